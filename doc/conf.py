@@ -1,0 +1,64 @@
+"""Configuration of the documentation (``sphinx-build doc doc/_build/html``)."""
+
+import os
+import re
+from importlib.metadata import version as installed_version
+
+# Gallery scripts run without a screen.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+project = "skboost"
+author = "The skboost developers"
+project_copyright = "2026, The skboost developers"
+release = installed_version("skboost")
+version = ".".join(release.split(".")[:2])
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+default_role = "literal"
+
+autosummary_generate = True
+# The class template lists the methods, so numpydoc need not.
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"plot_.*\.py",
+    "backreferences_dir": None,
+    "abort_on_example_error": True,
+    "only_warn_on_example_error": False,
+    "show_memory": False,
+    "min_reported_time": 1,
+    "download_all_examples": False,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "skboost"
+html_show_sourcelink = False
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+
+
+def without_foreign_references(app, what, name, obj, options, lines):
+    """Methods inherited from scikit-learn refer to pages that are not here."""
+    text = "\n".join(lines)
+    text = re.sub(r":(?:ref|term):`([^`<]+?)\s*(?:<[^`>]+>)?`", r"\1", text)
+    lines[:] = text.split("\n")
+
+
+def setup(app):
+    """Run before numpydoc, which rewrites sections."""
+    app.connect("autodoc-process-docstring", without_foreign_references, priority=1)

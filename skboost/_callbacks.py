@@ -1,0 +1,191 @@
+"""The one loop over iterations, and a callback that listens to it."""
+
+from dataclasses import dataclass, field
+from time import perf_counter
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of the engine so far; a longer one starts from it.
+
+    Attributes
+    ----------
+    state : State
+        What the next iteration needs.
+    history : tuple of Info
+        One report per iteration.
+    stages : tuple of Mixture
+        The best mixture known after each iteration.
+    converged : bool
+    message : str
+        Why the run ended.
+    """
+
+    state: object
+    history: tuple
+    stages: tuple
+    converged: bool
+    message: str
+
+    @property
+    def n_iter(self):
+        """Iterations done, the first component included."""
+        return len(self.history)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends.
+
+    Parameters
+    ----------
+    max_iter : int
+        Iterations in total.
+    stopping : {"gain", "gap"}
+        The quantity that is compared with `tol`.
+    tol : float
+        Nats.
+    max_time : float or None
+        Seconds.
+    max_evaluations : float
+        Of the target, where it counts them.
+    """
+
+    max_iter: int
+    stopping: str = "gain"
+    tol: float = 1e-2
+    max_time: float | None = None
+    max_evaluations: float = float("inf")
+
+    def reached(self, engine, info):
+        """Why the last iteration shows convergence, or None."""
+        if info.exhausted:
+            return (
+                f"Converged: {info.remaining.value:.2g} nats are left, below tol, as "
+                "far as draws of the mixture can see."
+            )
+        if info.kind == "first":
+            return None
+        estimate = getattr(info, self.stopping)
+        # Steps that do not minimise can lose ground on their way: that is no end.
+        size = estimate.value if engine.monotone else abs(estimate.value)
+        if size + 2.0 * estimate.se <= self.tol:
+            return (
+                f"Converged: the {self.stopping} of the best component found is "
+                f"{estimate.value:.2g} nats (standard error {estimate.se:.1g}), "
+                "within tol."
+            )
+        return None
+
+    def spent(self, engine, n_iter, began):
+        """Why the run must end without convergence, or None."""
+        if n_iter >= self.max_iter:
+            return f"Stopped at max_iter={self.max_iter}; more iterations may gain more."
+        if self.max_time is not None and perf_counter() - began >= self.max_time:
+            return f"Stopped at max_time={self.max_time} seconds."
+        if getattr(engine.target, "n_evaluations", 0) >= self.max_evaluations:
+            return f"Stopped at max_evaluations={self.max_evaluations}."
+        return None
+
+
+def run(engine, limits, previous=None, on_iteration=None):
+    """Iterate an engine until a limit is reached.
+
+    Parameters
+    ----------
+    engine : Boosting
+    limits : Limits
+    previous : Run, default=None
+        A run to go on with; the result is that of one long run.
+    on_iteration : callable, default=None
+        Called with the `Run` after every iteration; True asks to stop.
+
+    Returns
+    -------
+    Run
+    """
+    began = perf_counter()
+    done = previous
+    if done is None:
+        done = _extended(None, *engine.init())
+        if on_iteration is not None and on_iteration(done):
+            return _ended(done, False, "Stopped by a callback.")
+    while True:
+        reason = limits.reached(engine, done.history[-1])
+        if reason is not None:
+            return _ended(done, True, reason)
+        reason = limits.spent(engine, done.n_iter, began)
+        if reason is not None:
+            return _ended(done, False, reason)
+        done = _extended(done, *engine.step(done.state))
+        if on_iteration is not None and on_iteration(done):
+            return _ended(done, False, "Stopped by a callback.")
+
+
+def _extended(done, state, info):
+    history, stages = ((), ()) if done is None else (done.history, done.stages)
+    best = state.best.mixture
+    return Run(state, (*history, info), (*stages, best), False, "Running.")
+
+
+def _ended(done, converged, message):
+    return Run(done.state, done.history, done.stages, converged, message)
+
+
+@dataclass
+class ELBOMonitor:
+    """Callback that records every iteration of a boosted estimator.
+
+    Register it with ``estimator.set_callbacks(monitor)``. It needs no scorer, and
+    works for models without `y`. Records of fits in other processes stay there.
+
+    Parameters
+    ----------
+    patience : int, default=None
+        Ask the fit to stop after that many iterations in a row without a gain of
+        `tol` nats; None never asks.
+    tol : float, default=1e-3
+        Nats.
+
+    Attributes
+    ----------
+    records : list of dict
+        One per iteration: ``iteration``, ``elbo``, ``elbo_se``, ``gain``,
+        ``n_components``, ``seconds`` and what else `history_` of the estimator has.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from skboost import BoostedBayesianLogisticRegression
+    >>> from skboost.callbacks import ELBOMonitor
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> monitor = ELBOMonitor()
+    >>> model = BoostedBayesianLogisticRegression(max_iter=2, random_state=0)
+    >>> _ = model.set_callbacks(monitor).fit(X[:, :3] / 100, y)
+    >>> [record["iteration"] for record in monitor.records][0]
+    1
+    """
+
+    patience: int | None = None
+    tol: float = 1e-3
+    records: list = field(default_factory=list)
+
+    def setup(self, estimator, context):
+        """Forget the records of an earlier fit."""
+        self.records.clear()
+
+    def on_fit_task_begin(self, estimator, context):
+        """Nothing to do before an iteration."""
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        """Record an iteration; True asks the fit to stop."""
+        if context.parent is None or fitted_estimator is None:
+            return False
+        self.records.append(dict(fitted_estimator.history_[-1]))
+        if self.patience is None or len(self.records) <= self.patience:
+            return False
+        recent = [record["gain"] for record in self.records[-self.patience :]]
+        return max(recent) < self.tol
+
+    def teardown(self, estimator, context):
+        """Keep the records after the fit."""

@@ -1,0 +1,38 @@
+"""Small numerical helpers that several rooms share."""
+
+import numpy as np
+
+
+def log_sum_exp(a, log_weights=None):
+    """Row-wise ``ln sum_k exp(a_nk + log_weights_k)``; rows of -inf give -inf.
+
+    Written out because SciPy's general version costs more than the mixture
+    density that calls it.
+    """
+    if log_weights is not None:
+        a = a + log_weights
+    top = a.max(axis=1)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return top + np.log(np.exp(a - top[:, None]).sum(axis=1))
+
+
+def log_weights(weights):
+    """Logarithms of weights in which exact zeros are legal."""
+    with np.errstate(divide="ignore"):
+        return np.log(weights)
+
+
+def mean_and_se(values, row_weights=None):
+    """Weighted mean and its standard error, as if the draws were independent.
+
+    Stratified and quasi-Monte Carlo draws only do better, so this is the careful
+    side. `row_weights` sum to one; None weighs all alike.
+    """
+    values = np.asarray(values, dtype=float)
+    if values.size < 2:
+        return float(values.mean()), float("inf")
+    if row_weights is None:
+        return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
+    mean = float(row_weights @ values)
+    return mean, float(np.sqrt(row_weights**2 @ (values - mean) ** 2))

@@ -1,0 +1,51 @@
+"""Maps over fixed chunks: the same answer for every ``n_jobs`` and backend.
+
+Work is cut by its own size, never by the number of workers, and results come back
+in order, so sums are added in one order whoever computes them. BLAS runs on one
+thread inside: in a pool of workers more would oversubscribe the machine, and
+without one the rounding would depend on how many threads BLAS was given.
+"""
+
+from joblib import Parallel, delayed, effective_n_jobs
+from threadpoolctl import threadpool_limits
+
+# Temporaries of one block of rows stay near the second-level cache.
+BLOCK_ENTRIES = 1 << 17
+
+
+def single_threaded_blas():
+    """Context in which BLAS uses one thread."""
+    return threadpool_limits(limits=1, user_api="blas")
+
+
+def _limited(func, item):
+    with single_threaded_blas():
+        return func(item)
+
+
+def chunked_map(func, items, n_jobs=None, backend="threading"):
+    """``[func(item) for item in items]``, in parallel where ``n_jobs`` asks.
+
+    Parameters
+    ----------
+    func : callable
+        Must be picklable (by cloudpickle) for ``backend="loky"``.
+    items : list
+        One item per fixed chunk of work.
+    n_jobs : int, default=None
+        As in scikit-learn: None means 1 unless in a ``joblib.parallel_config``.
+    backend : {"threading", "loky"}, default="threading"
+        A hint; a surrounding ``joblib.parallel_config`` overrides it.
+    """
+    if len(items) < 2 or effective_n_jobs(n_jobs) == 1:
+        return [func(item) for item in items]
+    prefer = "threads" if backend == "threading" else "processes"
+    return Parallel(n_jobs=n_jobs, prefer=prefer)(
+        delayed(_limited)(func, item) for item in items
+    )
+
+
+def row_blocks(n_rows, n_columns, entries=BLOCK_ENTRIES):
+    """Slices over ``n_rows`` whose ``rows x n_columns`` temporaries stay small."""
+    step = max(1, entries // max(1, n_columns))
+    return [slice(a, min(a + step, n_rows)) for a in range(0, n_rows, step)]

@@ -1,0 +1,18 @@
+"""scikit-learn names that are private or experimental, in one place.
+
+Everybody uses them and nobody promises them: when they move, only this file does.
+"""
+
+from sklearn.base import _fit_context as fit_context
+from sklearn.callback import CallbackSupportMixin
+from sklearn.utils._param_validation import Hidden, Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+
+__all__ = [
+    "CallbackSupportMixin",
+    "Hidden",
+    "Interval",
+    "StrOptions",
+    "check_sample_weight",
+    "fit_context",
+]

@@ -1,0 +1,251 @@
+"""Boosting variational inference: ``init`` and ``step``, and nothing else.
+
+The loop of Locatello et al. 2018 and Dresdner et al. 2021 (Algorithm 1 in both):
+propose a component for the residual, append it at weight zero, choose a direction and
+a step, move the weights. Pure: a state goes in, a state and a report come out.
+"""
+
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+
+from skboost._random import FRESH, POOL, PROBE, REFINE, generator
+from skboost.boosting._first import first_component
+from skboost.boosting._greedy import propose
+from skboost.boosting._refine import refine
+from skboost.boosting._state import Info, State
+from skboost.frank_wolfe import apply, as_direction, minimise_on_simplex
+from skboost.objectives import Residual, Rest
+from skboost.posterior import (
+    Estimate,
+    FreshDraws,
+    Mixture,
+    PooledDraws,
+    duality_gap,
+    elbo_gain,
+)
+
+_NONE = Estimate(float("nan"), float("nan"))
+# Enough to tell 0.01 nats from nothing where half a variance is the KL.
+_N_PROBE = 512
+
+
+@dataclass(frozen=True)
+class Boosting:
+    """Boosting variational inference on one target.
+
+    Parameters
+    ----------
+    target : Target
+        Unnormalised log posterior.
+    family : VariationalFamily
+        Of every component.
+    objective : JointGain or ResidualGain
+        What a new component maximises.
+    step_size : StepSize
+    corrective : {"fully-corrective", "pairwise", "away", "none"}
+    refine : bool
+        Whether old components move after a new one.
+    n_draws : int
+        Monte Carlo draws kept per component.
+    n_restarts : int
+        Starts searched for each new component.
+    n_fresh : int
+        Fresh draws for each reported estimate.
+    max_components : int or None
+    tol : float
+        Nats; the probe for an exhausted residual uses it.
+    starts : ndarray of shape (n_starts, dim)
+        Where the first component is looked for.
+    seed : int
+    n_jobs : int or None
+    """
+
+    target: object
+    family: object
+    objective: object
+    step_size: object
+    corrective: str
+    refine: bool
+    n_draws: int
+    n_restarts: int
+    n_fresh: int
+    max_components: int | None
+    tol: float
+    starts: np.ndarray
+    seed: int
+    n_jobs: int | None = None
+
+    @property
+    def exact(self):
+        """Whether expectations of the log joint need no draws."""
+        return getattr(self.target, "exact_gaussian", False) and hasattr(
+            self.family, "structure"
+        )
+
+    @property
+    def monotone(self):
+        """Whether every step minimises, so that a worse iterate can be refused."""
+        return self.corrective == "fully-corrective" or self.step_size.monotone
+
+    def init(self):
+        """The first component: ordinary variational inference.
+
+        Returns
+        -------
+        State, Info
+        """
+        began = perf_counter()
+        params = first_component(
+            self.target,
+            self.family,
+            self.starts,
+            self.n_draws,
+            self.n_restarts,
+            self.seed,
+            self.exact,
+            self.n_jobs,
+        )
+        mixture = Mixture.single(self.family, params)
+        fresh = self._fresh(mixture, 0)
+        remaining = self._remaining(fresh, 0)
+        pool = self._pool(mixture, 0)
+        state = State(1, mixture, pool, fresh, None, fresh, 1, remaining)
+        info = Info(
+            1, "first", "first", 1.0, None, 1, fresh.elbo(), _NONE, _NONE,
+            self.family.entropy(params), remaining, remaining.spread < self.tol,
+            perf_counter() - began, 0.0,
+        )  # fmt: skip
+        return state, info
+
+    def step(self, state):
+        """One boosting iteration.
+
+        Parameters
+        ----------
+        state : State
+
+        Returns
+        -------
+        State, Info
+        """
+        began, t = perf_counter(), state.iteration
+        rest = Rest.of(state.mixture, state.pool)
+        residual = Residual(self.target, rest, t, self.exact)
+        found = propose(
+            residual,
+            self.objective,
+            self.family,
+            self.n_draws,
+            self.n_restarts,
+            self.seed,
+            self.n_jobs,
+        )
+        single = Mixture.single(found.family, found.params)
+        gap = duality_gap(state.fresh, self._fresh(single, t, 1))
+        mixture = state.mixture.append(found.family, found.params)
+        pool = self._joined(state, single)
+        weights_began = perf_counter()
+        step, weights = self._move_weights(state, mixture, pool)
+        seconds_weights = perf_counter() - weights_began
+        mixture, pool = self._prune(mixture.with_weights(weights), pool)
+        if self.refine and step.gamma > 0:
+            mixture, pool = self._refined(mixture, t)
+        fresh = self._fresh(mixture, t)
+        gain = elbo_gain(state.fresh, fresh)
+        if self.monotone and not gain.value > 0:
+            after = replace(state, iteration=t + 1, memory=step.memory)
+            kind = "rejected"
+        else:
+            after = self._advance(state, mixture, pool, fresh, step.memory)
+            kind = step.direction.kind
+        info = Info(
+            t + 1, kind, step.branch, step.gamma, step.curvature,
+            after.mixture.n_components, after.fresh.elbo(), gain, gap,
+            found.family.entropy(found.params), after.remaining,
+            after.remaining.spread < self.tol,
+            perf_counter() - began, seconds_weights,
+        )  # fmt: skip
+        return after, info
+
+    # --- the finite problem
+
+    def _move_weights(self, state, mixture, pool):
+        """Direction, step size and, where asked, the corrective weights."""
+        table = pool.weight_objective()
+        weights = mixture.weights
+        direction = as_direction(self.corrective).find(
+            table.slope(weights), weights, len(weights) - 1
+        )
+        step = self.step_size.choose(
+            table, weights, direction, state.memory, state.iteration
+        )
+        moved = apply(weights, step.direction, step.gamma)
+        if self.corrective == "fully-corrective":
+            moved, _ = minimise_on_simplex(table, moved)
+        return step, moved
+
+    def _prune(self, mixture, pool):
+        """Drop zero weights, and the lightest above ``max_components``."""
+        weights = mixture.weights
+        kept = weights > 0
+        if self.max_components is not None and kept.sum() > self.max_components:
+            kept = np.zeros(len(weights), dtype=bool)
+            kept[np.argsort(-weights, kind="stable")[: self.max_components]] = True
+        return mixture.keep(kept), pool.keep(kept)
+
+    # --- the density problem
+
+    def _refined(self, mixture, t):
+        """All components moved together, and their weights set on new draws."""
+        base = self._base_draws(mixture, t, REFINE)
+        mixture = refine(self.target, mixture, base, self.exact)
+        pool = self._pool(mixture, t)
+        if self.corrective == "fully-corrective":
+            weights, _ = minimise_on_simplex(pool.weight_objective(), mixture.weights)
+            mixture = mixture.with_weights(weights)
+        return self._prune(mixture, pool)
+
+    # --- draws
+
+    def _base_draws(self, mixture, *key):
+        return [
+            family.base_draws(self.n_draws, self.target.dim, generator(self.seed, *key, k))
+            for k, (family, _) in enumerate(mixture.components)
+        ]
+
+    def _pool(self, mixture, t):
+        base = self._base_draws(mixture, t, POOL)
+        return PooledDraws.of(self.target, mixture, base, self.exact)
+
+    def _joined(self, state, single):
+        new = self._pool(single, state.iteration)
+        return state.pool.join(
+            new,
+            single.log_components(state.pool.theta),
+            state.mixture.log_components(new.theta),
+        )
+
+    def _fresh(self, mixture, *key):
+        rng = generator(self.seed, FRESH, *key)
+        return FreshDraws.of(self.target, mixture, self.n_fresh, rng, self.exact)
+
+    def _remaining(self, fresh, t):
+        rng = generator(self.seed, PROBE, t)
+        return fresh.remaining_kl(self.target, _N_PROBE, rng)
+
+    def _advance(self, state, mixture, pool, fresh, memory):
+        best, best_iteration = state.best, state.best_iteration
+        if self.monotone or elbo_gain(best, fresh).value > 0:
+            best, best_iteration = fresh, state.iteration + 1
+        return State(
+            iteration=state.iteration + 1,
+            mixture=mixture,
+            pool=pool,
+            fresh=fresh,
+            memory=memory,
+            best=best,
+            best_iteration=best_iteration,
+            remaining=self._remaining(fresh, state.iteration),
+        )

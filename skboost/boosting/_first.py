@@ -1,0 +1,131 @@
+"""The first component: ordinary variational inference on the target."""
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.optimize import minimize
+
+from skboost._parallel import chunked_map
+from skboost._random import BASE, generator
+from skboost.boosting._natural import natural_gaussian
+from skboost.boosting._solver import ascend
+from skboost.families import Gaussian
+from skboost.objectives import JointELBO, finite_value_and_score
+
+# Above this dimension a dense Hessian at the mode is not formed.
+_MAX_HESSIAN_DIM = 200
+# Draws behind an averaged Hessian: it is smooth, so few are enough.
+_N_CURVATURE = 128
+_SCOUT_ITER = 10
+_MAX_ITER = 200
+
+
+def first_component(target, family, starts, n_draws, n_restarts, seed, exact, n_jobs):
+    """Parameters of the best single member of the family that was found.
+
+    Parameters
+    ----------
+    target : Target
+    family : VariationalFamily
+    starts : ndarray of shape (n_starts, dim)
+        Where to look for modes; unused where the target knows its curvature.
+    n_draws, n_restarts, seed, n_jobs
+        As in `Boosting`.
+    exact : bool
+        Whether the target has exact Gaussian expectations for this family.
+
+    Returns
+    -------
+    ndarray of shape (n_params,)
+    """
+    base = family.base_draws(n_draws, target.dim, generator(seed, 0, BASE))
+    curvature = _expected_curvature(target, generator(seed, 0, BASE, 1))
+    if curvature is not None:
+        mean, covariance = natural_gaussian(curvature, target.dim)
+        candidates = [_projected(family, mean, covariance)]
+        if exact and getattr(family, "covariance", None) == "full":
+            return candidates[0]
+    else:
+        candidates = [p for x in starts for p in _around_mode(target, family, x)]
+    problems = [
+        JointELBO(target, [(family, p)], [base], np.ones(1), None, exact)
+        for p in candidates
+    ]
+    if len(problems) > 1:
+        values = chunked_map(_value_at_start, problems, n_jobs)
+        order = np.argsort(-np.array(values))[: max(2, n_restarts)]
+        problems = [problems[k] for k in order]
+        found = [(*ascend(p, max_iter=_SCOUT_ITER), p) for p in problems]
+        x, _, problem = max(found, key=lambda item: item[1])
+    else:
+        x, problem = None, problems[0]
+    x, _ = ascend(problem, x, max_iter=_MAX_ITER, tol=1e-7)
+    return problem.unpack(x)[0][0]
+
+
+def _expected_curvature(target, rng):
+    """Value, gradient and curvature under a Gaussian, where the target knows them."""
+    if hasattr(target, "expected_curvature"):
+        return target.expected_curvature
+    if not hasattr(target, "curvature"):
+        return None
+    base = Gaussian("diag").base_draws(_N_CURVATURE, target.dim, rng)
+    return lambda mean, factor: target.curvature(
+        mean + base[:, : factor.shape[1]] @ factor.T
+    )
+
+
+def _value_at_start(problem):
+    return problem.value_and_gradient(problem.start)[0]
+
+
+def _projected(family, mean, covariance):
+    """The family's member that mean-field theory suggests beside a full Gaussian."""
+    if getattr(family, "covariance", None) == "full":
+        return family.from_moments(mean, covariance)
+    if getattr(family, "covariance", None) == "low_rank":
+        return family.from_moments(mean, covariance)
+    # The best diagonal Gaussian has the variances of the conditionals, not of the
+    # marginals: Bishop 2006, section 10.1.2.
+    return family.from_moments(mean, 1.0 / np.diagonal(np.linalg.inv(covariance)))
+
+
+def _around_mode(target, family, x):
+    """Two starts near one point: at the mode that it leads to, and at the point."""
+    mode = find_mode(target, x)
+    yield family.from_moments(mode, _inverse_curvature(target, mode, family))
+    yield family.from_moments(x, np.ones(target.dim))
+
+
+def find_mode(target, x, max_iter=200):
+    """Where quasi-Newton ascent on the log joint from `x` ends."""
+
+    def negative(z):
+        value, score = finite_value_and_score(target, z[None])
+        return -value[0], -score[0]
+
+    return minimize(
+        negative, x, jac=True, method="L-BFGS-B", options={"maxiter": max_iter}
+    ).x
+
+
+def _inverse_curvature(target, mode, family):
+    """Covariance from differences of the score at the mode, made positive definite."""
+    dim = target.dim
+    diagonal = getattr(family, "covariance", "diag") == "diag"
+    if dim > _MAX_HESSIAN_DIM:
+        return np.ones(dim)
+    step = 1e-4 * np.maximum(1.0, np.abs(mode))
+    shifts = np.diag(step)
+    _, score = finite_value_and_score(
+        target, np.concatenate([mode + shifts, mode - shifts])
+    )
+    hessian = (score[dim:] - score[:dim]) / (2.0 * step[:, None])
+    if not np.isfinite(hessian).all():
+        return np.ones(dim)
+    values, vectors = eigh(0.5 * (hessian + hessian.T))
+    # Directions without curvature get a wide but finite scale.
+    values = np.clip(np.abs(values), 1e-6, 1e12)
+    if diagonal:
+        return 1.0 / ((vectors**2) @ values)
+    covariance = (vectors / values) @ vectors.T
+    return 0.5 * (covariance + covariance.T)

@@ -1,0 +1,101 @@
+"""The density problem: one more component for the residual."""
+
+from functools import partial
+
+import numpy as np
+
+from skboost._math import log_sum_exp
+from skboost._parallel import chunked_map
+from skboost._random import SEARCH, generator
+from skboost.boosting._solver import ascend
+from skboost.boosting._starts import starting_components
+
+# Shares tried at every start; the solver moves them. A tail wants a small one.
+_SHARES = (0.2, 0.02, 0.002)
+# Draws that rank the starts, before any search.
+_N_RANK = 64
+_SCOUT_ITER = 6
+
+
+def propose(residual, objective, family, n_draws, n_restarts, seed, n_jobs=None):
+    """The best component found for what the mixture misses.
+
+    Every start is valued on common draws, the best `n_restarts` are searched a few
+    steps, and the winner to convergence.
+
+    Parameters
+    ----------
+    residual : Residual
+        The target and the mixture so far.
+    objective : JointGain or ResidualGain
+    family : VariationalFamily
+    n_draws : int
+        Fixed base draws of the search.
+    n_restarts : int
+    seed : int
+    n_jobs : int, default=None
+        Starts are searched in parallel threads.
+
+    Returns
+    -------
+    Candidate
+    """
+    rng = generator(seed, residual.iteration, SEARCH)
+    base = family.base_draws(n_draws, residual.target.dim, rng)
+    starts = starting_components(
+        residual.target, residual.rest.mixture, family, 2 * n_restarts + 2, rng
+    )
+    values = start_values(residual, family, starts, base[:_N_RANK])
+    order = np.argsort(-values.max(axis=1), kind="stable")[:n_restarts]
+    problems = [
+        objective.problem(
+            residual, (family, starts[k]), _SHARES[values[k].argmax()], base
+        )
+        for k in order
+    ]
+    x, problem = None, problems[0]
+    if len(problems) > 1:
+        scouted = chunked_map(partial(ascend, max_iter=_SCOUT_ITER), problems, n_jobs)
+        winner = int(np.argmax([value for _, value in scouted]))
+        x, problem = scouted[winner][0], problems[winner]
+    x, value = ascend(problem, x)
+    return objective.candidate(problem, x, value)
+
+
+def start_values(residual, family, starts, base_draws):
+    """Joint ELBO of every start at every share, on common draws.
+
+    Parameters
+    ----------
+    residual : Residual
+    family : VariationalFamily
+    starts : list of ndarray of shape (n_params,)
+    base_draws : ndarray of shape (n, base_dim)
+
+    Returns
+    -------
+    ndarray of shape (n_starts, n_shares)
+        Nats.
+    """
+    target, rest = residual.target, residual.rest
+    theta = [family.transport(params, base_draws) for params in starts]
+    everywhere = np.concatenate(theta)
+    cuts = np.cumsum([len(t) for t in theta])[:-1]
+    if residual.exact:
+        expected = [target.expected_log_density(*family.structure(p))[0] for p in starts]
+    else:
+        log_joint = np.split(target.log_density(everywhere), cuts)
+        expected = [values.mean() for values in log_joint]
+    log_rest = np.split(rest.mixture.log_density(everywhere), cuts)
+    values = np.empty((len(starts), len(_SHARES)))
+    for k, params in enumerate(starts):
+        here = np.column_stack([log_rest[k], family.log_density(theta[k], params)])
+        there = np.column_stack(
+            [rest.log_density, family.log_density(rest.theta, params)]
+        )
+        for j, share in enumerate(_SHARES):
+            logs = np.log([1.0 - share, share])
+            gained = expected[k] - log_sum_exp(here, logs).mean()
+            kept = rest.expected - rest.share @ log_sum_exp(there, logs)
+            values[k, j] = share * gained + (1.0 - share) * kept
+    return np.where(np.isnan(values), -np.inf, values)

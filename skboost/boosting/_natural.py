@@ -1,0 +1,76 @@
+"""One full Gaussian by damped natural gradients, for targets that know curvature."""
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+_MAX_ITER = 100
+_SMALLEST_STEP = 1e-4
+
+
+def natural_gaussian(curvature, dim, tol=1e-10):
+    """Mean and covariance of the best Gaussian, by damped natural-gradient ascent.
+
+    ``precision <- (1 - rho) precision + rho H`` and ``m <- m + rho Sigma g`` with H
+    and g the expected negative Hessian and gradient: the undamped rule can diverge,
+    so rho is halved until the ELBO rises.
+
+    Parameters
+    ----------
+    curvature : callable
+        ``(mean (dim,), factor (dim, dim)) -> value, gradient, H``: the expected log
+        joint in nats, its gradient in the mean and the expected negative Hessian.
+    dim : int
+    tol : float, default=1e-10
+        Stop when a full step promises less than this many nats, relative to the
+        ELBO: convergence to rounding, so that the order of rows does not show.
+
+    Returns
+    -------
+    mean : ndarray of shape (dim,)
+    covariance : ndarray of shape (dim, dim)
+    """
+    mean = np.zeros(dim)
+    # A narrow start: wide ones flatten the likelihood and ask for a wild first step.
+    _, _, precision = curvature(mean, 0.1 * np.eye(dim))
+    factor = inverse_factor(precision)
+    value, gradient, target_precision = curvature(mean, factor)
+    elbo = value + _log_volume(factor)
+    rho = 1.0
+    for _ in range(_MAX_ITER):
+        accepted = False
+        while rho >= _SMALLEST_STEP and not accepted:
+            new_precision = (1.0 - rho) * precision + rho * target_precision
+            try:
+                new_factor = inverse_factor(new_precision)
+            except LinAlgError:
+                # A heavy-tailed prior's expected curvature can be negative.
+                rho *= 0.5
+                continue
+            step = rho * (new_factor @ (new_factor.T @ gradient))
+            found = curvature(mean + step, new_factor)
+            new_elbo = found[0] + _log_volume(new_factor)
+            # A fall of rounding size is no fall: the optimum is flat.
+            accepted = new_elbo > elbo - 1e-13 * max(1.0, abs(elbo))
+            if not accepted:
+                rho *= 0.5
+        if not accepted:
+            break
+        change = new_elbo - elbo
+        mean, precision, factor = mean + step, new_precision, new_factor
+        (_, gradient, target_precision), elbo = found, new_elbo
+        if change <= tol * max(1.0, abs(elbo)) * rho:
+            break
+        rho = min(1.0, 2.0 * rho)
+    return mean, factor @ factor.T
+
+
+def inverse_factor(precision):
+    """A factor F with ``F F^T = precision^-1``."""
+    dim = len(precision)
+    root = cholesky(precision, lower=True)
+    return solve_triangular(root, np.eye(dim), lower=True).T
+
+
+def _log_volume(factor):
+    # The factor is triangular, so its diagonal carries the determinant.
+    return float(np.log(np.diagonal(factor)).sum())

@@ -1,0 +1,96 @@
+"""Where to look for the next component."""
+
+import numpy as np
+
+from skboost._math import log_sum_exp
+from skboost.posterior import Mixture
+
+# Widths at which the current mixture is searched: its own draws see what it sees,
+# wide ones reach tails and modes that it does not.
+_WIDTHS = np.array([1.0, 1.5, 3.0, 10.0, 40.0])
+_SHARES = np.array([0.35, 0.25, 0.2, 0.1, 0.1])
+_N_PROBES = 256
+
+
+def widened(mixture):
+    """The mixture with every component repeated at several widths."""
+    components = [
+        (family, family.widen(params, width))
+        for family, params in mixture.components
+        for width in _WIDTHS
+    ]
+    weights = np.outer(mixture.weights, _SHARES).ravel()
+    return Mixture(tuple(components), weights)
+
+
+def residual_points(target, mixture, n, rng):
+    """Points drawn where the target has more mass than the mixture.
+
+    Importance weights of the positive part of ``p - q`` under a wide proposal: a
+    point far out with a high ratio but no mass is not worth a component.
+
+    Parameters
+    ----------
+    target : Target
+    mixture : Mixture
+    n : int
+        Number of points at most.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (m, dim), m <= n
+    """
+    proposal = widened(mixture)
+    theta = proposal.sample(_N_PROBES, rng)
+    log_joint = target.log_density(theta)
+    log_proposal = proposal.log_density(theta)
+    log_ratio = log_joint - log_proposal
+    log_z = log_sum_exp(log_ratio[None])[0] - np.log(len(theta))
+    if not np.isfinite(log_z):
+        return theta[:0]
+    q_ratio = np.exp(mixture.log_density(theta) - log_proposal)
+    missing = np.maximum(np.exp(log_ratio - log_z) - q_ratio, 0.0)
+    if not missing.sum() > 0:
+        return theta[:0]
+    chosen = rng.choice(len(theta), size=n, p=missing / missing.sum())
+    return theta[np.unique(chosen)]
+
+
+def starting_components(target, mixture, family, n_points, rng):
+    """Candidate starts: at residual points, and rescaled copies of heavy components.
+
+    Parameters
+    ----------
+    target : Target
+    mixture : Mixture
+    family : VariationalFamily
+        Of the new component.
+    n_points : int
+        Residual points to try.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    list of ndarray of shape (n_params,)
+    """
+    order = np.argsort(-mixture.weights, kind="stable")[:2]
+    starts = [
+        family.widen(mixture.components[k][1], width)
+        for k in order
+        for width in (0.6, 1.7)
+    ]
+    points = residual_points(target, mixture, n_points, rng)
+    if not len(points):
+        return starts
+    owners = mixture.responsibilities(points).argmax(axis=1)
+    for point, k in zip(points, owners, strict=True):
+        params = mixture.components[k][1]
+        reach = np.abs(point - family.mean(params)) / family.std(params)
+        starts += [
+            family.recentre(family.widen(params, 0.5), point),
+            family.recentre(params, point),
+            # A tail wants a wide component where the owner is, not one beside it.
+            family.widen(params, max(1.0, reach.max() / 1.5)),
+        ]
+    return starts

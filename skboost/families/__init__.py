@@ -1,0 +1,67 @@
+"""Base families of the mixture components."""
+
+from ._base import Evaluation, VariationalFamily
+from ._gaussian import MAX_FULL_DIM, Gaussian
+from ._laplace import Laplace
+
+FAMILIES = {"gaussian": Gaussian, "laplace": Laplace}
+
+
+def as_family(family, component_covariance="auto", dim=1):
+    """Family object from an estimator's `family` and `component_covariance`.
+
+    Parameters
+    ----------
+    family : {"gaussian", "laplace"} or VariationalFamily
+        A family object carries its own covariance and is returned as it is.
+    component_covariance : {"auto", "full", "low_rank", "diag"}, default="auto"
+        ``"auto"`` for a Gaussian means full up to dimension 300 and low rank
+        above; a Laplace component is always diagonal.
+    dim : int, default=1
+        Dimension of the parameter space.
+
+    Returns
+    -------
+    VariationalFamily
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, or the family does not have the covariance.
+    """
+    if isinstance(family, VariationalFamily):
+        return _with_own_covariance(family, component_covariance)
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise ValueError(
+            f"family must be one of {list(FAMILIES)} or a VariationalFamily object; "
+            f"got {family!r}."
+        )
+    allowed = ("auto", *FAMILIES[family].covariances)
+    if component_covariance not in allowed:
+        raise ValueError(
+            f"family={family!r} needs component_covariance to be one of "
+            f"{list(allowed)}; got component_covariance={component_covariance!r}."
+        )
+    return FAMILIES[family].with_covariance(component_covariance, dim)
+
+
+def _with_own_covariance(family, component_covariance):
+    own = family.get_params().get("covariance", "diag")
+    if component_covariance not in ("auto", own):
+        raise ValueError(
+            f"family={family!r} is an object with its own covariance and needs "
+            f"component_covariance='auto'; got {component_covariance!r}. "
+            "Set the covariance on the family object."
+        )
+    return family
+
+
+__all__ = [
+    "FAMILIES",
+    "MAX_FULL_DIM",
+    "Evaluation",
+    "Gaussian",
+    "Laplace",
+    "VariationalFamily",
+    "as_family",
+]

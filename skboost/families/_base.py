@@ -1,0 +1,304 @@
+"""What every base family offers, and what all families share."""
+
+import numpy as np
+from scipy.stats import qmc
+from sklearn.base import BaseEstimator
+
+from ._moments import linear_moments
+
+# Sobol' points are multiples of 2**-30; half a cell keeps them off 0, where the
+# inverse distribution function is infinite.
+_HALF_CELL = 2.0**-31
+
+
+def open_unit_cube(n, dim, rng):
+    """Scrambled Sobol' points in the open unit cube.
+
+    Parameters
+    ----------
+    n : int
+        Number of points. The first `n` of the next power of two are returned.
+    dim : int
+        Dimension. Above the largest one that SciPy's Sobol' sequence supports
+        (21,201) the points are pseudo-random.
+    rng : numpy.random.Generator
+        Source of the scrambling; each call advances it.
+
+    Returns
+    -------
+    ndarray of shape (n, dim)
+    """
+    if dim > qmc.Sobol.MAXDIM:
+        return np.maximum(rng.random((n, dim)), _HALF_CELL)
+    # An own generator per call: the points then depend on the state of `rng`
+    # alone, not on how many children it has spawned before. SciPy before 1.15
+    # knows the argument as `seed` only.
+    scrambling = np.random.default_rng(rng.integers(2**63))
+    points = qmc.Sobol(dim, seed=scrambling).random_base2((n - 1).bit_length())
+    return points[:n] + _HALF_CELL
+
+
+class Evaluation:
+    """Log density of one component at fixed points, with what its slopes need.
+
+    Returned by `VariationalFamily.at`. The whitened residual is computed once
+    and shared by the density, the score and the pull.
+
+    Attributes
+    ----------
+    log_density : ndarray of shape (n,)
+        ``ln s(theta_n)``, in nats.
+    """
+
+    log_density: np.ndarray
+
+    def score(self, rows=slice(None)):
+        """Gradient of the log density in the point.
+
+        Parameters
+        ----------
+        rows : slice, default=all
+            The points at which it is wanted.
+
+        Returns
+        -------
+        ndarray of shape (n, dim)
+        """
+        raise NotImplementedError
+
+    def pull(self, cotangent):
+        """Vector-Jacobian product of the log densities in the parameters.
+
+        Parameters
+        ----------
+        cotangent : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n_params,)
+            ``sum_n cotangent_n * d ln s(theta_n) / d params``.
+        """
+        raise NotImplementedError
+
+
+class VariationalFamily(BaseEstimator):
+    """Base class of families of densities on R^dim that can be reparameterised.
+
+    A family is stateless apart from its hyperparameters; one density of it is a
+    real vector `params` of length ``n_params(dim)`` that starts with the mean.
+    Scales are held as logarithms, so every real vector is a density.
+
+    Attributes
+    ----------
+    covariances : tuple of str
+        Values of an estimator's ``component_covariance`` that the family has.
+    """
+
+    covariances = ()
+
+    @classmethod
+    def with_covariance(cls, covariance, dim):
+        """Family whose components have the named covariance structure.
+
+        Parameters
+        ----------
+        covariance : str
+            ``"auto"`` or one of `covariances`.
+        dim : int
+            Dimension of the parameter space.
+        """
+        raise NotImplementedError
+
+    def n_params(self, dim):
+        """Length of the parameter vector of one component on R^dim."""
+        raise NotImplementedError
+
+    def dim_of(self, params):
+        """Dimension of the space on which the component `params` lives."""
+        raise NotImplementedError
+
+    def base_dim(self, dim):
+        """Number of base variables behind one draw."""
+        return dim
+
+    def scale_mask(self, dim):
+        """Which coordinates are log scales, in `params` as in the chart `move`.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_params,)
+        """
+        raise NotImplementedError
+
+    def base_draws(self, n, dim, rng):
+        """Base draws: scrambled Sobol' points through the inverse cdf.
+
+        Parameters
+        ----------
+        n, dim : int
+            Number of draws and dimension of the parameter space.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        ndarray of shape (n, base_dim)
+        """
+        return self._quantile(open_unit_cube(n, self.base_dim(dim), rng))
+
+    def _quantile(self, u):
+        """Inverse distribution function of one base variable."""
+        raise NotImplementedError
+
+    def transport(self, params, eps):
+        """Draws from the component, as a smooth function of its parameters.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+        eps : ndarray of shape (n, base_dim)
+
+        Returns
+        -------
+        ndarray of shape (n, dim)
+        """
+        raise NotImplementedError
+
+    def pull_transport(self, params, eps, cotangent):
+        """Vector-Jacobian product of `transport` in the parameters.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+        eps : ndarray of shape (n, base_dim)
+        cotangent : ndarray of shape (n, dim)
+
+        Returns
+        -------
+        ndarray of shape (n_params,)
+            ``sum_n cotangent_n . d theta_n / d params``.
+        """
+        raise NotImplementedError
+
+    def at(self, params, theta):
+        """Evaluate a component at points.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+        theta : ndarray of shape (n, dim)
+
+        Returns
+        -------
+        Evaluation
+        """
+        raise NotImplementedError
+
+    def log_density(self, theta, params):
+        """Log density in nats at `theta` (n, dim), ndarray of shape (n,)."""
+        return self.at(params, theta).log_density
+
+    def score(self, theta, params):
+        """Gradient of the log density in `theta`, ndarray of shape (n, dim)."""
+        return self.at(params, theta).score()
+
+    def entropy(self, params):
+        """Differential entropy in nats, in closed form."""
+        raise NotImplementedError
+
+    def entropy_gradient(self, params):
+        """Gradient of `entropy`, ndarray of shape (n_params,)."""
+        raise NotImplementedError
+
+    def mean(self, params):
+        """Mean, ndarray of shape (dim,)."""
+        return np.asarray(params)[: self.dim_of(params)]
+
+    def std(self, params):
+        """Marginal standard deviations, ndarray of shape (dim,)."""
+        raise NotImplementedError
+
+    def moments(self, params):
+        """Mean of shape (dim,) and covariance matrix of shape (dim, dim)."""
+        raise NotImplementedError
+
+    def from_moments(self, mean, covariance):
+        """Member of the family with given moments, as far as it can have them.
+
+        Parameters
+        ----------
+        mean : array-like of shape (dim,)
+        covariance : array-like of shape (dim,) or (dim, dim)
+            Variances or the covariance matrix. What the family cannot represent
+            is dropped; marginal variances are always kept. A low-rank Gaussian
+            takes the leading eigen-directions of the correlation, and never a
+            factor of exactly zero, which no gradient could leave.
+
+        Returns
+        -------
+        ndarray of shape (n_params,)
+
+        Raises
+        ------
+        ValueError
+            If a variance is not positive, or a full Gaussian is asked for and
+            `covariance` is not positive definite.
+        """
+        raise NotImplementedError
+
+    def widen(self, params, width):
+        """The component with all its scales multiplied by `width`."""
+        raise NotImplementedError
+
+    def recentre(self, params, mean):
+        """The component with another mean of shape (dim,)."""
+        return np.concatenate([mean, params[self.dim_of(params) :]])
+
+    def move(self, params, x):
+        """Chart around `params` whose Fisher information at 0 is about identity.
+
+        Parameters
+        ----------
+        params, x : ndarray of shape (n_params,)
+
+        Returns
+        -------
+        ndarray of shape (n_params,)
+            Parameters of the moved component; ``move(params, 0) = params``.
+        """
+        raise NotImplementedError
+
+    def pull_move(self, params, x, gradient):
+        """Gradient in `x` from the gradient in ``move(params, x)``.
+
+        Parameters
+        ----------
+        params, x, gradient : ndarray of shape (n_params,)
+
+        Returns
+        -------
+        ndarray of shape (n_params,)
+        """
+        raise NotImplementedError
+
+    def linear_moments(self, params, X):
+        """Moments of linear combinations of the parameter.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+        X : ndarray or CSR matrix of shape (n, dim)
+
+        Returns
+        -------
+        mean, std : ndarray of shape (n,)
+            Mean and standard deviation of ``x_n . theta``.
+        """
+        return linear_moments(X, self.mean(params), self.std(params) ** 2, None)
+
+    def marginal_cdf(self, params, i, x):
+        """Distribution function of coordinate `i` at `x` (n,)."""
+        raise NotImplementedError
+
+    def marginal_log_density(self, params, i, x):
+        """Log density in nats of coordinate `i` at `x` (n,)."""
+        raise NotImplementedError

@@ -1,0 +1,45 @@
+"""Diagonal covariance: params = (m, log sigma)."""
+
+from math import log, pi, sqrt
+
+import numpy as np
+
+from ._base import Evaluation
+from ._location_scale import LocationScale
+
+
+class DiagonalEvaluation(Evaluation):
+    """Gaussian with independent coordinates at points."""
+
+    def __init__(self, mean, log_scale, scale, theta):
+        self._scale = scale
+        self._z = (theta - mean) / scale
+        constant = -0.5 * mean.size * log(2 * pi) - log_scale.sum()
+        self.log_density = constant - 0.5 * np.einsum("ij,ij->i", self._z, self._z)
+
+    def score(self, rows=slice(None)):
+        return self._z[rows] / -self._scale
+
+    def pull(self, cotangent):
+        g_mean = (cotangent @ self._z) / self._scale
+        g_log_scale = cotangent @ np.square(self._z) - cotangent.sum()
+        return np.concatenate([g_mean, g_log_scale])
+
+
+class DiagonalCovariance(LocationScale):
+    """Covariance diag(sigma^2)."""
+
+    unit_variance = 1.0
+    unit_entropy = 0.5 * (1 + log(2 * pi))
+    log_scale_step = sqrt(0.5)
+
+    def at(self, params, theta):
+        return DiagonalEvaluation(*self.split(params), theta)
+
+    def structure(self, params):
+        mean, _, scale = self.split(params)
+        return mean, scale**2, None
+
+    def pull_structure(self, params, g_mean, g_variance, g_factor):
+        _, _, scale = self.split(params)
+        return np.concatenate([g_mean, 2 * scale**2 * g_variance])

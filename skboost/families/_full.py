@@ -1,0 +1,173 @@
+"""Full covariance: params = (m, packed lower Cholesky factor, log diagonal)."""
+
+from functools import lru_cache
+from math import isqrt, log, pi, sqrt
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky
+from scipy.linalg.lapack import dtrtri
+
+from ._base import Evaluation
+from ._moments import checked_moments, checked_size
+
+# A log diagonal entry of the factor has Fisher information 2, the others 1.
+_DIAGONAL_STEP = sqrt(0.5)
+
+
+@lru_cache(maxsize=32)
+def _packing(dim):
+    """Flat positions of the lower triangle, row by row, and of its diagonal."""
+    rows, columns = np.tril_indices(dim)
+    diagonal = np.flatnonzero(rows == columns)
+    flat = rows * dim + columns
+    flat.flags.writeable = diagonal.flags.writeable = False
+    return flat, diagonal
+
+
+def _pack(matrix):
+    return matrix.ravel()[_packing(matrix.shape[0])[0]]
+
+
+class FullEvaluation(Evaluation):
+    """Gaussian with a Cholesky factor at points; z = L^-1 (theta - m)."""
+
+    def __init__(self, mean, factor, theta):
+        # One triangular inverse turns everything that follows into GEMMs.
+        inverse, info = dtrtri(factor, lower=1)
+        if info:
+            raise FloatingPointError(
+                "a Cholesky factor is singular: a log scale in params underflows."
+            )
+        self._diagonal = np.diagonal(factor)
+        self._inverse = inverse
+        self._z = (theta - mean) @ inverse.T
+        constant = -0.5 * mean.size * log(2 * pi) - np.log(self._diagonal).sum()
+        self.log_density = constant - 0.5 * np.einsum("ij,ij->i", self._z, self._z)
+
+    def score(self, rows=slice(None)):
+        return self._z[rows] @ -self._inverse
+
+    def pull(self, cotangent):
+        weighted = cotangent @ self._z
+        second = (self._z * cotangent[:, None]).T @ self._z
+        slope = _pack(self._inverse.T @ second)
+        diagonal = _packing(weighted.size)[1]
+        slope[diagonal] = slope[diagonal] * self._diagonal - cotangent.sum()
+        return np.concatenate([weighted @ self._inverse, slope])
+
+
+class FullCovariance:
+    """Covariance L L^T with lower-triangular L."""
+
+    def n_params(self, dim):
+        return dim + dim * (dim + 1) // 2
+
+    def dim_of(self, params):
+        dim = (isqrt(9 + 8 * params.shape[0]) - 3) // 2
+        return checked_size(params, dim, self.n_params(dim))
+
+    def base_dim(self, dim):
+        return dim
+
+    def scale_mask(self, dim):
+        mask = np.zeros(self.n_params(dim), dtype=bool)
+        mask[dim + _packing(dim)[1]] = True
+        return mask
+
+    def split(self, params):
+        """Mean and Cholesky factor."""
+        dim = self.dim_of(params)
+        flat, diagonal = _packing(dim)
+        packed = params[dim:].copy()
+        packed[diagonal] = np.exp(packed[diagonal])
+        factor = np.zeros(dim * dim)
+        factor[flat] = packed
+        return params[:dim], factor.reshape(dim, dim)
+
+    def transport(self, params, eps):
+        mean, factor = self.split(params)
+        return eps @ factor.T + mean
+
+    def pull_transport(self, params, eps, cotangent):
+        return self.pull_structure(
+            params, cotangent.sum(axis=0), None, cotangent.T @ eps
+        )
+
+    def at(self, params, theta):
+        return FullEvaluation(*self.split(params), theta)
+
+    def entropy(self, params):
+        dim = self.dim_of(params)
+        log_diagonal = params[dim + _packing(dim)[1]]
+        return float(0.5 * dim * (1 + log(2 * pi)) + log_diagonal.sum())
+
+    def entropy_gradient(self, params):
+        return self.scale_mask(self.dim_of(params)).astype(float)
+
+    def from_moments(self, mean, covariance):
+        mean, covariance, variance = checked_moments(mean, covariance)
+        if covariance.ndim == 1:
+            factor = np.diag(np.sqrt(variance))
+        else:
+            try:
+                factor = cholesky(covariance, lower=True)
+            except LinAlgError as error:
+                raise ValueError(
+                    "covariance must be positive definite for covariance='full'; got "
+                    "a matrix without a Cholesky factor. Add a small multiple of the "
+                    "identity, or pass variances of shape (dim,)."
+                ) from error
+        packed = _pack(factor)
+        diagonal = _packing(mean.size)[1]
+        packed[diagonal] = np.log(packed[diagonal])
+        return np.concatenate([mean, packed])
+
+    def widen(self, params, width):
+        dim = self.dim_of(params)
+        scale = np.full(params.shape[0], width)
+        scale[:dim] = 1.0
+        scale[dim + _packing(dim)[1]] = 1.0
+        return params * scale + self.scale_mask(dim) * log(width)
+
+    def move(self, params, x):
+        mean, factor = self.split(params)
+        x_mean, inner = self.split(self._stretched(x))
+        dim = mean.size
+        packed = _pack(factor @ inner)
+        diagonal = _packing(dim)[1]
+        # Added in logarithms: the product would underflow where the sum does not.
+        packed[diagonal] = params[dim + diagonal] + _DIAGONAL_STEP * x[dim + diagonal]
+        return np.concatenate([mean + factor @ x_mean, packed])
+
+    def pull_move(self, params, x, gradient):
+        _, factor = self.split(params)
+        _, inner = self.split(self._stretched(x))
+        dim = factor.shape[0]
+        flat, diagonal = _packing(dim)
+        below = np.zeros(dim * dim)
+        below[flat] = gradient[dim:]
+        below = below.reshape(dim, dim)
+        # The diagonals add in logarithms and are passed on as they are.
+        np.fill_diagonal(below, 0.0)
+        packed = _pack(factor.T @ below)
+        packed[diagonal] *= np.diagonal(inner)
+        packed[diagonal] = _DIAGONAL_STEP * (
+            packed[diagonal] + gradient[dim + diagonal]
+        )
+        return np.concatenate([gradient[:dim] @ factor, packed])
+
+    def _stretched(self, x):
+        x = x.copy()
+        dim = self.dim_of(x)
+        x[dim + _packing(dim)[1]] *= _DIAGONAL_STEP
+        return x
+
+    def structure(self, params):
+        mean, factor = self.split(params)
+        return mean, None, factor
+
+    def pull_structure(self, params, g_mean, g_variance, g_factor):
+        slope = _pack(g_factor)
+        diagonal = _packing(g_mean.size)[1]
+        slope[diagonal] *= np.exp(params[g_mean.size + diagonal])
+        return np.concatenate([g_mean, slope])

@@ -1,0 +1,174 @@
+"""Gaussian family, with a full, diagonal or low-rank covariance."""
+
+from math import log, pi
+from numbers import Integral
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from ._base import VariationalFamily
+from ._diagonal import DiagonalCovariance
+from ._full import FullCovariance
+from ._low_rank import LowRankCovariance
+from ._moments import linear_moments
+
+COVARIANCES = {
+    "full": FullCovariance,
+    "diag": DiagonalCovariance,
+    "low_rank": LowRankCovariance,
+}
+
+# Up to here a full covariance (some 45,000 numbers per component) is affordable.
+MAX_FULL_DIM = 300
+
+
+class Gaussian(VariationalFamily):
+    """Gaussian densities.
+
+    Parameters
+    ----------
+    covariance : {"full", "diag", "low_rank"}, default="full"
+        Structure of the covariance: lower Cholesky factor, independent
+        coordinates, or diagonal plus low rank.
+    rank : int, default=None
+        Columns of the low-rank factor, at most the dimension; None means
+        ``min(10, dim)``. Used by ``covariance="low_rank"`` only.
+
+    Raises
+    ------
+    ValueError
+        When first used, if `covariance` or `rank` is none of these.
+    """
+
+    covariances = tuple(COVARIANCES)
+
+    def __init__(self, covariance="full", rank=None):
+        self.covariance = covariance
+        self.rank = rank
+
+    @classmethod
+    def with_covariance(cls, covariance, dim):
+        if covariance == "auto":
+            covariance = "full" if dim <= MAX_FULL_DIM else "low_rank"
+        return cls(covariance=covariance)
+
+    @property
+    def _kind(self):
+        if self.covariance not in COVARIANCES:
+            raise ValueError(
+                f"covariance must be one of {list(COVARIANCES)}; "
+                f"got {self.covariance!r}."
+            )
+        if self.covariance != "low_rank":
+            return COVARIANCES[self.covariance]()
+        if self.rank is not None and not (
+            isinstance(self.rank, Integral) and self.rank >= 1
+        ):
+            raise ValueError(
+                f"rank must be a positive integer or None; got {self.rank!r}. "
+                "Use covariance='diag' for no factor at all."
+            )
+        return LowRankCovariance(self.rank)
+
+    def n_params(self, dim):
+        return self._kind.n_params(dim)
+
+    def dim_of(self, params):
+        return self._kind.dim_of(params)
+
+    def base_dim(self, dim):
+        return self._kind.base_dim(dim)
+
+    def scale_mask(self, dim):
+        return self._kind.scale_mask(dim)
+
+    def _quantile(self, u):
+        return ndtri(u)
+
+    def transport(self, params, eps):
+        return self._kind.transport(params, eps)
+
+    def pull_transport(self, params, eps, cotangent):
+        return self._kind.pull_transport(params, eps, cotangent)
+
+    def at(self, params, theta):
+        return self._kind.at(params, theta)
+
+    def entropy(self, params):
+        return self._kind.entropy(params)
+
+    def entropy_gradient(self, params):
+        return self._kind.entropy_gradient(params)
+
+    def std(self, params):
+        _, variance, factor = self.structure(params)
+        total = 0.0 if variance is None else variance
+        if factor is not None:
+            total = total + np.einsum("ij,ij->i", factor, factor)
+        return np.sqrt(total)
+
+    def moments(self, params):
+        mean, variance, factor = self.structure(params)
+        if factor is None:
+            return mean, np.diag(variance)
+        covariance = factor @ factor.T
+        if variance is not None:
+            covariance[np.diag_indices_from(covariance)] += variance
+        return mean, covariance
+
+    def from_moments(self, mean, covariance):
+        return self._kind.from_moments(mean, covariance)
+
+    def widen(self, params, width):
+        return self._kind.widen(params, width)
+
+    def move(self, params, x):
+        return self._kind.move(params, x)
+
+    def pull_move(self, params, x, gradient):
+        return self._kind.pull_move(params, x, gradient)
+
+    def structure(self, params):
+        """Covariance as diag(variance) + factor factor^T.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+
+        Returns
+        -------
+        mean : ndarray of shape (dim,)
+        variance : ndarray of shape (dim,) or None
+            None for a full covariance.
+        factor : ndarray of shape (dim, rank) or None
+            The Cholesky factor for a full covariance; None for a diagonal one.
+        """
+        return self._kind.structure(params)
+
+    def pull_structure(self, params, g_mean, g_variance, g_factor):
+        """Gradient in `params` from gradients in what `structure` returns.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+        g_mean : ndarray of shape (dim,)
+        g_variance : ndarray of shape (dim,) or None
+        g_factor : ndarray of shape (dim, rank) or None
+            None where `structure` returns None.
+
+        Returns
+        -------
+        ndarray of shape (n_params,)
+        """
+        return self._kind.pull_structure(params, g_mean, g_variance, g_factor)
+
+    def linear_moments(self, params, X):
+        return linear_moments(X, *self.structure(params))
+
+    def marginal_cdf(self, params, i, x):
+        return ndtr((x - self.mean(params)[i]) / self.std(params)[i])
+
+    def marginal_log_density(self, params, i, x):
+        std = self.std(params)[i]
+        z = (x - self.mean(params)[i]) / std
+        return -0.5 * z**2 - np.log(std) - 0.5 * log(2 * pi)

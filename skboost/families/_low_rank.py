@@ -1,0 +1,230 @@
+"""Diagonal plus low rank: params = (m, log sigma, B), covariance S + B B^T.
+
+With U = B / sigma and M = I + U^T U, Woodbury's identity gives every inverse and
+determinant from rank x rank matrices.
+"""
+
+from math import log, pi, sqrt
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf, dtrtri
+
+from ._base import Evaluation
+from ._moments import checked_moments, checked_size
+
+# Ranks that the moments do not ask for get this share of the noise variance: at a
+# factor of exactly zero its own gradient vanishes, and no search would leave it.
+_SYMMETRY_BREAKING = 1e-3
+_SMALLEST_NOISE = 1e-10
+
+
+class _Woodbury:
+    """The inner rank x rank problem of one component."""
+
+    def __init__(self, log_scale, factor):
+        self.scale = np.exp(log_scale)
+        self.whitened = factor / self.scale[:, None]
+        inner = self.whitened.T @ self.whitened
+        inner[np.diag_indices_from(inner)] += 1.0
+        root = dpotrf(inner, lower=1)[0]
+        inverse_root = dtrtri(root, lower=1)[0]
+        self.log_root_determinant = log_scale.sum() + np.log(np.diagonal(root)).sum()
+        self.projection = self.whitened @ inverse_root.T @ inverse_root
+        self.leverage = np.einsum("ij,ij->i", self.projection, self.whitened)
+
+    def precision_times_factor(self):
+        """Covariance^-1 B, of shape (dim, rank)."""
+        return self.projection / self.scale[:, None]
+
+
+class _SymmetricRoot:
+    """(I + U U^T)^(1/2) = I + U K U^T, with K a rank x rank matrix.
+
+    Moving the mean by scale * root keeps its Fisher information at the identity
+    however large the factor is; moving the factor so lets a long axis stretch in
+    proportion to its length.
+    """
+
+    def __init__(self, whitened):
+        values, vectors = np.linalg.eigh(whitened.T @ whitened)
+        # (sqrt(1 + s) - 1) / s without its cancellation at s = 0.
+        inner = 1 / (1 + np.sqrt(1 + np.maximum(values, 0.0)))
+        self._left = whitened @ ((vectors * inner) @ vectors.T)
+        self._right = whitened.T
+
+    def times(self, columns):
+        return columns + self._left @ (self._right @ columns)
+
+
+class LowRankEvaluation(Evaluation):
+    """Gaussian with covariance S + B B^T at points.
+
+    The whitened residual d is split into U v, explained by the factor, and the
+    rest e: its squared length is then |e|^2 + |v|^2, free of cancellation.
+    """
+
+    def __init__(self, mean, woodbury, theta):
+        self._woodbury = woodbury
+        rest = (theta - mean) / woodbury.scale
+        self._latent = rest @ woodbury.projection
+        rest -= self._latent @ woodbury.whitened.T
+        self._rest = rest
+        squared = np.einsum("ij,ij->i", rest, rest)
+        squared += np.einsum("ij,ij->i", self._latent, self._latent)
+        constant = -0.5 * mean.size * log(2 * pi) - woodbury.log_root_determinant
+        self.log_density = constant - 0.5 * squared
+
+    def score(self, rows=slice(None)):
+        return self._rest[rows] / -self._woodbury.scale
+
+    def pull(self, cotangent):
+        woodbury = self._woodbury
+        scale, total = woodbury.scale, cotangent.sum()
+        g_mean = (cotangent @ self._rest) / scale
+        g_log_scale = cotangent @ np.square(self._rest) - total * (
+            1 - woodbury.leverage
+        )
+        second = self._rest.T @ (self._latent * cotangent[:, None])
+        g_factor = (second - total * woodbury.projection) / scale[:, None]
+        return np.concatenate([g_mean, g_log_scale, g_factor.ravel()])
+
+
+class LowRankCovariance:
+    """Covariance diag(sigma^2) + B B^T with B of shape (dim, min(rank, dim))."""
+
+    default_rank = 10
+
+    def __init__(self, rank=None):
+        self._rank = self.default_rank if rank is None else rank
+
+    def rank(self, dim):
+        return min(self._rank, dim)
+
+    def n_params(self, dim):
+        return dim * (2 + self.rank(dim))
+
+    def dim_of(self, params):
+        # Below the rank the length is D (D + 2), above it D (rank + 2).
+        size = params.shape[0]
+        dim = size // (2 + self._rank)
+        if dim < self._rank:
+            dim = int(sqrt(size + 1)) - 1
+        return checked_size(params, dim, self.n_params(dim))
+
+    def base_dim(self, dim):
+        return dim + self.rank(dim)
+
+    def scale_mask(self, dim):
+        mask = np.zeros(self.n_params(dim), dtype=bool)
+        mask[dim : 2 * dim] = True
+        return mask
+
+    def split(self, params):
+        """Mean, log sigma and factor."""
+        dim = self.dim_of(params)
+        factor = params[2 * dim :].reshape(dim, self.rank(dim))
+        return params[:dim], params[dim : 2 * dim], factor
+
+    def transport(self, params, eps):
+        mean, log_scale, factor = self.split(params)
+        dim = mean.size
+        theta = eps[:, dim:] @ factor.T
+        theta += np.exp(log_scale) * eps[:, :dim]
+        theta += mean
+        return theta
+
+    def pull_transport(self, params, eps, cotangent):
+        _, log_scale, _ = self.split(params)
+        dim = log_scale.size
+        slope = np.einsum("ij,ij->j", cotangent, eps[:, :dim])
+        g_factor = cotangent.T @ eps[:, dim:]
+        return np.concatenate(
+            [cotangent.sum(axis=0), np.exp(log_scale) * slope, g_factor.ravel()]
+        )
+
+    def at(self, params, theta):
+        mean, log_scale, factor = self.split(params)
+        return LowRankEvaluation(mean, _Woodbury(log_scale, factor), theta)
+
+    def entropy(self, params):
+        mean, log_scale, factor = self.split(params)
+        woodbury = _Woodbury(log_scale, factor)
+        return float(
+            0.5 * mean.size * (1 + log(2 * pi)) + woodbury.log_root_determinant
+        )
+
+    def entropy_gradient(self, params):
+        mean, log_scale, factor = self.split(params)
+        woodbury = _Woodbury(log_scale, factor)
+        g_factor = woodbury.precision_times_factor()
+        return np.concatenate(
+            [np.zeros(mean.size), 1 - woodbury.leverage, g_factor.ravel()]
+        )
+
+    def from_moments(self, mean, covariance):
+        mean, covariance, variance = checked_moments(mean, covariance)
+        scale = np.sqrt(variance)
+        if covariance.ndim == 1:
+            noise, excess, directions = _uncorrelated(mean.size, self.rank(mean.size))
+        else:
+            correlation = covariance / np.outer(scale, scale)
+            noise, excess, directions = _principal(correlation, self.rank(mean.size))
+        excess = np.maximum(excess, _SYMMETRY_BREAKING * noise)
+        factor = directions * np.sqrt(excess)
+        # What the factor leaves of each unit variance, so that marginals are kept.
+        rest = np.maximum(1 - np.square(factor).sum(axis=1), _SMALLEST_NOISE)
+        log_scale = np.log(scale) + 0.5 * np.log(rest)
+        return np.concatenate([mean, log_scale, (scale[:, None] * factor).ravel()])
+
+    def widen(self, params, width):
+        mean, log_scale, factor = self.split(params)
+        return np.concatenate([mean, log_scale + log(width), width * factor.ravel()])
+
+    def move(self, params, x):
+        mean, log_scale, factor = self.split(params)
+        x_mean, x_scale, x_factor = self.split(x)
+        scale = np.exp(log_scale)[:, None]
+        root = _SymmetricRoot(factor / scale)
+        mean = mean + (scale * root.times(x_mean[:, None]))[:, 0]
+        factor = factor + scale * root.times(x_factor)
+        log_scale = log_scale + sqrt(0.5) * x_scale
+        return np.concatenate([mean, log_scale, factor.ravel()])
+
+    def pull_move(self, params, x, gradient):
+        _, log_scale, factor = self.split(params)
+        g_mean, g_log_scale, g_factor = self.split(gradient)
+        scale = np.exp(log_scale)[:, None]
+        root = _SymmetricRoot(factor / scale)
+        g_mean = root.times(scale * g_mean[:, None])[:, 0]
+        g_factor = root.times(scale * g_factor)
+        return np.concatenate([g_mean, sqrt(0.5) * g_log_scale, g_factor.ravel()])
+
+    def structure(self, params):
+        mean, log_scale, factor = self.split(params)
+        return mean, np.exp(2 * log_scale), factor
+
+    def pull_structure(self, params, g_mean, g_variance, g_factor):
+        _, log_scale, _ = self.split(params)
+        g_log_scale = 2 * np.exp(2 * log_scale) * g_variance
+        return np.concatenate([g_mean, g_log_scale, g_factor.ravel()])
+
+
+def _principal(correlation, rank):
+    """Noise level, variance above it and axes of the leading directions."""
+    dim = correlation.shape[0]
+    values, vectors = eigh(correlation, subset_by_index=[dim - rank, dim - 1])
+    if rank < dim:
+        noise = (np.trace(correlation) - values.sum()) / (dim - rank)
+    else:
+        # Any level below the smallest eigenvalue represents the matrix exactly.
+        noise = 0.5 * values[0]
+    noise = max(noise, _SMALLEST_NOISE)
+    return noise, values - noise, vectors
+
+
+def _uncorrelated(dim, rank):
+    """As `_principal` for the identity, with smooth orthogonal axes."""
+    phase = np.pi * (np.arange(dim)[:, None] + 0.5) / dim
+    axes = np.cos(phase * np.arange(rank))
+    return 1.0, np.zeros(rank), axes / np.linalg.norm(axes, axis=0)

@@ -1,0 +1,49 @@
+"""Covariances as diag(variance) + factor factor^T: what can be said without them."""
+
+import numpy as np
+from scipy import sparse
+
+from .._parallel import row_blocks
+
+
+def linear_moments(X, mean, variance, factor):
+    """Mean and standard deviation of ``x_n . theta``, in blocks of rows."""
+    row_variance = np.zeros(X.shape[0])
+    if variance is not None:
+        squared = X.multiply(X).tocsr() if sparse.issparse(X) else np.square(X)
+        row_variance += squared @ variance
+    if factor is not None:
+        for rows in row_blocks(X.shape[0], factor.shape[1]):
+            projected = X[rows] @ factor
+            row_variance[rows] += np.einsum("ij,ij->i", projected, projected)
+    return X @ mean, np.sqrt(row_variance)
+
+
+def checked_moments(mean, covariance):
+    """Arrays of a mean and of variances (dim,) or a covariance (dim, dim)."""
+    mean = np.asarray(mean, dtype=float)
+    covariance = np.asarray(covariance, dtype=float)
+    dim = mean.size
+    if mean.ndim != 1 or covariance.shape not in ((dim,), (dim, dim)):
+        raise ValueError(
+            "covariance must hold variances of shape (dim,) or a matrix of shape "
+            f"(dim, dim) for a mean of shape (dim,); got covariance "
+            f"{covariance.shape} and mean {mean.shape}."
+        )
+    variance = covariance if covariance.ndim == 1 else np.diagonal(covariance)
+    if not (np.isfinite(variance).all() and (variance > 0).all()):
+        raise ValueError(
+            "covariance must have finite positive variances; the smallest is "
+            f"{variance.min()}. Add a small multiple of the identity."
+        )
+    return mean, covariance, variance
+
+
+def checked_size(params, dim, n_params):
+    """`dim`, if a vector of this length is a component on R^dim."""
+    if dim < 1 or params.shape != (n_params,):
+        raise ValueError(
+            f"params must have length n_params(dim); got shape {params.shape}, and "
+            f"{n_params} is the length for dim={dim}. Was it made by another family?"
+        )
+    return dim

@@ -1,0 +1,265 @@
+"""All weights at once: a convex solver on the simplex with a certificate."""
+
+import numpy as np
+from scipy.linalg.lapack import dgesv
+
+from ._objective import value_and_slope
+from ._step_size import exact_step
+
+# Share of the start that is spread over the components of zero weight, so that
+# every component is tried.
+SPREAD = 0.1
+N_MIRROR_STEPS = 3
+# Relative ridge: makes the model strictly convex where components coincide, and is
+# far too small to slow Newton's method down.
+RIDGE = 1e-12
+
+
+def minimise_on_simplex(objective, weights0, tol=1e-10, max_iter=100):
+    """Weights that minimise a convex function over the simplex.
+
+    Newton's method with the constraints kept exactly: each step minimises the
+    quadratic model over the simplex by an active-set method, which puts components
+    to exact zeros. A few mirror-descent steps come first and find the order of
+    magnitude of each weight, where Newton's model of x ln x is poor. Where a Newton
+    step does not halve the gap, as when it emptied a component that is needed, it
+    is mended by a mirror step, shortened until the objective falls, or followed by
+    an exact Frank-Wolfe line search toward the most promising component.
+
+    Parameters
+    ----------
+    objective : WeightObjective or like it
+        Convex and differentiable; ``value(weights)``, ``slope(weights)`` and
+        ``hessian(weights, columns)`` are used.
+    weights0 : ndarray of shape (n_components,)
+        Start, non-negative with a positive sum; zeros are allowed.
+    tol : float, default=1e-10
+        Frank-Wolfe gap at which to stop, in the units of the objective (nats).
+    max_iter : int, default=100
+        Bound on the number of Newton steps; about ten are usual.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_components,)
+        Non-negative with sum 1; components without use are exactly zero.
+    gap : float
+        Certificate: the objective at ``weights`` is at most ``gap`` above its
+        minimum over the simplex. It is above ``tol`` only where rounding or
+        ``max_iter`` ended the search.
+
+    Raises
+    ------
+    ValueError
+        If ``weights0`` is not a vector that can be scaled to the simplex, or if
+        ``tol`` is negative.
+    """
+    weights = _checked_start(weights0, tol)
+    if len(weights) == 1:
+        return weights, 0.0
+    point = _Point(objective, _interior(weights))
+    for _ in range(N_MIRROR_STEPS):
+        point = _better(point, _mirror_step(point))
+    best = point
+    for _ in range(max_iter):
+        if best.gap <= tol:
+            break
+        point = _next_point(point)
+        if point is None:
+            break
+        best = point if point.gap < best.gap else best
+    return _drop_negligible(best, tol)
+
+
+def _checked_start(weights0, tol):
+    weights = np.array(weights0, dtype=float)
+    fits = weights.ndim == 1 and weights.size and np.isfinite(weights).all()
+    if not (fits and weights.min() >= 0 and weights.sum() > 0):
+        raise ValueError(
+            "weights0 must be a non-negative vector with a positive sum; got "
+            f"{weights0!r}. Start from equal weights if nothing better is known."
+        )
+    if not tol >= 0:
+        raise ValueError(f"tol must be a number >= 0; got {tol!r}. Use 1e-10.")
+    return weights / weights.sum()
+
+
+def _interior(weights):
+    zeros = weights == 0
+    if not zeros.any():
+        return weights
+    return np.where(zeros, SPREAD / zeros.sum(), (1.0 - SPREAD) * weights)
+
+
+class _Point:
+    """Weights with what is known about the objective there, each computed once."""
+
+    def __init__(self, objective, weights):
+        self.objective = objective
+        self.weights = weights / weights.sum()
+        self.value, self.slope = value_and_slope(objective, self.weights)
+        self.level = float(self.weights @ self.slope)
+        self.gap = self.level - float(self.slope.min())
+
+    def at(self, weights):
+        return _Point(self.objective, weights)
+
+
+def _better(point, other):
+    return other if other.value < point.value else point
+
+
+def _next_point(point):
+    """A point with half the gap, else a lower value or gap; None if rounding ends it.
+
+    The gap is asked first because it still tells progress where the value cannot:
+    a weight of 1e-10 may be wrong by half and change the value by less than its
+    rounding, and the gap by 0.1.
+    """
+    tried = []
+    for candidate in _candidates(point):
+        if candidate.gap <= 0.5 * point.gap:
+            return candidate
+        tried.append(candidate)
+    lowest = min(tried, key=lambda candidate: candidate.value)
+    if lowest.value >= point.value - _rounding(point):
+        lowest = _damped_step(point, tried[0].weights)
+    tried.append(_frank_wolfe_step(lowest))
+    lowest = min(*tried, lowest, key=lambda candidate: candidate.value)
+    if lowest.value < point.value - _rounding(point):
+        return lowest
+    tightest = min(tried, key=lambda candidate: candidate.gap)
+    return tightest if tightest.gap < 0.99 * point.gap else None
+
+
+def _candidates(point):
+    """Undamped steps, the quickest road to the optimum first, each on demand."""
+    target = _newton_target(point)
+    newton = point.at(target)
+    yield newton
+    yield _mirror_step(newton)
+    emptied = (target == 0) & (point.weights > 0)
+    if emptied.any():
+        # Newton's model of x ln x overshoots where a weight should shrink by more
+        # than a factor e; the mirror step has the right order of magnitude.
+        shrunk = point.weights * np.exp(-np.maximum(point.slope - point.level, 0.0))
+        soft = point.at(np.where(emptied, shrunk, target))
+        yield soft
+        yield _mirror_step(soft)
+    yield _mirror_step(point)
+
+
+def _mirror_step(point):
+    """Multiplicative step, exact for components that do not overlap.
+
+    A unit step cannot raise a Kullback-Leibler divergence.
+    """
+    least = point.slope[point.weights > 0].min()
+    factors = np.exp(np.minimum(least - point.slope, 0.0))
+    return point.at(point.weights * factors)
+
+
+def _newton_target(point):
+    weights, slope = point.weights, point.slope
+    # Components at zero that the slope does not ask for stay there: their part of
+    # the Hessian, the costliest thing here, is never formed.
+    active = np.flatnonzero((weights > 0) | (slope < point.level))
+    hessian = point.objective.hessian(weights, active)
+    target = np.zeros_like(weights)
+    target[active] = _minimise_quadratic(hessian, slope[active], weights[active])
+    return target
+
+
+def _rounding(point):
+    return 1e-15 * (1.0 + abs(point.value))
+
+
+def _damped_step(point, target):
+    """Point on the way to the Newton target that lowers the value, if there is one."""
+    decrease = point.level - float(point.slope @ target)
+    step = 0.5
+    while step * decrease > _rounding(point):
+        # A mean of two points of the simplex keeps common zeros exact.
+        moved = point.at((1.0 - step) * point.weights + step * target)
+        if moved.value <= point.value - 1e-4 * step * decrease:
+            return moved
+        step *= 0.5
+    return point
+
+
+def _frank_wolfe_step(point):
+    """Exact line search toward the component with the smallest slope."""
+    vertex = np.zeros_like(point.weights)
+    vertex[np.argmin(point.slope)] = 1.0
+    t = exact_step(point.objective, point.weights, vertex)
+    return point.at((1.0 - t) * point.weights + t * vertex)
+
+
+def _minimise_quadratic(hessian, slope, start):
+    """Minimiser over the simplex of slope.(y - start) + (y - start)'H(y - start)/2.
+
+    A primal active-set method: every iterate is feasible and no worse than the one
+    before, so a search that is cut short still gives a direction of descent.
+    """
+    hessian = hessian + np.diag(_ridge(np.diag(hessian)))
+    y, free = start.copy(), start > 0
+    for _ in range(4 * len(y) + 10):
+        p, level = _equality_step(hessian, slope + hessian @ (y - start), free)
+        if p is None:
+            break
+        ratios = np.full(len(y), np.inf)
+        np.divide(-y, p, out=ratios, where=p < 0)
+        blocking = int(np.argmin(ratios))
+        y = np.maximum(y + min(ratios[blocking], 1.0) * p, 0.0)
+        if ratios[blocking] < 1.0:
+            y[blocking] = 0.0
+            free[blocking] = False
+            continue
+        excess = np.where(free, 0.0, slope + hessian @ (y - start) - level)
+        entering = int(np.argmin(excess))
+        if excess[entering] >= -1e-13 * (1.0 + abs(level)):
+            break
+        free[entering] = True
+    return y / y.sum()
+
+
+def _ridge(diagonal):
+    # It follows the diagonal because components far away have entries of 1e20.
+    positive = diagonal[diagonal > 0]
+    least = np.median(positive) if positive.size else 1.0
+    return RIDGE * np.maximum(diagonal, least)
+
+
+def _equality_step(hessian, gradient, free):
+    """Newton step of the free variables that keeps their sum, and its multiplier.
+
+    Solved with the constraint as one more row: eliminating it would subtract two
+    huge solutions where components coincide.
+    """
+    index = np.flatnonzero(free)
+    n = len(index)
+    block = hessian[index[:, None], index]
+    scale = np.append(1.0 / np.sqrt(np.diag(block)), 1.0)
+    scale[n] = 1.0 / np.linalg.norm(scale[:n])
+    system = np.zeros((n + 1, n + 1))
+    system[:n, :n] = block
+    system[n, :n] = system[:n, n] = 1.0
+    side = np.append(-gradient[index], 0.0)
+    *_, solution, info = dgesv(system * scale * scale[:, None], side * scale)
+    solution *= scale
+    if info != 0 or not np.isfinite(solution).all():
+        return None, 0.0
+    p = np.zeros(len(free))
+    p[index] = solution[:n]
+    return p, -solution[n]
+
+
+def _drop_negligible(point, tol):
+    """Zero the weights that all together matter less than ``tol``, and certify it."""
+    small = point.weights < 1e-2 * tol / len(point.weights)
+    kept = point.at(np.where(small, 0.0, point.weights))
+    # The slope may be steep at zero although nothing is gained there, so the gap is
+    # carried over from the point before by the difference in value.
+    lost = max(kept.value - point.value, 0.0)
+    if small.any() and lost <= tol:
+        return kept.weights, min(kept.gap, point.gap + lost)
+    return point.weights, point.gap

@@ -1,0 +1,198 @@
+"""The Kullback-Leibler divergence as a convex function of the mixture weights."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .._math import mean_and_se
+from .._parallel import row_blocks
+
+# Below this mass ratio x ln x is continued by its tangent. That keeps the function
+# convex and smooth and moves it by at most DENSITY_FLOOR nats, far below rounding.
+# It is needed because a new component may sit where the mixture's density has
+# underflowed to 0: the slope there is -inf and the Hessian +inf, yet all that is
+# lost with the floor is a component whose optimal weight is below DENSITY_FLOOR.
+DENSITY_FLOOR = 1e-20
+
+
+@dataclass(frozen=True, eq=False)
+class WeightObjective:
+    """Divergence of a mixture from its target as a function of the weights.
+
+    With pooled draws z_n from r, the mixture of all components in proportion to
+    their draws, and one log joint density l per draw,
+
+        D(alpha) = mean_n[(A alpha) ln(A alpha) - A alpha + B alpha] + 1
+
+    estimates KL(q_alpha || p) up to the target's log normaliser, in nats. It is
+    exactly convex in alpha, and its derivative is the estimate of the inner product
+    of a component with the gradient of the divergence, so that gap, worst component,
+    backtracking, line search and weights are all taken from one estimate.
+
+    Parameters
+    ----------
+    ratio : ndarray of shape (n_draws, n_components)
+        A, component densities over the pool's: s_i(z_n) / r(z_n), non-negative.
+    offset : ndarray of shape (n_draws, n_components)
+        B = A (ln r - l), row by row; finite. Subtract a constant near the ELBO from
+        l first: the sample means of A are 1 only up to noise, and a large constant
+        would multiply that noise.
+
+    Raises
+    ------
+    ValueError
+        If the tables differ in shape, are empty, not finite, or A is negative.
+
+    Notes
+    -----
+    Any object with `value`, `slope` and `hessian` can stand in for it. The adaptive
+    step takes `difference` and `slope_noise` as well where the function is a Monte
+    Carlo estimate, and `divergence` for its Lipschitz form.
+    """
+
+    ratio: np.ndarray
+    offset: np.ndarray
+
+    def __post_init__(self):
+        ratio, offset = np.asarray(self.ratio), np.asarray(self.offset)
+        if ratio.ndim != 2 or ratio.shape != offset.shape or ratio.size == 0:
+            raise ValueError(
+                "ratio and offset must be non-empty tables of one shape (n_draws, "
+                f"n_components); got {ratio.shape} and {offset.shape}. Evaluate "
+                "every component at every pooled draw."
+            )
+        # Sums are finite only if every entry is, and cost no temporary.
+        if not (np.isfinite(ratio.sum()) and ratio.min() >= 0):
+            raise ValueError(
+                "ratio must be finite and non-negative; got entries from "
+                f"{ratio.min()} to {ratio.max()}. Draw from a pool that contains "
+                "every component."
+            )
+        if not np.isfinite(offset.sum()):
+            raise ValueError(
+                "offset must be finite; got "
+                f"{np.count_nonzero(~np.isfinite(offset))} entries that are not. "
+                "Bound the log joint density below at the draws where it is -inf."
+            )
+        object.__setattr__(self, "ratio", ratio)
+        object.__setattr__(self, "offset", offset)
+
+    @property
+    def n_components(self):
+        """Number of weights."""
+        return self.ratio.shape[1]
+
+    @cached_property
+    def _mean_offset(self):
+        return self.offset.mean(axis=0)
+
+    def density_ratio(self, weights):
+        """Mixture density over the pool's at each draw, shape (n_draws,)."""
+        return self.ratio @ weights
+
+    def value(self, weights):
+        """D(weights), in nats up to the target's log normaliser."""
+        return self.value_and_slope(weights)[0]
+
+    def slope(self, weights):
+        """Gradient of D: mean_n[A_i ln(A alpha) + B_i], shape (n_components,)."""
+        return self.value_and_slope(weights)[1]
+
+    def value_and_slope(self, weights):
+        """`value` and `slope` for little more than the price of one."""
+        q = self.density_ratio(weights)
+        floored = np.maximum(q, DENSITY_FLOOR)
+        log_q = np.log(floored)
+        value = (q @ log_q - floored.sum()) / len(q) + self._mean_offset @ weights
+        slope = log_q @ self.ratio / len(q) + self._mean_offset
+        return float(value + 1.0), slope
+
+    def hessian(self, weights, columns=None):
+        """Second derivatives mean_n[A_i A_j / (A alpha)].
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_components,)
+        columns : ndarray of int, default=None
+            Rows and columns wanted; None means all.
+
+        Returns
+        -------
+        hessian : ndarray of shape (n_columns, n_columns)
+        """
+        q = np.maximum(self.density_ratio(weights), DENSITY_FLOOR)
+        scale = 1.0 / np.sqrt(len(q) * q)[:, None]
+        table = self.ratio if columns is None else self.ratio[:, columns]
+        hessian = np.zeros((table.shape[1], table.shape[1]))
+        for rows in row_blocks(*table.shape):
+            scaled = table[rows] * scale[rows]
+            hessian += scaled.T @ scaled
+        return hessian
+
+    def along(self, weights, end):
+        """Derivative of D((1 - t) weights + t end) as a function of t alone.
+
+        One pass over the table serves every t, and as a mean of two densities it
+        loses nothing to cancellation near t = 1.
+        """
+        q, q_end = self.density_ratio(weights), self.density_ratio(end)
+        change = (q_end - q) / len(q)
+        constant = self._mean_offset @ (end - weights)
+        return lambda t: float(
+            change @ _floored_log((1.0 - t) * q + t * q_end) + constant
+        )
+
+    def difference(self, weights, other):
+        """D(weights) - D(other) on the common draws.
+
+        Returns
+        -------
+        mean, standard_error : float
+            In nats. The draws are stratified over the components, so the standard
+            error of plain sampling, which is reported, is on the safe side.
+        """
+        q, q_other = self.density_ratio(weights), self.density_ratio(other)
+        terms = _x_log_x_minus_x(q) - _x_log_x_minus_x(q_other)
+        return mean_and_se(terms + self.offset @ (weights - other))
+
+    def slope_noise(self, weights, d):
+        """Standard error of the directional derivative ``slope(weights) @ d``."""
+        log_q = _floored_log(self.density_ratio(weights))
+        return mean_and_se((self.ratio @ d) * log_q + self.offset @ d)[1]
+
+    def divergence(self, i, weights):
+        """KL(s_i || q) in nats, never negative.
+
+        The known integrals of s_i and q, both 1, are subtracted draw by draw, which
+        makes every term non-negative. A mixture that misses s_i altogether is
+        charged no more than -ln(DENSITY_FLOOR), 46 nats, per unit of mass.
+        """
+        a = self.ratio[:, i]
+        q = np.maximum(self.density_ratio(weights), DENSITY_FLOOR)
+        terms = a * (_floored_log(a) - np.log(q)) - a + q
+        return float(max(terms.mean(), 0.0))
+
+
+def slope_between(objective, weights, end):
+    """Function t -> derivative of the objective at (1 - t) weights + t end in t."""
+    if hasattr(objective, "along"):
+        return objective.along(weights, end)
+    d = end - weights
+    return lambda t: float(objective.slope((1.0 - t) * weights + t * end) @ d)
+
+
+def value_and_slope(objective, weights):
+    """Value and slope, by one call where the objective offers it."""
+    if hasattr(objective, "value_and_slope"):
+        return objective.value_and_slope(weights)
+    return objective.value(weights), objective.slope(weights)
+
+
+def _floored_log(x):
+    return np.log(np.maximum(x, DENSITY_FLOOR))
+
+
+def _x_log_x_minus_x(x):
+    floored = np.maximum(x, DENSITY_FLOOR)
+    return x * np.log(floored) - floored

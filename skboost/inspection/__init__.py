@@ -1,0 +1,6 @@
+"""Figures of posteriors and of how they were found."""
+
+from skboost.inspection._convergence import ConvergenceDisplay
+from skboost.inspection._posterior import PosteriorDisplay
+
+__all__ = ["ConvergenceDisplay", "PosteriorDisplay"]

@@ -1,0 +1,58 @@
+"""What the displays share: matplotlib on demand, and axes to draw on."""
+
+import numpy as np
+
+
+def pyplot():
+    """The module ``matplotlib.pyplot``, imported only when something is drawn."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "Displays need matplotlib, which is not installed. Install it with "
+            "`pip install skboost[plot]`."
+        ) from error
+    return plt
+
+
+def panels(ax, n, n_columns, size):
+    """Figure and a flat array of `n` axes.
+
+    Parameters
+    ----------
+    ax : None, Axes or array-like of Axes
+        None makes a new figure.
+    n, n_columns : int
+        Number of panels, and of columns where a new figure is made.
+    size : tuple of float
+        Width and height of a panel in inches.
+    """
+    if ax is None:
+        n_columns = min(n, n_columns)
+        n_rows = -(-n // n_columns)
+        figure, grid = pyplot().subplots(
+            n_rows,
+            n_columns,
+            figsize=(size[0] * n_columns, size[1] * n_rows),
+            squeeze=False,
+            layout="constrained",
+        )
+        for spare in grid.ravel()[n:]:
+            spare.remove()
+        return figure, grid.ravel()[:n]
+    axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+    if axes.size != n:
+        raise ValueError(
+            f"ax must be None or hold {n} axes, one per panel; got {axes.size}."
+        )
+    return axes[0].figure, axes
+
+
+def tidy(ax):
+    """Take away the frame's upper and right side."""
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def one_or_all(axes):
+    """A single axes itself, several as an array."""
+    return axes[0] if len(axes) == 1 else axes

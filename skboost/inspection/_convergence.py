@@ -1,0 +1,178 @@
+"""How a boosted fit converged, as a figure."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skboost.inspection._axes import one_or_all, panels, pyplot, tidy
+
+_ERROR = {"capsize": 2, "elinewidth": 1.0, "markersize": 4, "linewidth": 1.4}
+
+
+def _column(history, key):
+    values = [entry.get(key) for entry in history]
+    return np.array([np.nan if v is None else v for v in values], dtype=float)
+
+
+class ConvergenceDisplay:
+    """ELBO, gain and remaining KL of every boosting iteration.
+
+    Make one with `from_estimator` or `from_history`; all values are in nats, and
+    bars are two standard errors of fresh draws.
+
+    Parameters
+    ----------
+    history : list of dict
+        One entry per iteration, with any of the keys iteration, elbo, elbo_se,
+        gain, gain_se, gap, gap_se, remaining_kl, remaining_kl_se.
+    tol : float, default=None
+        Tolerance of the stopping rule.
+    stopping : {"gain", "gap"}, default="gain"
+        Which of the two the tolerance is compared with.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes or ndarray of Axes
+
+    See Also
+    --------
+    PosteriorDisplay : The posterior itself.
+    """
+
+    def __init__(self, history, *, tol=None, stopping="gain"):
+        if not history:
+            raise ValueError(
+                "history must hold at least one iteration; got none. Fit with "
+                "max_iter >= 1."
+            )
+        self.history = history
+        self.tol = tol
+        self.stopping = stopping
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None):
+        """Display of a fitted boosted estimator; parameters as in `plot`.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        """
+        check_is_fitted(estimator, "history_")
+        display = cls(
+            estimator.history_,
+            tol=getattr(estimator, "tol", None),
+            stopping=getattr(estimator, "stopping", "gain"),
+        )
+        return display.plot(ax=ax)
+
+    @classmethod
+    def from_history(cls, history, *, tol=None, stopping="gain", ax=None):
+        """Display of a list of iterations, such as a result's ``history``."""
+        return cls(history, tol=tol, stopping=stopping).plot(ax=ax)
+
+    def plot(self, ax=None):
+        """Draw the panels.
+
+        Parameters
+        ----------
+        ax : Axes or array-like of three Axes, default=None
+            None makes a figure of three panels; a single Axes gets the ELBO only.
+
+        Returns
+        -------
+        ConvergenceDisplay
+        """
+        pyplot()
+        draw = [self._plot_elbo, self._plot_criterion, self._plot_remaining]
+        if ax is not None and np.size(ax) == 1:
+            draw = draw[:1]
+        self.figure_, axes = panels(ax, len(draw), 3, (4.0, 3.3))
+        for panel, axis in zip(draw, axes, strict=True):
+            panel(axis)
+            axis.set_xlabel("boosting iteration")
+            axis.xaxis.get_major_locator().set_params(integer=True)
+            axis.set_xlim(self._iteration[0] - 0.4, self._iteration[-1] + 0.4)
+            tidy(axis)
+        self.ax_ = one_or_all(axes)
+        return self
+
+    @property
+    def _iteration(self):
+        numbers = _column(self.history, "iteration")
+        return np.where(np.isnan(numbers), np.arange(numbers.size), numbers)
+
+    def _plot_elbo(self, ax):
+        elbo, se = _column(self.history, "elbo"), _column(self.history, "elbo_se")
+        ax.errorbar(
+            self._iteration,
+            elbo,
+            2.0 * np.nan_to_num(se),
+            fmt="o-",
+            color="C0",
+            label="ELBO ± 2 se",
+            **_ERROR,
+        )
+        evidence = elbo + _column(self.history, "remaining_kl")
+        known = np.flatnonzero(np.isfinite(evidence))
+        if known.size:
+            ax.axhline(
+                evidence[known[-1]],
+                color="0.45",
+                linestyle=":",
+                label="ELBO + remaining KL (last)",
+            )
+        ax.set_ylabel("ELBO (nats)")
+        ax.legend(frameon=False, fontsize="small", loc="lower right")
+
+    def _plot_criterion(self, ax):
+        name = "gap" if self.stopping == "gap" else "gain"
+        label = "duality gap" if name == "gap" else "gain in ELBO"
+        self._plot_positive(ax, name, "C1")
+        if self.tol is not None:
+            ax.axhline(self.tol, color="0.3", linestyle="--", linewidth=1.2)
+            ax.annotate(
+                f"tol = {self.tol:g}",
+                (0.02, self.tol),
+                xycoords=("axes fraction", "data"),
+                xytext=(0, 3),
+                textcoords="offset points",
+                fontsize="small",
+                color="0.3",
+            )
+        ax.set_ylabel(f"{label} (nats)")
+
+    def _plot_remaining(self, ax):
+        self._plot_positive(ax, "remaining_kl", "C2")
+        ax.set_ylabel("remaining KL (nats)")
+
+    def _plot_positive(self, ax, key, color):
+        """Values on a log axis; a caret is an upper end where the value is not > 0."""
+        value = _column(self.history, key)
+        reach = 2.0 * np.nan_to_num(_column(self.history, f"{key}_se"))
+        positive = value > 0
+        upper = value + reach
+        capped = ~positive & (upper > 0)
+        if not (positive.any() or capped.any()):
+            message = "not recorded" if np.isnan(value).all() else "nothing above zero"
+            ax.text(0.5, 0.5, message, ha="center", transform=ax.transAxes, color="0.4")
+            ax.set_yticks([])
+            return
+        shown = np.concatenate([value[positive], upper[capped]])
+        # A bar that crosses zero ends below the axis and not at minus infinity.
+        floor = 0.2 * min(shown.min(), self.tol or np.inf)
+        below = np.minimum(reach, value - floor * 1e-3)[positive]
+        ax.set_yscale("log")
+        ax.errorbar(
+            self._iteration[positive],
+            value[positive],
+            [np.maximum(below, 0.0), reach[positive]],
+            fmt="o-",
+            color=color,
+            **_ERROR,
+        )
+        if capped.any():
+            ax.plot(
+                self._iteration[capped], upper[capped], "v", color=color, mfc="none"
+            )
+        ax.set_ylim(bottom=floor)

@@ -1,0 +1,244 @@
+"""A mixture posterior as a figure."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skboost.inspection._axes import one_or_all, panels, pyplot, tidy
+from skboost.inspection._pair import highest_density_levels, pair_density
+
+KINDS = ("density", "interval", "pair")
+_MAX_DENSITIES, _MAX_INTERVALS = 6, 25
+_LEGEND = {"frameon": False, "fontsize": "small", "ncols": 3}
+
+
+class PosteriorDisplay:
+    """Marginal densities, intervals or a pair of coordinates of a posterior.
+
+    Make one with `from_estimator` or `from_posterior`.
+
+    Parameters
+    ----------
+    posterior : MixturePosterior
+    features : sequence of int or str, default=None
+        Coordinates to show, by index or name. None shows the first six
+        (``"density"``), the first two (``"pair"``), or the 25 whose means are the
+        most standard deviations from zero (``"interval"``).
+    names : sequence of str, default=None
+        Names of all coordinates; None takes those of the posterior.
+    level : float, default=0.9
+        Probability of the shaded or drawn interval.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes or ndarray of Axes
+
+    See Also
+    --------
+    ConvergenceDisplay : How the fit converged.
+    """
+
+    def __init__(self, posterior, features=None, *, names=None, level=0.9):
+        self.posterior = posterior
+        self.features = features
+        self.names = names
+        self.level = level
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, features=None, *, kind="density", level=0.9, ax=None
+    ):
+        """Display of a fitted estimator's ``posterior_``.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+        features : sequence of int or str, default=None
+            As in the class.
+        kind : {"density", "interval", "pair"}, default="density"
+        level : float, default=0.9
+        ax : Axes or array-like of Axes, default=None
+            As in `plot`.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        """
+        check_is_fitted(estimator, "posterior_")
+        posterior = estimator.posterior_
+        names = posterior.names
+        if names is None:
+            seen = getattr(estimator, "feature_names_in_", ())
+            names = tuple(seen) if len(seen) == posterior.dim else None
+        display = cls(posterior, features, names=names, level=level)
+        return display.plot(ax=ax, kind=kind)
+
+    @classmethod
+    def from_posterior(
+        cls, posterior, features=None, *, kind="density", level=0.9, ax=None
+    ):
+        """Display of a `MixturePosterior`; parameters as in `from_estimator`."""
+        return cls(posterior, features, level=level).plot(ax=ax, kind=kind)
+
+    def plot(self, ax=None, *, kind="density"):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes or array-like of Axes, default=None
+            One per coordinate for ``"density"``, else one. None makes a figure.
+        kind : {"density", "interval", "pair"}, default="density"
+            Marginal densities with the components dashed and the interval shaded;
+            medians with the 50 % interval thick and the `level` interval thin,
+            coloured where it excludes zero; or contours of the joint density of
+            two coordinates that hold 25 %, 50 % and `level` of the probability.
+
+        Returns
+        -------
+        PosteriorDisplay
+
+        Raises
+        ------
+        ValueError
+            If `kind` is none of these, or ``"pair"`` gets other than two
+            coordinates or a family whose pairs have no known density.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {list(KINDS)}; got {kind!r}.")
+        pyplot()
+        return getattr(self, f"_plot_{kind}")(ax)
+
+    def _labels(self):
+        names = self.names or self.posterior.names
+        return names or [f"theta[{i}]" for i in range(self.posterior.dim)]
+
+    def _indices(self, default):
+        if self.features is None:
+            return list(default)
+        given = self.features
+        given = [given] if isinstance(given, str | int | np.integer) else list(given)
+        labels = list(self._labels())
+        return [
+            labels.index(f) if f in labels else self.posterior.index_of(f)
+            for f in given
+        ]
+
+    def _plot_density(self, ax):
+        indices = self._indices(range(min(self.posterior.dim, _MAX_DENSITIES)))
+        self.figure_, axes = panels(ax, len(indices), 3, (3.4, 2.5))
+        for index, axis in zip(indices, axes, strict=True):
+            self._draw_density(axis, index)
+        if ax is None:
+            handles = axes[0].get_legend_handles_labels()
+            self.figure_.legend(*handles, loc="outside upper center", **_LEGEND)
+        else:
+            axes[0].legend(**_LEGEND | {"ncols": 1})
+        self.ax_ = one_or_all(axes)
+        return self
+
+    def _draw_density(self, ax, index):
+        marginal = self.posterior.marginal(index)
+        low, high = marginal.quantile(np.array([1e-3, 1.0 - 1e-3]))
+        margin = 0.06 * (high - low)
+        lower, upper = marginal.interval(self.level)
+        # The components' peaks are on the grid, however narrow they are.
+        peaks = self.posterior.mixture.component_means()[:, index]
+        grid = np.linspace(low - margin, high + margin, 800)
+        peaks = peaks[(peaks > grid[0]) & (peaks < grid[-1])]
+        grid = np.unique(np.concatenate([grid, peaks, [lower, upper]]))
+        density = marginal.pdf(grid)
+        inside = (grid >= lower) & (grid <= upper)
+        ax.fill_between(
+            grid[inside],
+            density[inside],
+            color="C0",
+            alpha=0.18,
+            linewidth=0,
+            label=f"{100 * self.level:g} % interval",
+        )
+        parts = np.exp(marginal.component_log_pdf(grid)) * self.posterior.weights
+        label = "components, weighted"
+        for part in parts.T if self.posterior.n_components > 1 else ():
+            ax.plot(grid, part, "--", color="0.45", linewidth=0.9, label=label)
+            label = None
+        ax.plot(grid, density, color="C0", linewidth=1.8, label="posterior")
+        ax.set(xlabel=self._labels()[index], yticks=[], xlim=(grid[0], grid[-1]))
+        ax.set_ylim(0.0, 1.08 * density.max())
+        ax.spines["left"].set_visible(False)
+        tidy(ax)
+
+    def _plot_interval(self, ax):
+        posterior = self.posterior
+        distance = np.abs(posterior.mean()) / posterior.std()
+        far = np.argsort(-distance, kind="stable")[:_MAX_INTERVALS]
+        indices = self._indices(np.sort(far))
+        height = 0.9 + 0.27 * len(indices)
+        self.figure_, axes = panels(ax, 1, 1, (5.2, max(height, 1.8)))
+        self._draw_intervals(axes[0], indices)
+        self.ax_ = axes[0]
+        return self
+
+    def _draw_intervals(self, ax, indices):
+        outer = self.posterior.interval(self.level)[indices]
+        inner = self.posterior.interval(0.5)[indices]
+        median = [self.posterior.marginal(i).quantile(0.5) for i in indices]
+        excludes_zero = (outer[:, 0] > 0) | (outer[:, 1] < 0)
+        color = np.where(excludes_zero, "C0", "0.55")
+        rows = np.arange(len(indices))
+        ax.axvline(0.0, color="0.3", linestyle="--", linewidth=0.9, zorder=0)
+        ax.hlines(rows, *outer.T, color=color, linewidth=1.3)
+        ax.hlines(rows, *inner.T, color=color, linewidth=3.6)
+        ax.scatter(
+            median, rows, s=26, c="white", edgecolors=color, linewidths=1.4, zorder=3
+        )
+        labels = self._labels()
+        ax.set_yticks(rows, [labels[i] for i in indices])
+        ax.set_ylim(len(indices) - 0.5, -0.5)
+        ax.set_xlabel(f"median, 50 % and {100 * self.level:g} % interval")
+        ax.spines["left"].set_visible(False)
+        ax.tick_params(axis="y", length=0)
+        tidy(ax)
+
+    def _plot_pair(self, ax):
+        indices = self._indices(range(min(self.posterior.dim, 2)))
+        if len(indices) != 2 or indices[0] == indices[1]:
+            raise ValueError(
+                "kind='pair' needs two different coordinates in features; got "
+                f"{self.features!r}."
+            )
+        self.figure_, axes = panels(ax, 1, 1, (4.6, 4.0))
+        self._draw_pair(axes[0], indices)
+        self.ax_ = axes[0]
+        return self
+
+    def _draw_pair(self, ax, indices):
+        x, y = (self._grid(i) for i in indices)
+        density = pair_density(self.posterior.mixture, indices, x, y)
+        masses = sorted({0.25, 0.5, float(self.level)}, reverse=True)
+        levels, first = np.unique(
+            highest_density_levels(density, masses), return_index=True
+        )
+        masses = np.array(masses)[first]
+        shades = pyplot().get_cmap("Blues")(np.linspace(0.18, 0.5, len(levels)))
+        edges = [*levels, 1.001 * density.max()]
+        ax.contourf(x, y, density, edges, colors=shades)
+        lines = ax.contour(x, y, density, levels, colors="C0", linewidths=1.1)
+        shown = dict(zip(lines.levels, masses, strict=True))
+        ax.clabel(lines, fmt=lambda v: f"{100 * shown[v]:g} %", fontsize=8)
+        means = self.posterior.mixture.component_means()[:, indices]
+        sizes = 8.0 + 60.0 * self.posterior.weights
+        ax.scatter(
+            *means.T, s=sizes, c="white", edgecolors="0.25", label="component means"
+        )
+        labels = self._labels()
+        ax.set(xlabel=labels[indices[0]], ylabel=labels[indices[1]])
+        ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
+        ax.legend(frameon=False, fontsize="small")
+        tidy(ax)
+
+    def _grid(self, index):
+        tails = np.array([2e-3, 1.0 - 2e-3])
+        low, high = self.posterior.marginal(index).quantile(tails)
+        margin = 0.08 * (high - low)
+        return np.linspace(low - margin, high + margin, 240)

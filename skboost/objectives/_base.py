@@ -1,0 +1,60 @@
+"""What every greedy objective shares: the problem that a quasi-Newton solver sees."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+# A scale may leave its start by this factor (in logarithms) within one search.
+LOG_SCALE_RANGE = 7.0
+
+
+class Candidate(NamedTuple):
+    """A component that a search proposes.
+
+    Attributes
+    ----------
+    family, params : VariationalFamily, ndarray of shape (n_params,)
+    share : float
+        Weight that the search gives it.
+    value : float
+        Objective reached on the search's own draws, nats; flattering.
+    at_limit : bool
+        Whether a scale stopped at the end of its allowed range.
+    """
+
+    family: object
+    params: np.ndarray
+    share: float
+    value: float
+    at_limit: bool
+
+
+class Residual(NamedTuple):
+    """What a greedy objective needs to know about the run.
+
+    Attributes
+    ----------
+    target : Target
+    rest : Rest
+        The mixture so far, with draws for expectations under it.
+    iteration : int
+        Counted from 0, the first component.
+    exact : bool
+        Whether Gaussian expectations of the log joint are exact.
+    """
+
+    target: object
+    rest: object
+    iteration: int
+    exact: bool
+
+
+def chart_limits(family, dim):
+    """Limits of chart coordinates: `LOG_SCALE_RANGE` for scales, none for others."""
+    return np.where(family.scale_mask(dim), LOG_SCALE_RANGE, np.inf)
+
+
+def at_scale_limit(family, dim, x):
+    """Whether chart coordinates `x` stopped at the end of a scale's range."""
+    mask = family.scale_mask(dim)
+    return bool(np.any(np.abs(x[mask]) > 0.98 * LOG_SCALE_RANGE))

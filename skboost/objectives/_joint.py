@@ -1,0 +1,263 @@
+"""The ELBO of a mixture as a function of some of its components and their weights.
+
+One component moving beside a fixed mixture is the greedy step; all components moving
+and nothing fixed is refinement, and one component alone is ordinary variational
+inference: the same problem, written once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skboost._math import log_sum_exp, log_weights
+from skboost.objectives._base import chart_limits
+
+# Keeps every share above e-12 of the others within one search; weights are set to
+# exact zeros by the rooms that move weights, not here.
+_LOGIT_RANGE = 12.0
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The part of the mixture that stays where it is.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        The fixed components with their relative weights.
+    theta : ndarray of shape (n, dim)
+        Draws at which expectations under `mixture` are taken.
+    share : ndarray of shape (n,)
+        Weights with ``sum(share * f(theta)) ~ E_mixture[f]``.
+    log_density : ndarray of shape (n,)
+        Log density of `mixture` at `theta`, nats.
+    expected : float
+        ``E_mixture[log joint]``, nats.
+    """
+
+    mixture: object
+    theta: np.ndarray
+    share: np.ndarray
+    log_density: np.ndarray
+    expected: float
+
+    @classmethod
+    def of(cls, mixture, pool):
+        """The whole of `mixture`, with expectations from the balance heuristic."""
+        log_q = log_sum_exp(pool.log_components, log_weights(mixture.weights))
+        share = np.exp(log_q - pool.log_proposal) / len(log_q)
+        share /= share.sum()
+        if pool.expected is None:
+            expected = float(share @ pool.log_joint)
+        else:
+            expected = float(mixture.weights @ pool.expected)
+        # Draws that carry nothing cost as much as those that do.
+        heavy = share > 1e-9 * share.max()
+        return cls(mixture, pool.theta[heavy], share[heavy], log_q[heavy], expected)
+
+
+class JointELBO:
+    """ELBO of ``share_0 rest + sum_k share_k s_k`` in (charts of s_k, logits).
+
+    Reparameterised base draws stay fixed, so the problem is deterministic and a
+    quasi-Newton solver and its stopping rule apply. The gradient is the exact one of
+    the fixed-draw value: through the draws and through ``ln m``.
+
+    Parameters
+    ----------
+    target : Target
+    components : list of (family, params)
+        The moving components, where the search starts.
+    base_draws : list of ndarray
+        Fixed base draws of each moving component.
+    shares : ndarray of shape (n_moving,)
+        Weights of the moving components at the start.
+    rest : Rest or None
+        The fixed part; None where everything moves.
+    exact : bool
+        Whether ``E_s[log joint]`` comes from the target in closed form.
+
+    References
+    ----------
+    ``J(s, gamma)`` is the joint objective of the greedy step; compare Locatello et
+    al. 2018, equation 9, which leaves ``gamma`` out.
+    """
+
+    def __init__(self, target, components, base_draws, shares, rest, exact):
+        self.target = target
+        self.components = components
+        self.base_draws = base_draws
+        self.rest = rest
+        self.exact = exact
+        self.dim = target.dim
+        self._sizes = [len(params) for _, params in components]
+        free = 1.0 - np.sum(shares) if rest is not None else shares[0]
+        logits = np.log(shares / max(free, 1e-12))
+        self._logits0 = logits if rest is not None else logits[1:]
+
+    @property
+    def start(self):
+        """The starting point, all charts at zero."""
+        return np.concatenate([np.zeros(sum(self._sizes)), self._logits0])
+
+    @property
+    def limits(self):
+        """Largest absolute value of every coordinate."""
+        charts = [chart_limits(family, self.dim) for family, _ in self.components]
+        return np.concatenate([*charts, np.full(len(self._logits0), _LOGIT_RANGE)])
+
+    def unpack(self, x):
+        """Parameters of the moving components and all shares (rest first, if any)."""
+        charts, logits = self._split(x)
+        params = [
+            family.move(start, z)
+            for (family, start), z in zip(self.components, charts, strict=True)
+        ]
+        logits = np.concatenate([[0.0], logits])
+        shares = np.exp(logits - logits.max())
+        return params, shares / shares.sum()
+
+    def value_and_gradient(self, x):
+        """ELBO in nats and its gradient in `x`."""
+        params, shares = self.unpack(x)
+        points = _Points(self, params, shares)
+        d_params, d_log_shares = points.gradients()
+        charts, _ = self._split(x)
+        pulled = [
+            family.pull_move(start, z, g)
+            for (family, start), z, g in zip(
+                self.components, charts, d_params, strict=True
+            )
+        ]
+        d_logits = d_log_shares - shares * d_log_shares.sum()
+        return points.value, np.concatenate([*pulled, d_logits[1:]])
+
+    def _split(self, x):
+        cuts = np.cumsum(self._sizes)
+        *charts, logits = np.split(x, cuts)
+        return charts, logits
+
+
+class _Points:
+    """All draws of one evaluation, with the densities of everything at them."""
+
+    def __init__(self, problem, params, shares):
+        self.problem, self.params = problem, params
+        rest, families = problem.rest, [f for f, _ in problem.components]
+        self.families = families
+        self.theta = [
+            f.transport(p, eps)
+            for f, p, eps in zip(families, params, problem.base_draws, strict=True)
+        ]
+        self.moving = shares if rest is None else shares[1:]
+        self.rest_share = None if rest is None else shares[0]
+        own = np.concatenate(self.theta)
+        everywhere = own if rest is None else np.concatenate([own, rest.theta])
+        self.n_own = len(own)
+        self.evaluations = [
+            f.at(p, everywhere) for f, p in zip(families, params, strict=True)
+        ]
+        self._mass = self._point_mass()
+        self._mix(own)
+        self._log_joint(own)
+
+    def _point_mass(self):
+        """Weight of each draw in the sum that estimates ``E_m``."""
+        mass = [
+            np.full(len(t), a / len(t))
+            for t, a in zip(self.theta, self.moving, strict=True)
+        ]
+        if self.rest_share is not None:
+            mass.append(self.rest_share * self.problem.rest.share)
+        return np.concatenate(mass)
+
+    def _mix(self, own):
+        rest = self.problem.rest
+        log_parts = [e.log_density for e in self.evaluations]
+        logs = [np.log(a) for a in self.moving]
+        if rest is not None:
+            self.score_rest, log_rest = rest.mixture.score_and_log_density(own)
+            log_parts.append(np.concatenate([log_rest, rest.log_density]))
+            logs.append(np.log(self.rest_share))
+        table = np.column_stack(log_parts) + np.array(logs)
+        self.log_m = log_sum_exp(table)
+        self.responsibility = np.exp(table - self.log_m[:, None])
+
+    def _log_joint(self, own):
+        problem = self.problem
+        if problem.exact:
+            self._expected = [
+                problem.target.expected_log_density(*f.structure(p))
+                for f, p in zip(self.families, self.params, strict=True)
+            ]
+            self.expected = np.array([e[0] for e in self._expected])
+            self.score = np.zeros_like(own)
+        else:
+            value, self.score = finite_value_and_score(problem.target, own)
+            cuts = np.cumsum([len(t) for t in self.theta])[:-1]
+            self.expected = np.array([v.mean() for v in np.split(value, cuts)])
+
+    @property
+    def value(self):
+        """ELBO, nats."""
+        value = self.moving @ self.expected - self._mass @ self.log_m
+        if self.rest_share is not None:
+            value += self.rest_share * self.problem.rest.expected
+        return float(value)
+
+    def gradients(self):
+        """Gradients in the parameters of each moving component, and in ln shares."""
+        n = self.n_own
+        rho = self.responsibility
+        score_m = sum(
+            rho[:n, j, None] * e.score(slice(n))
+            for j, e in enumerate(self.evaluations)
+        )
+        if self.rest_share is not None:
+            score_m = score_m + rho[:n, -1, None] * self.score_rest
+        through = self._mass[:n, None] * (self.score - score_m)
+        cuts = np.cumsum([len(t) for t in self.theta])[:-1]
+        pulled = zip(
+            self.families,
+            self.params,
+            self.problem.base_draws,
+            np.split(through, cuts),
+            strict=True,
+        )
+        d_params = [f.pull_transport(p, eps, c) for f, p, eps, c in pulled]
+        for j, e in enumerate(self.evaluations):
+            d_params[j] -= e.pull(self._mass * rho[:, j])
+            if self.problem.exact:
+                d_params[j] += self.moving[j] * self.families[j].pull_structure(
+                    self.params[j], *self._expected[j][1:]
+                )
+        return d_params, self._log_share_gradient()
+
+    def _log_share_gradient(self):
+        """d ELBO / d ln share, each share on its own (the simplex comes later)."""
+        n_parts = len(self.theta)
+        ends = np.cumsum([len(t) for t in self.theta])
+        spent = np.split(self._mass * self.log_m, ends)
+        gains = self.moving * self.expected - [s.sum() for s in spent[:n_parts]]
+        if self.rest_share is not None:
+            rest = self.rest_share * self.problem.rest.expected - spent[-1].sum()
+            gains = np.concatenate([[rest], gains])
+        used = self._mass @ self.responsibility
+        if self.rest_share is not None:
+            used = np.roll(used, 1)
+        return gains - used
+
+
+def finite_value_and_score(target, theta):
+    """Log joint and score where a zero density is only very bad, not infinitely.
+
+    A line search can not step back from -inf by a slope. A cliff one hundred nats
+    below the worst finite draw keeps components inside the support; the reported
+    ELBO never uses it.
+    """
+    value, score = target.value_and_score(theta)
+    outside = np.isneginf(value)
+    if outside.any():
+        floor = value[~outside].min() if not outside.all() else 0.0
+        value = np.where(outside, floor - 100.0, value)
+    return value, score

@@ -1,0 +1,172 @@
+"""One-dimensional marginals of a mixture: pdf, cdf and quantiles."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from skboost._math import log_sum_exp, log_weights
+
+_MAX_HALVINGS = 200
+
+
+def check_level(level):
+    """A probability strictly between 0 and 1."""
+    if not 0.0 < level < 1.0:
+        raise ValueError(
+            f"level must lie strictly between 0 and 1; got {level!r}. Use 0.9 for a "
+            "90 % interval."
+        )
+    return float(level)
+
+
+def invert_cdf(cdf, pdf, p, guess, low, high, tolerance):
+    """Points where the increasing function `cdf` equals `p`, elementwise.
+
+    Newton steps from `guess`, kept inside a bracket that `low` and `high` start and
+    replaced by bisection where they leave it or shrink too slowly.
+    """
+    x = np.clip(guess, low, high)
+    last = high - low
+    for _ in range(_MAX_HALVINGS):
+        excess = cdf(x) - p
+        low = np.where(excess < 0, x, low)
+        high = np.where(excess < 0, high, x)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            newton = x - excess / pdf(x)
+            safe = (newton >= low) & (newton <= high)
+            safe &= np.abs(newton - x) <= 0.5 * last
+        new = np.where(safe, newton, 0.5 * (low + high))
+        last = np.abs(new - x)
+        x = new
+        if (last <= tolerance + 4.0 * np.finfo(float).eps * np.abs(x)).all():
+            break
+    return x
+
+
+def _bracket(cdf, p, center, reach):
+    low, high = center - reach, center + reach
+    for _ in range(_MAX_HALVINGS):
+        below, above = cdf(low) > p, cdf(high) < p
+        if not (below.any() or above.any()):
+            break
+        reach = 2.0 * reach
+        low = np.where(below, center - reach, low)
+        high = np.where(above, center + reach, high)
+    return low, high
+
+
+def _columns(mixture, method, index, x):
+    columns = [
+        getattr(family, method)(params, index, x)
+        for family, params in mixture.components
+    ]
+    return np.column_stack(columns)
+
+
+def _cdf(mixture, index, x):
+    # Rounding of the weighted sum may pass one.
+    columns = _columns(mixture, "marginal_cdf", index, x)
+    return np.minimum(columns @ mixture.weights, 1.0)
+
+
+def _log_pdf(mixture, index, x):
+    columns = _columns(mixture, "marginal_log_density", index, x)
+    return log_sum_exp(columns, log_weights(mixture.weights))
+
+
+def coordinate_quantiles(mixture, index, p):
+    """Quantiles of coordinates of a mixture.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    index : int or ndarray of int of shape (m,)
+        Coordinate of each entry, or the one of all.
+    p : ndarray of shape (m,)
+        Strictly between 0 and 1.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+    """
+    carrying = mixture.weights > 0
+    weights = mixture.weights[carrying]
+    means = mixture.component_means()[carrying][:, index]
+    stds = mixture.component_stds()[carrying][:, index]
+    center = weights @ means
+    spread = np.sqrt(weights @ (stds**2 + (means - center) ** 2))
+    reach = np.max(np.abs(means - center) + 8.0 * stds, axis=0)
+
+    def cdf(x):
+        return _cdf(mixture, index, x)
+
+    def pdf(x):
+        return np.exp(_log_pdf(mixture, index, x))
+
+    center, reach = np.broadcast_to(center, p.shape), np.broadcast_to(reach, p.shape)
+    low, high = _bracket(cdf, p, center, reach)
+    guess = center + spread * ndtri(p)
+    return invert_cdf(cdf, pdf, p, guess, low, high, 1e-11 * stds.min(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """Marginal density of one coordinate of a mixture.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    index : int
+        The coordinate.
+    """
+
+    mixture: object
+    index: int
+
+    def __repr__(self):
+        return f"Marginal(index={self.index}, n_components={self.mixture.n_components})"
+
+    def component_log_pdf(self, x):
+        """Log densities of the components, shape (*x.shape, n_components), nats."""
+        x = np.asarray(x, dtype=float)
+        columns = _columns(self.mixture, "marginal_log_density", self.index, x.ravel())
+        return columns.reshape(*x.shape, -1)
+
+    def log_pdf(self, x):
+        """Log density at x, the shape of x, nats."""
+        x = np.asarray(x, dtype=float)
+        return _log_pdf(self.mixture, self.index, x.ravel()).reshape(x.shape)[()]
+
+    def pdf(self, x):
+        """Density at x, the shape of x."""
+        return np.exp(self.log_pdf(x))
+
+    def cdf(self, x):
+        """Probability of values up to x, the shape of x."""
+        x = np.asarray(x, dtype=float)
+        return _cdf(self.mixture, self.index, x.ravel()).reshape(x.shape)[()]
+
+    def quantile(self, p):
+        """Values with probability `p` below, the shape of p.
+
+        Accurate to 1e-10 of the narrowest component's standard deviation.
+
+        Raises
+        ------
+        ValueError
+            If an entry of p lies outside [0, 1].
+        """
+        p = np.asarray(p, dtype=float)
+        if not ((p >= 0) & (p <= 1)).all():
+            raise ValueError(f"p must lie in [0, 1]; got {p}.")
+        out = np.where(p > 0.5, np.inf, -np.inf)
+        inner = (p > 0) & (p < 1)
+        if inner.any():
+            out[inner] = coordinate_quantiles(self.mixture, self.index, p[inner])
+        return out[()]
+
+    def interval(self, level=0.9):
+        """Central interval that holds `level` of the probability, shape (2,)."""
+        tail = 0.5 * (1.0 - check_level(level))
+        return self.quantile(np.array([tail, 1.0 - tail]))

@@ -1,0 +1,94 @@
+"""Local maxima of a mixture density."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+# Two maxima are one if ln q dips by less than this between them (nats).
+_DIP = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """A local maximum of a mixture density.
+
+    Attributes
+    ----------
+    location : ndarray of shape (dim,)
+    log_density : float
+        ``ln q`` there, nats.
+    weight : float
+        Total weight of the components whose means climb to this mode.
+    components : tuple of int
+        Those components.
+    """
+
+    location: np.ndarray
+    log_density: float
+    weight: float
+    components: tuple
+
+    def __repr__(self):
+        return (
+            f"Mode(log_density={self.log_density:.4g}, weight={self.weight:.4g}, "
+            f"components={self.components}, dim={self.location.size})"
+        )
+
+
+def find_modes(mixture):
+    """Modes reached by ascent from every component mean, highest first.
+
+    Parameters
+    ----------
+    mixture : Mixture
+
+    Returns
+    -------
+    list of Mode
+        Two end points are one mode where ln q does not dip on the way between them.
+    """
+    carrying = np.flatnonzero(mixture.weights > 0)
+    means, stds = mixture.component_means(), mixture.component_stds()
+    # A mean that is a saddle by symmetry has a zero gradient: a nudge leaves it.
+    nudge = np.random.default_rng(0).standard_normal(means.shape)
+    ends = [
+        _climb(mixture, means[k], stds[k], means[k] + 1e-3 * stds[k] * nudge[k])
+        for k in carrying
+    ]
+    heights = mixture.log_density(np.array(ends))
+    modes = []
+    for i in np.argsort(-heights, kind="stable"):
+        for location, _, members in modes:
+            if _same_mode(mixture, location, ends[i]):
+                members.append(int(carrying[i]))
+                break
+        else:
+            modes.append((ends[i], float(heights[i]), [int(carrying[i])]))
+    return [
+        Mode(where, height, float(mixture.weights[m].sum()), tuple(sorted(m)))
+        for where, height, m in modes
+    ]
+
+
+def _climb(mixture, mean, std, start):
+    def descend(y):
+        score, log_q = mixture.score_and_log_density((mean + std * y)[None])
+        return -log_q[0], -score[0] * std
+
+    result = minimize(
+        descend,
+        (start - mean) / std,
+        jac=True,
+        method="L-BFGS-B",
+        options={"gtol": 1e-8, "ftol": 1e-15, "maxiter": 1000},
+    )
+    ends = np.array([mean + std * result.x, mean])
+    # A kink (Laplace) stops the line search short of a mean that is the maximum.
+    return ends[np.argmax(mixture.log_density(ends))]
+
+
+def _same_mode(mixture, a, b, n_points=65):
+    path = np.linspace(0.0, 1.0, n_points)[:, None]
+    heights = mixture.log_density(a + path * (b - a))
+    return heights.min() >= min(heights[0], heights[-1]) - _DIP

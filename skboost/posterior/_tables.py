@@ -1,0 +1,87 @@
+"""Posteriors as tables and in the formats of other packages."""
+
+import numpy as np
+
+from skboost.posterior._marginal import Marginal, check_level, coordinate_quantiles
+
+
+def coordinate_names(names, dim):
+    """Given names, or ``theta[0]``, ``theta[1]``, ... as an array of strings."""
+    if names is None:
+        names = [f"theta[{i}]" for i in range(dim)]
+    return np.array(names, dtype=str)
+
+
+def check_names(names, dim):
+    """Names as a tuple of distinct strings, one per coordinate; None stays None."""
+    if names is None:
+        return None
+    names = tuple(str(name) for name in names)
+    if len(names) != dim:
+        raise ValueError(
+            f"names must hold one name for each of the {dim} coordinates; got "
+            f"{len(names)}."
+        )
+    if len(set(names)) != dim:
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"names must be distinct; got {repeated} more than once.")
+    return names
+
+
+def coordinate_intervals(mixture, levels):
+    """Quantiles at probabilities `levels` of all coordinates, shape (dim, len)."""
+    levels = np.asarray(levels, dtype=float)
+    index = np.repeat(np.arange(mixture.dim), levels.size)
+    p = np.tile(levels, mixture.dim)
+    return coordinate_quantiles(mixture, index, p).reshape(mixture.dim, levels.size)
+
+
+def summary_table(mixture, names, level):
+    """One row per coordinate: a DataFrame, or a structured array without pandas."""
+    tail = 0.5 * (1.0 - check_level(level))
+    lower, median, upper = coordinate_intervals(mixture, [tail, 0.5, 1.0 - tail]).T
+    zero = np.zeros(1)
+    positive = [1.0 - Marginal(mixture, i).cdf(zero)[0] for i in range(mixture.dim)]
+    columns = {
+        "mean": mixture.mean(),
+        "std": mixture.std(),
+        "lower": lower,
+        "median": median,
+        "upper": upper,
+        "probability_positive": np.array(positive),
+    }
+    labels = coordinate_names(names, mixture.dim)
+    try:
+        import pandas as pd
+    except ImportError:
+        return _structured(labels, columns)
+    return pd.DataFrame(columns, index=pd.Index(labels, name="name"))
+
+
+def _structured(labels, columns):
+    fields = [("name", labels.dtype), *((name, float) for name in columns)]
+    table = np.empty(labels.size, dtype=fields)
+    table["name"] = labels
+    for name, values in columns.items():
+        table[name] = values
+    return table
+
+
+def arviz_data(draws, names, n_chains):
+    """ArviZ data object of independent draws, split into chains."""
+    try:
+        import arviz
+    except ImportError as error:
+        raise ImportError(
+            "to_arviz needs ArviZ, which is not installed. Install it with "
+            "`pip install skboost[arviz]`."
+        ) from error
+    chains = draws.reshape(n_chains, -1, draws.shape[1])
+    if names is None:
+        group = {"theta": chains}
+    else:
+        group = {name: chains[:, :, i] for i, name in enumerate(names)}
+    # ArviZ 1.0 takes all groups in one dictionary, earlier ones a keyword each.
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        return arviz.from_dict({"posterior": group})
+    return arviz.from_dict(posterior=group)

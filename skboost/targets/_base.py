@@ -1,0 +1,37 @@
+"""What every target offers."""
+
+
+class Target:
+    """Unnormalised log posterior density on R^dim.
+
+    Attributes
+    ----------
+    dim : int
+        Number of parameters.
+    exact_gaussian : bool
+        Whether ``expected_log_density(mean, variance, factor)`` gives the exact
+        expectation under a Gaussian.
+    """
+
+    exact_gaussian = False
+    dim: int
+
+    def log_density(self, theta):
+        """Log joint density of each draw.
+
+        Parameters
+        ----------
+        theta : array (n_draws, dim)
+
+        Returns
+        -------
+        log_density : array (n_draws,), in nats
+            -inf is legal: the draw lies outside the support.
+        """
+        return self.value_and_score(theta)[0]
+
+    def value_and_score(self, theta):
+        """Log joint density (n_draws,) and its gradient (n_draws, dim)."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define value_and_score(theta)."
+        )

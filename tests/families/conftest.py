@@ -1,0 +1,53 @@
+"""Every family with every covariance: a new one is tested by being registered."""
+
+import numpy as np
+import pytest
+
+from skboost.families import FAMILIES
+
+FAMILY_OBJECTS = {
+    f"{name}-{covariance}": cls.with_covariance(covariance, 3)
+    for name, cls in FAMILIES.items()
+    for covariance in cls.covariances
+}
+# Three ranks: below, at and (the default, ten) above the dimension of the tests.
+for _rank in (1, 3):
+    FAMILY_OBJECTS[f"gaussian-rank{_rank}"] = FAMILIES["gaussian"]("low_rank", _rank)
+
+GAUSSIANS = {k: v for k, v in FAMILY_OBJECTS.items() if hasattr(v, "structure")}
+
+
+@pytest.fixture(params=FAMILY_OBJECTS.values(), ids=FAMILY_OBJECTS.keys())
+def family(request):
+    return request.param
+
+
+@pytest.fixture(params=GAUSSIANS.values(), ids=GAUSSIANS.keys())
+def gaussian(request):
+    return request.param
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20)
+
+
+@pytest.fixture
+def component(rng):
+    """``component(family, dim)``: parameters in general position."""
+
+    def draw(family, dim):
+        return 0.5 * rng.standard_normal(family.n_params(dim))
+
+    return draw
+
+
+@pytest.fixture
+def slope():
+    """``slope(func, x)``: central finite differences of a scalar function."""
+
+    def differences(func, x, step=1e-6):
+        rows = step * np.eye(x.size)
+        return np.array([func(x + h) - func(x - h) for h in rows]) / (2 * step)
+
+    return differences

@@ -1,0 +1,156 @@
+"""Densities, draws and moments agree with one another."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse, stats
+
+from skboost.families import Gaussian, Laplace
+
+
+def grid(family, params, n, width):
+    """Grid over `width` standard deviations of each coordinate, and its cell."""
+    mean, std = family.mean(params), family.std(params)
+    axes = np.linspace(mean - width * std, mean + width * std, n).T
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+    cell = np.prod([axis[1] - axis[0] for axis in axes])
+    return points.reshape(-1, mean.size), cell
+
+
+@pytest.mark.parametrize(("dim", "n"), [(1, 4001), (2, 601)])
+def test_density_integrates_to_one(family, component, dim, n):
+    params = component(family, dim)
+    theta, cell = grid(family, params, n, width=14)
+    density = np.exp(family.log_density(theta, params))
+    # The kink of a Laplace density costs the rule an error of order step^2.
+    assert_allclose(density.sum() * cell, 1, atol=2e-3)
+
+
+def test_density_has_the_moments(family, component):
+    params = component(family, 2)
+    theta, cell = grid(family, params, 601, width=14)
+    weights = np.exp(family.log_density(theta, params)) * cell
+    mean, covariance = family.moments(params)
+    centred = theta - mean
+    assert_allclose(weights @ centred, 0, atol=1e-2)
+    assert_allclose((weights * centred.T) @ centred, covariance, rtol=1e-2, atol=1e-2)
+
+
+def test_gaussian_density_is_scipys(gaussian, component, rng):
+    params = component(gaussian, 3)
+    theta = rng.standard_normal((20, 3))
+    expected = stats.multivariate_normal(*gaussian.moments(params)).logpdf(theta)
+    assert_allclose(gaussian.log_density(theta, params), expected, rtol=1e-10)
+
+
+def test_laplace_density_is_scipys(rng):
+    params, theta = rng.standard_normal(6), rng.standard_normal((20, 3))
+    expected = stats.laplace(params[:3], np.exp(params[3:])).logpdf(theta).sum(axis=1)
+    assert_allclose(Laplace().log_density(theta, params), expected, rtol=1e-12)
+
+
+def test_draws_have_the_moments(family, component, rng):
+    params = component(family, 3)
+    n = 20_000
+    eps = family._quantile(rng.uniform(size=(n, family.base_dim(3))))
+    centred = family.transport(params, eps) - family.mean(params)
+    _, covariance = family.moments(params)
+    assert np.all(np.abs(centred.mean(axis=0)) < 5 * family.std(params) / np.sqrt(n))
+    products = np.einsum("ni,nj->nij", centred, centred)
+    error = products.std(axis=0) / np.sqrt(n)
+    assert np.all(np.abs(products.mean(axis=0) - covariance) < 5 * error)
+    assert_allclose(family.std(params), np.sqrt(np.diagonal(covariance)), rtol=1e-12)
+
+
+def test_entropy_is_minus_the_mean_log_density(family, component, rng):
+    params = component(family, 3)
+    eps = family._quantile(rng.uniform(size=(20_000, family.base_dim(3))))
+    log_density = family.log_density(family.transport(params, eps), params)
+    error = log_density.std() / np.sqrt(log_density.size)
+    assert abs(family.entropy(params) + log_density.mean()) < 5 * error
+
+
+def test_base_draws_are_reproducible_and_distinct(family):
+    def draw(seed):
+        return family.base_draws(100, 3, np.random.default_rng(seed))
+
+    assert draw(1).shape == (100, family.base_dim(3))
+    assert np.isfinite(draw(1)).all()
+    assert np.array_equal(draw(1), draw(1))
+    assert not np.isclose(draw(1), draw(2)).all()
+    rng = np.random.default_rng(1)
+    first, second = family.base_draws(64, 3, rng), family.base_draws(64, 3, rng)
+    assert not np.isclose(first, second).all()
+
+
+def test_base_draws_beat_pseudo_random_ones(family, rng):
+    # A scrambled Sobol' mean of 2^12 draws is far below the Monte Carlo error.
+    mean = family.base_draws(4096, 3, rng).mean(axis=0)
+    assert np.all(np.abs(mean) < 0.2 / np.sqrt(4096))
+
+
+def test_base_draws_above_sobols_dimension(rng):
+    eps = Gaussian("diag").base_draws(3, 21_202, rng)
+    assert eps.shape == (3, 21_202)
+    assert np.isfinite(eps).all()
+    assert abs(eps.mean()) < 5 / np.sqrt(eps.size)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix, sparse.csr_array])
+def test_linear_moments(family, component, rng, container):
+    params = component(family, 3)
+    X = rng.standard_normal((50, 3)) * (rng.uniform(size=(50, 3)) < 0.6)
+    mean, covariance = family.moments(params)
+    got_mean, got_std = family.linear_moments(params, container(X))
+    assert got_mean.shape == got_std.shape == (50,)
+    assert_allclose(got_mean, X @ mean, atol=1e-12)
+    assert_allclose(got_std, np.sqrt(np.diagonal(X @ covariance @ X.T)), atol=1e-12)
+
+
+def test_marginals(family, component, rng):
+    params = component(family, 3)
+    draws = family.transport(
+        params, family._quantile(rng.uniform(size=(4000, family.base_dim(3))))
+    )
+    for i in range(3):
+        p_value = stats.kstest(
+            draws[:, i], lambda x, i=i: family.marginal_cdf(params, i, x)
+        ).pvalue
+        assert p_value > 1e-3
+        x = family.mean(params)[i] + np.linspace(0.1, 3, 30)
+        step = 1e-5
+        difference = family.marginal_cdf(params, i, x + step) - family.marginal_cdf(
+            params, i, x - step
+        )
+        density = np.exp(family.marginal_log_density(params, i, x))
+        assert_allclose(density, difference / (2 * step), rtol=1e-5, atol=1e-9)
+
+
+def test_marginal_of_one_dimension_is_the_density(family, component, rng):
+    params, x = component(family, 1), rng.standard_normal(20)
+    assert_allclose(
+        family.marginal_log_density(params, 0, x),
+        family.log_density(x[:, None], params),
+        rtol=1e-10,
+    )
+
+
+def test_sizes(family, component):
+    for dim in (1, 2, 3, 7, 12, 40):
+        params = component(family, dim)
+        assert params.shape == (family.n_params(dim),)
+        assert family.dim_of(params) == dim
+        assert family.mean(params).shape == family.std(params).shape == (dim,)
+        mask = family.scale_mask(dim)
+        assert mask.dtype == bool
+        assert mask.shape == params.shape
+        assert mask.sum() == dim
+
+
+def test_scale_mask_marks_log_scales(family, component):
+    # Adding ln 2 to all log scales of an uncorrelated component doubles its scale.
+    params = component(family, 3)
+    mask = family.scale_mask(3)
+    params[3:][~mask[3:]] = 0
+    moved = params + np.log(2) * mask
+    assert_allclose(family.std(moved), 2 * family.std(params), rtol=1e-12)

@@ -1,0 +1,155 @@
+"""Projection of moments onto each family, and names to family objects."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from skboost.families import FAMILIES, MAX_FULL_DIM, Gaussian, Laplace, as_family
+
+
+@pytest.fixture
+def moments(rng):
+    root = rng.standard_normal((3, 5))
+    return rng.standard_normal(3), root @ root.T
+
+
+def test_marginals_are_kept(family, moments):
+    mean, covariance = moments
+    params = family.from_moments(mean, covariance)
+    assert params.shape == (family.n_params(3),)
+    assert_allclose(family.mean(params), mean)
+    assert_allclose(family.std(params), np.sqrt(np.diagonal(covariance)), rtol=1e-8)
+
+
+def test_variances_give_independent_coordinates(family, moments):
+    mean, covariance = moments
+    variance = np.diagonal(covariance)
+    params = family.from_moments(mean, variance)
+    got_mean, got = family.moments(params)
+    scale = np.sqrt(np.outer(variance, variance))
+    assert_allclose(got_mean, mean)
+    assert_allclose(got / scale, np.eye(3), atol=2e-3)
+
+
+@pytest.mark.parametrize("gaussian", [Gaussian(), Gaussian("low_rank", 2)])
+def test_rank_enough_gives_the_covariance(gaussian, moments):
+    _, got = gaussian.moments(gaussian.from_moments(*moments))
+    assert_allclose(got, moments[1], rtol=1e-6, atol=1e-8)
+
+
+def test_round_trip(family, component):
+    params = component(family, 3)
+    once = family.from_moments(*family.moments(params))
+    if getattr(family, "covariance", None) == "low_rank":
+        # A factor is determined up to rotation only, so marginals are compared.
+        assert_allclose(family.std(once), family.std(params), rtol=1e-8)
+    else:
+        assert_allclose(once, params, atol=1e-8)
+
+
+def test_low_rank_takes_the_leading_direction(rng):
+    axis = rng.standard_normal(30)
+    covariance = np.eye(30) + 4 * np.outer(axis, axis)
+    family = Gaussian("low_rank", 1)
+    _, got = family.moments(family.from_moments(np.zeros(30), covariance))
+    scale = np.sqrt(np.diagonal(covariance))
+    full = np.linalg.eigh(covariance / np.outer(scale, scale))[1][:, -1]
+    kept = np.linalg.eigh(got / np.outer(scale, scale))[1][:, -1]
+    assert abs(full @ kept) > 0.999
+
+
+@pytest.mark.parametrize("singular", [1.0, 1 - 1e-14])
+def test_low_rank_takes_a_singular_covariance(singular):
+    family = Gaussian("low_rank", 2)
+    covariance = np.full((3, 3), singular)
+    np.fill_diagonal(covariance, 1.0)
+    params = family.from_moments(np.zeros(3), covariance)
+    assert np.isfinite(params).all()
+    assert np.isfinite(family.score(np.ones((1, 3)), params)).all()
+
+
+def test_a_factor_never_starts_at_its_saddle():
+    family = Gaussian("low_rank", 4)
+    for dim in (2, 4, 50):
+        _, _, factor = family.structure(
+            family.from_moments(np.zeros(dim), np.ones(dim))
+        )
+        assert np.all(np.linalg.norm(factor, axis=0) > 1e-3)
+        assert np.linalg.matrix_rank(factor) == factor.shape[1]
+
+
+def test_bad_moments_are_refused():
+    for family in (Gaussian(), Gaussian("diag"), Gaussian("low_rank"), Laplace()):
+        with pytest.raises(ValueError, match="positive variances"):
+            family.from_moments(np.zeros(2), np.array([1.0, 0.0]))
+        with pytest.raises(ValueError, match="shape"):
+            family.from_moments(np.zeros(2), np.ones(3))
+    with pytest.raises(ValueError, match="positive definite"):
+        Gaussian().from_moments(np.zeros(2), np.ones((2, 2)) + np.eye(2) * -1e-3)
+
+
+def test_params_of_the_wrong_length_are_refused(family):
+    params = np.zeros(family.n_params(3) + 1)
+    with pytest.raises(ValueError, match="another family"):
+        family.transport(params, np.zeros((1, 3)))
+
+
+def test_a_family_is_its_class_and_its_params(family, component):
+    params = component(family, 3)
+    rebuilt = type(family)(**family.get_params())
+    theta = np.ones((2, 3))
+    for other in (rebuilt, clone(family)):
+        assert np.array_equal(
+            other.log_density(theta, params), family.log_density(theta, params)
+        )
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_name_becomes_a_family(name):
+    for covariance in ("auto", *FAMILIES[name].covariances):
+        family = as_family(name, covariance, 4)
+        assert type(family) is FAMILIES[name]
+        assert family.n_params(4) >= 8
+
+
+def test_automatic_covariance():
+    assert as_family("gaussian", "auto", MAX_FULL_DIM).covariance == "full"
+    large = as_family("gaussian", "auto", MAX_FULL_DIM + 1)
+    assert large.covariance == "low_rank"
+    assert large.base_dim(500) == 510
+    assert large.base_dim(4) == 8
+
+
+def test_an_object_is_returned_as_it_is():
+    family = Gaussian("low_rank", rank=3)
+    assert as_family(family, "auto", 9) is family
+    assert as_family(family, "low_rank", 9) is family
+    with pytest.raises(ValueError, match=r"family=.*component_covariance"):
+        as_family(family, "full", 9)
+
+
+@pytest.mark.parametrize("covariance", ["full", "low_rank", "tied", None])
+def test_laplace_is_diagonal(covariance):
+    with pytest.raises(ValueError, match=r"family='laplace'.*component_covariance"):
+        as_family("laplace", covariance, 3)
+
+
+@pytest.mark.parametrize("name", ["cauchy", None, Gaussian])
+def test_unknown_families_are_refused(name):
+    with pytest.raises(ValueError, match="family must be one of"):
+        as_family(name, "auto", 3)
+
+
+@pytest.mark.parametrize(
+    ("family", "message"),
+    [
+        (Gaussian("spherical"), "covariance must be one of"),
+        (Gaussian(None), "covariance must be one of"),
+        (Gaussian("low_rank", 0), "rank must be a positive integer"),
+        (Gaussian("low_rank", 1.5), "rank must be a positive integer"),
+    ],
+)
+def test_bad_hyperparameters_are_refused(family, message):
+    with pytest.raises(ValueError, match=message):
+        family.n_params(3)

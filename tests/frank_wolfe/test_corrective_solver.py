@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from skboost.frank_wolfe import WeightObjective, minimise_on_simplex
+
+TOL = 1e-10
+
+
+def frank_wolfe_gap(objective, weights):
+    slope = objective.slope(weights)
+    return weights @ slope - slope.min()
+
+
+def target(z):
+    return np.logaddexp(
+        np.log(0.4) + norm.logpdf(z, -2, 0.7), np.log(0.6) + norm.logpdf(z, 3, 1.5)
+    )
+
+
+def random_table(table, seed, spread=3.0, n_components=12):
+    rng = np.random.default_rng(seed)
+    means = spread * rng.normal(size=n_components)
+    sds = np.exp(rng.uniform(-1.5, 0.7, size=n_components))
+    return table(means, sds, target, n_draws=60, seed=seed)
+
+
+@pytest.mark.parametrize("start", [[1.0, 0, 0], [0, 0, 1.0], [1.0, 1.0, 1.0]])
+def test_reaches_the_known_optimum(problem, start):
+    weights, gap = minimise_on_simplex(problem.objective, start)
+    np.testing.assert_allclose(weights, problem.optimum, atol=1e-8)
+    np.testing.assert_array_equal(weights == 0, problem.optimum == 0)
+    assert gap <= TOL
+
+
+@pytest.mark.parametrize("spread", [0.3, 3.0, 30.0])
+@pytest.mark.parametrize("seed", range(8))
+def test_certificate_holds_on_random_tables(table, seed, spread):
+    f = random_table(table, seed, spread)
+    weights, gap = minimise_on_simplex(f, np.eye(12)[0], tol=1e-8)
+    assert gap <= 1e-8
+    assert weights.min() >= 0
+    assert weights.sum() == pytest.approx(1.0, abs=1e-12)
+    rng = np.random.default_rng(seed)
+    others = [*rng.dirichlet(0.1 * np.ones(12), size=200), *np.eye(12)]
+    assert min(f.value(w) for w in others) >= f.value(weights) - gap - 1e-12
+
+
+def test_optimum_does_not_depend_on_the_start(table):
+    f = random_table(table, 3)
+    rng = np.random.default_rng(0)
+    starts = [np.eye(12)[i] for i in (0, 5)] + list(rng.dirichlet(np.ones(12), size=3))
+    values = [f.value(minimise_on_simplex(f, start)[0]) for start in starts]
+    np.testing.assert_allclose(values, values[0], atol=2e-10)
+
+
+def test_duplicate_columns(table):
+    f = random_table(table, 1)
+    columns = np.r_[np.arange(12), np.arange(12), 0, 0]
+    doubled = WeightObjective(f.ratio[:, columns], f.offset[:, columns])
+    weights, gap = minimise_on_simplex(doubled, np.eye(len(columns))[3])
+    assert gap <= TOL
+    single, _ = minimise_on_simplex(f, np.eye(12)[3])
+    np.testing.assert_allclose(
+        np.bincount(columns, weights), single, atol=1e-5 * single.max()
+    )
+
+
+def test_identical_components_only():
+    f = WeightObjective(np.ones((50, 4)), np.zeros((50, 4)))
+    weights, gap = minimise_on_simplex(f, [1.0, 0.0, 0.0, 0.0])
+    assert gap <= TOL
+    assert weights.sum() == pytest.approx(1.0)
+
+
+def test_column_and_rows_of_zeros(table):
+    f = random_table(table, 2)
+    ratio, offset = f.ratio.copy(), f.offset.copy()
+    ratio[:, 4] = offset[:, 4] = 0.0
+    ratio[:30] = offset[:30] = 0.0
+    weights, gap = minimise_on_simplex(WeightObjective(ratio, offset), np.eye(12)[4])
+    assert gap <= TOL
+    assert np.isfinite(weights).all()
+
+
+def test_component_far_from_the_start_is_found(table):
+    f = table([0, 200], [1, 1], lambda z: norm.logpdf(z, 200, 1))
+    weights, gap = minimise_on_simplex(f, [1.0, 0.0])
+    np.testing.assert_array_equal(weights, [0.0, 1.0])
+    assert gap <= TOL
+
+
+def test_tiny_optimal_weight_is_resolved(table):
+    def log_joint(z):
+        return np.logaddexp(np.log(1e-7) + norm.logpdf(z, 40, 1), norm.logpdf(z, 0, 1))
+
+    f = table([0, 40], [1, 1], log_joint)
+    weights, gap = minimise_on_simplex(f, [0.5, 0.5])
+    assert weights[1] == pytest.approx(1e-7, rel=1e-5)
+    assert gap <= TOL
+
+
+def test_negligible_weight_becomes_an_exact_zero(table):
+    def log_joint(z):
+        return np.logaddexp(np.log(1e-15) + norm.logpdf(z, 40, 1), norm.logpdf(z, 0, 1))
+
+    f = table([0, 40], [1, 1], log_joint)
+    weights, gap = minimise_on_simplex(f, [0.5, 0.5])
+    np.testing.assert_array_equal(weights, [1.0, 0.0])
+    assert gap <= 2 * TOL
+
+
+@pytest.mark.parametrize("rank", [1, 4, 20])
+@pytest.mark.parametrize("seed", range(5))
+def test_singular_quadratics(quadratic, seed, rank):
+    rng = np.random.default_rng(seed)
+    factor = rng.normal(size=(20, rank))
+    f = quadratic(factor @ factor.T, rng.normal(size=20))
+    weights, gap = minimise_on_simplex(f, np.eye(20)[0])
+    assert gap <= TOL
+    assert frank_wolfe_gap(f, weights) <= 1.01 * TOL
+
+
+def test_warm_start_at_the_optimum_stays(table):
+    f = random_table(table, 5)
+    weights, _ = minimise_on_simplex(f, np.ones(12))
+    again, gap = minimise_on_simplex(f, weights)
+    np.testing.assert_allclose(again, weights, atol=1e-6)
+    assert gap <= TOL
+
+
+def test_single_component():
+    f = WeightObjective(np.ones((5, 1)), np.ones((5, 1)))
+    weights, gap = minimise_on_simplex(f, [3.0])
+    assert (weights.tolist(), gap) == ([1.0], 0.0)
+
+
+def test_few_newton_steps_suffice(table, monkeypatch):
+    calls = []
+    hessian = WeightObjective.hessian
+    monkeypatch.setattr(
+        WeightObjective,
+        "hessian",
+        lambda self, *args: calls.append(1) or hessian(self, *args),
+    )
+    for seed in range(10):
+        minimise_on_simplex(random_table(table, seed), np.eye(12)[0])
+    assert len(calls) <= 12 * 10
+
+
+@pytest.mark.parametrize(
+    "weights0", [[], [0.0, 0.0], [-0.5, 1.5], [np.nan, 1.0], [[0.5, 0.5]]]
+)
+def test_invalid_starts(weights0):
+    f = WeightObjective(np.ones((5, 2)), np.ones((5, 2)))
+    with pytest.raises(ValueError, match="weights0 must be"):
+        minimise_on_simplex(f, weights0)
+
+
+def test_invalid_tolerance():
+    f = WeightObjective(np.ones((5, 2)), np.ones((5, 2)))
+    with pytest.raises(ValueError, match="tol must be"):
+        minimise_on_simplex(f, [0.5, 0.5], tol=-1.0)

@@ -1,0 +1,272 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from skboost.frank_wolfe import (
+    DIRECTIONS,
+    STEP_SIZES,
+    AdaptiveBacktracking,
+    Away,
+    Constant,
+    FrankWolfe,
+    LineSearch,
+    Pairwise,
+    Predefined,
+    StepSize,
+    apply,
+    as_step_size,
+)
+
+RULES = {
+    **{name: rule() for name, rule in STEP_SIZES.items()},
+    "adaptive, no slack": AdaptiveBacktracking(slack=0.0),
+    "adaptive, strict": AdaptiveBacktracking(decrease=0.9, increase=1.5),
+}
+# The error of a predefined step falls like 1 / t only.
+TOLERANCE = {"predefined": 2e-2}
+
+
+@pytest.mark.parametrize("corrective", DIRECTIONS)
+@pytest.mark.parametrize("name", RULES)
+def test_reaches_the_known_optimum(problem, descend, corrective, name):
+    objective, optimum = problem.objective, problem.optimum
+    strategy, rule = DIRECTIONS[corrective](), RULES[name]
+    start = np.full(len(optimum), 1 / len(optimum))
+    weights, _ = descend(objective, strategy, rule, 400, start)
+    excess = objective.value(weights) - objective.value(optimum)
+    assert excess < TOLERANCE.get(name, 3e-3)
+    assert excess > -1e-12
+
+
+@pytest.mark.parametrize("corrective", ["away", "pairwise"])
+def test_corrective_steps_converge_linearly(problem, descend, corrective):
+    strategy = DIRECTIONS[corrective]()
+    start = np.full(len(problem.optimum), 1 / len(problem.optimum))
+    weights, _ = descend(problem.objective, strategy, LineSearch(), 200, start)
+    np.testing.assert_allclose(weights, problem.optimum, atol=1e-5)
+    np.testing.assert_array_equal(weights == 0, problem.optimum == 0)
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("strategy", DIRECTIONS.values(), ids=list(DIRECTIONS))
+def test_step_is_within_bounds(problem, strategy, name):
+    weights = np.array([0.9, 0.1, 0.0])
+    direction = strategy().find(problem.objective.slope(weights), weights, 2)
+    step = RULES[name].choose(problem.objective, weights, direction, None, 1)
+    assert 0 <= step.gamma <= step.direction.gamma_max
+    apply(weights, step.direction, step.gamma)
+
+
+@pytest.mark.parametrize("rule", [*RULES.values(), Constant(0.3)])
+def test_rules_are_scikit_learn_objects(rule):
+    assert clone(rule).get_params() == rule.get_params()
+    assert isinstance(rule, StepSize)
+
+
+def test_predefined_counts_the_first_component_as_iteration_zero(quadratic):
+    direction = FrankWolfe().find(np.zeros(2), np.array([1.0, 0.0]), 1)
+    gammas = [Predefined().choose(None, None, direction, None, t).gamma for t in (1, 2)]
+    assert gammas == [2 / 3, 2 / 4]
+    assert Constant(0.25).choose(None, None, direction).gamma == 0.25
+
+
+def test_predefined_and_constant_are_cut_at_the_largest_step():
+    weights, slope = np.array([0.9, 0.1, 0.0]), np.array([0.0, 1.0, -1.0])
+    direction = Pairwise().find(slope, weights, 2)
+    for rule in (Predefined(), Constant(0.5)):
+        step = rule.choose(None, weights, direction, 7.0, 1)
+        assert step.gamma == direction.gamma_max == 0.1
+        assert step.memory == 7.0
+        assert apply(weights, step.direction, step.gamma)[1] == 0.0
+
+
+class TestLineSearch:
+    def test_is_exact_on_a_quadratic(self, quadratic):
+        f = quadratic(np.diag([1.0, 3.0]), [0.2, 0.8])
+        weights = np.array([1.0, 0.0])
+        direction = FrankWolfe().find(f.slope(weights), weights, 1)
+        step = LineSearch().choose(f, weights, direction)
+        assert step.gamma == pytest.approx(0.8, abs=1e-12)
+
+    def test_returns_the_largest_step_where_it_is_optimal(self, quadratic):
+        f = quadratic(np.eye(3), [-1.0, -1.0, 3.0])
+        weights = np.array([0.5, 0.5, 0.0])
+        for strategy in (FrankWolfe(), Pairwise()):
+            direction = strategy.find(f.slope(weights), weights, 2)
+            gamma = LineSearch().choose(f, weights, direction).gamma
+            assert gamma == direction.gamma_max
+
+    def test_away_step_drops_a_useless_component(self, quadratic):
+        f = quadratic(np.eye(3), [0.5, 0.5, -2.0])
+        weights = np.array([0.45, 0.45, 0.1])
+        direction = Away().find(f.slope(weights), weights, 0)
+        assert direction.kind == "away"
+        step = LineSearch().choose(f, weights, direction)
+        assert step.gamma == direction.gamma_max
+        assert apply(weights, step.direction, step.gamma)[2] == 0.0
+
+    def test_is_zero_at_the_optimum(self, quadratic):
+        f = quadratic(np.eye(2), [0.5, 0.5])
+        weights = np.array([0.5, 0.5])
+        direction = FrankWolfe().find(f.slope(weights), weights, 1)
+        step = LineSearch().choose(f, weights, direction)
+        assert (step.gamma, step.branch) == (0.0, "zero")
+
+    def test_finds_a_small_weight_in_empty_space(self, table):
+        def log_joint(z):
+            return np.logaddexp(-0.5 * (z - 40) ** 2 + np.log(1e-4), -0.5 * z**2)
+
+        f = table([0, 40], [1, 1], log_joint)
+        weights = np.array([1.0, 0.0])
+        direction = FrankWolfe().find(f.slope(weights), weights, 1)
+        step = LineSearch().choose(f, weights, direction)
+        assert step.gamma == pytest.approx(1e-4 / (1 + 1e-4), rel=1e-6)
+
+
+class Noisy:
+    """A function whose slope is known only up to a standard error."""
+
+    def __init__(self, inner, noise):
+        self.inner, self.noise = inner, noise
+        self.slope, self.value = inner.slope, inner.value
+
+    def slope_noise(self, weights, d):
+        return self.noise
+
+
+class TestAdaptive:
+    weights = np.array([0.6, 0.4, 0.0])
+
+    def problem(self, quadratic, scale=1.0):
+        f = quadratic(scale * np.eye(3), [0.3, 0.3, 0.4])
+        return f, FrankWolfe().find(f.slope(self.weights), self.weights, 2)
+
+    def test_follows_the_paper_on_a_quadratic(self, quadratic):
+        f, direction = self.problem(quadratic)
+        step = AdaptiveBacktracking(slack=0.0).choose(f, self.weights, direction, 2.0)
+        # The curvature along d is d.d = 1.52; 0.5 * 2 is too small, twice it is not.
+        assert step.curvature == step.memory == 2.0
+        assert step.gamma == pytest.approx(direction.gap / 2.0)
+        assert step.branch == "adaptive"
+
+    def test_first_search_starts_from_one(self, quadratic):
+        f, direction = self.problem(quadratic, scale=0.1)
+        rule = AdaptiveBacktracking(slack=0.0)
+        assert rule.choose(f, self.weights, direction).curvature == 0.5
+
+    def test_noisy_gap_gives_no_step_and_keeps_the_memory(self, quadratic):
+        f, direction = self.problem(quadratic)
+        noisy = Noisy(f, 0.6 * direction.gap)
+        step = AdaptiveBacktracking().choose(noisy, self.weights, direction, 3.0)
+        assert (step.gamma, step.memory, step.branch) == (0.0, 3.0, "zero")
+        clear = Noisy(f, 0.4 * direction.gap)
+        assert AdaptiveBacktracking().choose(clear, self.weights, direction).gamma > 0
+
+    def test_negative_gap_gives_no_step(self, quadratic):
+        f = quadratic(np.eye(2), [1.0, 0.0])
+        weights = np.array([0.9, 0.1])
+        direction = FrankWolfe().find(f.slope(weights), weights, 1)
+        assert direction.gap < 0
+        assert AdaptiveBacktracking().choose(f, weights, direction).branch == "zero"
+
+    @pytest.mark.parametrize("memory", [None, 0.7])
+    def test_failed_search_leaves_no_memory(self, quadratic, memory):
+        f, direction = self.problem(quadratic, scale=1e6)
+        step = AdaptiveBacktracking().choose(f, self.weights, direction, memory, 3)
+        assert (step.branch, step.memory, step.gamma) == ("fallback", memory, 2 / 5)
+
+    @pytest.mark.parametrize("strategy", [Away, Pairwise])
+    def test_fallback_leads_to_the_new_component(self, quadratic, strategy):
+        f = quadratic(1e6 * np.diag([1.0, 1.0, 1e-3]), [0.9, -0.5, 0.4])
+        direction = strategy().find(f.slope(self.weights), self.weights, 2)
+        assert direction.kind != "frank-wolfe"
+        step = AdaptiveBacktracking().choose(f, self.weights, direction, None, 2)
+        assert step.branch == "fallback"
+        assert (step.direction.kind, step.direction.toward) == ("frank-wolfe", 2)
+        np.testing.assert_allclose(
+            apply(self.weights, step.direction, step.gamma), [0.3, 0.2, 0.5]
+        )
+
+    def test_number_of_trials_is_bounded(self, quadratic):
+        f, direction = self.problem(quadratic)
+        rule = AdaptiveBacktracking(slack=0.0, max_increases=1)
+        assert rule.choose(f, self.weights, direction, 2.0).branch == "adaptive"
+        rule = AdaptiveBacktracking(slack=0.0, max_increases=0)
+        assert rule.choose(f, self.weights, direction, 2.0).branch == "fallback"
+
+    def test_full_steps_do_not_sink_the_memory(self, quadratic):
+        f = quadratic(np.eye(3), [-2.0, -2.0, 5.0])
+        direction = FrankWolfe().find(f.slope(self.weights), self.weights, 2)
+        memory = None
+        for _ in range(50):
+            step = AdaptiveBacktracking().choose(f, self.weights, direction, memory)
+            memory = step.memory
+        assert step.gamma == 1.0
+        assert memory == direction.gap
+
+    @pytest.mark.parametrize("strategy", DIRECTIONS.values(), ids=list(DIRECTIONS))
+    def test_lipschitz_form_rescales_the_curvature(self, table, strategy):
+        f = table([-1, 1, 3], [1, 1, 1], lambda z: -0.5 * (z - 2) ** 2)
+        direction = strategy().find(f.slope(self.weights), self.weights, 2)
+        rule = AdaptiveBacktracking(form="lipschitz", max_increases=30)
+        step = rule.choose(f, self.weights, direction)
+        moving = direction.away if direction.kind == "away" else 2
+        size = f.divergence(moving, self.weights)
+        if direction.kind == "pairwise":
+            size = 1.0
+        expected = min(direction.gap / (step.curvature * size), direction.gamma_max)
+        assert step.gamma == pytest.approx(expected)
+        moved = apply(self.weights, direction, step.gamma)
+        assert f.value(moved) < f.value(self.weights)
+
+    @pytest.mark.parametrize(
+        "params",
+        [
+            {"decrease": 0.0},
+            {"decrease": 1.5},
+            {"increase": 1.0},
+            {"max_increases": -1},
+            {"max_increases": 2.5},
+            {"form": "global"},
+            {"slack": "none"},
+            {"slack": -1.0},
+            {"initial": 0.0},
+        ],
+    )
+    def test_invalid_parameters(self, quadratic, params):
+        f, direction = self.problem(quadratic)
+        (name,) = params
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            AdaptiveBacktracking(**params).choose(f, self.weights, direction)
+
+
+def test_names_numbers_and_objects():
+    for name, rule in STEP_SIZES.items():
+        assert type(as_step_size(name)) is rule
+    assert as_step_size(0.2).value == 0.2
+    rule = LineSearch()
+    assert as_step_size(rule) is rule
+
+
+@pytest.mark.parametrize("step_size", ["adaptiv", 0.0, 1.5, -1, float("nan")])
+def test_unknown_values(step_size):
+    with pytest.raises(ValueError, match="step_size"):
+        as_step_size(step_size)
+
+
+@pytest.mark.parametrize("step_size", [None, True, LineSearch, [0.1]])
+def test_unknown_types(step_size):
+    with pytest.raises(TypeError, match="step_size must be one of"):
+        as_step_size(step_size)
+
+
+@pytest.mark.parametrize("value", [0.0, 2.0, "a"])
+def test_constant_refuses_values_outside(value):
+    direction = FrankWolfe().find(np.zeros(2), np.array([1.0, 0.0]), 1)
+    with pytest.raises(ValueError, match="value must be"):
+        Constant(value).choose(None, None, direction)
+
+
+def test_a_rule_must_choose():
+    with pytest.raises(NotImplementedError, match="must define choose"):
+        StepSize().choose(None, None, None)

@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from scipy.stats import norm
+
+from skboost.frank_wolfe import DENSITY_FLOOR, WeightObjective
+
+MEANS, SDS = [-1.0, 0.5, 2.0], [1.0, 0.5, 2.0]
+
+
+def log_joint(z):
+    return norm.logpdf(z, 0.3, 1.2)
+
+
+@pytest.fixture
+def objective(table):
+    return table(MEANS, SDS, log_joint, n_draws=2000)
+
+
+def test_value_is_the_divergence_within_noise(objective):
+    weights = np.array([0.2, 0.5, 0.3])
+    x = np.linspace(-25, 25, 20001)
+    q = norm.pdf(x[:, None], MEANS, SDS) @ weights
+    exact = np.trapezoid(q * (np.log(q) - log_joint(x)), x)
+    zero = np.array([1.0, 0.0, 0.0])
+    _, error = objective.difference(weights, zero)
+    assert abs(objective.value(weights) - exact) < 5 * error
+
+
+def test_slope_and_hessian_agree_with_finite_differences(objective):
+    weights = np.array([0.2, 0.5, 0.3])
+    slope = approx_fprime(weights, objective.value, 1e-7)
+    np.testing.assert_allclose(objective.slope(weights), slope, rtol=1e-5, atol=1e-6)
+    hessian = approx_fprime(weights, objective.slope, 1e-7)
+    np.testing.assert_allclose(objective.hessian(weights), hessian, rtol=1e-4)
+
+
+def test_hessian_of_columns_is_a_block(objective):
+    weights = np.array([0.2, 0.5, 0.3])
+    block = objective.hessian(weights)[np.ix_([0, 2], [0, 2])]
+    np.testing.assert_allclose(objective.hessian(weights, np.array([0, 2])), block)
+
+
+def test_derivative_along_a_line_is_the_slope(objective):
+    weights, end = np.array([0.2, 0.5, 0.3]), np.array([0.0, 1.0, 0.0])
+    along = objective.along(weights, end)
+    for t in (0.0, 0.3, 1.0):
+        expected = objective.slope((1 - t) * weights + t * end) @ (end - weights)
+        assert along(t) == pytest.approx(expected, rel=1e-10)
+
+
+def test_difference_is_the_difference_of_values(objective):
+    a, b = np.array([0.2, 0.5, 0.3]), np.array([0.6, 0.1, 0.3])
+    mean, error = objective.difference(a, b)
+    assert mean == pytest.approx(objective.value(a) - objective.value(b), rel=1e-9)
+    assert 0 < error < 0.1
+    assert objective.difference(a, a) == (0.0, 0.0)
+
+
+def test_slope_noise_covers_the_spread_over_pools(table):
+    weights, d = np.array([0.2, 0.5, 0.3]), np.array([-0.2, 0.5, -0.3])
+    slopes, errors = [], []
+    for seed in range(60):
+        f = table(MEANS, SDS, log_joint, n_draws=200, seed=seed)
+        slopes.append(f.slope(weights) @ d)
+        errors.append(f.slope_noise(weights, d))
+    assert 0.2 * np.mean(errors) < np.std(slopes) < 1.3 * np.mean(errors)
+
+
+def test_divergence_of_a_component(objective):
+    weights = np.array([0.2, 0.5, 0.3])
+    x = np.linspace(-25, 25, 20001)
+    log_s = norm.logpdf(x[:, None], MEANS, SDS)
+    log_q = np.logaddexp.reduce(log_s + np.log(weights), axis=1)
+    exact = np.trapezoid(np.exp(log_s[:, 1]) * (log_s[:, 1] - log_q), x)
+    assert objective.divergence(1, weights) == pytest.approx(exact, rel=0.1)
+    assert 0.0 <= objective.divergence(1, np.eye(3)[1]) < 1e-15
+
+
+def test_divergence_of_a_component_that_the_mixture_misses_is_finite(table):
+    f = table([-40, 40], [1, 1], log_joint)
+    divergence = f.divergence(1, np.array([1.0, 0.0]))
+    assert divergence == pytest.approx(-np.log(DENSITY_FLOOR), rel=0.1)
+
+
+def test_vanishing_density_is_finite_and_convex(table):
+    f = table([-40, 40], [1, 1], log_joint)
+    corner = np.array([1.0, 0.0])
+    with np.errstate(all="raise"):
+        assert np.isfinite(f.value(corner))
+        assert np.isfinite(f.slope(corner)).all()
+        assert np.isfinite(f.hessian(corner)).all()
+    slopes = [f.along(corner, corner[::-1])(t) for t in (0, 1e-30, 1e-9, 0.5)]
+    assert (np.diff(slopes) >= 0).all()
+    assert slopes[0] < slopes[-1]
+
+
+def test_objective_is_convex(table):
+    rng = np.random.default_rng(1)
+    f = table(rng.normal(size=10) * 3, np.exp(rng.normal(size=10)), log_joint, 50)
+    weights = rng.dirichlet(np.ones(10))
+    eigenvalues = np.linalg.eigvalsh(f.hessian(weights))
+    assert eigenvalues.min() > -1e-12 * eigenvalues.max()
+
+
+@pytest.mark.parametrize(
+    "ratio, offset, message",
+    [
+        (np.ones((3, 2)), np.ones((3, 1)), "one shape"),
+        (np.ones(3), np.ones(3), "one shape"),
+        (np.ones((0, 2)), np.ones((0, 2)), "non-empty"),
+        (-np.ones((3, 2)), np.ones((3, 2)), "non-negative"),
+        (np.full((3, 2), np.nan), np.ones((3, 2)), "finite"),
+        (np.ones((3, 2)), np.full((3, 2), np.inf), "offset must be finite"),
+    ],
+)
+def test_invalid_tables(ratio, offset, message):
+    with pytest.raises(ValueError, match=message):
+        WeightObjective(ratio, offset)

@@ -1,0 +1,247 @@
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.exceptions import NotFittedError
+
+from skboost.families import Gaussian, Laplace, VariationalFamily
+from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
+from skboost.inspection._pair import highest_density_levels, pair_density
+from skboost.posterior import Mixture, MixturePosterior
+
+pytest.importorskip("matplotlib").use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def make_posterior(dim=4, names=("age", "income", "rate", "intercept")):
+    rng = np.random.default_rng(0)
+    families = [Gaussian("full"), Gaussian("low_rank", rank=1), Laplace()]
+    components = []
+    for family in families:
+        a = rng.standard_normal((dim, dim))
+        covariance = a @ a.T / dim + 0.1 * np.eye(dim)
+        mean = rng.standard_normal(dim)
+        components.append((family, family.from_moments(mean, covariance)))
+    return MixturePosterior(
+        Mixture(tuple(components), np.array([0.5, 0.3, 0.2])), names
+    )
+
+
+class Fitted:
+    """What the displays ask of an estimator."""
+
+    tol = 1e-2
+    stopping = "gain"
+
+    def __init__(self, fitted=True, posterior=None):
+        if fitted:
+            self.posterior_ = make_posterior() if posterior is None else posterior
+            self.history_ = make_history()
+
+    def fit(self, X, y=None):
+        return self
+
+    def __sklearn_tags__(self):
+        return SimpleNamespace(requires_fit=True)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "posterior_")
+
+
+def make_history(n=5):
+    kl = 2.0 ** -np.arange(n)
+    return [
+        {
+            "iteration": t,
+            "elbo": -10.0 - kl[t],
+            "elbo_se": 0.01,
+            "gain": None if t == 0 else kl[t - 1] - kl[t],
+            "gain_se": None if t == 0 else 0.01,
+            "remaining_kl": kl[t] - kl[-1],
+            "remaining_kl_se": 0.02,
+        }
+        for t in range(n)
+    ]
+
+
+# --- posterior
+
+
+@pytest.mark.parametrize("kind", ["density", "interval", "pair"])
+def test_every_kind_draws_and_sets_the_attributes(kind, tmp_path):
+    display = PosteriorDisplay.from_estimator(Fitted(), kind=kind)
+    display.figure_.savefig(tmp_path / "figure.png")
+    axes = np.ravel(display.ax_)
+    assert all(ax.figure is display.figure_ for ax in axes)
+    assert len(axes) == (4 if kind == "density" else 1)
+
+
+def test_density_panels_are_named_and_shade_the_interval():
+    posterior = make_posterior()
+    display = PosteriorDisplay.from_posterior(posterior, ["rate", 0], level=0.8)
+    assert [ax.get_xlabel() for ax in display.ax_] == ["rate", "age"]
+    shaded = display.ax_[0].collections[0].get_paths()[0].vertices[:, 0]
+    expected = posterior.marginal("rate").interval(0.8)
+    np.testing.assert_allclose([shaded.min(), shaded.max()], expected)
+    # The dashed components add up to the posterior.
+    *components, total = display.ax_[0].get_lines()
+    added = sum(line.get_ydata() for line in components)
+    np.testing.assert_allclose(added, total.get_ydata(), rtol=1e-10)
+
+
+def test_intervals_exclude_zero_in_colour():
+    family = Gaussian("diag")
+    params = np.array([5.0, 0.0, 0.0, 0.0])
+    posterior = MixturePosterior(Mixture.single(family, params), ["far", "near"])
+    ax = PosteriorDisplay.from_posterior(posterior, kind="interval").ax_
+    far, near = ax.collections[0].get_colors()
+    assert not np.allclose(far, near)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["far", "near"]
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]
+
+
+def test_by_default_the_coefficients_farthest_from_zero_are_shown():
+    mean = np.zeros(40)
+    mean[10:35] = 3.0
+    params = np.concatenate([mean, np.zeros(40)])
+    posterior = MixturePosterior(Mixture.single(Gaussian("diag"), params))
+    ax = PosteriorDisplay.from_posterior(posterior, kind="interval").ax_
+    shown = [label.get_text() for label in ax.get_yticklabels()]
+    assert shown == [f"theta[{i}]" for i in range(10, 35)]
+
+
+def test_names_come_from_the_estimator_where_the_posterior_has_none():
+    estimator = Fitted(posterior=make_posterior(names=None))
+    estimator.feature_names_in_ = np.array(["p", "q", "r", "s"], dtype=object)
+    display = PosteriorDisplay.from_estimator(estimator, features=["q"])
+    assert display.ax_.get_xlabel() == "q"
+    estimator.feature_names_in_ = np.array(["p"], dtype=object)
+    display = PosteriorDisplay.from_estimator(estimator, features=1)
+    assert display.ax_.get_xlabel() == "theta[1]"
+
+
+def test_own_axes_are_used():
+    figure, axes = plt.subplots(1, 2)
+    display = PosteriorDisplay(make_posterior(), features=[0, 1]).plot(ax=axes)
+    assert display.figure_ is figure
+    assert list(display.ax_) == list(axes)
+    with pytest.raises(ValueError, match="hold 3 axes"):
+        PosteriorDisplay(make_posterior(), features=[0, 1, 2]).plot(ax=axes)
+
+
+def test_pair_density_agrees_with_its_marginals():
+    posterior = make_posterior()
+    x, y = (np.linspace(-12, 12, 1201) for _ in range(2))
+    density = pair_density(posterior.mixture, (2, 0), x, y)
+    step = x[1] - x[0]
+    for axis, index, grid in [(0, 2, x), (1, 0, y)]:
+        marginal = posterior.marginal(index).pdf(grid)
+        np.testing.assert_allclose(density.sum(axis=axis) * step, marginal, atol=2e-4)
+
+
+def test_highest_density_levels_of_a_normal():
+    grid = np.linspace(-6, 6, 601)
+    density = stats.norm.pdf(grid) * stats.norm.pdf(grid)[:, None]
+    levels = highest_density_levels(density, [0.9, 0.5])
+    # Inside density > c lies the mass 1 - 2 pi c.
+    np.testing.assert_allclose(
+        levels, [0.1 / (2 * np.pi), 0.5 / (2 * np.pi)], rtol=0.01
+    )
+
+
+def test_pairs_of_unknown_density_are_refused():
+    class Other(VariationalFamily):
+        pass
+
+    mixture = SimpleNamespace(components=((Other(), None),), weights=np.ones(1))
+    with pytest.raises(ValueError, match="got Other"):
+        pair_density(mixture, (0, 1), np.zeros(2), np.zeros(2))
+
+
+def test_impossible_requests_are_refused():
+    with pytest.raises(ValueError, match="two different coordinates"):
+        PosteriorDisplay.from_posterior(make_posterior(), [1, 1], kind="pair")
+    with pytest.raises(ValueError, match="kind must be one of"):
+        PosteriorDisplay.from_posterior(make_posterior(), kind="violin")
+    with pytest.raises(ValueError, match="names"):
+        PosteriorDisplay.from_posterior(make_posterior(), ["weight"])
+
+
+# --- convergence
+
+
+def test_convergence_has_three_panels(tmp_path):
+    display = ConvergenceDisplay.from_estimator(Fitted())
+    display.figure_.savefig(tmp_path / "figure.png")
+    elbo, gain, remaining = display.ax_
+    np.testing.assert_allclose(
+        elbo.get_lines()[0].get_ydata(), [h["elbo"] for h in make_history()]
+    )
+    assert elbo.get_yscale() == "linear"
+    assert gain.get_yscale() == remaining.get_yscale() == "log"
+    tolerance = [line.get_ydata()[0] for line in gain.get_lines()]
+    assert Fitted.tol in tolerance
+    assert {ax.get_xlim() for ax in display.ax_} == {elbo.get_xlim()}
+
+
+def test_a_single_axes_gets_the_elbo():
+    figure, ax = plt.subplots()
+    display = ConvergenceDisplay.from_estimator(Fitted(), ax=ax)
+    assert display.ax_ is ax
+    assert display.figure_ is figure
+    assert ax.get_ylabel() == "ELBO (nats)"
+
+
+def test_bars_are_two_standard_errors():
+    display = ConvergenceDisplay.from_history(make_history())
+    low, high = display.ax_[0].collections[0].get_segments()[0][:, 1]
+    assert high - low == pytest.approx(0.04)
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        make_history(1),
+        [{"iteration": 0, "elbo": -3.0, "elbo_se": np.nan}],
+        [{"elbo": -3.0, "gain": -1.0, "gain_se": 0.0, "remaining_kl": -1e-3}] * 3,
+        [{"elbo": -3.0, "gain": -1.0, "gain_se": 2.0}] * 3,
+    ],
+    ids=["one", "first", "negative", "noise"],
+)
+def test_short_and_odd_histories_are_drawn(history, tmp_path, recwarn):
+    display = ConvergenceDisplay.from_history(history, tol=1e-2)
+    display.figure_.savefig(tmp_path / "figure.png")
+    assert len(display.ax_) == 3
+    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
+
+
+def test_stopping_by_gap_shows_the_gap():
+    history = [{"elbo": -3.0, "gap": 0.5, "gap_se": 0.1}]
+    display = ConvergenceDisplay.from_history(history, tol=0.1, stopping="gap")
+    assert display.ax_[1].get_ylabel() == "duality gap (nats)"
+    with pytest.raises(ValueError, match="at least one iteration"):
+        ConvergenceDisplay.from_history([])
+
+
+# --- both
+
+
+@pytest.mark.parametrize("display", [PosteriorDisplay, ConvergenceDisplay])
+def test_unfitted_estimators_are_refused(display):
+    with pytest.raises(NotFittedError):
+        display.from_estimator(Fitted(fitted=False))
+
+
+@pytest.mark.parametrize("display", [PosteriorDisplay, ConvergenceDisplay])
+def test_without_matplotlib_the_extra_is_named(display, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"skboost\[plot\]"):
+        display.from_estimator(Fitted())

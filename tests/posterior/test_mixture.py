@@ -1,0 +1,228 @@
+import pickle
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import trapezoid
+from scipy.special import logsumexp
+
+from skboost.families import Gaussian, Laplace
+from skboost.posterior import Mixture
+
+
+def test_density_integrates_to_one(families, rng):
+    components = tuple(
+        (family, family.from_moments(rng.standard_normal(1), np.array([[0.5 + k]])))
+        for k, family in enumerate(families)
+    )
+    mixture = Mixture(components, rng.dirichlet(np.ones(len(families))))
+    grid = np.linspace(-40.0, 40.0, 200_001)
+    density = np.exp(mixture.log_density(grid[:, None]))
+    assert trapezoid(density, grid) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_log_density_agrees_with_the_families(mixture, rng):
+    theta = 2.0 * rng.standard_normal((50, 3))
+    columns = np.column_stack(
+        [family.log_density(theta, params) for family, params in mixture.components]
+    )
+    np.testing.assert_allclose(mixture.log_components(theta), columns, rtol=1e-10)
+    expected = logsumexp(columns, b=mixture.weights, axis=1)
+    np.testing.assert_allclose(mixture.log_density(theta), expected, rtol=1e-10)
+
+
+def test_full_gaussians_agree_with_scipy_far_from_the_origin(rng):
+    family, offset = Gaussian("full"), 1e6
+    means = offset + rng.standard_normal((4, 5))
+    covariance = np.cov(rng.standard_normal((5, 30)))
+    params = [family.from_moments(m, covariance) for m in means]
+    mixture = Mixture(tuple((family, p) for p in params), np.full(4, 0.25))
+    theta = offset + rng.standard_normal((20, 5))
+    expected = [stats.multivariate_normal(m, covariance).logpdf(theta) for m in means]
+    np.testing.assert_allclose(
+        mixture.log_components(theta), np.transpose(expected), rtol=1e-6
+    )
+
+
+def test_score_equals_finite_differences(mixture, rng):
+    theta = rng.standard_normal((6, 3))
+    score, log_density = mixture.score_and_log_density(theta)
+    np.testing.assert_allclose(log_density, mixture.log_density(theta), rtol=1e-12)
+    for i, step in enumerate(1e-5 * np.eye(3)):
+        slope = mixture.log_density(theta + step) - mixture.log_density(theta - step)
+        np.testing.assert_allclose(score[:, i], slope / 2e-5, rtol=1e-5, atol=1e-6)
+
+
+def test_blocks_of_rows_do_not_show(rng):
+    family = Gaussian("full")
+    components = tuple(
+        (family, family.from_moments(rng.standard_normal(40), np.ones(40)))
+        for _ in range(8)
+    )
+    mixture = Mixture(components, np.full(8, 0.125))
+    theta = rng.standard_normal((1000, 40))
+    assert len(mixture._densities._blocks(1000)) > 1
+    score, log_density = mixture.score_and_log_density(theta)
+    few_score, few = mixture.score_and_log_density(theta[-3:])
+    np.testing.assert_allclose(log_density[-3:], few, rtol=1e-12)
+    np.testing.assert_allclose(score[-3:], few_score, rtol=1e-10, atol=1e-12)
+
+
+def test_responsibilities_sum_to_one(mixture, rng):
+    share = mixture.responsibilities(rng.standard_normal((20, 3)))
+    np.testing.assert_allclose(share.sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_far_away_nothing_is_nan(mixture):
+    score, log_density = mixture.score_and_log_density(np.full((2, 3), 1e150))
+    assert not np.isnan(log_density).any()
+    assert not np.isnan(score).any()
+
+
+def test_sample_has_the_moments(mixture, rng):
+    n = 20_000
+    draws = mixture.sample(n, rng)
+    assert draws.shape == (n, 3)
+    se = mixture.std() / np.sqrt(n)
+    assert np.all(np.abs(draws.mean(axis=0) - mixture.mean()) < 4 * se)
+    centred = draws - mixture.mean()
+    products = centred[:, :, None] * centred[:, None, :]
+    se = products.std(axis=0) / np.sqrt(n)
+    assert np.all(np.abs(products.mean(axis=0) - mixture.covariance()) < 4.5 * se)
+
+
+def test_std_is_the_root_of_the_covariance(mixture):
+    variances = np.diag(mixture.covariance())
+    np.testing.assert_allclose(mixture.std() ** 2, variances, rtol=1e-12)
+
+
+def test_sample_order_is_random(normal_mixture, rng):
+    draws = normal_mixture([-50, 50], [1, 1], [0.5, 0.5]).sample(400, rng)[:, 0]
+    half = np.mean(draws[:200] > 0)
+    assert abs(half - 0.5) < 4 * 0.5 / np.sqrt(200)
+
+
+def test_same_generator_state_same_draws(mixture):
+    first, second = (mixture.sample(100, np.random.default_rng(3)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_stratified_draws_are_unbiased(mixture, rng):
+    theta, row_weights, source = mixture.stratified_draws(4000, rng)
+    assert row_weights.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(
+        np.bincount(source, row_weights), mixture.weights, rtol=1e-12
+    )
+    se = np.sqrt(row_weights**2 @ (theta - mixture.mean()) ** 2)
+    assert np.all(np.abs(row_weights @ theta - mixture.mean()) < 4 * se)
+
+
+def test_stratified_draws_reach_light_components_and_skip_empty_ones(
+    normal_mixture, rng
+):
+    mixture = normal_mixture([0, 5, 9], [1, 1, 1], [1 - 1e-6, 1e-6, 0.0])
+    _, row_weights, source = mixture.stratified_draws(100, rng, minimum=8)
+    np.testing.assert_array_equal(np.bincount(source, minlength=3), [100, 8, 0])
+    assert row_weights.sum() == pytest.approx(1.0)
+
+
+def test_linear_moments(mixture, rng):
+    X = rng.standard_normal((4, 3))
+    mean, std = mixture.linear_moments(X)
+    for k, (family, params) in enumerate(mixture.components):
+        center, covariance = family.moments(params)
+        np.testing.assert_allclose(mean[:, k], X @ center, rtol=1e-10)
+        expected = np.einsum("ni,ij,nj->n", X, covariance, X)
+        np.testing.assert_allclose(std[:, k] ** 2, expected, rtol=1e-10)
+
+
+def test_append_is_at_weight_zero_and_changes_nothing(mixture, rng):
+    family = Laplace()
+    longer = mixture.append(family, family.from_moments(np.ones(3), np.ones(3)))
+    theta = rng.standard_normal((10, 3))
+    assert longer.n_components == mixture.n_components + 1
+    assert longer.weights[-1] == 0.0
+    np.testing.assert_allclose(longer.log_density(theta), mixture.log_density(theta))
+    assert longer.drop_zero_weights().n_components == mixture.n_components
+    assert mixture.drop_zero_weights() is mixture
+
+
+def test_with_weights_keeps_what_is_cached(mixture, rng):
+    theta = rng.standard_normal((10, 3))
+    table = mixture.log_components(theta)
+    weights = rng.dirichlet(np.ones(mixture.n_components))
+    other = mixture.with_weights(weights)
+    assert other._densities is mixture._densities
+    np.testing.assert_array_equal(other.log_components(theta), table)
+    np.testing.assert_allclose(
+        other.log_density(theta), logsumexp(table, b=weights, axis=1), rtol=1e-10
+    )
+
+
+def test_keep_and_replace(mixture):
+    mask = np.arange(mixture.n_components) != 1
+    kept = mixture.keep(mask)
+    assert kept.weights.sum() == pytest.approx(1.0)
+    assert kept.n_components == mixture.n_components - 1
+    family, params = Laplace(), Laplace().from_moments(np.zeros(3), np.ones(3))
+    other = mixture.replace(1, family, params)
+    assert other.components[1][0] is family
+    np.testing.assert_array_equal(other.weights, mixture.weights)
+    assert mixture.components[1][0] is not family
+
+
+def test_nothing_can_be_changed(mixture):
+    with pytest.raises(FrozenInstanceError):
+        mixture.weights = np.ones(mixture.n_components)
+    with pytest.raises(ValueError, match="read-only"):
+        mixture.weights[0] = 0.5
+    with pytest.raises(ValueError, match="read-only"):
+        mixture.components[0][1][0] = 0.5
+
+
+def test_later_changes_of_the_input_do_not_show():
+    family = Gaussian("diag")
+    params, weights = np.zeros(4), np.ones(1)
+    mixture = Mixture(((family, params),), weights)
+    params[0] = weights[0] = 7.0
+    np.testing.assert_array_equal(mixture.mean(), [0.0, 0.0])
+    np.testing.assert_array_equal(mixture.weights, [1.0])
+
+
+def test_pickle_stays_read_only(mixture, rng):
+    theta = rng.standard_normal((5, 3))
+    expected = mixture.log_density(theta)
+    again = pickle.loads(pickle.dumps(mixture))
+    np.testing.assert_array_equal(again.log_density(theta), expected)
+    assert not again.weights.flags.writeable
+    assert not again.components[0][1].flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([0.5, 0.6], "sum to one"),
+        ([1.5, -0.5], "non-negative"),
+        ([np.nan, 1.0], "finite"),
+        ([1.0], "shape"),
+    ],
+)
+def test_weights_off_the_simplex_are_refused(normal_mixture, weights, message):
+    with pytest.raises(ValueError, match=message):
+        normal_mixture([0, 1], [1, 1], weights)
+
+
+def test_components_must_fit_together():
+    family = Gaussian("diag")
+    with pytest.raises(ValueError, match="one dimension"):
+        Mixture(((family, np.zeros(2)), (family, np.zeros(4))), np.full(2, 0.5))
+    with pytest.raises(ValueError, match="at least one"):
+        Mixture((), np.ones(0))
+
+
+@pytest.mark.parametrize("shape", [(3,), (5, 2), (1, 5, 3)])
+def test_points_of_the_wrong_shape_are_refused(mixture, shape):
+    for method in (mixture.log_density, mixture.score_and_log_density):
+        with pytest.raises(ValueError, match="theta must have shape"):
+            method(np.zeros(shape))

@@ -1,0 +1,121 @@
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+from skboost.posterior._psis import (
+    effective_sample_size,
+    fit_generalized_pareto,
+    log_mean_weight,
+    psis,
+)
+
+
+@pytest.mark.parametrize("shape", [-0.3, 0.0, 0.4, 0.8, 1.5])
+def test_generalized_pareto_fit_finds_shape_and_scale(shape):
+    n = 20_000
+    x = stats.genpareto(shape, scale=2.5).rvs(n, random_state=0)
+    fitted, scale = fit_generalized_pareto(np.sort(x))
+    # Asymptotic sd of the maximum-likelihood shape, and the prior's small pull.
+    assert abs(fitted - shape) < 4 * (1 + shape) / np.sqrt(n) + 10 / n
+    assert scale == pytest.approx(2.5, rel=0.1)
+
+
+@pytest.mark.parametrize(("target_df", "proposal_df"), [(2, 3), (2, 4), (1, 4)])
+def test_khat_of_student_t_is_the_tail_index(target_df, proposal_df):
+    # w = p / q grows like |x|^(b - a) under t_b, so P(w > v) ~ v^(-b / (b - a)).
+    n = 40_000
+    x = stats.t(proposal_df).rvs(n, random_state=1)
+    log_w = stats.t(target_df).logpdf(x) - stats.t(proposal_df).logpdf(x)
+    expected = (proposal_df - target_df) / proposal_df
+    n_tail = 3 * np.sqrt(n)
+    se = (1 + expected) / np.sqrt(n_tail)
+    assert abs(psis(log_w).khat - expected) < 4 * se
+
+
+def test_bounded_weights_have_a_small_khat():
+    x = stats.t(4).rvs(10_000, random_state=2)
+    log_w = stats.norm.logpdf(x) - stats.t(4).logpdf(x)
+    assert psis(log_w).khat < 0.3
+
+
+def test_smoothing_keeps_the_order_the_body_and_the_maximum():
+    log_w = 2.0 * np.random.default_rng(3).standard_normal(2000)
+    smoothed, khat = psis(log_w)
+    order = np.argsort(log_w)
+    n_tail = int(np.ceil(3 * np.sqrt(2000)))
+    assert np.all(np.diff(smoothed[order]) >= 0)
+    np.testing.assert_array_equal(smoothed[order[:-n_tail]], log_w[order[:-n_tail]])
+    assert smoothed.max() <= log_w.max()
+    assert np.isfinite(khat)
+
+
+def test_shift_of_log_weights_shifts_the_answer_only():
+    log_w = np.random.default_rng(4).standard_normal(500)
+    smoothed, khat = psis(log_w)
+    shifted, shifted_khat = psis(log_w + 1234.5)
+    np.testing.assert_allclose(shifted - 1234.5, smoothed, atol=1e-9)
+    assert shifted_khat == pytest.approx(khat, abs=1e-6)
+
+
+def test_smoothing_reduces_the_error_of_the_normalizer():
+    errors = []
+    for seed in range(200):
+        x = stats.norm.rvs(size=400, random_state=seed)
+        log_w = stats.t(3).logpdf(x) - stats.norm.logpdf(x)
+        raw = logsumexp(log_w) - np.log(400)
+        errors.append([raw, log_mean_weight(psis(log_w).log_weights)[0]])
+    raw, smoothed = np.sqrt(np.mean(np.square(errors), axis=0))
+    assert smoothed < raw
+
+
+def test_equal_weights():
+    smoothed, khat = psis(np.full(100, -3.0))
+    assert khat == 0.0
+    np.testing.assert_array_equal(smoothed, -3.0)
+    assert effective_sample_size(smoothed) == pytest.approx(100)
+    value, se = log_mean_weight(smoothed)
+    assert value == pytest.approx(-3.0)
+    assert se < 1e-10
+
+
+def test_one_dominating_weight_has_an_infinite_khat():
+    log_w = np.zeros(100)
+    log_w[7] = 5000.0
+    smoothed, khat = psis(log_w)
+    assert khat == np.inf
+    assert effective_sample_size(smoothed) == pytest.approx(1.0)
+
+
+def test_zero_weights_are_legal():
+    log_w = np.random.default_rng(5).standard_normal(400)
+    log_w[::2] = -np.inf
+    smoothed, khat = psis(log_w)
+    assert np.all(smoothed[::2] == -np.inf)
+    assert np.isfinite(khat)
+
+
+def test_log_mean_weight_covers_the_normalizer():
+    hits = 0
+    for seed in range(200):
+        x = stats.norm.rvs(size=500, random_state=seed)
+        log_w = stats.norm.logpdf(x, 0.3) - stats.norm.logpdf(x) + 2.0
+        value, se = log_mean_weight(log_w)
+        hits += abs(value - 2.0) < 1.96 * se
+    # Four binomial standard errors.
+    assert abs(hits / 200 - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 200)
+
+
+@pytest.mark.parametrize(
+    ("log_w", "message"),
+    [
+        ([0.0, np.nan], "NaN"),
+        ([0.0, np.inf], "inf"),
+        ([-np.inf, -np.inf], "all -inf"),
+        ([], "non-empty"),
+        ([[0.0]], "vector"),
+    ],
+)
+def test_impossible_weights_are_refused(log_w, message):
+    with pytest.raises(ValueError, match=message):
+        psis(np.array(log_w))

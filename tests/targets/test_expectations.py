@@ -1,0 +1,189 @@
+"""One-dimensional expectations against adaptive quadrature."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.integrate import quad
+
+from skboost.targets import (
+    entropy_expectation,
+    gaussian_expectation_1d,
+    laplace_sigmoid_expectation,
+    logistic_gaussian_expectations,
+    sigmoid_expectation,
+)
+
+
+def softplus(t):
+    return max(t, 0.0) + np.log1p(np.exp(-abs(t)))
+
+
+def sigmoid(t):
+    return 0.5 * (1.0 + np.tanh(0.5 * t))
+
+
+def slope(t):
+    decay = np.exp(-abs(t))
+    return decay / (1.0 + decay) ** 2
+
+
+def entropy(t):
+    decay = np.exp(-abs(t))
+    return np.log1p(decay) + abs(t) * decay / (1.0 + decay)
+
+
+FUNCTIONS = [softplus, sigmoid, slope, entropy]
+
+
+def by_quadrature(func, mean, sd):
+    """E func(mean + sd z), integrated adaptively between points where it bends."""
+    if sd == 0.0:
+        return func(mean)
+    bends = (np.array([-40.0, -10.0, -3.0, 0.0, 3.0, 10.0, 40.0]) - mean) / sd
+    edges = np.unique(np.concatenate([[-13.0, -4.0, 0.0, 4.0, 13.0], bends]))
+    edges = edges[(edges >= -13.0) & (edges <= 13.0)]
+
+    def integrand(z):
+        return func(mean + sd * z) * np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+
+    return sum(
+        quad(integrand, a, b, epsabs=1e-14, epsrel=1e-13, limit=200)[0]
+        for a, b in zip(edges, edges[1:], strict=False)
+    )
+
+
+def ours(mean, sd):
+    values = logistic_gaussian_expectations(mean, sd)
+    return [*values, entropy_expectation(mean, sd)]
+
+
+# Both sides of every edge between rules, and the middle of the bins.
+SDS = [
+    *(0.0, 1e-7, 1e-3, 0.0029, 0.0199, 0.0699, 0.0999, 0.1499, 0.2499, 0.3499),
+    *(0.4999, 0.6999, 0.8499, 0.9999, 1.2499, 1.4999, 1.9999, 2.4999, 2.9999),
+    *(3.0001, 3.9999, 4.0001, 5.4999, 5.5001, 8.0, 30.0, 300.0, 1e3),
+]
+
+
+@pytest.mark.parametrize("sd", SDS)
+def test_expectations_agree_with_quadrature(sd):
+    units = np.array([0.0, 0.3, -1.0, 2.5, -6.0, 9.0])
+    mean = np.unique(np.concatenate([units, units * sd, [0.5 * sd**2 + 20.0]]))
+    mean = np.append(mean, [-1e4, 1e4, -700.0])
+    mean = mean[np.abs(mean) <= 1e4]
+    values = ours(mean, sd)
+    for func, value in zip(FUNCTIONS, values, strict=True):
+        expected = [by_quadrature(func, m, sd) for m in mean]
+        np.testing.assert_allclose(value, expected, rtol=2e-14, atol=1e-11)
+
+
+def test_sigmoid_alone_equals_the_joint_computation():
+    rng = np.random.default_rng(0)
+    mean, sd = 10.0 * rng.normal(size=5000), 10 ** rng.uniform(-8, 3, 5000)
+    together = logistic_gaussian_expectations(mean, sd)[1]
+    np.testing.assert_allclose(sigmoid_expectation(mean, sd), together, atol=1e-13)
+
+
+def test_broadcasting_and_shapes():
+    mean, sd = np.zeros((4, 1)), np.array([0.0, 1.0, 10.0])
+    assert sigmoid_expectation(mean, sd).shape == (4, 3)
+    assert [a.shape for a in logistic_gaussian_expectations(0.0, 1.0)] == [()] * 3
+    assert entropy_expectation(np.empty(0), np.empty(0)).shape == (0,)
+    np.testing.assert_allclose(sigmoid_expectation(mean, sd), 0.5, atol=1e-13)
+
+
+def test_symmetry_and_relative_accuracy_of_the_tail():
+    softplus_tail, low, bend = logistic_gaussian_expectations(-30.0, 0.5)
+    # exp(mean + sd^2 / 2) up to a relative correction of exp(mean).
+    np.testing.assert_allclose(
+        [softplus_tail, low, bend], np.exp(-30.0 + 0.125), rtol=1e-12
+    )
+    high = sigmoid_expectation(2.0, 1.7)
+    assert high + sigmoid_expectation(-2.0, 1.7) == pytest.approx(1.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("sd", [0.02, 0.6, 1.9, 7.0])
+def test_derivatives_in_mean_and_variance(sd):
+    mean, step = np.linspace(-6.0, 6.0, 25), 1e-3
+    above = logistic_gaussian_expectations(mean + step, sd)
+    below = logistic_gaussian_expectations(mean - step, sd)
+    _, sigmoid_value, bend = logistic_gaussian_expectations(mean, sd)
+    for k, derivative in enumerate([sigmoid_value, bend]):
+        numerical = (above[k] - below[k]) / (2.0 * step)
+        np.testing.assert_allclose(numerical, derivative, atol=1e-7)
+    step = 1e-3 * sd**2
+    wide = logistic_gaussian_expectations(mean, np.sqrt(sd**2 + step))[0]
+    narrow = logistic_gaussian_expectations(mean, np.sqrt(sd**2 - step))[0]
+    np.testing.assert_allclose((wide - narrow) / (2 * step), 0.5 * bend, atol=1e-4)
+
+
+def test_general_expectation_of_smooth_functions():
+    mean, sd = np.array([0.0, 1.0, -3.0]), np.array([1.0, 0.2, 5.0])
+    second = gaussian_expectation_1d(np.square, mean, sd)
+    np.testing.assert_allclose(second, mean**2 + sd**2, rtol=1e-12)
+    several = gaussian_expectation_1d(
+        lambda t: np.stack([np.cos(t), np.log1p(t * t)]), mean, sd
+    )
+    np.testing.assert_allclose(
+        several[0], np.cos(mean) * np.exp(-0.5 * sd**2), atol=1e-12
+    )
+    expected = [
+        by_quadrature(lambda t: np.log1p(t * t), m, s)
+        for m, s in zip(mean, sd, strict=True)
+    ]
+    np.testing.assert_allclose(several[1], expected, atol=1e-9)
+
+
+def laplace_by_quadrature(mean, scales):
+    """The characteristic-function integral, adaptively on a logarithmic grid."""
+
+    def integrand(t):
+        damping = np.prod(1.0 + (t * scales) ** 2)
+        return np.sin(t * mean) / (damping * np.sinh(np.pi * t))
+
+    edges = np.concatenate([[0.0], np.geomspace(1e-4 / max(1.0, max(scales)), 9.0, 60)])
+    return 0.5 + sum(
+        quad(integrand, a, b, epsabs=1e-13, limit=400)[0]
+        for a, b in zip(edges, edges[1:], strict=False)
+    )
+
+
+@pytest.mark.parametrize(
+    "mean, scales",
+    [
+        (0.7, [0.5]),
+        (-2.0, [3.0, 0.1]),
+        (25.0, [1.0, 1.0, 1.0]),
+        (40.0, [20.0]),
+        (-3.0, [200.0, 0.01]),
+        (0.0, [1.0]),
+        (1e-3, [1e-6]),
+        (5.0, [1.0] * 80),
+        (8.0, [0.1] * 50 + [4.0]),
+    ],
+)
+def test_laplace_probability_agrees_with_quadrature(mean, scales):
+    scales = np.array(scales)
+    value = laplace_sigmoid_expectation([mean], np.ones((1, scales.size)), scales)
+    expected = laplace_by_quadrature(mean, scales)
+    np.testing.assert_allclose(value, expected, atol=1e-9)
+
+
+def test_laplace_probability_extremes_stay_in_the_unit_interval():
+    X = np.ones((4, 3))
+    value = laplace_sigmoid_expectation([1e4, -1e4, 1e6, 0.0], X, [1.0, 1e3, 1e-9])
+    assert np.all((value >= 0.0) & (value <= 1.0))
+    np.testing.assert_allclose(value[[2, 3]], [1.0, 0.5], atol=1e-9)
+
+
+def test_laplace_probability_is_the_same_for_dense_and_sparse_rows():
+    X = sparse.random(300, 40, 0.05, format="csr", random_state=0)
+    X.data[:3] = 0.0
+    rng = np.random.default_rng(1)
+    mean, scale = 3.0 * rng.normal(size=300), rng.uniform(0.1, 5.0, 40)
+    assert np.any(np.diff(X.indptr) == 0)
+    np.testing.assert_allclose(
+        laplace_sigmoid_expectation(mean, X, scale),
+        laplace_sigmoid_expectation(mean, X.toarray(), scale),
+        atol=1e-12,
+    )

@@ -1,0 +1,368 @@
+"""Log joint densities of logistic models, binary and multinomial."""
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+
+from skboost.priors import PRIORS, as_prior
+from skboost.targets import TARGETS, LogisticTarget, SoftmaxTarget, _design
+
+N_CLASSES = 3
+
+
+def make_data(n=60, p=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    X[rng.random((n, p)) < 0.3] = 0.0
+    y = rng.integers(0, N_CLASSES, n)
+    weight = rng.uniform(0.1, 2.0, n)
+    return X, y, weight
+
+
+def make_target(kind, X, y, **options):
+    if kind == "logistic":
+        return LogisticTarget(X, (y > 0).astype(int), **options)
+    return SoftmaxTarget(X, y, N_CLASSES, **options)
+
+
+def naive_log_density(kind, X, y, theta, weight, temperature, prior, scale):
+    """Written straight from the definition, one draw at a time, with intercept."""
+    design = np.column_stack([X, np.ones(X.shape[0])])
+    out = np.empty(theta.shape[0])
+    for s, draw in enumerate(theta):
+        if kind == "logistic":
+            eta = np.column_stack([np.zeros(X.shape[0]), design @ draw])
+            label = (y > 0).astype(int)
+        else:
+            eta = design @ draw.reshape(N_CLASSES, -1).T
+            label = y
+        norm = np.log(np.exp(eta - eta.max(1, keepdims=True)).sum(1)) + eta.max(1)
+        log_p = eta[np.arange(label.size), label] - norm
+        out[s] = temperature * np.sum(weight * log_p)
+    return out + prior.log_density(theta, scale)
+
+
+def draws(target, n=7, scale=1.5, seed=3):
+    return scale * np.random.default_rng(seed).normal(size=(n, target.dim))
+
+
+both = pytest.mark.parametrize("kind", sorted(TARGETS))
+
+
+@both
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_log_density_is_the_definition(kind, prior, weighted):
+    X, y, weight = make_data()
+    weight = weight if weighted else np.ones(y.size)
+    prior = as_prior(prior)
+    dim = make_target(kind, X, y).dim
+    scale = np.linspace(0.5, 2.0, dim)
+    target = make_target(
+        kind,
+        X,
+        y,
+        sample_weight=weight,
+        temperature=0.6,
+        prior=prior,
+        scale=scale,
+    )
+    theta = draws(target, scale=4.0)
+    expected = naive_log_density(kind, X, y, theta, weight, 0.6, prior, scale)
+    np.testing.assert_allclose(target.log_density(theta), expected, rtol=1e-12)
+    value, _ = target.value_and_score(theta)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+
+
+@both
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_score_equals_finite_differences(kind, weighted, fit_intercept):
+    X, y, weight = make_data()
+    target = make_target(
+        kind,
+        X,
+        y,
+        sample_weight=weight if weighted else None,
+        prior=as_prior("student_t"),
+        fit_intercept=fit_intercept,
+    )
+    theta = draws(target)
+    _, score = target.value_and_score(theta)
+    for j in range(target.dim):
+        step = np.zeros(target.dim)
+        step[j] = 1e-5
+        above, below = (
+            target.log_density(theta + step),
+            target.log_density(theta - step),
+        )
+        np.testing.assert_allclose((above - below) / 2e-5, score[:, j], atol=2e-7)
+
+
+@both
+def test_extreme_predictors_stay_finite(kind):
+    X, y, _ = make_data()
+    target = make_target(kind, X * 1e4, y)
+    theta = draws(target, scale=100.0)
+    value, score = target.value_and_score(theta)
+    assert np.all(np.isfinite(value)) and np.all(np.isfinite(score))
+    np.testing.assert_allclose(value, target.log_density(theta), rtol=1e-12)
+
+
+def everything(target, n_draws=5):
+    """Every number that a target gives, as a flat list of arrays."""
+    theta = draws(target, n_draws)
+    results = [target.log_density(theta), *target.value_and_score(theta)]
+    if isinstance(target, SoftmaxTarget):
+        return results + list(target.curvature(theta))
+    factor = 0.4 * np.tril(draws(target, target.dim, seed=5))
+    variance = np.linspace(0.1, 1.0, target.dim)
+    results += target.expected_curvature(theta[0], factor)
+    results += target.expected_log_density(theta[0], variance, factor[:, :2])
+    results += target.expected_log_density(theta[0], variance)[:3]
+    results += target.expected_log_density(theta[0], None, factor)[:2]
+    return results
+
+
+def assert_same(first, second, rtol=1e-11):
+    for a, b in zip(everything(first), everything(second), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-11)
+
+
+@both
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_sparse_equals_dense(kind, fit_intercept):
+    X, y, weight = make_data()
+    X[5] = 0.0
+    rows = sparse.csr_matrix(X)
+    # Explicit zeros are values like any other.
+    rows.data[::7] = 0.0
+    options = {"sample_weight": weight, "fit_intercept": fit_intercept}
+    assert_same(
+        make_target(kind, rows, y, **options),
+        make_target(kind, rows.toarray(), y, **options),
+    )
+
+
+@both
+def test_very_sparse_rows_use_the_sparse_gram_matrix(kind):
+    _, y, _ = make_data()
+    rows = sparse.random(60, 80, 0.02, format="csr", random_state=0)
+    assert_same(make_target(kind, rows, y), make_target(kind, rows.toarray(), y))
+
+
+@both
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_blocks_do_not_change_the_answer(kind, as_sparse, monkeypatch):
+    X, y, weight = make_data(200)
+    X = sparse.csr_matrix(X) if as_sparse else X
+    whole = make_target(kind, X, y, sample_weight=weight)
+    expected = everything(whole)
+
+    def tiny_blocks(n_rows, n_columns):
+        return [slice(a, min(a + 7, n_rows)) for a in range(0, n_rows, 7)]
+
+    monkeypatch.setattr(_design, "row_blocks", tiny_blocks)
+    found = everything(make_target(kind, X, y, sample_weight=weight))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
+
+
+@both
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_same_bits_for_every_number_of_jobs(kind, as_sparse, monkeypatch):
+    X, y, weight = make_data(200)
+    X = sparse.csr_matrix(X) if as_sparse else X
+
+    def small_blocks(n_rows, n_columns):
+        return [slice(a, min(a + 16, n_rows)) for a in range(0, n_rows, 16)]
+
+    monkeypatch.setattr(_design, "row_blocks", small_blocks)
+    results = [
+        everything(make_target(kind, X, y, sample_weight=weight, n_jobs=n_jobs))
+        for n_jobs in (1, 2)
+    ]
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@both
+def test_many_draws_come_in_batches(kind):
+    X, y, _ = make_data(20)
+    target = make_target(kind, X, y)
+    theta = draws(target, 2500)
+    value, score = target.value_and_score(theta)
+    np.testing.assert_allclose(target.log_density(theta), value, rtol=1e-12)
+    for part in (slice(0, 3), slice(1023, 1026), slice(2499, 2500)):
+        few_value, few_score = target.value_and_score(theta[part])
+        np.testing.assert_allclose(value[part], few_value, rtol=1e-12)
+        np.testing.assert_allclose(score[part], few_score, rtol=1e-10, atol=1e-11)
+
+
+@both
+def test_weights_equal_repetition_and_zero_weights_absence(kind):
+    X, y, _ = make_data()
+    repeats = np.random.default_rng(2).integers(0, 4, y.size)
+    weighted = make_target(kind, X, y, sample_weight=repeats.astype(float))
+    repeated = make_target(kind, np.repeat(X, repeats, axis=0), np.repeat(y, repeats))
+    assert_same(weighted, repeated)
+
+
+@both
+def test_equal_weights_act_as_a_power(kind):
+    X, y, _ = make_data()
+    weighted = make_target(kind, X, y, sample_weight=np.full(y.size, 0.25))
+    tempered = make_target(kind, X, y, temperature=0.25)
+    assert_same(weighted, tempered)
+    unequal = np.full(y.size, 0.25)
+    unequal[0] = np.nextafter(0.25, 1.0)
+    assert_same(weighted, make_target(kind, X, y, sample_weight=unequal))
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("structure", ["variance", "factor", "both"])
+def test_expected_log_density_is_the_mean_over_draws(prior, structure):
+    X, y, weight = make_data()
+    target = make_target(
+        "logistic", X, y, sample_weight=weight, prior=as_prior(prior), scale=0.7
+    )
+    rng = np.random.default_rng(4)
+    mean = rng.normal(size=target.dim)
+    variance = rng.uniform(0.1, 2.0, target.dim) if structure != "factor" else None
+    factor = rng.normal(size=(target.dim, 3)) if structure != "variance" else None
+    theta = mean + np.zeros((40_000, target.dim))
+    if variance is not None:
+        theta += np.sqrt(variance) * rng.normal(size=theta.shape)
+    if factor is not None:
+        theta += rng.normal(size=(theta.shape[0], 3)) @ factor.T
+    values, score = target.value_and_score(theta)
+    value, g_mean, *_ = target.expected_log_density(mean, variance, factor)
+    assert abs(values.mean() - value) < 5.0 * stats.sem(values)
+    assert np.all(np.abs(score.mean(axis=0) - g_mean) < 5.0 * stats.sem(score))
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_gradients_of_the_expected_log_density(prior):
+    X, y, weight = make_data()
+    target = make_target("logistic", X, y, sample_weight=weight, prior=as_prior(prior))
+    rng = np.random.default_rng(5)
+    mean, variance = rng.normal(size=target.dim), rng.uniform(0.5, 2.0, target.dim)
+    factor = rng.normal(size=(target.dim, 2))
+    point = np.concatenate([mean, variance, factor.ravel()])
+
+    def value(x):
+        dim = target.dim
+        return target.expected_log_density(
+            x[:dim], x[dim : 2 * dim], x[2 * dim :].reshape(dim, 2)
+        )[0]
+
+    _, *gradients = target.expected_log_density(mean, variance, factor)
+    gradient = np.concatenate([np.ravel(g) for g in gradients])
+    for j in range(point.size):
+        step = np.zeros(point.size)
+        step[j] = 1e-4
+        numerical = (value(point + step) - value(point - step)) / 2e-4
+        assert gradient[j] == pytest.approx(numerical, rel=1e-5, abs=1e-5)
+
+
+def test_unused_structure_has_no_gradient():
+    target = make_target("logistic", *make_data()[:2])
+    mean, ones = np.zeros(target.dim), np.ones(target.dim)
+    assert target.expected_log_density(mean, ones)[3] is None
+    assert target.expected_log_density(mean, None, np.diag(ones))[2] is None
+    point = target.expected_log_density(mean)
+    assert point[0] == pytest.approx(target.log_density(mean[None])[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_expected_curvature_is_minus_the_derivative_of_the_gradient(prior):
+    X, y, weight = make_data()
+    target = make_target("logistic", X, y, sample_weight=weight, prior=as_prior(prior))
+    rng = np.random.default_rng(6)
+    mean = rng.normal(size=target.dim)
+    factor = np.tril(rng.normal(size=(target.dim, target.dim)))
+    value, g_mean, curvature = target.expected_curvature(mean, factor)
+    same_value, same_gradient, *_ = target.expected_log_density(mean, None, factor)
+    assert value == pytest.approx(same_value, rel=1e-13)
+    np.testing.assert_allclose(g_mean, same_gradient, rtol=1e-12)
+    np.testing.assert_array_equal(curvature, curvature.T)
+    for j in range(target.dim):
+        step = np.zeros(target.dim)
+        step[j] = 1e-4
+        above = target.expected_curvature(mean + step, factor)[1]
+        below = target.expected_curvature(mean - step, factor)[1]
+        np.testing.assert_allclose((below - above) / 2e-4, curvature[j], atol=1e-5)
+
+
+@pytest.mark.parametrize("n_draws", [1, 6])
+def test_softmax_curvature_is_the_average_over_draws(n_draws):
+    X, y, weight = make_data()
+    target = make_target("softmax", X, y, sample_weight=weight)
+    theta = draws(target, n_draws)
+    value, gradient, curvature = target.curvature(theta)
+    values, scores = target.value_and_score(theta)
+    assert value == pytest.approx(values.mean(), rel=1e-12)
+    np.testing.assert_allclose(gradient, scores.mean(axis=0), atol=1e-11)
+    for j in range(target.dim):
+        step = np.zeros(target.dim)
+        step[j] = 1e-5
+        above, below = (target.value_and_score(theta + s)[1] for s in (step, -step))
+        numerical = (below - above).mean(axis=0) / 2e-5
+        np.testing.assert_allclose(numerical, curvature[j], atol=1e-6)
+
+
+def test_softmax_curvature_under_a_prior_with_a_kink():
+    X, y, _ = make_data()
+    target = make_target("softmax", X, y, prior=as_prior("laplace"))
+    smooth = make_target("softmax", X, y)
+    theta = draws(target, 2000)
+    extra = target.curvature(theta)[2] - smooth.curvature(theta)[2]
+    expected = 2.0 * stats.norm.pdf(0.0, theta.mean(axis=0), theta.std(axis=0))
+    np.testing.assert_allclose(np.diag(extra) + 1.0, expected, rtol=1e-9)
+
+
+def test_two_classes_differ_from_the_binary_model_by_the_parameterisation_only():
+    X, y, weight = make_data()
+    y = (y > 0).astype(int)
+    binary = LogisticTarget(X, y, sample_weight=weight, scale=1e8)
+    double = SoftmaxTarget(X, y, 2, sample_weight=weight, scale=1e8)
+    theta = draws(double)
+    difference = theta[:, binary.dim :] - theta[:, : binary.dim]
+    gap = double.log_density(theta) - binary.log_density(difference)
+    np.testing.assert_allclose(gap, gap[0], rtol=1e-9)
+
+
+def test_scale_of_one_class_serves_every_class():
+    X, y, _ = make_data()
+    scale = np.linspace(1.0, 2.0, X.shape[1] + 1)
+    one = make_target("softmax", X, y, scale=scale)
+    np.testing.assert_array_equal(one.scale, np.tile(scale, N_CLASSES))
+
+
+@both
+def test_the_design_is_not_copied(kind):
+    X, y, _ = make_data()
+    rows = sparse.csr_matrix(X)
+    assert make_target(kind, X, y).design.X is X
+    assert make_target(kind, rows, y).design.X is rows
+    block = make_target(kind, rows, y).design.block(slice(3, 9))
+    assert np.shares_memory(block.X.data, rows.data)
+
+
+def test_wrong_inputs_are_named():
+    X, y, weight = make_data()
+    labels = (y > 0).astype(int)
+    with pytest.raises(ValueError, match="temperature must lie in"):
+        LogisticTarget(X, labels, temperature=0.0)
+    with pytest.raises(ValueError, match="sample_weight must have shape"):
+        LogisticTarget(X, labels, sample_weight=weight[1:])
+    with pytest.raises(ValueError, match="sample_weight must be finite"):
+        LogisticTarget(X, labels, sample_weight=-weight)
+    with pytest.raises(ValueError, match="y must hold 0 and 1"):
+        LogisticTarget(X, y)
+    with pytest.raises(ValueError, match=r"integers in 0\.\.2"):
+        SoftmaxTarget(X, y + 1, 3)
+    with pytest.raises(ValueError, match="CSR"):
+        LogisticTarget(sparse.csc_matrix(X), labels)
+    with pytest.raises(ValueError, match=r"theta must have shape \(n_draws, 5\)"):
+        LogisticTarget(X, labels).log_density(np.zeros(5))

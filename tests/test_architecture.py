@@ -1,0 +1,230 @@
+"""The layout of the package: imports point down, files and functions stay small.
+
+``doc/architecture.rst`` shows the same floors as a picture.
+"""
+
+import ast
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PACKAGE = Path(find_spec("skboost").submodule_search_locations[0])
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# A room is a subpackage or a top-level module. The files of the floor that fits
+# estimators work together, so they count as one room.
+FLOORS = {
+    "_random": 0,
+    "_parallel": 0,
+    "_math": 0,
+    "families": 1,
+    "frank_wolfe": 1,
+    "posterior": 2,
+    "targets": 2,
+    "objectives": 3,
+    "boosting": 4,
+    "_base": 5,
+    "_callbacks": 5,
+    "_sklearn": 5,
+    "linear_model": 6,
+    "inspection": 6,
+    "_posterior_api": 6,
+    # What users import from: these only pass names on.
+    "callbacks": 7,
+    "priors": 7,
+    "strategies": 7,
+    "__init__": 8,
+}
+ONE_ROOM = {"_base", "_callbacks", "_sklearn"}
+
+EXTRAS = {"matplotlib", "pandas", "arviz", "numpyro", "rich", "xarray"}
+EXPERIMENTAL = ("sklearn.callback", "sklearn.experimental")
+MAX_BODY_LINES = 45
+MAX_FILE_LINES = 450
+
+
+class Import(NamedTuple):
+    module: str
+    name: str | None
+    line: int
+
+    @property
+    def top(self):
+        return self.module.partition(".")[0]
+
+
+def tree(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def dotted(path):
+    """``skboost/boosting/_greedy.py`` -> ``skboost.boosting._greedy``."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def absolute(node, path):
+    """The module that a ``from ... import`` names, relative dots resolved."""
+    if not node.level:
+        return node.module
+    package = dotted(path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    package = package[: len(package) - node.level + 1]
+    return ".".join(package + ([node.module] if node.module else []))
+
+
+def imports(path, nodes=None):
+    """Every import of a file, or of the given nodes of it."""
+    for node in ast.walk(tree(path)) if nodes is None else nodes:
+        if isinstance(node, ast.Import):
+            yield from (Import(alias.name, None, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = absolute(node, path)
+            yield from (Import(module, a.name, node.lineno) for a in node.names)
+
+
+def module_level(body):
+    """Statements that run at import time: also those under ``if`` and ``try``."""
+    for node in body:
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        for field in ("body", "orelse", "finalbody", "handlers"):
+            yield from module_level(getattr(node, field, []))
+
+
+def room_of(module):
+    """First name below the package; the package itself is ``__init__``."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def imported_rooms(path):
+    """Rooms that a file imports, with the line."""
+    for item in imports(path):
+        if item.top != "skboost" or item.name == "__version__":
+            continue
+        room = room_of(item.module)
+        if room == "__init__" and item.name in FLOORS:
+            room = item.name
+        yield room, item.line
+
+
+def points_down(here, there):
+    same_room = here == there or {here, there} <= ONE_ROOM
+    return same_room or FLOORS[there] < FLOORS[here]
+
+
+def body_lines(function):
+    """Lines of a function without its signature and its docstring."""
+    body = function.body
+    if ast.get_docstring(function, clean=False) is not None:
+        body = body[1:]
+    return function.end_lineno - body[0].lineno + 1 if body else 0
+
+
+def relative_name(path):
+    return path.relative_to(PACKAGE).as_posix()
+
+
+each_file = pytest.mark.parametrize("path", FILES, ids=relative_name)
+
+
+def private_sklearn(item):
+    """Whether an import takes a private or experimental name of scikit-learn."""
+    if item.top != "sklearn":
+        return False
+    names = item.module.split(".") + [item.name or ""]
+    full = ".".join(filter(None, names))
+    return any(name.startswith("_") for name in names) or any(
+        full == name or full.startswith(name + ".") for name in EXPERIMENTAL
+    )
+
+
+@each_file
+def test_every_file_is_in_a_room_of_the_picture(path):
+    assert room_of(dotted(path)) in FLOORS
+
+
+@each_file
+def test_imports_point_down(path):
+    here = room_of(dotted(path))
+    wrong = [
+        f"line {line}: {here} (floor {FLOORS[here]}) imports {there}"
+        for there, line in imported_rooms(path)
+        if not points_down(here, there)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@each_file
+def test_extras_are_imported_where_they_are_used(path):
+    at_import = imports(path, module_level(tree(path).body))
+    assert not [item for item in at_import if item.top in EXTRAS]
+
+
+@each_file
+def test_autograd_stays_in_targets(path):
+    uses = [item for item in imports(path) if item.top == "autograd"]
+    assert not uses or room_of(dotted(path)) == "targets"
+
+
+@each_file
+def test_private_names_of_scikit_learn_stay_in_one_file(path):
+    uses = [item for item in imports(path) if private_sklearn(item)]
+    assert not uses or relative_name(path) == "_sklearn.py"
+
+
+@each_file
+def test_nothing_prints_or_is_verbose(path):
+    names = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            names.add(node.func.id)
+        elif isinstance(node, (ast.arg, ast.keyword)):
+            names.add(node.arg)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+    assert not names & {"print", "verbose"}
+
+
+@each_file
+def test_functions_and_files_stay_small(path):
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    long = {
+        f"{node.name} (line {node.lineno})": body_lines(node)
+        for node in ast.walk(tree(path))
+        if isinstance(node, functions) and body_lines(node) > MAX_BODY_LINES
+    }
+    assert not long
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_FILE_LINES
+
+
+@pytest.mark.parametrize(
+    ("source", "rooms"),
+    [
+        ("from ..posterior import Mixture", ["posterior"]),
+        ("from .. import families", ["families"]),
+        ("from .._math import log_weights", ["_math"]),
+        ("from ._engine import Boosting", ["boosting"]),
+        ("import skboost.linear_model", ["linear_model"]),
+        ("def f():\n    from skboost import boost_posterior", ["__init__"]),
+        ("from skboost import __version__", []),
+        ("import numpy as np", []),
+    ],
+)
+def test_the_parser_sees_every_way_to_import(source, rooms, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.tree", lambda path: ast.parse(source))
+    path = PACKAGE / "boosting" / "_greedy.py"
+    assert [room for room, _ in imported_rooms(path)] == rooms
+
+
+def test_arrows_up_and_sideways_are_refused():
+    assert points_down("boosting", "families")
+    assert points_down("_base", "_sklearn")
+    assert not points_down("families", "frank_wolfe")
+    assert not points_down("families", "boosting")
+    assert not points_down("linear_model", "inspection")

@@ -1,0 +1,96 @@
+"""What ``import skboost`` brings: the public names, and none of the extras."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skboost
+
+ROOT = Path(__file__).parents[1]
+EXTRAS = ["matplotlib", "pandas", "arviz", "numpyro", "jax", "rich", "xarray"]
+PUBLIC_MODULES = [
+    "skboost",
+    "skboost.callbacks",
+    "skboost.families",
+    "skboost.inspection",
+    "skboost.linear_model",
+    "skboost.priors",
+    "skboost.strategies",
+]
+
+
+def modules_after(statement, cwd):
+    """Names in ``sys.modules`` of a new interpreter that ran the statement."""
+    code = f"{statement}\nimport sys\nsys.stdout.write('\\n'.join(sys.modules))"
+    path = str(Path(skboost.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": path},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return set(done.stdout.split("\n"))
+
+
+@pytest.fixture(scope="module")
+def of_dependencies(tmp_path_factory):
+    """Extras that scikit-learn imports itself where it finds them (pandas)."""
+    return modules_after("import sklearn.base", tmp_path_factory.mktemp("empty"))
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_importing_brings_no_extras(name, tmp_path, of_dependencies):
+    modules = modules_after(f"import {name}", tmp_path)
+    assert name in modules
+    assert not (modules - of_dependencies) & set(EXTRAS)
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_public_names_are_those_of_all(name):
+    module = importlib.import_module(name)
+    own = {
+        key
+        for key, value in vars(module).items()
+        if not key.startswith("_")
+        and getattr(value, "__module__", "").startswith("skboost")
+    }
+    assert len(set(module.__all__)) == len(module.__all__)
+    assert own <= set(module.__all__)
+    assert all(hasattr(module, key) for key in module.__all__)
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_every_public_name_has_a_docstring(name):
+    module = importlib.import_module(name)
+    public = [key for key in module.__all__ if not key.startswith("_")]
+    assert not [key for key in public if not callable_doc(getattr(module, key))]
+    assert module.__doc__
+
+
+def callable_doc(value):
+    """Docstring of a class or function; registries and constants need none."""
+    return value.__doc__ if callable(value) else True
+
+
+def test_the_version_is_in_the_changelog():
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", skboost.__version__)
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^{re.escape(skboost.__version__)}\b", text, re.MULTILINE)
+
+
+def readme_examples():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", readme_examples(), ids=["classifier", "density"])
+def test_the_code_of_the_readme_runs(source):
+    exec(compile(source, "README.md", "exec"), {"__name__": "readme"})
