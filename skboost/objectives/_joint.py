@@ -11,6 +11,7 @@ import numpy as np
 
 from skboost._math import log_sum_exp, log_weights
 from skboost.objectives._base import chart_limits
+from skboost.posterior import finite
 
 # Keeps every share above e-12 of the others within one search; weights are set to
 # exact zeros by the rooms that move weights, not here.
@@ -48,7 +49,7 @@ class Rest:
         share = np.exp(log_q - pool.log_proposal) / len(log_q)
         share /= share.sum()
         if pool.expected is None:
-            expected = float(share @ pool.log_joint)
+            expected = float(share @ finite(pool.log_joint))
         else:
             expected = float(mixture.weights @ pool.expected)
         # Draws that carry nothing cost as much as those that do.
@@ -249,15 +250,9 @@ class _Points:
 
 
 def finite_value_and_score(target, theta):
-    """Log joint and score where a zero density is only very bad, not infinitely.
+    """Log joint and score, with zero densities only very bad; see `finite`.
 
-    A line search can not step back from -inf by a slope. A cliff one hundred nats
-    below the worst finite draw keeps components inside the support; the reported
-    ELBO never uses it.
+    A line search can not step back from -inf by a slope.
     """
     value, score = target.value_and_score(theta)
-    outside = np.isneginf(value)
-    if outside.any():
-        floor = value[~outside].min() if not outside.all() else 0.0
-        value = np.where(outside, floor - 100.0, value)
-    return value, score
+    return finite(value), score

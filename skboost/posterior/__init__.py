@@ -9,7 +9,7 @@ from skboost.posterior._diagnostics import (
     remaining_kl,
 )
 from skboost.posterior._distance import HellingerEstimate
-from skboost.posterior._draws import PooledDraws
+from skboost.posterior._draws import PooledDraws, finite
 from skboost.posterior._importance import ImportanceSample
 from skboost.posterior._marginal import Marginal
 from skboost.posterior._mixture import Mixture
@@ -31,6 +31,7 @@ __all__ = [
     "SmoothedWeights",
     "duality_gap",
     "elbo_gain",
+    "finite",
     "psis",
     "remaining_kl",
 ]

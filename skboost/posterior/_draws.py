@@ -131,7 +131,10 @@ class PooledDraws:
         log_r = self.log_proposal
         ratio = np.exp(self.log_components - log_r[:, None])
         if self.expected is None:
-            offset = ratio * (log_r - self.log_joint)[:, None]
+            excess = log_r - finite(self.log_joint)
+            # The unknown ln Z belongs to no weight: left in, it multiplies the noise
+            # of ratios whose means are one.
+            offset = ratio * (excess - excess.mean())[:, None]
         else:
             # 0 * (-inf) where a component underflows: its share is zero.
             gap = np.where(ratio > 0, log_r[:, None] - self.log_components, 0.0)
@@ -144,6 +147,19 @@ def expectations(target, components):
     return np.array(
         [target.expected_log_density(*f.structure(p))[0] for f, p in components]
     )
+
+
+def finite(log_joint):
+    """Log joint with zero densities one hundred nats below the worst other draw.
+
+    A table of infinities answers no question about weights; reports use the true
+    values.
+    """
+    inside = np.isfinite(log_joint)
+    if inside.all():
+        return log_joint
+    floor = log_joint[inside].min() if inside.any() else 0.0
+    return np.where(inside, log_joint, floor - 100.0)
 
 
 def _both(a, b):

@@ -1,6 +1,8 @@
 """Log joint densities: generalised linear models and their priors."""
 
 from ._base import Target
+from ._callable import CallableTarget, LogDensityError
+from ._composed import ComposedTarget
 from ._expectations import (
     entropy_expectation,
     gaussian_expectation_1d,
@@ -11,6 +13,7 @@ from ._expectations import (
 from ._glm import LogisticTarget
 from ._priors import (
     PRIORS,
+    FlatPrior,
     LaplacePrior,
     NormalPrior,
     Prior,
@@ -25,7 +28,11 @@ TARGETS = {"logistic": LogisticTarget, "softmax": SoftmaxTarget}
 __all__ = [
     "PRIORS",
     "TARGETS",
+    "CallableTarget",
+    "ComposedTarget",
+    "FlatPrior",
     "LaplacePrior",
+    "LogDensityError",
     "LogisticTarget",
     "NormalPrior",
     "Prior",

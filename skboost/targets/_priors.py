@@ -147,6 +147,16 @@ class Prior(BaseEstimator):
         return gaussian_expectation_1d(terms, mean, sd)
 
 
+class FlatPrior(Prior):
+    """No prior at all: a likelihood whose prior stands elsewhere."""
+
+    def _standard(self, z):
+        return np.zeros_like(z), np.zeros_like(z)
+
+    def _standard_expected(self, mean, variance):
+        return (np.zeros_like(mean),) * 3
+
+
 class NormalPrior(Prior):
     """Independent Normal(0, scale^2) coordinates.
 
@@ -165,7 +175,7 @@ class NormalPrior(Prior):
 
 
 class LaplacePrior(Prior):
-    """Independent Laplace(0, scale) coordinates, density exp(-|t| / b) / (2 b).
+    """Independent Laplace(0, scale) coordinates: ``exp(-|t| / b) / (2 b)``.
 
     Parameters
     ----------

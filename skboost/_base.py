@@ -1,0 +1,266 @@
+"""From hyperparameters to a run of the engine, and from a run to fitted attributes."""
+
+import warnings
+from contextlib import contextmanager
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+
+from skboost._callbacks import Limits, run
+from skboost._parallel import single_threaded_blas
+from skboost._random import REPORT, generator, root_seed
+from skboost._sklearn import CallbackSupportMixin, Interval, StrOptions
+from skboost.boosting import Boosting
+from skboost.families import FAMILIES, VariationalFamily, as_family
+from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize, as_step_size
+from skboost.objectives import OBJECTIVES
+from skboost.posterior import FreshDraws, MixturePosterior
+
+# Nats of remaining KL above which an unfinished run is worth a warning.
+_LARGE_KL = 0.5
+# A report may cost more draws than one iteration: it is made once.
+_N_REPORT = 4096
+_N_REMAINING = 1024
+
+BOOSTING_CONSTRAINTS = {
+    "family": [StrOptions(set(FAMILIES)), VariationalFamily],
+    "component_covariance": [StrOptions({"auto", "full", "low_rank", "diag"})],
+    "objective": [StrOptions(set(OBJECTIVES))],
+    "entropy_weight": [Interval(Real, 0, None, closed="left"), callable, None],
+    "step_size": [
+        StrOptions(set(STEP_SIZES)),
+        Interval(Real, 0, 1, closed="right"),
+        StepSize,
+    ],
+    "corrective": [StrOptions(set(CORRECTIVE))],
+    "refine": ["boolean"],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "max_components": [Interval(Integral, 1, None, closed="left"), None],
+    "stopping": [StrOptions({"gain", "gap"})],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "max_time": [Interval(Real, 0, None, closed="neither"), None],
+    "n_draws": [Interval(Integral, 2, None, closed="left")],
+    "n_restarts": [Interval(Integral, 1, None, closed="left")],
+    "temperature": [Interval(Real, 0, 1, closed="right")],
+    "warm_start": ["boolean"],
+    "random_state": ["random_state"],
+    "n_jobs": [Integral, None],
+}
+
+
+def make_objective(objective, entropy_weight):
+    """The objective of a name, with its own hyperparameter where it has one."""
+    cls = OBJECTIVES[objective]
+    if entropy_weight is None:
+        return cls()
+    if "entropy_weight" not in cls().get_params():
+        raise ValueError(
+            f"entropy_weight needs objective='relbo'; got objective={objective!r}. "
+            "Leave entropy_weight=None."
+        )
+    return cls(entropy_weight=entropy_weight)
+
+
+def make_engine(target, params, starts, seed, n_jobs):
+    """The engine of a set of hyperparameters; combinations are checked here.
+
+    Parameters
+    ----------
+    target : Target
+    params : dict
+        The hyperparameters of `BOOSTING_CONSTRAINTS`.
+    starts : ndarray of shape (n_starts, dim)
+    seed : int
+    n_jobs : int or None
+        Threads over starts.
+
+    Returns
+    -------
+    Boosting
+
+    Raises
+    ------
+    ValueError
+        For a combination that means nothing; it names both parameters.
+    """
+    family = as_family(params["family"], params["component_covariance"], target.dim)
+    n_draws = params["n_draws"]
+    exact = getattr(target, "exact_gaussian", False) and hasattr(family, "structure")
+    if getattr(family, "covariance", None) == "full" and not exact:
+        # Fewer fixed draws than directions and the covariance stretches between them.
+        n_draws = max(n_draws, 4 * target.dim)
+    return Boosting(
+        target=target,
+        family=family,
+        objective=make_objective(params["objective"], params["entropy_weight"]),
+        step_size=as_step_size(params["step_size"]),
+        corrective=params["corrective"],
+        refine=params["refine"],
+        n_draws=n_draws,
+        n_restarts=params["n_restarts"],
+        n_fresh=4 * n_draws,
+        max_components=params["max_components"],
+        tol=params["tol"],
+        starts=starts,
+        seed=seed,
+        n_jobs=n_jobs,
+    )
+
+
+def make_limits(params, max_evaluations=float("inf")):
+    """When a run with these hyperparameters ends."""
+    return Limits(
+        params["max_iter"],
+        params["stopping"],
+        params["tol"],
+        params["max_time"],
+        max_evaluations,
+    )
+
+
+def history_record(info):
+    """One iteration as a flat dict of plain numbers, as `history_` holds it."""
+    return {
+        "iteration": info.iteration,
+        "kind": info.kind,
+        "branch": info.branch,
+        "gamma": info.gamma,
+        "curvature": info.curvature,
+        "n_components": info.n_components,
+        "elbo": info.elbo.value,
+        "elbo_se": info.elbo.se,
+        "gain": info.gain.value,
+        "gain_se": info.gain.se,
+        "gap": info.gap.value,
+        "gap_se": info.gap.se,
+        "entropy": info.entropy,
+        "remaining_kl": info.remaining.value,
+        "remaining_kl_se": info.remaining.se,
+        "pareto_k": info.remaining.khat,
+        "seconds": info.seconds,
+        "seconds_weights": info.seconds_weights,
+    }
+
+
+def report(engine, done, names=None):
+    """Fitted attributes of a run, by their public names, all from fresh draws.
+
+    Parameters
+    ----------
+    engine : Boosting
+    done : Run
+    names : sequence of str, default=None
+        Names of the coordinates.
+
+    Returns
+    -------
+    dict
+    """
+    mixture = done.stages[-1]
+    rng = generator(engine.seed, REPORT, done.n_iter)
+    n_fresh = max(_N_REPORT, engine.n_fresh) if engine.exact else engine.n_fresh
+    fresh = FreshDraws.of(engine.target, mixture, n_fresh, rng, engine.exact)
+    elbo, remaining = fresh.elbo(), fresh.remaining_kl(engine.target, _N_REMAINING, rng)
+    history = [history_record(info) for info in done.history]
+    message = done.message
+    if not engine.monotone and done.state.best_iteration != done.n_iter:
+        message += f" Kept the mixture of iteration {done.state.best_iteration}."
+    return {
+        "posterior_": MixturePosterior(mixture, names),
+        "elbo_": elbo.value,
+        "elbo_se_": elbo.se,
+        "elbo_path_": np.array([h["elbo"] for h in history]),
+        "gain_path_": np.array([h["gain"] for h in history]),
+        "duality_gap_": history[-1]["gap"],
+        "duality_gap_se_": history[-1]["gap_se"],
+        "duality_gap_path_": np.array([h["gap"] for h in history]),
+        "remaining_kl_": remaining.value,
+        "remaining_kl_se_": remaining.se,
+        "pareto_k_": remaining.khat,
+        "n_iter_": done.n_iter,
+        "converged_": done.converged,
+        "message_": message,
+        "history_": history,
+    }
+
+
+def warn_unfinished(done, attributes):
+    """Warn only where much is left: stopping early is normal for an anytime method."""
+    remaining = attributes["remaining_kl_"]
+    if done.converged or not remaining > _LARGE_KL:
+        return
+    warnings.warn(
+        f"{attributes['message_']} About {remaining:.2g} nats of KL remain. Raise "
+        "max_iter (or max_time), n_draws, or n_restarts, or use "
+        "component_covariance='full'.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+
+
+class BoostedEstimator(CallbackSupportMixin, BaseEstimator):
+    """What every boosted estimator does with a target: run, report, go on.
+
+    Subclasses declare the hyperparameters of `BOOSTING_CONSTRAINTS` and give
+    ``_fitted(posterior)``: the model's own attributes.
+    """
+
+    def _boost(self, target, *, starts=None, names=None, X=None, y=None, anew=False):
+        """Run the engine on a target and set every fitted attribute at the end."""
+        params = self.get_params(deep=False)
+        going_on = self.warm_start and not anew and hasattr(self, "_run")
+        previous = self._run if going_on else None
+        seed = self._seed if going_on else root_seed(self.random_state)
+        if starts is None:
+            starts = np.zeros((1, target.dim))
+        engine = make_engine(target, params, starts, seed, self.n_jobs)
+        if previous is not None and previous.state.mixture.dim != target.dim:
+            raise ValueError(
+                f"warm_start=True goes on with the same data; got {target.dim} "
+                f"parameters after {previous.state.mixture.dim}. Set warm_start=False."
+            )
+        context = self._init_callback_context(max_subtasks=self.max_iter)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+
+        def on_iteration(done):
+            task = context.subcontext(task_name="iteration")
+            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            return task.call_on_fit_task_end(
+                estimator=self,
+                X=X,
+                y=y,
+                reconstruction_attributes=lambda: self._fitted_after(engine, done, names),
+            )
+
+        with single_threaded_blas():
+            done = run(engine, make_limits(params), previous, on_iteration)
+            attributes = self._fitted_after(engine, done, names)
+        vars(self).update(attributes)
+        context.call_on_fit_task_end(
+            estimator=self, X=X, y=y, reconstruction_attributes=lambda: attributes
+        )
+        warn_unfinished(done, attributes)
+        return self
+
+    def _fitted_after(self, engine, done, names):
+        attributes = report(engine, done, names)
+        attributes.update(
+            self._fitted(attributes["posterior_"]),
+            _run=done,
+            _seed=engine.seed,
+            _stages=done.stages,
+        )
+        return attributes
+
+    @contextmanager
+    def _keeping_old_fit(self):
+        """A fit that fails or is interrupted leaves the estimator as it was."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise

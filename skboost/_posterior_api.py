@@ -1,0 +1,1 @@
+"""Any log density: the same engine behind one function."""

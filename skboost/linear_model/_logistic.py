@@ -1,0 +1,533 @@
+"""Bayesian logistic regression with a boosted mixture as posterior."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator
+from skboost._sklearn import (
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    fit_context,
+)
+from skboost.linear_model._predictive import BinaryPredictive, SoftmaxPredictive
+from skboost.linear_model._rows import canonical_rows
+from skboost.targets import (
+    PRIORS,
+    ComposedTarget,
+    FlatPrior,
+    LogisticTarget,
+    Prior,
+    SoftmaxTarget,
+    as_prior,
+    validate_scale,
+)
+
+
+class BoostedBayesianLogisticRegression(ClassifierMixin, BoostedEstimator):
+    """Logistic regression with a posterior in place of a point.
+
+    The posterior over coefficients is a mixture, grown one component at a time by
+    boosting variational inference; predictions average over it. With two classes and
+    Gaussian components every expectation in fitting and prediction is a
+    one-dimensional integral, so `predict_proba` carries no Monte Carlo noise.
+
+    Parameters
+    ----------
+    family : {"gaussian", "laplace"} or VariationalFamily, default="gaussian"
+        Base family of the mixture's components.
+    component_covariance : {"auto", "full", "low_rank", "diag"}, default="auto"
+        Covariance of each component. ``"auto"``: full up to 300 parameters, low rank
+        above; Laplace components are diagonal.
+    objective : {"kl", "relbo"}, default="kl"
+        What a new component maximises: the joint gain in ELBO, or the residual ELBO
+        of Locatello et al. 2018.
+    entropy_weight : float or callable, default=None
+        Price of entropy under ``objective="relbo"``: a number or a function of the
+        iteration t; None is ``1 / sqrt(t + 1)``.
+    step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
+            default="line-search"
+        Weight of a new component; under ``"fully-corrective"`` the warm start of all
+        weights.
+    corrective : {"fully-corrective", "pairwise", "away", "none"}, \
+            default="fully-corrective"
+        How the weights of old components move.
+    refine : bool, default=True
+        Re-optimise old components after a new one; False is the papers' algorithm.
+    max_iter : int, default=10
+        Boosting iterations in total, the first component included.
+    max_components : int, default=None
+        Bound on the size of the mixture.
+    stopping : {"gain", "gap"}, default="gain"
+        Stop when this quantity (the gain in ELBO of the best candidate, or the
+        duality gap) plus two standard errors is at most `tol`.
+    tol : float, default=1e-2
+        In nats.
+    max_time : float, default=None
+        Seconds after which no further iteration begins.
+    n_draws : int, default=512
+        Monte Carlo draws kept per component.
+    n_restarts : int, default=2
+        Starts searched for each new component.
+    prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
+        Independent prior of the coefficients.
+    prior_scale : float or array-like of shape (n_features,), default=1.0
+        Scale of the prior, one or per feature.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    intercept_scale : float, default=10.0
+        Scale of the intercept's prior, of the same kind.
+    class_weight : dict or "balanced", default=None
+        As in scikit-learn; weights multiply `sample_weight`.
+    temperature : float, default=1.0
+        Power of the likelihood in (0, 1]; below 1 the posterior is tempered
+        (Alquier 2020), 1 is Bayes.
+    warm_start : bool, default=False
+        Go on with the last run up to `max_iter` iterations in total, on the same
+        data; the result is that of one long run.
+    random_state : int, RandomState instance or None, default=None
+        Seed of every draw. The same seed gives the same fit for every `n_jobs`.
+    n_jobs : int, default=None
+        Threads over blocks of rows and over starts.
+
+    Attributes
+    ----------
+    posterior_ : MixturePosterior
+        Over (coefficients, intercept); over classes x (coefficients, intercept) with
+        more than two classes.
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Posterior means.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Posterior means.
+    elbo_, elbo_se_ : float
+        Evidence lower bound from fresh draws and its standard error, nats.
+    elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (n_iter_,)
+        Per iteration, from fresh draws, nats.
+    duality_gap_, duality_gap_se_ : float
+        Of the last proposed component, nats.
+    remaining_kl_, remaining_kl_se_, pareto_k_ : float
+        Importance-sampling estimate of what the ELBO still misses, nats, and the
+        shape of the weights' tail; blind to what the mixture never reaches.
+    n_iter_ : int
+        Iterations done.
+    converged_ : bool
+        Whether the stopping rule ended the run.
+    message_ : str
+        Why the run ended.
+    history_ : list of dict
+        One record per iteration: kind of step, gamma, curvature, number of
+        components, estimates, seconds.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features, where `X` has them.
+
+    See Also
+    --------
+    boost_posterior : The same engine for any log density.
+
+    References
+    ----------
+    Locatello, Dresdner, Khanna, Valera, Rätsch: Boosting Black Box Variational
+    Inference, 2018 (Algorithm 1). Dresdner, Shekhar, Pedregosa, Locatello, Rätsch:
+    Boosting Variational Inference With Locally Adaptive Step-Sizes, 2021
+    (Algorithms 1, 2).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from skboost import BoostedBayesianLogisticRegression
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = BoostedBayesianLogisticRegression(random_state=0)
+    >>> model.fit(scale(X[:, :4]), y).score(scale(X[:, :4]), y) > 0.9
+    True
+    """
+
+    _parameter_constraints = {
+        **BOOSTING_CONSTRAINTS,
+        "prior": [StrOptions(set(PRIORS)), Prior],
+        "prior_scale": ["array-like", Interval(Real, 0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "intercept_scale": [Interval(Real, 0, None, closed="neither")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        family="gaussian",
+        component_covariance="auto",
+        objective="kl",
+        entropy_weight=None,
+        step_size="line-search",
+        corrective="fully-corrective",
+        refine=True,
+        max_iter=10,
+        max_components=None,
+        stopping="gain",
+        tol=1e-2,
+        max_time=None,
+        n_draws=512,
+        n_restarts=2,
+        prior="normal",
+        prior_scale=1.0,
+        fit_intercept=True,
+        intercept_scale=10.0,
+        class_weight=None,
+        temperature=1.0,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.family = family
+        self.component_covariance = component_covariance
+        self.objective = objective
+        self.entropy_weight = entropy_weight
+        self.step_size = step_size
+        self.corrective = corrective
+        self.refine = refine
+        self.max_iter = max_iter
+        self.max_components = max_components
+        self.stopping = stopping
+        self.tol = tol
+        self.max_time = max_time
+        self.n_draws = n_draws
+        self.n_restarts = n_restarts
+        self.prior = prior
+        self.prior_scale = prior_scale
+        self.fit_intercept = fit_intercept
+        self.intercept_scale = intercept_scale
+        self.class_weight = class_weight
+        self.temperature = temperature
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the posterior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative; a weight of two is a row that stands twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For data or combinations of parameters that mean nothing. What was fitted
+            before stays usable.
+        """
+        with self._keeping_old_fit():
+            rows, codes = self._validated(X, y, reset=True)
+            weight = self._row_weights(rows, codes, sample_weight)
+            target = self._target(*canonical_rows(rows, codes, weight))
+            return self._boost(target, names=self._names(), X=X, y=y)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Update the posterior with more data: the posterior so far is the prior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever come; needed at the first call unless `y` has
+            them all.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If `y` has a label that is not among the classes.
+        """
+        with self._keeping_old_fit():
+            first = not hasattr(self, "posterior_")
+            rows, codes = self._validated(X, y, reset=first, classes=classes)
+            weight = self._row_weights(rows, codes, sample_weight)
+            data = canonical_rows(rows, codes, weight)
+            if first:
+                return self._boost(self._target(*data), names=self._names(), X=X, y=y)
+            posterior = self.posterior_
+            if self.max_components is not None:
+                posterior = posterior.truncate(self.max_components)
+            likelihood = self._target(*data, prior=FlatPrior(), temperature=1.0)
+            target = ComposedTarget(likelihood, posterior.mixture, self.temperature)
+            starts = posterior.mean()[None]
+            return self._boost(
+                target, starts=starts, names=self._names(), X=X, y=y, anew=True
+            )
+
+    # --- data in
+
+    def _validated(self, X, y, reset, classes=None):
+        """Rows as float64 array or CSR, labels as codes; sets ``classes_``."""
+        X, y = validate_data(
+            self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64
+        )
+        check_classification_targets(y)
+        if reset:
+            encoder = LabelEncoder().fit(y if classes is None else classes)
+            if len(encoder.classes_) < 2:
+                raise ValueError(
+                    "y must have at least two classes; got one class "
+                    f"({encoder.classes_[0]!r}). Add examples of another class, or "
+                    "name all classes in partial_fit(classes=...)."
+                )
+            self.classes_ = encoder.classes_
+        strange = np.setdiff1d(y, self.classes_)
+        if len(strange):
+            raise ValueError(
+                f"y must hold labels among the classes {list(self.classes_)}; got "
+                f"{list(strange)}. Name all classes at the first partial_fit."
+            )
+        return X, np.searchsorted(self.classes_, y)
+
+    def _row_weights(self, X, codes, sample_weight):
+        weight = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        if not weight.sum() > 0:
+            raise ValueError(
+                "sample_weight must have a positive entry; got all zeros. Leave it "
+                "None to weigh all rows alike."
+            )
+        if self.class_weight is not None:
+            by_class = compute_class_weight(
+                self.class_weight,
+                classes=self.classes_,
+                y=self.classes_[codes],
+                sample_weight=weight,
+            )
+            weight = weight * by_class[codes]
+        return weight
+
+    def _target(self, X, codes, weight, prior=None, temperature=None):
+        """The log posterior of the coefficients, in their layout."""
+        scale = validate_scale(self.prior_scale, X.shape[1])
+        if self.fit_intercept:
+            scale = np.append(scale, self.intercept_scale)
+        settings = {
+            "sample_weight": weight,
+            "temperature": self.temperature if temperature is None else temperature,
+            "prior": as_prior(self.prior) if prior is None else prior,
+            "scale": scale,
+            "fit_intercept": self.fit_intercept,
+            "n_jobs": self.n_jobs,
+        }
+        if len(self.classes_) == 2:
+            return LogisticTarget(X, codes, **settings)
+        return SoftmaxTarget(X, codes, len(self.classes_), **settings)
+
+    def _names(self):
+        """Names of the coordinates of the posterior."""
+        features = getattr(
+            self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]
+        )
+        names = [str(name) for name in features]
+        if self.fit_intercept:
+            names.append("intercept")
+        if len(self.classes_) == 2:
+            return names
+        return [f"{label}: {name}" for label in self.classes_ for name in names]
+
+    def _fitted(self, posterior):
+        """Coefficients as scikit-learn lays them out."""
+        mean = posterior.mean().reshape(-1, self.n_features_in_ + self.fit_intercept)
+        intercept = mean[:, -1] if self.fit_intercept else np.zeros(len(mean))
+        return {
+            "coef_": mean[:, : self.n_features_in_].copy(),
+            "intercept_": intercept.copy(),
+        }
+
+    # --- predictions out
+
+    def _predictive(self, mixture=None):
+        mixture = self.posterior_.mixture if mixture is None else mixture
+        if len(self.classes_) == 2:
+            return BinaryPredictive(mixture, self.fit_intercept)
+        return SoftmaxPredictive(mixture, self.fit_intercept, len(self.classes_))
+
+    def _checked(self, X):
+        check_is_fitted(self)
+        return validate_data(
+            self, X, reset=False, accept_sparse="csr", dtype=np.float64
+        )
+
+    def predict_proba(self, X):
+        """Posterior predictive probabilities of the classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            With two classes exact to 1e-9; with more, averages over fixed draws.
+        """
+        return self._predictive().proba(self._checked(X))
+
+    def predict(self, X):
+        """Most probable class of every row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def decision_function(self, X):
+        """Logit of the predictive probability; log probabilities for more classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        X = self._checked(X)
+        predictive = self._predictive()
+        if len(self.classes_) == 2:
+            return predictive.logit(X)
+        tiny = np.finfo(float).tiny
+        return np.log(np.maximum(predictive.proba(X), tiny))
+
+    def staged_predict_proba(self, X):
+        """Predictive probabilities after every iteration; the last is the final one.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_samples, n_classes)
+        """
+        X = self._checked(X)
+        for mixture in self._stages:
+            yield self._predictive(mixture).proba(X)
+
+    def predict_latent(self, X):
+        """Mean and standard deviation of the linear predictor.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        mean, std : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return self._predictive().latent(self._checked(X))
+
+    def predict_proba_interval(self, X, level=0.9):
+        """Central credible interval of the predictive probability.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        level : float, default=0.9
+            Posterior probability inside, in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2) or (n_samples, n_classes, 2)
+            Lower and upper end; for two classes, of the second class.
+        """
+        X = self._checked(X)
+        if not 0.0 < level < 1.0:
+            raise ValueError(
+                f"level must be a probability strictly between 0 and 1; got {level!r}."
+            )
+        return self._predictive().interval(X, level)
+
+    def predict_uncertainty(self, X):
+        """Entropy of the prediction, and its split.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        total : ndarray of shape (n_samples,)
+            Entropy of the predictive distribution, nats.
+        aleatoric : ndarray of shape (n_samples,)
+            Expected entropy given the coefficients: noise that more data leave.
+        epistemic : ndarray of shape (n_samples,)
+            Their difference: what is not known about the coefficients.
+        """
+        return self._predictive().uncertainty(self._checked(X))
+
+    def sample_posterior(self, n=1, random_state=None):
+        """Draws of coefficients and intercept.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        coef : ndarray of shape (n, n_features) or (n, n_classes, n_features)
+        intercept : ndarray of shape (n,) or (n, n_classes)
+        """
+        check_is_fitted(self)
+        draws = self.posterior_.sample(n, random_state)
+        draws = draws.reshape(n, -1, self.n_features_in_ + self.fit_intercept)
+        coef = draws[:, :, : self.n_features_in_]
+        intercept = draws[:, :, -1] if self.fit_intercept else np.zeros(coef.shape[:2])
+        if len(self.classes_) == 2:
+            return coef[:, 0], intercept[:, 0]
+        return coef, intercept
+
+    def coef_interval(self, level=0.9):
+        """Central credible intervals of the coefficients.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside, in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (1, n_features, 2) or (n_classes, n_features, 2)
+            Lower and upper ends.
+        """
+        check_is_fitted(self)
+        ends = self.posterior_.interval(level)
+        ends = ends.reshape(-1, self.n_features_in_ + self.fit_intercept, 2)
+        return ends[:, : self.n_features_in_]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

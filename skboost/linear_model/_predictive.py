@@ -1,0 +1,216 @@
+"""Posterior predictive of logistic models: integrals over a mixture.
+
+For two classes every quantity is one-dimensional per component and computed by
+quadrature; for more classes, and for quantiles of Laplace components, by fixed
+quasi-random draws of the posterior that are the same at every call.
+"""
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit, ndtr, ndtri, softmax, xlogy
+
+from skboost._parallel import row_blocks
+from skboost.targets import (
+    entropy_expectation,
+    laplace_sigmoid_expectation,
+    sigmoid_expectation,
+)
+
+# Draws of the posterior where no quadrature serves.
+N_DRAWS = 1024
+_SEED = 0
+
+
+def with_intercept(X):
+    """A block of rows with a column of ones."""
+    ones = np.ones((X.shape[0], 1))
+    if sparse.issparse(X):
+        return sparse.hstack([X, ones], format="csr")
+    return np.hstack([X, ones])
+
+
+def blocks_of(X, fit_intercept, width):
+    """Blocks of rows, each with its intercept column, whose temporaries stay small."""
+    for rows in row_blocks(X.shape[0], width + X.shape[1]):
+        block = X[rows]
+        yield rows, with_intercept(block) if fit_intercept else block
+
+
+def posterior_draws(mixture):
+    """Fixed quasi-random draws of a mixture, (n, dim)."""
+    return mixture.sample(N_DRAWS, np.random.default_rng(_SEED))
+
+
+class BinaryPredictive:
+    """Predictive quantities of a two-class model.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Over (coefficients, intercept).
+    fit_intercept : bool
+    """
+
+    def __init__(self, mixture, fit_intercept):
+        self.mixture = mixture.drop_zero_weights()
+        self.fit_intercept = fit_intercept
+
+    @property
+    def gaussian(self):
+        """Whether every component has Gaussian linear predictors."""
+        return all(hasattr(f, "structure") for f, _ in self.mixture.components)
+
+    def latent(self, X):
+        """Mean and standard deviation of the linear predictor, (n,) each."""
+        mean, second = np.empty(X.shape[0]), np.empty(X.shape[0])
+        weights = self.mixture.weights
+        for rows, block in self._blocks(X):
+            means, stds = self.mixture.linear_moments(block)
+            mean[rows] = means @ weights
+            second[rows] = (stds**2 + (means - mean[rows, None]) ** 2) @ weights
+        return mean, np.sqrt(second)
+
+    def proba(self, X):
+        """Probability of both classes, (n, 2), without Monte Carlo."""
+        out = np.empty((X.shape[0], 2))
+        for rows, block in self._blocks(X):
+            out[rows, 1] = self._positive(block, 1.0)
+        np.subtract(1.0, out[:, 1], out=out[:, 0])
+        return out
+
+    def logit(self, X):
+        """Logit of the predictive probability, (n,), accurate in both tails."""
+        out = np.empty(X.shape[0])
+        for rows, block in self._blocks(X):
+            positive, negative = self._positive(block, 1.0), self._positive(block, -1.0)
+            tiny = np.finfo(float).tiny
+            out[rows] = np.log(np.maximum(positive, tiny)) - np.log(
+                np.maximum(negative, tiny)
+            )
+        return out
+
+    def _positive(self, block, sign):
+        """E sigmoid(sign * eta) under the mixture."""
+        means, stds = self.mixture.linear_moments(block)
+        if self.gaussian:
+            return sigmoid_expectation(sign * means, stds) @ self.mixture.weights
+        columns = []
+        for k, (family, params) in enumerate(self.mixture.components):
+            if hasattr(family, "structure"):
+                columns.append(sigmoid_expectation(sign * means[:, k], stds[:, k]))
+                continue
+            scale = family.std(params) / np.sqrt(2.0)
+            columns.append(laplace_sigmoid_expectation(sign * means[:, k], block, scale))
+        return np.column_stack(columns) @ self.mixture.weights
+
+    def interval(self, X, level):
+        """Central credible interval of the probability of the second class, (n, 2)."""
+        tails = np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
+        out = np.empty((X.shape[0], 2))
+        draws = None if self.gaussian else posterior_draws(self.mixture)
+        for rows, block in self._blocks(X, N_DRAWS):
+            if draws is None:
+                eta = _mixture_quantiles(
+                    *self.mixture.linear_moments(block), self.mixture.weights, tails
+                )
+            else:
+                eta = np.quantile(block @ draws.T, tails, axis=1).T
+            out[rows] = expit(eta)
+        return out
+
+    def uncertainty(self, X):
+        """Total, aleatoric and epistemic entropy of every row, nats, (n,) each."""
+        total = entropy_of(self.proba(X))
+        aleatoric = np.empty(X.shape[0])
+        draws = None if self.gaussian else posterior_draws(self.mixture)
+        for rows, block in self._blocks(X, N_DRAWS):
+            if draws is None:
+                means, stds = self.mixture.linear_moments(block)
+                aleatoric[rows] = entropy_expectation(means, stds) @ self.mixture.weights
+            else:
+                p = expit(block @ draws.T)
+                aleatoric[rows] = (-xlogy(p, p) - xlogy(1 - p, 1 - p)).mean(axis=1)
+        return total, aleatoric, np.maximum(total - aleatoric, 0.0)
+
+    def _blocks(self, X, width=None):
+        width = self.mixture.dim * self.mixture.n_components if width is None else width
+        return blocks_of(X, self.fit_intercept, width)
+
+
+class SoftmaxPredictive:
+    """Predictive quantities of a model with more than two classes.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Over classes x (coefficients, intercept), class-major.
+    fit_intercept : bool
+    n_classes : int
+    """
+
+    def __init__(self, mixture, fit_intercept, n_classes):
+        self.mixture = mixture.drop_zero_weights()
+        self.fit_intercept = fit_intercept
+        self.n_classes = n_classes
+        self._draws = posterior_draws(self.mixture)
+
+    def latent(self, X):
+        """Mean and standard deviation of every linear predictor, (n, n_classes)."""
+        mean = np.empty((X.shape[0], self.n_classes))
+        std = np.empty_like(mean)
+        for rows, eta in self._etas(X):
+            mean[rows], std[rows] = eta.mean(axis=1), eta.std(axis=1)
+        return mean, std
+
+    def proba(self, X):
+        """Predictive probabilities, (n, n_classes)."""
+        out = np.empty((X.shape[0], self.n_classes))
+        for rows, p in self._probabilities(X):
+            out[rows] = p.mean(axis=1)
+        return out / out.sum(axis=1, keepdims=True)
+
+    def interval(self, X, level):
+        """Credible intervals of every probability, (n, n_classes, 2)."""
+        tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
+        out = np.empty((X.shape[0], self.n_classes, 2))
+        for rows, p in self._probabilities(X):
+            out[rows] = np.moveaxis(np.quantile(p, tails, axis=1), 0, -1)
+        return out
+
+    def uncertainty(self, X):
+        """Total, aleatoric and epistemic entropy of every row, nats, (n,) each."""
+        total = entropy_of(self.proba(X))
+        aleatoric = np.empty(X.shape[0])
+        for rows, p in self._probabilities(X):
+            aleatoric[rows] = -xlogy(p, p).sum(axis=2).mean(axis=1)
+        return total, aleatoric, np.maximum(total - aleatoric, 0.0)
+
+    def _etas(self, X):
+        draws = self._draws.reshape(len(self._draws) * self.n_classes, -1).T
+        width = draws.shape[1]
+        for rows, block in blocks_of(X, self.fit_intercept, width):
+            eta = np.asarray(block @ draws)
+            yield rows, eta.reshape(-1, len(self._draws), self.n_classes)
+
+    def _probabilities(self, X):
+        for rows, eta in self._etas(X):
+            yield rows, softmax(eta, axis=2)
+
+
+def entropy_of(probabilities):
+    """Entropy of every row of probabilities, nats."""
+    return -xlogy(probabilities, probabilities).sum(axis=1)
+
+
+def _mixture_quantiles(means, stds, weights, p, n_halvings=60):
+    """Quantiles (n, len(p)) of one mixture of normals per row, by bisection."""
+    stds = np.maximum(stds, 1e-300)
+    # The quantile of a mixture lies between those of its components.
+    ends = means[:, :, None] + stds[:, :, None] * ndtri(p)
+    low, high = ends.min(axis=1), ends.max(axis=1)
+    for _ in range(n_halvings):
+        middle = 0.5 * (low + high)
+        z = (middle[:, None, :] - means[:, :, None]) / stds[:, :, None]
+        below = np.einsum("k,nkp->np", weights, ndtr(z)) < p
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return 0.5 * (low + high)
