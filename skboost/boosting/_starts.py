@@ -90,6 +90,11 @@ def starting_components(target, mixture, family, n_points, rng):
         starts += [
             family.recentre(family.widen(params, 0.5), point),
             family.recentre(params, point),
+            # In many dimensions every draw is far out; its direction is what counts.
+            family.recentre(
+                params,
+                family.mean(params) + (point - family.mean(params)) / np.sqrt(mixture.dim),
+            ),
             # A tail wants a wide component where the owner is, not one beside it.
             family.widen(params, max(1.0, reach.max() / 1.5)),
         ]

@@ -4,6 +4,7 @@ import numpy as np
 from scipy.stats import qmc
 from sklearn.base import BaseEstimator
 
+from ._chart import Chart
 from ._moments import linear_moments
 
 # Sobol' points are multiples of 2**-30; half a cell keeps them off 0, where the
@@ -279,6 +280,15 @@ class VariationalFamily(BaseEstimator):
         ndarray of shape (n_params,)
         """
         raise NotImplementedError
+
+    def chart(self, params, n_draws):
+        """Coordinates for a search on `n_draws` draws that starts at `params`.
+
+        Returns
+        -------
+        Chart
+        """
+        return Chart(self, params)
 
     def linear_moments(self, params, X):
         """Moments of linear combinations of the parameter.

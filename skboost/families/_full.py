@@ -117,10 +117,7 @@ class FullCovariance:
                     "a matrix without a Cholesky factor. Add a small multiple of the "
                     "identity, or pass variances of shape (dim,)."
                 ) from error
-        packed = _pack(factor)
-        diagonal = _packing(mean.size)[1]
-        packed[diagonal] = np.log(packed[diagonal])
-        return np.concatenate([mean, packed])
+        return self.inner(mean, factor)
 
     def widen(self, params, width):
         dim = self.dim_of(params)
@@ -130,18 +127,28 @@ class FullCovariance:
         return params * scale + self.scale_mask(dim) * log(width)
 
     def move(self, params, x):
+        return self.compose(params, self._stretched(x))
+
+    def compose(self, params, inner):
+        """The component `inner` in the coordinates that `params` whitens."""
         mean, factor = self.split(params)
-        x_mean, inner = self.split(self._stretched(x))
+        x_mean, x_factor = self.split(inner)
         dim = mean.size
-        packed = _pack(factor @ inner)
+        packed = _pack(factor @ x_factor)
         diagonal = _packing(dim)[1]
         # Added in logarithms: the product would underflow where the sum does not.
-        packed[diagonal] = params[dim + diagonal] + _DIAGONAL_STEP * x[dim + diagonal]
+        packed[diagonal] = params[dim + diagonal] + inner[dim + diagonal]
         return np.concatenate([mean + factor @ x_mean, packed])
 
     def pull_move(self, params, x, gradient):
+        d_mean, d_lower, d_log = self.pull_compose(params, self._stretched(x), gradient)
+        packed = _pack(d_lower)
+        packed[_packing(d_mean.size)[1]] = _DIAGONAL_STEP * d_log
+        return np.concatenate([d_mean, packed])
+
+    def pull_compose(self, params, inner, gradient):
+        """Gradients in the inner mean, strict lower factor and log diagonal."""
         _, factor = self.split(params)
-        _, inner = self.split(self._stretched(x))
         dim = factor.shape[0]
         flat, diagonal = _packing(dim)
         below = np.zeros(dim * dim)
@@ -149,12 +156,17 @@ class FullCovariance:
         below = below.reshape(dim, dim)
         # The diagonals add in logarithms and are passed on as they are.
         np.fill_diagonal(below, 0.0)
-        packed = _pack(factor.T @ below)
-        packed[diagonal] *= np.diagonal(inner)
-        packed[diagonal] = _DIAGONAL_STEP * (
-            packed[diagonal] + gradient[dim + diagonal]
-        )
-        return np.concatenate([gradient[:dim] @ factor, packed])
+        below = factor.T @ below
+        scale = np.exp(inner[dim + diagonal])
+        d_log = np.diagonal(below) * scale + gradient[dim + diagonal]
+        return gradient[:dim] @ factor, np.tril(below, -1), d_log
+
+    def inner(self, mean, factor):
+        """Parameters of a mean and a Cholesky factor."""
+        packed = _pack(factor)
+        diagonal = _packing(mean.size)[1]
+        packed[diagonal] = np.log(packed[diagonal])
+        return np.concatenate([mean, packed])
 
     def _stretched(self, x):
         x = x.copy()

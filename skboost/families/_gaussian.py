@@ -6,6 +6,7 @@ from numbers import Integral
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from ._chart import Chart, LineChart
 from ._base import VariationalFamily
 from ._diagonal import DiagonalCovariance
 from ._full import FullCovariance
@@ -127,6 +128,12 @@ class Gaussian(VariationalFamily):
 
     def pull_move(self, params, x, gradient):
         return self._kind.pull_move(params, x, gradient)
+
+    def chart(self, params, n_draws):
+        # Two draws a parameter tell it from noise; fewer, and the search fits them.
+        if self.covariance == "full" and 2 * len(params) > n_draws:
+            return LineChart(self._kind, params)
+        return Chart(self, params)
 
     def structure(self, params):
         """Covariance as diag(variance) + factor factor^T.

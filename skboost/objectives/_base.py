@@ -4,9 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-# A scale may leave its start by this factor (in logarithms) within one search.
-LOG_SCALE_RANGE = 7.0
-
 
 class Candidate(NamedTuple):
     """A component that a search proposes.
@@ -47,14 +44,3 @@ class Residual(NamedTuple):
     rest: object
     iteration: int
     exact: bool
-
-
-def chart_limits(family, dim):
-    """Limits of chart coordinates: `LOG_SCALE_RANGE` for scales, none for others."""
-    return np.where(family.scale_mask(dim), LOG_SCALE_RANGE, np.inf)
-
-
-def at_scale_limit(family, dim, x):
-    """Whether chart coordinates `x` stopped at the end of a scale's range."""
-    mask = family.scale_mask(dim)
-    return bool(np.any(np.abs(x[mask]) > 0.98 * LOG_SCALE_RANGE))

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from skboost._math import log_sum_exp, log_weights
-from skboost.objectives._base import chart_limits
 from skboost.posterior import finite
 
 # Keeps every share above e-12 of the others within one search; weights are set to
@@ -91,7 +90,11 @@ class JointELBO:
         self.rest = rest
         self.exact = exact
         self.dim = target.dim
-        self._sizes = [len(params) for _, params in components]
+        self.charts = [
+            family.chart(params, len(eps))
+            for (family, params), eps in zip(components, base_draws, strict=True)
+        ]
+        self._sizes = [chart.size for chart in self.charts]
         free = 1.0 - np.sum(shares) if rest is not None else shares[0]
         logits = np.log(shares / max(free, 1e-12))
         self._logits0 = logits if rest is not None else logits[1:]
@@ -104,16 +107,13 @@ class JointELBO:
     @property
     def limits(self):
         """Largest absolute value of every coordinate."""
-        charts = [chart_limits(family, self.dim) for family, _ in self.components]
+        charts = [chart.limits for chart in self.charts]
         return np.concatenate([*charts, np.full(len(self._logits0), _LOGIT_RANGE)])
 
     def unpack(self, x):
         """Parameters of the moving components and all shares (rest first, if any)."""
-        charts, logits = self._split(x)
-        params = [
-            family.move(start, z)
-            for (family, start), z in zip(self.components, charts, strict=True)
-        ]
+        coordinates, logits = self._split(x)
+        params = [c.move(z) for c, z in zip(self.charts, coordinates, strict=True)]
         logits = np.concatenate([[0.0], logits])
         shares = np.exp(logits - logits.max())
         return params, shares / shares.sum()
@@ -123,20 +123,18 @@ class JointELBO:
         params, shares = self.unpack(x)
         points = _Points(self, params, shares)
         d_params, d_log_shares = points.gradients()
-        charts, _ = self._split(x)
+        coordinates, _ = self._split(x)
         pulled = [
-            family.pull_move(start, z, g)
-            for (family, start), z, g in zip(
-                self.components, charts, d_params, strict=True
-            )
+            chart.pull(z, g)
+            for chart, z, g in zip(self.charts, coordinates, d_params, strict=True)
         ]
         d_logits = d_log_shares - shares * d_log_shares.sum()
         return points.value, np.concatenate([*pulled, d_logits[1:]])
 
     def _split(self, x):
         cuts = np.cumsum(self._sizes)
-        *charts, logits = np.split(x, cuts)
-        return charts, logits
+        *coordinates, logits = np.split(x, cuts)
+        return coordinates, logits
 
 
 class _Points:

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from skboost.objectives._base import chart_limits
 from skboost.objectives._joint import finite_value_and_score
 
 
@@ -30,22 +29,23 @@ class ResidualELBO:
         self.target, self.mixture = target, mixture
         self.family, self.params = family, params
         self.base_draws = base_draws
+        self.chart = family.chart(params, len(base_draws))
         self.entropy_weight = entropy_weight
         self.exact = exact
 
     @property
     def start(self):
         """The starting point, the chart at zero."""
-        return np.zeros(len(self.params))
+        return np.zeros(self.chart.size)
 
     @property
     def limits(self):
         """Largest absolute value of every coordinate."""
-        return chart_limits(self.family, self.target.dim)
+        return self.chart.limits
 
     def unpack(self, x):
         """Parameters of the component."""
-        return self.family.move(self.params, x)
+        return self.chart.move(x)
 
     def value_and_gradient(self, x):
         """RELBO in nats and its gradient in `x`."""
@@ -68,4 +68,4 @@ class ResidualELBO:
         gradient = gradient + family.pull_transport(
             params, self.base_draws, through / len(theta)
         )
-        return float(value), family.pull_move(self.params, x, gradient)
+        return float(value), self.chart.pull(x, gradient)

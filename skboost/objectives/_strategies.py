@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skboost.objectives._base import Candidate, at_scale_limit
+from skboost.objectives._base import Candidate
 from skboost.objectives._joint import JointELBO
 from skboost.objectives._relbo import ResidualELBO
 
@@ -45,9 +45,9 @@ class JointGain(BaseEstimator):
     def candidate(self, problem, x, value):
         """The component at the solver's last point."""
         (params,), shares = problem.unpack(x)
-        family = problem.components[0][0]
-        at_limit = at_scale_limit(family, problem.dim, x[: len(params)])
-        return Candidate(family, params, float(shares[-1]), value, at_limit)
+        chart = problem.charts[0]
+        at_limit = chart.at_limit(x[: chart.size])
+        return Candidate(problem.components[0][0], params, float(shares[-1]), value, at_limit)
 
 
 class ResidualGain(BaseEstimator):
@@ -85,8 +85,7 @@ class ResidualGain(BaseEstimator):
     def candidate(self, problem, x, value):
         """The component at the solver's last point; warns where it degenerated."""
         params = problem.unpack(x)
-        family = problem.family
-        at_limit = at_scale_limit(family, problem.target.dim, x)
+        at_limit = problem.chart.at_limit(x)
         if at_limit:
             warnings.warn(
                 "objective='relbo' degenerated: the scale of the new component ran to "
@@ -97,7 +96,7 @@ class ResidualGain(BaseEstimator):
                 DegenerateComponentWarning,
                 stacklevel=2,
             )
-        return Candidate(family, params, 0.5, value, at_limit)
+        return Candidate(problem.family, params, 0.5, value, at_limit)
 
 
 OBJECTIVES = {"kl": JointGain, "relbo": ResidualGain}

@@ -1,0 +1,128 @@
+"""Coordinates in which a search moves a component, zero where it starts."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# A scale may leave its start by this factor (in logarithms) within one search.
+LOG_SCALE_RANGE = 7.0
+# Length, in standard deviations, below which a shift has no direction yet.
+_SHORT = 0.1
+
+
+@dataclass(frozen=True)
+class Chart:
+    """All parameters of a component, scaled to unit Fisher information.
+
+    Parameters
+    ----------
+    family : VariationalFamily
+    params : ndarray of shape (n_params,)
+        Where the search starts.
+    """
+
+    family: object
+    params: np.ndarray
+
+    @property
+    def size(self):
+        """Number of coordinates."""
+        return len(self.params)
+
+    @property
+    def scale_mask(self):
+        """Which coordinates are log scales."""
+        return self.family.scale_mask(self.family.dim_of(self.params))
+
+    @property
+    def limits(self):
+        """Largest absolute value of every coordinate, inf for free ones."""
+        return np.where(self.scale_mask, LOG_SCALE_RANGE, np.inf)
+
+    def at_limit(self, x):
+        """Whether a scale stopped at the end of its range."""
+        return bool(np.any(np.abs(x[self.scale_mask]) > 0.98 * LOG_SCALE_RANGE))
+
+    def move(self, x):
+        """Parameters at coordinates `x`."""
+        return self.family.move(self.params, x)
+
+    def pull(self, x, gradient):
+        """Gradient in `x` from the gradient in the parameters."""
+        return self.family.pull_move(self.params, x, gradient)
+
+
+@dataclass(frozen=True)
+class LineChart(Chart):
+    """A shift, a scale, and a scale along the shift: dim + 2 coordinates.
+
+    A full covariance has dim (dim + 3) / 2 parameters, more than a few hundred draws
+    can tell apart: a search over all of them fits the draws. Where a component
+    splits off along a line, which is how skewed posteriors fall apart, these
+    coordinates hold the split exactly, and repeated searches add up their lines.
+
+    In coordinates whitened by the start, the covariance becomes
+    ``e^{2a} (I + (e^{2b} - 1) v v^T)`` with v the direction of the shift; its
+    Cholesky factor has a closed form, diagonal plus the lower half of rank one.
+    """
+
+    @property
+    def size(self):
+        return self.family.dim_of(self.params) + 2
+
+    @property
+    def scale_mask(self):
+        mask = np.zeros(self.size, dtype=bool)
+        mask[-2:] = True
+        return mask
+
+    def move(self, x):
+        line = _Line(x)
+        full = self.family.inner(line.mean, line.factor)
+        return self.family.compose(self.params, full)
+
+    def pull(self, x, gradient):
+        line = _Line(x)
+        full = self.family.inner(line.mean, line.factor)
+        return line.pull(*self.family.pull_compose(self.params, full, gradient))
+
+
+class _Line:
+    """Mean and Cholesky factor of the whitened component at coordinates x."""
+
+    def __init__(self, x):
+        self.mean, self.a, b = x[:-2], x[-2], x[-1]
+        self.length = np.sqrt(self.mean @ self.mean + _SHORT**2)
+        self.v = self.mean / self.length
+        self.stretch = np.exp(2.0 * b)
+        self.beta = self.stretch - 1.0
+        self.squares = np.cumsum(self.v**2)
+        self.t = 1.0 + self.beta * self.squares
+        self.before = np.concatenate([[1.0], self.t[:-1]])
+        self.root = np.sqrt(self.t * self.before)
+        self.w = self.beta * self.v / self.root
+        self.lower = np.tril(np.outer(np.exp(self.a) * self.v, self.w), -1)
+        self.log_diagonal = self.a + 0.5 * np.log(self.t / self.before)
+
+    @property
+    def factor(self):
+        factor = self.lower.copy()
+        factor[np.diag_indices_from(factor)] = np.exp(self.log_diagonal)
+        return factor
+
+    def pull(self, d_mean, d_lower, d_log_diagonal):
+        """Gradient in x; `d_lower` is strictly lower triangular."""
+        scale = np.exp(self.a)
+        d_a = np.sum(d_lower * self.lower) + d_log_diagonal.sum()
+        d_v = scale * (d_lower @ self.w)
+        d_w = scale * (self.v @ d_lower)
+        d_v += d_w * self.beta / self.root
+        d_beta = d_w @ (self.v / self.root)
+        half = -0.5 * d_w * self.w
+        d_log_t = half + 0.5 * d_log_diagonal
+        d_log_t[:-1] += (half - 0.5 * d_log_diagonal)[1:]
+        d_t = d_log_t / self.t
+        d_beta += d_t @ self.squares
+        d_v += 2.0 * self.v * np.cumsum((self.beta * d_t)[::-1])[::-1]
+        d_shift = d_mean + (d_v - self.v * (self.v @ d_v)) / self.length
+        return np.concatenate([d_shift, [d_a, 2.0 * self.stretch * d_beta]])
