@@ -1,7 +1,14 @@
 """Bayesian inference by boosting variational inference, for scikit-learn users."""
 
+from skboost._posterior_api import BoostingResult, boost_posterior
 from skboost.linear_model import BoostedBayesianLogisticRegression
+from skboost.posterior import MixturePosterior
 
 __version__ = "0.1.0"
 
-__all__ = ["BoostedBayesianLogisticRegression"]
+__all__ = [
+    "BoostedBayesianLogisticRegression",
+    "BoostingResult",
+    "MixturePosterior",
+    "boost_posterior",
+]

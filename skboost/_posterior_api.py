@@ -1,1 +1,239 @@
-"""Any log density: the same engine behind one function."""
+"""Any log density: the engine of the estimators behind one function."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+
+from skboost._base import (
+    BOOSTING_CONSTRAINTS,
+    history_record,
+    make_engine,
+    make_limits,
+    report,
+    warn_unfinished,
+)
+from skboost._callbacks import run
+from skboost._parallel import single_threaded_blas
+from skboost._random import BASE, generator, root_seed
+from skboost._sklearn import Interval, validate_parameter_constraints
+from skboost.posterior import MixturePosterior
+from skboost.targets import CallableTarget, ComposedTarget
+
+_CONSTRAINTS = {
+    **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k != "warm_start"},
+    "log_density": [callable],
+    "dim": [Interval(Integral, 1, None, closed="left")],
+    "gradient": [callable, None],
+    "x0": ["array-like", tuple, None],
+    "vectorized": ["boolean", None],
+    "log_prior": [callable, None],
+    "max_evaluations": [Interval(Real, 1, None, closed="left"), None],
+    "callback": [callable, None],
+    "names": ["array-like", None],
+}
+
+
+@dataclass(frozen=True)
+class BoostingResult:
+    """What `boost_posterior` returns; all quantities in nats, from fresh draws.
+
+    Attributes
+    ----------
+    posterior : MixturePosterior
+    elbo, elbo_se : float
+        Evidence lower bound and its standard error.
+    duality_gap, duality_gap_se : float
+        Of the last proposed component (Locatello et al. 2018, Lemma 4).
+    remaining_kl, remaining_kl_se, pareto_k : float
+        Importance-sampling estimate of what the ELBO misses, and the shape of the
+        weights' tail; blind to what the mixture never reaches.
+    converged : bool
+    message : str
+        Why the run ended.
+    n_iter : int
+        Iterations done.
+    n_evaluations : int
+        Draws at which the log density was evaluated.
+    history : list of dict
+        One record per iteration.
+    stages : tuple of MixturePosterior
+        The best posterior known after each iteration.
+    """
+
+    posterior: MixturePosterior
+    elbo: float
+    elbo_se: float
+    duality_gap: float
+    duality_gap_se: float
+    remaining_kl: float
+    remaining_kl_se: float
+    pareto_k: float
+    converged: bool
+    message: str
+    n_iter: int
+    n_evaluations: int
+    history: list
+    stages: tuple
+
+    def __repr__(self):
+        return (
+            f"BoostingResult(elbo={self.elbo:.4g}, "
+            f"n_components={self.posterior.n_components}, message={self.message!r})"
+        )
+
+
+def boost_posterior(
+    log_density,
+    dim,
+    *,
+    gradient=None,
+    x0=None,
+    vectorized=None,
+    log_prior=None,
+    max_evaluations=None,
+    callback=None,
+    names=None,
+    family="gaussian",
+    component_covariance="auto",
+    objective="kl",
+    entropy_weight=None,
+    step_size="line-search",
+    corrective="fully-corrective",
+    refine=True,
+    max_iter=10,
+    max_components=None,
+    stopping="gain",
+    tol=1e-2,
+    max_time=None,
+    n_draws=512,
+    n_restarts=2,
+    temperature=1.0,
+    random_state=None,
+    n_jobs=None,
+):
+    """Approximate any posterior by a mixture, from its unnormalised log density.
+
+    Parameters
+    ----------
+    log_density : callable
+        Takes (n, dim) and returns (n,), or takes (dim,) and returns a number; -inf
+        is legal. Written with ``autograd.numpy``, or any function with `gradient`.
+    dim : int
+        Dimension of the parameter.
+    gradient : callable, default=None
+        Gradient of `log_density`, of the shape of its argument; None asks autograd.
+    x0 : array-like of shape (dim,) or (n_starts, dim), or tuple (low, high), \
+            default=None
+        Where the first component is looked for: a point, several, or a box in which
+        starts are drawn. None is the origin.
+    vectorized : bool, default=None
+        Whether `log_density` takes batches; None finds out by comparing a batch with
+        its rows.
+    log_prior : callable, default=None
+        Log prior of the same kind, added to `log_density`, which then is the log
+        likelihood. Needed with ``temperature < 1``: only the likelihood is tempered.
+    max_evaluations : int, default=None
+        No further iteration begins after that many draws were evaluated.
+    callback : callable, default=None
+        Called with a dict per iteration, as in ``history``; True stops the run.
+    names : sequence of str, default=None
+        Names of the coordinates.
+    family, component_covariance, objective, entropy_weight, step_size, corrective, \
+    refine, max_iter, max_components, stopping, tol, max_time, n_draws, n_restarts, \
+    temperature, random_state
+        As in `BoostedBayesianLogisticRegression`.
+    n_jobs : int, default=None
+        Processes over fixed chunks of draws; worth it where one evaluation takes
+        milliseconds. The result does not depend on it.
+
+    Returns
+    -------
+    BoostingResult
+
+    Raises
+    ------
+    ValueError
+        For parameters that mean nothing, and where the density returns NaN, +inf or
+        a wrong shape or fails (`LogDensityError`, with the point).
+
+    References
+    ----------
+    Locatello et al. 2018, Algorithm 1; Dresdner et al. 2021, Algorithms 1 and 2.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> def log_density(theta):
+    ...     return np.logaddexp(-2 * (theta[:, 0] + 2) ** 2, -((theta[:, 0] - 2) ** 2))
+    >>> result = boost_posterior(log_density, dim=1, random_state=0)
+    >>> result.posterior.n_components >= 2
+    True
+    """
+    params = dict(locals())
+    validate_parameter_constraints(_CONSTRAINTS, params, "boost_posterior")
+    seed = root_seed(random_state)
+    starts = _starts(x0, dim, n_restarts, seed)
+    target = CallableTarget(log_density, dim, gradient, vectorized, n_jobs)
+    if log_prior is not None:
+        prior = CallableTarget(log_prior, dim, None, None, None)
+        target = ComposedTarget(target, prior, temperature)
+    elif temperature != 1.0:
+        raise ValueError(
+            f"temperature={temperature} needs log_prior: only the likelihood is "
+            "tempered. Pass the log likelihood as log_density and the prior as "
+            "log_prior."
+        )
+    with single_threaded_blas():
+        engine = make_engine(target, params, starts, seed, n_jobs=None)
+        limits = make_limits(params, max_evaluations or float("inf"))
+        done = run(engine, limits, on_iteration=_listener(callback))
+        fitted = report(engine, done, names)
+    warn_unfinished(done, fitted)
+    return _result(fitted, done, target.n_evaluations, names)
+
+
+def _starts(x0, dim, n_restarts, seed):
+    """Starting points of the first component, (n_starts, dim)."""
+    if x0 is None:
+        return np.zeros((1, dim))
+    if isinstance(x0, tuple):
+        low, high = (np.broadcast_to(np.asarray(end, float), dim) for end in x0)
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise ValueError(
+                f"x0 as a box must be (low, high) with low < high, finite; got {x0}."
+            )
+        rng = generator(seed, BASE, 2)
+        return low + (high - low) * rng.random((4 * n_restarts, dim))
+    starts = np.atleast_2d(np.asarray(x0, dtype=float))
+    if starts.shape[1] != dim or not np.isfinite(starts).all():
+        raise ValueError(
+            f"x0 must be finite, of shape ({dim},) or (n_starts, {dim}); got shape "
+            f"{np.shape(x0)}. For a box pass a tuple (low, high)."
+        )
+    return starts
+
+
+def _listener(callback):
+    if callback is None:
+        return None
+    return lambda done: callback(history_record(done.history[-1]))
+
+
+def _result(fitted, done, n_evaluations, names):
+    scalars = {
+        name.rstrip("_"): fitted[name]
+        for name in (
+            "elbo_", "elbo_se_", "duality_gap_", "duality_gap_se_", "remaining_kl_",
+            "remaining_kl_se_", "pareto_k_", "converged_", "message_",
+        )
+    }  # fmt: skip
+    return BoostingResult(
+        posterior=fitted["posterior_"],
+        n_iter=done.n_iter,
+        n_evaluations=n_evaluations,
+        history=fitted["history_"],
+        stages=tuple(MixturePosterior(mixture, names) for mixture in done.stages),
+        **scalars,
+    )

@@ -5,14 +5,18 @@ Everybody uses them and nobody promises them: when they move, only this file doe
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.callback import CallbackSupportMixin
-from sklearn.utils._param_validation import Hidden, Interval, StrOptions
+from sklearn.utils._param_validation import (
+    Interval,
+    StrOptions,
+    validate_parameter_constraints,
+)
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
 __all__ = [
     "CallbackSupportMixin",
-    "Hidden",
     "Interval",
     "StrOptions",
     "check_sample_weight",
     "fit_context",
+    "validate_parameter_constraints",
 ]

@@ -10,8 +10,9 @@ from skboost._random import SEARCH, generator
 from skboost.boosting._solver import ascend
 from skboost.boosting._starts import starting_components
 
-# Shares tried at every start; the solver moves them. A tail wants a small one.
-_SHARES = (0.2, 0.02, 0.002)
+# Shares tried at every start, the largest first; the solver moves them. A tail
+# wants a small one.
+_SHARES = (0.25, 0.02, 0.002)
 # Draws that rank the starts, before any search.
 _N_RANK = 64
 _SCOUT_ITER = 6
@@ -46,11 +47,10 @@ def propose(residual, objective, family, n_draws, n_restarts, seed, n_jobs=None)
         residual.target, residual.rest.mixture, family, 2 * n_restarts + 2, rng
     )
     values = start_values(residual, family, starts, base[:_N_RANK])
-    order = np.argsort(-values.max(axis=1), kind="stable")[:n_restarts]
+    best = np.where(values.max(axis=1) > 0, values.argmax(axis=1), 0)
+    order = np.argsort(-values[range(len(starts)), best], kind="stable")[:n_restarts]
     problems = [
-        objective.problem(
-            residual, (family, starts[k]), _SHARES[values[k].argmax()], base
-        )
+        objective.problem(residual, (family, starts[k]), _SHARES[best[k]], base)
         for k in order
     ]
     x, problem = None, problems[0]
@@ -63,7 +63,10 @@ def propose(residual, objective, family, n_draws, n_restarts, seed, n_jobs=None)
 
 
 def start_values(residual, family, starts, base_draws):
-    """Joint ELBO of every start at every share, on common draws.
+    """Gain in ELBO of every start at every share, on common draws.
+
+    A start that gains nothing yet is best searched from a large share: at a small
+    one its slope vanishes.
 
     Parameters
     ----------
@@ -87,6 +90,7 @@ def start_values(residual, family, starts, base_draws):
         log_joint = np.split(target.log_density(everywhere), cuts)
         expected = [values.mean() for values in log_joint]
     log_rest = np.split(rest.mixture.log_density(everywhere), cuts)
+    alone = rest.expected - rest.share @ rest.log_density
     values = np.empty((len(starts), len(_SHARES)))
     for k, params in enumerate(starts):
         here = np.column_stack([log_rest[k], family.log_density(theta[k], params)])
@@ -97,5 +101,5 @@ def start_values(residual, family, starts, base_draws):
             logs = np.log([1.0 - share, share])
             gained = expected[k] - log_sum_exp(here, logs).mean()
             kept = rest.expected - rest.share @ log_sum_exp(there, logs)
-            values[k, j] = share * gained + (1.0 - share) * kept
+            values[k, j] = share * gained + (1.0 - share) * kept - alone
     return np.where(np.isnan(values), -np.inf, values)
