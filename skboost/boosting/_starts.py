@@ -10,6 +10,10 @@ from skboost.posterior import Mixture
 _WIDTHS = np.array([1.0, 1.5, 3.0, 10.0, 40.0])
 _SHARES = np.array([0.35, 0.25, 0.2, 0.1, 0.1])
 _N_PROBES = 256
+# A power iteration for the most skewed direction: draws, starts, steps.
+_N_SKEW, _N_DIRECTIONS, _N_POWER = 512, 8, 15
+# How far along it a component splits off, in standard deviations.
+_SHIFTS = (-1.0, 1.0)
 
 
 def widened(mixture):
@@ -57,6 +61,49 @@ def residual_points(target, mixture, n, rng):
     return theta[np.unique(chosen)]
 
 
+def skew_direction(target, mixture, k, rng):
+    """Direction, one standard deviation long, in which a component is most skewed.
+
+    Under a whitened Gaussian the third cumulant of the target along v is the slope
+    of ``ln p - ln q`` against ``(v z)^2 - 1``: a power iteration on that tensor needs
+    one score per draw, and finds in a hundred dimensions what random starts miss.
+
+    Parameters
+    ----------
+    target : Target
+    mixture : Mixture
+    k : int
+        The component.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (dim,)
+    """
+    family, params = mixture.components[k]
+    factor = _whitening(family, params)
+    theta = family.transport(params, family.base_draws(_N_SKEW, mixture.dim, rng))
+    residual = target.value_and_score(theta)[1] - mixture.score_and_log_density(theta)[0]
+    slope = residual @ factor
+    z = np.linalg.solve(factor, (theta - family.mean(params)).T).T
+    directions = rng.standard_normal((mixture.dim, _N_DIRECTIONS))
+    for _ in range(_N_POWER):
+        directions /= np.linalg.norm(directions, axis=0) + 1e-300
+        directions = slope.T @ ((z @ directions) ** 2 - 1.0)
+    strength = np.linalg.norm(directions, axis=0)
+    best = directions[:, strength.argmax()]
+    return factor @ best / (np.linalg.norm(best) + 1e-300)
+
+
+def _whitening(family, params):
+    """A square root of the component's covariance, or its scales alone."""
+    if hasattr(family, "structure"):
+        _, variance, factor = family.structure(params)
+        if variance is None:
+            return factor
+    return np.diag(family.std(params))
+
+
 def starting_components(target, mixture, family, n_points, rng):
     """Candidate starts: at residual points, and rescaled copies of heavy components.
 
@@ -74,12 +121,12 @@ def starting_components(target, mixture, family, n_points, rng):
     -------
     list of ndarray of shape (n_params,)
     """
-    order = np.argsort(-mixture.weights, kind="stable")[:2]
-    starts = [
-        family.widen(mixture.components[k][1], width)
-        for k in order
-        for width in (0.6, 1.7)
-    ]
+    starts = []
+    for k in np.argsort(-mixture.weights, kind="stable")[:2]:
+        params = mixture.components[k][1]
+        shift = skew_direction(target, mixture, k, rng)
+        starts += [family.recentre(params, family.mean(params) + s * shift) for s in _SHIFTS]
+        starts += [family.widen(params, width) for width in (0.6, 1.7)]
     points = residual_points(target, mixture, n_points, rng)
     if not len(points):
         return starts
