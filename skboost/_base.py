@@ -20,8 +20,7 @@ from skboost.posterior import FreshDraws, MixturePosterior
 
 # Nats of remaining KL above which an unfinished run is worth a warning.
 _LARGE_KL = 0.5
-# A report may cost more draws than one iteration: it is made once.
-_N_REPORT = 4096
+# Draws for the importance-sampling part of the final report.
 _N_REMAINING = 1024
 
 BOOSTING_CONSTRAINTS = {
@@ -100,7 +99,8 @@ def make_engine(target, params, starts, seed, n_jobs):
         refine=params["refine"],
         n_draws=n_draws,
         n_restarts=params["n_restarts"],
-        n_fresh=4 * n_draws,
+        # Where expectations are exact a fresh draw costs no evaluation.
+        n_fresh=16 * n_draws if exact else 4 * n_draws,
         max_components=params["max_components"],
         tol=params["tol"],
         starts=starts,
@@ -160,8 +160,7 @@ def report(engine, done, names=None):
     """
     mixture = done.stages[-1]
     rng = generator(engine.seed, REPORT, done.n_iter)
-    n_fresh = max(_N_REPORT, engine.n_fresh) if engine.exact else engine.n_fresh
-    fresh = FreshDraws.of(engine.target, mixture, n_fresh, rng, engine.exact)
+    fresh = FreshDraws.of(engine.target, mixture, engine.n_fresh, rng, engine.exact)
     elbo, remaining = fresh.elbo(), fresh.remaining_kl(engine.target, _N_REMAINING, rng)
     history = [history_record(info) for info in done.history]
     message = done.message

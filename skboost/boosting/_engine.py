@@ -139,6 +139,7 @@ class Boosting:
             self.family,
             self.n_draws,
             self.n_restarts,
+            self.tol,
             self.seed,
             self.n_jobs,
         )
@@ -200,7 +201,7 @@ class Boosting:
     def _refined(self, mixture, t):
         """All components moved together, and their weights set on new draws."""
         base = self._base_draws(mixture, t, REFINE)
-        mixture = refine(self.target, mixture, base, self.exact)
+        mixture = refine(self.target, mixture, base, self.exact, self.tol)
         pool = self._pool(mixture, t)
         if self.corrective == "fully-corrective":
             weights, _ = minimise_on_simplex(pool.weight_objective(), mixture.weights)

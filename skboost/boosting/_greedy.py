@@ -7,7 +7,7 @@ import numpy as np
 from skboost._math import log_sum_exp
 from skboost._parallel import chunked_map
 from skboost._random import SEARCH, generator
-from skboost.boosting._solver import ascend
+from skboost.boosting._solver import SMALLEST_TOL, ascend
 from skboost.boosting._starts import starting_components
 
 # Shares tried at every start, the largest first; the solver moves them. A tail
@@ -18,7 +18,7 @@ _N_RANK = 64
 _SCOUT_ITER = 6
 
 
-def propose(residual, objective, family, n_draws, n_restarts, seed, n_jobs=None):
+def propose(residual, objective, family, n_draws, n_restarts, tol, seed, n_jobs=None):
     """The best component found for what the mixture misses.
 
     Every start is valued on common draws, the best `n_restarts` are searched a few
@@ -33,6 +33,8 @@ def propose(residual, objective, family, n_draws, n_restarts, seed, n_jobs=None)
     n_draws : int
         Fixed base draws of the search.
     n_restarts : int
+    tol : float
+        Nats that matter to the run; the search ends where it gains a thousandth.
     seed : int
     n_jobs : int, default=None
         Starts are searched in parallel threads.
@@ -58,7 +60,7 @@ def propose(residual, objective, family, n_draws, n_restarts, seed, n_jobs=None)
         scouted = chunked_map(partial(ascend, max_iter=_SCOUT_ITER), problems, n_jobs)
         winner = int(np.argmax([value for _, value in scouted]))
         x, problem = scouted[winner][0], problems[winner]
-    x, value = ascend(problem, x)
+    x, value = ascend(problem, x, tol=max(1e-3 * tol, SMALLEST_TOL))
     return objective.candidate(problem, x, value)
 
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from skboost.boosting._solver import ascend
+from skboost.boosting._solver import SMALLEST_TOL, ascend
 from skboost.objectives import JointELBO
 from skboost.posterior import Mixture
 
-_MAX_ITER = 25
+_MAX_ITER = 30
 
 
-def refine(target, mixture, base_draws, exact, max_iter=_MAX_ITER):
+def refine(target, mixture, base_draws, exact, tol):
     """All components and weights moved together towards a higher ELBO.
 
     The greedy step's own problem with every component moving and nothing fixed; a
@@ -23,6 +23,9 @@ def refine(target, mixture, base_draws, exact, max_iter=_MAX_ITER):
     base_draws : list of ndarray
         Fixed base draws of every component.
     exact : bool
+    tol : float
+        Nats that matter to the run; refinement ends where an iteration gains a
+        thousandth.
 
     Returns
     -------
@@ -32,7 +35,7 @@ def refine(target, mixture, base_draws, exact, max_iter=_MAX_ITER):
     problem = JointELBO(
         target, list(mixture.components), base_draws, mixture.weights, None, exact
     )
-    x, _ = ascend(problem, max_iter=max_iter)
+    x, _ = ascend(problem, max_iter=_MAX_ITER, tol=max(1e-3 * tol, SMALLEST_TOL))
     params, shares = problem.unpack(x)
     return Mixture(
         tuple(zip(families, params, strict=True)), np.asarray(shares)

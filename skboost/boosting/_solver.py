@@ -3,6 +3,9 @@
 import numpy as np
 from scipy.optimize import minimize
 
+# Below this many nats an iteration's gain is rounding.
+SMALLEST_TOL = 1e-9
+
 
 def ascend(problem, x=None, max_iter=60, tol=1e-5):
     """Maximise a problem from its start by limited-memory BFGS.

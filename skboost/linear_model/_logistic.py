@@ -3,20 +3,12 @@
 from numbers import Real
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.preprocessing import LabelEncoder
-from sklearn.utils import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator
-from skboost._sklearn import (
-    Interval,
-    StrOptions,
-    check_sample_weight,
-    fit_context,
-)
-from skboost.linear_model._predictive import BinaryPredictive, SoftmaxPredictive
+from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost.linear_model._classifier import BayesianClassifier
+from skboost.linear_model._labels import classes_of, codes_of, distinct, row_weights
 from skboost.linear_model._rows import canonical_rows
 from skboost.targets import (
     PRIORS,
@@ -30,7 +22,7 @@ from skboost.targets import (
 )
 
 
-class BoostedBayesianLogisticRegression(ClassifierMixin, BoostedEstimator):
+class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     """Logistic regression with a posterior in place of a point.
 
     The posterior over coefficients is a mixture, grown one component at a time by
@@ -78,7 +70,8 @@ class BoostedBayesianLogisticRegression(ClassifierMixin, BoostedEstimator):
     prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
         Independent prior of the coefficients.
     prior_scale : float or array-like of shape (n_features,), default=1.0
-        Scale of the prior, one or per feature.
+        Scale of the prior, one or per feature; multiplies the own scale of a `Prior`
+        object.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : float, default=10.0
@@ -236,8 +229,7 @@ class BoostedBayesianLogisticRegression(ClassifierMixin, BoostedEstimator):
         """
         with self._keeping_old_fit():
             rows, codes = self._validated(X, y, reset=True)
-            weight = self._row_weights(rows, codes, sample_weight)
-            target = self._target(*canonical_rows(rows, codes, weight))
+            target = self._target(*self._data(rows, codes, sample_weight))
             return self._boost(target, names=self._names(), X=X, y=y)
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -265,8 +257,7 @@ class BoostedBayesianLogisticRegression(ClassifierMixin, BoostedEstimator):
         with self._keeping_old_fit():
             first = not hasattr(self, "posterior_")
             rows, codes = self._validated(X, y, reset=first, classes=classes)
-            weight = self._row_weights(rows, codes, sample_weight)
-            data = canonical_rows(rows, codes, weight)
+            data = self._data(rows, codes, sample_weight)
             if first:
                 return self._boost(self._target(*data), names=self._names(), X=X, y=y)
             posterior = self.posterior_
@@ -286,52 +277,34 @@ class BoostedBayesianLogisticRegression(ClassifierMixin, BoostedEstimator):
         X, y = validate_data(
             self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64
         )
-        check_classification_targets(y)
         if reset:
-            encoder = LabelEncoder().fit(y if classes is None else classes)
-            if len(encoder.classes_) < 2:
-                raise ValueError(
-                    "y must have at least two classes; got one class "
-                    f"({encoder.classes_[0]!r}). Add examples of another class, or "
-                    "name all classes in partial_fit(classes=...)."
-                )
-            self.classes_ = encoder.classes_
-        strange = np.setdiff1d(y, self.classes_)
-        if len(strange):
+            self.classes_ = classes_of(y if classes is None else classes)
+        elif classes is not None and not np.array_equal(
+            np.unique(classes), self.classes_
+        ):
             raise ValueError(
-                f"y must hold labels among the classes {list(self.classes_)}; got "
-                f"{list(strange)}. Name all classes at the first partial_fit."
+                f"classes must stay {self.classes_.tolist()}, as at the first "
+                f"partial_fit; got {np.unique(classes).tolist()}."
             )
-        return X, np.searchsorted(self.classes_, y)
+        return X, codes_of(y, self.classes_)
 
-    def _row_weights(self, X, codes, sample_weight):
-        weight = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-        if not weight.sum() > 0:
-            raise ValueError(
-                "sample_weight must have a positive entry; got all zeros. Leave it "
-                "None to weigh all rows alike."
-            )
-        if self.class_weight is not None:
-            by_class = compute_class_weight(
-                self.class_weight,
-                classes=self.classes_,
-                y=self.classes_[codes],
-                sample_weight=weight,
-            )
-            weight = weight * by_class[codes]
-        return weight
+    def _data(self, X, codes, sample_weight):
+        """Rows, codes and weights in canonical form."""
+        weight = row_weights(X, codes, self.classes_, sample_weight, self.class_weight)
+        return canonical_rows(X, codes, weight)
 
     def _target(self, X, codes, weight, prior=None, temperature=None):
         """The log posterior of the coefficients, in their layout."""
+        prior = as_prior(self.prior) if prior is None else prior
+        # A prior object's own scale counts: the default of 1 leaves it as it is.
         scale = validate_scale(self.prior_scale, X.shape[1])
+        scale = scale * prior.resolve_scale(X.shape[1])
         if self.fit_intercept:
             scale = np.append(scale, self.intercept_scale)
         settings = {
             "sample_weight": weight,
             "temperature": self.temperature if temperature is None else temperature,
-            "prior": as_prior(self.prior) if prior is None else prior,
+            "prior": prior,
             "scale": scale,
             "fit_intercept": self.fit_intercept,
             "n_jobs": self.n_jobs,
@@ -345,12 +318,10 @@ class BoostedBayesianLogisticRegression(ClassifierMixin, BoostedEstimator):
         features = getattr(
             self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]
         )
-        names = [str(name) for name in features]
-        if self.fit_intercept:
-            names.append("intercept")
-        if len(self.classes_) == 2:
-            return names
-        return [f"{label}: {name}" for label in self.classes_ for name in names]
+        names = [*features, "intercept"] if self.fit_intercept else list(features)
+        if len(self.classes_) > 2:
+            names = [f"{label}: {name}" for label in self.classes_ for name in names]
+        return distinct(names)
 
     def _fitted(self, posterior):
         """Coefficients as scikit-learn lays them out."""
@@ -360,174 +331,3 @@ class BoostedBayesianLogisticRegression(ClassifierMixin, BoostedEstimator):
             "coef_": mean[:, : self.n_features_in_].copy(),
             "intercept_": intercept.copy(),
         }
-
-    # --- predictions out
-
-    def _predictive(self, mixture=None):
-        mixture = self.posterior_.mixture if mixture is None else mixture
-        if len(self.classes_) == 2:
-            return BinaryPredictive(mixture, self.fit_intercept)
-        return SoftmaxPredictive(mixture, self.fit_intercept, len(self.classes_))
-
-    def _checked(self, X):
-        check_is_fitted(self)
-        return validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=np.float64
-        )
-
-    def predict_proba(self, X):
-        """Posterior predictive probabilities of the classes.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            With two classes exact to 1e-9; with more, averages over fixed draws.
-        """
-        return self._predictive().proba(self._checked(X))
-
-    def predict(self, X):
-        """Most probable class of every row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    def decision_function(self, X):
-        """Logit of the predictive probability; log probabilities for more classes.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        X = self._checked(X)
-        predictive = self._predictive()
-        if len(self.classes_) == 2:
-            return predictive.logit(X)
-        tiny = np.finfo(float).tiny
-        return np.log(np.maximum(predictive.proba(X), tiny))
-
-    def staged_predict_proba(self, X):
-        """Predictive probabilities after every iteration; the last is the final one.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Yields
-        ------
-        ndarray of shape (n_samples, n_classes)
-        """
-        X = self._checked(X)
-        for mixture in self._stages:
-            yield self._predictive(mixture).proba(X)
-
-    def predict_latent(self, X):
-        """Mean and standard deviation of the linear predictor.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        mean, std : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        return self._predictive().latent(self._checked(X))
-
-    def predict_proba_interval(self, X, level=0.9):
-        """Central credible interval of the predictive probability.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        level : float, default=0.9
-            Posterior probability inside, in (0, 1).
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2) or (n_samples, n_classes, 2)
-            Lower and upper end; for two classes, of the second class.
-        """
-        X = self._checked(X)
-        if not 0.0 < level < 1.0:
-            raise ValueError(
-                f"level must be a probability strictly between 0 and 1; got {level!r}."
-            )
-        return self._predictive().interval(X, level)
-
-    def predict_uncertainty(self, X):
-        """Entropy of the prediction, and its split.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        total : ndarray of shape (n_samples,)
-            Entropy of the predictive distribution, nats.
-        aleatoric : ndarray of shape (n_samples,)
-            Expected entropy given the coefficients: noise that more data leave.
-        epistemic : ndarray of shape (n_samples,)
-            Their difference: what is not known about the coefficients.
-        """
-        return self._predictive().uncertainty(self._checked(X))
-
-    def sample_posterior(self, n=1, random_state=None):
-        """Draws of coefficients and intercept.
-
-        Parameters
-        ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        coef : ndarray of shape (n, n_features) or (n, n_classes, n_features)
-        intercept : ndarray of shape (n,) or (n, n_classes)
-        """
-        check_is_fitted(self)
-        draws = self.posterior_.sample(n, random_state)
-        draws = draws.reshape(n, -1, self.n_features_in_ + self.fit_intercept)
-        coef = draws[:, :, : self.n_features_in_]
-        intercept = draws[:, :, -1] if self.fit_intercept else np.zeros(coef.shape[:2])
-        if len(self.classes_) == 2:
-            return coef[:, 0], intercept[:, 0]
-        return coef, intercept
-
-    def coef_interval(self, level=0.9):
-        """Central credible intervals of the coefficients.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior probability inside, in (0, 1).
-
-        Returns
-        -------
-        ndarray of shape (1, n_features, 2) or (n_classes, n_features, 2)
-            Lower and upper ends.
-        """
-        check_is_fitted(self)
-        ends = self.posterior_.interval(level)
-        ends = ends.reshape(-1, self.n_features_in_ + self.fit_intercept, 2)
-        return ends[:, : self.n_features_in_]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

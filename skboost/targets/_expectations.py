@@ -75,7 +75,7 @@ class _Sigmoid:
 
     @staticmethod
     def fourier(waves):
-        return (0.5 - waves.sines(waves.inverse_sinh),)
+        return (0.5 - waves.sines(waves.clenshaw(waves.inverse_sinh)),)
 
 
 class _Logistic:
@@ -97,10 +97,11 @@ class _Logistic:
         # The frequency sum of the even part of the softplus is a smoothed triangle
         # wave; a quarter of its half period makes it the even part itself.
         level = 0.5 * waves.half_width * waves.sd - 0.5 * waves.mean
+        first, second = waves.clenshaw(waves.integral_and_slope)
         return (
-            level - waves.cosines(lambda t: waves.inverse_sinh(t) / t),
-            0.5 - waves.sines(waves.inverse_sinh),
-            waves.cosines(lambda t: waves.inverse_sinh(t) * t),
+            level - waves.cosines((first[0], second[0])),
+            0.5 - waves.sines((first[1], second[1])),
+            waves.cosines((first[2], second[2])),
         )
 
 
@@ -120,7 +121,7 @@ class _Entropy:
 
     @staticmethod
     def fourier(waves):
-        return (waves.cosines(waves.entropy_transform),)
+        return (waves.cosines(waves.clenshaw(waves.entropy_transform)),)
 
 
 class _Waves:
@@ -139,10 +140,13 @@ class _Waves:
         self.step = np.pi / half_width
         self.angle = self.step * self.mean / sd
 
-    def _clenshaw(self, transform):
-        """The two last terms of Clenshaw's recurrence: sines without a sine call."""
+    def clenshaw(self, transform):
+        """The two last terms of Clenshaw's recurrence: sines without a sine call.
+
+        A transform may stack several rows, which then share its evaluation.
+        """
         twice_cosine = 2.0 * np.cos(self.angle)
-        first, second = np.zeros_like(self.angle), np.zeros_like(self.angle)
+        first = second = 0.0
         for k in range(int(_FREQUENCY_CUT / self.step), -1, -1):
             v = (k + 0.5) * self.step
             term = transform(v / self.sd)
@@ -152,13 +156,17 @@ class _Waves:
             first, second = term, first
         return first / self.sd, second / self.sd
 
-    def sines(self, transform):
-        first, second = self._clenshaw(transform)
-        return np.sin(0.5 * self.angle) * (first + second)
+    def sines(self, last):
+        return np.sin(0.5 * self.angle) * (last[0] + last[1])
 
-    def cosines(self, transform):
-        first, second = self._clenshaw(transform)
-        return np.cos(0.5 * self.angle) * (first - second)
+    def cosines(self, last):
+        return np.cos(0.5 * self.angle) * (last[0] - last[1])
+
+    @staticmethod
+    def integral_and_slope(t):
+        """Transforms of the softplus, the sigmoid and its slope, (3, n)."""
+        sigmoid = _Waves.inverse_sinh(t)
+        return np.stack([sigmoid / t, sigmoid, sigmoid * t])
 
     @staticmethod
     def inverse_sinh(t):
