@@ -126,8 +126,8 @@ for j in furthest[:8]:
 # Doubt has two parts. *Aleatoric* doubt is that of a coin whose bias is known.
 # *Epistemic* doubt is about the bias, because coefficients that explain the training
 # data equally well disagree about this tumour: more data would remove it. We look at
-# the tumour with the greatest total doubt, and at the one with the greatest epistemic
-# doubt among the others.
+# the tumour with the most doubt in all, and at the one with the most epistemic doubt
+# among the others.
 #
 # Why the model is unsure shows in the contributions, feature times coefficient: they
 # pull both ways, and they are uncertain themselves. How unusual a tumour is, is said by
@@ -142,12 +142,13 @@ total, aleatoric, epistemic = classifier.predict_uncertainty(rows)
 first = int(np.argmax(total))
 second = int(np.argmax(np.where(np.arange(len(rows)) == first, -1.0, epistemic)))
 unsure = [first, second]
-why = ["greatest doubt", "greatest epistemic doubt"]
+why = ["most doubt", "most epistemic doubt"]
+point = models["LogisticRegression"].predict_proba(X_test)[:, 1]
 for i, reason in zip(unsure, why, strict=True):
     print(f"\ntest tumour {i}, {reason}; in truth {y_test[i]}")
     print(
         f"  probability of malignant {probability[i]:.2f}, 90 % interval "
-        f"{bounds[i, 0]:.2f} .. {bounds[i, 1]:.2f}"
+        f"{bounds[i, 0]:.2f} .. {bounds[i, 1]:.2f}; LogisticRegression says {point[i]:.2f}"
     )
     print(
         f"  doubt {total[i]:.2f} nats = {aleatoric[i]:.2f} aleatoric + "
@@ -184,14 +185,14 @@ for label, color in [("benign", "C0"), ("malignant", "C3")]:
     here = np.flatnonzero(y_test[order] == label)
     ax.vlines(here, *bounds[order[here]].T, color=color, alpha=0.45, linewidth=1.6)
     ax.plot(here, probability[order[here]], ".", color=color, markersize=5, label=label)
-places = np.flatnonzero(np.isin(order, unsure))
-for place in places:
+for i, offset in zip(unsure, [(-110, 8), (50, -30)], strict=True):
     ax.annotate(
-        f"tumour {order[place]}",
-        (place, probability[order[place]]),
-        xytext=(-62, 22),
+        f"tumour {i}",
+        (np.flatnonzero(order == i)[0], probability[i]),
+        xytext=offset,
         textcoords="offset points",
-        arrowprops={"arrowstyle": "-", "color": "0.3"},
+        va="center",
+        arrowprops={"arrowstyle": "-", "color": "0.3", "shrinkB": 4},
     )
 ax.set(
     xlabel="test tumours, ordered",
@@ -218,7 +219,7 @@ ax.axvline(0.0, color="0.3", linewidth=0.9)
 ax.set_yticks(np.arange(len(shown)), data.feature_names[shown])
 ax.invert_yaxis()
 ax.set(xlabel="← benign      contribution ± sd      malignant →", title="Why unsure")
-ax.legend(frameon=False, fontsize="small", loc="lower right")
+ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 0.1))
 ax.spines[["top", "right", "left"]].set_visible(False)
 ax.tick_params(axis="y", length=0)
 

@@ -23,6 +23,9 @@ _LARGE_KL = 0.5
 # Draws for the importance-sampling part of the final report.
 _N_REMAINING = 1024
 
+# What scikit-learn sets on an estimator while its callbacks run, and takes off after.
+_CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
+
 BOOSTING_CONSTRAINTS = {
     "family": [StrOptions(set(FAMILIES)), VariationalFamily],
     "component_covariance": [StrOptions({"auto", "full", "low_rank", "diag"})],
@@ -87,9 +90,6 @@ def make_engine(target, params, starts, seed, n_jobs):
     family = as_family(params["family"], params["component_covariance"], target.dim)
     n_draws = params["n_draws"]
     exact = getattr(target, "exact_gaussian", False) and hasattr(family, "structure")
-    if getattr(family, "covariance", None) == "full" and not exact:
-        # Fewer fixed draws than directions and the covariance stretches between them.
-        n_draws = max(n_draws, 4 * target.dim)
     return Boosting(
         target=target,
         family=family,
@@ -199,6 +199,12 @@ def warn_unfinished(done, attributes):
     )
 
 
+def _package_version():
+    from skboost import __version__
+
+    return __version__
+
+
 class BoostedEstimator(CallbackSupportMixin, BaseEstimator):
     """What every boosted estimator does with a target: run, report, go on.
 
@@ -230,7 +236,9 @@ class BoostedEstimator(CallbackSupportMixin, BaseEstimator):
                 estimator=self,
                 X=X,
                 y=y,
-                reconstruction_attributes=lambda: self._fitted_after(engine, done, names),
+                reconstruction_attributes=lambda: self._fitted_after(
+                    engine, done, names
+                ),
             )
 
         with single_threaded_blas():
@@ -253,6 +261,22 @@ class BoostedEstimator(CallbackSupportMixin, BaseEstimator):
         )
         return attributes
 
+    def __getstate__(self):
+        return {**super().__getstate__(), "_skboost_version": _package_version()}
+
+    def __setstate__(self, state):
+        state = dict(state)
+        written = state.pop("_skboost_version", None)
+        if written != _package_version():
+            warnings.warn(
+                f"{type(self).__name__} was pickled by skboost {written} and may not "
+                f"work in skboost {_package_version()}. Fit it again, or keep its "
+                "posterior_ with MixturePosterior.save, which does not depend on the "
+                "version.",
+                stacklevel=2,
+            )
+        super().__setstate__(state)
+
     @contextmanager
     def _keeping_old_fit(self):
         """A fit that fails or is interrupted leaves the estimator as it was."""
@@ -260,6 +284,8 @@ class BoostedEstimator(CallbackSupportMixin, BaseEstimator):
         try:
             yield
         except BaseException:
+            # The callbacks are still to be torn down by scikit-learn.
+            running = {k: v for k, v in vars(self).items() if k in _CALLBACK_STATE}
             vars(self).clear()
-            vars(self).update(before)
+            vars(self).update(before, **running)
             raise

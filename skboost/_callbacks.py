@@ -80,7 +80,9 @@ class Limits:
     def spent(self, engine, n_iter, began):
         """Why the run must end without convergence, or None."""
         if n_iter >= self.max_iter:
-            return f"Stopped at max_iter={self.max_iter}; more iterations may gain more."
+            return (
+                f"Stopped at max_iter={self.max_iter}; more iterations may gain more."
+            )
         if self.max_time is not None and perf_counter() - began >= self.max_time:
             return f"Stopped at max_time={self.max_time} seconds."
         if getattr(engine.target, "n_evaluations", 0) >= self.max_evaluations:
@@ -179,7 +181,7 @@ class ELBOMonitor:
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
         """Record an iteration; True asks the fit to stop."""
-        if context.parent is None or fitted_estimator is None:
+        if context.task_name != "iteration" or fitted_estimator is None:
             return False
         self.records.append(dict(fitted_estimator.history_[-1]))
         if self.patience is None or len(self.records) <= self.patience:

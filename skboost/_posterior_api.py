@@ -16,8 +16,9 @@ from skboost._base import (
 from skboost._callbacks import run
 from skboost._parallel import single_threaded_blas
 from skboost._random import BASE, generator, root_seed
-from skboost._sklearn import Interval, validate_parameter_constraints
+from skboost._sklearn import Interval, validate_params
 from skboost.posterior import MixturePosterior
+from skboost.posterior._tables import check_names
 from skboost.targets import CallableTarget, ComposedTarget
 
 _CONSTRAINTS = {
@@ -83,6 +84,7 @@ class BoostingResult:
         )
 
 
+@validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
 def boost_posterior(
     log_density,
     dim,
@@ -171,20 +173,27 @@ def boost_posterior(
     >>> result.posterior.n_components >= 2
     True
     """
-    params = dict(locals())
-    validate_parameter_constraints(_CONSTRAINTS, params, "boost_posterior")
+    names = check_names(names, dim)
     seed = root_seed(random_state)
     starts = _starts(x0, dim, n_restarts, seed)
     target = CallableTarget(log_density, dim, gradient, vectorized, n_jobs)
-    if log_prior is not None:
-        prior = CallableTarget(log_prior, dim, None, None, None)
-        target = ComposedTarget(target, prior, temperature)
-    elif temperature != 1.0:
-        raise ValueError(
-            f"temperature={temperature} needs log_prior: only the likelihood is "
-            "tempered. Pass the log likelihood as log_density and the prior as "
-            "log_prior."
-        )
+    target = _with_prior(target, log_prior, temperature)
+    params = {
+        "family": family,
+        "component_covariance": component_covariance,
+        "objective": objective,
+        "entropy_weight": entropy_weight,
+        "step_size": step_size,
+        "corrective": corrective,
+        "refine": refine,
+        "max_iter": max_iter,
+        "max_components": max_components,
+        "stopping": stopping,
+        "tol": tol,
+        "max_time": max_time,
+        "n_draws": n_draws,
+        "n_restarts": n_restarts,
+    }
     with single_threaded_blas():
         engine = make_engine(target, params, starts, seed, n_jobs=None)
         limits = make_limits(params, max_evaluations or float("inf"))
@@ -194,25 +203,49 @@ def boost_posterior(
     return _result(fitted, done, target.n_evaluations, names)
 
 
+def _with_prior(likelihood, log_prior, temperature):
+    """The log joint: the target itself, or with a prior beside it."""
+    if log_prior is not None:
+        prior = CallableTarget(log_prior, likelihood.dim)
+        return ComposedTarget(likelihood, prior, temperature)
+    if temperature != 1.0:
+        raise ValueError(
+            f"temperature={temperature} needs log_prior: only the likelihood is "
+            "tempered. Pass the log likelihood as log_density and the prior as "
+            "log_prior."
+        )
+    return likelihood
+
+
 def _starts(x0, dim, n_restarts, seed):
     """Starting points of the first component, (n_starts, dim)."""
     if x0 is None:
         return np.zeros((1, dim))
     if isinstance(x0, tuple):
-        low, high = (np.broadcast_to(np.asarray(end, float), dim) for end in x0)
-        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-            raise ValueError(
-                f"x0 as a box must be (low, high) with low < high, finite; got {x0}."
-            )
+        low, high = _box(x0, dim)
         rng = generator(seed, BASE, 2)
         return low + (high - low) * rng.random((4 * n_restarts, dim))
     starts = np.atleast_2d(np.asarray(x0, dtype=float))
-    if starts.shape[1] != dim or not np.isfinite(starts).all():
+    if starts.ndim > 2 or starts.shape[1] != dim or not np.isfinite(starts).all():
         raise ValueError(
             f"x0 must be finite, of shape ({dim},) or (n_starts, {dim}); got shape "
             f"{np.shape(x0)}. For a box pass a tuple (low, high)."
         )
     return starts
+
+
+def _box(x0, dim):
+    """Ends of a box, each of shape (dim,)."""
+    fits = len(x0) == 2 and all(np.shape(end) in ((), (1,), (dim,)) for end in x0)
+    if fits:
+        low, high = (np.broadcast_to(np.asarray(end, float), dim) for end in x0)
+        fits = np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()
+    if not fits:
+        raise ValueError(
+            "x0 as a box must be a tuple (low, high) with low < high, finite, numbers "
+            f"or arrays of shape ({dim},); got {x0}. Pass a point as a list or array."
+        )
+    return low, high
 
 
 def _listener(callback):

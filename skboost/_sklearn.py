@@ -8,7 +8,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import (
     Interval,
     StrOptions,
-    validate_parameter_constraints,
+    validate_params,
 )
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
@@ -18,5 +18,5 @@ __all__ = [
     "StrOptions",
     "check_sample_weight",
     "fit_context",
-    "validate_parameter_constraints",
+    "validate_params",
 ]

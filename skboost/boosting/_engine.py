@@ -103,6 +103,7 @@ class Boosting:
             self.starts,
             self.n_draws,
             self.n_restarts,
+            self.tol,
             self.seed,
             self.exact,
             self.n_jobs,
@@ -131,8 +132,35 @@ class Boosting:
         State, Info
         """
         began, t = perf_counter(), state.iteration
+        single, gap = self._proposed(state)
+        pool = self._joined(state, single)
+        mixture = state.mixture.append(*single.components[0])
+        weights_began = perf_counter()
+        step, weights = self._move_weights(state, mixture, pool)
+        seconds_weights = perf_counter() - weights_began
+        proposals = [self._pruned(mixture.with_weights(weights), pool)]
+        if self.refine and step.gamma > 0:
+            proposals.insert(0, self._refined(proposals[0][0], t))
+        proposal, fresh, gain = self._first_better(state, proposals)
+        if self.monotone and not gain.value > 0:
+            after = replace(state, iteration=t + 1, memory=step.memory)
+            kind = "rejected"
+        else:
+            after = self._advanced(state, *proposal, fresh, step.memory)
+            kind = step.direction.kind
+        info = Info(
+            t + 1, kind, step.branch, step.gamma, step.curvature,
+            after.mixture.n_components, after.fresh.elbo(), gain, gap,
+            self.family.entropy(single.components[0][1]), after.remaining,
+            after.remaining.spread < self.tol,
+            perf_counter() - began, seconds_weights,
+        )  # fmt: skip
+        return after, info
+
+    def _proposed(self, state):
+        """The greedy step's component, as a mixture of one, and its duality gap."""
         rest = Rest.of(state.mixture, state.pool)
-        residual = Residual(self.target, rest, t, self.exact)
+        residual = Residual(self.target, rest, state.iteration, self.exact)
         found = propose(
             residual,
             self.objective,
@@ -144,31 +172,20 @@ class Boosting:
             self.n_jobs,
         )
         single = Mixture.single(found.family, found.params)
-        gap = duality_gap(state.fresh, self._fresh(single, t, 1))
-        mixture = state.mixture.append(found.family, found.params)
-        pool = self._joined(state, single)
-        weights_began = perf_counter()
-        step, weights = self._move_weights(state, mixture, pool)
-        seconds_weights = perf_counter() - weights_began
-        mixture, pool = self._prune(mixture.with_weights(weights), pool)
-        if self.refine and step.gamma > 0:
-            mixture, pool = self._refined(mixture, t)
-        fresh = self._fresh(mixture, t)
-        gain = elbo_gain(state.fresh, fresh)
-        if self.monotone and not gain.value > 0:
-            after = replace(state, iteration=t + 1, memory=step.memory)
-            kind = "rejected"
-        else:
-            after = self._advance(state, mixture, pool, fresh, step.memory)
-            kind = step.direction.kind
-        info = Info(
-            t + 1, kind, step.branch, step.gamma, step.curvature,
-            after.mixture.n_components, after.fresh.elbo(), gain, gap,
-            found.family.entropy(found.params), after.remaining,
-            after.remaining.spread < self.tol,
-            perf_counter() - began, seconds_weights,
-        )  # fmt: skip
-        return after, info
+        fresh = self._fresh(single, state.iteration, 1)
+        return single, duality_gap(state.fresh, fresh)
+
+    def _first_better(self, state, proposals):
+        """The first proposal that gains on fresh draws; the last if none does.
+
+        Refinement can fit its draws so well that the plain step is the better one.
+        """
+        for proposal in proposals:
+            fresh = self._fresh(proposal[0], state.iteration)
+            gain = elbo_gain(state.fresh, fresh)
+            if gain.value > 0:
+                break
+        return proposal, fresh, gain
 
     # --- the finite problem
 
@@ -187,7 +204,7 @@ class Boosting:
             moved, _ = minimise_on_simplex(table, moved)
         return step, moved
 
-    def _prune(self, mixture, pool):
+    def _pruned(self, mixture, pool):
         """Drop zero weights, and the lightest above ``max_components``."""
         weights = mixture.weights
         kept = weights > 0
@@ -206,13 +223,15 @@ class Boosting:
         if self.corrective == "fully-corrective":
             weights, _ = minimise_on_simplex(pool.weight_objective(), mixture.weights)
             mixture = mixture.with_weights(weights)
-        return self._prune(mixture, pool)
+        return self._pruned(mixture, pool)
 
     # --- draws
 
     def _base_draws(self, mixture, *key):
         return [
-            family.base_draws(self.n_draws, self.target.dim, generator(self.seed, *key, k))
+            family.base_draws(
+                self.n_draws, self.target.dim, generator(self.seed, *key, k)
+            )
             for k, (family, _) in enumerate(mixture.components)
         ]
 
@@ -236,7 +255,7 @@ class Boosting:
         rng = generator(self.seed, PROBE, t)
         return fresh.remaining_kl(self.target, _N_PROBE, rng)
 
-    def _advance(self, state, mixture, pool, fresh, memory):
+    def _advanced(self, state, mixture, pool, fresh, memory):
         best, best_iteration = state.best, state.best_iteration
         if self.monotone or elbo_gain(best, fresh).value > 0:
             best, best_iteration = fresh, state.iteration + 1

@@ -7,19 +7,21 @@ from scipy.optimize import minimize
 from skboost._parallel import chunked_map
 from skboost._random import BASE, generator
 from skboost.boosting._natural import natural_gaussian
-from skboost.boosting._solver import ascend
+from skboost.boosting._solver import SMALLEST_TOL, ascend
 from skboost.families import Gaussian
 from skboost.objectives import JointELBO, finite_value_and_score
 
 # Above this dimension a dense Hessian at the mode is not formed.
 _MAX_HESSIAN_DIM = 200
 # Draws behind an averaged Hessian: it is smooth, so few are enough.
-_N_CURVATURE = 128
+_N_CURVATURE = 256
 _SCOUT_ITER = 10
-_MAX_ITER = 200
+_MAX_ITER = 100
 
 
-def first_component(target, family, starts, n_draws, n_restarts, seed, exact, n_jobs):
+def first_component(
+    target, family, starts, n_draws, n_restarts, tol, seed, exact, n_jobs
+):
     """Parameters of the best single member of the family that was found.
 
     Parameters
@@ -28,7 +30,7 @@ def first_component(target, family, starts, n_draws, n_restarts, seed, exact, n_
     family : VariationalFamily
     starts : ndarray of shape (n_starts, dim)
         Where to look for modes; unused where the target knows its curvature.
-    n_draws, n_restarts, seed, n_jobs
+    n_draws, n_restarts, tol, seed, n_jobs
         As in `Boosting`.
     exact : bool
         Whether the target has exact Gaussian expectations for this family.
@@ -37,17 +39,20 @@ def first_component(target, family, starts, n_draws, n_restarts, seed, exact, n_
     -------
     ndarray of shape (n_params,)
     """
+    if getattr(family, "covariance", None) == "full":
+        # Fewer than four draws a direction, and the covariance stretches between.
+        n_draws = max(n_draws, 4 * target.dim)
     base = family.base_draws(n_draws, target.dim, generator(seed, 0, BASE))
     curvature = _expected_curvature(target, generator(seed, 0, BASE, 1))
     if curvature is not None:
         mean, covariance = natural_gaussian(curvature, target.dim)
         candidates = [_projected(family, mean, covariance)]
-        if exact and getattr(family, "covariance", None) == "full":
+        if getattr(family, "covariance", None) == "full":
             return candidates[0]
     else:
         candidates = [p for x in starts for p in _around_mode(target, family, x)]
     problems = [
-        JointELBO(target, [(family, p)], [base], np.ones(1), None, exact)
+        JointELBO(target, [(family, p)], [base], np.ones(1), None, exact, whole=True)
         for p in candidates
     ]
     if len(problems) > 1:
@@ -58,7 +63,7 @@ def first_component(target, family, starts, n_draws, n_restarts, seed, exact, n_
         x, _, problem = max(found, key=lambda item: item[1])
     else:
         x, problem = None, problems[0]
-    x, _ = ascend(problem, x, max_iter=_MAX_ITER, tol=1e-7)
+    x, _ = ascend(problem, x, max_iter=_MAX_ITER, tol=max(1e-4 * tol, SMALLEST_TOL))
     return problem.unpack(x)[0][0]
 
 

@@ -87,7 +87,9 @@ def start_values(residual, family, starts, base_draws):
     everywhere = np.concatenate(theta)
     cuts = np.cumsum([len(t) for t in theta])[:-1]
     if residual.exact:
-        expected = [target.expected_log_density(*family.structure(p))[0] for p in starts]
+        expected = [
+            target.expected_log_density(*family.structure(p))[0] for p in starts
+        ]
     else:
         log_joint = np.split(target.log_density(everywhere), cuts)
         expected = [values.mean() for values in log_joint]

@@ -37,6 +37,4 @@ def refine(target, mixture, base_draws, exact, tol):
     )
     x, _ = ascend(problem, max_iter=_MAX_ITER, tol=max(1e-3 * tol, SMALLEST_TOL))
     params, shares = problem.unpack(x)
-    return Mixture(
-        tuple(zip(families, params, strict=True)), np.asarray(shares)
-    )
+    return Mixture(tuple(zip(families, params, strict=True)), np.asarray(shares))

@@ -83,7 +83,9 @@ def skew_direction(target, mixture, k, rng):
     family, params = mixture.components[k]
     factor = _whitening(family, params)
     theta = family.transport(params, family.base_draws(_N_SKEW, mixture.dim, rng))
-    residual = target.value_and_score(theta)[1] - mixture.score_and_log_density(theta)[0]
+    residual = (
+        target.value_and_score(theta)[1] - mixture.score_and_log_density(theta)[0]
+    )
     slope = residual @ factor
     z = np.linalg.solve(factor, (theta - family.mean(params)).T).T
     directions = rng.standard_normal((mixture.dim, _N_DIRECTIONS))
@@ -125,7 +127,9 @@ def starting_components(target, mixture, family, n_points, rng):
     for k in np.argsort(-mixture.weights, kind="stable")[:2]:
         params = mixture.components[k][1]
         shift = skew_direction(target, mixture, k, rng)
-        starts += [family.recentre(params, family.mean(params) + s * shift) for s in _SHIFTS]
+        starts += [
+            family.recentre(params, family.mean(params) + s * shift) for s in _SHIFTS
+        ]
         starts += [family.widen(params, width) for width in (0.6, 1.7)]
     points = residual_points(target, mixture, n_points, rng)
     if not len(points):
@@ -140,7 +144,8 @@ def starting_components(target, mixture, family, n_points, rng):
             # In many dimensions every draw is far out; its direction is what counts.
             family.recentre(
                 params,
-                family.mean(params) + (point - family.mean(params)) / np.sqrt(mixture.dim),
+                family.mean(params)
+                + (point - family.mean(params)) / np.sqrt(mixture.dim),
             ),
             # A tail wants a wide component where the owner is, not one beside it.
             family.widen(params, max(1.0, reach.max() / 1.5)),

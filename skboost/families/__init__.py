@@ -1,8 +1,8 @@
 """Base families of the mixture components."""
 
-from ._base import Evaluation, VariationalFamily
-from ._gaussian import MAX_FULL_DIM, Gaussian
-from ._laplace import Laplace
+from skboost.families._base import Evaluation, VariationalFamily
+from skboost.families._gaussian import MAX_FULL_DIM, Gaussian
+from skboost.families._laplace import Laplace
 
 FAMILIES = {"gaussian": Gaussian, "laplace": Laplace}
 

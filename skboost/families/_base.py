@@ -4,8 +4,8 @@ import numpy as np
 from scipy.stats import qmc
 from sklearn.base import BaseEstimator
 
-from ._chart import Chart
-from ._moments import linear_moments
+from skboost.families._chart import Chart
+from skboost.families._moments import linear_moments
 
 # Sobol' points are multiples of 2**-30; half a cell keeps them off 0, where the
 # inverse distribution function is infinite.

@@ -4,8 +4,8 @@ from math import log, pi, sqrt
 
 import numpy as np
 
-from ._base import Evaluation
-from ._location_scale import LocationScale
+from skboost.families._base import Evaluation
+from skboost.families._location_scale import LocationScale
 
 
 class DiagonalEvaluation(Evaluation):

@@ -6,12 +6,12 @@ from numbers import Integral
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ._chart import Chart, LineChart
-from ._base import VariationalFamily
-from ._diagonal import DiagonalCovariance
-from ._full import FullCovariance
-from ._low_rank import LowRankCovariance
-from ._moments import linear_moments
+from skboost.families._base import VariationalFamily
+from skboost.families._chart import Chart, LineChart
+from skboost.families._diagonal import DiagonalCovariance
+from skboost.families._full import FullCovariance
+from skboost.families._low_rank import LowRankCovariance
+from skboost.families._moments import linear_moments
 
 COVARIANCES = {
     "full": FullCovariance,

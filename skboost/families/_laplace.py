@@ -4,8 +4,8 @@ from math import log
 
 import numpy as np
 
-from ._base import Evaluation, VariationalFamily
-from ._location_scale import LocationScale
+from skboost.families._base import Evaluation, VariationalFamily
+from skboost.families._location_scale import LocationScale
 
 
 class LaplaceEvaluation(Evaluation):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._moments import checked_moments, checked_size
+from skboost.families._moments import checked_moments, checked_size
 
 
 class LocationScale:

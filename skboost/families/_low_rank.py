@@ -10,8 +10,8 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dtrtri
 
-from ._base import Evaluation
-from ._moments import checked_moments, checked_size
+from skboost.families._base import Evaluation
+from skboost.families._moments import checked_moments, checked_size
 
 # Ranks that the moments do not ask for get this share of the noise variance: at a
 # factor of exactly zero its own gradient vanishes, and no search would leave it.

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from .._parallel import row_blocks
+from skboost._parallel import row_blocks
 
 
 def linear_moments(X, mean, variance, factor):

@@ -5,8 +5,8 @@ This room knows a table of numbers and nothing of densities.
 
 from numbers import Real
 
-from ._corrective import minimise_on_simplex
-from ._directions import (
+from skboost.frank_wolfe._corrective import minimise_on_simplex
+from skboost.frank_wolfe._directions import (
     Away,
     Direction,
     FrankWolfe,
@@ -15,8 +15,8 @@ from ._directions import (
     frank_wolfe_direction,
     worst_component,
 )
-from ._objective import DENSITY_FLOOR, WeightObjective
-from ._step_size import (
+from skboost.frank_wolfe._objective import DENSITY_FLOOR, WeightObjective
+from skboost.frank_wolfe._step_size import (
     AdaptiveBacktracking,
     Constant,
     LineSearch,

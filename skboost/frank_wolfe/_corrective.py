@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.linalg.lapack import dgesv
 
-from ._objective import value_and_slope
-from ._step_size import exact_step
+from skboost.frank_wolfe._objective import value_and_slope
+from skboost.frank_wolfe._step_size import exact_step
 
 # Share of the start that is spread over the components of zero weight, so that
 # every component is tried.

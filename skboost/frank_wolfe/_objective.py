@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from .._math import mean_and_se
-from .._parallel import row_blocks
+from skboost._math import mean_and_se
+from skboost._parallel import row_blocks
 
 # Below this mass ratio x ln x is continued by its tangent. That keeps the function
 # convex and smooth and moves it by at most DENSITY_FLOOR nats, far below rounding.

@@ -6,8 +6,8 @@ from numbers import Integral, Real
 from scipy.optimize import brentq
 from sklearn.base import BaseEstimator
 
-from ._directions import Direction, apply, frank_wolfe_direction
-from ._objective import slope_between
+from skboost.frank_wolfe._directions import Direction, apply, frank_wolfe_direction
+from skboost.frank_wolfe._objective import slope_between
 
 # Two standard errors, the allowance for noise used everywhere in the package.
 N_ERRORS = 2.0

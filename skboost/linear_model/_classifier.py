@@ -10,15 +10,21 @@ from skboost.linear_model._predictive import BinaryPredictive, SoftmaxPredictive
 class BayesianClassifier(ClassifierMixin):
     """Predictions that average over a posterior, and what is known of coefficients.
 
-    For estimators with ``posterior_``, ``classes_``, ``n_features_in_``,
-    ``fit_intercept`` and the mixtures of all iterations, ``_stages``.
+    For estimators with ``posterior_`` over (coefficients, intercept) of every class,
+    ``classes_``, ``n_features_in_`` and the mixtures of all iterations, ``_stages``.
     """
+
+    @property
+    def _has_intercept(self):
+        """Whether the fit has an intercept, whatever the parameter says by now."""
+        n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
+        return self.posterior_.dim > n_outputs * self.n_features_in_
 
     def _predictive(self, mixture=None):
         mixture = self.posterior_.mixture if mixture is None else mixture
         if len(self.classes_) == 2:
-            return BinaryPredictive(mixture, self.fit_intercept)
-        return SoftmaxPredictive(mixture, self.fit_intercept, len(self.classes_))
+            return BinaryPredictive(mixture, self._has_intercept)
+        return SoftmaxPredictive(mixture, self._has_intercept, len(self.classes_))
 
     def _checked(self, X):
         check_is_fitted(self)
@@ -156,9 +162,9 @@ class BayesianClassifier(ClassifierMixin):
         """
         check_is_fitted(self)
         draws = self.posterior_.sample(n, random_state)
-        draws = draws.reshape(n, -1, self.n_features_in_ + self.fit_intercept)
+        draws = draws.reshape(n, -1, self.n_features_in_ + self._has_intercept)
         coef = draws[:, :, : self.n_features_in_]
-        intercept = draws[:, :, -1] if self.fit_intercept else np.zeros(coef.shape[:2])
+        intercept = draws[:, :, -1] if self._has_intercept else np.zeros(coef.shape[:2])
         if len(self.classes_) == 2:
             return coef[:, 0], intercept[:, 0]
         return coef, intercept
@@ -178,7 +184,7 @@ class BayesianClassifier(ClassifierMixin):
         """
         check_is_fitted(self)
         ends = self.posterior_.interval(level)
-        ends = ends.reshape(-1, self.n_features_in_ + self.fit_intercept, 2)
+        ends = ends.reshape(-1, self.n_features_in_ + self._has_intercept, 2)
         return ends[:, : self.n_features_in_]
 
     def __sklearn_tags__(self):

@@ -100,7 +100,9 @@ class BinaryPredictive:
                 columns.append(sigmoid_expectation(sign * means[:, k], stds[:, k]))
                 continue
             scale = family.std(params) / np.sqrt(2.0)
-            columns.append(laplace_sigmoid_expectation(sign * means[:, k], block, scale))
+            columns.append(
+                laplace_sigmoid_expectation(sign * means[:, k], block, scale)
+            )
         return np.column_stack(columns) @ self.mixture.weights
 
     def interval(self, X, level):
@@ -126,7 +128,9 @@ class BinaryPredictive:
         for rows, block in self._blocks(X, N_DRAWS):
             if draws is None:
                 means, stds = self.mixture.linear_moments(block)
-                aleatoric[rows] = entropy_expectation(means, stds) @ self.mixture.weights
+                aleatoric[rows] = (
+                    entropy_expectation(means, stds) @ self.mixture.weights
+                )
             else:
                 p = expit(block @ draws.T)
                 aleatoric[rows] = (-xlogy(p, p) - xlogy(1 - p, 1 - p)).mean(axis=1)

@@ -35,7 +35,9 @@ def canonical_rows(X, y, weight):
     keys, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     # Sorting first makes the sum over equal rows independent of their order.
     order = np.lexsort((weight, inverse))
-    merged = np.add.reduceat(weight[order], np.searchsorted(inverse[order], range(len(keys))))
+    merged = np.add.reduceat(
+        weight[order], np.searchsorted(inverse[order], range(len(keys)))
+    )
     return X[first], y[first], merged
 
 

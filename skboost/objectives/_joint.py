@@ -76,6 +76,9 @@ class JointELBO:
         The fixed part; None where everything moves.
     exact : bool
         Whether ``E_s[log joint]`` comes from the target in closed form.
+    whole : bool, default=False
+        Search over all parameters even where the draws are few: right for a single
+        component, which has no share to gain by fitting noise.
 
     References
     ----------
@@ -83,7 +86,9 @@ class JointELBO:
     al. 2018, equation 9, which leaves ``gamma`` out.
     """
 
-    def __init__(self, target, components, base_draws, shares, rest, exact):
+    def __init__(
+        self, target, components, base_draws, shares, rest, exact, whole=False
+    ):
         self.target = target
         self.components = components
         self.base_draws = base_draws
@@ -91,7 +96,7 @@ class JointELBO:
         self.exact = exact
         self.dim = target.dim
         self.charts = [
-            family.chart(params, len(eps))
+            family.chart(params, np.inf if whole else len(eps))
             for (family, params), eps in zip(components, base_draws, strict=True)
         ]
         self._sizes = [chart.size for chart in self.charts]
@@ -209,8 +214,7 @@ class _Points:
         n = self.n_own
         rho = self.responsibility
         score_m = sum(
-            rho[:n, j, None] * e.score(slice(n))
-            for j, e in enumerate(self.evaluations)
+            rho[:n, j, None] * e.score(slice(n)) for j, e in enumerate(self.evaluations)
         )
         if self.rest_share is not None:
             score_m = score_m + rho[:n, -1, None] * self.score_rest

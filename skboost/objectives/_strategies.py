@@ -47,7 +47,9 @@ class JointGain(BaseEstimator):
         (params,), shares = problem.unpack(x)
         chart = problem.charts[0]
         at_limit = chart.at_limit(x[: chart.size])
-        return Candidate(problem.components[0][0], params, float(shares[-1]), value, at_limit)
+        return Candidate(
+            problem.components[0][0], params, float(shares[-1]), value, at_limit
+        )
 
 
 class ResidualGain(BaseEstimator):

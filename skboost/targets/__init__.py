@@ -1,17 +1,17 @@
 """Log joint densities: generalised linear models and their priors."""
 
-from ._base import Target
-from ._callable import CallableTarget, LogDensityError
-from ._composed import ComposedTarget
-from ._expectations import (
+from skboost.targets._base import Target
+from skboost.targets._callable import CallableTarget, LogDensityError
+from skboost.targets._composed import ComposedTarget
+from skboost.targets._expectations import (
     entropy_expectation,
     gaussian_expectation_1d,
     laplace_sigmoid_expectation,
     logistic_gaussian_expectations,
     sigmoid_expectation,
 )
-from ._glm import LogisticTarget
-from ._priors import (
+from skboost.targets._glm import LogisticTarget
+from skboost.targets._priors import (
     PRIORS,
     FlatPrior,
     LaplacePrior,
@@ -21,7 +21,7 @@ from ._priors import (
     as_prior,
     validate_scale,
 )
-from ._softmax import SoftmaxTarget
+from skboost.targets._softmax import SoftmaxTarget
 
 TARGETS = {"logistic": LogisticTarget, "softmax": SoftmaxTarget}
 

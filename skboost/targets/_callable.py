@@ -1,5 +1,6 @@
 """A target from any Python function, differentiated by autograd or by its author."""
 
+import warnings
 from contextlib import contextmanager
 from functools import partial
 
@@ -117,16 +118,13 @@ class CallableTarget(Target):
 def _is_vectorized(function, probe):
     """Whether a batch gives the values of its rows."""
     try:
-        batch = np.asarray(function(probe), dtype=float)
-    except (TypeError, ValueError, IndexError, np.linalg.LinAlgError):
+        with _quiet():
+            batch = np.asarray(function(probe), dtype=float)
+            rows = [np.asarray(function(row[None]), dtype=float) for row in probe]
+    except Exception:
+        # Whatever is wrong with it, the first evaluation says so, with the point.
         return False
-    if batch.shape != (len(probe),):
-        return False
-    try:
-        rows = [np.asarray(function(row[None]), dtype=float) for row in probe]
-    except (TypeError, ValueError, IndexError, np.linalg.LinAlgError):
-        return False
-    if any(row.shape != (1,) for row in rows):
+    if batch.shape != (len(probe),) or any(row.shape != (1,) for row in rows):
         return False
     return np.allclose(batch, np.concatenate(rows), rtol=1e-8, equal_nan=True)
 
@@ -170,8 +168,9 @@ def _row_gradient(function, row):
 
 
 def _traced(function, theta):
-    with _user_code("log_density", theta, "Write it with autograd.numpy, or pass "
-                    "gradient="):
+    with _user_code(
+        "log_density", theta, "Write it with autograd.numpy, or pass gradient="
+    ):
         return autograd.make_vjp(function)(theta)
 
 
@@ -183,7 +182,7 @@ def _call(function, theta, name="log_density"):
 @contextmanager
 def _user_code(name, theta, advice):
     """Whatever a user's function raises is reported with the point it failed at."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+    with _quiet():
         try:
             yield
         except LogDensityError:
@@ -193,6 +192,19 @@ def _user_code(name, theta, advice):
                 f"{name} failed with {error!r} at theta={np.atleast_2d(theta)[0]}. "
                 f"{advice}."
             ) from error
+
+
+@contextmanager
+def _quiet():
+    """No warnings about what is reported as an error, or is legal.
+
+    Where the density is zero a function may well return a constant, of which
+    autograd warns that it is one.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Output seems independent", UserWarning)
+            yield
 
 
 def _scalar(value, row):

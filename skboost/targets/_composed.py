@@ -1,6 +1,6 @@
 """A posterior from its two halves: tempered, or with a mixture as prior."""
 
-from ._base import Target
+from skboost.targets._base import Target
 
 
 class ComposedTarget(Target):

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 
-from .._parallel import chunked_map, row_blocks
+from skboost._parallel import chunked_map, row_blocks
 
 # Rows are cut into a fixed number of tasks, so that sums are added in one order for
 # every n_jobs and only this many partial results are ever alive.

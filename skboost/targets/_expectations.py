@@ -10,7 +10,7 @@ beyond it a midpoint rule in the frequency domain, where a wide Gaussian is narr
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
-from ._laplace_expectations import laplace_sigmoid_expectation
+from skboost.targets._laplace_expectations import laplace_sigmoid_expectation
 
 __all__ = [
     "entropy_expectation",

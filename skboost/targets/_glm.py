@@ -6,10 +6,10 @@ the temperature (which acts on the likelihood only).
 
 import numpy as np
 
-from ._base import Target
-from ._design import Design, sum_log
-from ._expectations import logistic_gaussian_expectations
-from ._priors import NormalPrior
+from skboost.targets._base import Target
+from skboost.targets._design import Design, sum_log
+from skboost.targets._expectations import logistic_gaussian_expectations
+from skboost.targets._priors import NormalPrior
 
 # Draws are taken in batches of this size so that blocks keep enough rows.
 _DRAW_BATCH = 1024

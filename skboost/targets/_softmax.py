@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from .._parallel import row_blocks
-from ._design import Design
-from ._glm import GLMTarget
+from skboost._parallel import row_blocks
+from skboost.targets._design import Design
+from skboost.targets._glm import GLMTarget
 
 
 class SoftmaxTarget(GLMTarget):

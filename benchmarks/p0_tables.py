@@ -1,0 +1,128 @@
+"""The tables of Dresdner et al. 2021: five step rules, two bases, two data sets.
+
+    python benchmarks/p0_tables.py [--replicates 10] [--iterations 20] [--sets ds1 eicu]
+
+Boosting as in the papers (``refine=False``, ``tol=0``): ds1_100_test (2,674 x 100,
+standardised, split anew for every replicate) and generated data of the size of the
+eICU table (``eicu_like(positive_rate=0.06)``; replicates differ by seed).
+``share`` is the part of the fit spent in step selection and weights.
+"""
+
+from _harness import Report, parser, shared_module, timed  # isort: skip
+
+import numpy as np
+
+from skboost import BoostedBayesianLogisticRegression
+
+METHODS = {
+    "predefined": ("predefined", "none"),
+    "line-search": ("line-search", "none"),
+    "AdaFW": ("adaptive", "none"),
+    "AdaAFW": ("adaptive", "away"),
+    "AdaPFW": ("adaptive", "pairwise"),
+}
+BASES = {"laplace": "auto", "gaussian": "diag"}
+FIGURES = ("train LL", "test AUROC", "test log-loss", "ELBO", "CPU s", "components",
+           "share")  # fmt: skip
+
+
+def ds1(load, seed):
+    data = load.load("ds1_100_test")
+    X, y = data["X"].astype(float), data["y"].astype(int)
+    order = np.random.default_rng(seed).permutation(len(y))
+    test, train = np.split(order, [int(round(0.3 * len(y)))])
+    return X[train], y[train], X[test], y[test]
+
+
+def eicu_like(make_synthetic, n_samples):
+    data = make_synthetic.eicu_like(n_samples=n_samples, positive_rate=0.06)
+    labels = [2 * data[key].astype(int) - 1 for key in ("y_train", "y_test")]
+    X_train, X_test = (data[key].astype(float) for key in ("X_train", "X_test"))
+    return X_train, labels[0], X_test, labels[1]
+
+
+def one(metrics, data, fit_intercept, base, method, seed, **options):
+    """Figures of one fit, as a tuple in the order of FIGURES."""
+    X, y, X_test, y_test = data
+    step_size, corrective = METHODS[method]
+    model = BoostedBayesianLogisticRegression(
+        family=base,
+        component_covariance=BASES[base],
+        step_size=step_size,
+        corrective=corrective,
+        refine=False,
+        tol=0.0,
+        fit_intercept=fit_intercept,
+        random_state=seed,
+        **options,
+    )
+    model, cpu, _ = timed(model.fit, X, y)
+    probability = model.predict_proba(X_test)[:, 1]
+    coef, intercept = model.sample_posterior(200, random_state=seed)
+    eta_X = np.column_stack([X, np.ones(len(X))])
+    theta = np.column_stack([coef, intercept])
+    weights = sum(record["seconds_weights"] for record in model.history_)
+    total = sum(record["seconds"] for record in model.history_)
+    return (
+        metrics.mean_log_lik(eta_X, y, theta, block=50),
+        metrics.auroc(y_test, probability),
+        metrics.log_loss(y_test, probability),
+        model.elbo_,
+        cpu,
+        model.posterior_.n_components,
+        weights / total,
+    )
+
+
+def main():
+    made = parser(__doc__, replicates=10)
+    made.add_argument("--eicu-replicates", type=int, default=3)
+    made.add_argument("--eicu-rows", type=int, default=71_366)
+    made.add_argument("--iterations", type=int, default=20)
+    made.add_argument("--draws", type=int, default=256)
+    made.add_argument("--sets", nargs="+", default=["ds1", "eicu"])
+    args = made.parse_args()
+    report = Report(
+        "p0_tables" if len(args.sets) > 1 else f"p0_tables_{args.sets[0]}",
+        args.out,
+        **{k: getattr(args, k) for k in
+           ("replicates", "eicu_replicates", "eicu_rows", "iterations", "draws")},
+    )  # fmt: skip
+    load = shared_module(args.shared, "data", "load")
+    make_synthetic = shared_module(args.shared, "data", "make_synthetic")
+    metrics = shared_module(args.shared, "reference", "metrics")
+    if load is None or metrics is None:
+        report.not_run("all tables", "no data in the shared folder")
+        return
+    options = {"max_iter": args.iterations, "n_draws": args.draws}
+    if "ds1" in args.sets:
+        draws = [ds1(load, seed) for seed in range(args.replicates)]
+        tables(report, metrics, "ds1_100_test", draws, options)
+    if "eicu" in args.sets:
+        # One data set: the seeds of the fits differ.
+        draws = [eicu_like(make_synthetic, args.eicu_rows)] * args.eicu_replicates
+        tables(report, metrics, "eicu_like (generated)", draws, options)
+
+
+def tables(report, metrics, name, data, options):
+    for fit_intercept in (False, True):
+        for base in BASES:
+            title = f"{name}, {'with' if fit_intercept else 'no'} intercept, {base}"
+            for method in METHODS:
+                runs = np.array(
+                    [
+                        one(metrics, split, fit_intercept, base, method, seed, **options)
+                        for seed, split in enumerate(data)
+                    ]
+                )
+                row = dict(zip(FIGURES, np.median(runs, axis=0), strict=True))
+                spread = runs.std(axis=0, ddof=min(1, len(runs) - 1))
+                report.row(title, method=method, runs=len(runs), **row,
+                           **{"sd LL": spread[0], "sd AUROC": spread[1],
+                              "max share": runs[:, -1].max()})  # fmt: skip
+                report.bar(f"{title}, {method}: share of step and weights",
+                           row["share"], "<=", 0.1)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
