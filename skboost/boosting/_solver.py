@@ -45,7 +45,9 @@ def ascend(problem, x=None, max_iter=60, tol=1e-5):
 
     def negative(z):
         x = squashed(z)
-        value, gradient = problem.value_and_gradient(x)
+        # A trial step may leave the range of floating point; it is refused below.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            value, gradient = problem.value_and_gradient(x)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             # The line search backs off from a wall, and never learns its slope.
             return 1e300, np.zeros_like(z)

@@ -4,6 +4,10 @@ import numpy as np
 
 from skboost.objectives._joint import finite_value_and_score
 
+# Where the objective has no maximum the search ends at this limit: far enough to tell,
+# near enough that the component and its draws are still of use.
+_LOG_SCALE_RANGE, _SHIFT_RANGE = 2.0, 20.0
+
 
 class ResidualELBO:
     """``E_s[log joint] + lam H(s) - E_s[ln q]`` as a function of the chart of s.
@@ -40,8 +44,8 @@ class ResidualELBO:
 
     @property
     def limits(self):
-        """Largest absolute value of every coordinate."""
-        return self.chart.limits
+        """Largest absolute value of every coordinate: none is free."""
+        return np.where(self.chart.scale_mask, _LOG_SCALE_RANGE, _SHIFT_RANGE)
 
     def unpack(self, x):
         """Parameters of the component."""

@@ -87,11 +87,11 @@ class ResidualGain(BaseEstimator):
     def candidate(self, problem, x, value):
         """The component at the solver's last point; warns where it degenerated."""
         params = problem.unpack(x)
-        at_limit = problem.chart.at_limit(x)
+        at_limit = bool(np.any(np.abs(x) > 0.98 * problem.limits))
         if at_limit:
             warnings.warn(
-                "objective='relbo' degenerated: the scale of the new component ran to "
-                "the end of its range. The residual ELBO is unbounded where the "
+                "objective='relbo' degenerated: the new component ran to the end of "
+                "the range of its search. The residual ELBO is unbounded where the "
                 "mixture has lighter tails than the target, and collapses to a point "
                 "where the entropy weight is small. Raise entropy_weight, or use "
                 "objective='kl', which has neither failure.",
