@@ -106,7 +106,7 @@ class Report:
         self.save()
 
     def bar(self, what, value, relation, bound):
-        """Compare a figure with its bar; a miss is a row of the table, never an error."""
+        """Compare a figure with its bar; a miss is a row, never an error."""
         met = bool(value <= bound if relation == "<=" else value >= bound)
         self.bars.append(
             {"bar": what, "value": _plain(value), "relation": relation,
@@ -114,7 +114,10 @@ class Report:
         )  # fmt: skip
         sign = "at most" if relation == "<=" else "at least"
         verdict = "met" if met else "MISSED"
-        print(f"  bar: {what}: {shown(value)}, {sign} {shown(bound)}: {verdict}", flush=True)
+        print(
+            f"  bar: {what}: {shown(value)}, {sign} {shown(bound)}: {verdict}",
+            flush=True,
+        )
         self.save()
 
     def not_run(self, what, why):

@@ -23,7 +23,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 def logistic(X, y, scale=1.0):
-    """NumPyro model: theta ~ N(0, scale^2), y in {0, 1} ~ Bernoulli(sigmoid(X theta))."""
+    """NumPyro model: theta ~ N(0, scale^2), y ~ Bernoulli(sigmoid(X theta))."""
     X, y = jnp.asarray(X, dtype=float), jnp.asarray(y, dtype=float)
     scale = jnp.broadcast_to(jnp.asarray(scale, dtype=float), X.shape[1])
 
@@ -34,10 +34,13 @@ def logistic(X, y, scale=1.0):
     return model
 
 
-def advi(model, n_steps=3000, step_size=0.01, n_draws=4000, seed=0):
-    """Full-rank Gaussian by stochastic gradients; its mean, factor, and draws."""
+def advi(model, n_steps=3000, step_size=0.1, n_draws=4000, seed=0):
+    """Full-rank Gaussian by stochastic gradients; its mean, factor, and draws.
+
+    Adam, its step decaying by a factor of a hundred, one draw per step.
+    """
     guide = AutoMultivariateNormal(model, init_loc_fn=init_to_median, init_scale=0.1)
-    optimiser = numpyro.optim.Adam(lambda i: step_size * 0.1 ** (i / n_steps))
+    optimiser = numpyro.optim.Adam(lambda i: step_size * 0.01 ** (i / n_steps))
     svi = SVI(model, guide, optimiser, Trace_ELBO())
     done = svi.run(jax.random.PRNGKey(seed), n_steps, progress_bar=False)
     gaussian = guide.get_posterior(done.params)

@@ -1,6 +1,6 @@
 """Evidence for two defaults: ``n_draws`` and ``n_restarts``.
 
-    python benchmarks/defaults.py [--replicates 3]
+python benchmarks/defaults.py [--replicates 3]
 """
 
 from _harness import Report, elbo_of, parser, shared_module, timed  # isort: skip

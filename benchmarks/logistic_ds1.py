@@ -14,6 +14,9 @@ from sklearn.linear_model import LogisticRegression
 
 from skboost import BoostedBayesianLogisticRegression
 
+# Sets of 4,000 draws for the log-loss by draws; its median is reported.
+N_SETS = 15
+
 
 def model(seed=0, **options):
     return BoostedBayesianLogisticRegression(
@@ -64,7 +67,9 @@ def ds1_10(report, load, metrics, n_runs, rivals):
         "AUROC": metrics.auroc(y_test, probability), "CPU s": seconds_point,
         "components": None})  # fmt: skip
     if rivals is not None:
-        (mean, factor, draws), cpu, _ = timed(rivals.advi, rivals.logistic(X, y > 0))
+        (mean, factor, draws), cpu, _ = timed(
+            rivals.advi, rivals.logistic(X, y > 0), n_steps=3000, step_size=0.1
+        )
         one = metrics.GaussianMixture([1.0], mean[None], (factor @ factor.T)[None])
         theta = one.sample(np.random.default_rng(0), 2000)
         ratio = log_joint(X, y.astype(float))(theta) - one.logpdf(theta)
@@ -84,21 +89,37 @@ def ds1_100(report, tasks, metrics, n_runs, rivals):
     task = tasks.ds1_100()
     table = "ds1_100, 1,871 x 101"
 
-    def add(method, draws, exact, cpu, elbo=(None, None), components=None):
-        sampled = metrics.predict_proba(task.X_test, draws)
-        energy = metrics.energy_distance(draws, task.draws)
-        loss = metrics.log_loss(task.y_test, sampled)
-        report.row(table, method=method, ELBO=elbo[0], **{
-            "se": elbo[1], "log-loss, exact": exact, "log-loss, 4000 draws": loss,
+    def add(method, draws, exact, cpu, elbo=(None, None), components=None, own=None):
+        sets = [draws]
+        if hasattr(draws, "sample"):
+            # One set of 4,000 has a standard deviation of 0.0008: two held-out rows
+            # of probability 1e-5 and 3e-4 make it.
+            sets = [draws.sample(4000, random_state=k) for k in range(N_SETS)]
+        losses = [
+            metrics.log_loss(task.y_test, metrics.predict_proba(task.X_test, theta))
+            for theta in sets
+        ]
+        loss = float(np.median(losses))
+        energy = float(
+            np.median(
+                [metrics.energy_distance(theta, task.draws) for theta in sets[:3]]
+            )
+        )
+        report.row(table, method=method, ELBO=own, **{
+            "ELBO, new draws": elbo[0], "se": elbo[1], "log-loss, exact": exact,
+            "log-loss, 4000 draws": loss, "sd": float(np.std(losses)),
             "energy": energy, "CPU s": cpu, "components": components})  # fmt: skip
         return loss, energy
 
     half = task.draws[: len(task.draws) // 2]
-    reference = metrics.log_loss(task.y_test, metrics.predict_proba(task.X_test, task.draws))
+    reference = metrics.log_loss(
+        task.y_test, metrics.predict_proba(task.X_test, task.draws)
+    )
     floor = metrics.energy_distance(half, task.draws[len(half) :])
     report.row(table, method="NUTS draws (stored)", ELBO=None, **{
-        "se": None, "log-loss, exact": None, "log-loss, 4000 draws": reference,
-        "energy": floor, "CPU s": None, "components": None})  # fmt: skip
+        "ELBO, new draws": None, "se": None, "log-loss, exact": None,
+        "log-loss, 4000 draws": reference, "sd": None, "energy": floor, "CPU s": None,
+        "components": None})  # fmt: skip
     summary = {}
     for label, options in (("one Gaussian", {"max_iter": 1}), ("default", {})):
         figures = []
@@ -106,24 +127,36 @@ def ds1_100(report, tasks, metrics, n_runs, rivals):
             fit, cpu, _ = timed(model(seed, **options).fit, task.X, task.y)
             probability = fit.predict_proba(task.X_test)[:, 1]
             exact = metrics.log_loss(task.y_test, probability)
-            draws = fit.posterior_.sample(4000, random_state=seed)
             elbo = elbo_of(task.log_density, fit.posterior_)
-            loss, energy = add(f"skboost, {label}, seed {seed}", draws, exact, cpu, elbo,
-                               fit.posterior_.n_components)  # fmt: skip
+            loss, energy = add(
+                f"skboost, {label}, seed {seed}",
+                fit.posterior_,
+                exact,
+                cpu,
+                elbo,
+                fit.posterior_.n_components,
+                fit.elbo_,
+            )
             figures.append((exact, loss, energy, cpu))
         summary[label] = np.median(figures, axis=0)
     if rivals is not None:
-        (_, _, draws), cpu, _ = timed(rivals.advi, rivals.logistic(task.X, task.y > 0))
+        (_, _, draws), cpu, _ = timed(
+            rivals.advi,
+            rivals.logistic(task.X, task.y > 0),
+            n_steps=20_000,
+            step_size=0.03,
+        )
         add("NumPyro full-rank ADVI", draws, None, cpu, components=1)
     point, cpu, _ = timed(LogisticRegression(fit_intercept=False).fit, task.X, task.y)
+    exact = metrics.log_loss(task.y_test, point.predict_proba(task.X_test)[:, 1])
     report.row(table, method="LogisticRegression", ELBO=None, **{
-        "se": None, "log-loss, 4000 draws": None, "energy": None, "CPU s": cpu,
-        "components": None, "log-loss, exact": metrics.log_loss(
-            task.y_test, point.predict_proba(task.X_test)[:, 1])})  # fmt: skip
+        "ELBO, new draws": None, "se": None, "log-loss, exact": exact,
+        "log-loss, 4000 draws": None, "sd": None, "energy": None, "CPU s": cpu,
+        "components": None})  # fmt: skip
     exact, loss, energy, cpu = summary["default"]
     # 0.1069 is itself an average over 4,000 draws, which miss rare tails.
-    report.bar("ds1_100: |log-loss by 4000 draws - NUTS's|", abs(loss - reference),
-               "<=", 0.001)  # fmt: skip
+    report.bar("ds1_100: |median log-loss by 4000 draws - NUTS's|",
+               abs(loss - reference), "<=", 0.001)  # fmt: skip
     report.bar("ds1_100: exact log-loss - NUTS's", exact - reference, "<=", 0.001)
     report.bar("ds1_100: energy distance", energy, "<=", 0.005)
     report.bar("ds1_100: CPU seconds", cpu, "<=", 3.0)

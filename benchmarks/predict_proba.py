@@ -1,6 +1,6 @@
 """Predictive probabilities: accuracy against adaptive quadrature, and rows a second.
 
-    python benchmarks/predict_proba.py
+python benchmarks/predict_proba.py
 """
 
 from _harness import Report, parser, timed  # isort: skip
@@ -43,7 +43,8 @@ def fitted(means, factors, weights):
     model, _, _ = timed(model.fit, X, y)
     family = as_family("gaussian", "full", dim)
     components = [
-        (family, family.from_moments(m, L @ L.T)) for m, L in zip(means, factors, strict=True)
+        (family, family.from_moments(m, L @ L.T))
+        for m, L in zip(means, factors, strict=True)
     ]
     model.posterior_ = MixturePosterior.from_components(components, weights)
     return model
@@ -59,7 +60,9 @@ def accuracy(report):
         rows = np.column_stack([means, np.full(len(means), std)])
         exact = np.array([sigmoid_normal(m, std) for m in means])
         error = np.abs(model.predict_proba(rows)[:, 1] - exact).max()
-        report.row("accuracy", **{"latent sd": std, "means": len(means), "error": error})
+        report.row(
+            "accuracy", **{"latent sd": std, "means": len(means), "error": error}
+        )
         worst = max(worst, error)
     report.bar("largest error against adaptive quadrature", worst, "<=", 1e-9)
 

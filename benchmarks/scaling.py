@@ -109,7 +109,9 @@ def main():
     growth = seconds["skboost", ROWS[1]] / seconds["skboost", ROWS[0]]
     report.bar("ten times the rows: factor of CPU seconds", growth, "<=", 10.0)
     for n in ROWS:
-        report.bar(f"{n} rows: peak MB beyond the data", memory["skboost", n], "<=", 200.0)
+        report.bar(
+            f"{n} rows: peak MB beyond the data", memory["skboost", n], "<=", 200.0
+        )
 
 
 def child(n, library):

@@ -57,7 +57,8 @@ def one(report, metrics, label, name, bar, task, n_seeds, options):
     for seed in range(n_seeds):
         result, cpu, total = run(task, seed, **options)
         stages = [
-            elbo_of(task.log_density, stage, 50_000, 99 + seed) for stage in result.stages
+            elbo_of(task.log_density, stage, 50_000, 99 + seed)
+            for stage in result.stages
         ]
         elbos = [value for value, _ in stages]
         met = [k for k, value in enumerate(elbos) if value >= bar]

@@ -77,7 +77,13 @@ def main():
 
 def one(report, name, label, log_density, n, seed, options):
     result, cpu, _ = timed(
-        boost_posterior, log_density, 1, max_iter=n, tol=0.0, random_state=seed, **options
+        boost_posterior,
+        log_density,
+        1,
+        max_iter=n,
+        tol=0.0,
+        random_state=seed,
+        **options,
     )
     path = [reverse_kl(log_density, stage) for stage in result.stages]
     report.row(

@@ -2,7 +2,8 @@
 
 import os
 import re
-from importlib.metadata import version as installed_version
+
+from skboost import __version__
 
 # Gallery scripts run without a screen.
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -10,7 +11,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 project = "skboost"
 author = "The skboost developers"
 project_copyright = "2026, The skboost developers"
-release = installed_version("skboost")
+release = __version__
 version = ".".join(release.split(".")[:2])
 
 extensions = [

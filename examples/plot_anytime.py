@@ -2,12 +2,12 @@
 Prediction at any time
 ======================
 
-After its first component, which is ordinary variational inference, a boosted fit has a
-valid posterior at every moment, and every further component makes it better. So the time
-that a fit may take can be decided beforehand, afterwards, or not at all.
+After its first component, which is ordinary variational inference, a boosted fit has
+a valid posterior at every moment, and every further component makes it better. So the
+time that a fit may take can be decided beforehand, afterwards, or not at all.
 
-The posterior here is one that is worth some time: 80 rows, and a Cauchy prior, under which
-coefficients may be small or very large. It is skewed and has heavy tails.
+The posterior here is one that is worth some time: 80 rows, and a Cauchy prior, under
+which coefficients may be small or very large. It is skewed and has heavy tails.
 """
 
 # %%
@@ -51,9 +51,9 @@ for row, second, p, loss in zip(long_run.history_, clock, stages, losses, strict
     print(f"{np.abs(p - stages[-1]).max():27.3f}")
 
 # %%
-# Most of what there is to gain comes early: later iterations still raise the ELBO, but
-# change predictions less and less. Which of the two should end a run depends on what the
-# posterior is for.
+# Most of what there is to gain comes early: later iterations still raise the ELBO,
+# but change predictions less and less. Which of the two should end a run depends on
+# what the posterior is for.
 #
 # A budget of time, and going on
 # ------------------------------

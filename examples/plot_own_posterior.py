@@ -7,20 +7,21 @@ hierarchical model, the classical "eight schools" (Rubin 1981): a coaching progr
 tried in eight schools, and each reported an estimated effect with a standard error. How
 large is the effect on average, and how much do schools differ?
 
-In two dimensions everything can be checked by brute force on a grid, so we can see which
-of the numbers that skboost reports deserve trust, and when.
+In two dimensions everything can be checked by brute force on a grid, so we can see
+which of the numbers that skboost reports deserve trust, and when.
 """
 
 # %%
 # The model
 # ---------
-# School :math:`j` has the true effect :math:`\theta_j \sim N(\mu, \tau^2)` and reports
-# :math:`y_j \sim N(\theta_j, \sigma_j^2)` with known :math:`\sigma_j`. The effects can be
-# integrated out: :math:`y_j \sim N(\mu, \sigma_j^2 + \tau^2)`. The priors are
-# :math:`\mu \sim N(0, 10^2)` and a half-Cauchy of scale 10 for :math:`\tau`.
+# School :math:`j` has the true effect :math:`\theta_j \sim N(\mu, \tau^2)` and
+# reports :math:`y_j \sim N(\theta_j, \sigma_j^2)` with known :math:`\sigma_j`. The
+# effects can be integrated out: :math:`y_j \sim N(\mu, \sigma_j^2 + \tau^2)`. The
+# priors are :math:`\mu \sim N(0, 10^2)` and a half-Cauchy of scale 10 for
+# :math:`\tau`.
 #
-# Components live on all of :math:`\mathbb{R}^2` and :math:`\tau` is positive, so the second
-# coordinate is :math:`\ln \tau`; the last term below is the Jacobian of that.
+# Components live on all of :math:`\mathbb{R}^2` and :math:`\tau` is positive, so the
+# second coordinate is :math:`\ln \tau`; the last term below is the Jacobian of that.
 
 import autograd.numpy as np
 import matplotlib.pyplot as plt
@@ -59,6 +60,7 @@ cell = (x[1] - x[0]) * (y[1] - y[0])
 log_joint = log_density(points)
 log_evidence = logsumexp(log_joint) + np.log(cell)
 exact = np.exp(log_joint - log_evidence)
+exact_grid = exact.reshape(len(y), len(x))
 
 
 def exact_kl(posterior):
@@ -69,14 +71,15 @@ def exact_kl(posterior):
 
 print(f"log evidence, by integration on a grid: {log_evidence:.3f}\n")
 print(f"{'':28s}{'plain VI':>16s}{'boosted':>18s}")
-for label, text in [
-    ("components", lambda r: f"{r.posterior.n_components}"),
-    ("ELBO", lambda r: f"{r.elbo:.3f} ± {r.elbo_se:.3f}"),
-    ("remaining KL, estimated", lambda r: f"{r.remaining_kl:.3f} ± {r.remaining_kl_se:.3f}"),
-    ("remaining KL, exact", lambda r: f"{exact_kl(r.posterior):.3f}"),
-    ("Pareto k-hat", lambda r: f"{r.pareto_k:.2f}"),
-]:
-    print(f"{label:28s}{text(plain):>16s}{text(boosted):>18s}")
+for label, text in {
+    "components": "{0.posterior.n_components}",
+    "ELBO": "{0.elbo:.3f} ± {0.elbo_se:.3f}",
+    "remaining KL, estimated": "{0.remaining_kl:.3f} ± {0.remaining_kl_se:.3f}",
+    "remaining KL, exact": "{1:.3f}",
+    "Pareto k-hat": "{0.pareto_k:.2f}",
+}.items():
+    left, right = (text.format(r, exact_kl(r.posterior)) for r in (plain, boosted))
+    print(f"{label:28s}{left:>16s}{right:>18s}")
 print(f"\n{boosted.message}")
 
 # %%
@@ -86,10 +89,10 @@ print(f"\n{boosted.message}")
 #   the difference in divergence. It does not say how much is left.
 # - The *remaining KL* does. Here it agrees with the exact value.
 # - *k-hat* is about the importance weights behind that estimate. It is large where
-#   the posterior has a tail that the mixture lacks: here towards small scales, where the
-#   posterior falls off like :math:`\tau` itself and no Gaussian follows for long. It may
-#   be above 0.7 although next to nothing is missing, so it is a reason to look, not a
-#   verdict.
+#   the posterior has a tail that the mixture lacks: here towards small scales, where
+#   the posterior falls off like :math:`\tau` itself and no Gaussian follows for long.
+#   It may be above 0.7 although next to nothing is missing, so it is a reason to
+#   look, not a verdict.
 
 mass = np.array([0.9, 0.5, 0.25])
 ordered = np.sort(exact)[::-1]
@@ -98,17 +101,13 @@ levels = ordered[np.searchsorted(np.cumsum(ordered) * cell, mass)]
 figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
 for ax, result, title in [(axes[0], plain, "plain VI"), (axes[1], boosted, "boosted")]:
     PosteriorDisplay.from_posterior(result.posterior, kind="pair", ax=ax)
-    ax.contour(
-        x, y, exact.reshape(401, 401), levels, colors="C3", linestyles="--", linewidths=1.2
-    )
+    ax.contour(x, y, exact_grid, levels, colors="C3", linestyles="--", linewidths=1.2)
     ax.plot([], [], "C3--", label="exact: 90, 50, 25 %")
     ax.legend(frameon=False, fontsize="small", loc="lower right")
     ax.set(title=title, xlim=(-12, 28), ylim=(-5, 4.5))
 
 ax = axes[2]
-ax.fill_between(
-    y, exact.reshape(401, 401).sum(axis=1) * (x[1] - x[0]), color="0.88", label="exact"
-)
+ax.fill_between(y, exact_grid.sum(axis=1) * (x[1] - x[0]), color="0.88", label="exact")
 for result, label, color in [(plain, "plain VI", "C1"), (boosted, "boosted", "C0")]:
     ax.plot(y, result.posterior.marginal("log scale").pdf(y), color=color, label=label)
 ax.set(title="how much schools differ", xlabel="log scale", yticks=[])
@@ -124,14 +123,13 @@ plt.show()
 for result, label in [(plain, "plain VI"), (boosted, "boosted")]:
     below = result.posterior.marginal("log scale").cdf(np.log(1.0))
     print(f"{label:9s} P(scale < 1) = {below:.3f}")
-marginal = exact.reshape(401, 401).sum(axis=1) * cell
-print(f"{'exact':9s} P(scale < 1) = {marginal[y < 0].sum():.3f}")
+print(f"{'exact':9s} P(scale < 1) = {exact_grid[y < 0].sum() * cell:.3f}")
 
 # %%
 # What none of the numbers sees
 # -----------------------------
-# All of them come from draws of the mixture. Here is a density with a second mode that is
-# too far away for any search to stumble on it, with 30 % of the mass.
+# All of them come from draws of the mixture. Here is a density with a second mode
+# that is too far away for any search to stumble on it, with 30 % of the mass.
 
 
 def two_far_modes(theta):
@@ -151,5 +149,5 @@ for start in [0.0, 1000.0]:
 print(f"exact KL of the first: {-np.log(0.7):.3f}; of the second: {-np.log(0.3):.3f}")
 
 # %%
-# Each run finds its own mode perfect. That two starts disagree, in mean and in ELBO, is the
-# only sign. Where several modes are possible, start from several places.
+# Each run finds its own mode perfect. That two starts disagree, in mean and in ELBO,
+# is the only sign. Where several modes are possible, start from several places.

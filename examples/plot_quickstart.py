@@ -101,8 +101,8 @@ for row in classifier.history_:
     print(f"{row['remaining_kl']:8.2f} ± {row['remaining_kl_se']:.2f}")
 print(classifier.message_)
 print(
-    f"At the end: ELBO {classifier.elbo_:.3f} ± {classifier.elbo_se_:.3f}, remaining KL "
-    f"{classifier.remaining_kl_:.2f} ± {classifier.remaining_kl_se_:.2f}, "
+    f"At the end: ELBO {classifier.elbo_:.3f} ± {classifier.elbo_se_:.3f}, "
+    f"remaining KL {classifier.remaining_kl_:.2f} ± {classifier.remaining_kl_se_:.2f}, "
     f"k-hat {classifier.pareto_k_:.2f}"
 )
 
@@ -148,7 +148,8 @@ for i, reason in zip(unsure, why, strict=True):
     print(f"\ntest tumour {i}, {reason}; in truth {y_test[i]}")
     print(
         f"  probability of malignant {probability[i]:.2f}, 90 % interval "
-        f"{bounds[i, 0]:.2f} .. {bounds[i, 1]:.2f}; LogisticRegression says {point[i]:.2f}"
+        f"{bounds[i, 0]:.2f} .. {bounds[i, 1]:.2f}; "
+        f"LogisticRegression says {point[i]:.2f}"
     )
     print(
         f"  doubt {total[i]:.2f} nats = {aleatoric[i]:.2f} aleatoric + "

@@ -185,7 +185,7 @@ def report(engine, done, names=None):
     }
 
 
-def warn_unfinished(done, attributes):
+def warn_unfinished(done, attributes, stacklevel):
     """Warn only where much is left: stopping early is normal for an anytime method."""
     remaining = attributes["remaining_kl_"]
     if done.converged or not remaining > _LARGE_KL:
@@ -195,7 +195,7 @@ def warn_unfinished(done, attributes):
         "max_iter (or max_time), n_draws, or n_restarts, or use "
         "component_covariance='full'.",
         ConvergenceWarning,
-        stacklevel=3,
+        stacklevel=stacklevel,
     )
 
 
@@ -248,7 +248,8 @@ class BoostedEstimator(CallbackSupportMixin, BaseEstimator):
         context.call_on_fit_task_end(
             estimator=self, X=X, y=y, reconstruction_attributes=lambda: attributes
         )
-        warn_unfinished(done, attributes)
+        # Past `fit` and scikit-learn's wrapper of it, where the user called.
+        warn_unfinished(done, attributes, stacklevel=5)
         return self
 
     def _fitted_after(self, engine, done, names):

@@ -1,6 +1,7 @@
 """The one loop over iterations, and a callback that listens to it."""
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from time import perf_counter
 
 
@@ -173,6 +174,13 @@ class ELBOMonitor:
     patience: int | None = None
     tol: float = 1e-3
     records: list = field(default_factory=list)
+
+    def __post_init__(self):
+        whole = isinstance(self.patience, Integral) and self.patience >= 1
+        if self.patience is not None and not whole:
+            raise ValueError(
+                f"patience must be a positive integer or None; got {self.patience!r}."
+            )
 
     def setup(self, estimator, context):
         """Forget the records of an earlier fit."""

@@ -32,7 +32,10 @@ def mean_and_se(values, row_weights=None):
     values = np.asarray(values, dtype=float)
     if values.size < 2:
         return float(values.mean()), float("inf")
-    if row_weights is None:
-        return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
-    mean = float(row_weights @ values)
-    return mean, float(np.sqrt(row_weights**2 @ (values - mean) ** 2))
+    # Where a value is -inf so is the mean, and its error is no number.
+    with np.errstate(invalid="ignore"):
+        if row_weights is None:
+            error = values.std(ddof=1) / np.sqrt(values.size)
+            return float(values.mean()), float(error)
+        mean = float(row_weights @ values)
+        return mean, float(np.sqrt(row_weights**2 @ (values - mean) ** 2))

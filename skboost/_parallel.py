@@ -40,7 +40,8 @@ def chunked_map(func, items, n_jobs=None, backend="threading"):
     if len(items) < 2 or effective_n_jobs(n_jobs) == 1:
         return [func(item) for item in items]
     prefer = "threads" if backend == "threading" else "processes"
-    return Parallel(n_jobs=n_jobs, prefer=prefer)(
+    # The work is in chunks already; batching them again would leave workers idle.
+    return Parallel(n_jobs=n_jobs, prefer=prefer, batch_size=1)(
         delayed(_limited)(func, item) for item in items
     )
 

@@ -199,7 +199,7 @@ def boost_posterior(
         limits = make_limits(params, max_evaluations or float("inf"))
         done = run(engine, limits, on_iteration=_listener(callback))
         fitted = report(engine, done, names)
-    warn_unfinished(done, fitted)
+    warn_unfinished(done, fitted, stacklevel=4)
     return _result(fitted, done, target.n_evaluations, names)
 
 

@@ -58,7 +58,8 @@ class BayesianClassifier(ClassifierMixin):
         -------
         ndarray of shape (n_samples,)
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        codes = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[codes]
 
     def decision_function(self, X):
         """Logit of the predictive probability; log probabilities for more classes.

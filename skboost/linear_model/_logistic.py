@@ -102,7 +102,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         Posterior means.
     elbo_, elbo_se_ : float
         Evidence lower bound from fresh draws and its standard error, nats.
-    elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (n_iter_,)
+    elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
         Per iteration, from fresh draws, nats.
     duality_gap_, duality_gap_se_ : float
         Of the last proposed component, nats.
@@ -120,7 +120,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         components, estimates, seconds.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of features, where `X` has them.
 
     See Also

@@ -134,9 +134,9 @@ def elbo_gain(before, after):
     # The unknown ln Z is common to both integrands: left in, it multiplies the noise
     # of two densities that integrate to one.
     centre = before.row_weights @ old[: len(before.theta)]
-    old, new = old - centre, new - centre
     log_r = np.logaddexp(log_old, log_new) - np.log(2.0)
     with np.errstate(invalid="ignore"):
+        old, new = old - centre, new - centre
         change = _weighted(log_old - log_r, old) - _weighted(log_new - log_r, new)
     value, se = mean_and_se(change, row_weights)
     return Estimate(value + after.certain_part() - before.certain_part(), se)

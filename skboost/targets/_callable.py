@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from functools import partial
 
 import autograd
-import autograd.numpy as anp
 import numpy as np
 
 from skboost._parallel import chunked_map
@@ -156,22 +155,23 @@ def _given(gradient, vectorized, theta):
 
 
 def _batch_gradient(function, theta):
-    pull, value = _traced(function, theta)
-    value = np.asarray(value, dtype=float)
+    value, score = _differentiated(function, theta)
     _check_shape("log_density", value, (len(theta),), theta)
-    return value, np.array(pull(np.ones(len(theta))), dtype=float)
+    return value, score
 
 
 def _row_gradient(function, row):
-    pull, value = _traced(lambda x: anp.reshape(function(x), ()), row)
-    return _scalar(value, row), np.array(pull(1.0), dtype=float)
+    value, score = _differentiated(function, row)
+    return _scalar(value, row), score
 
 
-def _traced(function, theta):
-    with _user_code(
-        "log_density", theta, "Write it with autograd.numpy, or pass gradient="
-    ):
-        return autograd.make_vjp(function)(theta)
+def _differentiated(function, theta):
+    """Value, and the gradient of its sum: of each row on its own, in a batch."""
+    advice = "Write it with autograd.numpy, or pass gradient="
+    with _user_code("log_density", theta, advice):
+        pull, value = autograd.make_vjp(function)(theta)
+        value = np.asarray(value, dtype=float)
+        return value, np.array(pull(np.ones(value.shape)), dtype=float)
 
 
 def _call(function, theta, name="log_density"):

@@ -1,0 +1,101 @@
+"""Targets whose answers are known, and engines on them."""
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+
+from skboost.boosting import Boosting
+from skboost.families import as_family
+from skboost.frank_wolfe import as_step_size
+from skboost.objectives import OBJECTIVES
+from skboost.targets import CallableTarget
+
+
+def normal_mixture(means, stds, weights):
+    """Normalised log density in one dimension, vectorised."""
+    log_weights = np.log(weights) - np.log(stds) - 0.5 * np.log(2 * np.pi)
+
+    def log_density(theta):
+        z = (theta - np.array(means)) / np.array(stds)
+        parts = (log_weights - 0.5 * z**2).T
+        top = anp.max(parts, axis=0)
+        return top + anp.log(anp.sum(anp.exp(parts - top), axis=0))
+
+    return log_density
+
+
+# Locatello et al. 2018, section 5.1, and Campbell and Li 2019, Figure 1b.
+TWO_MODES = normal_mixture([-1.0, 1.0], [0.5, 0.5], [0.4, 0.6])
+FIGURE_1B = normal_mixture([0.0, 25.0], [1.0, 5.0**0.5], [0.5, 0.5])
+FAR_MODES = normal_mixture([-8.0, 8.0], [1.0, 1.0], [0.3, 0.7])
+
+
+def cauchy(theta):
+    return -anp.log1p(theta[:, 0] ** 2) - np.log(np.pi)
+
+
+def normal(theta):
+    return -0.5 * anp.sum(theta**2, axis=1)
+
+
+DENSITIES = {
+    "two modes": TWO_MODES,
+    "figure 1b": FIGURE_1B,
+    "far modes": FAR_MODES,
+    "cauchy": cauchy,
+    "normal": normal,
+}
+
+
+@pytest.fixture
+def densities():
+    return DENSITIES
+
+
+@pytest.fixture
+def engine():
+    """``engine(density, dim=1, **settings)``: an engine with small settings."""
+
+    def make(density, dim=1, **settings):
+        values = {
+            "family": "gaussian",
+            "objective": "kl",
+            "step_size": "line-search",
+            "corrective": "fully-corrective",
+            "refine": True,
+            "n_draws": 128,
+            "n_restarts": 2,
+            "n_fresh": 512,
+            "max_components": None,
+            "tol": 1e-2,
+            "starts": np.zeros((1, dim)),
+            "seed": 0,
+        } | settings
+        values["target"] = CallableTarget(DENSITIES[density], dim)
+        values["family"] = as_family(values["family"], "auto", dim)
+        values["objective"] = OBJECTIVES[values["objective"]]()
+        values["step_size"] = as_step_size(values["step_size"])
+        return Boosting(**values)
+
+    return make
+
+
+@pytest.fixture
+def reverse_kl():
+    """``reverse_kl(density, posterior)`` in one dimension, by quadrature."""
+
+    def divergence(density, posterior, reach=12.0):
+        components = posterior.mixture.components
+        ends = [
+            (f.mean(p) + sign * reach * f.std(p))[0]
+            for f, p in components
+            for sign in (-1, 1)
+        ]
+        # Dense everywhere, and densest where a component is narrow.
+        widest = np.linspace(min(ends), max(ends), 20_001)
+        near = [f.mean(p) + f.std(p) * np.linspace(-9, 9, 1001) for f, p in components]
+        z = np.unique(np.concatenate([widest, *near]))[:, None]
+        log_q = posterior.log_density(z)
+        return np.trapezoid(np.exp(log_q) * (log_q - DENSITIES[density](z)), z[:, 0])
+
+    return divergence

@@ -1,0 +1,127 @@
+"""Known densities are reached, by the divergence that quadrature finds."""
+
+import numpy as np
+import pytest
+
+from skboost import boost_posterior
+from skboost.boosting import find_mode
+from skboost.objectives import DegenerateComponentWarning
+from skboost.targets import CallableTarget
+
+SEEDS = range(4)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("name", "n"), [("two modes", 3), ("figure 1b", 2)])
+def test_two_modes_are_found(densities, reverse_kl, name, n, seed):
+    result = boost_posterior(densities[name], 1, max_iter=n, random_state=seed)
+    assert result.posterior.n_components <= n
+    assert reverse_kl(name, result.posterior) < 1e-3
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+def test_heavy_tails_are_approached(densities, reverse_kl, seed):
+    result = boost_posterior(
+        densities["cauchy"], 1, max_iter=8, tol=0.0, random_state=seed
+    )
+    # One Gaussian leaves 0.26; eight greedy ones of the first prototypes left 0.01.
+    assert reverse_kl("cauchy", result.posterior) < 1e-2
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+def test_a_far_mode_is_looked_for_before_the_run_ends(densities, reverse_kl, seed):
+    # After the first component the draws see nothing left: the search does.
+    result = boost_posterior(densities["figure 1b"], 1, random_state=seed)
+    assert result.converged
+    assert result.history[0]["remaining_kl"] < 1e-2
+    assert reverse_kl("figure 1b", result.posterior) < 1e-3
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+@pytest.mark.parametrize("step_size", ["predefined", "line-search", "adaptive"])
+@pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
+def test_the_papers_loop_gains_on_plain_inference(
+    densities, reverse_kl, step_size, corrective, seed
+):
+    result = boost_posterior(
+        densities["two modes"],
+        1,
+        step_size=step_size,
+        corrective=corrective,
+        refine=False,
+        max_iter=8,
+        tol=0.0,
+        random_state=seed,
+    )
+    single = reverse_kl("two modes", result.stages[0])
+    assert reverse_kl("two modes", result.posterior) < 0.6 * single
+
+
+def test_the_kept_iterate_is_named(densities, reverse_kl):
+    # A step of one throws the mixture away for every new component.
+    result = boost_posterior(
+        densities["two modes"],
+        1,
+        step_size=1.0,
+        corrective="none",
+        refine=False,
+        max_iter=6,
+        tol=0.0,
+        random_state=0,
+    )
+    elbos = [record["elbo"] for record in result.history]
+    best = int(np.argmax(elbos)) + 1
+    assert best < result.n_iter
+    assert f"Kept the mixture of iteration {best}." in result.message
+    kl = [reverse_kl("two modes", stage) for stage in result.stages]
+    assert kl[-1] == min(kl)
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+def test_the_residual_objective_says_when_it_degenerates(densities, seed):
+    # A Gaussian has lighter tails than a Cauchy: the residual ELBO is unbounded.
+    with pytest.warns(DegenerateComponentWarning, match="lighter tails"):
+        result = boost_posterior(
+            densities["cauchy"],
+            1,
+            objective="relbo",
+            refine=False,
+            max_iter=5,
+            tol=0.0,
+            random_state=seed,
+        )
+    assert np.isfinite(result.elbo)
+    assert np.isfinite(result.posterior.std()).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+def test_the_joint_objective_never_degenerates(densities, recwarn, seed):
+    boost_posterior(densities["cauchy"], 1, max_iter=5, tol=0.0, random_state=seed)
+    assert not [w for w in recwarn if w.category is DegenerateComponentWarning]
+
+
+def test_more_iterations_never_hurt(densities):
+    result = boost_posterior(
+        densities["cauchy"], 1, max_iter=8, tol=0.0, random_state=0
+    )
+    for before, after in zip(result.history, result.history[1:], strict=False):
+        noise = np.hypot(before["elbo_se"], after["elbo_se"])
+        assert after["elbo"] > before["elbo"] - 2 * noise
+
+
+def test_an_unnormalised_density_shifts_the_elbo_alone(densities):
+    def shifted(theta):
+        return densities["two modes"](theta) + 700.0
+
+    one = boost_posterior(densities["two modes"], 1, max_iter=3, random_state=0)
+    two = boost_posterior(shifted, 1, max_iter=3, random_state=0)
+    noise = np.hypot(one.elbo_se, two.elbo_se)
+    assert abs(two.elbo - 700.0 - one.elbo) < 4 * noise + 1e-9
+    assert abs(two.remaining_kl - one.remaining_kl) < 1e-3
+
+
+@pytest.mark.parametrize("start", [-3.0, 3.0])
+def test_modes_are_climbed_to(densities, start):
+    target = CallableTarget(densities["far modes"], 1)
+    mode = find_mode(target, np.array([start]))
+    np.testing.assert_allclose(mode, np.copysign(8.0, start), atol=1e-4)

@@ -1,0 +1,215 @@
+"""The engine: pure steps, immutable states, weights that move as they should."""
+
+from dataclasses import FrozenInstanceError, fields, replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skboost.families import Gaussian
+from skboost.posterior import FreshDraws, Mixture, PooledDraws
+
+STEP_SIZES = ["line-search", "adaptive", "predefined", 0.3]
+CORRECTIVE = ["none", "away", "pairwise", "fully-corrective"]
+
+
+def arrays_of(value):
+    """All arrays that a state holds, however deep."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from arrays_of(part)
+    elif hasattr(value, "__dataclass_fields__"):
+        for field in fields(value):
+            yield from arrays_of(getattr(value, field.name))
+
+
+def iterate(engine, n):
+    """States and reports of the first n iterations."""
+    state, info = engine.init()
+    states, infos = [state], [info]
+    while len(states) < n:
+        state, info = engine.step(state)
+        states.append(state)
+        infos.append(info)
+    return states, infos
+
+
+def test_state_and_info_are_immutable(engine):
+    states, infos = iterate(engine("two modes"), 2)
+    for value in (*states, *infos):
+        for field in fields(value):
+            with pytest.raises(FrozenInstanceError):
+                setattr(value, field.name, None)
+    mixture = states[-1].mixture
+    for array in (mixture.weights, *(params for _, params in mixture.components)):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0
+
+
+@pytest.mark.parametrize("corrective", CORRECTIVE)
+def test_a_step_changes_nothing_but_its_result(engine, corrective):
+    boosting = engine("two modes", corrective=corrective, step_size="adaptive")
+    (_, state), _ = iterate(boosting, 2)
+    before = [array.copy() for array in arrays_of(state)]
+    first, _ = boosting.step(state)
+    assert all(map(np.array_equal, before, arrays_of(state)))
+    again, _ = boosting.step(state)
+    assert all(map(np.array_equal, arrays_of(first), arrays_of(again)))
+
+
+@pytest.mark.parametrize("corrective", CORRECTIVE)
+@pytest.mark.parametrize("step_size", STEP_SIZES)
+@pytest.mark.parametrize("refine", [False, True], ids=["plain", "refined"])
+def test_every_iterate_is_a_mixture_with_its_pool(engine, corrective, step_size, refine):
+    boosting = engine(
+        "two modes", corrective=corrective, step_size=step_size, refine=refine
+    )
+    states, infos = iterate(boosting, 4)
+    for t, (state, info) in enumerate(zip(states, infos, strict=True), 1):
+        weights = state.mixture.weights
+        assert state.iteration == info.iteration == t
+        assert (weights > 0).all()
+        assert_allclose(weights.sum(), 1.0)
+        assert state.pool.n_components == len(weights) == info.n_components
+        assert_allclose(
+            state.pool.log_components, state.mixture.log_components(state.pool.theta)
+        )
+        assert state.fresh.mixture is state.mixture
+        assert np.isfinite(info.elbo).all()
+        assert np.isfinite(state.remaining).all()
+
+
+def test_a_rejected_step_leaves_the_state(engine):
+    # One Gaussian is the target itself: all that is left to gain is noise.
+    n_rejected = 0
+    for seed in range(3):
+        states, infos = iterate(engine("normal", dim=2, seed=seed), 6)
+        for k in range(1, 6):
+            if infos[k].kind != "rejected":
+                continue
+            n_rejected += 1
+            before, after = states[k - 1], states[k]
+            assert not infos[k].gain.value > 0
+            assert after.iteration == before.iteration + 1
+            for name in ("mixture", "pool", "fresh", "best", "best_iteration"):
+                assert getattr(after, name) is getattr(before, name)
+            assert infos[k].elbo == infos[k - 1].elbo
+    assert n_rejected
+
+
+def test_steps_that_minimise_never_lose_on_fresh_draws(engine):
+    for corrective in CORRECTIVE:
+        _, infos = iterate(engine("cauchy", corrective=corrective, refine=False), 6)
+        for before, after in zip(infos, infos[1:], strict=False):
+            noise = np.hypot(before.elbo.se, after.elbo.se)
+            assert after.elbo.value > before.elbo.value - 2 * noise
+
+
+@pytest.mark.parametrize("step_size", ["predefined", 0.9])
+def test_steps_that_do_not_minimise_keep_the_best_iterate(engine, step_size):
+    boosting = engine(
+        "two modes", step_size=step_size, corrective="none", refine=False
+    )
+    assert not boosting.monotone
+    states, _ = iterate(boosting, 7)
+    last = states[-1]
+    best = states[last.best_iteration - 1]
+    assert last.best is best.fresh
+    assert last.best.mixture is best.mixture
+    noise = max(state.fresh.elbo().se for state in states)
+    top = max(state.fresh.elbo().value for state in states)
+    assert last.best.elbo().value > top - 4 * noise
+
+
+def test_max_components_is_a_bound(engine):
+    states, _ = iterate(engine("cauchy", max_components=2, n_draws=64), 6)
+    assert max(state.mixture.n_components for state in states) <= 2
+
+
+# --- components that are dropped
+
+
+def with_a_useless_component(boosting):
+    """State with both modes of "far modes" and a component where no mass is."""
+    family = Gaussian("full")
+    parts = [(-8.0, 1.0), (8.0, 1.0), (0.0, 1.0)]
+    mixture = Mixture(
+        tuple((family, np.array([m, np.log(s)])) for m, s in parts),
+        np.array([0.28, 0.67, 0.05]),
+    )
+    state, _ = boosting.init()
+    rng = np.random.default_rng(0)
+    base = [family.base_draws(128, 1, rng) for _ in parts]
+    fresh = FreshDraws.of(boosting.target, mixture, 512, rng, False)
+    return replace(
+        state,
+        mixture=mixture,
+        pool=PooledDraws.of(boosting.target, mixture, base, False),
+        fresh=fresh,
+        best=fresh,
+    )
+
+
+@pytest.mark.parametrize("corrective", ["away", "pairwise", "fully-corrective"])
+@pytest.mark.parametrize("step_size", ["line-search", "adaptive"])
+def test_useless_components_are_dropped(engine, corrective, step_size):
+    boosting = engine(
+        "far modes", corrective=corrective, step_size=step_size, refine=False
+    )
+    state = with_a_useless_component(boosting)
+    for _ in range(3):
+        state, _ = boosting.step(state)
+    means = state.mixture.component_means()[:, 0]
+    assert np.abs(np.abs(means) - 8.0).max() < 4.0
+    assert state.pool.n_components == len(means)
+
+
+def test_without_correction_nothing_is_dropped(engine):
+    boosting = engine("far modes", corrective="none", refine=False)
+    state = with_a_useless_component(boosting)
+    for _ in range(2):
+        state, _ = boosting.step(state)
+    assert np.abs(state.mixture.component_means()).min() < 1e-12
+
+
+def test_an_away_step_adds_no_component(engine):
+    boosting = engine("far modes", corrective="away", refine=False)
+    state = with_a_useless_component(boosting)
+    after, info = boosting.step(state)
+    assert info.kind == "away"
+    assert info.branch == "line-search"
+    assert after.mixture.n_components == 2
+
+
+# --- reports
+
+
+def test_reports_hold_what_they_say(engine):
+    _, infos = iterate(engine("two modes"), 3)
+    first, *others = infos
+    assert first.kind == "first"
+    assert np.isnan(first.gain.value)
+    for info in others:
+        assert info.kind in ("frank-wolfe", "rejected")
+        assert 0 <= info.gamma <= 1
+        assert info.gain.se >= 0
+        assert 0 <= info.seconds_weights <= info.seconds
+        assert np.isfinite(info.entropy)
+
+
+def test_the_adaptive_step_reports_its_curvature(engine):
+    _, infos = iterate(engine("cauchy", step_size="adaptive", corrective="none"), 4)
+    for info in infos[1:]:
+        assert info.branch in ("adaptive", "fallback", "zero")
+        assert (info.curvature is not None) == (info.branch == "adaptive")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_seed_decides(engine, seed):
+    (one, *_), _ = iterate(engine("two modes", seed=seed), 1)
+    (same, *_), _ = iterate(engine("two modes", seed=seed), 1)
+    (other, *_), _ = iterate(engine("two modes", seed=seed + 1), 1)
+    assert np.array_equal(one.pool.theta, same.pool.theta)
+    assert not np.array_equal(one.pool.theta, other.pool.theta)

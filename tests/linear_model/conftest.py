@@ -1,0 +1,50 @@
+"""Small data on which a default fit takes a fraction of a second."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from skboost import BoostedBayesianLogisticRegression
+
+
+def logistic_data(n, coef, intercept=0.3, seed=0, n_classes=2):
+    """Rows of a logistic model; with more classes, labels by thresholds."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, len(coef)))
+    eta = X @ np.asarray(coef) + intercept
+    if n_classes == 2:
+        return X, (rng.uniform(size=n) < expit(eta)).astype(int)
+    cuts = np.quantile(eta, np.arange(1, n_classes) / n_classes)
+    return X, np.searchsorted(cuts, eta + rng.logistic(size=n))
+
+
+@pytest.fixture(scope="session")
+def data():
+    """Sixty rows, three features, two classes."""
+    return logistic_data(60, [1.5, -1.0, 0.0])
+
+
+@pytest.fixture(scope="session")
+def three_classes():
+    """Sixty rows, two features, three classes."""
+    return logistic_data(60, [1.5, -1.0], n_classes=3)
+
+
+@pytest.fixture
+def model():
+    """``model(**settings)``: few draws and iterations, a fixed seed."""
+
+    def make(**settings):
+        settings = {"max_iter": 3, "n_draws": 64, "random_state": 0} | settings
+        return BoostedBayesianLogisticRegression(**settings)
+
+    return make
+
+
+def same_mixture(a, b):
+    """Whether two fits have the same posterior, bit for bit."""
+    one, two = a.posterior_.mixture, b.posterior_.mixture
+    return np.array_equal(one.weights, two.weights) and all(
+        np.array_equal(p, q)
+        for (_, p), (_, q) in zip(one.components, two.components, strict=True)
+    )

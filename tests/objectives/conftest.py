@@ -1,0 +1,87 @@
+"""Small targets, mixtures and pools for the problems over densities."""
+
+import numpy as np
+import pytest
+
+from skboost.families import FAMILIES
+from skboost.posterior import Mixture, PooledDraws
+from skboost.targets import LogisticTarget, Target
+
+
+class Skewed(Target):
+    """A smooth density without symmetry: nothing about it is known in closed form."""
+
+    def __init__(self, dim):
+        self.dim = dim
+
+    def value_and_score(self, theta):
+        value = -0.5 * (theta**2).sum(axis=1) - np.logaddexp(0.0, 3.0 * theta).sum(axis=1)
+        return value, -theta - 3.0 / (1.0 + np.exp(-3.0 * theta))
+
+
+def logistic_target(dim):
+    rng = np.random.default_rng(3)
+    return LogisticTarget(
+        rng.standard_normal((12, dim)), rng.integers(0, 2, 12), fit_intercept=False
+    )
+
+
+TARGETS = {"exact": logistic_target, "Monte Carlo": Skewed}
+
+FAMILY_OBJECTS = {
+    f"{name}-{covariance}": cls.with_covariance(covariance, 3)
+    for name, cls in FAMILIES.items()
+    for covariance in cls.covariances
+}
+FAMILY_OBJECTS["gaussian-rank1"] = FAMILIES["gaussian"]("low_rank", 1)
+
+
+def _cases():
+    for family_name, family in FAMILY_OBJECTS.items():
+        for target_name, make in TARGETS.items():
+            exact = target_name == "exact"
+            if exact and not hasattr(family, "structure"):
+                continue
+            yield pytest.param((family, make, exact), id=f"{family_name}-{target_name}")
+
+
+@pytest.fixture(params=_cases())
+def case(request):
+    """A family, ``target(dim)``, and whether its expectations are exact."""
+    return request.param
+
+
+@pytest.fixture
+def components():
+    """``components(family, dim, n, seed)``: n of them, in general position."""
+
+    def draw(family, dim, n, seed=0):
+        rng = np.random.default_rng(seed)
+        size = family.n_params(dim)
+        return [(family, 0.4 * rng.standard_normal(size)) for _ in range(n)]
+
+    return draw
+
+
+@pytest.fixture
+def pooled():
+    """``pooled(target, components, weights, exact)``: a mixture and its pool."""
+
+    def make(target, components, weights, exact, n=64, seed=0):
+        rng = np.random.default_rng(seed)
+        mixture = Mixture(tuple(components), np.asarray(weights))
+        base = [family.base_draws(n, target.dim, rng) for family, _ in components]
+        return mixture, PooledDraws.of(target, mixture, base, exact)
+
+    return make
+
+
+@pytest.fixture
+def slope():
+    """``slope(func, x)``: central finite differences of a scalar function."""
+
+    def differences(func, x, step=1e-6):
+        rows = step * np.eye(x.size)
+        return np.array([func(x + h) - func(x - h) for h in rows]) / (2 * step)
+
+    return differences

@@ -1,0 +1,177 @@
+"""The joint ELBO: its gradient by differences, its value by quadrature."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skboost.families import Gaussian, Laplace
+from skboost.objectives import JointELBO, Rest, finite_value_and_score
+from skboost.targets import CallableTarget
+
+DIM = 3
+CLOSE = {"rtol": 1e-5, "atol": 2e-6}
+
+
+@pytest.fixture
+def problem(case, components, pooled):
+    """``problem(n_moving, with_rest, n_draws)``: a joint ELBO of the case."""
+    family, make, exact = case
+    target = make(DIM)
+
+    def build(n_moving, with_rest, n_draws=64):
+        rng = np.random.default_rng(1)
+        rest, shares = None, rng.dirichlet(np.full(n_moving, 5.0))
+        if with_rest:
+            fixed = components(family, DIM, 2, seed=5)
+            rest, shares = Rest.of(*pooled(target, fixed, [0.3, 0.7], exact)), 0.4 * shares
+        base = [family.base_draws(n_draws, DIM, rng) for _ in range(n_moving)]
+        return JointELBO(
+            target, components(family, DIM, n_moving), base, shares, rest, exact
+        )
+
+    return build
+
+
+def near(problem, seed=2):
+    """A point in general position, away from the chart's origin."""
+    rng = np.random.default_rng(seed)
+    return problem.start + 0.2 * rng.standard_normal(problem.start.size)
+
+
+@pytest.mark.parametrize("n_moving", [1, 2, 3])
+@pytest.mark.parametrize("with_rest", [False, True], ids=["alone", "with rest"])
+@pytest.mark.parametrize("n_draws", [64, 8], ids=["all coordinates", "few draws"])
+def test_gradient_equals_differences(problem, n_moving, with_rest, n_draws, slope):
+    elbo = problem(n_moving, with_rest, n_draws)
+    x = near(elbo)
+    _, gradient = elbo.value_and_gradient(x)
+    assert_allclose(gradient, slope(lambda v: elbo.value_and_gradient(v)[0], x), **CLOSE)
+
+
+@pytest.mark.parametrize("with_rest", [False, True], ids=["alone", "with rest"])
+def test_start_is_the_given_mixture(problem, with_rest):
+    elbo = problem(2, with_rest)
+    params, shares = elbo.unpack(elbo.start)
+    for (_, given), found in zip(elbo.components, params, strict=True):
+        assert_allclose(found, given, atol=1e-12)
+    assert_allclose(shares.sum(), 1.0)
+    assert len(shares) == 2 + with_rest
+    assert len(elbo.limits) == len(elbo.start)
+
+
+def test_evaluations_have_no_memory(problem):
+    elbo = problem(2, True)
+    x = near(elbo)
+    first = elbo.value_and_gradient(x)
+    elbo.value_and_gradient(near(elbo, seed=9))
+    again = elbo.value_and_gradient(x)
+    assert first[0] == again[0]
+    assert np.array_equal(first[1], again[1])
+
+
+def test_one_component_alone_is_ordinary_variational_inference(case, components):
+    family, make, exact = case
+    target, (component,) = make(DIM), components(family, DIM, 1)
+    base = family.base_draws(64, DIM, np.random.default_rng(0))
+    elbo = JointELBO(target, [component], [base], np.ones(1), None, exact)
+    theta = family.transport(component[1], base)
+    if exact:
+        expected = target.expected_log_density(*family.structure(component[1]))[0]
+    else:
+        expected = target.log_density(theta).mean()
+    value, _ = elbo.value_and_gradient(elbo.start)
+    assert_allclose(value, expected - family.log_density(theta, component[1]).mean())
+
+
+# --- quadrature, one dimension
+
+GRID = np.linspace(-14.0, 14.0, 8001)[:, None]
+
+
+def integral(values):
+    return np.trapezoid(values, GRID[:, 0])
+
+
+def quadrature_elbo(target, components, weights):
+    densities = [np.exp(f.log_density(GRID, p)) for f, p in components]
+    m = np.asarray(weights) @ np.array(densities)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        integrand = m * (target.log_density(GRID) - np.log(m))
+    return integral(np.where(m > 0, integrand, 0.0))
+
+
+@pytest.mark.parametrize("with_rest", [False, True], ids=["alone", "with rest"])
+def test_value_agrees_with_quadrature(case, components, pooled, with_rest):
+    family, make, exact = case
+    target, moving = make(1), components(family, 1, 2)
+    fixed = components(family, 1, 2, seed=4)
+    weights = np.array([0.2, 0.3])
+    values = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        base = [family.base_draws(512, 1, rng) for _ in moving]
+        rest = None
+        if with_rest:
+            pool = pooled(target, fixed, [0.5, 0.5], exact, n=512, seed=seed + 100)
+            rest = Rest.of(*pool)
+        shares = weights if with_rest else weights / weights.sum()
+        elbo = JointELBO(target, moving, base, shares, rest, exact)
+        values.append(elbo.value_and_gradient(elbo.start)[0])
+    everything = moving + fixed if with_rest else moving
+    shares = np.append(weights, [0.25, 0.25]) if with_rest else weights / weights.sum()
+    truth = quadrature_elbo(target, everything, shares)
+    # Every replicate is unbiased but for the normalised weights of the rest, whose
+    # bias is far below one replicate's spread.
+    assert abs(np.mean(values) - truth) < 3 * np.std(values, ddof=1) + 1e-9
+
+
+def test_rest_takes_expectations_under_its_mixture(case, components, pooled):
+    family, make, exact = case
+    target, weights = make(DIM), np.array([0.15, 0.85])
+    mixture, pool = pooled(target, components(family, DIM, 2), weights, exact, n=1024)
+    rest = Rest.of(mixture, pool)
+    assert_allclose(rest.share.sum(), 1.0, rtol=1e-8)
+    assert_allclose(rest.log_density, mixture.log_density(rest.theta), rtol=1e-12)
+    # Standard error of the mean, as if the quasi-random draws were independent.
+    spread = np.sqrt(rest.share**2 @ (rest.theta - mixture.mean()) ** 2)
+    assert (np.abs(rest.share @ rest.theta - mixture.mean()) < 4 * spread).all()
+
+
+def test_rest_leaves_out_draws_that_carry_nothing(pooled):
+    family = Gaussian("full")
+    far = [(family, np.array([m, 0.0])) for m in (-40.0, 40.0)]
+    target = CallableTarget(lambda t: -0.5 * (t**2).sum(axis=-1), 1)
+    rest = Rest.of(*pooled(target, far, [1.0, 0.0], False, n=32))
+    assert len(rest.theta) == 32
+    assert (rest.theta < 0).all()
+
+
+# --- densities that are zero somewhere
+
+
+class HalfLine:
+    """Exponential density: -inf left of the origin."""
+
+    dim = 1
+
+    def value_and_score(self, theta):
+        value = np.where(theta[:, 0] > 0, -theta[:, 0], -np.inf)
+        return value, np.where(theta > 0, -1.0, 0.0)
+
+
+def test_zero_densities_are_bad_but_finite():
+    theta = np.array([[-1.0], [2.0], [0.5]])
+    value, _ = finite_value_and_score(HalfLine(), theta)
+    assert np.isfinite(value).all()
+    assert_allclose(value[1:], [-2.0, -0.5])
+    assert value[0] < -100.0
+
+
+@pytest.mark.parametrize("family", [Gaussian("full"), Laplace()], ids=repr)
+def test_elbo_stays_finite_where_the_target_vanishes(family):
+    base = family.base_draws(32, 1, np.random.default_rng(0))
+    component = (family, np.array([0.5, 0.0]))
+    elbo = JointELBO(HalfLine(), [component], [base], np.ones(1), None, False)
+    value, gradient = elbo.value_and_gradient(elbo.start)
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()

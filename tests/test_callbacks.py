@@ -1,0 +1,248 @@
+"""The run loop, and the callbacks that listen to it."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.callback import ScoringMonitor
+from sklearn.datasets import make_classification
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skboost import BoostedBayesianLogisticRegression
+from skboost._callbacks import Limits, run
+from skboost.boosting import Boosting
+from skboost.callbacks import ELBOMonitor
+from skboost.families import Gaussian
+from skboost.frank_wolfe import as_step_size
+from skboost.objectives import JointGain
+from skboost.targets import CallableTarget
+
+X, Y = make_classification(20, 2, n_informative=2, n_redundant=0, random_state=3)
+
+
+def model(**settings):
+    settings = {"tol": 0.0, "max_iter": 4, "n_draws": 64, "random_state": 0} | settings
+    return BoostedBayesianLogisticRegression(**settings)
+
+
+class Recorder:
+    """Every hook that is called, in order."""
+
+    def __init__(self, stop_at=None, error_at=None, error=RuntimeError):
+        self.calls, self.fitted = [], []
+        self.stop_at, self.error_at, self.error = stop_at, error_at, error
+
+    def setup(self, estimator, context):
+        self.calls.append("setup")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.calls.append(f"begin {context.task_name}")
+
+    def on_fit_task_end(self, estimator, context, *, X, y, fitted_estimator):
+        self.calls.append(f"end {context.task_name}")
+        self.fitted.append(fitted_estimator)
+        n = self.calls.count("end iteration")
+        if self.error_at is not None and n >= self.error_at:
+            raise self.error
+        return self.stop_at is not None and n >= self.stop_at
+
+    def teardown(self, estimator, context):
+        self.calls.append("teardown")
+
+
+# --- the protocol
+
+
+def test_one_task_per_iteration():
+    recorder = Recorder()
+    model(max_iter=3).set_callbacks(recorder).fit(X, Y)
+    iterations = ["begin iteration", "end iteration"] * 3
+    assert recorder.calls == [
+        "setup", "begin fit", *iterations, "end fit", "teardown",
+    ]  # fmt: skip
+
+
+def test_callbacks_see_an_estimator_that_predicts():
+    recorder = Recorder()
+    fitted = model(max_iter=3).set_callbacks(recorder).fit(X, Y)
+    assert [e.n_iter_ for e in recorder.fitted] == [1, 2, 3, 3]
+    stages = list(fitted.staged_predict_proba(X))
+    for stage, seen in zip(stages, recorder.fitted, strict=False):
+        assert_allclose(seen.predict_proba(X), stage)
+
+
+def test_callbacks_change_nothing():
+    plain = model().fit(X, Y)
+    watched = model().set_callbacks(ELBOMonitor(), Recorder()).fit(X, Y)
+    assert np.array_equal(plain.predict_proba(X), watched.predict_proba(X))
+    assert plain.elbo_ == watched.elbo_
+
+
+def test_a_callback_stops_the_fit():
+    fitted = model().set_callbacks(Recorder(stop_at=2)).fit(X, Y)
+    assert fitted.n_iter_ == 2
+    assert not fitted.converged_
+    assert fitted.message_ == "Stopped by a callback."
+    assert np.isfinite(fitted.predict_proba(X)).all()
+
+
+def test_a_callback_stops_the_fit_at_once():
+    fitted = model().set_callbacks(Recorder(stop_at=1)).fit(X, Y)
+    assert fitted.n_iter_ == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_error_in_a_callback_leaves_the_old_fit(error):
+    estimator = model(max_iter=2).fit(X, Y)
+    before, attributes = estimator.predict_proba(X), set(vars(estimator))
+    recorder = Recorder(error_at=2, error=error)
+    estimator.set_params(max_iter=4, prior_scale=9.0).set_callbacks(recorder)
+    with pytest.raises(error):
+        estimator.fit(X[:10], Y[:10])
+    assert recorder.calls[-1] == "teardown"
+    assert np.array_equal(estimator.predict_proba(X), before)
+    assert set(vars(estimator)) - attributes == {"_skl_callbacks"}
+    # And nothing of the failed run gets in the way of the next.
+    estimator.set_callbacks().fit(X, Y)
+    assert estimator.n_iter_ > 0
+
+
+def test_an_error_in_a_first_fit_leaves_nothing():
+    estimator = model().set_callbacks(Recorder(error_at=1))
+    with pytest.raises(RuntimeError):
+        estimator.fit(X, Y)
+    assert not [name for name in vars(estimator) if name.endswith("_")]
+    assert not hasattr(estimator, "_run")
+
+
+def test_callbacks_of_scikit_learn_work():
+    monitor = ScoringMonitor(scoring="neg_log_loss")
+    fitted = model(max_iter=3).set_callbacks(monitor).fit(X, Y)
+    assert fitted.n_iter_ == 3
+
+
+# --- ELBOMonitor
+
+
+def test_the_monitor_records_the_history():
+    monitor = ELBOMonitor()
+    fitted = model().set_callbacks(monitor).fit(X, Y)
+    assert [r["iteration"] for r in monitor.records] == [1, 2, 3, 4]
+    for record, expected in zip(monitor.records, fitted.history_, strict=True):
+        assert record.keys() == expected.keys()
+        assert all(
+            record[key] == expected[key] or np.isnan(record[key]) for key in record
+            if not isinstance(record[key], str) and record[key] is not None
+        )  # fmt: skip
+
+
+def test_the_monitor_forgets_the_fit_before():
+    monitor = ELBOMonitor()
+    estimator = model(max_iter=2).set_callbacks(monitor)
+    estimator.fit(X, Y).fit(X, Y)
+    assert [r["iteration"] for r in monitor.records] == [1, 2]
+
+
+def test_the_monitor_stops_a_fit_that_gains_nothing():
+    monitor = ELBOMonitor(patience=2, tol=1e6)
+    fitted = model(max_iter=9).set_callbacks(monitor).fit(X, Y)
+    assert fitted.n_iter_ == 3
+    assert fitted.message_ == "Stopped by a callback."
+
+
+def test_the_monitor_waits_for_its_patience():
+    monitor = ELBOMonitor(patience=2, tol=-np.inf)
+    assert model().set_callbacks(monitor).fit(X, Y).n_iter_ == 4
+
+
+@pytest.mark.parametrize("patience", [0, -1, 1.5])
+def test_a_patience_that_means_nothing_is_refused(patience):
+    with pytest.raises(ValueError, match="patience"):
+        ELBOMonitor(patience=patience)
+
+
+def test_the_monitor_goes_through_a_pipeline():
+    monitor = ELBOMonitor()
+    inner = model(max_iter=2).set_callbacks(monitor)
+    make_pipeline(StandardScaler(), inner).fit(X, Y)
+    assert [r["iteration"] for r in monitor.records] == [1, 2]
+
+
+def test_the_monitor_goes_through_a_search():
+    monitor = ELBOMonitor()
+    inner = model(max_iter=2).set_callbacks(monitor)
+    GridSearchCV(inner, {"prior_scale": [1.0]}, cv=2).fit(X, Y)
+    assert [r["iteration"] for r in monitor.records] == [1, 2]
+
+
+def test_the_monitor_listens_to_a_warm_start():
+    monitor = ELBOMonitor()
+    estimator = model(max_iter=2, warm_start=True).set_callbacks(monitor).fit(X, Y)
+    estimator.set_params(max_iter=4).fit(X, Y)
+    assert [r["iteration"] for r in monitor.records] == [3, 4]
+
+
+# --- the loop
+
+
+@pytest.fixture
+def engine():
+    target = CallableTarget(lambda t: np.log(2.0) - np.abs(t[:, 0]), 1, vectorized=True,
+                            gradient=lambda t: -np.sign(t))  # fmt: skip
+    return Boosting(
+        target=target, family=Gaussian("full"), objective=JointGain(),
+        step_size=as_step_size("line-search"), corrective="fully-corrective",
+        refine=False, n_draws=64, n_restarts=1, n_fresh=256, max_components=None,
+        tol=0.0, starts=np.zeros((1, 1)), seed=0,
+    )  # fmt: skip
+
+
+def test_a_longer_run_starts_from_a_shorter_one(engine):
+    short = run(engine, Limits(2, tol=0.0))
+    long = run(engine, Limits(4, tol=0.0))
+    continued = run(engine, Limits(4, tol=0.0), short)
+    assert continued.n_iter == long.n_iter == 4
+    assert np.array_equal(
+        continued.state.mixture.weights, long.state.mixture.weights
+    )
+    assert continued.stages[:2] == short.stages
+    assert short.n_iter == 2
+
+
+def test_a_run_that_is_over_stays_over(engine):
+    done = run(engine, Limits(2, tol=0.0))
+    again = run(engine, Limits(2, tol=0.0), done)
+    assert again.state is done.state
+    assert "max_iter=2" in again.message
+
+
+@pytest.mark.parametrize("stopping", ["gain", "gap"])
+def test_a_wide_tolerance_ends_the_run_after_the_first_search(engine, stopping):
+    done = run(engine, Limits(9, stopping, tol=1e6))
+    assert done.converged
+    assert done.n_iter == 2
+    assert stopping in done.message
+
+
+def test_time_ends_the_run(engine):
+    done = run(engine, Limits(1000, tol=0.0, max_time=1e-9))
+    assert done.n_iter == 1
+    assert "max_time" in done.message
+
+
+def test_evaluations_end_the_run(engine):
+    done = run(engine, Limits(1000, tol=0.0, max_evaluations=1))
+    assert done.n_iter == 1
+    assert "max_evaluations=1" in done.message
+
+
+def test_a_listener_ends_the_run(engine):
+    seen = []
+
+    def listener(done):
+        seen.append(done.n_iter)
+        return done.n_iter == 2
+
+    assert run(engine, Limits(9, tol=0.0), on_iteration=listener).n_iter == 2
+    assert seen == [1, 2]

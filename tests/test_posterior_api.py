@@ -1,0 +1,299 @@
+"""``boost_posterior``: from any log density to a result."""
+
+import pickle
+import warnings
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
+
+from skboost import BoostingResult, boost_posterior
+from skboost.posterior import MixturePosterior
+from skboost.targets import LogDensityError
+
+MEAN = np.array([1.0, -2.0])
+ROOT = np.array([[1.0, 0.0], [0.8, 0.5]])
+PRECISION = np.linalg.inv(ROOT @ ROOT.T)
+
+
+def correlated(theta):
+    """N(MEAN, ROOT ROOT^T), unnormalised."""
+    z = theta - MEAN
+    return -0.5 * anp.sum(anp.dot(z, PRECISION) * z, axis=-1)
+
+
+def correlated_gradient(theta):
+    return -(theta - MEAN) @ PRECISION
+
+
+def two_modes(theta):
+    return anp.logaddexp(-2 * (theta[:, 0] + 2) ** 2, -((theta[:, 0] - 2) ** 2))
+
+
+def boost(log_density=correlated, dim=2, **settings):
+    settings = {"random_state": 0, "max_iter": 3, "n_draws": 128} | settings
+    return boost_posterior(log_density, dim, **settings)
+
+
+# --- what comes back
+
+
+def test_a_normal_is_found():
+    result = boost()
+    log_z = np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(PRECISION)[1]
+    assert abs(result.elbo - log_z) < 4 * result.elbo_se + 1e-3
+    # Fixed quasi-random draws: their mean is far better than one over the root of n.
+    assert_allclose(result.posterior.mean(), MEAN, atol=2 / np.sqrt(128))
+    assert_allclose(result.posterior.covariance(), ROOT @ ROOT.T, atol=4 / np.sqrt(128))
+    assert result.converged
+
+
+def test_the_result_holds_what_the_page_says():
+    seen = []
+    result = boost(two_modes, 1, tol=0.0, callback=seen.append)
+    assert isinstance(result, BoostingResult)
+    assert isinstance(result.posterior, MixturePosterior)
+    for name in ("elbo", "elbo_se", "duality_gap", "remaining_kl", "pareto_k"):
+        assert isinstance(getattr(result, name), float)
+    assert result.n_iter == len(result.history) == len(result.stages) == len(seen) == 3
+    assert seen == result.history
+    assert [record["iteration"] for record in seen] == [1, 2, 3]
+    assert result.n_evaluations > 0
+    assert not result.converged
+    assert "max_iter=3" in result.message
+    assert f"n_components={result.posterior.n_components}" in repr(result)
+    z = np.linspace(-5, 5, 11)[:, None]
+    assert_allclose(result.stages[-1].log_density(z), result.posterior.log_density(z))
+    with pytest.raises(AttributeError):
+        result.elbo = 0.0
+
+
+def test_a_result_survives_a_pickle():
+    result = boost()
+    again = pickle.loads(pickle.dumps(result))
+    assert np.array_equal(again.posterior.mean(), result.posterior.mean())
+    assert again.message == result.message
+
+
+def same_bits(a, b):
+    one, two = a.posterior.mixture, b.posterior.mixture
+    return np.array_equal(one.weights, two.weights) and np.array_equal(
+        one.component_means(), two.component_means()
+    )
+
+
+def test_the_seed_decides():
+    one, two = boost(two_modes, 1), boost(two_modes, 1)
+    assert same_bits(one, two)
+    assert one.elbo == two.elbo
+    assert not same_bits(one, boost(two_modes, 1, random_state=1))
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_the_number_of_processes_does_not_show(vectorized):
+    def density(theta):
+        return -0.5 * anp.sum((theta - 1.0) ** 2 * anp.array([1.0, 4.0]), axis=-1)
+
+    settings = {"vectorized": vectorized, "max_iter": 1, "n_draws": 32}
+    one, two = boost(density, n_jobs=1, **settings), boost(density, n_jobs=2, **settings)
+    assert same_bits(one, two)
+    assert one.elbo == two.elbo
+    assert one.n_evaluations == two.n_evaluations
+
+
+# --- ways to say the density
+
+
+@pytest.mark.parametrize("vectorized", [None, True, False])
+@pytest.mark.parametrize("gradient", [None, correlated_gradient])
+def test_ways_to_give_the_density_agree(vectorized, gradient):
+    result = boost(vectorized=vectorized, gradient=gradient, max_iter=1)
+    expected = boost(max_iter=1)
+    assert_allclose(result.posterior.mean(), expected.posterior.mean(), rtol=1e-6)
+    assert_allclose(result.elbo, expected.elbo, rtol=1e-6)
+
+
+def test_a_prior_stands_beside_a_likelihood():
+    def likelihood(theta):
+        return -0.5 * anp.sum((theta - 3.0) ** 2, axis=-1)
+
+    def prior(theta):
+        return -0.5 * anp.sum(theta**2, axis=-1)
+
+    for temperature, mean, variance in [(1.0, 1.5, 0.5), (0.5, 1.0, 1 / 1.5)]:
+        result = boost(likelihood, 1, log_prior=prior, temperature=temperature)
+        error = np.sqrt(variance / 128)
+        assert_allclose(result.posterior.mean(), mean, atol=2 * error)
+        assert_allclose(result.posterior.std() ** 2, variance, atol=4 * error)
+
+
+@pytest.mark.parametrize(
+    "x0",
+    [[2.0], [[2.0], [-2.0]], ([-4.0], [4.0]), (-4.0, 4.0), (-4, np.array([4.0]))],
+    ids=["point", "points", "box", "box of numbers", "mixed box"],
+)
+def test_starts(x0):
+    result = boost(two_modes, 1, x0=x0, max_iter=4)
+    near = np.abs(result.posterior.mixture.component_means()[:, 0])
+    assert np.abs(near - 2.0).min() < 0.5
+
+
+def test_a_far_start_leads_to_its_mode():
+    def density(theta):
+        return anp.logaddexp(
+            -0.5 * (theta[:, 0] - 60) ** 2, -0.5 * (theta[:, 0] + 60) ** 2
+        )
+
+    for x0 in (50.0, -50.0):
+        result = boost(density, 1, x0=[x0], max_iter=1)
+        assert_allclose(result.posterior.mean(), np.copysign(60.0, x0), atol=0.5)
+
+
+def test_names_are_those_of_the_posterior():
+    posterior = boost(names=["a", "b"], max_iter=1).posterior
+    assert posterior.names == ("a", "b")
+    assert_allclose(posterior.marginal("b").quantile(0.5), -2.0, atol=0.2)
+
+
+# --- when it ends
+
+
+def test_a_callback_stops_the_run():
+    result = boost(two_modes, 1, tol=0.0, max_iter=9, callback=lambda r: r["iteration"] == 2)
+    assert result.n_iter == 2
+    assert not result.converged
+    assert result.message == "Stopped by a callback."
+
+
+def test_evaluations_are_bounded():
+    calls = []
+
+    def density(theta):
+        calls.append(len(theta))
+        return two_modes(theta)
+
+    free = boost(density, 1, tol=0.0, max_iter=4, vectorized=True)
+    assert free.n_evaluations == sum(calls)
+    bound = free.history[0]["iteration"] + 1000
+    result = boost(two_modes, 1, tol=0.0, max_iter=40, max_evaluations=bound)
+    assert result.n_iter < 40
+    assert "max_evaluations=" in result.message
+    assert result.n_evaluations >= bound
+
+
+def test_time_is_bounded_and_leaves_a_posterior():
+    result = boost(two_modes, 1, tol=0.0, max_iter=10_000, max_time=1e-9)
+    assert result.n_iter == 1
+    assert "max_time" in result.message
+    assert np.isfinite(result.elbo)
+
+
+def test_the_gap_may_decide():
+    result = boost(two_modes, 1, stopping="gap", tol=1e3, max_iter=9)
+    assert result.converged
+    assert result.n_iter == 2
+    assert "gap" in result.message
+
+
+def test_an_unfinished_run_warns_where_it_was_called():
+    def boost(*args, **settings):
+        boost_posterior(*args, **settings, random_state=0)
+
+    with pytest.warns(ConvergenceWarning, match="Raise max_iter") as caught:
+        boost(half_line, 1, x0=[1.0], max_iter=1)
+    assert caught[0].filename == __file__
+
+
+# --- densities that are zero somewhere
+
+
+def half_line(theta):
+    return anp.where(theta[:, 0] > 0, -theta[:, 0], -anp.inf)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+def test_a_density_that_vanishes_leaves_no_nan_in_the_posterior(family):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = boost(half_line, 1, x0=[1.0], family=family)
+    assert np.isfinite(result.posterior.mean()).all()
+    assert (result.posterior.std() > 0).all()
+    # Every density on the whole line puts mass where the target has none.
+    assert result.elbo == -np.inf
+
+
+# --- what is refused
+
+
+def test_interrupts_pass_through():
+    def density(theta):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        boost(density)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_bad_values_show_the_point(bad):
+    def density(theta):
+        return anp.where(theta[:, 0] > 0.3, bad, -0.5 * anp.sum(theta**2, axis=1))
+
+    with pytest.raises(LogDensityError, match="theta="):
+        boost(density)
+
+
+def test_a_failure_shows_the_point():
+    def density(theta):
+        raise ZeroDivisionError("division by something")
+
+    with pytest.raises(LogDensityError, match="division by something.*theta="):
+        boost(density)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"dim": 0}, "'dim' parameter of boost_posterior"),
+        ({"log_density": 3}, "'log_density' parameter"),
+        ({"gradient": "yes"}, "'gradient' parameter"),
+        ({"family": "gauss"}, "'family' parameter"),
+        ({"objective": "elbo"}, "'objective' parameter"),
+        ({"step_size": "linesearch"}, "'step_size' parameter"),
+        ({"corrective": "fully"}, "'corrective' parameter"),
+        ({"max_iter": 0}, "'max_iter' parameter"),
+        ({"max_evaluations": 0}, "'max_evaluations' parameter"),
+        ({"tol": -1.0}, "'tol' parameter"),
+        ({"temperature": 2.0}, "'temperature' parameter"),
+        ({"callback": 3}, "'callback' parameter"),
+        ({"temperature": 0.5}, "temperature=0.5 needs log_prior"),
+        ({"entropy_weight": 1.0}, "entropy_weight needs objective='relbo'"),
+        (
+            {"family": "laplace", "component_covariance": "full"},
+            "family='laplace' needs component_covariance",
+        ),
+        ({"names": ["a"]}, "names must hold one name for each of the 2"),
+        ({"names": ["a", "a"]}, "names must be distinct"),
+        ({"x0": [1.0]}, "x0 must be finite, of shape"),
+        ({"x0": [np.nan, 0.0]}, "x0 must be finite"),
+        ({"x0": np.zeros((2, 2, 2))}, "x0 must be finite, of shape"),
+        ({"x0": (1.0, -1.0)}, "low < high"),
+        ({"x0": (-1.0, 0.0, 1.0)}, "x0 as a box must be a tuple"),
+        ({"x0": ([-1.0], [1.0, 1.0, 1.0])}, "x0 as a box must be a tuple"),
+        ({"x0": (-np.inf, 1.0)}, "x0 as a box must be a tuple"),
+    ],
+)
+def test_what_means_nothing_is_refused_before_any_work(settings, words):
+    calls = []
+
+    def density(theta):
+        calls.append(len(theta))
+        return correlated(theta)
+
+    arguments = {"log_density": density, "dim": 2} | settings
+    with pytest.raises(ValueError, match=words):
+        boost_posterior(**arguments)
+    # At most the trial of whether it takes batches.
+    assert sum(calls) <= 10
