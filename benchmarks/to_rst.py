@@ -27,14 +27,22 @@ def cell(value):
         return f"{value:.6g}" if abs(value) >= 100 else f"{value:.4g}"
     if isinstance(value, list):
         return " ".join(str(v) for v in value)
-    return str(value)
+    return escaped(str(value))
+
+
+def escaped(text):
+    """Bars stand for substitutions in reStructuredText."""
+    return text.replace("|", r"\|")
 
 
 def list_table(title, rows):
     """One list-table directive."""
     names = list(rows[0])
-    lines = [f".. list-table:: {title}", "   :header-rows: 1", ""]
-    for row in ([*names], *([cell(row.get(name)) for name in names] for row in rows)):
+    lines = [f".. list-table:: {escaped(title)}", "   :header-rows: 1", ""]
+    for row in (
+        [escaped(n) for n in names],
+        *([cell(row.get(name)) for name in names] for row in rows),
+    ):
         for k, text in enumerate(row):
             lines.append(f"   {'* -' if k == 0 else '  -'} {text}")
     return "\n".join(lines) + "\n"

@@ -20,6 +20,8 @@ from skboost.posterior import FreshDraws, MixturePosterior
 
 # Nats of remaining KL above which an unfinished run is worth a warning.
 _LARGE_KL = 0.5
+# Entries of a table of draws that costs no evaluation of the target.
+_FREE_ENTRIES = 1 << 21
 # Draws for the importance-sampling part of the final report.
 _N_REMAINING = 1024
 
@@ -99,14 +101,19 @@ def make_engine(target, params, starts, seed, n_jobs):
         refine=params["refine"],
         n_draws=n_draws,
         n_restarts=params["n_restarts"],
-        # Where expectations are exact a fresh draw costs no evaluation.
-        n_fresh=16 * n_draws if exact else 4 * n_draws,
+        n_fresh=_n_fresh(n_draws, target.dim, exact),
         max_components=params["max_components"],
         tol=params["tol"],
         starts=starts,
         seed=seed,
         n_jobs=n_jobs,
     )
+
+
+def _n_fresh(n_draws, dim, exact):
+    """Fresh draws per estimate; without evaluations only memory limits them."""
+    free = _FREE_ENTRIES // dim if exact else 0
+    return max(4 * n_draws, min(16 * n_draws, free))
 
 
 def make_limits(params, max_evaluations=float("inf")):

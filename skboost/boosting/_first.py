@@ -11,8 +11,10 @@ from skboost.boosting._solver import SMALLEST_TOL, ascend
 from skboost.families import Gaussian
 from skboost.objectives import JointELBO, finite_value_and_score
 
-# Above this dimension a dense Hessian at the mode is not formed.
+# Above these dimensions a dense Hessian is not formed: by differences of scores, each
+# of which costs an evaluation, and by a target that knows its curvature.
 _MAX_HESSIAN_DIM = 200
+_MAX_CURVATURE_DIM = 2000
 # Draws behind an averaged Hessian: it is smooth, so few are enough.
 _N_CURVATURE = 256
 _SCOUT_ITER = 10
@@ -69,6 +71,8 @@ def first_component(
 
 def _expected_curvature(target, rng):
     """Value, gradient and curvature under a Gaussian, where the target knows them."""
+    if target.dim > _MAX_CURVATURE_DIM:
+        return None
     if hasattr(target, "expected_curvature"):
         return target.expected_curvature
     if not hasattr(target, "curvature"):
@@ -117,6 +121,10 @@ def _inverse_curvature(target, mode, family):
     """Covariance from differences of the score at the mode, made positive definite."""
     dim = target.dim
     diagonal = getattr(family, "covariance", "diag") == "diag"
+    if getattr(target, "exact_gaussian", False):
+        # Price's theorem: the slope in the variances is minus half the curvature.
+        slope = target.expected_log_density(mode, np.full(dim, 1e-4), None)[2]
+        return 1.0 / np.maximum(-2.0 * slope, 1e-6)
     if dim > _MAX_HESSIAN_DIM:
         return np.ones(dim)
     step = 1e-4 * np.maximum(1.0, np.abs(mode))

@@ -1,6 +1,7 @@
 """Where to look for the next component."""
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from skboost._math import log_sum_exp
 from skboost.posterior import Mixture
@@ -12,6 +13,8 @@ _SHARES = np.array([0.35, 0.25, 0.2, 0.1, 0.1])
 _N_PROBES = 256
 # A power iteration for the most skewed direction: draws, starts, steps.
 _N_SKEW, _N_DIRECTIONS, _N_POWER = 512, 8, 15
+# Keeps a direction without strength from dividing by zero.
+_TINY = 1e-300
 # How far along it a component splits off, in standard deviations.
 _SHIFTS = (-1.0, 1.0)
 
@@ -81,29 +84,59 @@ def skew_direction(target, mixture, k, rng):
     ndarray of shape (dim,)
     """
     family, params = mixture.components[k]
-    factor = _whitening(family, params)
+    scale = _scale_of(family, params)
     theta = family.transport(params, family.base_draws(_N_SKEW, mixture.dim, rng))
-    residual = (
-        target.value_and_score(theta)[1] - mixture.score_and_log_density(theta)[0]
-    )
-    slope = residual @ factor
-    z = np.linalg.solve(factor, (theta - family.mean(params)).T).T
+    _, score = target.value_and_score(theta)
+    residual = score - mixture.score_and_log_density(theta)[0]
+    z = scale.whiten(theta - family.mean(params))
+    slope = scale.pull(residual)
     directions = rng.standard_normal((mixture.dim, _N_DIRECTIONS))
     for _ in range(_N_POWER):
-        directions /= np.linalg.norm(directions, axis=0) + 1e-300
+        directions /= np.linalg.norm(directions, axis=0) + _TINY
         directions = slope.T @ ((z @ directions) ** 2 - 1.0)
     strength = np.linalg.norm(directions, axis=0)
     best = directions[:, strength.argmax()]
-    return factor @ best / (np.linalg.norm(best) + 1e-300)
+    return scale.lift(best / (np.linalg.norm(best) + _TINY))
 
 
-def _whitening(family, params):
-    """A square root of the component's covariance, or its scales alone."""
+class _Triangular:
+    """Whitening by a Cholesky factor."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def whiten(self, rows):
+        return solve_triangular(self.factor, rows.T, lower=True).T
+
+    def pull(self, rows):
+        return rows @ self.factor
+
+    def lift(self, z):
+        return self.factor @ z
+
+
+class _Diagonal:
+    """Whitening by marginal scales, where a dense factor would be too much."""
+
+    def __init__(self, std):
+        self.std = std
+
+    def whiten(self, rows):
+        return rows / self.std
+
+    def pull(self, rows):
+        return rows * self.std
+
+    def lift(self, z):
+        return self.std * z
+
+
+def _scale_of(family, params):
     if hasattr(family, "structure"):
         _, variance, factor = family.structure(params)
         if variance is None:
-            return factor
-    return np.diag(family.std(params))
+            return _Triangular(factor)
+    return _Diagonal(family.std(params))
 
 
 def starting_components(target, mixture, family, n_points, rng):

@@ -1,0 +1,253 @@
+"""Fits that go on: warm starts, more data, and what failures leave behind."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from .conftest import logistic_data, same_mixture
+
+# Separable under a heavy-tailed prior: every iteration finds something to gain.
+X = np.column_stack([np.linspace(-1.0, 1.0, 20), np.tile([0.3, -0.4], 10)])
+Y = (X[:, 0] > 0).astype(int)
+SETTINGS = {"prior": "cauchy", "tol": 0.0}
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning"
+)
+
+
+def assert_same_fit(a, b):
+    assert same_mixture(a, b)
+    assert a.elbo_ == b.elbo_
+    assert a.n_iter_ == b.n_iter_
+    assert np.array_equal(a.elbo_path_, b.elbo_path_)
+    stages = zip(a.staged_predict_proba(X), b.staged_predict_proba(X), strict=True)
+    assert all(np.array_equal(p, q) for p, q in stages)
+
+
+# --- warm start
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"step_size": "adaptive", "corrective": "away"},
+        {"step_size": "predefined", "corrective": "none", "refine": False},
+        {"family": "laplace"},
+    ],
+    ids=["default", "adaptive away", "predefined", "laplace"],
+)
+def test_a_warm_start_is_one_long_fit_bit_for_bit(model, settings):
+    settings = SETTINGS | settings
+    long = model(max_iter=4, **settings).fit(X, Y)
+    warm = model(max_iter=1, warm_start=True, **settings).fit(X, Y)
+    for max_iter in (2, 4):
+        warm.set_params(max_iter=max_iter).fit(X, Y)
+    assert_same_fit(warm, long)
+
+
+def test_a_warm_start_without_a_seed_goes_on_with_its_own(model):
+    warm = model(max_iter=2, warm_start=True, random_state=None, **SETTINGS).fit(X, Y)
+    path = warm.elbo_path_
+    warm.set_params(max_iter=3).fit(X, Y)
+    assert np.array_equal(warm.elbo_path_[:2], path)
+
+
+def test_a_warm_start_that_is_done_changes_nothing(model):
+    warm = model(max_iter=2, warm_start=True, **SETTINGS).fit(X, Y)
+    before = warm.predict_proba(X)
+    warm.fit(X, Y)
+    assert warm.n_iter_ == 2
+    assert np.array_equal(warm.predict_proba(X), before)
+
+
+def test_a_warm_start_survives_a_pickle(model):
+    long = model(max_iter=3, warm_start=True, **SETTINGS).fit(X, Y)
+    warm = model(max_iter=2, warm_start=True, **SETTINGS).fit(X, Y)
+    again = pickle.loads(pickle.dumps(warm)).set_params(max_iter=3).fit(X, Y)
+    assert_same_fit(again, long)
+
+
+def test_a_warm_start_needs_the_same_parameters(model):
+    warm = model(max_iter=2, warm_start=True).fit(X, Y)
+    before = warm.predict_proba(X)
+    with pytest.raises(ValueError, match="warm_start=True goes on with the same data"):
+        warm.fit(X[:, :1], Y)
+    assert np.array_equal(warm.predict_proba(X), before)
+
+
+def test_without_warm_start_a_fit_begins_anew(model):
+    twice = model(**SETTINGS).fit(X[4:16], Y[4:16]).fit(X, Y)
+    assert_same_fit(model(**SETTINGS).fit(X, Y), twice)
+
+
+def test_the_clone_of_a_fit_is_unfitted(model):
+    fitted = model(warm_start=True, **SETTINGS).fit(X, Y)
+    assert not hasattr(clone(fitted), "posterior_")
+    assert_same_fit(clone(fitted).fit(X, Y), fitted)
+
+
+# --- more data
+
+
+def test_a_first_partial_fit_is_a_fit(model):
+    assert_same_fit(model().partial_fit(X, Y), model().fit(X, Y))
+
+
+def test_two_halves_are_the_whole(model):
+    X, y = logistic_data(80, [1.0, -0.5])
+    settings = {"max_iter": 5, "n_draws": 512}
+    whole = model(**settings).fit(X, y)
+    halves = model(**settings).partial_fit(X[:40], y[:40]).partial_fit(X[40:], y[40:])
+    # Talagrand: each of the three fits leaves some divergence, and so some shift.
+    kls = [whole.remaining_kl_, halves.remaining_kl_]
+    kls.append(model(**settings).fit(X[:40], y[:40]).remaining_kl_)
+    std = whole.posterior_.std()
+    shift = np.abs(halves.posterior_.mean() - whole.posterior_.mean()) / std
+    assert (shift < sum(np.sqrt(2 * max(kl, 1e-3)) for kl in kls)).all()
+    assert_allclose(halves.posterior_.std(), std, rtol=0.15)
+
+
+def test_the_posterior_narrows_with_more_data(model):
+    X, y = logistic_data(300, [1.0])
+    estimator = model(max_iter=2)
+    widths = [
+        estimator.partial_fit(X[a : a + 100], y[a : a + 100]).posterior_.std().max()
+        for a in (0, 100, 200)
+    ]
+    assert widths[0] > widths[1] > widths[2]
+
+
+def test_partial_fits_keep_the_mixture_small(model):
+    estimator = model(max_components=2, **SETTINGS)
+    for _ in range(3):
+        estimator.partial_fit(X, Y)
+        assert estimator.posterior_.n_components <= 2
+
+
+def test_a_batch_may_hold_one_class_only(model):
+    estimator = model().partial_fit(X[:10], Y[:10], classes=[0, 1])
+    assert set(Y[:10]) == {0}
+    first = estimator.predict_proba(X)[:, 1]
+    assert (first < 0.2).all()
+    estimator.partial_fit(X[10:], Y[10:])
+    assert (estimator.predict_proba(X)[:, 1] > first).all()
+
+
+def test_labels_that_were_not_named_are_refused(model):
+    estimator = model().partial_fit(X, Y)
+    before = estimator.predict_proba(X)
+    with pytest.raises(ValueError, match="y must hold labels among the classes"):
+        estimator.partial_fit(X, Y + 1)
+    with pytest.raises(ValueError, match="classes must stay"):
+        estimator.partial_fit(X, Y, classes=[0, 1, 2])
+    assert np.array_equal(estimator.predict_proba(X), before)
+    estimator.partial_fit(X, Y, classes=[1, 0])
+
+
+def test_a_first_batch_of_one_class_needs_the_others_named(model):
+    with pytest.raises(ValueError, match="classes="):
+        model().partial_fit(X[:5], Y[:5])
+
+
+def test_partial_fit_weighs_rows(model):
+    weight = np.where(np.arange(20) % 3, 1.0, 0.0)
+    used = weight > 0
+    one = model().partial_fit(X, Y).partial_fit(X, Y, sample_weight=weight)
+    two = model().partial_fit(X, Y).partial_fit(X[used], Y[used])
+    assert same_mixture(one, two)
+
+
+def test_partial_fit_with_three_classes(model, three_classes):
+    X, y = three_classes
+    estimator = model().partial_fit(X[:30], y[:30], classes=[0, 1, 2])
+    first = np.linalg.slogdet(estimator.posterior_.covariance())[1]
+    estimator.partial_fit(X[30:], y[30:])
+    assert estimator.predict_proba(X).shape == (60, 3)
+    assert np.linalg.slogdet(estimator.posterior_.covariance())[1] < first
+
+
+def test_partial_fit_then_fit_begins_anew(model):
+    estimator = model().partial_fit(X, Y).partial_fit(X, Y).fit(X, Y)
+    assert_same_fit(estimator, model().fit(X, Y))
+
+
+# --- failures
+
+
+class Interrupt:
+    """A callback that interrupts the fit."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        raise self.error
+
+    def teardown(self, estimator, context):
+        pass
+
+
+def broken_inputs():
+    hole = X.copy()
+    hole[3, 0] = np.nan
+    yield "NaN", {"X": hole, "y": Y}
+    yield "one class", {"X": X, "y": np.ones(20)}
+    yield "more columns, negative weights", {
+        "X": np.ones((20, 5)), "y": Y, "sample_weight": -np.ones(20),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("reason", "arguments"), list(broken_inputs()))
+def test_a_refit_that_fails_leaves_the_old_fit(model, reason, arguments):
+    fitted = model().fit(X, Y)
+    before, attributes = fitted.predict_proba(X), dict(vars(fitted))
+    with pytest.raises(ValueError, match="."):
+        fitted.fit(**arguments)
+    assert vars(fitted).keys() == attributes.keys()
+    assert all(vars(fitted)[name] is value for name, value in attributes.items())
+    assert np.array_equal(fitted.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interrupted_refit_leaves_the_old_fit(model, method, error):
+    fitted = model().fit(X, Y)
+    before = fitted.predict_proba(X)
+    fitted.set_callbacks(Interrupt(error))
+    with pytest.raises(error):
+        getattr(fitted, method)(X, Y)
+    assert np.array_equal(fitted.predict_proba(X), before)
+    assert fitted.n_iter_ == len(fitted.history_)
+
+
+def test_an_interrupted_warm_start_can_go_on(model):
+    settings = SETTINGS | {"warm_start": True}
+    long = model(max_iter=3, **settings).fit(X, Y)
+    warm = model(max_iter=2, **settings).fit(X, Y).set_params(max_iter=3)
+    with pytest.raises(KeyboardInterrupt):
+        warm.set_callbacks(Interrupt(KeyboardInterrupt)).fit(X, Y)
+    assert_same_fit(warm.set_callbacks().fit(X, Y), long)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"max_iter": 0}, {"prior_scale": [1.0] * 3}, {"prior": "flat"}],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_a_parameter_that_means_nothing_leaves_the_old_fit(model, settings):
+    fitted = model().fit(X, Y)
+    before = fitted.predict_proba(X)
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        fitted.set_params(**settings).fit(X, Y)
+    assert np.array_equal(fitted.predict_proba(X), before)

@@ -1,0 +1,338 @@
+"""The posterior of logistic models, against quadrature and importance sampling."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import log_softmax, softmax
+from scipy.stats import cauchy, laplace, norm, t
+from sklearn.linear_model import LogisticRegression
+
+from skboost import BoostedBayesianLogisticRegression, MixturePosterior
+from skboost.priors import NormalPrior, StudentTPrior
+
+from .conftest import logistic_data
+
+# Two parameters, so that everything about the posterior is a sum over a grid.
+X, Y = logistic_data(15, [1.2], seed=5)
+PRIORS = {"normal": norm, "laplace": laplace, "student_t": t(4), "cauchy": cauchy}
+
+
+def log_joint(theta, prior="normal", scale=1.0, intercept_scale=10.0, weight=1.0):
+    """Log joint at (coef, intercept), written anew."""
+    eta = theta[:, :1] * X[:, 0] + theta[:, 1:]
+    likelihood = (weight * (Y * eta - np.logaddexp(0.0, eta))).sum(axis=1)
+    density = PRIORS[prior]
+    return (
+        likelihood
+        + density.logpdf(theta[:, 0] / scale)
+        - np.log(scale)
+        + density.logpdf(theta[:, 1] / intercept_scale)
+        - np.log(intercept_scale)
+    )
+
+
+class Grid:
+    """The exact posterior, as far as a fine grid around an approximation reaches."""
+
+    def __init__(self, posterior, log_density, n=601, reach=10.0):
+        mean, std = posterior.mean(), posterior.std()
+        axes = [m + s * np.linspace(-reach, reach, n) for m, s in zip(mean, std, strict=True)]
+        cell = np.prod([axis[1] - axis[0] for axis in axes])
+        self.theta = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+        joint = np.exp(log_density(self.theta)) * cell
+        self.log_z = np.log(joint.sum())
+        self.p = joint / joint.sum()
+        self.q = np.exp(posterior.log_density(self.theta)) * cell
+        inside = self.q > 0
+        log_p = log_density(self.theta) - self.log_z
+        log_q = posterior.log_density(self.theta)
+        self.kl = float(self.q[inside] @ (log_q - log_p)[inside])
+
+    @property
+    def mean(self):
+        return self.p @ self.theta
+
+    @property
+    def std(self):
+        return np.sqrt(self.p @ (self.theta - self.mean) ** 2)
+
+
+SETTINGS = {
+    "normal": {},
+    "laplace": {"prior": "laplace"},
+    "student_t": {"prior": "student_t"},
+    "scaled": {"prior_scale": 0.4, "intercept_scale": 2.0},
+    "tempered": {"temperature": 0.4},
+    "weighted": {"weight": np.linspace(0.2, 2.0, len(X))},
+    "low rank": {"component_covariance": "low_rank"},
+    "diagonal": {"component_covariance": "diag"},
+}
+
+
+def in_the_density(settings):
+    """The part of the settings that the log joint knows."""
+    known = {k: v for k, v in settings.items() if k in ("prior", "intercept_scale", "weight")}
+    if "prior_scale" in settings:
+        known["scale"] = settings["prior_scale"]
+    if "temperature" in settings:
+        known["weight"] = settings["temperature"]
+    return known
+
+
+@pytest.fixture(scope="module", params=SETTINGS.values(), ids=SETTINGS)
+def fit_and_grid(request):
+    """A default fit and the exact posterior beside it."""
+    settings = dict(request.param)
+    weight = settings.pop("weight", None)
+    fitted = BoostedBayesianLogisticRegression(random_state=0, **settings)
+    fitted.fit(X, Y, sample_weight=weight)
+    known = in_the_density(request.param)
+    return fitted, Grid(fitted.posterior_, lambda theta: log_joint(theta, **known))
+
+
+def test_the_posterior_is_reached(fit_and_grid):
+    fitted, grid = fit_and_grid
+    # Diagonal components add up to a correlated posterior only slowly.
+    diagonal = fitted.component_covariance == "diag"
+    assert grid.kl < (0.1 if diagonal else 0.03)
+
+
+def test_the_moments_are_as_near_as_the_divergence_says(fit_and_grid):
+    fitted, grid = fit_and_grid
+    # Talagrand: a shift of d standard deviations costs at least d^2 / 2 nats.
+    allowed = np.sqrt(2 * grid.kl)
+    assert (np.abs(fitted.posterior_.mean() - grid.mean) < allowed * grid.std).all()
+    assert_allclose(fitted.posterior_.std(), grid.std, rtol=2 * allowed)
+
+
+def test_the_elbo_is_what_it_says(fit_and_grid):
+    fitted, grid = fit_and_grid
+    assert abs(fitted.elbo_ - (grid.log_z - grid.kl)) < 4 * fitted.elbo_se_ + 1e-9
+
+
+def test_the_remaining_kl_is_what_it_says(fit_and_grid):
+    fitted, grid = fit_and_grid
+    # The evidence comes from draws of the fit, whose tails are a little light.
+    assert abs(fitted.remaining_kl_ - grid.kl) < 4 * fitted.remaining_kl_se_
+
+
+def test_coefficients_are_posterior_means(fit_and_grid):
+    fitted, _ = fit_and_grid
+    assert_allclose([fitted.coef_[0, 0], fitted.intercept_[0]], fitted.posterior_.mean())
+    assert fitted.coef_.shape == (1, 1)
+    assert fitted.intercept_.shape == (1,)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+@pytest.mark.parametrize("objective", ["kl", "relbo"])
+@pytest.mark.filterwarnings("ignore::skboost.objectives.DegenerateComponentWarning")
+def test_every_family_gets_near(model, family, objective):
+    fitted = model(family=family, objective=objective, max_iter=8, tol=0.0, n_draws=128)
+    fitted.fit(X, Y)
+    grid = Grid(fitted.posterior_, log_joint)
+    single = Grid(MixturePosterior(fitted._stages[0]), log_joint)
+    assert grid.kl < 0.3
+    assert grid.kl <= single.kl + 4 * fitted.elbo_se_
+
+
+def test_without_intercept(model):
+    fitted = model(fit_intercept=False).fit(X, Y)
+    assert fitted.posterior_.dim == 1
+    assert fitted.posterior_.names == ("x0",)
+    assert fitted.intercept_.tolist() == [0.0]
+    theta = np.linspace(-6, 8, 4001)
+    joint = np.exp(
+        (Y * theta[:, None] * X[:, 0] - np.logaddexp(0, theta[:, None] * X[:, 0])).sum(1)
+        + norm.logpdf(theta)
+    )
+    mean = theta @ joint / joint.sum()
+    allowed = np.sqrt(2 * max(fitted.remaining_kl_ + 4 * fitted.remaining_kl_se_, 1e-3))
+    assert abs(fitted.coef_[0, 0] - mean) < allowed * fitted.posterior_.std()[0]
+
+
+# --- priors
+
+
+def test_a_prior_scale_per_feature(model, data):
+    X, y = data
+    fitted = model(prior_scale=[1.0, 1e-4, 1.0]).fit(X, y)
+    assert_allclose(fitted.posterior_.std()[1], 1e-4, rtol=0.02)
+    assert abs(fitted.coef_[0, 1]) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("prior", "named"),
+    [
+        (NormalPrior(2.0), {"prior": "normal", "prior_scale": 2.0}),
+        (StudentTPrior(df=1.0), {"prior": "cauchy"}),
+        (NormalPrior([1.0, 2.0, 3.0]), {"prior_scale": [1.0, 2.0, 3.0]}),
+    ],
+    ids=["normal", "cauchy", "per feature"],
+)
+def test_a_prior_object_says_the_same_as_its_name(model, data, prior, named):
+    one, two = model(prior=prior).fit(*data), model(**named).fit(*data)
+    assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
+
+
+def test_the_prior_scale_multiplies_that_of_a_prior_object(model, data):
+    one = model(prior=NormalPrior(2.0), prior_scale=3.0).fit(*data)
+    two = model(prior_scale=6.0).fit(*data)
+    assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
+
+
+def test_a_wide_prior_finds_the_maximum_likelihood(model):
+    X, y = logistic_data(4000, [1.0, -0.5])
+    fitted = model(prior_scale=1e3, intercept_scale=1e3, max_iter=1).fit(X, y)
+    likely = LogisticRegression(C=np.inf, tol=1e-8).fit(X, y)
+    # Posterior mean and mode differ by the order of 1 / n.
+    assert_allclose(fitted.coef_, likely.coef_, atol=10 / len(X))
+    assert_allclose(fitted.intercept_, likely.intercept_, atol=10 / len(X))
+    weight = likely.predict_proba(X).prod(axis=1)
+    design = np.column_stack([X, np.ones(len(X))])
+    covariance = np.linalg.inv(design.T @ (weight[:, None] * design))
+    assert_allclose(fitted.posterior_.covariance(), covariance, rtol=0.02, atol=1e-5)
+
+
+# --- more than two classes
+
+
+@pytest.fixture(scope="module")
+def softmax_fit(three_classes):
+    X, y = three_classes
+    return BoostedBayesianLogisticRegression(random_state=0, tol=3e-3).fit(X, y)
+
+
+def log_softmax_joint(theta, X, y):
+    """Log joint at (coef, intercept) of every class, written anew."""
+    theta = theta.reshape(-1, 3, X.shape[1] + 1)
+    eta = np.einsum("nd,skd->snk", X, theta[:, :, :-1]) + theta[:, None, :, -1]
+    likelihood = log_softmax(eta, axis=2)[:, np.arange(len(y)), y].sum(axis=1)
+    prior = norm.logpdf(theta[:, :, :-1]).sum(axis=(1, 2))
+    return likelihood + prior + norm.logpdf(theta[:, :, -1], scale=10.0).sum(axis=1)
+
+
+def weighted_mean(weights, values):
+    """Mean under importance weights, and its standard error."""
+    mean = np.einsum("s,s...->...", weights, values)
+    error = np.einsum("s,s...->...", weights**2, (values - mean) ** 2)
+    return mean, np.sqrt(error)
+
+
+@pytest.fixture(scope="module")
+def importance(softmax_fit, three_classes):
+    """A long importance sample of the exact posterior."""
+    X, y = three_classes
+    return softmax_fit.posterior_.importance_weights(
+        lambda theta: np.concatenate(
+            [log_softmax_joint(part, X, y) for part in np.array_split(theta, 20)]
+        ),
+        n=40_000,
+        random_state=1,
+    )
+
+
+def test_three_classes_against_importance_sampling(softmax_fit, importance):
+    assert importance.khat < 0.7
+    weights = np.exp(importance.log_weights)
+    mean, error = weighted_mean(weights / weights.sum(), importance.draws)
+    kl = max(softmax_fit.remaining_kl_ + 4 * softmax_fit.remaining_kl_se_, 0.0)
+    allowed = np.sqrt(2 * kl) * softmax_fit.posterior_.std() + 4 * error
+    assert (np.abs(softmax_fit.posterior_.mean() - mean) < allowed).all()
+    assert abs(importance.log_evidence - softmax_fit.elbo_ - softmax_fit.remaining_kl_) < (
+        4 * np.hypot(importance.log_evidence_se, softmax_fit.remaining_kl_se_)
+    )
+
+
+def test_three_class_predictions_against_importance_sampling(
+    softmax_fit, importance, three_classes
+):
+    X, _ = three_classes
+    theta = importance.draws.reshape(-1, 3, 3)
+    eta = np.einsum("nd,skd->snk", X[:8], theta[:, :, :-1]) + theta[:, None, :, -1]
+    weights = np.exp(importance.log_weights)
+    mean, error = weighted_mean(weights / weights.sum(), softmax(eta, axis=2))
+    kl = max(softmax_fit.remaining_kl_ + 4 * softmax_fit.remaining_kl_se_, 0.0)
+    # Pinsker: no probability is further off than the total variation.
+    allowed = np.sqrt(0.5 * kl) + 4 * error
+    assert (np.abs(softmax_fit.predict_proba(X[:8]) - mean) < allowed).all()
+
+
+def test_three_classes_have_their_layout(softmax_fit, three_classes):
+    X, _ = three_classes
+    assert softmax_fit.coef_.shape == (3, 2)
+    assert softmax_fit.intercept_.shape == (3,)
+    assert softmax_fit.posterior_.names[:4] == ("0: x0", "0: x1", "0: intercept", "1: x0")
+    mean = softmax_fit.posterior_.mean().reshape(3, 3)
+    assert_allclose(softmax_fit.coef_, mean[:, :2])
+    assert_allclose(softmax_fit.intercept_, mean[:, 2])
+
+
+def test_two_classes_are_not_a_special_case_of_three(model):
+    # A third class that never occurs gets what the prior leaves it.
+    X, y = logistic_data(40, [1.0])
+    fitted = model().partial_fit(X, y, classes=[0, 1, 2])
+    probabilities = fitted.predict_proba(X)
+    assert probabilities.shape == (40, 3)
+    assert probabilities[:, 2].max() < 0.2
+    assert_allclose(probabilities.sum(axis=1), 1.0)
+
+
+# --- attributes
+
+
+def test_fitted_attributes(model, data):
+    fitted = model(tol=0.0).fit(*data)
+    n = fitted.n_iter_
+    assert 1 < n <= 3
+    for name in ("elbo_path_", "gain_path_", "duality_gap_path_"):
+        assert getattr(fitted, name).shape == (n,)
+        assert np.isfinite(getattr(fitted, name)[1:]).all()
+    for name in ("elbo_", "elbo_se_", "remaining_kl_", "remaining_kl_se_", "pareto_k_"):
+        assert isinstance(getattr(fitted, name), float)
+    assert fitted.duality_gap_ == fitted.duality_gap_path_[-1]
+    assert len(fitted.history_) == n
+    assert [record["iteration"] for record in fitted.history_] == list(
+        range(1, n + 1)
+    )
+    assert {"kind", "gamma", "curvature", "n_components", "seconds"} <= set(
+        fitted.history_[0]
+    )
+    assert isinstance(fitted.message_, str)
+    assert fitted.n_features_in_ == 3
+    assert fitted.classes_.tolist() == [0, 1]
+    assert not hasattr(fitted, "feature_names_in_")
+
+
+def test_more_iterations_never_hurt(model):
+    X, y = logistic_data(15, [2.0, -1.0], seed=2)
+    fitted = model(max_iter=6, tol=0.0, prior="cauchy").fit(X, y)
+    noise = [record["elbo_se"] for record in fitted.history_]
+    falls = -np.diff(fitted.elbo_path_)
+    assert (falls < 2 * np.hypot(noise[1:], noise[:-1])).all()
+
+
+@pytest.mark.parametrize("max_components", [1, 2])
+def test_max_components(model, max_components):
+    X, y = logistic_data(10, [2.0])
+    fitted = model(max_iter=5, tol=0.0, max_components=max_components, prior="cauchy")
+    assert fitted.fit(X, y).posterior_.n_components <= max_components
+
+
+def test_a_nearly_gaussian_posterior_needs_one_component(model):
+    X, y = logistic_data(3000, [1.0, -0.5])
+    fitted = model(max_iter=10, n_draws=512).fit(X, y)
+    assert fitted.n_iter_ == 1
+    assert fitted.converged_
+
+
+def test_max_time_leaves_a_valid_posterior(model, data):
+    fitted = model(max_iter=1000, tol=0.0, max_time=1e-9).fit(*data)
+    assert fitted.n_iter_ == 1
+    assert not fitted.converged_
+    assert "max_time" in fitted.message_
+    assert np.isfinite(fitted.predict_proba(data[0])).all()
+
+
+def test_tempering_widens_the_posterior(model, data):
+    cold, warm = model().fit(*data), model(temperature=0.2).fit(*data)
+    assert (warm.posterior_.std() > cold.posterior_.std()).all()

@@ -1,0 +1,245 @@
+"""Predictions are integrals over the posterior, and agree with one another."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.integrate import quad
+from scipy.special import expit, logit, softmax, xlogy
+from scipy.stats import norm
+from sklearn.exceptions import NotFittedError
+
+from skboost import BoostedBayesianLogisticRegression
+
+from .conftest import logistic_data
+
+N_DRAWS = 200_000
+METHODS = [
+    "predict",
+    "predict_proba",
+    "decision_function",
+    "predict_latent",
+    "predict_proba_interval",
+    "predict_uncertainty",
+]
+
+
+@pytest.fixture(scope="module", params=["gaussian", "laplace", "three classes"])
+def fitted(request, data, three_classes):
+    settings = {"random_state": 0, "max_iter": 3, "tol": 0.0, "n_draws": 64}
+    if request.param == "three classes":
+        return BoostedBayesianLogisticRegression(**settings).fit(*three_classes)
+    return BoostedBayesianLogisticRegression(family=request.param, **settings).fit(*data)
+
+
+@pytest.fixture
+def rows(fitted):
+    rng = np.random.default_rng(1)
+    return 2.0 * rng.standard_normal((12, fitted.n_features_in_))
+
+
+@pytest.fixture(scope="module")
+def drawn(fitted):
+    """``drawn(rows)``: class probabilities under many draws, (n_draws, n, classes)."""
+    coef, intercept = fitted.sample_posterior(N_DRAWS, random_state=5)
+
+    def probabilities(X):
+        if len(fitted.classes_) == 2:
+            p = expit(coef @ X.T + intercept[:, None])
+            return np.stack([1 - p, p], axis=-1)
+        return softmax(np.einsum("nd,skd->snk", X, coef) + intercept[:, None], axis=2)
+
+    return probabilities
+
+
+def test_probabilities_are_averages_over_the_posterior(fitted, rows, drawn):
+    p = drawn(rows)
+    error = p.std(axis=0) / np.sqrt(N_DRAWS)
+    if len(fitted.classes_) > 2:
+        # The predictions themselves average over 1024 fixed draws.
+        error = np.hypot(error, p.std(axis=0) / np.sqrt(1024))
+    found = fitted.predict_proba(rows)
+    assert (np.abs(found - p.mean(axis=0)) < 4 * error + 1e-12).all()
+    assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_probabilities_of_a_gaussian_mixture_are_exact(data):
+    fitted = BoostedBayesianLogisticRegression(random_state=0, tol=0.0, max_iter=2)
+    fitted.fit(*data)
+    mixture = fitted.posterior_.mixture
+    for scale in (1e-3, 1.0, 30.0):
+        row = scale * np.array([[1.0, -2.0, 0.5]])
+        means, stds = mixture.linear_moments(np.append(row, [[1.0]], axis=1))
+        parts = [
+            quad(lambda z, m=m, s=s: expit(m + s * z) * norm.pdf(z), -40, 40,
+                 points=[-m / s], epsabs=1e-12, limit=500)[0]
+            for m, s in zip(means[0], stds[0], strict=True)
+        ]  # fmt: skip
+        expected = mixture.weights @ np.array(parts)
+        assert_allclose(fitted.predict_proba(row)[0, 1], expected, atol=1e-9)
+
+
+def test_decisions_rank_as_probabilities_do(fitted, rows):
+    p, decision = fitted.predict_proba(rows), fitted.decision_function(rows)
+    if len(fitted.classes_) == 2:
+        assert_allclose(decision, logit(p[:, 1]), rtol=1e-6, atol=1e-8)
+    else:
+        assert_allclose(decision, np.log(p))
+
+
+def test_decisions_are_finite_far_out(fitted):
+    rows = 1e4 * np.eye(fitted.n_features_in_)
+    decision = fitted.decision_function(np.concatenate([rows, -rows]))
+    assert np.isfinite(decision).all()
+    p = fitted.predict_proba(np.concatenate([rows, -rows]))
+    assert np.isfinite(p).all()
+    assert ((p >= 0) & (p <= 1)).all()
+
+
+def test_predictions_are_the_most_probable_classes(fitted, rows):
+    expected = fitted.classes_[fitted.predict_proba(rows).argmax(axis=1)]
+    assert np.array_equal(fitted.predict(rows), expected)
+
+
+def test_latent_moments(fitted, rows):
+    coef, intercept = fitted.sample_posterior(N_DRAWS, random_state=5)
+    eta = coef @ rows.T
+    if coef.ndim == 3:
+        eta = np.moveaxis(eta, 1, -1)
+    eta = eta + intercept[:, None]
+    mean, std = fitted.predict_latent(rows)
+    n = N_DRAWS if coef.ndim == 2 else 1024
+    error = eta.std(axis=0) / np.sqrt(n)
+    assert (np.abs(mean - eta.mean(axis=0)) < 5 * error).all()
+    # The error of a standard deviation, with room for excess kurtosis.
+    assert_allclose(std, eta.std(axis=0), rtol=8 / np.sqrt(n))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_intervals_hold_their_level(fitted, rows, drawn, level):
+    p, interval = drawn(rows), fitted.predict_proba_interval(rows, level)
+    if len(fitted.classes_) == 2:
+        p = p[:, :, 1]
+    below = (p < interval[..., 0]).mean(axis=0)
+    above = (p > interval[..., 1]).mean(axis=0)
+    # Quantiles of the fixed draws have the errors of 1024; the others have none.
+    error = 4 * np.sqrt(0.25 * (1 - level) / 1024)
+    assert_allclose(below, 0.5 * (1 - level), atol=error)
+    assert_allclose(above, 0.5 * (1 - level), atol=error)
+
+
+def test_wider_intervals_contain_narrower_ones(fitted, rows):
+    narrow = fitted.predict_proba_interval(rows, 0.5)
+    wide = fitted.predict_proba_interval(rows, 0.95)
+    assert (wide[..., 0] <= narrow[..., 0]).all()
+    assert (wide[..., 1] >= narrow[..., 1]).all()
+    assert ((wide >= 0) & (wide <= 1)).all()
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 90, np.nan])
+def test_levels_are_probabilities(fitted, rows, level):
+    with pytest.raises(ValueError, match="level"):
+        fitted.predict_proba_interval(rows, level)
+    with pytest.raises(ValueError, match="level"):
+        fitted.coef_interval(level)
+
+
+def test_uncertainty_splits(fitted, rows, drawn):
+    p = drawn(rows)
+    total, aleatoric, epistemic = fitted.predict_uncertainty(rows)
+    mean = fitted.predict_proba(rows)
+    assert_allclose(total, -xlogy(mean, mean).sum(axis=1))
+    entropy = -xlogy(p, p).sum(axis=2)
+    error = entropy.std(axis=0) / np.sqrt(1024)
+    assert (np.abs(aleatoric - entropy.mean(axis=0)) < 4 * error + 1e-9).all()
+    assert_allclose(epistemic, np.maximum(total - aleatoric, 0.0))
+    assert (total <= np.log(len(fitted.classes_)) + 1e-12).all()
+
+
+def test_far_from_the_data_the_model_is_unsure(data):
+    fitted = BoostedBayesianLogisticRegression(random_state=0, max_iter=1).fit(*data)
+    along = np.array([[0.0, 0.0, 1.0]])
+    near, far = (fitted.predict_uncertainty(s * along)[2][0] for s in (0.1, 20.0))
+    assert far > near
+
+
+def test_the_last_stage_is_the_fit(fitted, rows):
+    stages = list(fitted.staged_predict_proba(rows))
+    assert len(stages) == fitted.n_iter_
+    assert np.array_equal(stages[-1], fitted.predict_proba(rows))
+
+
+def test_blocks_of_rows_do_not_show(fitted):
+    rows = np.random.default_rng(0).standard_normal((3000, fitted.n_features_in_))
+    whole = fitted.predict_proba(rows)
+    assert_allclose(whole[::500], fitted.predict_proba(rows[::500]), rtol=1e-10)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sparse_rows_are_rows(fitted, rows, method):
+    rows = np.where(np.abs(rows) < 1, 0.0, rows)
+    dense = getattr(fitted, method)(rows)
+    for container in (sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix):
+        found = getattr(fitted, method)(container(rows))
+        if method == "predict":
+            assert np.array_equal(found, dense)
+        else:
+            assert_allclose(found, dense, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_row_is_enough(fitted, method):
+    getattr(fitted, method)(np.zeros((1, fitted.n_features_in_)))
+
+
+# --- coefficients
+
+
+def test_draws_have_their_shapes_and_moments(fitted):
+    coef, intercept = fitted.sample_posterior(N_DRAWS, random_state=1)
+    shape = (N_DRAWS,) if len(fitted.classes_) == 2 else (N_DRAWS, 3)
+    assert coef.shape == (*shape, fitted.n_features_in_)
+    assert intercept.shape == shape
+    error = coef.std(axis=0) / np.sqrt(N_DRAWS)
+    expected = fitted.coef_[0] if len(fitted.classes_) == 2 else fitted.coef_
+    assert (np.abs(coef.mean(axis=0) - expected) < 5 * error).all()
+
+
+def test_coefficient_intervals(fitted):
+    ends = fitted.coef_interval(0.8)
+    assert ends.shape == (*fitted.coef_.shape, 2)
+    coef, _ = fitted.sample_posterior(N_DRAWS, random_state=1)
+    inside = (coef > ends[..., 0]) & (coef < ends[..., 1])
+    assert_allclose(inside.mean(axis=0), 0.8, atol=5 * np.sqrt(0.16 / N_DRAWS))
+
+
+def test_without_intercept_draws_have_zeros(model):
+    fitted = model(fit_intercept=False).fit(*logistic_data(20, [1.0, 2.0]))
+    coef, intercept = fitted.sample_posterior(7)
+    assert coef.shape == (7, 2)
+    assert np.array_equal(intercept, np.zeros(7))
+    assert fitted.coef_interval().shape == (1, 2, 2)
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5])
+def test_a_number_of_draws_is_a_number(fitted, n):
+    with pytest.raises(ValueError, match="n must be a positive integer"):
+        fitted.sample_posterior(n)
+
+
+@pytest.mark.parametrize("method", [*METHODS, "sample_posterior", "coef_interval"])
+def test_unfitted_estimators_say_so(method):
+    estimator = BoostedBayesianLogisticRegression()
+    arguments = [] if method in ("sample_posterior", "coef_interval") else [[[0.0]]]
+    with pytest.raises(NotFittedError):
+        getattr(estimator, method)(*arguments)
+    with pytest.raises(NotFittedError):
+        next(estimator.staged_predict_proba([[0.0]]))
+
+
+def test_setting_a_parameter_does_not_touch_the_fit(model, data):
+    fitted = model().fit(*data)
+    before = fitted.predict_proba(data[0])
+    fitted.set_params(fit_intercept=False, temperature=0.5, family="laplace")
+    assert np.array_equal(fitted.predict_proba(data[0]), before)
+    assert fitted.coef_interval().shape == (1, 3, 2)
