@@ -195,15 +195,25 @@ def report(engine, done, names=None):
 def warn_unfinished(done, attributes, stacklevel):
     """Warn only where much is left: stopping early is normal for an anytime method."""
     remaining = attributes["remaining_kl_"]
-    if done.converged or not remaining > _LARGE_KL:
+    if not remaining > _LARGE_KL:
         return
     warnings.warn(
         f"{attributes['message_']} About {remaining:.2g} nats of KL remain. Raise "
-        "max_iter (or max_time), n_draws, or n_restarts, or use "
-        "component_covariance='full'.",
+        f"max_iter (or max_time), n_draws or n_restarts{_richer(attributes)}.",
         ConvergenceWarning,
         stacklevel=stacklevel,
     )
+
+
+def _richer(attributes):
+    """Advice to use a family with full covariances, where that is not the one."""
+    family, _ = attributes["posterior_"].mixture.components[0]
+    covariance = getattr(family, "covariance", None)
+    if covariance == "full":
+        return ""
+    if covariance is None:
+        return ", or use family='gaussian'"
+    return ", or use component_covariance='full'"
 
 
 def _package_version():

@@ -58,8 +58,9 @@ class Limits:
     max_time: float | None = None
     max_evaluations: float = float("inf")
 
-    def reached(self, engine, info):
+    def reached(self, engine, history):
         """Why the last iteration shows convergence, or None."""
+        info = history[-1]
         # Draws of the mixture never see a mode far off: a search has to look for it,
         # unless the target is one whose expectations are exact.
         if info.exhausted and engine.exact:
@@ -72,6 +73,10 @@ class Limits:
         estimate = getattr(info, self.stopping)
         # Steps that do not minimise can lose ground on their way: that is no end.
         size = estimate.value if engine.monotone else abs(estimate.value)
+        # A search that found nothing says less than one that found little: another,
+        # from other starts, has to agree.
+        if not info.progressed and history[-2].progressed:
+            return None
         if size + 2.0 * estimate.se <= self.tol:
             return (
                 f"Converged: the {self.stopping} of the best component found is "
@@ -116,7 +121,7 @@ def run(engine, limits, previous=None, on_iteration=None):
         if on_iteration is not None and on_iteration(done):
             return _ended(done, False, "Stopped by a callback.")
     while True:
-        reason = limits.reached(engine, done.history[-1])
+        reason = limits.reached(engine, done.history)
         if reason is not None:
             return _ended(done, True, reason)
         reason = limits.spent(engine, done.n_iter, began)

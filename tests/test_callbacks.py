@@ -21,9 +21,7 @@ from skboost.targets import CallableTarget
 X = np.linspace(-1.0, 1.0, 20)[:, None]
 Y = (X[:, 0] > 0).astype(int)
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
 def model(**settings):
@@ -210,9 +208,7 @@ def test_a_longer_run_starts_from_a_shorter_one(engine):
     long = run(engine, Limits(4, tol=0.0))
     continued = run(engine, Limits(4, tol=0.0), short)
     assert continued.n_iter == long.n_iter == 4
-    assert np.array_equal(
-        continued.state.mixture.weights, long.state.mixture.weights
-    )
+    assert np.array_equal(continued.state.mixture.weights, long.state.mixture.weights)
     assert continued.stages[:2] == short.stages
     assert short.n_iter == 2
 

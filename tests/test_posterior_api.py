@@ -97,7 +97,10 @@ def test_the_number_of_processes_does_not_show(vectorized):
         return -0.5 * anp.sum((theta - 1.0) ** 2 * anp.array([1.0, 4.0]), axis=-1)
 
     settings = {"vectorized": vectorized, "max_iter": 1, "n_draws": 32}
-    one, two = boost(density, n_jobs=1, **settings), boost(density, n_jobs=2, **settings)
+    one, two = (
+        boost(density, n_jobs=1, **settings),
+        boost(density, n_jobs=2, **settings),
+    )
     assert same_bits(one, two)
     assert one.elbo == two.elbo
     assert one.n_evaluations == two.n_evaluations
@@ -161,7 +164,9 @@ def test_names_are_those_of_the_posterior():
 
 
 def test_a_callback_stops_the_run():
-    result = boost(two_modes, 1, tol=0.0, max_iter=9, callback=lambda r: r["iteration"] == 2)
+    result = boost(
+        two_modes, 1, tol=0.0, max_iter=9, callback=lambda r: r["iteration"] == 2
+    )
     assert result.n_iter == 2
     assert not result.converged
     assert result.message == "Stopped by a callback."

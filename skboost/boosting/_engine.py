@@ -97,7 +97,7 @@ class Boosting:
         State, Info
         """
         began = perf_counter()
-        params = first_component(
+        params, leads = first_component(
             self.target,
             self.family,
             self.starts,
@@ -112,7 +112,7 @@ class Boosting:
         fresh = self._fresh(mixture, 0)
         remaining = self._remaining(fresh, 0)
         pool = self._pool(mixture, 0)
-        state = State(1, mixture, pool, fresh, None, fresh, 1, remaining)
+        state = State(1, mixture, pool, fresh, None, fresh, 1, remaining, leads)
         info = Info(
             1, "first", "first", 1.0, None, 1, fresh.elbo(), _NONE, _NONE,
             self.family.entropy(params), remaining, remaining.spread < self.tol,
@@ -160,7 +160,9 @@ class Boosting:
     def _proposed(self, state):
         """The greedy step's component, as a mixture of one, and its duality gap."""
         rest = Rest.of(state.mixture, state.pool)
-        residual = Residual(self.target, rest, state.iteration, self.exact)
+        residual = Residual(
+            self.target, rest, state.iteration, self.exact, state.leads
+        )
         found = propose(
             residual,
             self.objective,
@@ -268,4 +270,5 @@ class Boosting:
             best=best,
             best_iteration=best_iteration,
             remaining=self._remaining(fresh, state.iteration),
+            leads=state.leads,
         )

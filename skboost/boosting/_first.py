@@ -24,7 +24,7 @@ _MAX_ITER = 100
 def first_component(
     target, family, starts, n_draws, n_restarts, tol, seed, exact, n_jobs
 ):
-    """Parameters of the best single member of the family that was found.
+    """The best single member of the family that was found, and where else to look.
 
     Parameters
     ----------
@@ -39,20 +39,28 @@ def first_component(
 
     Returns
     -------
-    ndarray of shape (n_params,)
+    params : ndarray of shape (n_params,)
+    leads : tuple of ndarray of shape (n_params,)
+        Components at the modes that several starts led to: one of them became the
+        first component, and the others are tried as further ones.
     """
     if getattr(family, "covariance", None) == "full":
         # Fewer than four draws a direction, and the covariance stretches between.
         n_draws = max(n_draws, 4 * target.dim)
     base = family.base_draws(n_draws, target.dim, generator(seed, 0, BASE))
     curvature = _expected_curvature(target, generator(seed, 0, BASE, 1))
+    leads = ()
     if curvature is not None:
         mean, covariance = natural_gaussian(curvature, target.dim)
         candidates = [_projected(family, mean, covariance)]
         if getattr(family, "covariance", None) == "full":
-            return candidates[0]
+            return candidates[0], leads
     else:
-        candidates = [p for x in starts for p in _around_mode(target, family, x)]
+        candidates = [_at_mode(target, family, x) for x in starts]
+        if len(starts) > 1:
+            leads = tuple(candidates)
+        # A density without a proper mode is better met where the user points.
+        candidates += [family.from_moments(x, np.ones(target.dim)) for x in starts]
     problems = [
         JointELBO(target, [(family, p)], [base], np.ones(1), None, exact, whole=True)
         for p in candidates
@@ -66,7 +74,7 @@ def first_component(
     else:
         x, problem = None, problems[0]
     x, _ = ascend(problem, x, max_iter=_MAX_ITER, tol=max(1e-4 * tol, SMALLEST_TOL))
-    return problem.unpack(x)[0][0]
+    return problem.unpack(x)[0][0], leads
 
 
 def _expected_curvature(target, rng):
@@ -98,11 +106,10 @@ def _projected(family, mean, covariance):
     return family.from_moments(mean, 1.0 / np.diagonal(np.linalg.inv(covariance)))
 
 
-def _around_mode(target, family, x):
-    """Two starts near one point: at the mode that it leads to, and at the point."""
+def _at_mode(target, family, x):
+    """The Laplace approximation at the mode that one point leads to."""
     mode = find_mode(target, x)
-    yield family.from_moments(mode, _inverse_curvature(target, mode, family))
-    yield family.from_moments(x, np.ones(target.dim))
+    return family.from_moments(mode, _inverse_curvature(target, mode, family))
 
 
 def find_mode(target, x, max_iter=200):

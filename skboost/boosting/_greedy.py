@@ -48,6 +48,7 @@ def propose(residual, objective, family, n_draws, n_restarts, tol, seed, n_jobs=
     starts = starting_components(
         residual.target, residual.rest.mixture, family, 2 * n_restarts + 2, rng
     )
+    starts += residual.leads
     values = start_values(residual, family, starts, base[:_N_RANK])
     best = np.where(values.max(axis=1) > 0, values.argmax(axis=1), 0)
     order = np.argsort(-values[range(len(starts)), best], kind="stable")[:n_restarts]

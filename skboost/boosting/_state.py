@@ -32,6 +32,8 @@ class State:
     best_iteration : int
     remaining : RemainingKL
         Of `mixture`.
+    leads : tuple of ndarray
+        Components at modes that the starts led to, tried at every search.
     """
 
     iteration: int
@@ -42,6 +44,7 @@ class State:
     best: FreshDraws
     best_iteration: int
     remaining: RemainingKL
+    leads: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -89,3 +92,8 @@ class Info:
     exhausted: bool
     seconds: float
     seconds_weights: float
+
+    @property
+    def progressed(self):
+        """Whether the iterate changed."""
+        return self.kind != "rejected" and self.gamma > 0

@@ -38,9 +38,12 @@ class Residual(NamedTuple):
         Counted from 0, the first component.
     exact : bool
         Whether Gaussian expectations of the log joint are exact.
+    leads : tuple of ndarray
+        Components worth trying whatever the mixture says.
     """
 
     target: object
     rest: object
     iteration: int
     exact: bool
+    leads: tuple = ()

@@ -62,7 +62,9 @@ def test_a_step_changes_nothing_but_its_result(engine, corrective):
 @pytest.mark.parametrize("corrective", CORRECTIVE)
 @pytest.mark.parametrize("step_size", STEP_SIZES)
 @pytest.mark.parametrize("refine", [False, True], ids=["plain", "refined"])
-def test_every_iterate_is_a_mixture_with_its_pool(engine, corrective, step_size, refine):
+def test_every_iterate_is_a_mixture_with_its_pool(
+    engine, corrective, step_size, refine
+):
     boosting = engine(
         "two modes", corrective=corrective, step_size=step_size, refine=refine
     )
@@ -109,9 +111,7 @@ def test_steps_that_minimise_never_lose_on_fresh_draws(engine):
 
 @pytest.mark.parametrize("step_size", ["predefined", 0.9])
 def test_steps_that_do_not_minimise_keep_the_best_iterate(engine, step_size):
-    boosting = engine(
-        "two modes", step_size=step_size, corrective="none", refine=False
-    )
+    boosting = engine("two modes", step_size=step_size, corrective="none", refine=False)
     assert not boosting.monotone
     states, _ = iterate(boosting, 7)
     last = states[-1]

@@ -52,7 +52,10 @@ def test_limits_bound_the_scales_alone(family, component):
 
 
 def test_pull_equals_differences(line, rng, slope):
-    x, gradient = 0.7 * rng.standard_normal(line.size), rng.standard_normal(len(line.params))
+    x, gradient = (
+        0.7 * rng.standard_normal(line.size),
+        rng.standard_normal(len(line.params)),
+    )
     expected = slope(lambda v: gradient @ line.move(v), x)
     assert_allclose(line.pull(x, gradient), expected, rtol=1e-5, atol=1e-7)
 

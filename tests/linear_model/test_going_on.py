@@ -14,9 +14,7 @@ X = np.column_stack([np.linspace(-1.0, 1.0, 20), np.tile([0.3, -0.4], 10)])
 Y = (X[:, 0] > 0).astype(int)
 SETTINGS = {"prior": "cauchy", "tol": 0.0}
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
 def assert_same_fit(a, b):

@@ -36,7 +36,10 @@ class Grid:
 
     def __init__(self, posterior, log_density, n=601, reach=10.0):
         mean, std = posterior.mean(), posterior.std()
-        axes = [m + s * np.linspace(-reach, reach, n) for m, s in zip(mean, std, strict=True)]
+        axes = [
+            m + s * np.linspace(-reach, reach, n)
+            for m, s in zip(mean, std, strict=True)
+        ]
         cell = np.prod([axis[1] - axis[0] for axis in axes])
         self.theta = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
         joint = np.exp(log_density(self.theta)) * cell
@@ -71,7 +74,9 @@ SETTINGS = {
 
 def in_the_density(settings):
     """The part of the settings that the log joint knows."""
-    known = {k: v for k, v in settings.items() if k in ("prior", "intercept_scale", "weight")}
+    known = {
+        k: v for k, v in settings.items() if k in ("prior", "intercept_scale", "weight")
+    }
     if "prior_scale" in settings:
         known["scale"] = settings["prior_scale"]
     if "temperature" in settings:
@@ -118,7 +123,9 @@ def test_the_remaining_kl_is_what_it_says(fit_and_grid):
 
 def test_coefficients_are_posterior_means(fit_and_grid):
     fitted, _ = fit_and_grid
-    assert_allclose([fitted.coef_[0, 0], fitted.intercept_[0]], fitted.posterior_.mean())
+    assert_allclose(
+        [fitted.coef_[0, 0], fitted.intercept_[0]], fitted.posterior_.mean()
+    )
     assert fitted.coef_.shape == (1, 1)
     assert fitted.intercept_.shape == (1,)
 
@@ -142,7 +149,9 @@ def test_without_intercept(model):
     assert fitted.intercept_.tolist() == [0.0]
     theta = np.linspace(-6, 8, 4001)
     joint = np.exp(
-        (Y * theta[:, None] * X[:, 0] - np.logaddexp(0, theta[:, None] * X[:, 0])).sum(1)
+        (Y * theta[:, None] * X[:, 0] - np.logaddexp(0, theta[:, None] * X[:, 0])).sum(
+            1
+        )
         + norm.logpdf(theta)
     )
     mean = theta @ joint / joint.sum()
@@ -238,9 +247,9 @@ def test_three_classes_against_importance_sampling(softmax_fit, importance):
     kl = max(softmax_fit.remaining_kl_ + 4 * softmax_fit.remaining_kl_se_, 0.0)
     allowed = np.sqrt(2 * kl) * softmax_fit.posterior_.std() + 4 * error
     assert (np.abs(softmax_fit.posterior_.mean() - mean) < allowed).all()
-    assert abs(importance.log_evidence - softmax_fit.elbo_ - softmax_fit.remaining_kl_) < (
-        4 * np.hypot(importance.log_evidence_se, softmax_fit.remaining_kl_se_)
-    )
+    assert abs(
+        importance.log_evidence - softmax_fit.elbo_ - softmax_fit.remaining_kl_
+    ) < (4 * np.hypot(importance.log_evidence_se, softmax_fit.remaining_kl_se_))
 
 
 def test_three_class_predictions_against_importance_sampling(
@@ -261,7 +270,12 @@ def test_three_classes_have_their_layout(softmax_fit, three_classes):
     X, _ = three_classes
     assert softmax_fit.coef_.shape == (3, 2)
     assert softmax_fit.intercept_.shape == (3,)
-    assert softmax_fit.posterior_.names[:4] == ("0: x0", "0: x1", "0: intercept", "1: x0")
+    assert softmax_fit.posterior_.names[:4] == (
+        "0: x0",
+        "0: x1",
+        "0: intercept",
+        "1: x0",
+    )
     mean = softmax_fit.posterior_.mean().reshape(3, 3)
     assert_allclose(softmax_fit.coef_, mean[:, :2])
     assert_allclose(softmax_fit.intercept_, mean[:, 2])
@@ -291,9 +305,7 @@ def test_fitted_attributes(model, data):
         assert isinstance(getattr(fitted, name), float)
     assert fitted.duality_gap_ == fitted.duality_gap_path_[-1]
     assert len(fitted.history_) == n
-    assert [record["iteration"] for record in fitted.history_] == list(
-        range(1, n + 1)
-    )
+    assert [record["iteration"] for record in fitted.history_] == list(range(1, n + 1))
     assert {"kind", "gamma", "curvature", "n_components", "seconds"} <= set(
         fitted.history_[0]
     )

@@ -29,7 +29,9 @@ def fitted(request, data, three_classes):
     settings = {"random_state": 0, "max_iter": 3, "tol": 0.0, "n_draws": 64}
     if request.param == "three classes":
         return BoostedBayesianLogisticRegression(**settings).fit(*three_classes)
-    return BoostedBayesianLogisticRegression(family=request.param, **settings).fit(*data)
+    return BoostedBayesianLogisticRegression(family=request.param, **settings).fit(
+        *data
+    )
 
 
 @pytest.fixture

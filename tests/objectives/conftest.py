@@ -15,7 +15,9 @@ class Skewed(Target):
         self.dim = dim
 
     def value_and_score(self, theta):
-        value = -0.5 * (theta**2).sum(axis=1) - np.logaddexp(0.0, 3.0 * theta).sum(axis=1)
+        value = -0.5 * (theta**2).sum(axis=1) - np.logaddexp(0.0, 3.0 * theta).sum(
+            axis=1
+        )
         return value, -theta - 3.0 / (1.0 + np.exp(-3.0 * theta))
 
 

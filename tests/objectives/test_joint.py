@@ -23,7 +23,10 @@ def problem(case, components, pooled):
         rest, shares = None, rng.dirichlet(np.full(n_moving, 5.0))
         if with_rest:
             fixed = components(family, DIM, 2, seed=5)
-            rest, shares = Rest.of(*pooled(target, fixed, [0.3, 0.7], exact)), 0.4 * shares
+            rest, shares = (
+                Rest.of(*pooled(target, fixed, [0.3, 0.7], exact)),
+                0.4 * shares,
+            )
         base = [family.base_draws(n_draws, DIM, rng) for _ in range(n_moving)]
         return JointELBO(
             target, components(family, DIM, n_moving), base, shares, rest, exact
@@ -45,7 +48,9 @@ def test_gradient_equals_differences(problem, n_moving, with_rest, n_draws, slop
     elbo = problem(n_moving, with_rest, n_draws)
     x = near(elbo)
     _, gradient = elbo.value_and_gradient(x)
-    assert_allclose(gradient, slope(lambda v: elbo.value_and_gradient(v)[0], x), **CLOSE)
+    assert_allclose(
+        gradient, slope(lambda v: elbo.value_and_gradient(v)[0], x), **CLOSE
+    )
 
 
 @pytest.mark.parametrize("with_rest", [False, True], ids=["alone", "with rest"])

@@ -46,7 +46,9 @@ def test_value_agrees_with_quadrature(case, components):
     z = np.linspace(-14, 14, 8001)[:, None]
     family, params = problem.family, problem.params
     s, log_s = np.exp(family.log_density(z, params)), family.log_density(z, params)
-    integrand = problem.target.log_density(z) - lam * log_s - problem.mixture.log_density(z)
+    integrand = (
+        problem.target.log_density(z) - lam * log_s - problem.mixture.log_density(z)
+    )
     truth = np.trapezoid(s * integrand, z[:, 0])
     assert abs(np.mean(values) - truth) < 3 * np.std(values, ddof=1) + 1e-9
 

@@ -111,7 +111,7 @@ def test_exact_expectations_leave_less_noise():
 
 def test_exact_elbo_of_one_component_has_no_noise_at_all():
     target, mixture = logistic(3), normal([0.1, 0.2, 0.3], 0.5)
-    (family, params), = mixture.components
+    ((family, params),) = mixture.components
     elbo = fresh(target, mixture, exact=True).elbo()
     expected = target.expected_log_density(*family.structure(params))[0]
     assert_allclose(elbo.value, expected + family.entropy(params), rtol=1e-12)
@@ -198,7 +198,8 @@ def test_duality_gap_agrees_with_quadrature(exact, seed):
 def test_duality_gap_vanishes_at_the_target():
     target = Normal([0.0, 0.0], 1.0, shift=7.0)
     gap = duality_gap(
-        fresh(target, normal([0.0, 0.0], 1.0)), fresh(target, normal([3.0, 1.0], 0.2), 1)
+        fresh(target, normal([0.0, 0.0], 1.0)),
+        fresh(target, normal([3.0, 1.0], 0.2), 1),
     )
     assert abs(gap.value) < 1e-9
 

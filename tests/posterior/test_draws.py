@@ -106,7 +106,9 @@ def test_joining_equals_building_anew(exact):
     base = [family.base_draws(32, 1, rng) for family, _ in whole.components]
     pool = PooledDraws.of(target, first, base[:2], exact)
     new = PooledDraws.of(target, last, base[2:], exact)
-    joined = pool.join(new, last.log_components(pool.theta), first.log_components(new.theta))
+    joined = pool.join(
+        new, last.log_components(pool.theta), first.log_components(new.theta)
+    )
     assert_same(joined, PooledDraws.of(target, whole, base, exact))
 
 

@@ -141,7 +141,9 @@ def test_values_and_scores(density, gradient, theta):
 def test_a_function_that_autograd_can_not_follow_needs_its_gradient(theta):
     with pytest.raises(LogDensityError, match="autograd.numpy, or pass gradient="):
         CallableTarget(plain_density, 3).value_and_score(theta)
-    value, score = CallableTarget(plain_density, 3, plain_gradient).value_and_score(theta)
+    value, score = CallableTarget(plain_density, 3, plain_gradient).value_and_score(
+        theta
+    )
     assert_allclose(value, -0.5 * (theta**2).sum(axis=1))
     assert_allclose(score, -theta)
 
@@ -314,9 +316,7 @@ def test_only_the_likelihood_is_tempered(temperature, theta):
     likelihood = CallableTarget(batch_density, 3)
     prior = CallableTarget(either_density, 3)
     value, score = ComposedTarget(likelihood, prior, temperature).value_and_score(theta)
-    assert_allclose(
-        value, temperature * batch_density(theta) + either_density(theta)
-    )
+    assert_allclose(value, temperature * batch_density(theta) + either_density(theta))
     assert_allclose(score, temperature * batch_gradient(theta) - theta)
 
 

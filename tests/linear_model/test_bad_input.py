@@ -1,0 +1,284 @@
+"""A clear error that names what is wrong, or a right answer; never a NaN."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from skboost import BoostedBayesianLogisticRegression
+from skboost.priors import StudentTPrior
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((30, 3))
+Y = (X[:, 0] + RNG.standard_normal(30) > 0).astype(int)
+
+
+def with_entry(value):
+    rows = X.copy()
+    rows[4, 1] = value
+    return rows
+
+
+def assert_sound(fitted, rows=X):
+    """Finite everywhere, with spread in every direction."""
+    posterior = fitted.posterior_
+    assert np.isfinite(posterior.mean()).all()
+    assert np.isfinite(posterior.covariance()).all()
+    assert (posterior.std() > 0).all()
+    assert np.isfinite(posterior.weights).all()
+    assert np.isfinite([fitted.elbo_, fitted.elbo_se_, fitted.remaining_kl_]).all()
+    p = fitted.predict_proba(rows)
+    assert np.isfinite(p).all()
+    assert_allclose(p.sum(axis=1), 1.0)
+    for part in (*fitted.predict_latent(rows), *fitted.predict_uncertainty(rows)):
+        assert np.isfinite(part).all()
+    assert np.isfinite(fitted.predict_proba_interval(rows)).all()
+
+
+# --- refused data
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"X": with_entry(np.nan)}, "X contains NaN"),
+        ({"X": with_entry(np.inf)}, "X contains infinity"),
+        ({"X": X + 1j}, "Complex data"),
+        ({"X": X[:, 0]}, "Expected 2D array"),
+        ({"X": X[:0], "y": Y[:0]}, "minimum of 1"),
+        ({"X": X[:, :0]}, "0 feature"),
+        ({"X": np.array([["a", "b"]] * 30)}, "could not convert"),
+        ({"y": None}, "requires y"),
+        ({"y": Y[:5]}, "inconsistent numbers of samples"),
+        ({"y": np.zeros(30)}, "y must have at least two classes"),
+        ({"y": np.full(30, "yes")}, "'yes'"),
+        ({"y": X[:, 0]}, "Unknown label type"),
+        ({"y": np.column_stack([Y, Y])}, "y should be a 1d array"),
+        ({"y": np.where(np.arange(30) == 3, np.nan, Y)}, "y contains NaN"),
+        ({"y": np.array(["a", 1] * 15, object)}, "y must hold labels of one type"),
+        ({"y": np.array([1, "a"] * 15, object)}, "y must hold labels of one type"),
+        ({"y": np.array([None, "a"] * 15, object)}, "y must hold labels of one type"),
+        ({"y": np.array([True, 3] * 15, object)}, "y must hold labels of one type"),
+        ({"sample_weight": np.zeros(30)}, "[Ss]ample.weight"),
+        ({"sample_weight": -np.ones(30)}, "sample_weight"),
+        ({"sample_weight": np.full(30, np.nan)}, "sample_weight"),
+        ({"sample_weight": np.full(30, np.inf)}, "sample_weight"),
+        ({"sample_weight": np.ones(4)}, "sample_weight"),
+        ({"sample_weight": np.ones((30, 2))}, "[Ss]ample weights must be 1D"),
+    ],
+)
+def test_data_that_mean_nothing_are_refused(arguments, words):
+    estimator = BoostedBayesianLogisticRegression()
+    with pytest.raises(ValueError, match=words):
+        estimator.fit(**({"X": X, "y": Y} | arguments))
+    # Never half fitted.
+    assert not [name for name in vars(estimator) if name.endswith("_")]
+
+
+# --- refused parameters
+
+UNKNOWN = {
+    "family": "gauss",
+    "component_covariance": "spherical",
+    "objective": "elbo",
+    "step_size": "linesearch",
+    "corrective": "fully",
+    "stopping": "never",
+    "prior": "flat",
+    "class_weight": "even",
+}
+OUTSIDE = {
+    "max_iter": [0, 2.5],
+    "max_components": [0],
+    "tol": [-1.0, np.nan],
+    "max_time": [0, -1.0],
+    "n_draws": [1],
+    "n_restarts": [0],
+    "temperature": [0.0, 1.5, np.nan],
+    "step_size": [0.0, 1.5],
+    "prior_scale": [0, -1.0, np.nan, np.inf, None],
+    "intercept_scale": [0.0, np.inf],
+    "entropy_weight": [-1.0],
+    "refine": ["yes"],
+    "fit_intercept": [2],
+    "warm_start": [None],
+    "n_jobs": ["all"],
+    "random_state": ["seed"],
+}
+SETTINGS = [
+    *UNKNOWN.items(),
+    *((name, value) for name, values in OUTSIDE.items() for value in values),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), SETTINGS)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_parameters_that_mean_nothing_are_named(name, value, method):
+    estimator = BoostedBayesianLogisticRegression(**{name: value})
+    with pytest.raises(ValueError, match=f"'{name}' parameter"):
+        getattr(estimator, method)(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"prior_scale": [1.0, 1.0]}, "prior_scale must be a scalar or have one"),
+        ({"prior_scale": [1.0, 0.0, 1.0]}, "prior_scale must be positive"),
+        ({"prior_scale": [1.0, np.nan, 1.0]}, "prior_scale must be positive"),
+        ({"prior_scale": ["a", "b", "c"]}, "prior_scale must be a number"),
+        ({"prior_scale": np.ones((3, 3))}, "prior_scale must be a scalar or have one"),
+        ({"prior": StudentTPrior(df=-1.0)}, "df must be"),
+        ({"class_weight": {0: -1.0, 1: 1.0}}, "class_weight must be finite and not"),
+        ({"class_weight": {0: np.nan, 1: 1.0}}, "class_weight must be finite"),
+        ({"class_weight": {0: 0.0, 1: 0.0}}, "class_weight must .* positive weight"),
+        ({"entropy_weight": 1.0}, "entropy_weight needs objective='relbo'"),
+        (
+            {"family": "laplace", "component_covariance": "full"},
+            "family='laplace' needs component_covariance",
+        ),
+    ],
+)
+def test_combinations_that_mean_nothing_are_named(settings, words):
+    with pytest.raises(ValueError, match=words):
+        BoostedBayesianLogisticRegression(**settings).fit(X, Y)
+
+
+# --- data that are hard, and answered
+
+FAMILIES = [{}, {"family": "laplace"}, {"component_covariance": "diag"}]
+
+
+@pytest.fixture(params=FAMILIES, ids=["full", "laplace", "diag"])
+def fit(request):
+    """``fit(X, y, sample_weight=None, **settings)`` for several families."""
+
+    def fitted(rows, y, sample_weight=None, **settings):
+        settings = {"max_iter": 3, "n_draws": 64, "random_state": 0} | settings
+        estimator = BoostedBayesianLogisticRegression(**settings, **request.param)
+        return estimator.fit(rows, y, sample_weight)
+
+    return fitted
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -1e8, 1e-8])
+def test_constant_columns(fit, value):
+    rows = X.copy()
+    rows[:, 1] = value
+    fitted = fit(rows, Y)
+    assert_sound(fitted, rows)
+    if value == 0.0:
+        # Nothing is learned about its coefficient: the prior is what remains.
+        noise = 8 / np.sqrt(64)
+        assert_allclose(fitted.posterior_.std()[1], 1.0, atol=noise)
+        assert abs(fitted.coef_[0, 1]) < noise
+
+
+@pytest.mark.parametrize("n_features", [12, 50])
+def test_fewer_rows_than_columns(fit, n_features):
+    rows = RNG.standard_normal((6, n_features))
+    assert_sound(fit(rows, np.arange(6) % 2), rows)
+
+
+@pytest.mark.parametrize("prior", ["normal", "laplace", "cauchy"])
+@pytest.mark.parametrize("prior_scale", [1.0, 1e3])
+def test_separable_data(fit, prior, prior_scale):
+    y = (X[:, 0] > 0).astype(int)
+    fitted = fit(X, y, prior=prior, prior_scale=prior_scale)
+    assert_sound(fitted)
+    assert fitted.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("prior", ["normal", "cauchy"])
+@pytest.mark.parametrize("scale", [1e8, 1e-8])
+def test_a_column_of_another_scale(fit, prior, scale):
+    rows = X.copy()
+    rows[:, 0] *= scale
+    fitted = fit(rows, Y, prior=prior)
+    assert_sound(fitted, rows)
+    if scale > 1:
+        # In its own unit the prior is flat: as good as any other column.
+        own = fit(X, Y, prior=prior, prior_scale=[1e8, 1.0, 1.0])
+        assert_allclose(fitted.coef_[0, 0] * 1e8, own.coef_[0, 0], rtol=0.1)
+        assert np.mean(fitted.predict(rows) == own.predict(X)) > 0.9
+
+
+def test_columns_far_from_the_origin(fit):
+    rows = X + 1e6
+    assert_sound(fit(rows, Y), rows)
+
+
+def test_a_scale_beside_three_classes():
+    rows = X * [1e8, 1.0, 1.0]
+    y = np.arange(30) % 3
+    fitted = BoostedBayesianLogisticRegression(max_iter=2, random_state=0).fit(rows, y)
+    assert_sound(fitted, rows)
+
+
+def test_two_rows(fit):
+    assert_sound(fit(X[:2], [0, 1]))
+
+
+def test_all_rows_alike(fit):
+    fitted = fit(np.ones((10, 2)), np.arange(10) % 2)
+    assert_sound(fitted, np.ones((3, 2)))
+    assert_allclose(fitted.predict_proba(np.ones((1, 2))), 0.5, atol=0.1)
+
+
+@pytest.mark.parametrize("weight", [1e-12, 1e-300])
+def test_weights_next_to_zero_leave_the_prior(fit, weight):
+    fitted = fit(X, Y, np.full(30, weight), max_iter=1)
+    assert_sound(fitted)
+    noise = 8 / np.sqrt(64)
+    assert_allclose(fitted.posterior_.std(), [1, 1, 1, 10], rtol=noise)
+
+
+def test_large_weights_leave_a_point(fit):
+    fitted = fit(X, Y, np.full(30, 1e8), max_iter=1)
+    assert_sound(fitted)
+    assert fitted.posterior_.std().max() < 1e-2
+
+
+def test_a_class_whose_rows_weigh_nothing(fit):
+    fitted = fit(X, Y, (Y == 1).astype(float))
+    assert_sound(fitted)
+    assert fitted.classes_.tolist() == [0, 1]
+    assert (fitted.predict(X) == 1).all()
+
+
+def test_a_sparse_matrix_of_zeros(fit):
+    rows = sparse.csr_matrix((30, 3))
+    fitted = fit(rows, Y)
+    assert_sound(fitted, rows)
+    assert_allclose(fitted.predict_proba(rows)[:, 1], Y.mean(), atol=0.15)
+
+
+def test_the_narrowest_priors(fit):
+    fitted = fit(X, Y, prior_scale=1e-6)
+    assert_sound(fitted)
+    assert np.abs(fitted.coef_).max() < 1e-5
+
+
+def test_the_widest_priors(fit):
+    assert_sound(fit(X, Y, prior_scale=1e6))
+
+
+@pytest.mark.parametrize("n_classes", [3, 6])
+def test_many_classes_and_few_rows(n_classes):
+    y = np.arange(12) % n_classes
+    fitted = BoostedBayesianLogisticRegression(max_iter=2, random_state=0).fit(
+        X[:12], y
+    )
+    assert_sound(fitted)
+
+
+def test_integers_and_booleans_are_numbers(fit):
+    rows = (X > 0).astype(int)
+    expected = fit(rows.astype(float), Y).predict_proba(rows)
+    assert np.array_equal(fit(rows, Y).predict_proba(rows), expected)
+    assert np.array_equal(fit(rows.astype(bool), Y).predict_proba(rows), expected)
+    assert_allclose(
+        fit(rows.astype(np.float32), Y).predict_proba(rows), expected, rtol=1e-6
+    )

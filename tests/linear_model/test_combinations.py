@@ -1,0 +1,107 @@
+"""Every combination of strategies runs, or is refused in a sentence."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from skboost import BoostedBayesianLogisticRegression
+from skboost.families import FAMILIES
+from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES
+from skboost.objectives import OBJECTIVES
+
+from .conftest import logistic_data
+
+X, Y = logistic_data(12, [2.0, -1.0], seed=1)
+Y3 = np.arange(12) % 3
+
+COVARIANCES = ["auto", "full", "low_rank", "diag"]
+FAMILY_AND_COVARIANCE = list(itertools.product(FAMILIES, COVARIANCES))
+HAS = {name: {"auto", *cls.covariances} for name, cls in FAMILIES.items()}
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::skboost.objectives.DegenerateComponentWarning"),
+]
+
+
+def fit(y, **settings):
+    settings = {"max_iter": 3, "n_draws": 32, "tol": 0.0, "random_state": 0} | settings
+    return BoostedBayesianLogisticRegression(**settings).fit(X, y)
+
+
+def assert_sound(fitted):
+    assert np.isfinite(fitted.posterior_.mean()).all()
+    assert (fitted.posterior_.std() > 0).all()
+    assert np.isfinite(fitted.elbo_)
+    assert np.isfinite(fitted.predict_proba(X)).all()
+    assert len(fitted.history_) == fitted.n_iter_ <= 3
+    assert fitted.elbo_ > -30.0
+
+
+@pytest.mark.parametrize("corrective", CORRECTIVE)
+@pytest.mark.parametrize("step_size", [*STEP_SIZES, 0.2])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(
+    ("family", "covariance"),
+    [pair for pair in FAMILY_AND_COVARIANCE if pair[1] in HAS[pair[0]]],
+)
+def test_it_runs(objective, step_size, corrective, family, covariance):
+    fitted = fit(
+        Y,
+        objective=objective,
+        step_size=step_size,
+        corrective=corrective,
+        family=family,
+        component_covariance=covariance,
+    )
+    assert_sound(fitted)
+
+
+@pytest.mark.parametrize(
+    ("family", "covariance"),
+    [pair for pair in FAMILY_AND_COVARIANCE if pair[1] not in HAS[pair[0]]],
+)
+def test_it_is_refused_in_a_sentence(family, covariance):
+    with pytest.raises(ValueError, match="component_covariance") as caught:
+        fit(Y, family=family, component_covariance=covariance)
+    for word in (f"family={family!r}", f"{covariance!r}", "needs"):
+        assert word in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("corrective", CORRECTIVE)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_three_classes(objective, corrective, family):
+    fitted = fit(
+        Y3, objective=objective, corrective=corrective, family=family, max_iter=2
+    )
+    assert_sound(fitted)
+    assert fitted.predict_proba(X).shape == (12, 3)
+
+
+@pytest.mark.parametrize("corrective", CORRECTIVE)
+@pytest.mark.parametrize("step_size", STEP_SIZES)
+def test_the_papers_loop(step_size, corrective):
+    fitted = fit(Y, step_size=step_size, corrective=corrective, refine=False)
+    assert_sound(fitted)
+    expected = {"none": "frank-wolfe", "fully-corrective": "frank-wolfe"}
+    kinds = {record["kind"] for record in fitted.history_[1:]}
+    assert kinds <= {"frank-wolfe", "rejected", expected.get(corrective, corrective)}
+
+
+@pytest.mark.parametrize("stopping", ["gain", "gap"])
+@pytest.mark.parametrize("prior", ["normal", "laplace", "student_t", "cauchy"])
+def test_priors_and_stopping_rules(prior, stopping):
+    assert_sound(fit(Y, prior=prior, stopping=stopping, tol=1e-2))
+
+
+@pytest.mark.parametrize("entropy_weight", [0.0, 0.5, lambda t: 1 / (1 + t)])
+def test_entropy_weights(entropy_weight):
+    assert_sound(fit(Y, objective="relbo", entropy_weight=entropy_weight))
+
+
+@pytest.mark.parametrize("n_draws", [2, 3, 5])
+def test_very_few_draws(n_draws):
+    assert np.isfinite(fit(Y, n_draws=n_draws).posterior_.mean()).all()

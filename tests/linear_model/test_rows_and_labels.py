@@ -1,0 +1,126 @@
+"""Rows in canonical form, labels as codes, names that differ."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from skboost.linear_model import _rows
+from skboost.linear_model._labels import classes_of, codes_of, distinct, row_weights
+from skboost.linear_model._rows import canonical_rows
+
+CONTAINERS = [np.asarray, sparse.csr_matrix, sparse.csr_array]
+
+
+@pytest.fixture
+def rows():
+    """Rows with repetitions and zeros, labels and weights that are exact sums."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(-1, 2, (40, 3)).astype(float)
+    return X, rng.integers(0, 2, 40), rng.integers(0, 3, 40) / 4
+
+
+def dense(X):
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def as_dict(X, y, weight):
+    """Total weight of every distinct row and label."""
+    total = {}
+    for row, label, w in zip(dense(X), y, weight, strict=True):
+        key = (*row, label)
+        total[key] = total.get(key, 0.0) + w
+    return {key: w for key, w in total.items() if w > 0}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_equal_rows_are_merged(rows, container):
+    X, y, weight = rows
+    found = canonical_rows(container(X), y, weight)
+    assert as_dict(*found) == as_dict(X, y, weight)
+    assert len(found[1]) == len(as_dict(X, y, weight))
+    assert (found[2] > 0).all()
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_order_and_grouping_do_not_show(rows, container):
+    X, y, weight = rows
+    order = np.random.default_rng(1).permutation(len(y))
+    one = canonical_rows(container(X), y, weight)
+    two = canonical_rows(container(X[order]), y[order], weight[order])
+    for a, b in zip(one, two, strict=True):
+        assert np.array_equal(dense(a), dense(b))
+
+
+def test_dense_and_sparse_rows_come_in_one_order(rows):
+    one, two = (
+        canonical_rows(*rows),
+        canonical_rows(sparse.csr_matrix(rows[0]), *rows[1:]),
+    )
+    assert np.array_equal(one[0], two[0].toarray())
+    assert np.array_equal(one[1], two[1])
+
+
+def test_zeros_have_no_sign_and_need_no_store():
+    X = np.array([[0.0, 1.0], [-0.0, 1.0]])
+    found, _, weight = canonical_rows(X, np.zeros(2), np.ones(2))
+    assert len(found) == 1
+    assert weight.tolist() == [2.0]
+    stored = sparse.csr_matrix(([0.0, 1.0, 1.0], ([0, 0, 1], [0, 1, 1])), (2, 2))
+    found, _, weight = canonical_rows(stored, np.zeros(2), np.ones(2))
+    assert found.shape == (1, 2)
+    assert stored.nnz == 3
+
+
+def test_large_data_are_left_as_they_are(rows, monkeypatch):
+    monkeypatch.setattr(_rows, "_MAX_BYTES", 0)
+    X, y, weight = rows
+    found = canonical_rows(X, y, weight)
+    used = weight > 0
+    assert np.array_equal(found[0], X[used])
+    all_used = canonical_rows(X, y, np.ones(40))
+    assert all_used[0] is X
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ([3, 1, 3], [1, 3]),
+        (["b", "a"], ["a", "b"]),
+        ([True, False], [False, True]),
+        (np.array(["b", "a"], object), ["a", "b"]),
+    ],
+)
+def test_classes_are_sorted(labels, classes):
+    assert classes_of(labels).tolist() == classes
+
+
+def test_codes_are_positions():
+    codes = codes_of(np.array(["b", "a", "b"]), np.array(["a", "b", "c"]))
+    assert codes.tolist() == [1, 0, 1]
+
+
+def test_strange_labels_are_shown():
+    with pytest.raises(ValueError, match=r"\['a', 'b'\]; got \['z'\]"):
+        codes_of(np.array(["a", "z"]), np.array(["a", "b"]))
+
+
+def test_weights_multiply():
+    X, classes, codes = np.zeros((3, 1)), np.array(["n", "y"]), np.array([0, 1, 1])
+    weight = row_weights(X, codes, classes, [1.0, 2.0, 3.0], {"n": 10.0, "y": 0.5})
+    assert_allclose(weight, [10.0, 1.0, 1.5])
+    assert_allclose(row_weights(X, codes, classes, None, None), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([], []),
+        (["a", "b"], ["a", "b"]),
+        (["a", "a", "a"], ["a", "a (2)", "a (3)"]),
+        (["a", "a (2)", "a"], ["a", "a (2)", "a (3)"]),
+        ([1, "1"], ["1", "1 (2)"]),
+    ],
+)
+def test_names_become_distinct(names, expected):
+    assert distinct(names) == expected

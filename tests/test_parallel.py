@@ -1,0 +1,143 @@
+"""The same bits for every number of jobs and every backend."""
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_allclose
+from threadpoolctl import threadpool_info
+
+from skboost import BoostedBayesianLogisticRegression, boost_posterior
+from skboost._parallel import chunked_map, row_blocks, single_threaded_blas
+from skboost._random import generator, root_seed
+
+
+def square(x):
+    return x**2
+
+
+def blas_threads(_):
+    return {
+        pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"
+    }
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("n_jobs", [None, 1, 2])
+def test_results_come_back_in_order(n_jobs, backend):
+    items = list(range(7))
+    assert chunked_map(square, items, n_jobs, backend) == [k**2 for k in items]
+
+
+def test_an_error_of_a_worker_is_that_of_the_caller():
+    def fails(x):
+        raise KeyError(x)
+
+    for n_jobs in (1, 2):
+        with pytest.raises(KeyError):
+            chunked_map(fails, [1, 2], n_jobs)
+
+
+def test_a_surrounding_configuration_counts():
+    with parallel_config(n_jobs=2, backend="threading"):
+        assert chunked_map(square, [1, 2, 3]) == [1, 4, 9]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_blas_is_single_threaded_inside(n_jobs):
+    with single_threaded_blas():
+        found = chunked_map(blas_threads, [0, 1], n_jobs)
+    assert all(threads <= {1} for threads in found)
+
+
+@pytest.mark.parametrize(("n", "columns"), [(1, 1), (7, 3), (100_000, 11), (5, 10**9)])
+def test_blocks_cover_all_rows(n, columns):
+    blocks = row_blocks(n, columns, entries=1000)
+    assert np.array_equal(
+        np.concatenate([np.arange(n)[b] for b in blocks]), np.arange(n)
+    )
+    assert all(b.stop > b.start for b in blocks)
+    assert all((b.stop - b.start) * columns <= max(1000, columns) for b in blocks)
+
+
+def test_streams_are_named_by_their_keys():
+    first = generator(3, 1, 2).random(4)
+    assert np.array_equal(first, generator(3, 1, 2).random(4))
+    for other in ((3, 2, 1), (4, 1, 2), (3, 1), (3, 1, 2, 0)):
+        assert not np.array_equal(first, generator(*other).random(4))
+
+
+def test_seeds_come_from_whatever_scikit_learn_takes():
+    assert root_seed(5) == root_seed(5)
+    assert root_seed(np.random.RandomState(5)) == root_seed(5)
+    assert 0 <= root_seed(None) < 2**31
+
+
+# --- fits
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    # More rows than one block, so that threads have something to share.
+    X = rng.standard_normal((30_000, 6))
+    return X, (X[:, 0] + rng.logistic(size=len(X)) > 0).astype(int)
+
+
+SETTINGS = {
+    "gaussian": {"max_iter": 2, "tol": 0.0},
+    "laplace": {"max_iter": 1, "family": "laplace"},
+    "adaptive": {
+        "max_iter": 2,
+        "tol": 0.0,
+        "step_size": "adaptive",
+        "corrective": "away",
+    },
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_the_number_of_jobs_does_not_show(rows, settings):
+    X, y = rows
+    if "family" in settings:
+        X, y = X[:6000], y[:6000]
+    one, two = (
+        BoostedBayesianLogisticRegression(
+            n_jobs=n_jobs, random_state=0, n_draws=32, **settings
+        ).fit(X, y)
+        for n_jobs in (1, 2)
+    )
+    assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
+    assert np.array_equal(one.posterior_.weights, two.posterior_.weights)
+    assert one.elbo_ == two.elbo_
+    assert np.array_equal(one.predict_proba(X[:50]), two.predict_proba(X[:50]))
+
+
+def test_three_classes_and_jobs(rows):
+    X = rows[0][:6000]
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    one, two = (
+        BoostedBayesianLogisticRegression(
+            n_jobs=n_jobs, random_state=0, max_iter=1, n_draws=32
+        ).fit(X, y)
+        for n_jobs in (1, 2)
+    )
+    assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
+
+
+def test_backends_do_not_show():
+    def density(theta):
+        return -0.5 * anp.sum((theta - 1.0) ** 2) - anp.log1p(anp.exp(theta[0]))
+
+    def fit():
+        return boost_posterior(
+            density, 2, max_iter=1, n_draws=32, n_jobs=2, random_state=0
+        )
+
+    alone = boost_posterior(density, 2, max_iter=1, n_draws=32, random_state=0)
+    for backend in ("threading", "loky", "sequential"):
+        with parallel_config(backend=backend):
+            found = fit()
+        assert np.array_equal(found.posterior.mean(), alone.posterior.mean())
+        assert found.elbo == alone.elbo
+        assert_allclose(found.n_evaluations, alone.n_evaluations)
