@@ -17,18 +17,27 @@ from skboost.frank_wolfe import as_step_size
 from skboost.objectives import JointGain
 from skboost.targets import CallableTarget
 
-# Separable under a heavy-tailed prior: every iteration finds something to gain.
-X = np.linspace(-1.0, 1.0, 20)[:, None]
+X = np.linspace(-0.5, 0.5, 20)[:, None]
 Y = (X[:, 0] > 0).astype(int)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
+# Steps that do not minimise go on to the last iteration, and cost little.
+SETTINGS = {
+    "step_size": "predefined",
+    "corrective": "none",
+    "refine": False,
+    "fit_intercept": False,
+    "tol": 0.0,
+    "max_iter": 4,
+    "n_draws": 32,
+    "random_state": 0,
+}
+
+
 def model(**settings):
-    settings = {
-        "prior": "cauchy", "tol": 0.0, "max_iter": 4, "n_draws": 64, "random_state": 0,
-    } | settings  # fmt: skip
-    return BoostedBayesianLogisticRegression(**settings)
+    return BoostedBayesianLogisticRegression(**SETTINGS | settings)
 
 
 class Recorder:
@@ -88,7 +97,7 @@ def test_a_callback_stops_the_fit():
     fitted = model().set_callbacks(Recorder(stop_at=2)).fit(X, Y)
     assert fitted.n_iter_ == 2
     assert not fitted.converged_
-    assert fitted.message_ == "Stopped by a callback."
+    assert fitted.message_.startswith("Stopped by a callback.")
     assert np.isfinite(fitted.predict_proba(X)).all()
 
 
@@ -153,7 +162,7 @@ def test_the_monitor_stops_a_fit_that_gains_nothing():
     monitor = ELBOMonitor(patience=2, tol=1e6)
     fitted = model(max_iter=9).set_callbacks(monitor).fit(X, Y)
     assert fitted.n_iter_ == 3
-    assert fitted.message_ == "Stopped by a callback."
+    assert fitted.message_.startswith("Stopped by a callback.")
 
 
 def test_the_monitor_waits_for_its_patience():

@@ -37,11 +37,10 @@ def test_a_far_mode_is_looked_for_before_the_run_ends(densities, reverse_kl, see
     assert reverse_kl("figure 1b", result.posterior) < 1e-3
 
 
-@pytest.mark.parametrize("seed", SEEDS[:2])
 @pytest.mark.parametrize("step_size", ["predefined", "line-search", "adaptive"])
 @pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
 def test_the_papers_loop_gains_on_plain_inference(
-    densities, reverse_kl, step_size, corrective, seed
+    densities, reverse_kl, step_size, corrective
 ):
     result = boost_posterior(
         densities["two modes"],
@@ -49,9 +48,10 @@ def test_the_papers_loop_gains_on_plain_inference(
         step_size=step_size,
         corrective=corrective,
         refine=False,
-        max_iter=8,
+        max_iter=6,
         tol=0.0,
-        random_state=seed,
+        n_draws=128,
+        random_state=0,
     )
     single = reverse_kl("two modes", result.stages[0])
     assert reverse_kl("two modes", result.posterior) < 0.6 * single

@@ -153,7 +153,7 @@ def fit(request):
     """``fit(X, y, sample_weight=None, **settings)`` for several families."""
 
     def fitted(rows, y, sample_weight=None, **settings):
-        settings = {"max_iter": 3, "n_draws": 64, "random_state": 0} | settings
+        settings = {"max_iter": 2, "n_draws": 64, "random_state": 0} | settings
         estimator = BoostedBayesianLogisticRegression(**settings, **request.param)
         return estimator.fit(rows, y, sample_weight)
 
@@ -182,8 +182,9 @@ def test_fewer_rows_than_columns(fit, n_features):
     assert_sound(fit(rows, np.arange(6) % 2), rows)
 
 
-@pytest.mark.parametrize("prior", ["normal", "laplace", "cauchy"])
-@pytest.mark.parametrize("prior_scale", [1.0, 1e3])
+@pytest.mark.parametrize(
+    ("prior", "prior_scale"), [("normal", 1.0), ("laplace", 1e3), ("cauchy", 1.0)]
+)
 def test_separable_data(fit, prior, prior_scale):
     y = (X[:, 0] > 0).astype(int)
     fitted = fit(X, y, prior=prior, prior_scale=prior_scale)

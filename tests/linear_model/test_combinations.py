@@ -15,6 +15,13 @@ from .conftest import logistic_data
 X, Y = logistic_data(12, [2.0, -1.0], seed=1)
 Y3 = np.arange(12) % 3
 
+SETTINGS = {
+    "intercept_scale": 1.0,
+    "max_iter": 3,
+    "n_draws": 32,
+    "tol": 0.0,
+    "random_state": 0,
+}
 COVARIANCES = ["auto", "full", "low_rank", "diag"]
 FAMILY_AND_COVARIANCE = list(itertools.product(FAMILIES, COVARIANCES))
 HAS = {name: {"auto", *cls.covariances} for name, cls in FAMILIES.items()}
@@ -26,7 +33,7 @@ pytestmark = [
 
 
 def fit(y, **settings):
-    settings = {"max_iter": 3, "n_draws": 32, "tol": 0.0, "random_state": 0} | settings
+    settings = SETTINGS | settings
     return BoostedBayesianLogisticRegression(**settings).fit(X, y)
 
 
@@ -39,12 +46,19 @@ def assert_sound(fitted):
     assert fitted.elbo_ > -30.0
 
 
-@pytest.mark.parametrize("corrective", CORRECTIVE)
-@pytest.mark.parametrize("step_size", [*STEP_SIZES, 0.2])
-@pytest.mark.parametrize("objective", OBJECTIVES)
+def _everything():
+    families = [pair for pair in FAMILY_AND_COVARIANCE if pair[1] in HAS[pair[0]]]
+    strategies = itertools.product(OBJECTIVES, [*STEP_SIZES, 0.2], CORRECTIVE)
+    for strategy, pair in itertools.product(strategies, families):
+        # Every value of every strategy runs with every family; all of them slowly.
+        often = pair in (("gaussian", "full"), ("laplace", "diag"))
+        marks = [] if often or strategy[1] == "line-search" else [pytest.mark.slow]
+        yield pytest.param(*strategy, *pair, marks=marks)
+
+
 @pytest.mark.parametrize(
-    ("family", "covariance"),
-    [pair for pair in FAMILY_AND_COVARIANCE if pair[1] in HAS[pair[0]]],
+    ("objective", "step_size", "corrective", "family", "covariance"),
+    list(_everything()),
 )
 def test_it_runs(objective, step_size, corrective, family, covariance):
     fitted = fit(

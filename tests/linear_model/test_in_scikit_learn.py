@@ -58,7 +58,7 @@ def test_grid_search_over_step_sizes_and_correctives(model, data):
         "step_size": ["line-search", "adaptive", 0.3],
         "corrective": ["none", "away", "pairwise", "fully-corrective"],
     }
-    estimator = model(max_iter=2, prior="cauchy")
+    estimator = model(max_iter=2)
     search = GridSearchCV(estimator, grid, scoring="neg_log_loss", cv=2, n_jobs=2)
     search.fit(*data)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()

@@ -281,6 +281,7 @@ def test_three_classes_have_their_layout(softmax_fit, three_classes):
     assert_allclose(softmax_fit.intercept_, mean[:, 2])
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_two_classes_are_not_a_special_case_of_three(model):
     # A third class that never occurs gets what the prior leaves it.
     X, y = logistic_data(40, [1.0])
