@@ -222,6 +222,12 @@ def _package_version():
     return __version__
 
 
+def callback_data(X, y, sample_weight=None):
+    """What callbacks are given of a call to `fit`, as the user passed it."""
+    metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+    return {"X": X, "y": y, "metadata": metadata}
+
+
 class BoostedEstimator(CallbackSupportMixin, BaseEstimator):
     """What every boosted estimator does with a target: run, report, go on.
 
@@ -229,8 +235,12 @@ class BoostedEstimator(CallbackSupportMixin, BaseEstimator):
     ``_fitted(posterior)``: the model's own attributes.
     """
 
-    def _boost(self, target, *, starts=None, names=None, X=None, y=None, anew=False):
-        """Run the engine on a target and set every fitted attribute at the end."""
+    def _boost(self, target, data, *, starts=None, names=None, anew=False):
+        """Run the engine on a target and set every fitted attribute at the end.
+
+        `data` is what callbacks are given: X and y as the user passed them, and
+        metadata such as sample weights.
+        """
         params = self.get_params(deep=False)
         going_on = self.warm_start and not anew and hasattr(self, "_run")
         previous = self._run if going_on else None
@@ -244,26 +254,25 @@ class BoostedEstimator(CallbackSupportMixin, BaseEstimator):
                 f"parameters after {previous.state.mixture.dim}. Set warm_start=False."
             )
         context = self._init_callback_context(max_subtasks=self.max_iter)
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        context.call_on_fit_task_begin(estimator=self, **data)
 
-        def on_iteration(done):
+        def begin_iteration():
             task = context.subcontext(task_name="iteration")
-            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
-            return task.call_on_fit_task_end(
+            task.call_on_fit_task_begin(estimator=self, **data)
+            return lambda done: task.call_on_fit_task_end(
                 estimator=self,
-                X=X,
-                y=y,
                 reconstruction_attributes=lambda: self._fitted_after(
                     engine, done, names
                 ),
+                **data,
             )
 
         with single_threaded_blas():
-            done = run(engine, make_limits(params), previous, on_iteration)
+            done = run(engine, make_limits(params), previous, begin_iteration)
             attributes = self._fitted_after(engine, done, names)
         vars(self).update(attributes)
         context.call_on_fit_task_end(
-            estimator=self, X=X, y=y, reconstruction_attributes=lambda: attributes
+            estimator=self, reconstruction_attributes=lambda: attributes, **data
         )
         # Past `fit` and scikit-learn's wrapper of it, where the user called.
         warn_unfinished(done, attributes, stacklevel=5)

@@ -98,7 +98,7 @@ class Limits:
         return None
 
 
-def run(engine, limits, previous=None, on_iteration=None):
+def run(engine, limits, previous=None, begin_iteration=None):
     """Iterate an engine until a limit is reached.
 
     Parameters
@@ -107,8 +107,9 @@ def run(engine, limits, previous=None, on_iteration=None):
     limits : Limits
     previous : Run, default=None
         A run to go on with; the result is that of one long run.
-    on_iteration : callable, default=None
-        Called with the `Run` after every iteration; True asks to stop.
+    begin_iteration : callable, default=None
+        Called before every iteration. It returns a function that is called with the
+        `Run` after the iteration, and asks to stop by returning True.
 
     Returns
     -------
@@ -116,20 +117,23 @@ def run(engine, limits, previous=None, on_iteration=None):
     """
     began = perf_counter()
     done = previous
-    if done is None:
-        done = _extended(None, *engine.init())
-        if on_iteration is not None and on_iteration(done):
-            return _ended(done, False, "Stopped by a callback.")
     while True:
-        reason = limits.reached(engine, done.history)
-        if reason is not None:
-            return _ended(done, True, reason)
-        reason = limits.spent(engine, done.n_iter, began)
-        if reason is not None:
-            return _ended(done, False, reason)
-        done = _extended(done, *engine.step(done.state))
-        if on_iteration is not None and on_iteration(done):
+        if done is not None:
+            reason = limits.reached(engine, done.history)
+            if reason is not None:
+                return _ended(done, True, reason)
+            reason = limits.spent(engine, done.n_iter, began)
+            if reason is not None:
+                return _ended(done, False, reason)
+        end_iteration = _ignored if begin_iteration is None else begin_iteration()
+        found = engine.init() if done is None else engine.step(done.state)
+        done = _extended(done, *found)
+        if end_iteration(done):
             return _ended(done, False, "Stopped by a callback.")
+
+
+def _ignored(done):
+    return False
 
 
 def _extended(done, state, info):

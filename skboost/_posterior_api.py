@@ -197,7 +197,7 @@ def boost_posterior(
     with single_threaded_blas():
         engine = make_engine(target, params, starts, seed, n_jobs=None)
         limits = make_limits(params, max_evaluations or float("inf"))
-        done = run(engine, limits, on_iteration=_listener(callback))
+        done = run(engine, limits, begin_iteration=_listener(callback))
         fitted = report(engine, done, names)
     warn_unfinished(done, fitted, stacklevel=4)
     return _result(fitted, done, target.n_evaluations, names)
@@ -251,7 +251,11 @@ def _box(x0, dim):
 def _listener(callback):
     if callback is None:
         return None
-    return lambda done: callback(history_record(done.history[-1]))
+
+    def end_iteration(done):
+        return callback(history_record(done.history[-1]))
+
+    return lambda: end_iteration
 
 
 def _result(fitted, done, n_evaluations, names):

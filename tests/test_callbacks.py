@@ -256,5 +256,36 @@ def test_a_listener_ends_the_run(engine):
         seen.append(done.n_iter)
         return done.n_iter == 2
 
-    assert run(engine, Limits(9, tol=0.0), on_iteration=listener).n_iter == 2
+    assert run(engine, Limits(9, tol=0.0), begin_iteration=lambda: listener).n_iter == 2
     assert seen == [1, 2]
+
+
+def test_callbacks_see_iterations_begin_and_the_sample_weight():
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    y = (X[:, 0] > 0).astype(int)
+    weight = np.ones(len(y))
+    seen = []
+
+    class Listener:
+        def setup(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context, *, metadata=None):
+            seen.append(
+                ("begin", context.task_name, metadata["sample_weight"] is weight)
+            )
+
+        def on_fit_task_end(self, estimator, context, *, metadata=None):
+            seen.append(("end", context.task_name, metadata["sample_weight"] is weight))
+
+        def teardown(self, estimator, context):
+            pass
+
+    model = BoostedBayesianLogisticRegression(max_iter=1, n_draws=32, random_state=0)
+    model.set_callbacks(Listener()).fit(X, y, sample_weight=weight)
+    assert seen == [
+        ("begin", "fit", True),
+        ("begin", "iteration", True),
+        ("end", "iteration", True),
+        ("end", "fit", True),
+    ]

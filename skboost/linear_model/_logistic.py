@@ -5,7 +5,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator
+from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator, callback_data
 from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.linear_model._classifier import BayesianClassifier
 from skboost.linear_model._labels import classes_of, codes_of, distinct, row_weights
@@ -230,7 +230,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         with self._keeping_old_fit():
             rows, codes = self._validated(X, y, reset=True)
             target = self._target(*self._data(rows, codes, sample_weight))
-            return self._boost(target, names=self._names(), X=X, y=y)
+            return self._boost(
+                target, callback_data(X, y, sample_weight), names=self._names()
+            )
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -258,8 +260,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             first = not hasattr(self, "posterior_")
             rows, codes = self._validated(X, y, reset=first, classes=classes)
             data = self._data(rows, codes, sample_weight)
+            given = callback_data(X, y, sample_weight)
             if first:
-                return self._boost(self._target(*data), names=self._names(), X=X, y=y)
+                return self._boost(self._target(*data), given, names=self._names())
             posterior = self.posterior_
             if self.max_components is not None:
                 posterior = posterior.truncate(self.max_components)
@@ -267,7 +270,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             target = ComposedTarget(likelihood, posterior.mixture, self.temperature)
             starts = posterior.mean()[None]
             return self._boost(
-                target, starts=starts, names=self._names(), X=X, y=y, anew=True
+                target, given, starts=starts, names=self._names(), anew=True
             )
 
     # --- data in

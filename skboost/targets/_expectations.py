@@ -165,8 +165,11 @@ class _Waves:
     @staticmethod
     def integral_and_slope(t):
         """Transforms of the softplus, the sigmoid and its slope, (3, n)."""
-        sigmoid = _Waves.inverse_sinh(t)
-        return np.stack([sigmoid / t, sigmoid, sigmoid * t])
+        rows = np.empty((3, t.size))
+        rows[1] = _Waves.inverse_sinh(t)
+        np.divide(rows[1], t, out=rows[0])
+        np.multiply(rows[1], t, out=rows[2])
+        return rows
 
     @staticmethod
     def inverse_sinh(t):
