@@ -12,9 +12,8 @@ _MAX_ITER = 30
 def refine(target, mixture, base_draws, exact, tol):
     """All components and weights moved together towards a higher ELBO.
 
-    The greedy step's own problem with every component moving and nothing fixed; a
-    sweep over components one by one climbs the same hill, slower (see the
-    benchmarks).
+    The greedy step's own problem with every component moving and nothing fixed, in
+    place of a sweep over components one by one.
 
     Parameters
     ----------
