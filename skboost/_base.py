@@ -12,7 +12,7 @@ from skboost._callbacks import Limits, run
 from skboost._parallel import single_threaded_blas
 from skboost._random import REPORT, generator, root_seed
 from skboost._sklearn import CallbackSupportMixin, Interval, StrOptions
-from skboost.boosting import Boosting
+from skboost.boosting import Boosting, UniversalBoosting
 from skboost.families import FAMILIES, VariationalFamily, as_family
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize, as_step_size
 from skboost.objectives import OBJECTIVES
@@ -27,6 +27,9 @@ _N_REMAINING = 1024
 
 # What scikit-learn sets on an estimator while its callbacks run, and takes off after.
 _CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
+
+# The Hellinger distance has an engine of its own: its components are roots.
+_ENGINES = {"hellinger": UniversalBoosting}
 
 BOOSTING_CONSTRAINTS = {
     "family": [StrOptions(set(FAMILIES)), VariationalFamily],
@@ -92,7 +95,8 @@ def make_engine(target, params, starts, seed, n_jobs):
     family = as_family(params["family"], params["component_covariance"], target.dim)
     n_draws = params["n_draws"]
     exact = getattr(target, "exact_gaussian", False) and hasattr(family, "structure")
-    return Boosting(
+    engine = _ENGINES.get(params["objective"], Boosting)
+    return engine(
         target=target,
         family=family,
         objective=make_objective(params["objective"], params["entropy_weight"]),

@@ -3,5 +3,6 @@
 from skboost.boosting._engine import Boosting
 from skboost.boosting._first import find_mode
 from skboost.boosting._state import Info, State
+from skboost.boosting._universal import UniversalBoosting
 
-__all__ = ["Boosting", "Info", "State", "find_mode"]
+__all__ = ["Boosting", "Info", "State", "UniversalBoosting", "find_mode"]

@@ -30,7 +30,7 @@ def widened(mixture):
     return Mixture(tuple(components), weights)
 
 
-def residual_points(target, mixture, n, rng):
+def residual_points(target, mixture, n, rng, owners=None):
     """Points drawn where the target has more mass than the mixture.
 
     Importance weights of the positive part of ``p - q`` under a wide proposal: a
@@ -48,7 +48,7 @@ def residual_points(target, mixture, n, rng):
     -------
     ndarray of shape (m, dim), m <= n
     """
-    proposal = widened(mixture)
+    proposal = widened(owners or mixture)
     theta = proposal.sample(_N_PROBES, rng)
     log_joint = target.log_density(theta)
     log_proposal = proposal.log_density(theta)
@@ -139,7 +139,7 @@ def _scale_of(family, params):
     return _Diagonal(family.std(params))
 
 
-def starting_components(target, mixture, family, n_points, rng):
+def starting_components(target, mixture, family, n_points, rng, owners=None):
     """Candidate starts: at residual points, and rescaled copies of heavy components.
 
     Parameters
@@ -151,25 +151,28 @@ def starting_components(target, mixture, family, n_points, rng):
     n_points : int
         Residual points to try.
     rng : numpy.random.Generator
+    owners : Mixture, default=None
+        Components of the family to start from, where those of `mixture` are not.
 
     Returns
     -------
     list of ndarray of shape (n_params,)
     """
+    owners = owners or mixture
     starts = []
-    for k in np.argsort(-mixture.weights, kind="stable")[:2]:
-        params = mixture.components[k][1]
-        shift = skew_direction(target, mixture, k, rng)
+    for k in np.argsort(-owners.weights, kind="stable")[:2]:
+        params = owners.components[k][1]
+        shift = skew_direction(target, owners, k, rng)
         starts += [
             family.recentre(params, family.mean(params) + s * shift) for s in _SHIFTS
         ]
         starts += [family.widen(params, width) for width in (0.6, 1.7)]
-    points = residual_points(target, mixture, n_points, rng)
+    points = residual_points(target, mixture, n_points, rng, owners)
     if not len(points):
         return starts
-    owners = mixture.responsibilities(points).argmax(axis=1)
-    for point, k in zip(points, owners, strict=True):
-        params = mixture.components[k][1]
+    nearest = owners.responsibilities(points).argmax(axis=1)
+    for point, k in zip(points, nearest, strict=True):
+        params = owners.components[k][1]
         reach = np.abs(point - family.mean(params)) / family.std(params)
         starts += [
             family.recentre(family.widen(params, 0.5), point),

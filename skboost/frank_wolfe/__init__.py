@@ -16,6 +16,7 @@ from skboost.frank_wolfe._directions import (
     worst_component,
 )
 from skboost.frank_wolfe._objective import DENSITY_FLOOR, WeightObjective
+from skboost.frank_wolfe._roots import best_coefficients, geodesic_step
 from skboost.frank_wolfe._step_size import (
     AdaptiveBacktracking,
     Constant,
@@ -123,7 +124,9 @@ __all__ = [
     "apply",
     "as_direction",
     "as_step_size",
+    "best_coefficients",
     "frank_wolfe_direction",
+    "geodesic_step",
     "minimise_on_simplex",
     "worst_component",
 ]

@@ -14,7 +14,7 @@ from skboost.posterior import finite
 
 # Keeps every share above e-12 of the others within one search; weights are set to
 # exact zeros by the rooms that move weights, not here.
-_LOGIT_RANGE = 12.0
+LOGIT_RANGE = 12.0
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class JointELBO:
     def limits(self):
         """Largest absolute value of every coordinate."""
         charts = [chart.limits for chart in self.charts]
-        return np.concatenate([*charts, np.full(len(self._logits0), _LOGIT_RANGE)])
+        return np.concatenate([*charts, np.full(len(self._logits0), LOGIT_RANGE)])
 
     def unpack(self, x):
         """Parameters of the moving components and all shares (rest first, if any)."""

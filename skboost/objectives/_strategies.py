@@ -101,4 +101,11 @@ class ResidualGain(BaseEstimator):
         return Candidate(problem.family, params, 0.5, value, at_limit)
 
 
-OBJECTIVES = {"kl": JointGain, "relbo": ResidualGain}
+class RootGain(BaseEstimator):
+    """Overlap of square roots (``"hellinger"``): Campbell and Li 2019.
+
+    The problems are those of `ResidualRoot` and `JointRoots`.
+    """
+
+
+OBJECTIVES = {"kl": JointGain, "relbo": ResidualGain, "hellinger": RootGain}

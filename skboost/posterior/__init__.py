@@ -16,6 +16,12 @@ from skboost.posterior._mixture import Mixture
 from skboost.posterior._modes import Mode
 from skboost.posterior._posterior import MixturePosterior
 from skboost.posterior._psis import SmoothedWeights, psis
+from skboost.posterior._root_draws import (
+    RootDraws,
+    hellinger_gain,
+    squared_hellinger,
+)
+from skboost.posterior._roots import Roots
 
 __all__ = [
     "Estimate",
@@ -28,10 +34,14 @@ __all__ = [
     "Mode",
     "PooledDraws",
     "RemainingKL",
+    "RootDraws",
+    "Roots",
     "SmoothedWeights",
     "duality_gap",
     "elbo_gain",
     "finite",
+    "hellinger_gain",
     "psis",
     "remaining_kl",
+    "squared_hellinger",
 ]

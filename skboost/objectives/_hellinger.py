@@ -1,0 +1,355 @@
+"""Overlap of square roots with the root of the target: Campbell and Li 2019.
+
+Everything is measured against a *control*, the combination of roots so far: with
+``f`` the root of the unnormalised target, scaled so that ``<f, control> = 1``,
+
+    <f, h> = <control, h> + <f - control, h>,
+
+where the first part is closed and only the second needs draws. It shrinks with the
+residual, and so does its noise.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skboost.objectives._joint import LOGIT_RANGE
+
+# Half of the draws of every component are this much wider: ``f sqrt(s) / s`` has a
+# heavy tail where the component is narrower than the target.
+_WIDER = np.sqrt(2.0)
+# Standard errors that are taken off every integral which is searched over: a value
+# that rests on a few draws is none. A wide component in eleven dimensions that puts
+# one of its draws on the mode would win without bound.
+_CAUTION = 2.0
+# Below this squared sine of the angle between two roots, rounding decides.
+_SMALLEST_SINE = 1e-8
+
+
+def rule_draws(family, n, dim, rng):
+    """Base draws of a quadrature rule for ``<f, sqrt(s)>``, shape (n, base_dim).
+
+    The second half is widened; `log_rule` has the density of both together.
+    """
+    near = family.matched_draws(n - n // 2, dim, rng)
+    return np.concatenate([near, _WIDER * family.matched_draws(n // 2, dim, rng)])
+
+
+def log_rule(family, distance, dim):
+    """``ln r - peak`` of what `rule_draws` draws from, and its slope in `distance`.
+
+    Parameters
+    ----------
+    family : VariationalFamily
+    distance : ndarray
+        ``peak - ln s`` at the draws.
+    dim : int
+    """
+    faster = _WIDER**-family.tail_power
+    near, far = -distance, -dim * np.log(_WIDER) - distance * faster
+    total = np.logaddexp(near, far)
+    share = np.exp(near - total)
+    return total - np.log(2.0), -share - faster * (1.0 - share)
+
+
+@dataclass(frozen=True)
+class RootControl:
+    """The combination of roots so far, and the scale on which it overlaps by one.
+
+    Parameters
+    ----------
+    roots : Roots
+    log_overlap : float
+        ``ln <sqrt(p), roots>`` with p unnormalised, nats.
+    """
+
+    roots: object
+    log_overlap: float
+
+    def residual(self, theta, log_joint):
+        """``f - control`` at `theta`, shape (n,)."""
+        return np.exp(0.5 * log_joint - self.log_overlap) - np.exp(
+            self.roots.log_root(theta)
+        )
+
+    def residual_and_slope(self, theta, log_joint, score):
+        """``f - control`` (n,) and its gradient in theta (n, dim)."""
+        f = np.exp(0.5 * log_joint - self.log_overlap)
+        own_score, log_root = self.roots.score_and_log_root(theta)
+        g = np.exp(log_root)
+        return f - g, 0.5 * f[:, None] * score - g[:, None] * own_score
+
+
+class RootOverlap:
+    """``<f - control, sqrt(s)>`` on fixed base draws, as a function of s.
+
+    Parameters
+    ----------
+    target : Target
+    control : RootControl
+    family : VariationalFamily
+    base_draws : ndarray of shape (n, base_dim)
+        From `rule_draws`.
+    """
+
+    def __init__(self, target, control, family, base_draws):
+        self.target, self.control = target, control
+        self.family, self.base_draws = family, base_draws
+
+    def value_and_gradient(self, params, theta, log_joint, score):
+        """The integral, and its gradient in `params`.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+        theta : ndarray of shape (n, dim)
+            The transported base draws.
+        log_joint, score : ndarray of shape (n,) and (n, dim)
+            The target's, there.
+        """
+        family, eps = self.family, self.base_draws
+        weight, evaluation, slope = rule_weights(family, params, theta)
+        residual, through = self.control.residual_and_slope(theta, log_joint, score)
+        mass = weight * residual
+        value, steady = cautious(mass)
+        mass = mass * steady
+        through = (weight * steady)[:, None] * through
+        d_entropy = family.entropy_gradient(params)
+        gradient = 0.5 * mass.sum() * d_entropy
+        if family.base_dim(self.target.dim) != self.target.dim:
+            # Where draws have latent parts their distance depends on the parameters.
+            pull = mass * (0.5 + slope)
+            gradient = gradient + pull.sum() * d_entropy + evaluation.pull(pull)
+            through = through + pull[:, None] * evaluation.score()
+        return value, gradient + family.pull_transport(params, eps, through)
+
+
+class ResidualRoot:
+    """What UBVI's next root maximises, as a function of the chart of its density.
+
+    ``(<f,h> - <f,g><g,h>) / sqrt(1 - <g,h>^2)`` with g the control, whose overlap
+    with f is one. Its square is what the best combination of g and h gains in squared
+    overlap: it is the joint problem with the weight worked out.
+
+    Parameters
+    ----------
+    target, control, family, base_draws
+        As in `RootOverlap`.
+    params : ndarray of shape (n_params,)
+        Where the search starts.
+
+    References
+    ----------
+    Campbell and Li 2019, Algorithm 1, equation 3.
+    """
+
+    def __init__(self, target, control, family, params, base_draws):
+        self.target, self.control = target, control
+        self.overlap = RootOverlap(target, control, family, base_draws)
+        self.family, self.base_draws = family, base_draws
+        self.chart = family.chart(params, len(base_draws))
+
+    @property
+    def start(self):
+        """The starting point, the chart at zero."""
+        return np.zeros(self.chart.size)
+
+    @property
+    def limits(self):
+        """Largest absolute value of every coordinate."""
+        return self.chart.limits
+
+    def unpack(self, x):
+        """Parameters of the component."""
+        return self.chart.move(x)
+
+    def value_and_gradient(self, x):
+        """The objective and its gradient in `x`."""
+        params = self.unpack(x)
+        theta = self.family.transport(params, self.base_draws)
+        log_joint, score = self.target.value_and_score(theta)
+        residual, d_residual = self.overlap.value_and_gradient(
+            params, theta, log_joint, score
+        )
+        between, d_between = between_roots(
+            self.family, params[None], self.control.roots
+        )
+        cosine = between[0]
+        sine2 = max(1.0 - cosine**2, _SMALLEST_SINE)
+        value = residual / np.sqrt(sine2)
+        gradient = d_residual / np.sqrt(sine2)
+        if sine2 > _SMALLEST_SINE:
+            gradient = gradient + value * cosine / sine2 * d_between[0]
+        return float(value), self.chart.pull(x, gradient)
+
+
+def between_roots(family, params, roots):
+    """``<roots, sqrt(s)>`` for components `params` (K, n_params).
+
+    Returns
+    -------
+    value : ndarray of shape (K,)
+    gradient : ndarray of shape (K, n_params)
+        Of each value in the parameters of its component.
+    """
+    n, m = len(params), roots.n_components
+    first, second = np.repeat(params, m, axis=0), np.tile(roots.params, (n, 1))
+    log_affinity, slope, _ = family.log_affinity(first, second)
+    terms = np.exp(log_affinity) * np.tile(roots.coefficients, n)
+    gradient = (terms[:, None] * slope).reshape(n, m, -1).sum(axis=1)
+    return terms.reshape(n, m).sum(axis=1), gradient
+
+
+def cautious(terms):
+    """A sum less some standard errors, and its slope in every term."""
+    total = terms.sum()
+    spread = terms - total / len(terms)
+    se = np.sqrt(np.sum(spread**2)) + 1e-300
+    return float(total - _CAUTION * se), 1.0 - _CAUTION * spread / se
+
+
+def start_values(target, control, family, starts, base_draws):
+    """UBVI's objective at many starts, on common draws, in one evaluation.
+
+    Parameters
+    ----------
+    target, control, family
+        As in `RootOverlap`.
+    starts : list of ndarray of shape (n_params,)
+    base_draws : ndarray of shape (n, base_dim)
+
+    Returns
+    -------
+    ndarray of shape (n_starts,)
+    """
+    theta = [family.transport(params, base_draws) for params in starts]
+    everywhere = np.concatenate(theta)
+    residual = control.residual(everywhere, target.log_density(everywhere))
+    residual = residual.reshape(len(starts), -1)
+    cosines, _ = between_roots(family, np.array(starts), control.roots)
+    values = np.empty(len(starts))
+    for k, params in enumerate(starts):
+        weight, _, _ = rule_weights(family, params, theta[k])
+        sine2 = max(1.0 - cosines[k] ** 2, _SMALLEST_SINE)
+        values[k] = cautious(weight * residual[k])[0] / np.sqrt(sine2)
+    return np.where(np.isfinite(values), values, -np.inf)
+
+
+def rule_weights(family, params, theta):
+    """Weights of transported `rule_draws` that integrate ``f sqrt(s)``.
+
+    Returns
+    -------
+    weight : ndarray of shape (n,)
+    evaluation : Evaluation
+        Of the component at the draws.
+    slope : ndarray of shape (n,)
+        Of ``ln r`` in the distance from the peak; see `log_rule`.
+    """
+    evaluation = family.at(params, theta)
+    peak = family.log_peak(params)
+    distance = peak - evaluation.log_density
+    log_r, slope = log_rule(family, distance, theta.shape[1])
+    return np.exp(-0.5 * (peak + distance) - log_r) / len(theta), evaluation, slope
+
+
+class JointRoots:
+    """Overlap of a combination of roots, all of them moving: refinement.
+
+    ``ln <f, sum_k lambda_k h_k> - ln |sum_k lambda_k h_k|`` as a function of the
+    charts of all components and the logarithms of the lambda.
+
+    Parameters
+    ----------
+    target : Target
+    control : RootControl
+    roots : Roots
+        Where the search starts; all coefficients positive.
+    base_draws : list of ndarray
+        From `rule_draws`, for every component.
+    """
+
+    def __init__(self, target, control, roots, base_draws):
+        self.target, self.roots = target, roots
+        family = roots.family
+        self.control = control
+        self.overlaps = [
+            RootOverlap(target, control, family, eps) for eps in base_draws
+        ]
+        self.charts = [
+            family.chart(p, len(eps))
+            for p, eps in zip(roots.params, base_draws, strict=True)
+        ]
+        self._cuts = np.cumsum([chart.size for chart in self.charts])
+        self._logs = np.log(roots.coefficients)
+
+    @property
+    def start(self):
+        """The starting point, all charts at zero."""
+        return np.concatenate([np.zeros(self._cuts[-1]), np.zeros(len(self.charts))])
+
+    @property
+    def limits(self):
+        """Largest absolute value of every coordinate."""
+        charts = [chart.limits for chart in self.charts]
+        return np.concatenate([*charts, np.full(len(self.charts), LOGIT_RANGE)])
+
+    def unpack(self, x):
+        """Parameters (K, n_params) and coefficients (K,) of all roots."""
+        *coordinates, logs = np.split(x, self._cuts)
+        params = [c.move(z) for c, z in zip(self.charts, coordinates, strict=True)]
+        return np.array(params), np.exp(self._logs + logs)
+
+    def value_and_gradient(self, x):
+        """Log overlap and its gradient in `x`."""
+        params, coefficients = self.unpack(x)
+        d, d_params = self._overlaps(params)
+        total = coefficients @ d
+        if not total > 0:
+            return -np.inf, np.zeros_like(x)
+        d_params *= (coefficients / total)[:, None]
+        norm2, d_norm2, d_logs = self._norm(params, coefficients)
+        d_params -= 0.5 * d_norm2 / norm2
+        d_logs = coefficients * d / total - 0.5 * d_logs / norm2
+        *coordinates, _ = np.split(x, self._cuts)
+        pulled = [
+            chart.pull(z, g)
+            for chart, z, g in zip(self.charts, coordinates, d_params, strict=True)
+        ]
+        value = np.log(total) - 0.5 * np.log(norm2)
+        return float(value), np.concatenate([*pulled, d_logs])
+
+    def _overlaps(self, params):
+        """``<f, h_k>`` (K,) and the gradients in each component's parameters."""
+        family = self.roots.family
+        theta = [
+            family.transport(p, o.base_draws)
+            for p, o in zip(params, self.overlaps, strict=True)
+        ]
+        log_joint, score = self.target.value_and_score(np.concatenate(theta))
+        cuts = np.cumsum([len(t) for t in theta])[:-1]
+        log_joint, score = np.split(log_joint, cuts), np.split(score, cuts)
+        d, d_params = between_roots(family, params, self.control.roots)
+        for k, overlap in enumerate(self.overlaps):
+            value, gradient = overlap.value_and_gradient(
+                params[k], theta[k], log_joint[k], score[k]
+            )
+            d[k] += value
+            d_params[k] += gradient
+        return d, d_params
+
+    def _norm(self, params, coefficients):
+        """Squared norm, its gradients in all parameters and in the log lambda."""
+        d_params = np.zeros_like(params)
+        d_logs = 2.0 * coefficients**2
+        norm2 = float(coefficients @ coefficients)
+        if len(params) == 1:
+            return norm2, d_params, d_logs
+        i, j = np.triu_indices(len(params), 1)
+        log_affinity, d_i, d_j = self.roots.family.log_affinity(params[i], params[j])
+        terms = 2.0 * coefficients[i] * coefficients[j] * np.exp(log_affinity)
+        np.add.at(d_params, i, terms[:, None] * d_i)
+        np.add.at(d_params, j, terms[:, None] * d_j)
+        np.add.at(d_logs, i, terms)
+        np.add.at(d_logs, j, terms)
+        return norm2 + terms.sum(), d_params, d_logs
