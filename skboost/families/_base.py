@@ -93,14 +93,9 @@ class VariationalFamily(BaseEstimator):
     ----------
     covariances : tuple of str
         Values of an estimator's ``component_covariance`` that the family has.
-    tail_power : float or None
-        ``ln s`` falls off by this power of the scaled distance from the peak: with
-        ``Q = log_peak - ln s`` the density widened by kappa is ``log_peak - dim ln
-        kappa - Q / kappa^tail_power``. None where it is not of that form.
     """
 
     covariances = ()
-    tail_power = None
 
     @classmethod
     def with_covariance(cls, covariance, dim):
@@ -150,24 +145,6 @@ class VariationalFamily(BaseEstimator):
         ndarray of shape (n, base_dim)
         """
         return self._quantile(open_unit_cube(n, self.base_dim(dim), rng))
-
-    def matched_draws(self, n, dim, rng):
-        """Base draws whose first two moments are exact where the family can do that.
-
-        For searches: their noise then has no part in a mean or a covariance. Not for
-        estimates that are reported, whose draws are `base_draws`.
-
-        Parameters
-        ----------
-        n, dim : int
-            Number of draws and dimension of the parameter space.
-        rng : numpy.random.Generator
-
-        Returns
-        -------
-        ndarray of shape (n, base_dim)
-        """
-        return self.base_draws(n, dim, rng)
 
     def _quantile(self, u):
         """Inverse distribution function of one base variable."""
@@ -232,40 +209,6 @@ class VariationalFamily(BaseEstimator):
     def entropy_gradient(self, params):
         """Gradient of `entropy`, ndarray of shape (n_params,)."""
         raise NotImplementedError
-
-    def log_peak(self, params):
-        """Log density at its highest point, nats."""
-        return float(self.log_density(self.mean(params)[None], params)[0])
-
-    def log_affinity(self, a, b):
-        """Inner products of square roots of densities, pair by pair.
-
-        Parameters
-        ----------
-        a, b : ndarray of shape (n, n_params)
-
-        Returns
-        -------
-        value : ndarray of shape (n,)
-            ``ln integral sqrt(s_a s_b)``, at most zero.
-        grad_a, grad_b : ndarray of shape (n, n_params)
-
-        Raises
-        ------
-        ValueError
-            If the family has no closed form.
-        """
-        raise ValueError(
-            f"family={self!r} has no closed inner product of square roots, which "
-            "objective='hellinger' needs; Gaussian and Laplace components have it."
-        )
-
-    def root_product(self, a, b):
-        """The density proportional to ``sqrt(s_a s_b)``, as (family, params)."""
-        raise ValueError(
-            f"family={self!r} has no closed product of square roots, which "
-            "objective='hellinger' needs; Gaussian and Laplace components have it."
-        )
 
     def mean(self, params):
         """Mean, ndarray of shape (dim,)."""

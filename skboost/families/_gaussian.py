@@ -6,13 +6,12 @@ from numbers import Integral
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skboost.families._affinity import AFFINITIES
 from skboost.families._base import VariationalFamily
 from skboost.families._chart import Chart, LineChart
 from skboost.families._diagonal import DiagonalCovariance
 from skboost.families._full import FullCovariance
 from skboost.families._low_rank import LowRankCovariance
-from skboost.families._moments import linear_moments, symmetric, whitened
+from skboost.families._moments import linear_moments
 
 COVARIANCES = {
     "full": FullCovariance,
@@ -43,7 +42,6 @@ class Gaussian(VariationalFamily):
     """
 
     covariances = tuple(COVARIANCES)
-    tail_power = 2.0
 
     def __init__(self, covariance="full", rank=None):
         self.covariance = covariance
@@ -85,11 +83,6 @@ class Gaussian(VariationalFamily):
     def scale_mask(self, dim):
         return self._kind.scale_mask(dim)
 
-    def matched_draws(self, n, dim, rng):
-        eps = self.base_draws(n, dim, rng)
-        # Fewer draws leave directions of hardly any variance, which would be blown up.
-        return whitened(eps) if n >= 2 * eps.shape[1] else symmetric(eps, 1.0)
-
     def _quantile(self, u):
         return ndtri(u)
 
@@ -107,12 +100,6 @@ class Gaussian(VariationalFamily):
 
     def entropy_gradient(self, params):
         return self._kind.entropy_gradient(params)
-
-    def log_affinity(self, a, b):
-        return AFFINITIES[self.covariance]().log_affinity(self, a, b)
-
-    def root_product(self, a, b):
-        return AFFINITIES[self.covariance]().root_product(self, a, b)
 
     def std(self, params):
         _, variance, factor = self.structure(params)
