@@ -3,6 +3,7 @@
 from skboost.families._base import Evaluation, VariationalFamily
 from skboost.families._gaussian import MAX_FULL_DIM, Gaussian
 from skboost.families._laplace import Laplace
+from skboost.families._laplace_product import LaplaceProduct
 
 FAMILIES = {"gaussian": Gaussian, "laplace": Laplace}
 
@@ -62,6 +63,7 @@ __all__ = [
     "Evaluation",
     "Gaussian",
     "Laplace",
+    "LaplaceProduct",
     "VariationalFamily",
     "as_family",
 ]

@@ -93,9 +93,20 @@ class VariationalFamily(BaseEstimator):
     ----------
     covariances : tuple of str
         Values of an estimator's ``component_covariance`` that the family has.
+    root_products : bool
+        Whether the square roots of two members multiply to something in closed
+        form, which ``objective="hellinger"`` needs; see `log_affinity`.
+    tail_power : float or None
+        The p for which a density widened by kappa about its highest point is
+
+            ln s_kappa = log_peak - dim ln kappa - (log_peak - ln s) / kappa^p
+
+        2 for a Gaussian, 1 for a Laplace density; None if there is no such p.
     """
 
     covariances = ()
+    root_products = False
+    tail_power = None
 
     @classmethod
     def with_covariance(cls, covariance, dim):
@@ -209,6 +220,74 @@ class VariationalFamily(BaseEstimator):
     def entropy_gradient(self, params):
         """Gradient of `entropy`, ndarray of shape (n_params,)."""
         raise NotImplementedError
+
+    def log_peak(self, params):
+        """``ln s`` at the highest point of the density, in nats.
+
+        Where there is a `tail_power` p, ``log_peak - ln s`` has the mean dim / p, and
+        so the peak follows from the entropy.
+        """
+        return self.dim_of(params) / self.tail_power - self.entropy(params)
+
+    def log_affinity(self, a, b):
+        """Logarithm of ``integral sqrt(s_a s_b)``, pair by pair, with its gradients.
+
+        Parameters
+        ----------
+        a, b : ndarray of shape (n, n_params)
+            The pairs, row against row.
+
+        Returns
+        -------
+        value : ndarray of shape (n,)
+            Nats; never positive, 0 where the components are equal.
+        gradient_a, gradient_b : ndarray of shape (n, n_params)
+
+        Raises
+        ------
+        ValueError
+            If the family has no closed form (`root_products` is False).
+
+        References
+        ----------
+        Campbell and Li 2019, section 3: the inner products ``<g_i, g_j>`` of the
+        square roots of densities.
+        """
+        raise ValueError(self._no_root_products())
+
+    def root_product(self, a, b):
+        """The density proportional to ``sqrt(s_a s_b)``.
+
+        Parameters
+        ----------
+        a, b : ndarray of shape (n_params,)
+
+        Returns
+        -------
+        family : VariationalFamily
+            Of the product: the same for diagonal and full Gaussians, one of twice
+            the rank (at most dim) for a low-rank Gaussian, `LaplaceProduct` for
+            Laplace densities.
+        params : ndarray
+            Its parameters. Its log density is ``(ln s_a + ln s_b) / 2`` minus the
+            value of `log_affinity`.
+
+        Raises
+        ------
+        ValueError
+            If the family has no closed form (`root_products` is False).
+        """
+        raise ValueError(self._no_root_products())
+
+    def _no_root_products(self):
+        from skboost.families import FAMILIES
+
+        names = [name for name, family in FAMILIES.items() if family.root_products]
+        return (
+            "the family must have a closed form of integral sqrt(s_a s_b), as "
+            f"objective='hellinger' needs; got {self!r}, which has none. Use family= "
+            f"one of {names}."
+        )
 
     def mean(self, params):
         """Mean, ndarray of shape (dim,)."""

@@ -3,9 +3,11 @@
 from math import log, pi, sqrt
 
 import numpy as np
+from scipy.special import expit
 
 from skboost.families._base import Evaluation
 from skboost.families._location_scale import LocationScale
+from skboost.families._roots import log_cosh
 
 
 class DiagonalEvaluation(Evaluation):
@@ -43,3 +45,27 @@ class DiagonalCovariance(LocationScale):
     def pull_structure(self, params, g_mean, g_variance, g_factor):
         _, _, scale = self.split(params)
         return np.concatenate([g_mean, 2 * scale**2 * g_variance])
+
+    def log_affinity(self, a, b):
+        (mean_a, log_a), (mean_b, log_b) = (np.hsplit(params, 2) for params in (a, b))
+        apart, u = mean_a - mean_b, log_a - log_b
+        slope = apart / (np.exp(2 * log_a) + np.exp(2 * log_b))
+        squared = apart * slope
+        value = -0.5 * log_cosh(u).sum(axis=1) - 0.25 * squared.sum(axis=1)
+        gradients = (
+            np.hstack(
+                [
+                    -0.5 * sign * slope,
+                    0.5 * (squared * expit(2 * sign * u) - np.tanh(sign * u)),
+                ]
+            )
+            for sign in (1, -1)
+        )
+        return value, *gradients
+
+    def root_product(self, a, b):
+        mean_a, log_a, _ = self.split(a)
+        mean_b, log_b, _ = self.split(b)
+        u = log_a - log_b
+        mean = mean_a + expit(2 * u) * (mean_b - mean_a)
+        return np.concatenate([mean, 0.5 * (log_a + log_b - log_cosh(u))])

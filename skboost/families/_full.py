@@ -28,6 +28,16 @@ def _pack(matrix):
     return matrix.ravel()[_packing(matrix.shape[0])[0]]
 
 
+def _split_rows(params, dim):
+    """Means (n, dim) and Cholesky factors (n, dim, dim) of many components."""
+    flat, diagonal = _packing(dim)
+    packed = params[:, dim:].copy()
+    packed[:, diagonal] = np.exp(packed[:, diagonal])
+    factor = np.zeros((len(params), dim * dim))
+    factor[:, flat] = packed
+    return params[:, :dim], factor.reshape(-1, dim, dim)
+
+
 class FullEvaluation(Evaluation):
     """Gaussian with a Cholesky factor at points; z = L^-1 (theta - m)."""
 
@@ -54,6 +64,45 @@ class FullEvaluation(Evaluation):
         diagonal = _packing(weighted.size)[1]
         slope[diagonal] = slope[diagonal] * self._diagonal - cotangent.sum()
         return np.concatenate([weighted @ self._inverse, slope])
+
+
+class _Pair:
+    """Pairs in the axes that make both covariances diagonal, 1 and ratio^2.
+
+    These are the singular vectors of L_a^-1 L_b. Determinants and distances are sums
+    over the axes, and one that both components share adds exactly nothing.
+    """
+
+    def __init__(self, mean_a, factor_a, mean_b, factor_b):
+        self.whiten = np.linalg.inv(factor_a)
+        left, ratio, right = np.linalg.svd(self.whiten @ factor_b)
+        # Scales that underflow against the others are no shorter than this.
+        self.left, self.ratio = left, np.maximum(ratio, np.finfo(float).tiny)
+        self.right = right
+        apart = np.einsum("...ij,...j->...i", self.whiten, mean_a - mean_b)
+        self.apart = np.einsum("...ji,...j->...i", left, apart)
+        # Along the axes: covariance^-1 (m_a - m_b) of the average covariance.
+        self.slope = 2.0 * self.apart / (1.0 + self.ratio**2)
+
+    def log_affinity(self):
+        gap = self.ratio - 1.0
+        squeezed = np.log1p(0.5 * gap * (gap / self.ratio)).sum(axis=-1)
+        return -0.5 * squeezed - 0.125 * (self.apart * self.slope).sum(axis=-1)
+
+    def gradients(self):
+        """Gradients in the mean of a, and in the factors of a and of b."""
+        # d / d factor_a = whiten^T left (diagonal + slope slope^T / 8) left^T.
+        gap = (self.ratio - 1.0) * (self.ratio + 1.0) / (1.0 + self.ratio**2)
+        axes = np.swapaxes(self.whiten, -1, -2) @ self.left
+        outer = self.slope[..., :, None] * self.slope[..., None, :]
+        along = 0.125 * outer
+        along[..., range(gap.shape[-1]), range(gap.shape[-1])] += 0.5 * gap
+        factor_a = axes @ along @ np.swapaxes(self.left, -1, -2)
+        along = 0.125 * outer * self.ratio[..., None, :]
+        along[..., range(gap.shape[-1]), range(gap.shape[-1])] -= 0.5 * gap / self.ratio
+        factor_b = axes @ along @ self.right
+        mean = -0.25 * np.einsum("...ij,...j->...i", axes, self.slope)
+        return mean, factor_a, factor_b
 
 
 class FullCovariance:
@@ -173,6 +222,28 @@ class FullCovariance:
         dim = self.dim_of(x)
         x[dim + _packing(dim)[1]] *= _DIAGONAL_STEP
         return x
+
+    def log_affinity(self, a, b):
+        dim = self.dim_of(a[0])
+        pair = _Pair(*_split_rows(a, dim), *_split_rows(b, dim))
+        mean, *factors = pair.gradients()
+        flat, diagonal = _packing(dim)
+        gradients = []
+        for sign, params, factor in zip((1, -1), (a, b), factors, strict=True):
+            packed = factor.reshape(len(a), -1)[:, flat]
+            packed[:, diagonal] *= np.exp(params[:, dim + diagonal])
+            gradients.append(np.hstack([sign * mean, packed]))
+        return pair.log_affinity(), *gradients
+
+    def root_product(self, a, b):
+        mean, factor = self.split(a)
+        pair = _Pair(mean, factor, *self.split(b))
+        axes = factor @ pair.left
+        # Covariance 2 ratio^2 / (1 + ratio^2) along the axes.
+        root = axes * (sqrt(2) * pair.ratio / np.hypot(1.0, pair.ratio))
+        triangle = np.linalg.qr(root.T, mode="r").T
+        triangle = triangle * np.sign(np.diagonal(triangle))
+        return self.inner(mean - 0.5 * axes @ pair.slope, triangle)
 
     def structure(self, params):
         mean, factor = self.split(params)

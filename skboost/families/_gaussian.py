@@ -12,6 +12,7 @@ from skboost.families._diagonal import DiagonalCovariance
 from skboost.families._full import FullCovariance
 from skboost.families._low_rank import LowRankCovariance
 from skboost.families._moments import linear_moments
+from skboost.families._roots import by_blocks
 
 COVARIANCES = {
     "full": FullCovariance,
@@ -42,6 +43,8 @@ class Gaussian(VariationalFamily):
     """
 
     covariances = tuple(COVARIANCES)
+    root_products = True
+    tail_power = 2.0
 
     def __init__(self, covariance="full", rank=None):
         self.covariance = covariance
@@ -168,6 +171,15 @@ class Gaussian(VariationalFamily):
         ndarray of shape (n_params,)
         """
         return self._kind.pull_structure(params, g_mean, g_variance, g_factor)
+
+    def log_affinity(self, a, b):
+        return by_blocks(self._kind.log_affinity, a, b)
+
+    def root_product(self, a, b):
+        params = self._kind.root_product(a, b)
+        if self.covariance != "low_rank":
+            return self, params
+        return type(self)("low_rank", params.size // self.dim_of(a) - 2), params
 
     def linear_moments(self, params, X):
         return linear_moments(X, *self.structure(params))

@@ -5,7 +5,10 @@ from math import log
 import numpy as np
 
 from skboost.families._base import Evaluation, VariationalFamily
+from skboost.families._laplace_product import LaplaceProduct
+from skboost.families._laplace_roots import log_affinity
 from skboost.families._location_scale import LocationScale
+from skboost.families._roots import by_blocks
 
 
 class LaplaceEvaluation(Evaluation):
@@ -36,6 +39,8 @@ class Laplace(LocationScale, VariationalFamily):
     """
 
     covariances = ("diag",)
+    root_products = True
+    tail_power = 1.0
     unit_variance = 2.0
     unit_entropy = 1 + log(2)
     log_scale_step = 1.0
@@ -50,6 +55,21 @@ class Laplace(LocationScale, VariationalFamily):
 
     def at(self, params, theta):
         return LaplaceEvaluation(*self.split(params), theta)
+
+    def log_affinity(self, a, b):
+        return by_blocks(self._log_affinity, a, b)
+
+    def _log_affinity(self, a, b):
+        (mean_a, log_a), (mean_b, log_b) = (np.hsplit(params, 2) for params in (a, b))
+        value, d_mean, d_log_a, d_log_b = log_affinity(mean_a - mean_b, log_a, log_b)
+        return (
+            value.sum(axis=1),
+            np.hstack([d_mean, d_log_a]),
+            np.hstack([-d_mean, d_log_b]),
+        )
+
+    def root_product(self, a, b):
+        return LaplaceProduct(), np.concatenate([a, b])
 
     def moments(self, params):
         return self.mean(params), np.diag(self.std(params) ** 2)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from skboost.families import _low_rank_roots as roots
 from skboost.families._base import Evaluation
 from skboost.families._moments import checked_moments, checked_size
 
@@ -199,6 +200,22 @@ class LowRankCovariance:
         g_mean = root.times(scale * g_mean[:, None])[:, 0]
         g_factor = root.times(scale * g_factor)
         return np.concatenate([g_mean, sqrt(0.5) * g_log_scale, g_factor.ravel()])
+
+    def log_affinity(self, a, b):
+        value, *gradients = roots.log_affinity(self._split_rows(a), self._split_rows(b))
+        return value, *(
+            np.concatenate([g_mean, g_log_scale, g_factor.reshape(a.shape[0], -1)], 1)
+            for g_mean, g_log_scale, g_factor in gradients
+        )
+
+    def root_product(self, a, b):
+        mean, log_scale, factor = roots.root_product(self.split(a), self.split(b))
+        return np.concatenate([mean, log_scale, factor.ravel()])
+
+    def _split_rows(self, params):
+        dim = self.dim_of(params[0])
+        factor = params[:, 2 * dim :].reshape(-1, dim, self.rank(dim))
+        return params[:, :dim], params[:, dim : 2 * dim], factor
 
     def structure(self, params):
         mean, log_scale, factor = self.split(params)

@@ -1,0 +1,324 @@
+"""Affinities and root products: against quadrature, draws and one another."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_allclose
+from scipy.integrate import dblquad, quad
+
+from skboost.families import FAMILIES, Gaussian, Laplace, VariationalFamily
+
+ROOTS = {
+    "full": Gaussian("full"),
+    "diag": Gaussian("diag"),
+    "rank1": Gaussian("low_rank", 1),
+    "rank2": Gaussian("low_rank", 2),
+    "rank10": Gaussian("low_rank"),
+    "laplace": Laplace(),
+}
+
+
+@pytest.fixture(params=ROOTS.values(), ids=ROOTS.keys())
+def family(request):
+    return request.param
+
+
+def affinity(family, a, b):
+    """Value and gradients of one pair."""
+    value, grad_a, grad_b = family.log_affinity(a[None], b[None])
+    return value[0], grad_a[0], grad_b[0]
+
+
+def root_density(family, a, b):
+    """``sqrt(s_a s_b)`` at one point."""
+
+    def density(*theta):
+        theta = np.array([theta])
+        return np.exp(
+            0.5 * (family.log_density(theta, a) + family.log_density(theta, b))[0]
+        )
+
+    return density
+
+
+def test_affinity_is_the_integral_in_one_dimension(family, component):
+    a, b = component(family, 1), component(family, 1)
+    ends = [float(family.mean(p)[0]) for p in (a, b)]
+    expected, _ = quad(root_density(family, a, b), -60, 60, points=ends, limit=400)
+    assert_allclose(np.exp(affinity(family, a, b)[0]), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["full", "diag", "rank1", "laplace"])
+def test_affinity_is_the_integral_in_two_dimensions(name, component):
+    family = ROOTS[name]
+    a, b = component(family, 2), component(family, 2)
+    density = root_density(family, a, b)
+    low, high = (
+        getattr(np, which)(
+            [family.mean(p) + sign * 9 * family.std(p) for p in (a, b)], axis=0
+        )
+        for which, sign in (("min", -1), ("max", 1))
+    )
+    expected, _ = dblquad(
+        density, low[1], high[1], low[0], high[0], epsabs=1e-5, epsrel=1e-5
+    )
+    assert_allclose(np.exp(affinity(family, a, b)[0]), expected, atol=1e-4)
+
+
+def test_affinity_is_the_mean_root_ratio(family, component, rng):
+    a, b = component(family, 6), component(family, 6)
+    eps = family._quantile(rng.uniform(size=(20_000, family.base_dim(6))))
+    theta = family.transport(a, eps)
+    ratio = np.exp(0.5 * (family.log_density(theta, b) - family.log_density(theta, a)))
+    error = ratio.std() / np.sqrt(len(ratio))
+    assert abs(np.exp(affinity(family, a, b)[0]) - ratio.mean()) < 5 * error
+
+
+def test_affinity_slopes(family, component, slope):
+    a, b = component(family, 3), component(family, 3)
+    _, grad_a, grad_b = affinity(family, a, b)
+    close = {"rtol": 1e-6, "atol": 1e-8}
+    assert_allclose(grad_a, slope(lambda p: affinity(family, p, b)[0], a), **close)
+    assert_allclose(grad_b, slope(lambda p: affinity(family, a, p)[0], b), **close)
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-10, 1e-5, 0.3, 3.0, 12.0])
+@pytest.mark.parametrize("apart", [1e-6, 0.02, 1.0, 30.0])
+def test_laplace_slopes_near_equal_rates_and_far_apart(gap, apart, slope):
+    family = Laplace()
+    a, b = np.array([apart, gap]), np.array([0.0, 0.0])
+    step = 1e-3 * apart
+    _, grad_a, grad_b = affinity(family, a, b)
+    # A difference of values of order one cannot be better than its rounding.
+    close = {"rtol": 1e-5, "atol": 1e-15 / step}
+    by_apart = slope(lambda p: affinity(family, np.r_[p, gap], b)[0], a[:1], step)
+    assert_allclose(grad_a[:1], by_apart, **close)
+    assert_allclose(grad_b[0], -grad_a[0])
+    by_scale = slope(lambda p: affinity(family, np.r_[apart, p], b)[0], a[1:], 1e-4)
+    assert_allclose(grad_a[1:], by_scale, **close)
+    by_other = slope(lambda p: affinity(family, a, np.r_[0, p])[0], b[1:], 1e-4)
+    assert_allclose(grad_b[1:], by_other, **close)
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-9, 0.7, 2.0])
+def test_laplace_affinity_is_campbell_and_lis(gap):
+    # Their closed form, as printed: a difference of rates in the denominator.
+    p, q, apart = 0.5 * np.exp(-gap), 0.5, 1.3
+    value = affinity(Laplace(), np.array([apart, gap]), np.zeros(2))[0]
+    near = (
+        apart * np.exp(-q * apart)
+        if p == q
+        else (np.exp(-q * apart) - np.exp(-p * apart)) / (p - q)
+    )
+    printed = (np.exp(-q * apart) + np.exp(-p * apart)) / (p + q) + near
+    expected = printed / (2 * np.sqrt(np.exp(gap)))
+    assert_allclose(np.exp(value), expected, rtol=1e-6)
+
+
+def test_pairs_are_taken_row_by_row(family, component):
+    a, b = (np.array([component(family, 4) for _ in range(7)]) for _ in range(2))
+    together = family.log_affinity(a, b)
+    for i in range(7):
+        alone = affinity(family, a[i], b[i])
+        for part, one in zip(together, alone, strict=True):
+            assert_allclose(part[i], one, rtol=1e-12, atol=1e-14)
+
+
+def test_many_pairs_are_the_same_in_blocks(family, component):
+    dim, n = 30, 465
+    a, b = (np.tile([component(family, dim) for _ in range(3)], (155, 1)) for _ in "ab")
+    value, grad_a, grad_b = family.log_affinity(a, b)
+    assert value.shape == (n,)
+    assert grad_a.shape == grad_b.shape == a.shape
+    assert_allclose(value[:3], value[-3:], rtol=1e-12)
+
+
+def test_affinity_is_symmetric(family, component):
+    a, b = component(family, 5), component(family, 5)
+    value, grad_a, grad_b = affinity(family, a, b)
+    other, grad_b_other, grad_a_other = affinity(family, b, a)
+    assert_allclose(value, other, rtol=1e-12)
+    assert_allclose(grad_a, grad_a_other, atol=1e-12)
+    assert_allclose(grad_b, grad_b_other, atol=1e-12)
+
+
+@pytest.mark.parametrize("dim", [1, 3, 30])
+def test_affinity_of_a_component_with_itself(family, component, dim):
+    a = component(family, dim)
+    value, grad_a, grad_b = affinity(family, a, a.copy())
+    assert -1e-14 * dim <= value <= 0
+    # In coordinates in which every parameter moves the density at the same rate.
+    for gradient in (grad_a, grad_b):
+        charted = family.pull_move(a, np.zeros_like(a), gradient)
+        assert_allclose(charted, 0, atol=1e-14 * dim)
+
+
+def test_close_components_have_half_the_fisher_distance(family, component, rng):
+    # ln integral sqrt(s_a s_b) = -|b - a|^2 / 8 in the Fisher metric, to third order.
+    a = component(family, 3)
+    step = 1e-4 * rng.standard_normal(a.size)
+    theta = family.transport(
+        a, family._quantile(rng.uniform(size=(4000, family.base_dim(3))))
+    )
+    squares = [
+        (family.at(a, point[None]).pull(np.ones(1)) @ step) ** 2 for point in theta
+    ]
+    error = np.std(squares) / np.sqrt(len(squares))
+    value = affinity(family, a, a + step)[0]
+    assert abs(-8 * value - np.mean(squares)) < 5 * error + 1e-3 * np.mean(squares)
+
+
+def test_far_pairs_do_not_overflow(family, component):
+    a, b = component(family, 3), component(family, 3)
+    far = family.recentre(b, family.mean(b) + 1e6)
+    for other in (far, family.widen(b, 1e-40), family.widen(far, 1e40)):
+        value, grad_a, grad_b = affinity(family, a, other)
+        assert np.isfinite(value)
+        assert value < -20
+        assert np.isfinite(grad_a).all()
+        assert np.isfinite(grad_b).all()
+
+
+@pytest.mark.parametrize("name", ["full", "rank2", "rank10"])
+def test_gaussians_agree(name, component):
+    # Both components are what a diagonal Gaussian can be, written in other ways.
+    diagonal, family = Gaussian("diag"), ROOTS[name]
+    a, b = component(diagonal, 4), component(diagonal, 4)
+    wide = []
+    for params in (a, b):
+        other = np.zeros(family.n_params(4))
+        other[:4], other[family.scale_mask(4)] = params[:4], params[4:]
+        wide.append(other)
+    value, *gradients = affinity(diagonal, a, b)
+    other_value, *other_gradients = affinity(family, *wide)
+    assert_allclose(other_value, value, rtol=1e-12)
+    kept = family.scale_mask(4)
+    kept[:4] = True
+    for gradient, other in zip(gradients, other_gradients, strict=True):
+        assert_allclose(other[kept], gradient, atol=1e-12)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 10])
+def test_low_rank_agrees_with_full(rank, component):
+    low, full = Gaussian("low_rank", rank), Gaussian("full")
+    a, b = component(low, 5), component(low, 5)
+    fulls = [full.from_moments(*low.moments(p)) for p in (a, b)]
+    assert_allclose(affinity(low, a, b)[0], affinity(full, *fulls)[0], rtol=1e-10)
+    product = low.root_product(a, b)
+    expected = full.root_product(*fulls)
+    for family, params in (product, expected):
+        assert family.dim_of(params) == 5
+    for part, other in zip(
+        product[0].moments(product[1]), full.moments(expected[1]), strict=True
+    ):
+        assert_allclose(part, other, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["full", "rank2", "rank10"])
+def test_long_axes_cost_no_digits(name, rng):
+    # Five digits between the scales: squared, they would leave six.
+    family, dim = ROOTS[name], 12
+    axes = 1e5 * rng.standard_normal((dim, 2))
+    if name == "full":
+        a = family.from_moments(np.zeros(dim), np.eye(dim) + axes @ axes.T)
+    else:
+        factor = np.zeros((dim, family.n_params(dim) // dim - 2))
+        factor[:, :2] = axes
+        a = np.concatenate([np.zeros(2 * dim), factor.ravel()])
+    assert abs(affinity(family, a, a.copy())[0]) < 1e-14 * dim
+    product, params = family.root_product(a, a.copy())
+    assert_allclose(product.std(params), family.std(a), rtol=1e-9)
+    # A small move along the narrow directions is seen at its true size.
+    moved = family.recentre(a, 1e-3 * np.ones(dim))
+    narrow = np.linalg.qr(axes, mode="complete")[0][:, 2:]
+    expected = -np.sum((narrow.T @ np.full(dim, 1e-3)) ** 2) / 8
+    assert_allclose(affinity(family, a, moved)[0], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 7])
+def test_root_product_is_normalised(family, component, rng, dim):
+    a, b = component(family, dim), component(family, dim)
+    product, params = family.root_product(a, b)
+    theta = 2 * rng.standard_normal((20, dim))
+    expected = 0.5 * (family.log_density(theta, a) + family.log_density(theta, b))
+    expected -= affinity(family, a, b)[0]
+    assert_allclose(product.log_density(theta, params), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_root_product_with_itself_is_itself(family, component, rng):
+    a = component(family, 4)
+    product, params = family.root_product(a, a.copy())
+    theta = rng.standard_normal((10, 4))
+    assert_allclose(
+        product.log_density(theta, params), family.log_density(theta, a), rtol=1e-10
+    )
+
+
+def test_rank_of_a_low_rank_product_is_the_sum_of_both(component):
+    family = Gaussian("low_rank", 3)
+    for dim, rank in ((2, 2), (5, 5), (6, 6), (40, 6)):
+        product, params = family.root_product(
+            component(family, dim), component(family, dim)
+        )
+        assert product.covariance == "low_rank"
+        assert product.rank == rank
+        assert params.shape == (product.n_params(dim),)
+
+
+NUMBERS = st.floats(-4.0, 4.0, allow_subnormal=False)
+
+
+@pytest.mark.parametrize("name", ROOTS)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_affinity_and_product_of_any_pair(name, data):
+    family, dim = ROOTS[name], data.draw(st.integers(1, 3))
+    a, b = (
+        data.draw(arrays(float, family.n_params(dim), elements=NUMBERS)) for _ in "ab"
+    )
+    value, grad_a, grad_b = affinity(family, a, b)
+    assert value <= 0
+    assert np.isfinite([value, *grad_a, *grad_b]).all()
+    assert abs(affinity(family, a, a.copy())[0]) <= 1e-13
+    product, params = family.root_product(a, b)
+    theta = np.array([family.mean(a), family.mean(b), product.mean(params)])
+    roots = 0.5 * (family.log_density(theta, a) + family.log_density(theta, b))
+    assert_allclose(
+        product.log_density(theta, params), roots - value, rtol=1e-6, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("width", [0.3, 1.0, 4.0])
+def test_tails_of_a_widened_component(family, component, rng, width):
+    params, theta = component(family, 3), rng.standard_normal((9, 3))
+    depth = family.log_peak(params) - family.log_density(theta, params)
+    wide = family.recentre(family.widen(params, width), family.mean(params))
+    expected = (
+        family.log_peak(params) - 3 * np.log(width) - depth / width**family.tail_power
+    )
+    assert_allclose(family.log_density(theta, wide), expected, rtol=1e-9)
+
+
+def test_log_peak_is_the_density_at_the_mean(family, component):
+    params = component(family, 3)
+    at_mean = family.log_density(family.mean(params)[None], params)[0]
+    assert_allclose(family.log_peak(params), at_mean, rtol=1e-12)
+
+
+def test_a_family_without_a_closed_form_says_which_have_one():
+    class Other(VariationalFamily):
+        pass
+
+    one = np.zeros((1, 2))
+    for call in (
+        lambda: Other().log_affinity(one, one),
+        lambda: Other().root_product(one[0], one[0]),
+    ):
+        with pytest.raises(ValueError, match=r"Other\(\).*'gaussian', 'laplace'"):
+            call()
+    assert not Other.root_products
+    assert Other.tail_power is None
+    with_roots = [name for name, cls in FAMILIES.items() if cls.root_products]
+    assert with_roots == ["gaussian", "laplace"]
