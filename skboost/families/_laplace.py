@@ -6,6 +6,7 @@ import numpy as np
 
 from skboost.families._base import Evaluation, VariationalFamily
 from skboost.families._location_scale import LocationScale
+from skboost.families._moments import symmetric
 
 
 class LaplaceEvaluation(Evaluation):
@@ -43,6 +44,9 @@ class Laplace(LocationScale, VariationalFamily):
     @classmethod
     def with_covariance(cls, covariance, dim):
         return cls()
+
+    def matched_draws(self, n, dim, rng):
+        return symmetric(self.base_draws(n, dim, rng), self.unit_variance)
 
     def _quantile(self, u):
         # Both branches measure the distance to the nearer end, where it is small.
