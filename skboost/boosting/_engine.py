@@ -217,7 +217,12 @@ class Boosting:
 
     def _refined(self, mixture, t):
         """All components moved together, and their weights set on new draws."""
-        base = self._base_draws(mixture, t, REFINE)
+        base = [
+            family.matched_draws(
+                self.n_draws, self.target.dim, generator(self.seed, t, REFINE, k)
+            )
+            for k, (family, _) in enumerate(mixture.components)
+        ]
         mixture = refine(self.target, mixture, base, self.exact, self.tol)
         pool = self._pool(mixture, t)
         if self.corrective == "fully-corrective":
@@ -227,16 +232,13 @@ class Boosting:
 
     # --- draws
 
-    def _base_draws(self, mixture, *key):
-        return [
+    def _pool(self, mixture, t):
+        base = [
             family.base_draws(
-                self.n_draws, self.target.dim, generator(self.seed, *key, k)
+                self.n_draws, self.target.dim, generator(self.seed, t, POOL, k)
             )
             for k, (family, _) in enumerate(mixture.components)
         ]
-
-    def _pool(self, mixture, t):
-        base = self._base_draws(mixture, t, POOL)
         return PooledDraws.of(self.target, mixture, base, self.exact)
 
     def _joined(self, state, single):

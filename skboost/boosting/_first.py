@@ -47,7 +47,7 @@ def first_component(
     if getattr(family, "covariance", None) == "full":
         # Fewer than four draws a direction, and the covariance stretches between.
         n_draws = max(n_draws, 4 * target.dim)
-    base = family.base_draws(n_draws, target.dim, generator(seed, 0, BASE))
+    base = family.matched_draws(n_draws, target.dim, generator(seed, 0, BASE))
     curvature = _expected_curvature(target, generator(seed, 0, BASE, 1))
     leads = ()
     if curvature is not None:
@@ -85,7 +85,7 @@ def _expected_curvature(target, rng):
         return target.expected_curvature
     if not hasattr(target, "curvature"):
         return None
-    base = Gaussian("diag").base_draws(_N_CURVATURE, target.dim, rng)
+    base = Gaussian("diag").matched_draws(_N_CURVATURE, target.dim, rng)
     return lambda mean, factor: target.curvature(
         mean + base[:, : factor.shape[1]] @ factor.T
     )

@@ -44,7 +44,7 @@ def propose(residual, objective, family, n_draws, n_restarts, tol, seed, n_jobs=
     Candidate
     """
     rng = generator(seed, residual.iteration, SEARCH)
-    base = family.base_draws(n_draws, residual.target.dim, rng)
+    base = family.matched_draws(n_draws, residual.target.dim, rng)
     starts = starting_components(
         residual.target, residual.rest.mixture, family, 2 * n_restarts + 2, rng
     )

@@ -157,6 +157,24 @@ class VariationalFamily(BaseEstimator):
         """
         return self._quantile(open_unit_cube(n, self.base_dim(dim), rng))
 
+    def matched_draws(self, n, dim, rng):
+        """Base draws whose first two moments are exact where the family can do that.
+
+        For searches: their noise then has no part in a mean or a covariance. Not for
+        estimates that are reported, whose draws are `base_draws`.
+
+        Parameters
+        ----------
+        n, dim : int
+            Number of draws and dimension of the parameter space.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        ndarray of shape (n, base_dim)
+        """
+        return self.base_draws(n, dim, rng)
+
     def _quantile(self, u):
         """Inverse distribution function of one base variable."""
         raise NotImplementedError

@@ -11,7 +11,7 @@ from skboost.families._chart import Chart, LineChart
 from skboost.families._diagonal import DiagonalCovariance
 from skboost.families._full import FullCovariance
 from skboost.families._low_rank import LowRankCovariance
-from skboost.families._moments import linear_moments
+from skboost.families._moments import linear_moments, symmetric, whitened
 from skboost.families._roots import by_blocks
 
 COVARIANCES = {
@@ -85,6 +85,11 @@ class Gaussian(VariationalFamily):
 
     def scale_mask(self, dim):
         return self._kind.scale_mask(dim)
+
+    def matched_draws(self, n, dim, rng):
+        eps = self.base_draws(n, dim, rng)
+        # Fewer draws leave directions of hardly any variance, which would be blown up.
+        return whitened(eps) if n >= 2 * eps.shape[1] else symmetric(eps, 1.0)
 
     def _quantile(self, u):
         return ndtri(u)

@@ -8,6 +8,7 @@ from skboost.families._base import Evaluation, VariationalFamily
 from skboost.families._laplace_product import LaplaceProduct
 from skboost.families._laplace_roots import log_affinity
 from skboost.families._location_scale import LocationScale
+from skboost.families._moments import symmetric
 from skboost.families._roots import by_blocks
 
 
@@ -48,6 +49,9 @@ class Laplace(LocationScale, VariationalFamily):
     @classmethod
     def with_covariance(cls, covariance, dim):
         return cls()
+
+    def matched_draws(self, n, dim, rng):
+        return symmetric(self.base_draws(n, dim, rng), self.unit_variance)
 
     def _quantile(self, u):
         # Both branches measure the distance to the nearer end, where it is small.

@@ -1,7 +1,8 @@
-"""Covariances as diag(variance) + factor factor^T: what can be said without them."""
+"""Means and covariances: of combinations, of arguments, of base draws."""
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import cholesky, solve_triangular
 
 from skboost._parallel import row_blocks
 
@@ -47,3 +48,20 @@ def checked_size(params, dim, n_params):
             f"{n_params} is the length for dim={dim}. Was it made by another family?"
         )
     return dim
+
+
+def whitened(eps):
+    """Base draws (n, base_dim) shifted and mixed to mean 0 and covariance I."""
+    eps = eps - eps.mean(axis=0)
+    root = cholesky(eps.T @ eps / len(eps), lower=True)
+    return solve_triangular(root, eps.T, lower=True).T
+
+
+def symmetric(eps, variance):
+    """The first half of base draws and its mirror image, in pairs, each coordinate
+    scaled to the variance."""
+    half = eps[: len(eps) // 2]
+    pairs = np.stack([half, -half], axis=1).reshape(-1, eps.shape[1])
+    # Where the number is odd, one draw at the centre keeps the mean.
+    both = np.concatenate([pairs, np.zeros((len(eps) % 2, eps.shape[1]))])
+    return both * np.sqrt(variance / np.mean(both**2, axis=0))

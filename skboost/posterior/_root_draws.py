@@ -107,9 +107,7 @@ def hellinger_gain(before, after):
     theta = np.concatenate([before.theta, after.theta])
     log_joint = np.concatenate([before.log_joint, after.log_joint])
     row_weights = 0.5 * np.concatenate([before.row_weights, after.row_weights])
-    log_old, log_new = (
-        fresh.mixture.log_density(theta) for fresh in (before, after)
-    )
+    log_old, log_new = (fresh.mixture.log_density(theta) for fresh in (before, after))
     log_r = np.logaddexp(log_old, log_new) - np.log(2.0)
     top = np.max(log_joint - log_r)
     if not np.isfinite(top):

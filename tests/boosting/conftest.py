@@ -54,7 +54,7 @@ def densities():
 
 @pytest.fixture
 def engine():
-    """``engine(density, dim=1, **settings)``: an engine with small settings."""
+    """``engine(name or density, dim=1, **settings)``: an engine with small settings."""
 
     def make(density, dim=1, **settings):
         values = {
@@ -71,7 +71,7 @@ def engine():
             "starts": np.zeros((1, dim)),
             "seed": 0,
         } | settings
-        values["target"] = CallableTarget(DENSITIES[density], dim)
+        values["target"] = CallableTarget(DENSITIES.get(density, density), dim)
         values["family"] = as_family(values["family"], "auto", dim)
         values["objective"] = OBJECTIVES[values["objective"]]()
         values["step_size"] = as_step_size(values["step_size"])

@@ -2,6 +2,7 @@
 
 from dataclasses import FrozenInstanceError, fields, replace
 
+import autograd.numpy as anp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -213,3 +214,19 @@ def test_the_seed_decides(engine, seed):
     (other, *_), _ = iterate(engine("two modes", seed=seed + 1), 1)
     assert np.array_equal(one.pool.theta, same.pool.theta)
     assert not np.array_equal(one.pool.theta, other.pool.theta)
+
+
+def test_a_gaussian_is_found_exactly(engine):
+    # Draws with exact moments leave no noise for a quadratic log density.
+    precision = np.array([[2.0, 0.9, 0.0], [0.9, 1.0, -0.3], [0.0, -0.3, 0.5]])
+    mean = np.array([1.0, -2.0, 30.0])
+
+    def log_density(theta):
+        z = theta - mean
+        return -0.5 * anp.sum(anp.dot(z, precision) * z, axis=1)
+
+    state, _ = engine(log_density, dim=3).init()
+    family, params = state.mixture.components[0]
+    found, covariance = family.moments(params)
+    assert_allclose(covariance @ precision, np.eye(3), atol=1e-3)
+    assert_allclose(found, mean, atol=1e-3)

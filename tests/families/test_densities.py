@@ -89,6 +89,20 @@ def test_base_draws_beat_pseudo_random_ones(family, rng):
     assert np.all(np.abs(mean) < 0.2 / np.sqrt(4096))
 
 
+@pytest.mark.parametrize("n", [9, 64, 201])
+def test_matched_draws_have_exact_moments(family, rng, n):
+    eps = family.matched_draws(n, 8, rng)
+    assert eps.shape == (n, family.base_dim(8))
+    variance = stats.laplace.var() if isinstance(family, Laplace) else 1.0
+    assert_allclose(eps.mean(axis=0), 0.0, atol=1e-14)
+    assert_allclose(np.mean(eps**2, axis=0), variance, rtol=1e-12)
+
+
+def test_enough_matched_draws_are_uncorrelated(gaussian, rng):
+    eps = gaussian.matched_draws(201, 8, rng)
+    assert_allclose(eps.T @ eps / 201, np.eye(gaussian.base_dim(8)), atol=1e-12)
+
+
 def test_base_draws_above_sobols_dimension(rng):
     eps = Gaussian("diag").base_draws(3, 21_202, rng)
     assert eps.shape == (3, 21_202)
