@@ -69,8 +69,8 @@ for name, options in runs.items():
     )
 
 # %%
-# Under the residual ELBO every second component is refused, whatever :math:`\lambda`, and
-# half of the density is never found. The two other objectives find it at once.
+# Under the residual ELBO every second component is refused, whatever λ, and half of the
+# density is never found. The two other objectives find it at once.
 #
 # Why
 # ---
@@ -82,14 +82,14 @@ for name, options in runs.items():
 #    \mathrm{RELBO}(s) = \mathbb{E}_s[\ln p] - \lambda\,\mathbb{E}_s[\ln s]
 #    - \mathbb{E}_s[\ln q] .
 #
-# Away from the origin :math:`-\ln q` grows like :math:`x^2/2`, while :math:`\ln p` falls
-# only like :math:`-(x - 25)^2/10`. So the wider :math:`s`, the better, without end, and
-# no :math:`\lambda > 0` changes that, since it pays for width too: even a search that
-# starts at the right component leaves it. The joint gain asks for the ELBO of the whole
-# mixture :math:`(1-\gamma) q + \gamma s`, with the weight :math:`\gamma` that suits
-# :math:`s`, and the Hellinger objective for the alignment of :math:`\sqrt s` with what
-# :math:`\sqrt q` leaves of :math:`\sqrt p`. Both have a maximum, and it lies where it
-# should.
+# Away from the origin :math:`-\ln q` grows like :math:`x^2/2`, while :math:`\ln p`
+# falls only like :math:`-(x - 25)^2/10`. So the wider :math:`s`, the better, without
+# end, and no :math:`\lambda > 0` changes that, since it pays for width too: even a
+# search that starts at the right component leaves it. The joint gain asks for the ELBO
+# of the whole mixture :math:`(1-\gamma) q + \gamma s`, with the weight :math:`\gamma`
+# that suits :math:`s`, and the Hellinger objective for the alignment of
+# :math:`\sqrt s` with what :math:`\sqrt q` leaves of :math:`\sqrt p`. Both have a
+# maximum, and it lies where it should.
 
 q1 = norm.logpdf(grid[:, 0], 0.0, 1.0)
 x, step = grid[:, 0], grid[1, 0] - grid[0, 0]
