@@ -31,6 +31,13 @@ _CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 # The Hellinger distance has an engine of its own: its components are roots.
 _ENGINES = {"hellinger": UniversalBoosting}
 
+# Its best combination is closed, so there is no step to choose and no duality gap.
+_ROOT_PARAMETERS = {
+    "step_size": ("line-search",),
+    "corrective": ("fully-corrective", "none"),
+    "stopping": ("gain",),
+}
+
 BOOSTING_CONSTRAINTS = {
     "family": [StrOptions(set(FAMILIES)), VariationalFamily],
     "component_covariance": [StrOptions({"auto", "full", "low_rank", "diag"})],
@@ -96,6 +103,9 @@ def make_engine(target, params, starts, seed, n_jobs):
     n_draws = params["n_draws"]
     exact = getattr(target, "exact_gaussian", False) and hasattr(family, "structure")
     engine = _ENGINES.get(params["objective"], Boosting)
+    if params["objective"] == "hellinger":
+        _check_roots(family, params)
+        exact = False
     return engine(
         target=target,
         family=family,
@@ -112,6 +122,21 @@ def make_engine(target, params, starts, seed, n_jobs):
         seed=seed,
         n_jobs=n_jobs,
     )
+
+
+def _check_roots(family, params):
+    """Refuse what has no meaning for square roots of densities."""
+    if not family.root_products:
+        raise ValueError(
+            "objective='hellinger' needs a family whose square roots have products in "
+            f"closed form: 'gaussian' or 'laplace'; got family={params['family']!r}."
+        )
+    for name, allowed in _ROOT_PARAMETERS.items():
+        if params[name] not in allowed:
+            raise ValueError(
+                f"objective='hellinger' needs {name} to be one of {list(allowed)}; got "
+                f"{name}={params[name]!r}. Use objective='kl' for the other values."
+            )
 
 
 def _n_fresh(n_draws, dim, exact):

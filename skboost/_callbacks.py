@@ -80,8 +80,8 @@ class Limits:
         if size + 2.0 * estimate.se <= self.tol:
             return (
                 f"Converged: the {self.stopping} of the best component found is "
-                f"{estimate.value:.2g} nats (standard error {estimate.se:.1g}), "
-                "within tol."
+                f"{estimate.value:.2g} {engine.unit} (standard error "
+                f"{estimate.se:.1g}), within tol."
             )
         return None
 

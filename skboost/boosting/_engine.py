@@ -7,6 +7,7 @@ a step, move the weights. Pure: a state goes in, a state and a report come out.
 
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import ClassVar
 
 import numpy as np
 
@@ -76,6 +77,9 @@ class Boosting:
     starts: np.ndarray
     seed: int
     n_jobs: int | None = None
+
+    # Of the gain that is compared with `tol`.
+    unit: ClassVar[str] = "nats"
 
     @property
     def exact(self):

@@ -7,6 +7,7 @@ the root of the posterior: the Hellinger distance. Pure as `Boosting` is: ``init
 
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,8 +39,8 @@ from skboost.posterior import (
 _NONE = Estimate(float("nan"), float("nan"))
 _N_RANK = 128
 # Refinement ends where an iteration gains less than this share of what is left.
-_SHARE = 3e-3
-_SCOUT_ITER, _REFINE_ITER = 6, 30
+_SHARE = 3e-4
+_SCOUT_ITER, _REFINE_ITER = 6, 20
 # The coefficients and the control that their noise is measured against settle within
 # a few rounds.
 _N_ROUNDS = 3
@@ -67,6 +68,8 @@ class UniversalBoosting(Boosting):
     ``corrective="none"`` is the geodesic step of the paper's equation 4,
     ``"fully-corrective"`` its weights for all roots; ``refine`` moves all roots.
     """
+
+    unit: ClassVar[str] = "of squared Hellinger distance"
 
     @property
     def exact(self):

@@ -20,8 +20,10 @@ from skboost.objectives._joint import LOGIT_RANGE
 _WIDER = np.sqrt(2.0)
 # Standard errors that are taken off every integral which is searched over: a value
 # that rests on a few draws is none. A wide component in eleven dimensions that puts
-# one of its draws on the mode would win without bound.
-_CAUTION = 2.0
+# one of its draws on the mode would win without bound. In one or two dimensions
+# quasi-random draws err less than that.
+_CAUTION = {1: 1.0, 2: 1.5}
+_MOST_CAUTION = 2.0
 # Below this squared sine of the angle between two roots, rounding decides.
 _SMALLEST_SINE = 1e-8
 
@@ -111,7 +113,7 @@ class RootOverlap:
         weight, evaluation, slope = rule_weights(family, params, theta)
         residual, through = self.control.residual_and_slope(theta, log_joint, score)
         mass = weight * residual
-        value, steady = cautious(mass)
+        value, steady = cautious(mass, self.target.dim)
         mass = mass * steady
         through = (weight * steady)[:, None] * through
         d_entropy = family.entropy_gradient(params)
@@ -200,12 +202,13 @@ def between_roots(family, params, roots):
     return terms.reshape(n, m).sum(axis=1), gradient
 
 
-def cautious(terms):
+def cautious(terms, dim):
     """A sum less some standard errors, and its slope in every term."""
     total = terms.sum()
     spread = terms - total / len(terms)
     se = np.sqrt(np.sum(spread**2)) + 1e-300
-    return float(total - _CAUTION * se), 1.0 - _CAUTION * spread / se
+    caution = _CAUTION.get(dim, _MOST_CAUTION)
+    return float(total - caution * se), 1.0 - caution * spread / se
 
 
 def start_values(target, control, family, starts, base_draws):
@@ -231,7 +234,7 @@ def start_values(target, control, family, starts, base_draws):
     for k, params in enumerate(starts):
         weight, _, _ = rule_weights(family, params, theta[k])
         sine2 = max(1.0 - cosines[k] ** 2, _SMALLEST_SINE)
-        values[k] = cautious(weight * residual[k])[0] / np.sqrt(sine2)
+        values[k] = cautious(weight * residual[k], target.dim)[0] / np.sqrt(sine2)
     return np.where(np.isfinite(values), values, -np.inf)
 
 

@@ -1,0 +1,119 @@
+"""UBVI end to end, against quadrature."""
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skboost import BoostedBayesianLogisticRegression, boost_posterior
+
+
+def two_normals(theta):
+    x = theta[:, 0]
+    return anp.logaddexp(
+        -0.5 * x**2, -0.1 * (x - 25.0) ** 2 - 0.5 * anp.log(5.0)
+    ) + anp.log(0.5)
+
+
+def cauchy(theta):
+    return -anp.log(anp.pi) - anp.log(1.0 + theta[:, 0] ** 2)
+
+
+def squared_hellinger(log_density, posterior, scale=1.0):
+    """By the midpoint rule on a compactified line; `log_density` up to a constant."""
+    u = (np.arange(200_000) + 0.5) / 200_000 - 0.5
+    theta = (scale * np.tan(np.pi * u))[:, None]
+    log_jacobian = np.log(scale * np.pi / 200_000) - 2 * np.log(np.cos(np.pi * u))
+    log_p = log_density(theta)
+    log_q = np.concatenate(
+        [posterior.log_density(part) for part in np.array_split(theta, 20)]
+    )
+    z = np.exp(log_p + log_jacobian).sum()
+    return 1.0 - np.exp(0.5 * (log_p + log_q) + log_jacobian).sum() / np.sqrt(z)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_normals_need_two_components(seed):
+    result = boost_posterior(
+        two_normals, 1, objective="hellinger", max_iter=2, tol=0.0, random_state=seed
+    )
+    assert squared_hellinger(two_normals, result.posterior, 10.0) < 1e-4
+
+
+def test_more_components_come_closer_to_heavy_tails():
+    result = boost_posterior(
+        cauchy, 1, objective="hellinger", max_iter=6, tol=0.0, random_state=0
+    )
+    path = [squared_hellinger(cauchy, stage) for stage in result.stages]
+    assert_allclose(path[0], 0.0685, atol=1e-3)
+    assert path[-1] < 0.01
+    assert np.all(np.diff(path) < 1e-4)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"refine": False},
+        {"refine": False, "corrective": "none"},
+        {"family": "laplace"},
+        {"max_components": 2},
+    ],
+    ids=repr,
+)
+def test_every_setting_improves_on_one_component(settings):
+    result = boost_posterior(
+        cauchy,
+        1,
+        objective="hellinger",
+        max_iter=4,
+        tol=0.0,
+        random_state=1,
+        **settings,
+    )
+    path = [squared_hellinger(cauchy, stage) for stage in result.stages]
+    assert path[-1] < 0.7 * path[0]
+    pairs = settings.get("max_components", 4)
+    assert result.posterior.n_components <= pairs * (pairs + 1) // 2
+
+
+def test_the_gain_is_the_fall_in_distance():
+    result = boost_posterior(
+        cauchy, 1, objective="hellinger", max_iter=3, tol=0.0, random_state=2
+    )
+    path = [squared_hellinger(cauchy, stage) for stage in result.stages]
+    for record, before, after in zip(result.history[1:], path, path[1:], strict=False):
+        if record["kind"] != "rejected":
+            assert abs(record["gain"] - (before - after)) < 5 * record["gain_se"]
+
+
+def test_it_stops_on_its_own_scale():
+    result = boost_posterior(
+        lambda theta: -0.5 * theta[:, 0] ** 2,
+        1,
+        objective="hellinger",
+        random_state=0,
+    )
+    assert result.converged
+    assert result.n_iter <= 4
+    assert abs(result.remaining_kl) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("corrective", "away"), ("step_size", "adaptive"), ("stopping", "gap")],
+)
+def test_what_roots_do_not_have(name, value):
+    with pytest.raises(ValueError, match=f"objective='hellinger' needs {name}"):
+        boost_posterior(cauchy, 1, objective="hellinger", **{name: value})
+
+
+def test_under_a_classifier_that_goes_on():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    y = (X[:, 0] + rng.normal(size=30) > 0).astype(int)
+    settings = {"objective": "hellinger", "tol": 0.0, "random_state": 0}
+    long = BoostedBayesianLogisticRegression(max_iter=3, **settings).fit(X, y)
+    parts = BoostedBayesianLogisticRegression(max_iter=2, warm_start=True, **settings)
+    parts.fit(X, y).set_params(max_iter=3).fit(X, y)
+    assert_allclose(parts.predict_proba(X), long.predict_proba(X))
+    assert long.remaining_kl_ < 0.05

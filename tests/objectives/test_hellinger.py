@@ -1,0 +1,112 @@
+"""Overlaps with the root of the target: against quadrature and differences."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+
+from skboost.families import Gaussian, Laplace
+from skboost.objectives import (
+    JointRoots,
+    ResidualRoot,
+    RootControl,
+    between_roots,
+    rule_draws,
+)
+from skboost.objectives._hellinger import cautious, rule_weights
+from skboost.posterior import Roots
+from skboost.targets import Target
+
+
+class Quartic(Target):
+    """A density without normaliser, so that nothing is a Gaussian by accident."""
+
+    def __init__(self, dim):
+        self.dim = dim
+
+    def value_and_score(self, theta):
+        return (
+            -np.sum(0.25 * theta**4 - 0.3 * theta, axis=1) + 3.0,
+            0.3 - theta**3,
+        )
+
+
+FAMILIES = [
+    Gaussian("diag"),
+    Gaussian("full"),
+    Gaussian("low_rank", rank=1),
+    Laplace(),
+]
+
+
+def problem_parts(family, rng, dim=2, n=64):
+    params = np.array(
+        [
+            family.from_moments(0.3 * rng.normal(size=dim), np.full(dim, v))
+            for v in (0.5, 0.8)
+        ]
+    )
+    roots = Roots.of(family, params, np.array([0.7, 0.5]))
+    control = RootControl(roots, 1.2)
+    base = [rule_draws(family, n, dim, rng) for _ in range(2)]
+    return Quartic(dim), control, roots, base
+
+
+def assert_gradient(problem, x, atol=2e-6):
+    _, gradient = problem.value_and_gradient(x)
+    for j, shift in enumerate(1e-6 * np.eye(len(x))):
+        up, down = (problem.value_and_gradient(x + s * shift)[0] for s in (1, -1))
+        assert_allclose(gradient[j], (up - down) / 2e-6, atol=atol)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+def test_gradient_of_the_next_root(family, rng):
+    target, control, _, base = problem_parts(family, rng)
+    start = family.from_moments(np.array([1.0, -0.5]), np.array([0.4, 0.9]))
+    problem = ResidualRoot(target, control, family, start, base[0])
+    assert_gradient(problem, 0.1 * rng.normal(size=problem.chart.size))
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+def test_gradient_of_all_roots(family, rng):
+    target, control, roots, base = problem_parts(family, rng)
+    problem = JointRoots(target, control, roots, base)
+    assert_gradient(problem, 0.1 * rng.normal(size=len(problem.start)))
+
+
+@pytest.mark.parametrize("family", [Gaussian("diag"), Laplace()], ids=repr)
+def test_the_rule_integrates_the_root(family, rng):
+    params = family.from_moments(np.array([0.4]), np.array([0.3]))
+    base = rule_draws(family, 4096, 1, rng)
+    theta = family.transport(params, base)
+    weight, _, _ = rule_weights(family, params, theta)
+    target = Quartic(1)
+
+    def integrand(x):
+        point = np.array([[x]])
+        return float(
+            np.exp(
+                0.5 * target.log_density(point)
+                + 0.5 * family.log_density(point, params)
+            )[0]
+        )
+
+    exact = quad(integrand, -12, 12, points=[0.4], limit=200)[0]
+    estimate = weight @ np.exp(0.5 * target.log_density(theta))
+    assert_allclose(estimate, exact, rtol=2e-3)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+def test_inner_products_with_the_control(family, rng):
+    _, control, roots, _ = problem_parts(family, rng)
+    value, _ = between_roots(family, roots.params, roots)
+    assert_allclose(value, roots.gram @ roots.coefficients)
+    assert_allclose(roots.coefficients @ value, 1.0)
+
+
+def test_a_sum_that_rests_on_one_draw_is_worth_nothing():
+    lone = np.zeros(512)
+    lone[7] = 1e6
+    assert cautious(lone, 11)[0] < 0
+    even = np.full(512, 2.0)
+    assert_allclose(cautious(even, 11)[0], 1024.0)
