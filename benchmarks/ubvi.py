@@ -37,7 +37,7 @@ CURVATURE, SCALE = 0.1, 10.0
 MIXTURE = normal_mixture([0.5, 0.5], [0, 25], [1, 5**0.5])
 T2_TASKS = ("synth", "ds1", "phishing")
 # One setting for all three tasks.
-T2_OPTIONS = {"max_iter": 10}
+T2_OPTIONS = {"max_iter": 7, "n_draws": 2048}
 T2_DRAWS, T2_PROPOSALS = 4_000, 100_000
 
 

@@ -18,6 +18,11 @@ from skboost.posterior import Roots
 from skboost.targets import Target
 
 
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
 class Quartic(Target):
     """A density without normaliser, so that nothing is a Gaussian by accident."""
 
