@@ -37,9 +37,11 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     component_covariance : {"auto", "full", "low_rank", "diag"}, default="auto"
         Covariance of each component. ``"auto"``: full up to 300 parameters, low rank
         above; Laplace components are diagonal.
-    objective : {"kl", "relbo"}, default="kl"
-        What a new component maximises: the joint gain in ELBO, or the residual ELBO
-        of Locatello et al. 2018.
+    objective : {"kl", "relbo", "hellinger"}, default="kl"
+        What a new component maximises: the joint gain in ELBO, the residual ELBO of
+        Locatello et al. 2018, or the overlap of square roots of Campbell and Li 2019,
+        under which `tol` is squared Hellinger distance and ten iterations make up to
+        55 components.
     entropy_weight : float or callable, default=None
         Price of entropy under ``objective="relbo"``: a number or a function of the
         iteration t; None is ``1 / sqrt(t + 1)``.
