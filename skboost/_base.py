@@ -175,6 +175,7 @@ def history_record(info):
         "remaining_kl": info.remaining.value,
         "remaining_kl_se": info.remaining.se,
         "pareto_k": info.remaining.khat,
+        "outside": info.remaining.outside,
         "seconds": info.seconds,
         "seconds_weights": info.seconds_weights,
     }
@@ -202,6 +203,12 @@ def report(engine, done, names=None):
     message = done.message
     if not engine.monotone and done.state.best_iteration != done.n_iter:
         message += f" Kept the mixture of iteration {done.state.best_iteration}."
+    if fresh.outside > 0.0:
+        message += (
+            f" {100 * fresh.outside:.2g} % of the posterior's draws lie where the "
+            "density is zero: use constraints=, objective='hellinger' or resample. "
+            "The ELBO is that of the posterior restricted to where it is not."
+        )
     return {
         "posterior_": MixturePosterior(mixture, names),
         "elbo_": elbo.value,
@@ -224,6 +231,9 @@ def report(engine, done, names=None):
 def warn_unfinished(done, attributes, stacklevel):
     """Warn only where much is left: stopping early is normal for an anytime method."""
     remaining = attributes["remaining_kl_"]
+    if done.history[-1].improper:
+        warnings.warn(attributes["message_"], ConvergenceWarning, stacklevel=stacklevel)
+        return
     if not remaining > _LARGE_KL:
         return
     warnings.warn(

@@ -68,7 +68,7 @@ class Limits:
                 f"Converged: {info.remaining.value:.2g} nats are left, below tol, as "
                 "far as draws of the mixture can see."
             )
-        if info.kind == "first":
+        if info.kind == "first" or info.improper:
             return None
         estimate = getattr(info, self.stopping)
         # Steps that do not minimise can lose ground on their way: that is no end.
@@ -85,9 +85,11 @@ class Limits:
             )
         return None
 
-    def spent(self, engine, n_iter, began):
+    def spent(self, engine, history, began):
         """Why the run must end without convergence, or None."""
-        if n_iter >= self.max_iter:
+        if history[-1].improper:
+            return history[-1].improper
+        if len(history) >= self.max_iter:
             return (
                 f"Stopped at max_iter={self.max_iter}; more iterations may gain more."
             )
@@ -122,7 +124,7 @@ def run(engine, limits, previous=None, begin_iteration=None):
             reason = limits.reached(engine, done.history)
             if reason is not None:
                 return _ended(done, True, reason)
-            reason = limits.spent(engine, done.n_iter, began)
+            reason = limits.spent(engine, done.history, began)
             if reason is not None:
                 return _ended(done, False, reason)
         end_iteration = _ignored if begin_iteration is None else begin_iteration()

@@ -12,6 +12,12 @@ from threadpoolctl import threadpool_limits
 # Temporaries of one block of rows stay near the second-level cache.
 BLOCK_ENTRIES = 1 << 17
 
+_WHERE = {
+    "threading": {"prefer": "threads"},
+    "loky": {"prefer": "processes"},
+    "shared": {"require": "sharedmem"},
+}
+
 
 def single_threaded_blas():
     """Context in which BLAS uses one thread."""
@@ -34,14 +40,15 @@ def chunked_map(func, items, n_jobs=None, backend="threading"):
         One item per fixed chunk of work.
     n_jobs : int, default=None
         As in scikit-learn: None means 1 unless in a ``joblib.parallel_config``.
-    backend : {"threading", "loky"}, default="threading"
-        A hint; a surrounding ``joblib.parallel_config`` overrides it.
+    backend : {"threading", "loky", "shared"}, default="threading"
+        A hint; a surrounding ``joblib.parallel_config`` overrides it. "shared" is
+        threads whatever surrounds them: for work on an object that keeps count.
     """
     if len(items) < 2 or effective_n_jobs(n_jobs) == 1:
         return [func(item) for item in items]
-    prefer = "threads" if backend == "threading" else "processes"
+    where = _WHERE[backend]
     # The work is in chunks already; batching them again would leave workers idle.
-    return Parallel(n_jobs=n_jobs, prefer=prefer, batch_size=1)(
+    return Parallel(n_jobs=n_jobs, batch_size=1, **where)(
         delayed(_limited)(func, item) for item in items
     )
 

@@ -1,5 +1,6 @@
 """Any log density: the engine of the estimators behind one function."""
 
+import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -16,10 +17,10 @@ from skboost._base import (
 from skboost._callbacks import run
 from skboost._parallel import single_threaded_blas
 from skboost._random import BASE, generator, root_seed
-from skboost._sklearn import Interval, validate_params
+from skboost._sklearn import Interval, StrOptions, validate_params
 from skboost.posterior import MixturePosterior
 from skboost.posterior._tables import check_names
-from skboost.targets import CallableTarget, ComposedTarget
+from skboost.targets import CallableTarget, ComposedTarget, FailedEvaluationWarning
 
 _CONSTRAINTS = {
     **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k != "warm_start"},
@@ -29,6 +30,7 @@ _CONSTRAINTS = {
     "x0": ["array-like", tuple, None],
     "vectorized": ["boolean", None],
     "log_prior": [callable, None],
+    "failures": [StrOptions({"raise", "zero"})],
     "max_evaluations": [Interval(Real, 1, None, closed="left"), None],
     "callback": [callable, None],
     "names": ["array-like", None],
@@ -55,7 +57,9 @@ class BoostingResult:
     n_iter : int
         Iterations done.
     n_evaluations : int
-        Draws at which the log density was evaluated.
+        Draws at which the log density was evaluated; with its gradient, once.
+    n_failures : int
+        Of which it failed: raised, or was NaN or +inf, or its gradient not finite.
     history : list of dict
         One record per iteration.
     stages : tuple of MixturePosterior
@@ -74,6 +78,7 @@ class BoostingResult:
     message: str
     n_iter: int
     n_evaluations: int
+    n_failures: int
     history: list
     stages: tuple
 
@@ -93,6 +98,7 @@ def boost_posterior(
     x0=None,
     vectorized=None,
     log_prior=None,
+    failures="raise",
     max_evaluations=None,
     callback=None,
     names=None,
@@ -135,8 +141,14 @@ def boost_posterior(
     log_prior : callable, default=None
         Log prior of the same kind, added to `log_density`, which then is the log
         likelihood. Needed with ``temperature < 1``: only the likelihood is tempered.
+    failures : {"raise", "zero"}, default="raise"
+        What to do where the density fails at a draw of the mixture (an exception,
+        NaN or +inf): an error with the point, or a density of zero there, with one
+        warning at the end. Searches step back from such points in either case.
     max_evaluations : int, default=None
-        No further iteration begins after that many draws were evaluated.
+        Evaluations of `log_density`, with or without gradient, after which no further
+        iteration begins. An iteration under way is not cut short, and the final
+        report adds ``4 * n_draws``.
     callback : callable, default=None
         Called with a dict per iteration, as in ``history``; True stops the run.
     names : sequence of str, default=None
@@ -157,7 +169,15 @@ def boost_posterior(
     ------
     ValueError
         For parameters that mean nothing, and where the density returns NaN, +inf or
-        a wrong shape or fails (`LogDensityError`, with the point).
+        a wrong shape or fails (`LogDensityError`, with the point), is zero at every
+        start, or rises without end.
+
+    Warns
+    -----
+    FailedEvaluationWarning
+        With ``failures="zero"``, once, with the number of failures and the first.
+    ConvergenceWarning
+        Where much is left, and where the posterior seems to be improper.
 
     References
     ----------
@@ -176,8 +196,11 @@ def boost_posterior(
     names = check_names(names, dim)
     seed = root_seed(random_state)
     starts = _starts(x0, dim, n_restarts, seed)
-    target = CallableTarget(log_density, dim, gradient, vectorized, n_jobs)
-    target = _with_prior(target, log_prior, temperature)
+    probe = None if x0 is None else _probe(starts)
+    target = CallableTarget(
+        log_density, dim, gradient, vectorized, n_jobs, probe, failures
+    )
+    target = _with_prior(target, log_prior, temperature, probe)
     params = {
         "family": family,
         "component_covariance": component_covariance,
@@ -200,13 +223,40 @@ def boost_posterior(
         done = run(engine, limits, begin_iteration=_listener(callback))
         fitted = report(engine, done, names)
     warn_unfinished(done, fitted, stacklevel=4)
-    return _result(fitted, done, target.n_evaluations, names)
+    _warn_of_failures(target, failures)
+    return _result(fitted, done, target, names)
 
 
-def _with_prior(likelihood, log_prior, temperature):
+def _warn_of_failures(target, failures):
+    if failures == "raise" or not target.n_failures:
+        return
+    warnings.warn(
+        f"log_density failed at {target.n_failures} of {target.n_evaluations} points, "
+        f"which were taken for points of zero density. First: {target.first_failure}",
+        FailedEvaluationWarning,
+        stacklevel=4,
+    )
+
+
+def _probe(starts):
+    """Points near the starts at which to find out whether batches are taken."""
+    n = next(n for n in (3, 4, 5) if n != starts.shape[1])
+    rows = starts[np.arange(n) % len(starts)]
+    # Distinct, and no further from a start than it takes.
+    scale = 1e-3 * np.maximum(1e-3, np.abs(rows))
+    return rows + scale * np.random.default_rng(0).standard_normal(rows.shape)
+
+
+def _with_prior(likelihood, log_prior, temperature, probe):
     """The log joint: the target itself, or with a prior beside it."""
     if log_prior is not None:
-        prior = CallableTarget(log_prior, likelihood.dim)
+        prior = CallableTarget(
+            log_prior,
+            likelihood.dim,
+            probe=probe,
+            failures=likelihood.failures,
+            name="log_prior",
+        )
         return ComposedTarget(likelihood, prior, temperature)
     if temperature != 1.0:
         raise ValueError(
@@ -258,7 +308,7 @@ def _listener(callback):
     return lambda: end_iteration
 
 
-def _result(fitted, done, n_evaluations, names):
+def _result(fitted, done, target, names):
     scalars = {
         name.rstrip("_"): fitted[name]
         for name in (
@@ -269,7 +319,8 @@ def _result(fitted, done, n_evaluations, names):
     return BoostingResult(
         posterior=fitted["posterior_"],
         n_iter=done.n_iter,
-        n_evaluations=n_evaluations,
+        n_evaluations=target.n_evaluations,
+        n_failures=target.n_failures,
         history=fitted["history_"],
         stages=tuple(MixturePosterior(mixture, names) for mixture in done.stages),
         **scalars,

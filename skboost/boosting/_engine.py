@@ -16,6 +16,7 @@ from skboost.boosting._first import first_component
 from skboost.boosting._greedy import propose
 from skboost.boosting._refine import refine
 from skboost.boosting._state import Info, State
+from skboost.boosting._support import check_reached, runaway
 from skboost.frank_wolfe import apply, as_direction, minimise_on_simplex
 from skboost.objectives import Residual, Rest
 from skboost.posterior import (
@@ -26,6 +27,7 @@ from skboost.posterior import (
     duality_gap,
     elbo_gain,
 )
+from skboost.targets import searching
 
 _NONE = Estimate(float("nan"), float("nan"))
 # Enough to tell 0.01 nats from nothing where half a variance is the KL.
@@ -89,6 +91,11 @@ class Boosting:
         )
 
     @property
+    def _searched(self):
+        """The target as searches see it; draws of mixtures see the target itself."""
+        return searching(self.target)
+
+    @property
     def monotone(self):
         """Whether every step minimises, so that a worse iterate can be refused."""
         return self.corrective == "fully-corrective" or self.step_size.monotone
@@ -102,7 +109,7 @@ class Boosting:
         """
         began = perf_counter()
         params, leads = first_component(
-            self.target,
+            self._searched,
             self.family,
             self.starts,
             self.n_draws,
@@ -114,13 +121,14 @@ class Boosting:
         )
         mixture = Mixture.single(self.family, params)
         fresh = self._fresh(mixture, 0)
+        check_reached(self.target, fresh, self.starts)
         remaining = self._remaining(fresh, 0)
         pool = self._pool(mixture, 0)
         state = State(1, mixture, pool, fresh, None, fresh, 1, remaining, leads)
         info = Info(
             1, "first", "first", 1.0, None, 1, fresh.elbo(), _NONE, _NONE,
             self.family.entropy(params), remaining, remaining.spread < self.tol,
-            perf_counter() - began, 0.0,
+            perf_counter() - began, 0.0, self._runaway(mixture, 0),
         )  # fmt: skip
         return state, info
 
@@ -157,14 +165,14 @@ class Boosting:
             after.mixture.n_components, after.fresh.elbo(), gain, gap,
             self.family.entropy(single.components[0][1]), after.remaining,
             after.remaining.spread < self.tol,
-            perf_counter() - began, seconds_weights,
+            perf_counter() - began, seconds_weights, self._runaway(after.mixture, t),
         )  # fmt: skip
         return after, info
 
     def _proposed(self, state):
         """The greedy step's component, as a mixture of one, and its duality gap."""
         rest = Rest.of(state.mixture, state.pool)
-        residual = Residual(self.target, rest, state.iteration, self.exact, state.leads)
+        residual = Residual(self._searched, rest, state.iteration, self.exact, state.leads)
         found = propose(
             residual,
             self.objective,
@@ -227,7 +235,7 @@ class Boosting:
             )
             for k, (family, _) in enumerate(mixture.components)
         ]
-        mixture = refine(self.target, mixture, base, self.exact, self.tol)
+        mixture = refine(self._searched, mixture, base, self.exact, self.tol)
         pool = self._pool(mixture, t)
         if self.corrective == "fully-corrective":
             weights, _ = minimise_on_simplex(pool.weight_objective(), mixture.weights)
@@ -260,6 +268,10 @@ class Boosting:
     def _remaining(self, fresh, t):
         rng = generator(self.seed, PROBE, t)
         return fresh.remaining_kl(self.target, _N_PROBE, rng)
+
+    def _runaway(self, mixture, t):
+        rng = generator(self.seed, PROBE, t, 1)
+        return runaway(self._searched, mixture, self.starts, rng)
 
     def _advanced(self, state, mixture, pool, fresh, memory):
         best, best_iteration = state.best, state.best_iteration

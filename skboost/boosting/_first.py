@@ -2,12 +2,12 @@
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.optimize import minimize
 
 from skboost._parallel import chunked_map
 from skboost._random import BASE, generator
 from skboost.boosting._natural import natural_gaussian
-from skboost.boosting._solver import SMALLEST_TOL, ascend
+from skboost.boosting._solver import SMALLEST_TOL, ascend, climb
+from skboost.boosting._support import narrowed, proper_modes, usable_starts
 from skboost.families import Gaussian
 from skboost.objectives import JointELBO, finite_value_and_score
 
@@ -56,17 +56,21 @@ def first_component(
         if getattr(family, "covariance", None) == "full":
             return candidates[0], leads
     else:
-        candidates = [_at_mode(target, family, x) for x in starts]
-        if len(starts) > 1:
+        starts = usable_starts(target, starts)
+        modes = np.array([find_mode(target, x) for x in starts])
+        modes = proper_modes(target, starts, modes)
+        candidates = [_at_mode(target, family, mode) for mode in modes]
+        if len(candidates) > 1:
             leads = tuple(candidates)
         # A density without a proper mode is better met where the user points.
         candidates += [family.from_moments(x, np.ones(target.dim)) for x in starts]
+        candidates = [narrowed(target, family, p, base) for p in candidates]
     problems = [
         JointELBO(target, [(family, p)], [base], np.ones(1), None, exact, whole=True)
         for p in candidates
     ]
     if len(problems) > 1:
-        values = chunked_map(_value_at_start, problems, n_jobs)
+        values = chunked_map(_value_at_start, problems, n_jobs, "shared")
         order = np.argsort(-np.array(values))[: max(2, n_restarts)]
         problems = [problems[k] for k in order]
         found = [(*ascend(p, max_iter=_SCOUT_ITER), p) for p in problems]
@@ -92,7 +96,9 @@ def _expected_curvature(target, rng):
 
 
 def _value_at_start(problem):
-    return problem.value_and_gradient(problem.start)[0]
+    # A component of which no draw has positive density is -inf, its slope no number.
+    with np.errstate(invalid="ignore"):
+        return problem.value_and_gradient(problem.start)[0]
 
 
 def _projected(family, mean, covariance):
@@ -106,22 +112,19 @@ def _projected(family, mean, covariance):
     return family.from_moments(mean, 1.0 / np.diagonal(np.linalg.inv(covariance)))
 
 
-def _at_mode(target, family, x):
-    """The Laplace approximation at the mode that one point leads to."""
-    mode = find_mode(target, x)
+def _at_mode(target, family, mode):
+    """The Laplace approximation at a mode."""
     return family.from_moments(mode, _inverse_curvature(target, mode, family))
 
 
 def find_mode(target, x, max_iter=200):
     """Where quasi-Newton ascent on the log joint from `x` ends."""
 
-    def negative(z):
-        value, score = finite_value_and_score(target, z[None])
-        return -value[0], -score[0]
+    def value_and_gradient(z):
+        value, score = target.value_and_score(z[None])
+        return value[0], score[0]
 
-    return minimize(
-        negative, x, jac=True, method="L-BFGS-B", options={"maxiter": max_iter}
-    ).x
+    return climb(value_and_gradient, x, {"maxiter": max_iter})[0]
 
 
 def _inverse_curvature(target, mode, family):

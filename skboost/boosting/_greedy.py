@@ -9,6 +9,7 @@ from skboost._parallel import chunked_map
 from skboost._random import SEARCH, generator
 from skboost.boosting._solver import SMALLEST_TOL, ascend
 from skboost.boosting._starts import starting_components
+from skboost.posterior import finite
 
 # Shares tried at every start, the largest first; the solver moves them. A tail
 # wants a small one.
@@ -58,7 +59,8 @@ def propose(residual, objective, family, n_draws, n_restarts, tol, seed, n_jobs=
     ]
     x, problem = None, problems[0]
     if len(problems) > 1:
-        scouted = chunked_map(partial(ascend, max_iter=_SCOUT_ITER), problems, n_jobs)
+        scout = partial(ascend, max_iter=_SCOUT_ITER)
+        scouted = chunked_map(scout, problems, n_jobs, "shared")
         winner = int(np.argmax([value for _, value in scouted]))
         x, problem = scouted[winner][0], problems[winner]
     x, value = ascend(problem, x, tol=max(1e-3 * tol, SMALLEST_TOL))
@@ -92,7 +94,7 @@ def start_values(residual, family, starts, base_draws):
             target.expected_log_density(*family.structure(p))[0] for p in starts
         ]
     else:
-        log_joint = np.split(target.log_density(everywhere), cuts)
+        log_joint = np.split(finite(target.log_density(everywhere)), cuts)
         expected = [values.mean() for values in log_joint]
     log_rest = np.split(rest.mixture.log_density(everywhere), cuts)
     alone = rest.expected - rest.share @ rest.log_density

@@ -5,6 +5,7 @@ from scipy.optimize import minimize
 
 # Below this many nats an iteration's gain is rounding.
 SMALLEST_TOL = 1e-9
+_WALL = 1e300
 
 
 def ascend(problem, x=None, max_iter=60, tol=1e-5):
@@ -36,34 +37,62 @@ def ascend(problem, x=None, max_iter=60, tol=1e-5):
     limits = problem.limits
     limited = np.isfinite(limits)
     bound = limits[limited]
-    best = [-np.inf, problem.start if x is None else x]
 
     def squashed(z):
         x = z.copy()
         x[limited] = bound * np.tanh(z[limited] / bound)
         return x
 
-    def negative(z):
+    def value_and_gradient(z):
         x = squashed(z)
-        # A trial step may leave the range of floating point; it is refused below.
+        value, gradient = problem.value_and_gradient(x)
+        gradient[limited] *= 1.0 - (x[limited] / bound) ** 2
+        return value, gradient
+
+    start = problem.start if x is None else x
+    z = start.copy()
+    z[limited] = bound * np.arctanh(np.clip(z[limited] / bound, -0.999, 0.999))
+    z, value = climb(value_and_gradient, z, {"maxiter": max_iter, "gtol": 1e-7}, tol)
+    return (squashed(z) if np.isfinite(value) else start), value
+
+
+def climb(value_and_gradient, z, options, tol=None):
+    """The best point that limited-memory BFGS evaluates, and its value.
+
+    A trial step may leave the range of floating point or the support of a density:
+    a value or slope that is not finite is a wall, from which the search steps back.
+
+    Parameters
+    ----------
+    value_and_gradient : callable
+        Of a point, to be maximised.
+    z : ndarray
+        Where to start.
+    options : dict
+        Of SciPy's solver.
+    tol : float, default=None
+        Absolute gain of an iteration at which to stop; None is SciPy's own rule.
+
+    Returns
+    -------
+    z : ndarray
+    value : float
+        -inf where nothing finite was found.
+    """
+    best = [-np.inf, z]
+
+    def negative(z):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            value, gradient = problem.value_and_gradient(x)
+            value, gradient = value_and_gradient(z)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             # The line search backs off from a wall, and never learns its slope.
-            return 1e300, np.zeros_like(z)
+            return _WALL, np.zeros_like(z)
         if value > best[0]:
-            best[:] = value, x
-        gradient[limited] *= 1.0 - (x[limited] / bound) ** 2
+            best[:] = value, z.copy()
         return -value, -gradient
 
-    z = best[1].copy()
-    z[limited] = bound * np.arctanh(np.clip(z[limited] / bound, -0.999, 0.999))
-    scale = max(1.0, abs(negative(z)[0]))
-    minimize(
-        negative,
-        z,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": max_iter, "ftol": tol / scale, "gtol": 1e-7},
-    )
+    if tol is not None:
+        scale = max(1.0, abs(negative(z)[0]))
+        options = options | {"ftol": tol / scale}
+    minimize(negative, z, jac=True, method="L-BFGS-B", options=options)
     return best[1], best[0]

@@ -76,6 +76,8 @@ class Info:
     seconds : float
     seconds_weights : float
         Of which in directions, step sizes and weights.
+    improper : str
+        Why the iterate seems to have no end to grow to; empty where it has.
     """
 
     iteration: int
@@ -92,6 +94,7 @@ class Info:
     exhausted: bool
     seconds: float
     seconds_weights: float
+    improper: str = ""
 
     @property
     def progressed(self):

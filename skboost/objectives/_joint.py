@@ -254,7 +254,8 @@ class _Points:
 def finite_value_and_score(target, theta):
     """Log joint and score, with zero densities only very bad; see `finite`.
 
-    A line search can not step back from -inf by a slope.
+    A line search can not step back from -inf by a slope. Where all densities are zero
+    they stay so, and the solver refuses the step.
     """
     value, score = target.value_and_score(theta)
-    return finite(value), score
+    return (finite(value) if np.isfinite(value).any() else value), score

@@ -2,6 +2,11 @@
 
 The draws that were optimised flatter (a KL of -0.024 on them was +0.024 on fresh
 ones), so nothing here sees a draw that any search or weight solver has seen.
+
+Where some draws have zero density, everything is reported of the mixture *restricted*
+to the support, ``q(theta) / m`` inside and zero outside, with m the mass of q inside:
+its ELBO is ``E_inside[ln p - ln q] + ln m``, a lower bound of the log evidence like any
+other, where that of q itself is -inf and says nothing.
 """
 
 from dataclasses import dataclass
@@ -59,15 +64,22 @@ class FreshDraws:
             expectations(target, mixture.components) if exact else None,
         )
 
+    @property
+    def outside(self):
+        """Share of the mixture's mass that lies where the density is zero."""
+        if self.log_joint is None:
+            return 0.0
+        return float(self.row_weights @ np.isneginf(self.log_joint))
+
     def elbo(self):
-        """ELBO of the mixture, nats.
+        """ELBO of the mixture, nats; restricted to the support where it leaves it.
 
         With exact expectations only ``E[ln s_k - ln q]`` is left to the draws: at
         most the entropy of the weights, and free of the target.
         """
         if self.expected is None:
             log_q = self.mixture.log_density(self.theta)
-            return Estimate(*mean_and_se(self.log_joint - log_q, self.row_weights))
+            return restricted_elbo(self.log_joint - log_q, self.row_weights)
         table = self.mixture.log_components(self.theta)
         log_q = log_sum_exp(table, log_weights(self.mixture.weights))
         own = table[np.arange(len(table)), self.source]
@@ -100,13 +112,52 @@ class FreshDraws:
         if log_joint is None:
             theta = self.mixture.sample(n, rng)
             log_joint = target.log_density(theta)
-        return remaining_kl(log_joint, self.mixture.log_density(theta))
+        found = remaining_kl(log_joint, self.mixture.log_density(theta))
+        return found if self.log_joint is None else found._replace(outside=self.outside)
 
     def certain_part(self):
         """The part of the ELBO that needs no draws, nats."""
         if self.expected is None:
             return 0.0
         return float(self.mixture.weights @ self._certain)
+
+
+def inside_mean(log_ratio, row_weights=None):
+    """Mean of the values above -inf and its standard error; nan where there are none.
+
+    `row_weights` sum to one; None weighs all alike.
+    """
+    inside = log_ratio > -np.inf
+    if inside.all():
+        return Estimate(*mean_and_se(log_ratio, row_weights))
+    if not inside.any():
+        return Estimate(np.nan, np.nan)
+    if row_weights is not None:
+        row_weights = row_weights[inside] / row_weights[inside].sum()
+    return Estimate(*mean_and_se(log_ratio[inside], row_weights))
+
+
+def restricted_elbo(log_ratio, row_weights=None):
+    """``E[r | r > -inf] + ln P(r > -inf)`` of ``r = ln p - ln q``, and its error.
+
+    Parameters
+    ----------
+    log_ratio : ndarray of shape (n,)
+        At draws of q, nats.
+    row_weights : ndarray of shape (n,), default=None
+        They sum to one; None weighs all alike.
+
+    Returns
+    -------
+    Estimate
+        -inf, with an error of nan, where all are -inf.
+    """
+    value, se = inside_mean(log_ratio, row_weights)
+    mass, se_mass = mean_and_se(log_ratio > -np.inf, row_weights)
+    if mass == 0.0:
+        return Estimate(-np.inf, np.nan)
+    # The errors of the two terms are uncorrelated: a mean inside knows no mass.
+    return Estimate(value + float(np.log(mass)), float(np.hypot(se, se_mass / mass)))
 
 
 def elbo_gain(before, after):
@@ -133,18 +184,33 @@ def elbo_gain(before, after):
     row_weights = 0.5 * np.concatenate([before.row_weights, after.row_weights])
     # The unknown ln Z is common to both integrands: left in, it multiplies the noise
     # of two densities that integrate to one.
-    centre = before.row_weights @ old[: len(before.theta)]
+    inside = np.isfinite(old[: len(before.theta)])
+    centre = before.row_weights[inside] @ old[: len(before.theta)][inside]
     log_r = np.logaddexp(log_old, log_new) - np.log(2.0)
     with np.errstate(invalid="ignore"):
         old, new = old - centre, new - centre
-        change = _weighted(log_old - log_r, old) - _weighted(log_new - log_r, new)
-    value, se = mean_and_se(change, row_weights)
-    return Estimate(value + after.certain_part() - before.certain_part(), se)
+    old, spread_old = _restricted_excess(np.exp(log_old - log_r), old, row_weights)
+    new, spread_new = _restricted_excess(np.exp(log_new - log_r), new, row_weights)
+    _, se = mean_and_se(spread_old - spread_new, row_weights)
+    certain = after.certain_part() - before.certain_part()
+    return Estimate(float(old - new + certain), se)
 
 
-def _weighted(log_weight, values):
-    weight = np.exp(log_weight)
-    return np.where(weight > 0, weight * values, 0.0)
+def _restricted_excess(ratio, excess, row_weights):
+    """Minus the ELBO of one restricted mixture, and what every draw adds to it.
+
+    `ratio` is the mixture's density over that of the draws; `excess` is inf where the
+    log joint is -inf.
+    """
+    outside = np.isposinf(excess)
+    share = np.where(outside | (ratio == 0), 0.0, ratio * np.where(outside, 0, excess))
+    total = row_weights @ share
+    mass = 1.0 - row_weights @ np.where(outside, ratio, 0.0)
+    if mass <= 0:
+        return np.inf, share
+    # The delta method again: a draw outside takes from the mass.
+    lost = np.where(outside, ratio * (total / mass + 1.0), 0.0)
+    return total / mass - np.log(mass), (share + lost) / mass
 
 
 def duality_gap(fresh, candidate):
@@ -168,25 +234,29 @@ def duality_gap(fresh, candidate):
     elbo = fresh.elbo()
     log_q = fresh.mixture.log_density(candidate.theta)
     if candidate.expected is None:
-        gain, se = mean_and_se(candidate.log_joint - log_q, candidate.row_weights)
+        # With both restricted to the support, the mass of q inside cancels.
+        gain, se = inside_mean(candidate.log_joint - log_q, candidate.row_weights)
+        gain += np.log1p(-fresh.outside)
     else:
         own = candidate.mixture.log_density(candidate.theta)
         gain, se = mean_and_se(own - log_q, candidate.row_weights)
         gain += candidate.certain_part()
-    return Estimate(gain - elbo.value, float(np.hypot(se, elbo.se)))
+    return Estimate(float(gain - elbo.value), float(np.hypot(se, elbo.se)))
 
 
 class RemainingKL(NamedTuple):
     """``ln Z - ELBO`` by importance sampling, its standard error, and k-hat.
 
     `spread` is half the variance of ``ln p - ln q`` plus two standard errors: the
-    same quantity to second order, and the careful side of it.
+    same quantity to second order, and the careful side of it. `outside` is the share
+    of q's mass where the density is zero; all else is of q restricted to the support.
     """
 
     value: float
     se: float
     khat: float
     spread: float
+    outside: float = 0.0
 
 
 def remaining_kl(log_joint, log_q):
@@ -203,11 +273,18 @@ def remaining_kl(log_joint, log_q):
         In nats. Blind to whatever q never reaches.
     """
     log_ratio = log_joint - log_q
+    outside = float(np.isneginf(log_ratio).mean())
+    if outside == 1.0:
+        return RemainingKL(np.nan, np.nan, np.inf, np.inf, outside)
     smoothed, khat = psis(log_ratio)
     log_z, se_z = log_mean_weight(smoothed)
-    elbo, se_elbo = mean_and_se(log_ratio)
-    with np.errstate(invalid="ignore"):
-        half, se_half = mean_and_se(0.5 * (log_ratio - elbo) ** 2)
+    elbo, se_elbo = restricted_elbo(log_ratio)
+    inside = log_ratio[log_ratio > -np.inf]
+    half, se_half = mean_and_se(0.5 * (inside - inside.mean()) ** 2)
     return RemainingKL(
-        log_z - elbo, float(np.hypot(se_z, se_elbo)), khat, half + 2.0 * se_half
+        log_z - elbo,
+        float(np.hypot(se_z, se_elbo)),
+        khat,
+        half + 2.0 * se_half,
+        outside,
     )

@@ -1,7 +1,7 @@
 """Log joint densities: generalised linear models and their priors."""
 
-from skboost.targets._base import Target
-from skboost.targets._callable import CallableTarget, LogDensityError
+from skboost.targets._base import Target, searching
+from skboost.targets._callable import CallableTarget
 from skboost.targets._composed import ComposedTarget
 from skboost.targets._expectations import (
     entropy_expectation,
@@ -9,6 +9,11 @@ from skboost.targets._expectations import (
     laplace_sigmoid_expectation,
     logistic_gaussian_expectations,
     sigmoid_expectation,
+)
+from skboost.targets._failures import (
+    FailedEvaluationError,
+    FailedEvaluationWarning,
+    LogDensityError,
 )
 from skboost.targets._glm import LogisticTarget
 from skboost.targets._priors import (
@@ -30,6 +35,8 @@ __all__ = [
     "TARGETS",
     "CallableTarget",
     "ComposedTarget",
+    "FailedEvaluationError",
+    "FailedEvaluationWarning",
     "FlatPrior",
     "LaplacePrior",
     "LogDensityError",
@@ -44,6 +51,7 @@ __all__ = [
     "gaussian_expectation_1d",
     "laplace_sigmoid_expectation",
     "logistic_gaussian_expectations",
+    "searching",
     "sigmoid_expectation",
     "validate_scale",
 ]

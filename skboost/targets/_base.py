@@ -35,3 +35,11 @@ class Target:
         raise NotImplementedError(
             f"{type(self).__name__} must define value_and_score(theta)."
         )
+
+
+def searching(target):
+    """The target as a search sees it: one that survives points where it fails.
+
+    A target that can fail has ``tolerant()``; every other is its own view.
+    """
+    return getattr(target, "tolerant", lambda: target)()

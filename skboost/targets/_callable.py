@@ -1,22 +1,21 @@
 """A target from any Python function, differentiated by autograd or by its author."""
 
+import copy
 import warnings
 from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 import autograd
 import numpy as np
 
 from skboost._parallel import chunked_map
 from skboost.targets._base import Target
+from skboost.targets._failures import FailedEvaluationError, Ledger, LogDensityError
 
 # Draws per chunk of work: fixed, so that the answer does not depend on n_jobs.
 # A trace by autograd costs as much as a thousand simple rows.
 _CHUNK = {True: 2048, False: 16}
-
-
-class LogDensityError(ValueError):
-    """A user's log density returned something that is no log density."""
 
 
 class CallableTarget(Target):
@@ -36,8 +35,24 @@ class CallableTarget(Target):
         with its rows.
     n_jobs : int, default=None
         Chunks of draws are evaluated in that many processes.
-    probe : ndarray of shape (3, dim), default=None
-        Points at which the function is tried out; near the origin by default.
+    probe : ndarray of shape (n, dim), default=None
+        Points at which the function is tried out; near the origin by default. Three
+        rows or more, and not `dim` of them.
+    failures : {"raise", "zero"}, default="raise"
+        What becomes of a point where the function raises, returns NaN or +inf, or
+        has a gradient that is not finite: `FailedEvaluationError`, or a density of
+        zero there (value -inf, gradient 0), which is counted.
+    name : str, default="log_density"
+        Of the function, in messages.
+
+    Attributes
+    ----------
+    n_evaluations : int
+        Draws at which the function was evaluated; one with its gradient counts once.
+    n_failures : int
+        Of which it failed.
+    first_failure : str or None
+        What happened at the first of these, and where.
 
     Raises
     ------
@@ -54,64 +69,212 @@ class CallableTarget(Target):
         vectorized=None,
         n_jobs=None,
         probe=None,
+        failures="raise",
+        name="log_density",
     ):
-        self.function = log_density
         self.dim = dim
-        self.gradient = gradient
         self.n_jobs = n_jobs
-        self.n_evaluations = 0
+        self.failures = failures
+        self._ledger = Ledger()
         if probe is None:
             # Three to five rows: neither one row nor dim rows, so that a function
             # of one point can not be mistaken for a function of a batch.
             n = next(n for n in (3, 4, 5) if n != dim)
             probe = 0.1 * np.random.default_rng(0).standard_normal((n, dim))
-        self.vectorized = (
-            _is_vectorized(log_density, probe) if vectorized is None else vectorized
-        )
-        self._evaluate = partial(_values, log_density, self.vectorized)
-        self._differentiate = partial(
-            _values_and_scores, log_density, gradient, self.vectorized
-        )
+        if vectorized is None:
+            vectorized = _is_vectorized(log_density, probe)
+        self._user = _UserFunction(log_density, gradient, vectorized, name)
+
+    @property
+    def vectorized(self):
+        """Whether the function takes batches."""
+        return self._user.vectorized
+
+    @property
+    def n_evaluations(self):
+        return self._ledger.n_evaluations
+
+    @property
+    def n_failures(self):
+        return self._ledger.n_failures
+
+    @property
+    def first_failure(self):
+        return self._ledger.first_failure
+
+    def tolerant(self):
+        """This target as searches see it: with ``failures="zero"``, counted together.
+
+        A search may step where the density is no number, and has to come back.
+        """
+        view = copy.copy(self)
+        view.failures = "zero"
+        return view
 
     def log_density(self, theta):
         """Log joint at each draw; see `Target`."""
-        parts = self._map(self._evaluate, theta)
-        return self._checked(np.concatenate(parts), theta)
+        return np.concatenate([c.value for c in self._chunks(theta, False)])
 
     def value_and_score(self, theta):
         """Log joint and its gradient at each draw; see `Target`."""
-        parts = self._map(self._differentiate, theta)
-        value = self._checked(np.concatenate([v for v, _ in parts]), theta)
-        score = np.concatenate([s for _, s in parts])
-        outside = np.isneginf(value)
-        # Where the density is zero its score is undefined, and autograd says NaN.
-        score[outside] = 0.0
-        bad = ~np.isfinite(score).all(axis=1)
-        if bad.any():
-            raise LogDensityError(
-                f"the gradient of log_density must be finite; got "
-                f"{score[bad][0]} at theta={theta[bad][0]}. Check gradient=, or "
-                "write the density with functions that have a derivative there."
-            )
+        chunks = self._chunks(theta, True)
+        value = np.concatenate([c.value for c in chunks])
+        return value, np.concatenate([c.score for c in chunks])
+
+    def _chunks(self, theta, with_score):
+        theta = np.atleast_2d(theta)
+        tolerant = self.failures == "zero"
+        step = _CHUNK[self.vectorized]
+        parts = [theta[a : a + step] for a in range(0, len(theta), step)]
+        self._ledger.add(len(theta))
+        func = partial(_evaluated, self._user, with_score, tolerant)
+        chunks = chunked_map(func, parts, self.n_jobs, backend="loky")
+        self._ledger.add(0, [pair for chunk in chunks for pair in chunk.failures])
+        return chunks
+
+
+class _UserFunction(NamedTuple):
+    """What the user gave; travels to worker processes."""
+
+    function: object
+    gradient: object
+    vectorized: bool
+    name: str
+
+    def batch(self, theta, with_score):
+        """Values (n,) and scores (n, dim), or None, from one call for all rows."""
+        value, score = self._call(theta, with_score)
+        _check_shape(self.name, value, (len(theta),), theta)
         return value, score
 
-    def _map(self, func, theta):
-        theta = np.atleast_2d(theta)
-        self.n_evaluations += len(theta)
-        step = _CHUNK[self.vectorized]
-        chunks = [theta[a : a + step] for a in range(0, len(theta), step)]
-        return chunked_map(func, chunks, self.n_jobs, backend="loky")
-
-    @staticmethod
-    def _checked(value, theta):
-        bad = np.isnan(value) | np.isposinf(value)
-        if bad.any():
+    def point(self, row, with_score):
+        """Value and score (dim,), or None, at one point."""
+        value, score = self._call(row, with_score)
+        if value.size != 1:
             raise LogDensityError(
-                f"log_density must be a number below +inf (-inf is legal); got "
-                f"{value[bad][0]} at theta={theta[bad][0]}. Return -inf where the "
-                "density is zero."
+                f"{self.name} must return one number for a point of shape "
+                f"{row.shape}; got shape {value.shape} at theta={row}."
             )
-        return value
+        return float(value.reshape(())), score
+
+    def _call(self, theta, with_score):
+        if with_score and self.gradient is None:
+            return self._differentiated(theta)
+        advice = "Return -inf where the density is zero, or pass failures='zero'"
+        with _user_code(self.name, theta, advice):
+            value = self.function(theta)
+        if not with_score:
+            return _numbers(self.name, value, theta), None
+        with _user_code("gradient", theta, advice):
+            score = self.gradient(theta)
+        score = _numbers("gradient", score, theta)
+        _check_shape("gradient", score, theta.shape, theta)
+        return _numbers(self.name, value, theta), score
+
+    def _differentiated(self, theta):
+        """Value, and the gradient of its sum: of each row on its own, in a batch."""
+        advice = "Write it with autograd.numpy, or pass gradient="
+        with _user_code(self.name, theta, advice):
+            pull, value = autograd.make_vjp(self.function)(theta)
+            value = _numbers(self.name, value, theta)
+            return value, np.array(pull(np.ones(value.shape)), dtype=float)
+
+
+class _Chunk(NamedTuple):
+    """Some draws evaluated, failures taken for zero density.
+
+    `failures` are pairs of a number of draws and what happened at the first of them.
+    """
+
+    value: np.ndarray
+    score: np.ndarray | None
+    failures: tuple = ()
+
+
+def _evaluated(user, with_score, tolerant, theta):
+    """The `_Chunk` of some draws; raises at a failure unless `tolerant`."""
+    evaluate = _by_batches if user.vectorized else _by_points
+    return evaluate(user, with_score, tolerant, theta)
+
+
+def _by_points(user, with_score, tolerant, theta):
+    value = np.full(len(theta), -np.inf)
+    score = np.zeros(theta.shape) if with_score else None
+    failures = []
+    for i, row in enumerate(theta):
+        try:
+            value[i], slope = user.point(row, with_score)
+        except FailedEvaluationError as error:
+            if not tolerant:
+                raise
+            failures.append((1, str(error)))
+            continue
+        if with_score:
+            score[i] = slope
+    found = _checked(user.name, value, score, theta, tolerant)
+    return found._replace(failures=(*failures, *found.failures))
+
+
+def _by_batches(user, with_score, tolerant, theta):
+    """One call; where it raises, halves of it until the rows are found that raise."""
+    try:
+        value, score = user.batch(theta, with_score)
+    except FailedEvaluationError as error:
+        failed = error
+    else:
+        return _checked(user.name, value, score, theta, tolerant)
+    if len(theta) == 1:
+        if not tolerant:
+            raise failed
+        score = np.zeros(theta.shape) if with_score else None
+        return _Chunk(np.full(1, -np.inf), score, ((1, str(failed)),))
+    halves = [
+        _by_batches(user, with_score, tolerant, half)
+        for half in np.array_split(theta, 2)
+    ]
+    failures = halves[0].failures + halves[1].failures
+    if not failures:
+        raise LogDensityError(
+            f"{user.name} failed with {failed.__cause__!r} for a batch of "
+            f"{len(theta)} points, and for no smaller part of it. Pass "
+            "vectorized=False."
+        ) from failed.__cause__
+    value = np.concatenate([half.value for half in halves])
+    score = np.concatenate([half.score for half in halves]) if with_score else None
+    return _Chunk(value, score, failures)
+
+
+def _checked(name, value, score, theta, tolerant):
+    """Values and scores that are numbers, or the error that they are not."""
+    bad = np.isnan(value) | np.isposinf(value)
+    if score is not None:
+        # Where the density is zero its score is undefined, and autograd says NaN.
+        score[np.isneginf(value)] = 0.0
+        bad |= ~np.isfinite(score).all(axis=1)
+    if not bad.any():
+        return _Chunk(value, score)
+    error = _no_number(name, value, score, theta, int(bad.argmax()))
+    if not tolerant:
+        raise error
+    value[bad] = -np.inf
+    if score is not None:
+        score[bad] = 0.0
+    return _Chunk(value, score, ((int(bad.sum()), str(error)),))
+
+
+def _no_number(name, value, score, theta, row):
+    """The error for a value or gradient that is not a number."""
+    if np.isnan(value[row]) or np.isposinf(value[row]):
+        return FailedEvaluationError(
+            f"{name} must be a number below +inf (-inf is legal); got "
+            f"{value[row]} at theta={theta[row]}. Return -inf where the density is "
+            "zero, or pass failures='zero'."
+        )
+    return FailedEvaluationError(
+        f"the gradient of {name} must be finite; got {score[row]} at "
+        f"theta={theta[row]}. Check gradient=, or write the density with functions "
+        "that have a derivative there."
+    )
 
 
 def _is_vectorized(function, probe):
@@ -128,55 +291,15 @@ def _is_vectorized(function, probe):
     return np.allclose(batch, np.concatenate(rows), rtol=1e-8, equal_nan=True)
 
 
-def _values(function, vectorized, theta):
-    if vectorized:
-        value = np.asarray(_call(function, theta), dtype=float)
-        _check_shape("log_density", value, (len(theta),), theta)
-        return value
-    return np.array([_scalar(_call(function, row), row) for row in theta])
-
-
-def _values_and_scores(function, gradient, vectorized, theta):
-    if gradient is not None:
-        return _values(function, vectorized, theta), _given(gradient, vectorized, theta)
-    if vectorized:
-        return _batch_gradient(function, theta)
-    pairs = [_row_gradient(function, row) for row in theta]
-    return np.array([v for v, _ in pairs]), np.array([s for _, s in pairs])
-
-
-def _given(gradient, vectorized, theta):
-    if vectorized:
-        score = np.array(_call(gradient, theta, "gradient"), dtype=float)
-    else:
-        score = np.array([_call(gradient, row, "gradient") for row in theta], float)
-    _check_shape("gradient", score, theta.shape, theta)
-    return score
-
-
-def _batch_gradient(function, theta):
-    value, score = _differentiated(function, theta)
-    _check_shape("log_density", value, (len(theta),), theta)
-    return value, score
-
-
-def _row_gradient(function, row):
-    value, score = _differentiated(function, row)
-    return _scalar(value, row), score
-
-
-def _differentiated(function, theta):
-    """Value, and the gradient of its sum: of each row on its own, in a batch."""
-    advice = "Write it with autograd.numpy, or pass gradient="
-    with _user_code("log_density", theta, advice):
-        pull, value = autograd.make_vjp(function)(theta)
-        value = np.asarray(value, dtype=float)
-        return value, np.array(pull(np.ones(value.shape)), dtype=float)
-
-
-def _call(function, theta, name="log_density"):
-    with _user_code(name, theta, "Return -inf where the density is zero"):
-        return function(theta)
+def _numbers(name, value, theta):
+    """A user's answer as floats, a copy."""
+    try:
+        return np.array(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise LogDensityError(
+            f"{name} must return numbers; got {type(value).__name__} at "
+            f"theta={np.atleast_2d(theta)[0]}."
+        ) from error
 
 
 @contextmanager
@@ -188,7 +311,7 @@ def _user_code(name, theta, advice):
         except LogDensityError:
             raise
         except Exception as error:
-            raise LogDensityError(
+            raise FailedEvaluationError(
                 f"{name} failed with {error!r} at theta={np.atleast_2d(theta)[0]}. "
                 f"{advice}."
             ) from error
@@ -207,20 +330,10 @@ def _quiet():
             yield
 
 
-def _scalar(value, row):
-    value = np.asarray(value, dtype=float)
-    if value.size != 1:
-        raise LogDensityError(
-            f"log_density must return one number for a point of shape {row.shape}; "
-            f"got shape {value.shape} at theta={row}."
-        )
-    return float(value.reshape(()))
-
-
 def _check_shape(name, value, shape, theta):
     if value.shape != shape:
         raise LogDensityError(
             f"{name} must return shape {shape} for theta of shape {theta.shape}; got "
-            f"{value.shape} at theta={theta[0]}. Pass vectorized=False if it takes "
-            "one point at a time."
+            f"{value.shape} at theta={np.atleast_2d(theta)[0]}. Pass vectorized=False "
+            "if it takes one point at a time."
         )

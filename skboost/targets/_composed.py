@@ -1,6 +1,8 @@
 """A posterior from its two halves: tempered, or with a mixture as prior."""
 
-from skboost.targets._base import Target
+import numpy as np
+
+from skboost.targets._base import Target, searching
 
 
 class ComposedTarget(Target):
@@ -25,16 +27,42 @@ class ComposedTarget(Target):
         """Evaluations of the likelihood, where it counts them."""
         return getattr(self.likelihood, "n_evaluations", 0)
 
+    @property
+    def n_failures(self):
+        """Points at which likelihood or prior failed, where they count them."""
+        return sum(getattr(t, "n_failures", 0) for t in (self.likelihood, self.prior))
+
+    @property
+    def first_failure(self):
+        """What happened at the first of these; None without failures."""
+        found = (getattr(t, "first_failure", None) for t in (self.likelihood, self.prior))
+        return next((message for message in found if message is not None), None)
+
+    def tolerant(self):
+        """This target as searches see it; see `CallableTarget.tolerant`."""
+        return ComposedTarget(
+            searching(self.likelihood), searching(self.prior), self.temperature
+        )
+
     def log_density(self, theta):
         """Log joint at each draw; see `Target`."""
-        likelihood = self.likelihood.log_density(theta)
-        return self.temperature * likelihood + self.prior.log_density(theta)
+        value = self.prior.log_density(theta)
+        inside = value > -np.inf
+        # Outside the prior's support the likelihood may well be no number.
+        if inside.any():
+            likelihood = self.likelihood.log_density(theta[inside])
+            value[inside] += self.temperature * likelihood
+        return value
 
     def value_and_score(self, theta):
         """Log joint and its gradient at each draw; see `Target`."""
-        value, score = self.likelihood.value_and_score(theta)
         if hasattr(self.prior, "score_and_log_density"):
-            prior_score, prior = self.prior.score_and_log_density(theta)
+            score, value = self.prior.score_and_log_density(theta)
         else:
-            prior, prior_score = self.prior.value_and_score(theta)
-        return self.temperature * value + prior, self.temperature * score + prior_score
+            value, score = self.prior.value_and_score(theta)
+        inside = value > -np.inf
+        if inside.any():
+            likelihood, slope = self.likelihood.value_and_score(theta[inside])
+            value[inside] += self.temperature * likelihood
+            score[inside] += self.temperature * slope
+        return value, score

@@ -1,0 +1,170 @@
+"""Where the density is positive: the starts of a search, and its first components."""
+
+import numpy as np
+
+from skboost._math import mean_and_se
+from skboost.targets import LogDensityError
+
+# A density that still climbs at this multiple of the starts' size, at half of its
+# average slope, has no mode there to be found.
+_FAR = 1e6
+# Narrowing a component: the factor of one step, the most steps, and the share of
+# draws with positive density that is enough.
+_NARROWER, _MAX_STEPS, _ENOUGH = 0.6, 25, 0.995
+# A posterior this large, in units of one or of the starts, is looked at with so many
+# draws.
+_HUGE, _N_RUNAWAY = 1e6, 64
+
+
+def usable_starts(target, starts):
+    """The starts at which the density is positive.
+
+    Parameters
+    ----------
+    target : Target
+        As searches see it.
+    starts : ndarray of shape (n_starts, dim)
+
+    Raises
+    ------
+    LogDensityError
+        Where there is none.
+    """
+    value, _ = target.value_and_score(starts)
+    usable = np.isfinite(value)
+    if usable.any():
+        return starts[usable]
+    what, why = _what_came(target)
+    raise LogDensityError(
+        f"log_density {what} at x0={_shown(starts)}, at all of the {len(starts)} "
+        f"starting points.{why} Pass as x0 a point where the density is positive, "
+        "several points, or a box (low, high)."
+    )
+
+
+def proper_modes(target, starts, modes):
+    """Those modes at which a search from its start ended, and did not just go on.
+
+    Parameters
+    ----------
+    target : Target
+    starts, modes : ndarray of shape (n, dim)
+
+    Raises
+    ------
+    LogDensityError
+        Where all searches ran off: the density is improper.
+    """
+    path = modes - starts
+    length = np.abs(path).max(axis=1)
+    far = length > _FAR * np.maximum(1.0, np.abs(starts).max(axis=1))
+    if not far.any():
+        return modes
+    before = target.log_density(starts)
+    after, score = target.value_and_score(modes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope = (score * (path / length[:, None])).sum(axis=1)
+        climbing = far & ~(slope * length < 0.5 * (after - before))
+    if not climbing.all():
+        return modes[~climbing]
+    raise LogDensityError(
+        f"log_density rises without end: from x0={_shown(starts)} it still climbs at "
+        f"theta={modes[0]}. Such a density can not be normalised. Give every "
+        "parameter a proper prior, or check the sign of log_density."
+    )
+
+
+def narrowed(target, family, params, base_draws):
+    """A component, narrowed until its draws have positive density.
+
+    A search can not step back from draws of zero density by a slope, so it starts
+    where there are none. The component itself where narrowing does not help.
+
+    Parameters
+    ----------
+    target : Target
+    family : VariationalFamily
+    params : ndarray of shape (n_params,)
+    base_draws : ndarray of shape (n, base_dim)
+
+    Returns
+    -------
+    ndarray of shape (n_params,)
+    """
+    found = params
+    for _ in range(_MAX_STEPS):
+        theta = family.transport(found, base_draws)
+        if np.isfinite(target.log_density(theta)).mean() >= _ENOUGH:
+            return found
+        found = family.widen(found, _NARROWER)
+    return params
+
+
+def check_reached(target, fresh, starts):
+    """Refuse a first component of which no draw has positive density."""
+    if fresh.outside < 1.0:
+        return
+    what, why = _what_came(target)
+    raise LogDensityError(
+        f"log_density {what} at all {len(fresh.theta)} draws of the first component, "
+        f"which was looked for from x0={_shown(starts)}.{why} Pass as x0 a point well "
+        "inside the support, and parameters whose scale is near one; or map a bounded "
+        "parameter to the real line."
+    )
+
+
+def runaway(target, mixture, starts, rng):
+    """What to say of a mixture that grows without end; empty where it does not.
+
+    At the optimum over components that move and scale, and under the posterior
+    itself, ``E_q[((theta - c) . v) (v . score)] = -1`` for every direction v and centre
+    c: the score of a density that can be normalised holds draws together. Zero is a
+    flat direction, more is a density that rises outwards.
+
+    Parameters
+    ----------
+    target : Target
+        As searches see it.
+    mixture : Mixture
+    starts : ndarray of shape (n_starts, dim)
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    str
+    """
+    centre = starts.mean(axis=0)
+    usual = _HUGE * max(1.0, np.abs(starts).max())
+    reach = np.hypot(mixture.mean() - centre, mixture.std())
+    if not reach.max() > usual:
+        return ""
+    theta = mixture.sample(_N_RUNAWAY, rng)
+    value, score = target.value_and_score(theta)
+    theta, score = theta[value > -np.inf], score[value > -np.inf]
+    if len(theta) < 2:
+        return ""
+    away = (theta - centre) / reach.max()
+    _, _, directions = np.linalg.svd(away, full_matrices=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        pull = (away @ directions[0]) * (score @ directions[0]) * reach.max()
+        centred, se = mean_and_se(pull)
+    if np.isfinite(centred) and not centred - 4.0 * se > -0.5:
+        return ""
+    return (
+        "Stopped: the posterior seems to be improper. It has grown to "
+        f"{reach.max():.1g} along theta[{int(reach.argmax())}], and the log density "
+        "does not fall there. Give every parameter a proper prior or bounds; if the "
+        "parameter is of that size, divide it by a unit that makes it near one."
+    )
+
+
+def _what_came(target):
+    """What a density does where it is nowhere positive, and the first failure."""
+    failure = getattr(target, "first_failure", None)
+    if failure is None:
+        return "is -inf (a density of zero)", ""
+    return "fails or is -inf", f" First: {failure}"
+
+
+def _shown(starts):
+    return starts[0] if len(starts) == 1 else f"{starts[0]} and others"

@@ -1,0 +1,49 @@
+"""When a user's log density fails: the errors, the warning, and what is counted."""
+
+
+class LogDensityError(ValueError):
+    """A user's log density returned something that is no log density."""
+
+
+class FailedEvaluationError(LogDensityError):
+    """A log density failed at one point; at others it may work.
+
+    Raised for an exception, NaN, +inf and a gradient that is not finite. Searches
+    step back from such points, and ``failures="zero"`` takes them for points of zero
+    density. A wrong shape is no such failure.
+    """
+
+
+class FailedEvaluationWarning(UserWarning):
+    """Points at which the log density failed were taken for points of zero density."""
+
+
+class Ledger:
+    """Evaluations and failures of a target and of all its views.
+
+    Lists, because appending is atomic: searches in threads share the ledger.
+    """
+
+    def __init__(self):
+        self._evaluated = []
+        self._failed = []
+
+    def add(self, n_evaluated, failures=()):
+        """Count draws, and failures as their messages."""
+        self._evaluated.append(n_evaluated)
+        self._failed.extend(failures)
+
+    @property
+    def n_evaluations(self):
+        """Draws at which the log density was evaluated, with or without gradient."""
+        return sum(self._evaluated)
+
+    @property
+    def n_failures(self):
+        """Of which the log density failed."""
+        return sum(n for n, _ in self._failed)
+
+    @property
+    def first_failure(self):
+        """Message of the first failure, with the point; None without failures."""
+        return self._failed[0][1] if self._failed else None
