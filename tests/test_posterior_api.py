@@ -226,8 +226,9 @@ def test_a_density_that_vanishes_leaves_no_nan_in_the_posterior(family):
         result = boost(half_line, 1, x0=[1.0], family=family)
     assert np.isfinite(result.posterior.mean()).all()
     assert (result.posterior.std() > 0).all()
-    # Every density on the whole line puts mass where the target has none.
-    assert result.elbo == -np.inf
+    # The bound is that of the posterior restricted to the support, where ln Z = 0.
+    assert -0.5 < result.elbo <= 2 * result.elbo_se
+    assert "lie where the density is zero" in result.message
 
 
 # --- what is refused
