@@ -10,25 +10,39 @@ from skboost.posterior._diagnostics import (
 )
 from skboost.posterior._distance import HellingerEstimate
 from skboost.posterior._draws import PooledDraws, finite
-from skboost.posterior._importance import ImportanceSample
+from skboost.posterior._errors import ErrorEstimates
+from skboost.posterior._evidence import Evidence
+from skboost.posterior._importance import ImportanceSample, ImportanceWarning
 from skboost.posterior._marginal import Marginal
 from skboost.posterior._mixture import Mixture
 from skboost.posterior._modes import Mode
-from skboost.posterior._posterior import MixturePosterior
+from skboost.posterior._posterior import MixturePosterior, as_posterior
 from skboost.posterior._psis import SmoothedWeights, psis
+from skboost.posterior._transformed import TransformedPosterior
+from skboost.posterior._transformed_marginal import (
+    SampledMarginal,
+    TransformedMarginal,
+)
 
 __all__ = [
+    "ErrorEstimates",
     "Estimate",
+    "Evidence",
     "FreshDraws",
     "HellingerEstimate",
     "ImportanceSample",
+    "ImportanceWarning",
     "Marginal",
     "Mixture",
     "MixturePosterior",
     "Mode",
     "PooledDraws",
     "RemainingKL",
+    "SampledMarginal",
     "SmoothedWeights",
+    "TransformedMarginal",
+    "TransformedPosterior",
+    "as_posterior",
     "duality_gap",
     "elbo_gain",
     "finite",

@@ -22,6 +22,7 @@ from skboost.targets._priors import (
     validate_scale,
 )
 from skboost.targets._softmax import SoftmaxTarget
+from skboost.targets._transformed import TransformedTarget
 
 TARGETS = {"logistic": LogisticTarget, "softmax": SoftmaxTarget}
 
@@ -39,6 +40,7 @@ __all__ = [
     "SoftmaxTarget",
     "StudentTPrior",
     "Target",
+    "TransformedTarget",
     "as_prior",
     "entropy_expectation",
     "gaussian_expectation_1d",
