@@ -1,7 +1,7 @@
 """Any log density: the engine of the estimators behind one function."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 
 import numpy as np
@@ -18,9 +18,25 @@ from skboost._callbacks import run
 from skboost._parallel import single_threaded_blas
 from skboost._random import BASE, generator, root_seed
 from skboost._sklearn import Interval, StrOptions, validate_params
-from skboost.posterior import MixturePosterior
+from skboost.posterior import MixturePosterior, as_posterior
+from skboost.posterior._storage import (
+    constraints_from,
+    constraints_record,
+    pack_mixtures,
+    read_archive,
+    unpack_mixtures,
+    write_archive,
+)
 from skboost.posterior._tables import check_names
-from skboost.targets import CallableTarget, ComposedTarget, FailedEvaluationWarning
+from skboost.targets import (
+    CallableTarget,
+    ComposedTarget,
+    FailedEvaluationWarning,
+    TransformedTarget,
+)
+from skboost.transforms import Constraints
+
+_RESULT_FORMAT, _RESULT_VERSION = "skboost-result", 1
 
 _CONSTRAINTS = {
     **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k != "warm_start"},
@@ -29,6 +45,8 @@ _CONSTRAINTS = {
     "gradient": [callable, None],
     "x0": ["array-like", tuple, None],
     "vectorized": ["boolean", None],
+    # Checked in full where it is read.
+    "constraints": "no_validation",
     "log_prior": [callable, None],
     "failures": [StrOptions({"raise", "zero"})],
     "max_evaluations": [Interval(Real, 1, None, closed="left"), None],
@@ -44,6 +62,7 @@ class BoostingResult:
     Attributes
     ----------
     posterior : MixturePosterior
+        A `TransformedPosterior` where there are constraints.
     elbo, elbo_se : float
         Evidence lower bound and its standard error.
     duality_gap, duality_gap_se : float
@@ -88,6 +107,36 @@ class BoostingResult:
             f"n_components={self.posterior.n_components}, message={self.message!r})"
         )
 
+    def save(self, path):
+        """Write to exactly `path`: an npz archive without pickled objects.
+
+        Everything is kept, the stages too; a component that several of them share is
+        stored once.
+        """
+        posteriors = (self.posterior, *self.stages)
+        header, arrays = pack_mixtures([p.mixture for p in posteriors])
+        header["names"] = self.posterior.names
+        header["constraints"] = constraints_record(self.posterior.constraints)
+        header["values"] = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in ("posterior", "stages")
+        }
+        write_archive(path, _RESULT_FORMAT, _RESULT_VERSION, header, arrays)
+
+    @classmethod
+    def load(cls, path):
+        """Result that `save` wrote; refuses other files with a ValueError."""
+        header, arrays = read_archive(
+            path, _RESULT_FORMAT, _RESULT_VERSION, "BoostingResult.save"
+        )
+        constraints = constraints_from(header["constraints"])
+        posterior, *stages = (
+            as_posterior(mixture, header["names"], constraints)
+            for mixture in unpack_mixtures(header, arrays)
+        )
+        return cls(posterior=posterior, stages=tuple(stages), **header["values"])
+
 
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
 def boost_posterior(
@@ -96,6 +145,7 @@ def boost_posterior(
     *,
     gradient=None,
     x0=None,
+    constraints=None,
     vectorized=None,
     log_prior=None,
     failures="raise",
@@ -134,7 +184,19 @@ def boost_posterior(
     x0 : array-like of shape (dim,) or (n_starts, dim), or tuple (low, high), \
             default=None
         Where the first component is looked for: a point, several, or a box in which
-        starts are drawn. None is the origin.
+        starts are drawn. None is the origin. Under `constraints` inside of them: a
+        box may touch their ends, its points are divided by their sum for a simplex
+        and sorted where ordered, and None is the image of the origin (1 for
+        ``"positive"``, the middle of an interval, the centre of a simplex).
+    constraints : dict, str, tuple or sequence, default=None
+        Where coordinates are not free: a dict ``{coordinate: constraint}``, a
+        coordinate being an index, one of `names`, or a tuple or range of these, and a
+        constraint ``"positive"``, ``"unit_interval"``, ``(low, high)`` with None for
+        an open end, ``"simplex"`` or ``"ordered"``. A string or a tuple (low, high)
+        alone is for all coordinates; a sequence of length `dim` has one entry for
+        each. Details: `Constraints`. `log_density`, `log_prior`, `gradient`, `x0`,
+        `names`, and the posterior are on your scale; the Jacobian is added for you.
+        On a simplex the density is that of all coordinates but the last, as in Stan.
     vectorized : bool, default=None
         Whether `log_density` takes batches; None finds out by comparing a batch with
         its rows.
@@ -195,12 +257,17 @@ def boost_posterior(
     """
     names = check_names(names, dim)
     seed = root_seed(random_state)
-    starts = _starts(x0, dim, n_restarts, seed)
-    probe = None if x0 is None else _probe(starts)
+    constraints = Constraints(constraints, dim, names)
+    starts = _starts(x0, constraints, n_restarts, seed)
+    probe = _probe(None if x0 is None else starts, constraints)
     target = CallableTarget(
         log_density, dim, gradient, vectorized, n_jobs, probe, failures
     )
     target = _with_prior(target, log_prior, temperature, probe)
+    if constraints.trivial:
+        constraints = None
+    else:
+        target = TransformedTarget(target, constraints)
     params = {
         "family": family,
         "component_covariance": component_covariance,
@@ -221,10 +288,14 @@ def boost_posterior(
         engine = make_engine(target, params, starts, seed, n_jobs=None)
         limits = make_limits(params, max_evaluations or float("inf"))
         done = run(engine, limits, begin_iteration=_listener(callback))
-        fitted = report(engine, done, names)
+        fitted = report(engine, done)
     warn_unfinished(done, fitted, stacklevel=4)
     _warn_of_failures(target, failures)
-    return _result(fitted, done, target, names)
+
+    def on_users_scale(mixture):
+        return as_posterior(mixture, names, constraints)
+
+    return _result(fitted, done, target, on_users_scale)
 
 
 def _warn_of_failures(target, failures):
@@ -238,13 +309,19 @@ def _warn_of_failures(target, failures):
     )
 
 
-def _probe(starts):
-    """Points near the starts at which to find out whether batches are taken."""
-    n = next(n for n in (3, 4, 5) if n != starts.shape[1])
+def _probe(starts, constraints):
+    """Points inside the constraints at which the functions are tried out.
+
+    Three to five rows: neither one row nor dim rows, so that a function of one point
+    can not be mistaken for a function of a batch. Near the starts, where there are.
+    """
+    n = next(n for n in (3, 4, 5) if n != constraints.dim)
+    z = np.random.default_rng(0).standard_normal((n, constraints.n_free))
+    if starts is None:
+        return constraints.forward(0.1 * z)
     rows = starts[np.arange(n) % len(starts)]
     # Distinct, and no further from a start than it takes.
-    scale = 1e-3 * np.maximum(1e-3, np.abs(rows))
-    return rows + scale * np.random.default_rng(0).standard_normal(rows.shape)
+    return constraints.forward(rows + 1e-3 * np.maximum(1e-3, np.abs(rows)) * z)
 
 
 def _with_prior(likelihood, log_prior, temperature, probe):
@@ -267,21 +344,50 @@ def _with_prior(likelihood, log_prior, temperature, probe):
     return likelihood
 
 
-def _starts(x0, dim, n_restarts, seed):
-    """Starting points of the first component, (n_starts, dim)."""
+def _starts(x0, constraints, n_restarts, seed):
+    """Unconstrained starting points of the first component, (n_starts, n_free)."""
+    dim = constraints.dim
     if x0 is None:
-        return np.zeros((1, dim))
+        return np.zeros((1, constraints.n_free))
     if isinstance(x0, tuple):
         low, high = _box(x0, dim)
+        _check_ends(low, high, constraints)
         rng = generator(seed, BASE, 2)
-        return low + (high - low) * rng.random((4 * n_restarts, dim))
+        starts = low + (high - low) * rng.random((4 * n_restarts, dim))
+        return constraints.inverse(
+            _supported(constraints.from_box(starts), constraints)
+        )
     starts = np.atleast_2d(np.asarray(x0, dtype=float))
     if starts.ndim > 2 or starts.shape[1] != dim or not np.isfinite(starts).all():
         raise ValueError(
             f"x0 must be finite, of shape ({dim},) or (n_starts, {dim}); got shape "
             f"{np.shape(x0)}. For a box pass a tuple (low, high)."
         )
+    return constraints.inverse(_supported(starts, constraints))
+
+
+def _supported(starts, constraints):
+    """The starts, all of which have to lie inside the constraints."""
+    for start in starts:
+        violated = constraints.violated_by(start)
+        if violated is not None:
+            raise ValueError(
+                f"x0 must lie inside constraints; got {start.tolist()}, which violates "
+                f"{violated}. Pass starting points on your own scale."
+            )
     return starts
+
+
+def _check_ends(low, high, constraints):
+    """A box may touch the ends of the coordinates' ranges, and not pass them."""
+    for transform, columns, _ in constraints.parts:
+        each = transform.each
+        for i in columns:
+            if low[i] < each.low or high[i] > each.high:
+                raise ValueError(
+                    f"x0 as a box must lie inside constraints; got ({low[i]}, "
+                    f"{high[i]}) for coordinate {i}, which is under {transform!r}."
+                )
 
 
 def _box(x0, dim):
@@ -308,7 +414,7 @@ def _listener(callback):
     return lambda: end_iteration
 
 
-def _result(fitted, done, target, names):
+def _result(fitted, done, target, on_users_scale):
     scalars = {
         name.rstrip("_"): fitted[name]
         for name in (
@@ -317,11 +423,11 @@ def _result(fitted, done, target, names):
         )
     }  # fmt: skip
     return BoostingResult(
-        posterior=fitted["posterior_"],
+        posterior=on_users_scale(fitted["posterior_"].mixture),
         n_iter=done.n_iter,
         n_evaluations=target.n_evaluations,
         n_failures=target.n_failures,
         history=fitted["history_"],
-        stages=tuple(MixturePosterior(mixture, names) for mixture in done.stages),
+        stages=tuple(on_users_scale(mixture) for mixture in done.stages),
         **scalars,
     )

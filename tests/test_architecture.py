@@ -21,6 +21,7 @@ FLOORS = {
     "_math": 0,
     "families": 1,
     "frank_wolfe": 1,
+    "transforms": 1,
     "posterior": 2,
     "targets": 2,
     "objectives": 3,

@@ -172,7 +172,9 @@ class Boosting:
     def _proposed(self, state):
         """The greedy step's component, as a mixture of one, and its duality gap."""
         rest = Rest.of(state.mixture, state.pool)
-        residual = Residual(self._searched, rest, state.iteration, self.exact, state.leads)
+        residual = Residual(
+            self._searched, rest, state.iteration, self.exact, state.leads
+        )
         found = propose(
             residual,
             self.objective,

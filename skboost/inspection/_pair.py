@@ -1,9 +1,55 @@
-"""Joint density of two coordinates of a mixture, on a grid."""
+"""Joint density of two coordinates of a posterior, on a grid."""
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
 
 from skboost._math import log_sum_exp, log_weights
 from skboost.families import Gaussian, Laplace
+
+# Draws behind a pair inside a simplex or among ordered coordinates.
+_N_DRAWS = 40_000
+
+
+def joint_density(posterior, indices, x, y):
+    """Density of two coordinates on the user's scale, shape (len(y), len(x)).
+
+    By change of variables where each has a transform of its own, else by kernels
+    from draws.
+
+    Parameters
+    ----------
+    posterior : MixturePosterior
+    indices : pair of int
+    x, y : ndarray
+        Evenly spaced values of the first and of the second coordinate.
+    """
+    if posterior.constraints is None:
+        return pair_density(posterior.mixture, indices, x, y)
+    alone = [posterior.constraints.elementwise(i) for i in indices]
+    if None in alone:
+        return _kernel_density(posterior, indices, x, y)
+    inside = [t.inside(v) for (t, _), v in zip(alone, (x, y), strict=True)]
+    z = [
+        t.inverse(v[mask])
+        for (t, _), v, mask in zip(alone, (x, y), inside, strict=True)
+    ]
+    slope_x, slope_y = (t.derivative(v) for (t, _), v in zip(alone, z, strict=True))
+    density = np.zeros((len(y), len(x)))
+    core = pair_density(posterior.mixture, [free for _, free in alone], *z)
+    density[np.ix_(inside[1], inside[0])] = core / np.outer(slope_y, slope_x)
+    return density
+
+
+def _kernel_density(posterior, indices, x, y):
+    draws = posterior.sample(_N_DRAWS, random_state=0)[:, indices]
+    steps = np.array([x[1] - x[0], y[1] - y[0]])
+    edges = [
+        np.append(v, v[-1] + step) - 0.5 * step
+        for v, step in zip((x, y), steps, strict=True)
+    ]
+    counts = np.histogram2d(*draws.T, bins=edges)[0] / (_N_DRAWS * steps.prod())
+    width = draws.std(axis=0) * _N_DRAWS ** (-1 / 6)
+    return gaussian_filter(counts.T, (width / steps)[::-1])
 
 
 def pair_density(mixture, indices, x, y):

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skboost.inspection._axes import one_or_all, panels, pyplot, tidy
-from skboost.inspection._pair import highest_density_levels, pair_density
+from skboost.inspection._pair import highest_density_levels, joint_density
 
 KINDS = ("density", "interval", "pair")
 _MAX_DENSITIES, _MAX_INTERVALS = 6, 25
@@ -143,7 +143,7 @@ class PosteriorDisplay:
         margin = 0.06 * (high - low)
         lower, upper = marginal.interval(self.level)
         # The components' peaks are on the grid, however narrow they are.
-        peaks = self.posterior.mixture.component_means()[:, index]
+        peaks = marginal.component_locations()
         grid = np.linspace(low - margin, high + margin, 800)
         peaks = peaks[(peaks > grid[0]) & (peaks < grid[-1])]
         grid = np.unique(np.concatenate([grid, peaks, [lower, upper]]))
@@ -170,7 +170,9 @@ class PosteriorDisplay:
 
     def _plot_interval(self, ax):
         posterior = self.posterior
-        distance = np.abs(posterior.mean()) / posterior.std()
+        # Moments on a constrained scale may be infinite.
+        with np.errstate(invalid="ignore"):
+            distance = np.abs(posterior.mean()) / posterior.std()
         far = np.argsort(-distance, kind="stable")[:_MAX_INTERVALS]
         indices = self._indices(np.sort(far))
         height = 0.9 + 0.27 * len(indices)
@@ -214,7 +216,7 @@ class PosteriorDisplay:
 
     def _draw_pair(self, ax, indices):
         x, y = (self._grid(i) for i in indices)
-        density = pair_density(self.posterior.mixture, indices, x, y)
+        density = joint_density(self.posterior, indices, x, y)
         masses = sorted({0.25, 0.5, float(self.level)}, reverse=True)
         levels, first = np.unique(
             highest_density_levels(density, masses), return_index=True
@@ -226,10 +228,10 @@ class PosteriorDisplay:
         lines = ax.contour(x, y, density, levels, colors="C0", linewidths=1.1)
         shown = dict(zip(lines.levels, masses, strict=True))
         ax.clabel(lines, fmt=lambda v: f"{100 * shown[v]:g} %", fontsize=8)
-        means = self.posterior.mixture.component_means()[:, indices]
+        means = [self.posterior.marginal(i).component_locations() for i in indices]
         sizes = 8.0 + 60.0 * self.posterior.weights
         ax.scatter(
-            *means.T, s=sizes, c="white", edgecolors="0.25", label="component means"
+            *means, s=sizes, c="white", edgecolors="0.25", label="component means"
         )
         labels = self._labels()
         ax.set(xlabel=labels[indices[0]], ylabel=labels[indices[1]])

@@ -10,11 +10,13 @@ from skboost.posterior._diagnostics import (
 )
 from skboost.posterior._distance import HellingerEstimate
 from skboost.posterior._draws import PooledDraws, finite
-from skboost.posterior._importance import ImportanceSample
+from skboost.posterior._errors import ErrorEstimates
+from skboost.posterior._evidence import Evidence
+from skboost.posterior._importance import ImportanceSample, ImportanceWarning
 from skboost.posterior._marginal import Marginal
 from skboost.posterior._mixture import Mixture
 from skboost.posterior._modes import Mode
-from skboost.posterior._posterior import MixturePosterior
+from skboost.posterior._posterior import MixturePosterior, as_posterior
 from skboost.posterior._psis import SmoothedWeights, psis
 from skboost.posterior._root_draws import (
     RootDraws,
@@ -22,12 +24,20 @@ from skboost.posterior._root_draws import (
     squared_hellinger,
 )
 from skboost.posterior._roots import Roots
+from skboost.posterior._transformed import TransformedPosterior
+from skboost.posterior._transformed_marginal import (
+    SampledMarginal,
+    TransformedMarginal,
+)
 
 __all__ = [
+    "ErrorEstimates",
     "Estimate",
+    "Evidence",
     "FreshDraws",
     "HellingerEstimate",
     "ImportanceSample",
+    "ImportanceWarning",
     "Marginal",
     "Mixture",
     "MixturePosterior",
@@ -36,7 +46,11 @@ __all__ = [
     "RemainingKL",
     "RootDraws",
     "Roots",
+    "SampledMarginal",
     "SmoothedWeights",
+    "TransformedMarginal",
+    "TransformedPosterior",
+    "as_posterior",
     "duality_gap",
     "elbo_gain",
     "finite",

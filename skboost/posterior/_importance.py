@@ -1,11 +1,19 @@
 """Importance sampling from a mixture, with Pareto-smoothed weights."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
 
 from skboost.posterior._psis import effective_sample_size, log_mean_weight, psis
+
+# Above this shape no practical number of draws gives a reliable estimate.
+_MAX_KHAT = 0.7
+
+
+class ImportanceWarning(UserWarning):
+    """Importance weights have too heavy a tail to be trusted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +82,22 @@ def evaluate_log_joint(log_joint, theta):
     return values
 
 
-def importance_sample(mixture, log_joint, n, rng):
-    """`ImportanceSample` of `n` draws from `mixture`."""
-    draws = mixture.sample(n, rng)
-    raw = evaluate_log_joint(log_joint, draws) - mixture.log_density(draws)
+def warn_heavy_tail(khat, stacklevel):
+    """`ImportanceWarning` where the Pareto shape is above 0.7."""
+    if khat > _MAX_KHAT:
+        warnings.warn(
+            f"The importance weights have a Pareto shape of {khat:.2f}, above "
+            f"{_MAX_KHAT}: a few draws carry them, and what is computed from them is "
+            "not reliable. Improve the approximation (max_iter, n_draws, a family with "
+            "heavier tails) rather than raise n.",
+            ImportanceWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def importance_sample(draws, log_q, log_joint):
+    """`ImportanceSample` of draws (n, dim) with log densities `log_q`, (n,)."""
+    raw = evaluate_log_joint(log_joint, draws) - log_q
     smoothed, khat = psis(raw)
     log_evidence, log_evidence_se = log_mean_weight(smoothed)
     return ImportanceSample(

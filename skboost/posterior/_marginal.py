@@ -93,7 +93,7 @@ def coordinate_quantiles(mixture, index, p):
     carrying = mixture.weights > 0
     weights = mixture.weights[carrying]
     means = mixture.component_means()[carrying][:, index]
-    stds = mixture.component_stds()[carrying][:, index]
+    stds = mixture.component_scales()[carrying][:, index]
     center = weights @ means
     spread = np.sqrt(weights @ (stds**2 + (means - center) ** 2))
     reach = np.max(np.abs(means - center) + 8.0 * stds, axis=0)
@@ -110,8 +110,29 @@ def coordinate_quantiles(mixture, index, p):
     return invert_cdf(cdf, pdf, p, guess, low, high, 1e-11 * stds.min(axis=0))
 
 
+def checked_probabilities(p):
+    """An array with entries in [0, 1]."""
+    p = np.asarray(p, dtype=float)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(f"p must lie in [0, 1]; got {p}.")
+    return p
+
+
+class OneDimensional:
+    """What follows from ``log_pdf`` and ``quantile`` of a marginal."""
+
+    def pdf(self, x):
+        """Density at x, the shape of x."""
+        return np.exp(self.log_pdf(x))
+
+    def interval(self, level=0.9):
+        """Central interval that holds `level` of the probability, shape (2,)."""
+        tail = 0.5 * (1.0 - check_level(level))
+        return self.quantile(np.array([tail, 1.0 - tail]))
+
+
 @dataclass(frozen=True, eq=False)
-class Marginal:
+class Marginal(OneDimensional):
     """Marginal density of one coordinate of a mixture.
 
     Parameters
@@ -133,14 +154,14 @@ class Marginal:
         columns = _columns(self.mixture, "marginal_log_density", self.index, x.ravel())
         return columns.reshape(*x.shape, -1)
 
+    def component_locations(self):
+        """Where the components are: their means, shape (n_components,)."""
+        return self.mixture.component_means()[:, self.index]
+
     def log_pdf(self, x):
         """Log density at x, the shape of x, nats."""
         x = np.asarray(x, dtype=float)
         return _log_pdf(self.mixture, self.index, x.ravel()).reshape(x.shape)[()]
-
-    def pdf(self, x):
-        """Density at x, the shape of x."""
-        return np.exp(self.log_pdf(x))
 
     def cdf(self, x):
         """Probability of values up to x, the shape of x."""
@@ -157,16 +178,9 @@ class Marginal:
         ValueError
             If an entry of p lies outside [0, 1].
         """
-        p = np.asarray(p, dtype=float)
-        if not ((p >= 0) & (p <= 1)).all():
-            raise ValueError(f"p must lie in [0, 1]; got {p}.")
+        p = checked_probabilities(p)
         out = np.where(p > 0.5, np.inf, -np.inf)
         inner = (p > 0) & (p < 1)
         if inner.any():
             out[inner] = coordinate_quantiles(self.mixture, self.index, p[inner])
         return out[()]
-
-    def interval(self, level=0.9):
-        """Central interval that holds `level` of the probability, shape (2,)."""
-        tail = 0.5 * (1.0 - check_level(level))
-        return self.quantile(np.array([tail, 1.0 - tail]))

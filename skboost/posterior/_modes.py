@@ -22,17 +22,26 @@ class Mode:
         Total weight of the components whose means climb to this mode.
     components : tuple of int
         Those components.
+    distance : float
+        From the highest mode: the Euclidean length of the way there, each coordinate
+        measured in standard deviations of the heaviest of `components`. Zero for the
+        highest mode itself.
     """
 
     location: np.ndarray
     log_density: float
     weight: float
     components: tuple
+    distance: float = 0.0
 
     def __repr__(self):
+        shown = np.array2string(
+            self.location, precision=4, threshold=6, edgeitems=2, separator=", "
+        )
         return (
-            f"Mode(log_density={self.log_density:.4g}, weight={self.weight:.4g}, "
-            f"components={self.components}, dim={self.location.size})"
+            f"Mode(location={shown}, log_density={self.log_density:.4g}, "
+            f"weight={self.weight:.3g}, distance={self.distance:.3g}, "
+            f"components={self.components})"
         )
 
 
@@ -49,7 +58,7 @@ def find_modes(mixture):
         Two end points are one mode where ln q does not dip on the way between them.
     """
     carrying = np.flatnonzero(mixture.weights > 0)
-    means, stds = mixture.component_means(), mixture.component_stds()
+    means, stds = mixture.component_means(), mixture.component_scales()
     # A mean that is a saddle by symmetry has a zero gradient: a nudge leaves it.
     nudge = np.random.default_rng(0).standard_normal(means.shape)
     ends = [
@@ -65,10 +74,23 @@ def find_modes(mixture):
                 break
         else:
             modes.append((ends[i], float(heights[i]), [int(carrying[i])]))
+    top = modes[0][0]
     return [
-        Mode(where, height, float(mixture.weights[m].sum()), tuple(sorted(m)))
-        for where, height, m in modes
+        Mode(
+            location,
+            height,
+            float(mixture.weights[members].sum()),
+            tuple(sorted(members)),
+            _distance(mixture, stds, members, location - top),
+        )
+        for location, height, members in modes
     ]
+
+
+def _distance(mixture, stds, members, way):
+    """Length of a way in standard deviations of the heaviest member."""
+    heaviest = members[int(np.argmax(mixture.weights[members]))]
+    return float(np.linalg.norm(way / stds[heaviest]))
 
 
 def _climb(mixture, mean, std, start):

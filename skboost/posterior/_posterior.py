@@ -4,7 +4,13 @@ import numpy as np
 
 from skboost._random import generator, root_seed
 from skboost.posterior._distance import hellinger_distance
-from skboost.posterior._importance import importance_sample, resample
+from skboost.posterior._errors import estimate_errors
+from skboost.posterior._evidence import estimate_evidence
+from skboost.posterior._importance import (
+    importance_sample,
+    resample,
+    warn_heavy_tail,
+)
 from skboost.posterior._marginal import Marginal, check_level
 from skboost.posterior._mixture import Mixture
 from skboost.posterior._modes import find_modes
@@ -12,7 +18,7 @@ from skboost.posterior._storage import load_mixture, save_mixture
 from skboost.posterior._tables import (
     arviz_data,
     check_names,
-    coordinate_intervals,
+    quantile_table,
     summary_table,
 )
 
@@ -44,6 +50,8 @@ class MixturePosterior:
     mixture : Mixture
         The numerical core: component densities, responsibilities, scores.
     names : tuple of str or None
+    constraints : Constraints or None
+        None: the parameter may lie anywhere. See `TransformedPosterior`.
 
     Examples
     --------
@@ -59,9 +67,11 @@ class MixturePosterior:
 
     __slots__ = ("_mixture", "_names")
 
+    constraints = None
+
     def __init__(self, mixture, names=None):
         self._mixture = mixture.drop_zero_weights()
-        self._names = check_names(names, mixture.dim)
+        self._names = check_names(names, self.dim)
 
     def __repr__(self):
         return f"MixturePosterior(dim={self.dim}, n_components={self.n_components})"
@@ -73,6 +83,19 @@ class MixturePosterior:
     @property
     def names(self):
         return self._names
+
+    def _with_mixture(self, mixture):
+        """The same posterior of another mixture."""
+        return type(self)(mixture, self._names)
+
+    def _draw(self, n, rng):
+        """Draws and their log densities."""
+        theta = self._mixture.sample(n, rng)
+        return theta, self._mixture.log_density(theta)
+
+    def _quantiles(self, levels):
+        """Quantiles at probabilities `levels`, shape (dim, len)."""
+        return quantile_table(self._mixture, levels)
 
     @property
     def weights(self):
@@ -150,13 +173,14 @@ class MixturePosterior:
             Probability inside, strictly between 0 and 1.
         """
         tail = 0.5 * (1.0 - check_level(level))
-        return coordinate_intervals(self._mixture, [tail, 1.0 - tail])
+        return self._quantiles([tail, 1.0 - tail])
 
     def modes(self):
         """Local maxima, highest first: list of `Mode`.
 
-        Each has ``location``, ``log_density`` (nats), and the total ``weight`` and
-        indices (``components``) of the components whose means climb to it.
+        Each has ``location``, ``log_density`` (nats), the total ``weight`` and the
+        indices (``components``) of the components whose means climb to it, and its
+        ``distance`` from the highest mode in standard deviations.
         """
         return find_modes(self._mixture)
 
@@ -170,14 +194,26 @@ class MixturePosterior:
         -------
         pandas.DataFrame, or a structured ndarray where pandas is not installed
         """
-        return summary_table(self._mixture, self._names, level)
+        tail = 0.5 * (1.0 - check_level(level))
+        lower, median, upper = self._quantiles([tail, 0.5, 1.0 - tail]).T
+        zero = np.zeros(1)
+        below = [self.marginal(i).cdf(zero)[0] for i in range(self.dim)]
+        columns = {
+            "mean": self.mean(),
+            "std": self.std(),
+            "lower": lower,
+            "median": median,
+            "upper": upper,
+            "probability_positive": 1.0 - np.array(below),
+        }
+        return summary_table(columns, self._names)
 
     def truncate(self, k):
         """The `k` heaviest components, weights divided by their sum."""
         k = _check_size("k", k)
         keep = np.zeros(self.n_components, dtype=bool)
         keep[np.argsort(-self.weights, kind="stable")[:k]] = True
-        return MixturePosterior(self._mixture.keep(keep), self._names)
+        return self._with_mixture(self._mixture.keep(keep))
 
     def hellinger(self, other, n=10_000, random_state=None):
         """Hellinger distance to another posterior: `HellingerEstimate`.
@@ -189,11 +225,16 @@ class MixturePosterior:
             Draws, half from each.
         random_state : int, RandomState instance or None, default=None
         """
-        other = getattr(other, "mixture", other)
         if other.dim != self.dim:
             raise ValueError(
                 f"other must have dimension {self.dim}; got dimension {other.dim}."
             )
+        if getattr(other, "constraints", None) != self.constraints:
+            raise ValueError(
+                "other must have the same constraints; got "
+                f"{getattr(other, 'constraints', None)} beside {self.constraints}."
+            )
+        other = getattr(other, "mixture", other)
         n = max(_check_size("n", n), 2)
         return hellinger_distance(self._mixture, other, n, _rng(random_state))
 
@@ -201,7 +242,10 @@ class MixturePosterior:
         """Draws weighted towards the exact posterior: `ImportanceSample`.
 
         Pareto-smoothed importance sampling (Vehtari et al. 2024), with k-hat,
-        effective sample size and the log evidence.
+        effective sample size and the log evidence. A k-hat above 0.7 says that the
+        weights are not reliable. A small one is no proof that they are: it sees the
+        target only where the mixture has draws, and misses a mode that it never
+        reaches (Campbell & Li 2019, section 2).
 
         Parameters
         ----------
@@ -214,9 +258,16 @@ class MixturePosterior:
         ------
         ValueError
             If the log joint is NaN or +inf at a draw, or -inf at all.
+
+        Warns
+        -----
+        ImportanceWarning
+            If k-hat is above 0.7.
         """
-        n = _check_size("n", n)
-        return importance_sample(self._mixture, log_joint, n, _rng(random_state))
+        drawn = self._draw(_check_size("n", n), _rng(random_state))
+        weighted = importance_sample(*drawn, log_joint)
+        warn_heavy_tail(weighted.khat, stacklevel=2)
+        return weighted
 
     def resample(self, log_joint, n=1000, random_state=None, n_proposals=None):
         """`n` equally weighted draws of the importance-corrected posterior.
@@ -233,13 +284,73 @@ class MixturePosterior:
         -------
         ImportanceSample
             `n` draws; heavy ones come more than once.
+
+        Warns
+        -----
+        ImportanceWarning
+            If k-hat is above 0.7; a small one is no proof, see `importance_weights`.
         """
         n, rng = _check_size("n", n), _rng(random_state)
         if n_proposals is None:
             n_proposals = max(4 * n, 4000)
         n_proposals = _check_size("n_proposals", n_proposals)
-        weighted = importance_sample(self._mixture, log_joint, n_proposals, rng)
+        weighted = importance_sample(*self._draw(n_proposals, rng), log_joint)
+        warn_heavy_tail(weighted.khat, stacklevel=2)
         return resample(weighted, n, rng)
+
+    def evidence(self, log_joint, n=4000, level=0.95, random_state=None):
+        """Log evidence from fresh draws: `Evidence`, a bound and an estimate.
+
+        Parameters
+        ----------
+        log_joint : callable (n, dim) -> (n,), or object with ``log_density``
+            Nats; -inf is legal.
+        n : int, default=4000
+        level : float, default=0.95
+            Confidence of either end of ``interval`` against Monte Carlo error.
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        Evidence
+            ``elbo`` estimates a lower bound of ln Z; ``log_evidence`` estimates ln Z
+            by importance sampling and bounds nothing; each with a standard error.
+
+        Warns
+        -----
+        ImportanceWarning
+            If k-hat is above 0.7.
+        """
+        level = check_level(level)
+        drawn = self._draw(_check_size("n", n), _rng(random_state))
+        evidence = estimate_evidence(*drawn, log_joint, level)
+        warn_heavy_tail(evidence.khat, stacklevel=2)
+        return evidence
+
+    def error_estimates(self, log_joint, n=4000, random_state=None):
+        """Distances to the exact posterior and what follows: `ErrorEstimates`.
+
+        Hellinger distance, bounds of total variation, Wasserstein distance and
+        moments, and of the error of importance sampling (Campbell & Li 2019,
+        Propositions 4 to 8). All are estimates from this posterior's own draws and
+        blind to what it never reaches.
+
+        Parameters
+        ----------
+        log_joint : callable (n, dim) -> (n,), or object with ``log_density``
+            Nats; -inf is legal.
+        n : int, default=4000
+        random_state : int, RandomState instance or None, default=None
+
+        Warns
+        -----
+        ImportanceWarning
+            If k-hat is above 0.7.
+        """
+        drawn = self._draw(_check_size("n", n), _rng(random_state))
+        errors = estimate_errors(*drawn, log_joint)
+        warn_heavy_tail(errors.khat, stacklevel=2)
+        return errors
 
     def to_arviz(self, n=4000, random_state=None, n_chains=4):
         """ArviZ data object with ``n`` draws as `n_chains` chains (extra ``arviz``).
@@ -255,15 +366,30 @@ class MixturePosterior:
 
     def save(self, path):
         """Write to exactly `path`: an npz archive without pickled objects."""
-        save_mixture(path, self._mixture, self._names)
+        save_mixture(path, self._mixture, self._names, self.constraints)
 
-    @classmethod
-    def load(cls, path):
-        """Posterior that `save` wrote; refuses other files with a ValueError."""
-        mixture, names = load_mixture(path)
-        return cls(mixture, names)
+    @staticmethod
+    def load(path):
+        """Posterior that `save` wrote; refuses other files with a ValueError.
+
+        Returns
+        -------
+        MixturePosterior or TransformedPosterior
+            Whichever was saved.
+        """
+        return as_posterior(*load_mixture(path))
 
     @classmethod
     def from_components(cls, components, weights, names=None):
         """Posterior from (family, params) pairs and their weights."""
         return cls(Mixture(tuple(components), weights), names)
+
+
+def as_posterior(mixture, names=None, constraints=None):
+    """The posterior of a mixture: `TransformedPosterior` where it has constraints."""
+    if constraints is None:
+        return MixturePosterior(mixture, names)
+    # The one is made of the other, so this import cannot stand at the top.
+    from skboost.posterior._transformed import TransformedPosterior
+
+    return TransformedPosterior(mixture, constraints, names)

@@ -1,4 +1,4 @@
-"""Mixtures on disk: npz archives of plain arrays and JSON, never pickles."""
+"""Posteriors on disk: npz archives of plain arrays and JSON, never pickles."""
 
 import json
 import zipfile
@@ -7,15 +7,147 @@ import numpy as np
 
 import skboost.families as families
 from skboost.posterior._mixture import Mixture
+from skboost.transforms import Constraints
 
 FORMAT = "skboost-posterior"
-FORMAT_VERSION = 1
+# Version 2 adds constraints. A file without any is still written as version 1.
+FORMAT_VERSION = 2
 
 
 def _package_version():
     from skboost import __version__
 
     return __version__
+
+
+# --- archives
+
+
+def write_archive(path, file_format, version, header, arrays):
+    """Write a header that JSON can hold, and arrays, to exactly `path`."""
+    header = {
+        "format": file_format,
+        "format_version": version,
+        "skboost_version": _package_version(),
+        **header,
+    }
+    # NumPy's numbers are no numbers to JSON.
+    text = json.dumps(header, default=lambda number: number.item())
+    with open(path, "wb") as file:
+        np.savez(file, header=np.array(text), **arrays)
+
+
+def read_archive(path, file_format, version, writer):
+    """Header and arrays of a file that `write_archive` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the file is no archive of this format, or of a version after `version`;
+        the message says that it should be a file by `writer`.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        header = json.loads(str(arrays.pop("header")))
+    except (
+        ValueError,
+        KeyError,
+        AttributeError,
+        EOFError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise ValueError(_foreign(path, writer)) from error
+    if not isinstance(header, dict) or header.get("format") != file_format:
+        raise ValueError(_foreign(path, writer))
+    if header["format_version"] > version:
+        raise ValueError(
+            f"path: {str(path)!r} was written by skboost {header['skboost_version']} "
+            f"in format {header['format_version']}; this version reads formats up to "
+            f"{version}. Update skboost."
+        )
+    return header, arrays
+
+
+def _foreign(path, writer):
+    return f"path must be a file written by {writer}; got {str(path)!r}, which is none."
+
+
+# --- posteriors
+
+
+def save_mixture(path, mixture, names=None, constraints=None):
+    """Write a mixture, names and constraints to exactly `path` (an npz archive)."""
+    header = {
+        "names": None if names is None else list(names),
+        "families": [_family_record(family) for family, _ in mixture.components],
+    }
+    if constraints is not None:
+        header["constraints"] = constraints_record(constraints)
+    arrays = {f"params_{k}": p for k, (_, p) in enumerate(mixture.components)}
+    version = 1 if constraints is None else FORMAT_VERSION
+    write_archive(path, FORMAT, version, header, {"weights": mixture.weights, **arrays})
+
+
+def load_mixture(path):
+    """The mixture, the names and the constraints that `save_mixture` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the file is no archive of this format, or of a later version of it.
+    """
+    header, arrays = read_archive(path, FORMAT, FORMAT_VERSION, "MixturePosterior.save")
+    components = tuple(
+        (_family(record), arrays[f"params_{k}"])
+        for k, record in enumerate(header["families"])
+    )
+    constraints = constraints_from(header.get("constraints"))
+    return Mixture(components, arrays["weights"]), header["names"], constraints
+
+
+def constraints_record(constraints):
+    """Constraints as JSON can hold them; None stays None."""
+    if constraints is None:
+        return None
+    return {"dim": constraints.dim, "parts": constraints.record()}
+
+
+def constraints_from(record):
+    """Constraints of a `constraints_record`; None stays None."""
+    if record is None:
+        return None
+    return Constraints.from_record(record["parts"], record["dim"])
+
+
+def pack_mixtures(mixtures):
+    """Header and arrays of several mixtures; a component they share is kept once."""
+    index, records, arrays, members = {}, [], {}, []
+    for m, mixture in enumerate(mixtures):
+        own = []
+        for family, params in mixture.components:
+            record = _family_record(family)
+            key = (json.dumps(record), params.tobytes())
+            if key not in index:
+                index[key] = len(records)
+                arrays[f"params_{len(records)}"] = params
+                records.append(record)
+            own.append(index[key])
+        members.append(own)
+        arrays[f"weights_{m}"] = mixture.weights
+    return {"families": records, "mixtures": members}, arrays
+
+
+def unpack_mixtures(header, arrays):
+    """The mixtures that `pack_mixtures` packed."""
+    components = [
+        (_family(record), arrays[f"params_{k}"])
+        for k, record in enumerate(header["families"])
+    ]
+    return [
+        Mixture(tuple(components[k] for k in own), arrays[f"weights_{m}"])
+        for m, own in enumerate(header["mixtures"])
+    ]
 
 
 def _family_record(family):
@@ -28,60 +160,6 @@ def _family_record(family):
     return {"class": name, "params": family.get_params(deep=False)}
 
 
-def save_mixture(path, mixture, names=None):
-    """Write a mixture to exactly `path` (an npz archive)."""
-    header = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "skboost_version": _package_version(),
-        "names": None if names is None else list(names),
-        "families": [_family_record(family) for family, _ in mixture.components],
-    }
-    arrays = {f"params_{k}": p for k, (_, p) in enumerate(mixture.components)}
-    with open(path, "wb") as file:
-        np.savez(
-            file,
-            header=np.array(json.dumps(header)),
-            weights=mixture.weights,
-            **arrays,
-        )
-
-
-def load_mixture(path):
-    """The mixture and the names that `save_mixture` wrote.
-
-    Raises
-    ------
-    ValueError
-        If the file is no archive of this format, or of a later version of it.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        header = json.loads(str(arrays["header"]))
-    except (
-        ValueError,
-        KeyError,
-        AttributeError,
-        EOFError,
-        zipfile.BadZipFile,
-    ) as error:
-        raise ValueError(_foreign(path)) from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError(_foreign(path))
-    if header["format_version"] > FORMAT_VERSION:
-        raise ValueError(
-            f"path: {str(path)!r} was written by skboost {header['skboost_version']} "
-            f"in format {header['format_version']}; this version reads formats up to "
-            f"{FORMAT_VERSION}. Update skboost."
-        )
-    components = tuple(
-        (_family(record), arrays[f"params_{k}"])
-        for k, record in enumerate(header["families"])
-    )
-    return Mixture(components, arrays["weights"]), header["names"]
-
-
 def _family(record):
     family = getattr(families, record["class"], None)
     if not (
@@ -92,10 +170,3 @@ def _family(record):
             "version of skboost does not have. Update skboost."
         )
     return family(**record["params"])
-
-
-def _foreign(path):
-    return (
-        f"path must be a file written by MixturePosterior.save; got {str(path)!r}, "
-        "which is none."
-    )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skboost.posterior._marginal import Marginal, check_level, coordinate_quantiles
+from skboost.posterior._marginal import coordinate_quantiles
 
 
 def coordinate_names(names, dim):
@@ -28,7 +28,7 @@ def check_names(names, dim):
     return names
 
 
-def coordinate_intervals(mixture, levels):
+def quantile_table(mixture, levels):
     """Quantiles at probabilities `levels` of all coordinates, shape (dim, len)."""
     levels = np.asarray(levels, dtype=float)
     index = np.repeat(np.arange(mixture.dim), levels.size)
@@ -36,21 +36,15 @@ def coordinate_intervals(mixture, levels):
     return coordinate_quantiles(mixture, index, p).reshape(mixture.dim, levels.size)
 
 
-def summary_table(mixture, names, level):
-    """One row per coordinate: a DataFrame, or a structured array without pandas."""
-    tail = 0.5 * (1.0 - check_level(level))
-    lower, median, upper = coordinate_intervals(mixture, [tail, 0.5, 1.0 - tail]).T
-    zero = np.zeros(1)
-    positive = [1.0 - Marginal(mixture, i).cdf(zero)[0] for i in range(mixture.dim)]
-    columns = {
-        "mean": mixture.mean(),
-        "std": mixture.std(),
-        "lower": lower,
-        "median": median,
-        "upper": upper,
-        "probability_positive": np.array(positive),
-    }
-    labels = coordinate_names(names, mixture.dim)
+def summary_table(columns, names):
+    """One row per coordinate: a DataFrame, or a structured array without pandas.
+
+    Parameters
+    ----------
+    columns : dict of str to ndarray of shape (dim,)
+    names : sequence of str or None
+    """
+    labels = coordinate_names(names, len(columns["mean"]))
     try:
         import pandas as pd
     except ImportError:

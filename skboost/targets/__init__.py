@@ -27,6 +27,7 @@ from skboost.targets._priors import (
     validate_scale,
 )
 from skboost.targets._softmax import SoftmaxTarget
+from skboost.targets._transformed import TransformedTarget
 
 TARGETS = {"logistic": LogisticTarget, "softmax": SoftmaxTarget}
 
@@ -46,6 +47,7 @@ __all__ = [
     "SoftmaxTarget",
     "StudentTPrior",
     "Target",
+    "TransformedTarget",
     "as_prior",
     "entropy_expectation",
     "gaussian_expectation_1d",

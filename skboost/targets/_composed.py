@@ -35,7 +35,9 @@ class ComposedTarget(Target):
     @property
     def first_failure(self):
         """What happened at the first of these; None without failures."""
-        found = (getattr(t, "first_failure", None) for t in (self.likelihood, self.prior))
+        found = (
+            getattr(t, "first_failure", None) for t in (self.likelihood, self.prior)
+        )
         return next((message for message in found if message is not None), None)
 
     def tolerant(self):

@@ -1,0 +1,71 @@
+"""A posterior of constrained parameters, in unconstrained coordinates."""
+
+import numpy as np
+
+from skboost.targets._base import Target
+
+# Steeper slopes say nothing that a search could use, and their squares overflow.
+_STEEPEST = 1e150
+
+
+class TransformedTarget(Target):
+    """``ln p(forward(z)) + ln |d forward / d z|`` for a density p on a user's scale.
+
+    Its posterior is that of z: every draw, mapped forward, is one of p's posterior.
+    On a simplex p is a density of all coordinates but the last, as in Stan.
+
+    Parameters
+    ----------
+    target : Target
+        Log joint density on the user's scale. It is only asked inside the
+        constraints.
+    constraints : Constraints
+        With the dimension of `target`.
+
+    Attributes
+    ----------
+    dim : int
+        Number of unconstrained coordinates.
+    """
+
+    def __init__(self, target, constraints):
+        self.target, self.constraints = target, constraints
+        self.dim = constraints.n_free
+
+    @property
+    def n_evaluations(self):
+        """Evaluations of the target, where it counts them."""
+        return getattr(self.target, "n_evaluations", 0)
+
+    @property
+    def n_failures(self):
+        """Failed evaluations of the target, where it counts them."""
+        return getattr(self.target, "n_failures", 0)
+
+    @property
+    def first_failure(self):
+        """What happened at the first of these, or None."""
+        return getattr(self.target, "first_failure", None)
+
+    def tolerant(self):
+        """This target as searches see it, where the user's has such a view."""
+        view = getattr(self.target, "tolerant", None)
+        return self if view is None else TransformedTarget(view(), self.constraints)
+
+    def log_density(self, theta):
+        """Log joint at unconstrained draws; see `Target`."""
+        z = np.atleast_2d(theta)
+        value = self.target.log_density(self.constraints.forward(z))
+        return value + self.constraints.log_jacobian(z)
+
+    def value_and_score(self, theta):
+        """Log joint at unconstrained draws and its gradient; see `Target`."""
+        z = np.atleast_2d(theta)
+        value, score = self.target.value_and_score(self.constraints.forward(z))
+        with np.errstate(over="ignore", invalid="ignore"):
+            pulled = self.constraints.pull(z, score)
+            pulled = pulled + self.constraints.log_jacobian_gradient(z)
+        pulled = np.clip(np.nan_to_num(pulled), -_STEEPEST, _STEEPEST)
+        # Where the density is zero its score is undefined.
+        pulled[np.isneginf(value)] = 0.0
+        return value + self.constraints.log_jacobian(z), pulled

@@ -1,0 +1,28 @@
+"""Constrained parameters: maps between a user's scale and all of R^n."""
+
+from skboost.transforms._base import Elementwise, Transform
+from skboost.transforms._blocks import Ordered, Simplex
+from skboost.transforms._constraints import Constraints
+from skboost.transforms._elementwise import (
+    Interval,
+    LowerBound,
+    Real,
+    UpperBound,
+    interval,
+)
+from skboost.transforms._parse import TRANSFORMS, as_transform
+
+__all__ = [
+    "TRANSFORMS",
+    "Constraints",
+    "Elementwise",
+    "Interval",
+    "LowerBound",
+    "Ordered",
+    "Real",
+    "Simplex",
+    "Transform",
+    "UpperBound",
+    "as_transform",
+    "interval",
+]

@@ -1,0 +1,130 @@
+"""What every transform offers: a support on one side, all of R^k on the other."""
+
+import numpy as np
+
+
+class Transform:
+    """Smooth one-to-one map from R^(k - n_dropped) to a set of k coordinates.
+
+    ``z`` is unconstrained, of shape (n, k - n_dropped); ``theta`` lies in the set, of
+    shape (n, k). Rows are points.
+
+    Attributes
+    ----------
+    elementwise : bool
+        Whether each coordinate is transformed by itself.
+    min_size : int
+        Smallest k that makes sense.
+    n_dropped : int
+        Coordinates that follow from the others. The Jacobian is then that of the
+        first ``k - n_dropped`` coordinates.
+    each : Elementwise
+        Has the range of a single coordinate.
+    """
+
+    elementwise = False
+    min_size = 1
+    n_dropped = 0
+
+    def forward(self, z):
+        """Points of the set, shape (n, k)."""
+        raise NotImplementedError
+
+    def inverse(self, theta):
+        """Unconstrained points, shape (n, k - n_dropped), of points in the set."""
+        raise NotImplementedError
+
+    def log_jacobian(self, z):
+        """Log determinant of the Jacobian of `forward`, shape (n,), nats."""
+        raise NotImplementedError
+
+    def log_jacobian_gradient(self, z):
+        """Gradient of `log_jacobian`, the shape of z."""
+        raise NotImplementedError
+
+    def pull(self, z, gradient):
+        """Gradient in z of ``f(forward(z))``, the shape of z.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n, k - n_dropped)
+        gradient : ndarray of shape (n, k)
+            Of f, at ``forward(z)``.
+        """
+        raise NotImplementedError
+
+    def contains(self, theta):
+        """Which points lie inside the set, bool, shape (n,)."""
+        raise NotImplementedError
+
+    def from_box(self, theta):
+        """Points drawn in a box, moved into the set where that is natural."""
+        return theta
+
+    def record(self):
+        """What a user writes for this constraint: a string or (low, high)."""
+        raise NotImplementedError
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.record() == other.record()
+
+    def __hash__(self):
+        return hash((type(self), self.record()))
+
+    def __repr__(self):
+        return repr(self.record())
+
+
+class Elementwise(Transform):
+    """Increasing function of one real number, applied to every coordinate.
+
+    Subclasses give ``forward``, ``inverse`` and ``log_derivative`` with its slope,
+    for arrays of any shape.
+
+    Attributes
+    ----------
+    low, high : float
+        Ends of the range; may be infinite.
+    breakpoints : tuple of float
+        Points between which ``forward`` is nearly a polynomial or an exponential.
+    """
+
+    elementwise = True
+    low, high = -np.inf, np.inf
+    breakpoints = ()
+
+    @property
+    def each(self):
+        return self
+
+    def log_derivative(self, z):
+        """Log of the derivative of `forward`, the shape of z."""
+        raise NotImplementedError
+
+    def log_derivative_slope(self, z):
+        """Derivative of `log_derivative`, the shape of z."""
+        raise NotImplementedError
+
+    def derivative(self, z):
+        """Derivative of `forward`, the shape of z."""
+        return np.exp(self.log_derivative(z))
+
+    def log_jacobian(self, z):
+        return self.log_derivative(z).sum(axis=1)
+
+    def log_jacobian_gradient(self, z):
+        return self.log_derivative_slope(z)
+
+    def pull(self, z, gradient):
+        return gradient * self.derivative(z)
+
+    def inside(self, theta):
+        """Which numbers lie strictly between the ends, the shape of theta."""
+        return (theta > self.low) & (theta < self.high)
+
+    def contains(self, theta):
+        return self.inside(theta).all(axis=1)
+
+    def record(self):
+        ends = (self.low, self.high)
+        return tuple(float(end) if np.isfinite(end) else None for end in ends)

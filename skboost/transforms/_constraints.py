@@ -1,0 +1,210 @@
+"""All constraints of a parameter vector as one transform."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skboost.transforms._base import Transform
+from skboost.transforms._elementwise import Real
+from skboost.transforms._parse import parse
+
+
+class Part(NamedTuple):
+    """One transform, its columns on the user's scale and on the unconstrained one."""
+
+    transform: Transform
+    columns: np.ndarray
+    free: np.ndarray
+
+
+class Constraints:
+    """Where each coordinate of a parameter lives, and the map from all of R^n_free.
+
+    Parameters
+    ----------
+    constraints : dict, str, tuple, sequence or None
+        A dict from coordinates to constraints. A key is an index, a name, or a
+        tuple or range of them (a slice from Python 3.12 on, where it can be a key).
+        A constraint is one of
+
+        - ``"positive"``: above zero;
+        - ``"unit_interval"``: between 0 and 1;
+        - ``(low, high)``: between two numbers; None for no end on that side;
+        - ``"simplex"``: positive, with sum one; needs two coordinates or more;
+        - ``"ordered"``: increasing; needs two coordinates or more;
+        - ``"real"`` or None: anywhere.
+
+        The first three hold for each coordinate of a key by itself. A single string
+        or a tuple (low, high) holds for all coordinates; a sequence of `dim` entries
+        has one for each.
+    dim : int
+        Number of coordinates on the user's scale.
+    names : sequence of str, default=None
+        Names of the coordinates, to be used as keys.
+
+    Attributes
+    ----------
+    dim : int
+    n_free : int
+        Number of unconstrained coordinates: `dim`, less one for each simplex. They
+        keep the order of the user's; the last of a simplex is left out.
+    parts : tuple of Part
+
+    Raises
+    ------
+    ValueError
+        For an unknown constraint, name or index, for ``low >= high``, for a
+        coordinate that is named twice, and for a simplex of one coordinate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost.transforms import Constraints
+    >>> constraints = Constraints({0: "positive", (1, 2, 3): "simplex"}, dim=4)
+    >>> constraints.n_free
+    3
+    >>> constraints.forward(np.zeros((1, 3))).round(3)
+    array([[1.   , 0.333, 0.333, 0.333]])
+    """
+
+    def __init__(self, constraints, dim, names=None):
+        parsed = parse(constraints, dim, names)
+        self.dim = dim
+        free = np.ones(dim, dtype=bool)
+        for transform, columns in parsed:
+            if transform.n_dropped:
+                free[list(columns[-transform.n_dropped :])] = False
+        position = np.cumsum(free) - 1
+        self.n_free = int(free.sum())
+        self.parts = tuple(
+            Part(transform, columns, position[columns[free[columns]]])
+            for transform, columns in ((t, np.array(c)) for t, c in parsed)
+        )
+
+    @property
+    def trivial(self):
+        """Whether nothing is constrained."""
+        return all(isinstance(part.transform, Real) for part in self.parts)
+
+    def forward(self, z):
+        """Points on the user's scale, shape (n, dim), of z (n, n_free)."""
+        return self._filled(
+            (len(z), self.dim),
+            [(p.columns, p.transform.forward(z[:, p.free])) for p in self.parts],
+        )
+
+    def inverse(self, theta):
+        """Unconstrained points, shape (n, n_free), of points inside all constraints."""
+        return self._filled(
+            (len(theta), self.n_free),
+            [(p.free, p.transform.inverse(theta[:, p.columns])) for p in self.parts],
+        )
+
+    def log_jacobian(self, z):
+        """Log determinant of the Jacobian at z, shape (n,), nats.
+
+        Of the last coordinate of a simplex there is none: it follows from the others.
+        """
+        return sum(p.transform.log_jacobian(z[:, p.free]) for p in self.parts)
+
+    def log_jacobian_gradient(self, z):
+        """Gradient of `log_jacobian`, shape (n, n_free)."""
+        return self._filled(
+            z.shape,
+            [
+                (p.free, p.transform.log_jacobian_gradient(z[:, p.free]))
+                for p in self.parts
+            ],
+        )
+
+    def pull(self, z, gradient):
+        """Gradient in z of ``f(forward(z))``, shape (n, n_free).
+
+        Parameters
+        ----------
+        z : ndarray of shape (n, n_free)
+        gradient : ndarray of shape (n, dim)
+            Of f, at ``forward(z)``.
+        """
+        return self._filled(
+            z.shape,
+            [
+                (p.free, p.transform.pull(z[:, p.free], gradient[:, p.columns]))
+                for p in self.parts
+            ],
+        )
+
+    def contains(self, theta):
+        """Which points (n, dim) lie inside all constraints, bool, shape (n,)."""
+        parts = [p.transform.contains(theta[:, p.columns]) for p in self.parts]
+        return np.logical_and.reduce(parts)
+
+    def from_box(self, theta):
+        """Points of a box: a simplex divided by its sum, ordered ones sorted."""
+        return self._filled(
+            theta.shape,
+            [
+                (p.columns, p.transform.from_box(theta[:, p.columns]))
+                for p in self.parts
+            ],
+        )
+
+    def violated_by(self, point):
+        """What a point (dim,) violates: text, or None."""
+        for transform, columns, _ in self.parts:
+            if not transform.contains(point[None, columns])[0]:
+                if transform.elementwise:
+                    columns = columns[~transform.inside(point[columns])][:1]
+                return (
+                    f"{transform!r} of coordinate{'s' * (columns.size > 1)} "
+                    f"{', '.join(map(str, columns))} "
+                    f"(there it has {point[columns].tolist()})"
+                )
+        return None
+
+    def elementwise(self, i):
+        """Transform and unconstrained index of coordinate i; None inside a block."""
+        for transform, columns, free in self.parts:
+            if transform.elementwise and i in columns:
+                return transform, int(free[columns == i][0])
+        return None
+
+    def record(self):
+        """The constraints as JSON can hold them: list of [constraint, coordinates]."""
+        return [[p.transform.record(), p.columns.tolist()] for p in self.parts]
+
+    @classmethod
+    def from_record(cls, record, dim):
+        """The constraints that `record` was made from."""
+        return cls({tuple(columns): what for what, columns in record}, dim)
+
+    @staticmethod
+    def _filled(shape, pieces):
+        out = np.empty(shape)
+        for columns, values in pieces:
+            out[:, columns] = values
+        return out
+
+    def __eq__(self, other):
+        if not isinstance(other, Constraints):
+            return NotImplemented
+        return (self.dim, self.record()) == (other.dim, other.record())
+
+    def __hash__(self):
+        return hash((self.dim, self.n_free))
+
+    def __repr__(self):
+        shown = {
+            _short(part.columns.tolist()): part.transform
+            for part in self.parts
+            if not isinstance(part.transform, Real)
+        }
+        return f"Constraints({shown}, dim={self.dim})"
+
+
+def _short(columns):
+    """Coordinates as a key that prints short."""
+    if len(columns) == 1:
+        return columns[0]
+    together = range(columns[0], columns[-1] + 1)
+    return together if columns == list(together) else tuple(columns)

@@ -1,0 +1,184 @@
+"""From what a user writes as ``constraints`` to transforms and their coordinates."""
+
+from collections.abc import Mapping
+from functools import partial
+from numbers import Integral
+from numbers import Real as RealNumber
+
+import numpy as np
+
+from skboost.transforms._base import Transform
+from skboost.transforms._blocks import Ordered, Simplex
+from skboost.transforms._elementwise import Interval, LowerBound, Real, interval
+
+TRANSFORMS = {
+    "real": Real,
+    "positive": LowerBound,
+    "unit_interval": partial(Interval, 0.0, 1.0),
+    "simplex": Simplex,
+    "ordered": Ordered,
+}
+
+
+def as_transform(value):
+    """The transform of one entry: a name, None, or a pair (low, high).
+
+    Raises
+    ------
+    ValueError
+        For anything else; it names ``constraints``.
+    """
+    if value is None:
+        return Real()
+    if isinstance(value, Transform):
+        return value
+    if isinstance(value, str) and value in TRANSFORMS:
+        return TRANSFORMS[value]()
+    if _is_pair(value):
+        return _checked_interval(*value)
+    raise ValueError(
+        f"constraints: an entry must be one of {list(TRANSFORMS)}, None or a pair "
+        f"(low, high) of numbers, None for an open end; got {value!r}."
+    )
+
+
+def _is_pair(value):
+    """Two entries, each a number or None."""
+    return (
+        isinstance(value, tuple | list)
+        and len(value) == 2
+        and all(end is None or _is_number(end) for end in value)
+    )
+
+
+def _is_number(value):
+    return isinstance(value, RealNumber) and not isinstance(value, bool | np.bool_)
+
+
+def _checked_interval(low, high):
+    low, high = -np.inf if low is None else low, np.inf if high is None else high
+    # Also False for NaN, for (inf, inf), and where the width overflows.
+    if not (low < high and low < np.inf and high > -np.inf):
+        raise ValueError(
+            f"constraints: (low, high) needs low < high; got ({low}, {high})."
+        )
+    if np.isfinite(low) and np.isfinite(high) and not np.isfinite(high - low):
+        raise ValueError(
+            f"constraints: the interval ({low}, {high}) is too wide for floating "
+            "point. Use None for an open end."
+        )
+    return interval(float(low), float(high))
+
+
+def parse(constraints, dim, names=None):
+    """Transforms with their coordinates, every coordinate in exactly one.
+
+    Parameters
+    ----------
+    constraints : dict, sequence, str, pair or None
+        As in `Constraints`.
+    dim : int
+    names : sequence of str, default=None
+
+    Returns
+    -------
+    list of (Transform, tuple of int)
+        Elementwise transforms first, one for all coordinates that share it.
+
+    Raises
+    ------
+    ValueError
+        Where `constraints` means nothing for `dim` coordinates.
+    """
+    elementwise, blocks = {}, []
+    taken = np.zeros(dim, dtype=bool)
+    for value, coordinates in _entries(constraints, dim, names):
+        transform = as_transform(value)
+        _claim(taken, coordinates)
+        if transform.elementwise:
+            elementwise.setdefault(transform, []).extend(coordinates)
+        else:
+            _check_block(transform, coordinates)
+            blocks.append((transform, tuple(coordinates)))
+    free = np.flatnonzero(~taken).tolist()
+    if free:
+        elementwise.setdefault(Real(), []).extend(free)
+    shared = [(transform, tuple(sorted(c))) for transform, c in elementwise.items()]
+    return sorted(shared, key=lambda part: part[1]) + sorted(blocks, key=lambda p: p[1])
+
+
+def _entries(constraints, dim, names):
+    """Pairs of an entry and the coordinates that it is for."""
+    if constraints is None:
+        return []
+    if isinstance(constraints, Mapping):
+        return [
+            (value, _coordinates(key, dim, names)) for key, value in constraints.items()
+        ]
+    everything = isinstance(constraints, str | Transform)
+    if everything or isinstance(constraints, tuple) and _is_pair(constraints):
+        return [(constraints, list(range(dim)))]
+    if not isinstance(constraints, list | tuple) or len(constraints) != dim:
+        raise ValueError(
+            "constraints must be a dict, one string or tuple (low, high) for all "
+            f"coordinates, or a sequence of {dim} entries, one per coordinate; got "
+            f"{constraints!r}."
+        )
+    for entry in constraints:
+        if isinstance(entry, str) and not as_transform(entry).elementwise:
+            raise ValueError(
+                f"constraints: {entry!r} is for several coordinates together and can "
+                "not be an entry of a sequence. Pass a dict whose key is a tuple of "
+                "coordinates."
+            )
+    return [(entry, [i]) for i, entry in enumerate(constraints)]
+
+
+def _coordinates(key, dim, names):
+    """Indices of the coordinates that a key of the dict means."""
+    if isinstance(key, slice):
+        return list(range(dim)[key])
+    if isinstance(key, tuple | list | range | np.ndarray):
+        return [_coordinate(one, dim, names) for one in key]
+    return [_coordinate(key, dim, names)]
+
+
+def _coordinate(key, dim, names):
+    if isinstance(key, str):
+        if names is None or key not in names:
+            known = "there are none" if names is None else list(names)
+            raise ValueError(
+                f"constraints: a key must be one of the names ({known}) or an index; "
+                f"got {key!r}."
+            )
+        return list(names).index(key)
+    whole = isinstance(key, Integral) and not isinstance(key, bool | np.bool_)
+    if not whole or not -dim <= key < dim:
+        raise ValueError(
+            f"constraints: a coordinate must be an index below dim={dim} or a name; "
+            f"got {key!r}."
+        )
+    return int(key) % dim
+
+
+def _claim(taken, coordinates):
+    if not coordinates:
+        raise ValueError(
+            "constraints: a key must mean at least one coordinate; got an empty one."
+        )
+    for i in coordinates:
+        if taken[i]:
+            raise ValueError(
+                f"constraints: coordinate {i} is named more than once. Give each "
+                "coordinate one constraint."
+            )
+        taken[i] = True
+
+
+def _check_block(transform, coordinates):
+    if len(coordinates) < transform.min_size:
+        raise ValueError(
+            f"constraints: {transform!r} needs at least {transform.min_size} "
+            f"coordinates; got {len(coordinates)}, {tuple(coordinates)}. Pass a tuple "
+            "of coordinates as key."
+        )
