@@ -175,8 +175,9 @@ plt.show()
 #
 # When which
 # ----------
-# - ``"kl"``, the default, if the number wanted is a bound on the evidence, if models are
-#   to be compared, or if means, intervals and predictions are read off the mixture itself.
+# - ``"kl"``, the default, if the number wanted is a bound on the evidence, if models
+#   are to be compared, or if means, intervals and predictions are read off the mixture
+#   itself.
 #   It is the faster one, and with components that may be correlated and move, what it
 #   leaves is little.
 # - ``"hellinger"`` if the mixture is to be a proposal for importance sampling
