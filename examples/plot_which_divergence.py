@@ -184,4 +184,4 @@ plt.show()
 #   (``posterior.resample``), if tails matter, or if the components are simpler than the
 #   posterior. It bounds errors of probabilities, not only on average.
 # - In both cases: no divergence measured by draws from the approximation sees what it
-#   never reaches (:ref:`sphx_glr_auto_examples_plot_honest_numbers.py`).
+#   never reaches.
