@@ -175,13 +175,12 @@ plt.show()
 #
 # When which
 # ----------
-# - ``"kl"``, the default, if the number wanted is a bound on the evidence, if models
-#   are to be compared, or if means, intervals and predictions are read off the mixture
-#   itself.
+# - ``"kl"``, the default, if a bound on the evidence is wanted, if models are to be
+#   compared, or if means, intervals and predictions are read off the mixture itself.
 #   It is the faster one, and with components that may be correlated and move, what it
 #   leaves is little.
 # - ``"hellinger"`` if the mixture is to be a proposal for importance sampling
 #   (``posterior.resample``), if tails matter, or if the components are simpler than the
 #   posterior. It bounds errors of probabilities, not only on average.
 # - In both cases: no divergence measured by draws from the approximation sees what it
-#   never reaches.
+#   never reaches (:ref:`sphx_glr_auto_examples_plot_honest_numbers.py`).
