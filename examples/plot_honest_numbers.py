@@ -70,9 +70,9 @@ for name, fit in fits.items():
 # - The *exact divergence* falls at every iteration that gains, and the *gain* says by
 #   how much. A gain near zero says that the search found nothing; under ``"relbo"``
 #   that is often so while a lot is left.
-# - The *remaining KL* follows the exact one, from below. At first it misses half, since
-#   what is missing are the ends of the banana, and draws that do not go there cannot
-#   weigh them. Its standard error knows nothing of that.
+# - The *remaining KL* follows the exact one, mostly from below. At first it misses
+#   half, since what is missing are the ends of the banana, and draws that do not go
+#   there cannot weigh them. Its standard error knows nothing of that.
 # - *k-hat* warned: above 0.7, do not rely on the estimate beside it. But look at
 #   the later iterations: it goes up and down while the mixture gets better. It
 #   is a remark about the weights and no mark for the fit.
