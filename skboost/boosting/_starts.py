@@ -173,7 +173,8 @@ def starting_components(target, mixture, family, n_points, rng, owners=None):
     nearest = owners.responsibilities(points).argmax(axis=1)
     for point, k in zip(points, nearest, strict=True):
         params = owners.components[k][1]
-        reach = np.abs(point - family.location(params)) / family.scale(params)
+        centre = family.location(params)
+        reach = np.abs(point - centre) / family.scale(params)
         starts += [
             family.recentre(family.widen(params, 0.5), point),
             family.recentre(params, point),

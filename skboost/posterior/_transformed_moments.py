@@ -119,7 +119,8 @@ def _rule(mixture, i, transform):
 
     What lies beyond the panels is put on their ends where `transform` is bounded.
     """
-    means, scales = mixture.component_locations()[:, i], mixture.component_scales()[:, i]
+    means = mixture.component_locations()[:, i]
+    scales = mixture.component_scales()[:, i]
     nodes, weights = [], []
     for k, (family, params) in enumerate(mixture.components):
         ends = np.union1d(means[k] + scales[k] * _PANELS, transform.breakpoints)

@@ -96,6 +96,8 @@ def test_base_draws_beat_pseudo_random_ones(family, rng):
 
 @pytest.mark.parametrize("n", [9, 64, 201])
 def test_matched_draws_have_exact_moments(family, rng, n):
+    if isinstance(family, StudentT):
+        pytest.skip("the moments of a random length are not matched")
     eps = family.matched_draws(n, 8, rng)
     assert eps.shape == (n, family.base_dim(8))
     variance = stats.laplace.var() if isinstance(family, Laplace) else 1.0
