@@ -43,7 +43,7 @@ class Boosting:
     target : Target
         Unnormalised log posterior.
     family : VariationalFamily
-        Of every component.
+        Of every component; each takes the best of its variants.
     objective : JointGain or ResidualGain
         What a new component maximises.
     step_size : StepSize
@@ -108,7 +108,7 @@ class Boosting:
         State, Info
         """
         began = perf_counter()
-        params, leads = first_component(
+        family, params, leads = first_component(
             self._searched,
             self.family,
             self.starts,
@@ -119,7 +119,7 @@ class Boosting:
             self.exact,
             self.n_jobs,
         )
-        mixture = Mixture.single(self.family, params)
+        mixture = Mixture.single(family, params)
         fresh = self._fresh(mixture, 0)
         check_reached(self.target, fresh, self.starts)
         remaining = self._remaining(fresh, 0)
@@ -127,7 +127,7 @@ class Boosting:
         state = State(1, mixture, pool, fresh, None, fresh, 1, remaining, leads)
         info = Info(
             1, "first", "first", 1.0, None, 1, fresh.elbo(), _NONE, _NONE,
-            self.family.entropy(params), remaining, remaining.spread < self.tol,
+            family.entropy(params), remaining, remaining.spread < self.tol,
             perf_counter() - began, 0.0, self._runaway(mixture, 0),
         )  # fmt: skip
         return state, info
@@ -146,7 +146,8 @@ class Boosting:
         began, t = perf_counter(), state.iteration
         single, gap = self._proposed(state)
         pool = self._joined(state, single)
-        mixture = state.mixture.append(*single.components[0])
+        family, params = single.components[0]
+        mixture = state.mixture.append(family, params)
         weights_began = perf_counter()
         step, weights = self._move_weights(state, mixture, pool)
         seconds_weights = perf_counter() - weights_began
@@ -163,7 +164,7 @@ class Boosting:
         info = Info(
             t + 1, kind, step.branch, step.gamma, step.curvature,
             after.mixture.n_components, after.fresh.elbo(), gain, gap,
-            self.family.entropy(single.components[0][1]), after.remaining,
+            family.entropy(params), after.remaining,
             after.remaining.spread < self.tol,
             perf_counter() - began, seconds_weights, self._runaway(after.mixture, t),
         )  # fmt: skip

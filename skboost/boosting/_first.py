@@ -24,7 +24,7 @@ _MAX_ITER = 100
 def first_component(
     target, family, starts, n_draws, n_restarts, tol, seed, exact, n_jobs
 ):
-    """The best single member of the family that was found, and where else to look.
+    """The best single member of the family's variants, and where else to look.
 
     Parameters
     ----------
@@ -39,11 +39,24 @@ def first_component(
 
     Returns
     -------
+    family : VariationalFamily
+        The variant that was best.
     params : ndarray of shape (n_params,)
     leads : tuple of ndarray of shape (n_params,)
         Components at the modes that several starts led to: one of them became the
         first component, and the others are tried as further ones.
     """
+    found = [
+        _member(target, variant, starts, n_draws, n_restarts, tol, seed, exact, n_jobs)
+        for variant in family.variants()
+    ]
+    # Sobol' points are the same for all variants, so their values compare.
+    _, *best = max(found, key=lambda item: item[0])
+    return best
+
+
+def _member(target, family, starts, n_draws, n_restarts, tol, seed, exact, n_jobs):
+    """ELBO on its draws, family, parameters and leads of one variant's best member."""
     if getattr(family, "covariance", None) == "full":
         # Fewer than four draws a direction, and the covariance stretches between.
         n_draws = max(n_draws, 4 * target.dim)
@@ -53,8 +66,9 @@ def first_component(
     if curvature is not None:
         mean, covariance = natural_gaussian(curvature, target.dim)
         candidates = [_projected(family, mean, covariance)]
-        if getattr(family, "covariance", None) == "full":
-            return candidates[0], leads
+        if isinstance(family, Gaussian) and family.covariance == "full":
+            # The optimum itself: a full Gaussian has no other variants.
+            return np.nan, family, candidates[0], leads
     else:
         starts = usable_starts(target, starts)
         modes = np.array([find_mode(target, x) for x in starts])
@@ -77,8 +91,8 @@ def first_component(
         x, _, problem = max(found, key=lambda item: item[1])
     else:
         x, problem = None, problems[0]
-    x, _ = ascend(problem, x, max_iter=_MAX_ITER, tol=max(1e-4 * tol, SMALLEST_TOL))
-    return problem.unpack(x)[0][0], leads
+    x, value = ascend(problem, x, max_iter=_MAX_ITER, tol=max(1e-4 * tol, SMALLEST_TOL))
+    return value, family, problem.unpack(x)[0][0], leads
 
 
 def _expected_curvature(target, rng):

@@ -22,8 +22,8 @@ _SCOUT_ITER = 6
 def propose(residual, objective, family, n_draws, n_restarts, tol, seed, n_jobs=None):
     """The best component found for what the mixture misses.
 
-    Every start is valued on common draws, the best `n_restarts` are searched a few
-    steps, and the winner to convergence.
+    Every start is valued on common draws, the best `n_restarts` of every variant of
+    the family are searched a few steps, and the winner to convergence.
 
     Parameters
     ----------
@@ -44,18 +44,17 @@ def propose(residual, objective, family, n_draws, n_restarts, tol, seed, n_jobs=
     -------
     Candidate
     """
-    rng = generator(seed, residual.iteration, SEARCH)
-    base = family.matched_draws(n_draws, residual.target.dim, rng)
-    starts = starting_components(
-        residual.target, residual.rest.mixture, family, 2 * n_restarts + 2, rng
-    )
-    starts += residual.leads
-    values = start_values(residual, family, starts, base[:_N_RANK])
-    best = np.where(values.max(axis=1) > 0, values.argmax(axis=1), 0)
-    order = np.argsort(-values[range(len(starts)), best], kind="stable")[:n_restarts]
     problems = [
-        objective.problem(residual, (family, starts[k]), _SHARES[best[k]], base)
-        for k in order
+        problem
+        for variant in family.variants()
+        for problem in _searches(
+            residual,
+            objective,
+            variant,
+            n_draws,
+            n_restarts,
+            generator(seed, residual.iteration, SEARCH),
+        )
     ]
     x, problem = None, problems[0]
     if len(problems) > 1:
@@ -65,6 +64,22 @@ def propose(residual, objective, family, n_draws, n_restarts, tol, seed, n_jobs=
         x, problem = scouted[winner][0], problems[winner]
     x, value = ascend(problem, x, tol=max(1e-3 * tol, SMALLEST_TOL))
     return objective.candidate(problem, x, value)
+
+
+def _searches(residual, objective, family, n_draws, n_restarts, rng):
+    """The problems of the starts that promise most."""
+    base = family.matched_draws(n_draws, residual.target.dim, rng)
+    starts = starting_components(
+        residual.target, residual.rest.mixture, family, 2 * n_restarts + 2, rng
+    )
+    starts += residual.leads
+    values = start_values(residual, family, starts, base[:_N_RANK])
+    best = np.where(values.max(axis=1) > 0, values.argmax(axis=1), 0)
+    order = np.argsort(-values[range(len(starts)), best], kind="stable")[:n_restarts]
+    return [
+        objective.problem(residual, (family, starts[k]), _SHARES[best[k]], base)
+        for k in order
+    ]
 
 
 def start_values(residual, family, starts, base_draws):

@@ -88,7 +88,7 @@ def skew_direction(target, mixture, k, rng):
     theta = family.transport(params, family.base_draws(_N_SKEW, mixture.dim, rng))
     _, score = target.value_and_score(theta)
     residual = score - mixture.score_and_log_density(theta)[0]
-    z = scale.whiten(theta - family.mean(params))
+    z = scale.whiten(theta - family.location(params))
     slope = scale.pull(residual)
     directions = rng.standard_normal((mixture.dim, _N_DIRECTIONS))
     for _ in range(_N_POWER):
@@ -132,11 +132,10 @@ class _Diagonal:
 
 
 def _scale_of(family, params):
-    if hasattr(family, "structure"):
-        _, variance, factor = family.structure(params)
-        if variance is None:
-            return _Triangular(factor)
-    return _Diagonal(family.std(params))
+    _, variance, factor = family.spread(params)
+    if variance is None:
+        return _Triangular(factor)
+    return _Diagonal(family.scale(params))
 
 
 def starting_components(target, mixture, family, n_points, rng, owners=None):
@@ -164,7 +163,8 @@ def starting_components(target, mixture, family, n_points, rng, owners=None):
         params = owners.components[k][1]
         shift = skew_direction(target, owners, k, rng)
         starts += [
-            family.recentre(params, family.mean(params) + s * shift) for s in _SHIFTS
+            family.recentre(params, family.location(params) + s * shift)
+            for s in _SHIFTS
         ]
         starts += [family.widen(params, width) for width in (0.6, 1.7)]
     points = residual_points(target, mixture, n_points, rng, owners)
@@ -173,16 +173,13 @@ def starting_components(target, mixture, family, n_points, rng, owners=None):
     nearest = owners.responsibilities(points).argmax(axis=1)
     for point, k in zip(points, nearest, strict=True):
         params = owners.components[k][1]
-        reach = np.abs(point - family.mean(params)) / family.std(params)
+        centre = family.location(params)
+        reach = np.abs(point - centre) / family.scale(params)
         starts += [
             family.recentre(family.widen(params, 0.5), point),
             family.recentre(params, point),
             # In many dimensions every draw is far out; its direction is what counts.
-            family.recentre(
-                params,
-                family.mean(params)
-                + (point - family.mean(params)) / np.sqrt(mixture.dim),
-            ),
+            family.recentre(params, centre + (point - centre) / np.sqrt(mixture.dim)),
             # A tail wants a wide component where the owner is, not one beside it.
             family.widen(params, max(1.0, reach.max() / 1.5)),
         ]

@@ -84,7 +84,7 @@ class UniversalBoosting(Boosting):
     def init(self):
         """The root with the largest overlap; see `Boosting.init`."""
         began = perf_counter()
-        params, leads = first_component(
+        _, params, leads = first_component(
             self.target, self.family, self.starts, self.n_draws, self.n_restarts,
             self.tol, self.seed, self.exact, self.n_jobs,
         )  # fmt: skip

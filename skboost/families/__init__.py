@@ -4,8 +4,9 @@ from skboost.families._base import Evaluation, VariationalFamily
 from skboost.families._gaussian import MAX_FULL_DIM, Gaussian
 from skboost.families._laplace import Laplace
 from skboost.families._laplace_product import LaplaceProduct
+from skboost.families._student_t import StudentT
 
-FAMILIES = {"gaussian": Gaussian, "laplace": Laplace}
+FAMILIES = {"gaussian": Gaussian, "laplace": Laplace, "student_t": StudentT}
 
 
 def as_family(family, component_covariance="auto", dim=1):
@@ -13,11 +14,11 @@ def as_family(family, component_covariance="auto", dim=1):
 
     Parameters
     ----------
-    family : {"gaussian", "laplace"} or VariationalFamily
+    family : {"gaussian", "laplace", "student_t"} or VariationalFamily
         A family object carries its own covariance and is returned as it is.
     component_covariance : {"auto", "full", "low_rank", "diag"}, default="auto"
-        ``"auto"`` for a Gaussian means full up to dimension 300 and low rank
-        above; a Laplace component is always diagonal.
+        ``"auto"`` means full up to dimension 300; above, a Gaussian has low rank and
+        a Student-t component is diagonal. A Laplace component always is.
     dim : int, default=1
         Dimension of the parameter space.
 
@@ -64,6 +65,7 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "LaplaceProduct",
+    "StudentT",
     "VariationalFamily",
     "as_family",
 ]

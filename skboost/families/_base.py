@@ -1,42 +1,11 @@
 """What every base family offers, and what all families share."""
 
 import numpy as np
-from scipy.stats import qmc
 from sklearn.base import BaseEstimator
 
 from skboost.families._chart import Chart
 from skboost.families._moments import linear_moments
-
-# Sobol' points are multiples of 2**-30; half a cell keeps them off 0, where the
-# inverse distribution function is infinite.
-_HALF_CELL = 2.0**-31
-
-
-def open_unit_cube(n, dim, rng):
-    """Scrambled Sobol' points in the open unit cube.
-
-    Parameters
-    ----------
-    n : int
-        Number of points. The first `n` of the next power of two are returned.
-    dim : int
-        Dimension. Above the largest one that SciPy's Sobol' sequence supports
-        (21,201) the points are pseudo-random.
-    rng : numpy.random.Generator
-        Source of the scrambling; each call advances it.
-
-    Returns
-    -------
-    ndarray of shape (n, dim)
-    """
-    if dim > qmc.Sobol.MAXDIM:
-        return np.maximum(rng.random((n, dim)), _HALF_CELL)
-    # An own generator per call: the points then depend on the state of `rng`
-    # alone, not on how many children it has spawned before. SciPy before 1.15
-    # knows the argument as `seed` only.
-    scrambling = np.random.default_rng(rng.integers(2**63))
-    points = qmc.Sobol(dim, seed=scrambling).random_base2((n - 1).bit_length())
-    return points[:n] + _HALF_CELL
+from skboost.families._sobol import open_unit_cube
 
 
 class Evaluation:
@@ -120,6 +89,17 @@ class VariationalFamily(BaseEstimator):
             Dimension of the parameter space.
         """
         raise NotImplementedError
+
+    def variants(self):
+        """Concrete families among which the engine chooses one for each component.
+
+        Returns
+        -------
+        tuple of VariationalFamily
+            The family itself, unless a hyperparameter leaves a choice open. All have
+            the same layout of `params`.
+        """
+        return (self,)
 
     def n_params(self, dim):
         """Length of the parameter vector of one component on R^dim."""
@@ -311,9 +291,41 @@ class VariationalFamily(BaseEstimator):
         """Mean, ndarray of shape (dim,)."""
         return np.asarray(params)[: self.dim_of(params)]
 
+    def location(self, params):
+        """Centre, shape (dim,): the mean, where one exists, and finite where not."""
+        return self.mean(params)
+
     def std(self, params):
         """Marginal standard deviations, ndarray of shape (dim,)."""
         raise NotImplementedError
+
+    def scale(self, params):
+        """Marginal scales, shape (dim,): lengths that exist where `std` is infinite.
+
+        The standard deviations, and where one does not exist that of the normal
+        density of the same height at the centre.
+        """
+        scale = np.array(self.std(params))
+        lacking = np.flatnonzero(~np.isfinite(scale))
+        if lacking.size:
+            centre = self.location(params)[lacking]
+            height = self.marginal_log_density(params, lacking, centre)
+            scale[lacking] = np.exp(-height) / np.sqrt(2.0 * np.pi)
+        return scale
+
+    def spread(self, params):
+        """Location, and the matrix that whitens, as diag(variance) + factor factor^T.
+
+        The covariance, or where there is none the matrix that takes its place.
+
+        Returns
+        -------
+        location : ndarray of shape (dim,)
+        variance : ndarray of shape (dim,) or None
+            None where `factor` is a Cholesky factor.
+        factor : ndarray of shape (dim, rank) or None
+        """
+        return self.location(params), self.scale(params) ** 2, None
 
     def moments(self, params):
         """Mean of shape (dim,) and covariance matrix of shape (dim, dim)."""
@@ -401,6 +413,28 @@ class VariationalFamily(BaseEstimator):
             Mean and standard deviation of ``x_n . theta``.
         """
         return linear_moments(X, self.mean(params), self.std(params) ** 2, None)
+
+    def marginal(self, params, indices):
+        """Parameters of the marginal on several coordinates, in the same family.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+        indices : list of int of length m
+
+        Returns
+        -------
+        ndarray of shape (n_params(m),)
+
+        Raises
+        ------
+        ValueError
+            If the family does not know them.
+        """
+        raise ValueError(
+            "the family must know its marginals of several coordinates, as kind='pair' "
+            f"needs; got {self!r}, which does not. Use kind='density'."
+        )
 
     def marginal_cdf(self, params, i, x):
         """Distribution function of coordinate `i` at `x` (n,)."""

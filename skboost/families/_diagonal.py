@@ -17,7 +17,8 @@ class DiagonalEvaluation(Evaluation):
         self._scale = scale
         self._z = (theta - mean) / scale
         constant = -0.5 * mean.size * log(2 * pi) - log_scale.sum()
-        self.log_density = constant - 0.5 * np.einsum("ij,ij->i", self._z, self._z)
+        self.squared = np.einsum("ij,ij->i", self._z, self._z)
+        self.log_density = constant - 0.5 * self.squared
 
     def score(self, rows=slice(None)):
         return self._z[rows] / -self._scale

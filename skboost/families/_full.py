@@ -38,6 +38,12 @@ def _split_rows(params, dim):
     return params[:, :dim], factor.reshape(-1, dim, dim)
 
 
+def _triangular(root):
+    """The Cholesky factor of ``root root^T``."""
+    triangle = np.linalg.qr(root.T, mode="r").T
+    return triangle * np.sign(np.diagonal(triangle))
+
+
 class FullEvaluation(Evaluation):
     """Gaussian with a Cholesky factor at points; z = L^-1 (theta - m)."""
 
@@ -52,7 +58,8 @@ class FullEvaluation(Evaluation):
         self._inverse = inverse
         self._z = (theta - mean) @ inverse.T
         constant = -0.5 * mean.size * log(2 * pi) - np.log(self._diagonal).sum()
-        self.log_density = constant - 0.5 * np.einsum("ij,ij->i", self._z, self._z)
+        self.squared = np.einsum("ij,ij->i", self._z, self._z)
+        self.log_density = constant - 0.5 * self.squared
 
     def score(self, rows=slice(None)):
         return self._z[rows] @ -self._inverse
@@ -168,6 +175,10 @@ class FullCovariance:
                 ) from error
         return self.inner(mean, factor)
 
+    def marginal(self, params, indices):
+        mean, factor = self.split(params)
+        return self.inner(mean[indices], _triangular(factor[indices]))
+
     def widen(self, params, width):
         dim = self.dim_of(params)
         scale = np.full(params.shape[0], width)
@@ -241,9 +252,7 @@ class FullCovariance:
         axes = factor @ pair.left
         # Covariance 2 ratio^2 / (1 + ratio^2) along the axes.
         root = axes * (sqrt(2) * pair.ratio / np.hypot(1.0, pair.ratio))
-        triangle = np.linalg.qr(root.T, mode="r").T
-        triangle = triangle * np.sign(np.diagonal(triangle))
-        return self.inner(mean - 0.5 * axes @ pair.slope, triangle)
+        return self.inner(mean - 0.5 * axes @ pair.slope, _triangular(root))
 
     def structure(self, params):
         mean, factor = self.split(params)

@@ -143,6 +143,9 @@ class Gaussian(VariationalFamily):
             return LineChart(self._kind, params)
         return Chart(self, params)
 
+    def spread(self, params):
+        return self.structure(params)
+
     def structure(self, params):
         """Covariance as diag(variance) + factor factor^T.
 
@@ -188,6 +191,9 @@ class Gaussian(VariationalFamily):
 
     def linear_moments(self, params, X):
         return linear_moments(X, *self.structure(params))
+
+    def marginal(self, params, indices):
+        return self._kind.marginal(params, indices)
 
     def marginal_cdf(self, params, i, x):
         return ndtr((x - self.mean(params)[i]) / self.std(params)[i])

@@ -61,6 +61,9 @@ class LocationScale:
         mean, _, variance = checked_moments(mean, covariance)
         return np.concatenate([mean, 0.5 * np.log(variance / self.unit_variance)])
 
+    def marginal(self, params, indices):
+        return params.reshape(2, -1)[:, indices].ravel()
+
     def widen(self, params, width):
         return params + self.scale_mask(self.dim_of(params)) * np.log(width)
 

@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from skboost.families import _low_rank_roots as roots
 from skboost.families._base import Evaluation
-from skboost.families._moments import checked_moments, checked_size
+from skboost.families._moments import checked_moments, checked_size, narrowed
 
 # Ranks that the moments do not ask for get this share of the noise variance: at a
 # factor of exactly zero its own gradient vanishes, and no search would leave it.
@@ -177,6 +177,11 @@ class LowRankCovariance:
         rest = np.maximum(1 - np.square(factor).sum(axis=1), _SMALLEST_NOISE)
         log_scale = np.log(scale) + 0.5 * np.log(rest)
         return np.concatenate([mean, log_scale, (scale[:, None] * factor).ravel()])
+
+    def marginal(self, params, indices):
+        mean, log_scale, factor = self.split(params)
+        factor = narrowed(factor[indices])
+        return np.concatenate([mean[indices], log_scale[indices], factor.ravel()])
 
     def widen(self, params, width):
         mean, log_scale, factor = self.split(params)

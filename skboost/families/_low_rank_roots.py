@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import expit
 
+from skboost.families._moments import narrowed
 from skboost.families._roots import log_cosh
 
 
@@ -106,9 +107,7 @@ def root_product(a, b):
     triangle = np.linalg.qr(z, mode="r")
     factor = solve_triangular(triangle, columns.T, trans="T").T
     factor *= np.exp(log_scale)[:, None]
-    if factor.shape[1] > factor.shape[0]:
-        # The same product with as many columns as rows.
-        factor = np.linalg.qr(factor.T, mode="r").T
+    factor = narrowed(factor)
     average = _Average(a, b)
     explained_a, explained_b = average.halves(average.explained)
     shift = (np.exp(2 * log_b) - np.exp(2 * log_a)) * average.pulled

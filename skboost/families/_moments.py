@@ -20,6 +20,13 @@ def linear_moments(X, mean, variance, factor):
     return X @ mean, np.sqrt(row_variance)
 
 
+def narrowed(factor):
+    """A factor of the same ``factor factor^T`` with no more columns than rows."""
+    if factor.shape[1] <= factor.shape[0]:
+        return factor
+    return np.linalg.qr(factor.T, mode="r").T
+
+
 def checked_moments(mean, covariance):
     """Arrays of a mean and of variances (dim,) or a covariance (dim, dim)."""
     mean = np.asarray(mean, dtype=float)

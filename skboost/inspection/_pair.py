@@ -4,7 +4,6 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from skboost._math import log_sum_exp, log_weights
-from skboost.families import Gaussian, Laplace
 
 # Draws behind a pair inside a simplex or among ordered coordinates.
 _N_DRAWS = 40_000
@@ -64,37 +63,11 @@ def pair_density(mixture, indices, x, y):
     """
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     columns = [
-        _log_pair(family, params, list(indices), points)
+        family.log_density(points, family.marginal(params, list(indices)))
         for family, params in mixture.components
     ]
     log_q = log_sum_exp(np.column_stack(columns), log_weights(mixture.weights))
     return np.exp(log_q).reshape(len(y), len(x))
-
-
-def _log_pair(family, params, indices, points):
-    if isinstance(family, Gaussian):
-        return _log_gaussian_pair(*family.structure(params), indices, points)
-    if isinstance(family, Laplace):
-        return sum(
-            family.marginal_log_density(params, i, points[:, j])
-            for j, i in enumerate(indices)
-        )
-    raise ValueError(
-        "kind='pair' knows the joint density of two coordinates of Gaussian and "
-        f"Laplace components; got {type(family).__name__}. Use kind='density'."
-    )
-
-
-def _log_gaussian_pair(mean, variance, factor, indices, points):
-    covariance = np.zeros((2, 2))
-    if factor is not None:
-        covariance += factor[indices] @ factor[indices].T
-    if variance is not None:
-        covariance += np.diag(variance[indices])
-    whiten = np.linalg.inv(np.linalg.cholesky(covariance))
-    z = (points - mean[indices]) @ whiten.T
-    constant = np.log(np.diag(whiten)).sum() - np.log(2.0 * np.pi)
-    return constant - 0.5 * np.einsum("nd,nd->n", z, z)
 
 
 def highest_density_levels(density, masses):

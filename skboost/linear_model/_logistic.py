@@ -32,16 +32,18 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
 
     Parameters
     ----------
-    family : {"gaussian", "laplace"} or VariationalFamily, default="gaussian"
-        Base family of the mixture's components.
+    family : {"gaussian", "laplace", "student_t"} or VariationalFamily, \
+            default="gaussian"
+        Base family of the mixture's components. ``"student_t"`` has 5 degrees of
+        freedom; ``StudentT(df="auto")`` lets every component choose its own.
     component_covariance : {"auto", "full", "low_rank", "diag"}, default="auto"
         Covariance of each component. ``"auto"``: full up to 300 parameters, low rank
-        above; Laplace components are diagonal.
+        above (diagonal for Student-t components); Laplace components are diagonal.
     objective : {"kl", "relbo", "hellinger"}, default="kl"
         What a new component maximises: the joint gain in ELBO, the residual ELBO of
         Locatello et al. 2018, or the overlap of square roots of Campbell and Li 2019,
         under which `tol` is squared Hellinger distance and ten iterations make up to
-        55 components.
+        55 components. Not for Student-t components.
     entropy_weight : float or callable, default=None
         Price of entropy under ``objective="relbo"``: a number or a function of the
         iteration t; None is ``1 / sqrt(t + 1)``.

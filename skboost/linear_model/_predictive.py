@@ -1,8 +1,9 @@
 """Posterior predictive of logistic models: integrals over a mixture.
 
 For two classes every quantity is one-dimensional per component and computed by
-quadrature; for more classes, and for quantiles of Laplace components, by fixed
-quasi-random draws of the posterior that are the same at every call.
+quadrature; for more classes, for quantiles of components that are not Gaussian, and
+for families without a quadrature, by fixed quasi-random draws of the posterior that
+are the same at every call.
 """
 
 import numpy as np
@@ -10,10 +11,12 @@ from scipy import sparse
 from scipy.special import expit, ndtr, ndtri, softmax, xlogy
 
 from skboost._parallel import row_blocks
+from skboost.families import Gaussian, Laplace, StudentT
 from skboost.targets import (
     entropy_expectation,
     laplace_sigmoid_expectation,
     sigmoid_expectation,
+    student_t_sigmoid_expectation,
 )
 
 # Draws of the posterior where no quadrature serves.
@@ -39,6 +42,36 @@ def blocks_of(X, fit_intercept, width):
 def posterior_draws(mixture):
     """Fixed quasi-random draws of a mixture, (n, dim)."""
     return mixture.sample(N_DRAWS, np.random.default_rng(_SEED))
+
+
+def _under_gaussian(family, params, block, sign):
+    mean, std = family.linear_moments(params, block)
+    return sigmoid_expectation(sign * mean, std)
+
+
+def _under_laplace(family, params, block, sign):
+    mean = sign * (block @ family.mean(params))
+    scale = family.std(params) / np.sqrt(2.0)
+    return laplace_sigmoid_expectation(mean, block, scale)
+
+
+def _under_student_t(family, params, block, sign):
+    location, scale = family.linear_location_scale(params, block)
+    return student_t_sigmoid_expectation(sign * location, scale, family.df)
+
+
+def _by_draws(family, params, block, sign):
+    rng = np.random.default_rng(_SEED)
+    draws = family.transport(params, family.base_draws(N_DRAWS, block.shape[1], rng))
+    return expit(sign * (block @ draws.T)).mean(axis=1)
+
+
+# E sigmoid(sign * x . theta) of every row, by the family of theta.
+_SIGMOIDS = {
+    Gaussian: _under_gaussian,
+    Laplace: _under_laplace,
+    StudentT: _under_student_t,
+}
 
 
 class BinaryPredictive:
@@ -71,7 +104,7 @@ class BinaryPredictive:
         return mean, np.sqrt(second)
 
     def proba(self, X):
-        """Probability of both classes, (n, 2), without Monte Carlo."""
+        """Probability of both classes, (n, 2); by quadrature where there is one."""
         out = np.empty((X.shape[0], 2))
         for rows, block in self._blocks(X):
             out[rows, 1] = self._positive(block, 1.0)
@@ -91,18 +124,13 @@ class BinaryPredictive:
 
     def _positive(self, block, sign):
         """E sigmoid(sign * eta) under the mixture."""
-        means, stds = self.mixture.linear_moments(block)
         if self.gaussian:
+            means, stds = self.mixture.linear_moments(block)
             return sigmoid_expectation(sign * means, stds) @ self.mixture.weights
-        columns = []
-        for k, (family, params) in enumerate(self.mixture.components):
-            if hasattr(family, "structure"):
-                columns.append(sigmoid_expectation(sign * means[:, k], stds[:, k]))
-                continue
-            scale = family.std(params) / np.sqrt(2.0)
-            columns.append(
-                laplace_sigmoid_expectation(sign * means[:, k], block, scale)
-            )
+        columns = [
+            _SIGMOIDS.get(type(family), _by_draws)(family, params, block, sign)
+            for family, params in self.mixture.components
+        ]
         return np.column_stack(columns) @ self.mixture.weights
 
     def interval(self, X, level):

@@ -92,7 +92,7 @@ def coordinate_quantiles(mixture, index, p):
     """
     carrying = mixture.weights > 0
     weights = mixture.weights[carrying]
-    means = mixture.component_means()[carrying][:, index]
+    means = mixture.component_locations()[carrying][:, index]
     stds = mixture.component_scales()[carrying][:, index]
     center = weights @ means
     spread = np.sqrt(weights @ (stds**2 + (means - center) ** 2))
@@ -156,7 +156,7 @@ class Marginal(OneDimensional):
 
     def component_locations(self):
         """Where the components are: their means, shape (n_components,)."""
-        return self.mixture.component_means()[:, self.index]
+        return self.mixture.component_locations()[:, self.index]
 
     def log_pdf(self, x):
         """Log density at x, the shape of x, nats."""

@@ -187,20 +187,13 @@ class Mixture:
         """Standard deviations of the components, shape (n_components, dim)."""
         return np.array([family.std(params) for family, params in self.components])
 
-    def component_scales(self):
-        """Widths of the components, shape (n_components, dim), all finite.
+    def component_locations(self):
+        """Centres of the components, also of those without a mean, like their means."""
+        return np.array([family.location(params) for family, params in self.components])
 
-        Standard deviations where there are any; else those of the normal density of
-        the same height at the centre.
-        """
-        scales = self.component_stds()
-        for k, (family, params) in enumerate(self.components):
-            lacking = np.flatnonzero(~np.isfinite(scales[k]))
-            if lacking.size:
-                centre = family.mean(params)[lacking]
-                height = family.marginal_log_density(params, lacking, centre)
-                scales[k, lacking] = np.exp(-height) / np.sqrt(2.0 * np.pi)
-        return scales
+    def component_scales(self):
+        """Lengths of the components, also of those without a variance."""
+        return np.array([family.scale(params) for family, params in self.components])
 
     def mean(self):
         """Mean of the mixture, shape (dim,)."""

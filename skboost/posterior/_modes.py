@@ -58,7 +58,7 @@ def find_modes(mixture):
         Two end points are one mode where ln q does not dip on the way between them.
     """
     carrying = np.flatnonzero(mixture.weights > 0)
-    means, stds = mixture.component_means(), mixture.component_scales()
+    means, stds = mixture.component_locations(), mixture.component_scales()
     # A mean that is a saddle by symmetry has a zero gradient: a nudge leaves it.
     nudge = np.random.default_rng(0).standard_normal(means.shape)
     ends = [

@@ -119,7 +119,8 @@ def _rule(mixture, i, transform):
 
     What lies beyond the panels is put on their ends where `transform` is bounded.
     """
-    means, scales = mixture.component_means()[:, i], mixture.component_scales()[:, i]
+    means = mixture.component_locations()[:, i]
+    scales = mixture.component_scales()[:, i]
     nodes, weights = [], []
     for k, (family, params) in enumerate(mixture.components):
         ends = np.union1d(means[k] + scales[k] * _PANELS, transform.breakpoints)
@@ -140,7 +141,7 @@ def _rises(mixture, i, transform, power):
     """Whether density times ``exp(power |z|)`` does not fall, far on the open side."""
     side = 1.0 if np.isinf(transform.high) else -1.0
     for (family, params), centre in zip(
-        mixture.components, mixture.component_means()[:, i], strict=True
+        mixture.components, mixture.component_locations()[:, i], strict=True
     ):
         log_density = family.marginal_log_density(params, i, centre + side * _FAR)
         near, far = log_density + power * _FAR

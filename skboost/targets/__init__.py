@@ -27,6 +27,7 @@ from skboost.targets._priors import (
     validate_scale,
 )
 from skboost.targets._softmax import SoftmaxTarget
+from skboost.targets._student_t_expectations import student_t_sigmoid_expectation
 from skboost.targets._transformed import TransformedTarget
 
 TARGETS = {"logistic": LogisticTarget, "softmax": SoftmaxTarget}
@@ -55,5 +56,6 @@ __all__ = [
     "logistic_gaussian_expectations",
     "searching",
     "sigmoid_expectation",
+    "student_t_sigmoid_expectation",
     "validate_scale",
 ]

@@ -7,6 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
+from skboost.families import StudentT
+
 from .conftest import logistic_data, same_mixture
 
 X = np.column_stack([np.linspace(-1.0, 1.0, 20), np.tile([0.3, -0.4], 10)])
@@ -36,8 +38,9 @@ def assert_same_fit(a, b):
         {"step_size": "adaptive", "corrective": "away"},
         {"step_size": "predefined", "corrective": "none", "refine": False},
         {"family": "laplace"},
+        {"family": StudentT("diag", df=(3.0, 30.0))},
     ],
-    ids=["default", "adaptive away", "predefined", "laplace"],
+    ids=["default", "adaptive away", "predefined", "laplace", "student_t"],
 )
 def test_a_warm_start_is_one_long_fit_bit_for_bit(model, settings):
     settings = SETTINGS | settings

@@ -362,7 +362,7 @@ def test_metadata_routing(model, data):
 # --- sparse rows
 
 
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+@pytest.mark.parametrize("family", ["gaussian", "laplace", "student_t"])
 def test_sparse_rows_are_dense_rows(model, data, family):
     X, y = data
     X = np.where(np.abs(X) < 0.5, 0.0, X)

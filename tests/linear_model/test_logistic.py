@@ -130,7 +130,7 @@ def test_coefficients_are_posterior_means(fit_and_grid):
     assert fitted.intercept_.shape == (1,)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+@pytest.mark.parametrize("family", ["gaussian", "laplace", "student_t"])
 @pytest.mark.parametrize("objective", ["kl", "relbo"])
 @pytest.mark.filterwarnings("ignore::skboost.objectives.DegenerateComponentWarning")
 def test_every_family_gets_near(model, family, objective):

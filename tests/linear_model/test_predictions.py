@@ -10,6 +10,9 @@ from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 
 from skboost import BoostedBayesianLogisticRegression
+from skboost.families import LaplaceProduct
+from skboost.linear_model._predictive import BinaryPredictive
+from skboost.posterior import Mixture
 
 from .conftest import logistic_data
 
@@ -24,7 +27,9 @@ METHODS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["gaussian", "laplace", "three classes"])
+@pytest.fixture(
+    scope="module", params=["gaussian", "laplace", "student_t", "three classes"]
+)
 def fitted(request, data, three_classes):
     settings = {"random_state": 0, "max_iter": 3, "tol": 0.0, "n_draws": 64}
     if request.param == "three classes":
@@ -32,6 +37,11 @@ def fitted(request, data, three_classes):
     return BoostedBayesianLogisticRegression(family=request.param, **settings).fit(
         *data
     )
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(11)
 
 
 @pytest.fixture
@@ -79,6 +89,20 @@ def test_probabilities_of_a_gaussian_mixture_are_exact(data):
         ]  # fmt: skip
         expected = mixture.weights @ np.array(parts)
         assert_allclose(fitted.predict_proba(row)[0, 1], expected, atol=1e-9)
+
+
+def test_families_without_a_quadrature_are_averaged_over_draws(rng):
+    # Root products of Laplace components; as they are, the plain average agrees.
+    family, params = LaplaceProduct(), rng.standard_normal(16)
+    X = rng.standard_normal((5, 3))
+    predictive = BinaryPredictive(Mixture.single(family, params), True)
+    theta = family.transport(params, rng.uniform(size=(100_000, 4)))
+    p = expit(np.column_stack([X, np.ones(5)]) @ theta.T)
+    found = predictive.proba(X)
+    assert_allclose(found.sum(axis=1), 1.0)
+    error = 4 * p.std(axis=1) / np.sqrt(1024)
+    assert (np.abs(found[:, 1] - p.mean(axis=1)) < error).all()
+    assert_allclose(predictive.logit(X), logit(found[:, 1]), rtol=1e-6, atol=1e-9)
 
 
 def test_decisions_rank_as_probabilities_do(fitted, rows):

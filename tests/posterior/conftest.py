@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skboost.families import Gaussian, Laplace
+from skboost.families import Gaussian, Laplace, StudentT
 from skboost.posterior import Mixture, MixturePosterior
 
 FAMILIES = {
@@ -11,6 +11,7 @@ FAMILIES = {
     "diag": [Gaussian("diag")] * 3,
     "low_rank": [Gaussian("low_rank", rank=1)] * 3,
     "laplace": [Laplace()] * 3,
+    "student_t": [StudentT("full"), StudentT("diag", 30.0), StudentT("full", 8.0)],
     "mixed": [Gaussian("full"), Laplace(), Gaussian("diag"), Gaussian("full")],
 }
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import sparse, stats
 from scipy.integrate import quad
 
 from skboost.targets import (
@@ -11,6 +11,7 @@ from skboost.targets import (
     laplace_sigmoid_expectation,
     logistic_gaussian_expectations,
     sigmoid_expectation,
+    student_t_sigmoid_expectation,
 )
 
 
@@ -186,4 +187,42 @@ def test_laplace_probability_is_the_same_for_dense_and_sparse_rows():
         laplace_sigmoid_expectation(mean, X, scale),
         laplace_sigmoid_expectation(mean, X.toarray(), scale),
         atol=1e-12,
+    )
+
+
+def student_t_by_quadrature(location, scale, df):
+    """E sigmoid(t), the tails unrolled by a hyperbolic sine."""
+    law = stats.t(df)
+
+    def integrand(y):
+        z = np.sinh(y)
+        return law.pdf(z) * np.cosh(y) * sigmoid(location + scale * z)
+
+    reach = 80.0 / min(df, 2.0)
+    bend = np.arcsinh(-location / scale)
+    near = bend + np.array([-3.0, -1.0, -0.3, -0.05, 0.0, 0.05, 0.3, 1.0, 3.0])
+    edges = np.unique([-reach, -20.0, -5.0, 0.0, 5.0, 20.0, reach, *near])
+    return sum(
+        quad(integrand, a, b, epsabs=1e-14, epsrel=1e-12, limit=500)[0]
+        for a, b in zip(edges, edges[1:], strict=False)
+    )
+
+
+@pytest.mark.parametrize("df", [0.7, 2.5, 5.0, 30.0, 1e5])
+@pytest.mark.parametrize("scale", [1e-3, 0.5, 4.0, 100.0])
+def test_student_t_probability_agrees_with_quadrature(df, scale):
+    locations = np.array([0.0, 0.4, -6.0, 30.0])
+    value = student_t_sigmoid_expectation(locations, scale, df)
+    expected = [student_t_by_quadrature(m, scale, df) for m in locations]
+    np.testing.assert_allclose(value, expected, atol=1e-9)
+
+
+def test_student_t_probability_of_many_degrees_of_freedom_is_a_gaussians():
+    location, scale = np.linspace(-5, 5, 11), np.linspace(0.0, 3.0, 11)
+    value = student_t_sigmoid_expectation(location, scale, 1e8)
+    expected = sigmoid_expectation(location, scale)
+    np.testing.assert_allclose(value, expected, atol=1e-8)
+    mirrored = student_t_sigmoid_expectation(-location, scale, 3.0)
+    np.testing.assert_allclose(
+        mirrored, 1.0 - student_t_sigmoid_expectation(location, scale, 3.0), rtol=1e-9
     )

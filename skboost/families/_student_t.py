@@ -1,0 +1,290 @@
+"""Elliptical Student-t family: a Gaussian whose draws share a random length."""
+
+from math import log, pi, sqrt
+from numbers import Real
+
+import numpy as np
+from scipy.special import gammaincinv, gammaln, ndtri, psi, stdtr
+
+from skboost.families._base import Evaluation, VariationalFamily
+from skboost.families._chart import Chart, LineChart
+from skboost.families._gaussian import MAX_FULL_DIM, Gaussian
+
+# Degrees of freedom tried by df="auto": nearly no variance, nearly no kurtosis, a
+# tail that a logistic posterior has, and nearly a Gaussian.
+AUTO_DF = (2.5, 4.0, 8.0, 30.0)
+
+
+class StudentTEvaluation(Evaluation):
+    """Student-t density at points, from the Gaussian of the same scale matrix.
+
+    Both depend on a point through its whitened length alone, so slopes are those of
+    the Gaussian times ``(df + dim) / (df + length^2)``.
+    """
+
+    def __init__(self, gaussian, df, log_peak, scale_mask, dim):
+        self._gaussian = gaussian
+        self._scale_mask = scale_mask
+        self._share = (df + dim) / (df + gaussian.squared)
+        self.log_density = log_peak - 0.5 * (df + dim) * np.log1p(gaussian.squared / df)
+
+    def score(self, rows=slice(None)):
+        return self._share[rows, None] * self._gaussian.score(rows)
+
+    def pull(self, cotangent):
+        # The log determinant in the Gaussian's pull must not take the share.
+        surplus = cotangent @ (self._share - 1.0)
+        return self._gaussian.pull(cotangent * self._share) + surplus * self._scale_mask
+
+
+class StudentT(VariationalFamily):
+    """Elliptical Student-t densities, with heavier tails than the Gaussian.
+
+    A draw is ``m + L eps sqrt(df / w)`` with eps standard normal and w chi-squared
+    with `df` degrees of freedom. Parameters are those of the Gaussian with the same
+    covariance structure, which here describe the scale matrix ``L L^T``; the
+    covariance is ``df / (df - 2)`` times it where df > 2, and infinite otherwise.
+
+    Parameters
+    ----------
+    covariance : {"full", "diag"}, default="full"
+        Structure of the scale matrix. ``"diag"`` makes coordinates uncorrelated, but
+        not independent: a draw is far out in all of them at once.
+    df : float, "auto" or tuple of float, default=5.0
+        Degrees of freedom. A tuple lets every component have the best of its values;
+        ``"auto"`` is ``(2.5, 4, 8, 30)``. Only a family with one number is a density;
+        `variants` gives those.
+
+    Raises
+    ------
+    ValueError
+        When first used, if `covariance` or `df` is none of these, or if a density is
+        asked of a family with several values of `df`.
+
+    Notes
+    -----
+    The first two moments exist for df > 2, the mean for df > 1: `std` is infinite and
+    `mean` nan where they do not. `location` and `scale` always exist.
+    """
+
+    covariances = ("full", "diag")
+
+    def __init__(self, covariance="full", df=5.0):
+        self.covariance = covariance
+        self.df = df
+
+    @classmethod
+    def with_covariance(cls, covariance, dim):
+        if covariance == "auto":
+            covariance = "full" if dim <= MAX_FULL_DIM else "diag"
+        return cls(covariance=covariance)
+
+    def variants(self):
+        several = AUTO_DF if _is_auto(self.df) else self.df
+        if not isinstance(several, (tuple, list)):
+            return (self,)
+        if not several:
+            raise ValueError(
+                "df must hold at least one number where it is a tuple; got ()."
+            )
+        return tuple(type(self)(self.covariance, _checked_df(df)) for df in several)
+
+    @property
+    def _nu(self):
+        if _is_auto(self.df) or isinstance(self.df, (tuple, list)):
+            raise ValueError(
+                f"df must be one number where a density is asked for; got {self.df!r}, "
+                "which leaves the choice open. Use one of the families in variants()."
+            )
+        return _checked_df(self.df)
+
+    @property
+    def _gaussian(self):
+        """The Gaussian whose covariance is the scale matrix."""
+        if self.covariance not in self.covariances:
+            raise ValueError(
+                f"covariance must be one of {list(self.covariances)} for a Student-t "
+                f"family; got {self.covariance!r}."
+            )
+        return Gaussian(self.covariance)
+
+    def n_params(self, dim):
+        return self._gaussian.n_params(dim)
+
+    def dim_of(self, params):
+        return self._gaussian.dim_of(params)
+
+    def base_dim(self, dim):
+        return dim + 1
+
+    def scale_mask(self, dim):
+        return self._gaussian.scale_mask(dim)
+
+    def _quantile(self, u):
+        """Standard normals, and in the last column ``sqrt(df / w)``."""
+        eps = ndtri(u)
+        eps[..., -1] = np.sqrt(0.5 * self._nu / gammaincinv(0.5 * self._nu, u[..., -1]))
+        return eps
+
+    def transport(self, params, eps):
+        return self._gaussian.transport(params, eps[:, :-1] * eps[:, -1:])
+
+    def pull_transport(self, params, eps, cotangent):
+        eps = eps[:, :-1] * eps[:, -1:]
+        return self._gaussian.pull_transport(params, eps, cotangent)
+
+    def at(self, params, theta):
+        dim = self.dim_of(params)
+        return StudentTEvaluation(
+            self._gaussian.at(params, theta),
+            self._nu,
+            self.log_peak(params),
+            self.scale_mask(dim),
+            dim,
+        )
+
+    def log_peak(self, params):
+        nu, dim = self._nu, self.dim_of(params)
+        log_determinant = self._gaussian.entropy(params) - 0.5 * dim * (1 + log(2 * pi))
+        return float(_log_constant(nu, dim) - log_determinant)
+
+    def entropy(self, params):
+        # E ln(1 + length^2 / df) is a difference of digamma functions.
+        nu, dim = self._nu, self.dim_of(params)
+        spread = 0.5 * (nu + dim) * (psi(0.5 * (nu + dim)) - psi(0.5 * nu))
+        return float(spread - self.log_peak(params))
+
+    def entropy_gradient(self, params):
+        return self._gaussian.entropy_gradient(params)
+
+    def location(self, params):
+        return self._gaussian.mean(params)
+
+    def mean(self, params):
+        location = self.location(params)
+        return location if self._nu > 1 else np.full(location.shape, np.nan)
+
+    def scale(self, params):
+        return self._gaussian.std(params)
+
+    def spread(self, params):
+        return self._gaussian.structure(params)
+
+    @property
+    def _variance(self):
+        """Variance of one standardised coordinate."""
+        return self._nu / (self._nu - 2.0) if self._nu > 2 else np.inf
+
+    def std(self, params):
+        return sqrt(self._variance) * self.scale(params)
+
+    def moments(self, params):
+        """Mean (dim,) and covariance matrix (dim, dim).
+
+        Where df <= 2 the variances are infinite and the covariances nan; where
+        df <= 1 so is the mean.
+        """
+        if self._nu > 2:
+            mean, scale_matrix = self._gaussian.moments(params)
+            return mean, self._variance * scale_matrix
+        covariance = np.full((self.dim_of(params),) * 2, np.nan)
+        np.fill_diagonal(covariance, np.inf)
+        return self.mean(params), covariance
+
+    def from_moments(self, mean, covariance):
+        """Member with given moments; where df <= 2, with the scale matrix given.
+
+        See `VariationalFamily.from_moments`.
+        """
+        shrunk = np.asarray(covariance, dtype=float)
+        if self._nu > 2:
+            shrunk = shrunk / self._variance
+        return self._gaussian.from_moments(mean, shrunk)
+
+    def widen(self, params, width):
+        return self._gaussian.widen(params, width)
+
+    def move(self, params, x):
+        return self._gaussian.move(params, self._whitened(x))
+
+    def pull_move(self, params, x, gradient):
+        x = self._whitened(x)
+        return self._whitened(self._gaussian.pull_move(params, x, gradient))
+
+    def _whitened(self, x):
+        """The Gaussian's chart at unit Fisher information of this family.
+
+        All information is less by (df + dim) / (df + dim + 2), and that on the common
+        scale, which the random length blurs, by df / (df + dim) more. The map is
+        symmetric, and so its own transpose.
+        """
+        nu, dim = self._nu, self.dim_of(x)
+        mask = self.scale_mask(dim)
+        common = (sqrt(1 + dim / nu) - 1.0) * x[mask].mean()
+        return (x + common * mask) * sqrt((nu + dim + 2) / (nu + dim))
+
+    def chart(self, params, n_draws):
+        chart = self._gaussian.chart(params, n_draws)
+        return chart if isinstance(chart, LineChart) else Chart(self, params)
+
+    def linear_location_scale(self, params, X):
+        """Location and scale of ``x_n . theta``, which is Student-t with the same df.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+        X : ndarray or CSR matrix of shape (n, dim)
+
+        Returns
+        -------
+        location, scale : ndarray of shape (n,)
+        """
+        return self._gaussian.linear_moments(params, X)
+
+    def linear_moments(self, params, X):
+        """Mean and standard deviation of ``x_n . theta``; see `linear_location_scale`.
+
+        They are infinite or nan as those of theta are.
+        """
+        location, scale = self.linear_location_scale(params, X)
+        mean = location if self._nu > 1 else np.full(location.shape, np.nan)
+        if self._nu > 2:
+            return mean, sqrt(self._variance) * scale
+        # A row of zeros has no spread to be infinite.
+        return mean, np.where(scale > 0, np.inf, 0.0)
+
+    def marginal(self, params, indices):
+        return self._gaussian.marginal(params, indices)
+
+    def _standardised(self, params, i, x):
+        scale = self.scale(params)[i]
+        return (x - self.location(params)[i]) / scale, scale
+
+    def marginal_cdf(self, params, i, x):
+        z, _ = self._standardised(params, i, x)
+        return stdtr(self._nu, z)
+
+    def marginal_log_density(self, params, i, x):
+        nu = self._nu
+        z, scale = self._standardised(params, i, x)
+        bent = 0.5 * (nu + 1) * np.log1p(z**2 / nu)
+        return _log_constant(nu, 1) - np.log(scale) - bent
+
+
+def _log_constant(nu, dim):
+    """Log density of the standard member at zero."""
+    gammas = gammaln(0.5 * (nu + dim)) - gammaln(0.5 * nu)
+    return gammas - 0.5 * dim * log(nu * pi)
+
+
+def _is_auto(df):
+    return isinstance(df, str) and df == "auto"
+
+
+def _checked_df(df):
+    if not (isinstance(df, Real) and not isinstance(df, bool) and 0 < df < np.inf):
+        raise ValueError(
+            "df must be a positive finite number, 'auto' or a tuple of such numbers; "
+            f"got {df!r}. Use family='gaussian' for an infinite one."
+        )
+    return float(df)

@@ -1,0 +1,106 @@
+"""Student-t components in the engine: tails that a Gaussian needs many for."""
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+from scipy.special import gammaln
+
+from skboost import boost_posterior
+from skboost.families import Gaussian, StudentT
+
+MEAN = np.array([1.0, -2.0])
+SCALE_MATRIX = np.array([[1.0, 0.8], [0.8, 2.0]])
+PRECISION = np.linalg.inv(SCALE_MATRIX)
+
+
+def student_t(df):
+    """Normalised log density of a correlated Student-t distribution."""
+    log_z = 0.5 * np.linalg.slogdet(SCALE_MATRIX)[1] + np.log(df * np.pi)
+    constant = gammaln(0.5 * df + 1.0) - gammaln(0.5 * df) - log_z
+
+    def log_density(theta):
+        z = theta - MEAN
+        squared = anp.sum(anp.dot(z, PRECISION) * z, axis=1)
+        return constant - (0.5 * df + 1.0) * anp.log1p(squared / df)
+
+    return log_density
+
+
+def boost(df, family, seed=0, **settings):
+    settings = {"max_iter": 4, "n_draws": 256, "random_state": seed} | settings
+    return boost_posterior(student_t(df), 2, family=family, **settings)
+
+
+def test_a_student_t_density_is_one_component():
+    result = boost(5.0, "student_t", max_iter=1)
+    ((family, params),) = result.posterior.mixture.components
+    assert family.df == 5.0
+    # Nothing is missing, so every draw has the same weight, up to the search.
+    assert abs(result.elbo) < 5 * result.elbo_se + 1e-4
+    assert result.remaining_kl < 1e-3
+    assert_allclose(family.location(params), MEAN, atol=0.05)
+    assert_allclose(family.scale(params), np.sqrt(np.diagonal(SCALE_MATRIX)), rtol=0.03)
+    covariance = result.posterior.covariance()
+    assert_allclose(covariance, 5.0 / 3.0 * SCALE_MATRIX, rtol=0.07)
+
+
+@pytest.mark.parametrize("df", [2.5, 4.0, 8.0])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_degrees_of_freedom_are_found(df, seed):
+    result = boost(df, StudentT(df="auto"), seed, max_iter=1)
+    ((family, _),) = result.posterior.mixture.components
+    assert family.df == df
+    assert isinstance(family.df, float)
+
+
+def test_every_component_chooses_for_itself():
+    # A normal in front of a Cauchy: a thin and a thick tail at one place.
+    def log_density(theta):
+        normal = -0.5 * anp.sum(theta**2, axis=1) - 0.5 * np.log(2 * np.pi)
+        wide = (theta[:, 0] - 30.0) / 3.0
+        cauchy = -anp.log1p(wide**2) - np.log(3 * np.pi)
+        return anp.logaddexp(normal, cauchy) - np.log(2)
+
+    result = boost_posterior(
+        log_density,
+        1,
+        x0=[[0.0], [30.0]],
+        family=StudentT(df=(1.0, 30.0)),
+        random_state=0,
+        max_iter=6,
+        tol=1e-3,
+    )
+    components = result.posterior.mixture.components
+    assert {family.df for family, _ in components} == {1.0, 30.0}
+    truth = 0.5 * stats.norm.cdf(2.0) + 0.5 * stats.cauchy(30.0, 3.0).cdf(2.0)
+    assert_allclose(result.posterior.marginal(0).cdf(2.0), truth, atol=0.02)
+
+
+def test_one_component_has_the_tails_that_a_gaussian_lacks():
+    gaussian, heavy = (
+        boost(2.5, family, max_iter=1) for family in (Gaussian(), StudentT(df=2.5))
+    )
+    noise = np.hypot(gaussian.elbo_se, heavy.elbo_se)
+    assert heavy.elbo - gaussian.elbo > 5 * noise
+    # Importance weights of a component with lighter tails have no variance.
+    assert heavy.pareto_k < 0.3 < gaussian.pareto_k
+
+
+def test_a_continued_choice_is_reproducible():
+    one, two = (boost(4.0, StudentT("diag", "auto"), max_iter=3) for _ in "ab")
+    for (f, p), (g, q) in zip(
+        one.posterior.mixture.components, two.posterior.mixture.components, strict=True
+    ):
+        assert f.df == g.df
+        assert np.array_equal(p, q)
+
+
+@pytest.mark.parametrize("objective", ["kl", "relbo"])
+@pytest.mark.filterwarnings("ignore::skboost.objectives.DegenerateComponentWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_objective_takes_an_open_family(objective):
+    result = boost(4.0, StudentT("diag", (3.0, 30.0)), objective=objective, max_iter=3)
+    assert np.isfinite(result.elbo)
+    assert {f.df for f, _ in result.posterior.mixture.components} <= {3.0, 30.0}
