@@ -14,8 +14,8 @@ class ErrorEstimates:
 
     Every number comes from draws of q alone and is an ESTIMATE, the bounds included:
     they are bounds with an estimated distance put in. What q never reaches does not
-    show: for q = N(0, 1) and p = N(0, 1) / 2 + N(25, 5^2) / 2 the squared Hellinger
-    distance is estimated as 0, and is 0.293.
+    show: for q = N(0, 1) and p = N(0, 1) / 2 + N(25, 5) / 2, of Figure 1b, the squared
+    Hellinger distance is estimated as 0, and is 0.293.
 
     Attributes
     ----------
@@ -36,8 +36,9 @@ class ErrorEstimates:
         ``KL(p || q)`` in nats, by importance weights.
     forward_kl_bound : float
         ``2 sqrt(2) H sqrt(1 + E_p[(1 + R)^2; R > 0])`` with ``R = ln(p / q)``
-        (Proposition 6; the factor sqrt(2) is missing in print, where two Gaussians
-        close to each other violate it).
+        (Proposition 6, with 2 sqrt(2) where it prints 2: under this H its lower bound
+        of H by R, from which that of the divergence follows, lacks a factor sqrt(2),
+        as any two Gaussians close to each other show).
     importance_error : float
         ``alpha = (n^(-1/4) + 2 sqrt(H))^2``: the expected absolute error of the mean
         of n weighted draws of any function f, in units of ``sqrt(E_p[f^2])``, when

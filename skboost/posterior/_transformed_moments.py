@@ -101,10 +101,11 @@ def coordinate_moments(mixture, i, transform):
     anchor = theta[np.argmax(weights)]
     mean = anchor + weights @ (theta - anchor)
     # Squares may overflow where the product with a weight does not.
-    variance = np.sum((np.sqrt(weights) * (theta - mean)) ** 2)
+    with np.errstate(over="ignore"):
+        variance = np.sum((np.sqrt(weights) * (theta - mean)) ** 2)
     if not _is_bounded(transform):
         if _rises(mixture, i, transform, 1):
-            return np.copysign(np.inf, transform.high), np.inf
+            return (np.inf if np.isinf(transform.high) else -np.inf), np.inf
         if _rises(mixture, i, transform, 2):
             return mean, np.inf
     return mean, np.sqrt(variance)

@@ -1,0 +1,311 @@
+"""``boost_posterior(constraints=...)``: closed forms, and everything on one's scale."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import betaln, gammaln
+
+import skboost
+from skboost import BoostingResult, boost_posterior
+from skboost.posterior import MixturePosterior, TransformedPosterior
+from skboost.targets import LogDensityError
+
+N_DRAWS = 512
+
+
+def boost(log_density, dim, constraints, **settings):
+    settings = {"random_state": 0, "n_draws": N_DRAWS} | settings
+    return boost_posterior(log_density, dim, constraints=constraints, **settings)
+
+
+def gamma(theta):
+    """Gamma(3, rate 2), unnormalised."""
+    return anp.sum(2.0 * anp.log(theta) - 2.0 * theta, axis=-1)
+
+
+def beta(theta):
+    """Beta(0.7, 3), unnormalised: infinite at zero."""
+    return anp.sum(-0.3 * anp.log(theta) + 2.0 * anp.log1p(-theta), axis=-1)
+
+
+ALPHA = np.array([2.0, 3.0, 5.0])
+
+
+def dirichlet(theta):
+    return anp.sum((ALPHA - 1.0) * anp.log(theta), axis=-1)
+
+
+def lognormal(theta):
+    logs = anp.log(theta)
+    return anp.sum(-logs - 0.5 * ((logs - 0.5) / 0.4) ** 2, axis=-1)
+
+
+def normal(theta):
+    return -0.5 * anp.sum(theta**2, axis=-1)
+
+
+# Means and standard deviations of three sorted standard normal draws: mean of the
+# largest 3 / (2 sqrt(pi)); variances by David & Nagaraja, Order Statistics.
+TOP = 1.5 / np.sqrt(np.pi)
+SORTED = np.sqrt([0.5594672, 0.4486711, 0.5594672])
+CASES = {
+    "gamma": (gamma, 2, "positive", 2 * (gammaln(3) - 3 * np.log(2)), 1.5, 0.75**0.5),
+    "beta": (
+        beta,
+        1,
+        "unit_interval",
+        betaln(0.7, 3),
+        0.7 / 3.7,
+        np.sqrt(0.7 * 3 / 3.7**2 / 4.7),
+    ),
+    "lognormal": (
+        lognormal,
+        1,
+        "positive",
+        np.log(0.4 * np.sqrt(2 * np.pi)),
+        np.exp(0.58),
+        np.exp(0.58) * np.sqrt(np.expm1(0.16)),
+    ),
+    "dirichlet": (
+        dirichlet,
+        3,
+        "simplex",
+        gammaln(ALPHA).sum() - gammaln(10),
+        ALPHA / 10,
+        np.sqrt(ALPHA * (10 - ALPHA) / 1100),
+    ),
+    "truncated": (
+        normal,
+        1,
+        (0, None),
+        np.log(np.sqrt(np.pi / 2)),
+        np.sqrt(2 / np.pi),
+        np.sqrt(1 - 2 / np.pi),
+    ),
+    "uniform": (
+        lambda theta: 0.0 * anp.sum(theta, axis=-1),
+        2,
+        (-1, 3),
+        2 * np.log(4),
+        1.0,
+        4 / np.sqrt(12),
+    ),
+    "ordered": (
+        normal,
+        3,
+        "ordered",
+        1.5 * np.log(2 * np.pi) - np.log(6),
+        np.array([-TOP, 0.0, TOP]),
+        SORTED,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_closed_forms_are_found(name):
+    log_density, dim, constraints, log_z, mean, std = CASES[name]
+    result = boost(log_density, dim, constraints)
+    posterior = result.posterior
+    assert isinstance(posterior, TransformedPosterior)
+    # A bound, and as close as the run says that it is.
+    assert result.elbo < log_z + 4 * result.elbo_se
+    left = max(result.remaining_kl, 0.0) + 4 * result.remaining_kl_se + 0.05
+    assert result.elbo > log_z - left
+    # Averages over the draws that were fitted, and what Pinsker makes of `left`.
+    error = std * (4 / np.sqrt(N_DRAWS) + np.sqrt(2 * max(log_z - result.elbo, 0)))
+    assert (np.abs(posterior.mean() - mean) < error).all()
+    assert (np.abs(posterior.std() - std) < 2 * error).all()
+
+
+def test_everything_is_on_the_users_scale():
+    seen = []
+
+    def density(theta):
+        seen.append(np.asarray(theta, dtype=float))
+        return dirichlet(theta[:, :3]) + gamma(theta[:, 3:])
+
+    result = boost(
+        density,
+        4,
+        {("a", "b", "c"): "simplex", "rate": "positive"},
+        gradient=lambda theta: np.column_stack(
+            [(ALPHA - 1) / theta[:, :3], 2 / theta[:, 3:] - 2]
+        ),
+        names=["a", "b", "c", "rate"],
+        max_iter=2,
+    )
+    # Also where it was tried out: no point outside was ever asked for.
+    points = np.concatenate(seen)
+    assert (points > 0).all()
+    assert_allclose(points[:, :3].sum(axis=1), 1.0)
+    assert result.posterior.names == ("a", "b", "c", "rate")
+    assert result.posterior.mixture.dim == 3
+    assert result.posterior.sample(5, random_state=0).shape == (5, 4)
+    assert all(isinstance(s, TransformedPosterior) for s in result.stages)
+    theta = result.posterior.sample(20, random_state=1)
+    assert_allclose(
+        result.stages[-1].log_density(theta), result.posterior.log_density(theta)
+    )
+
+
+def test_a_prior_is_on_the_users_scale_and_is_not_tempered():
+    def likelihood(theta):
+        return anp.sum(4.0 * anp.log(theta) - 6.0 * theta, axis=-1)
+
+    result = boost(
+        likelihood, 1, "positive", log_prior=gamma, temperature=0.5, max_iter=4
+    )
+    # Gamma(1 + 2 + 2, 3 + 2): the Jacobian counts once.
+    error = 4 / np.sqrt(N_DRAWS) * np.sqrt(5) / 5
+    assert_allclose(result.posterior.mean(), 1.0, atol=error)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "x0"),
+    [
+        ("positive", [3.0, 0.5, 0.2]),
+        ("positive", [[3.0, 0.5, 0.2], [1.0, 1.0, 1.0]]),
+        ("positive", (0.0, 4.0)),
+        ("simplex", [0.2, 0.3, 0.5]),
+        ("simplex", (0.0, 1.0)),
+        ("ordered", [-1.0, 0.0, 2.0]),
+        ("ordered", (-2.0, 2.0)),
+        ((-1, 5), (-1, 5)),
+        ({0: "positive"}, ([0.0, -1.0, -1.0], 1.0)),
+    ],
+)
+def test_starts_are_on_the_users_scale(constraints, x0):
+    result = boost(normal, 3, constraints, x0=x0, max_iter=1)
+    assert np.isfinite(result.elbo)
+
+
+def test_a_start_leads_to_its_mode():
+    def density(theta):
+        logs = anp.log(theta[:, 0])
+        return anp.logaddexp(-0.5 * (logs - 9) ** 2, -0.5 * (logs + 9) ** 2) - logs
+
+    for x0 in (np.exp(8.0), np.exp(-8.0)):
+        result = boost(density, 1, "positive", x0=[x0], max_iter=1)
+        median = result.posterior.marginal(0).quantile(0.5)
+        assert_allclose(np.log(median), np.copysign(9.0, np.log(x0)), atol=0.5)
+
+
+def test_no_constraints_are_none():
+    plain = boost(normal, 2, None, max_iter=1)
+    empty = boost(normal, 2, {}, max_iter=1)
+    assert type(empty.posterior) is MixturePosterior
+    assert empty.elbo == plain.elbo
+
+
+def test_bad_values_show_the_point_on_the_users_scale():
+    def density(theta):
+        return anp.where(theta[:, 0] > 3.0, anp.nan, -theta[:, 0])
+
+    with pytest.raises(LogDensityError, match=r"theta=\[[1-9]"):
+        boost(density, 1, "positive", x0=[50.0])
+
+
+@pytest.mark.parametrize(
+    ("constraints", "x0", "words"),
+    [
+        ("positive", [1.0, -1.0], "'positive' of coordinate 1 .*-1.0"),
+        ("positive", [[1.0, 1.0], [0.0, 1.0]], "'positive' of coordinate 0"),
+        ("simplex", [0.5, 0.6], "'simplex' of coordinates 0, 1"),
+        ("ordered", [2.0, 1.0], "'ordered' of coordinates 0, 1"),
+        ({1: (0, 2)}, [5.0, 2.0], r"\(0.0, 2.0\) of coordinate 1"),
+        ("positive", (-1.0, 1.0), "box must lie inside constraints.*coordinate 0"),
+        ("simplex", (0.0, 2.0), "box must lie inside constraints.*'simplex'"),
+        ({1: (0, 2)}, (0.0, 3.0), "box must lie inside constraints.*coordinate 1"),
+    ],
+)
+def test_starts_outside_are_refused_by_name(constraints, x0, words):
+    with pytest.raises(ValueError, match="x0.*" + words):
+        boost(normal, 2, constraints, x0=x0)
+
+
+@pytest.mark.parametrize(
+    "constraints", [{"a": "positive"}, {5: "positive"}, "posit", {0: (2, 1)}, 3]
+)
+def test_constraints_that_mean_nothing_are_refused_before_any_work(constraints):
+    calls = []
+
+    def density(theta):
+        calls.append(theta)
+        return normal(theta)
+
+    with pytest.raises(ValueError, match="^constraints"):
+        boost(density, 2, constraints)
+    assert not calls
+
+
+# --- results on disk
+
+
+def assert_same(one, two):
+    assert one.message == two.message
+    assert one.history == two.history
+    for name in ("elbo", "elbo_se", "remaining_kl", "pareto_k", "n_evaluations"):
+        assert getattr(one, name) == getattr(two, name)
+    assert len(one.stages) == len(two.stages)
+    posteriors = zip((one.posterior, *one.stages), (two.posterior, *two.stages))
+    for first, second in posteriors:
+        assert type(first) is type(second)
+        assert (first.names, first.constraints) == (second.names, second.constraints)
+        np.testing.assert_array_equal(
+            first.sample(9, random_state=0), second.sample(9, random_state=0)
+        )
+
+
+@pytest.mark.parametrize("constraints", [None, {0: "positive", (1, 2): "ordered"}])
+def test_a_result_is_saved_with_everything(constraints, tmp_path):
+    result = boost(normal, 3, constraints, names=["a", "b", "c"], max_iter=3)
+    result.save(tmp_path / "result.npz")
+    assert_same(BoostingResult.load(tmp_path / "result.npz"), result)
+    assert_same(pickle.loads(pickle.dumps(result)), result)
+
+
+def test_stages_share_their_components(tmp_path):
+    result = boost(gamma, 1, "positive", refine=False, tol=0.0, max_iter=4)
+    result.save(tmp_path / "result.npz")
+    with np.load(tmp_path / "result.npz") as archive:
+        stored = sum(name.startswith("params_") for name in archive.files)
+    # Without refinement a component never changes.
+    assert stored < sum(stage.n_components for stage in result.stages)
+
+
+def test_a_result_is_loaded_in_a_new_process(tmp_path):
+    result = boost(dirichlet, 3, "simplex", max_iter=2)
+    result.save(tmp_path / "result.npz")
+    code = (
+        "import sys\n"
+        "from skboost import BoostingResult\n"
+        "result = BoostingResult.load(sys.argv[1])\n"
+        "sys.stdout.write(repr(result) + repr(result.posterior.mean().tolist()))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "result.npz")],
+        env=os.environ | {"PYTHONPATH": str(Path(skboost.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == repr(result) + repr(result.posterior.mean().tolist())
+
+
+def test_loading_a_result_refuses_other_files(tmp_path):
+    result = boost(normal, 1, None, max_iter=1)
+    result.posterior.save(tmp_path / "posterior")
+    result.save(tmp_path / "result")
+    (tmp_path / "text").write_text("elbo: 1", encoding="utf-8")
+    for name in ("posterior", "text"):
+        with pytest.raises(ValueError, match=r"written by BoostingResult\.save"):
+            BoostingResult.load(tmp_path / name)
+    with pytest.raises(ValueError, match=r"written by MixturePosterior\.save"):
+        MixturePosterior.load(tmp_path / "result")
