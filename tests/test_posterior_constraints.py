@@ -254,7 +254,9 @@ def assert_same(one, two):
     for name in ("elbo", "elbo_se", "remaining_kl", "pareto_k", "n_evaluations"):
         assert getattr(one, name) == getattr(two, name)
     assert len(one.stages) == len(two.stages)
-    posteriors = zip((one.posterior, *one.stages), (two.posterior, *two.stages))
+    posteriors = zip(
+        (one.posterior, *one.stages), (two.posterior, *two.stages), strict=True
+    )
     for first, second in posteriors:
         assert type(first) is type(second)
         assert (first.names, first.constraints) == (second.names, second.constraints)
