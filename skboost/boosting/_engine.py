@@ -108,17 +108,7 @@ class Boosting:
         State, Info
         """
         began = perf_counter()
-        family, params, leads = first_component(
-            self._searched,
-            self.family,
-            self.starts,
-            self.n_draws,
-            self.n_restarts,
-            self.tol,
-            self.seed,
-            self.exact,
-            self.n_jobs,
-        )
+        family, params, leads = self._first()
         mixture = Mixture.single(family, params)
         fresh = self._fresh(mixture, 0)
         check_reached(self.target, fresh, self.starts)
@@ -170,8 +160,22 @@ class Boosting:
         )  # fmt: skip
         return after, info
 
-    def _proposed(self, state):
-        """The greedy step's component, as a mixture of one, and its duality gap."""
+    def _first(self):
+        """Family and parameters of the first component, and other modes as leads."""
+        return first_component(
+            self._searched,
+            self.family,
+            self.starts,
+            self.n_draws,
+            self.n_restarts,
+            self.tol,
+            self.seed,
+            self.exact,
+            self.n_jobs,
+        )
+
+    def _candidate(self, state):
+        """Family and parameters of the greedy step's component."""
         rest = Rest.of(state.mixture, state.pool)
         residual = Residual(
             self._searched, rest, state.iteration, self.exact, state.leads
@@ -186,7 +190,11 @@ class Boosting:
             self.seed,
             self.n_jobs,
         )
-        single = Mixture.single(found.family, found.params)
+        return found.family, found.params
+
+    def _proposed(self, state):
+        """The greedy step's component, as a mixture of one, and its duality gap."""
+        single = Mixture.single(*self._candidate(state))
         fresh = self._fresh(single, state.iteration, 1)
         return single, duality_gap(state.fresh, fresh)
 

@@ -1,0 +1,52 @@
+"""Boosting with conjugate components: the posterior of a Bayesian mixture model.
+
+Everything but the search for components is `Boosting`: draws, weights, diagnostics.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skboost._random import BASE, generator
+from skboost.boosting._conjugate_search import find_modes, first_component, propose
+from skboost.boosting._engine import Boosting
+from skboost.objectives import Residual, Rest
+
+
+@dataclass(frozen=True)
+class ConjugateBoosting(Boosting):
+    """Boosting whose components are conjugate products; parameters as in `Boosting`.
+
+    The target is a `ConjugateTarget`, the family its own; `objective` is the joint
+    gain, `refine` and `starts` have no meaning here.
+
+    Parameters
+    ----------
+    init_params : {"kmeans", "k-means++", "random", "random_from_data"}
+        How the first start is made.
+    """
+
+    init_params: str = "kmeans"
+
+    @classmethod
+    def of(cls, target, **settings):
+        """The engine of a target; settings of `Boosting` that matter, by name."""
+        fixed = {"objective": None, "refine": False, "starts": np.zeros((1, 1))}
+        return cls(target=target, family=target.family, **fixed, **settings)
+
+    def _first(self):
+        modes = find_modes(
+            self.target, self.init_params, self.n_restarts, self.seed, self.n_jobs
+        )
+        rng = generator(self.seed, 0, BASE)
+        return self.family, *first_component(self.target, modes, rng)
+
+    def _candidate(self, state):
+        rest = Rest.of(state.mixture, state.pool)
+        residual = Residual(self.target, rest, state.iteration, False, state.leads)
+        params = propose(residual, state.pool, self.n_restarts, self.seed, self.n_jobs)
+        return self.family, params
+
+    def _runaway(self, mixture, t):
+        # Priors are proper, so nothing can grow without end.
+        return ""
