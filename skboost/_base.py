@@ -181,7 +181,7 @@ def history_record(info):
     }
 
 
-def report(engine, done, names=None):
+def report(engine, done, names=None, posterior=MixturePosterior):
     """Fitted attributes of a run, by their public names, all from fresh draws.
 
     Parameters
@@ -190,6 +190,8 @@ def report(engine, done, names=None):
     done : Run
     names : sequence of str, default=None
         Names of the coordinates.
+    posterior : callable, default=MixturePosterior
+        Makes ``posterior_`` of the mixture and the names.
 
     Returns
     -------
@@ -210,7 +212,7 @@ def report(engine, done, names=None):
             "The ELBO is that of the posterior restricted to where it is not."
         )
     return {
-        "posterior_": MixturePosterior(mixture, names),
+        "posterior_": posterior(mixture, names),
         "elbo_": elbo.value,
         "elbo_se_": elbo.se,
         "elbo_path_": np.array([h["elbo"] for h in history]),
@@ -248,7 +250,8 @@ def _richer(attributes):
     """Advice to use a family with full covariances, where that is not the one."""
     family, _ = attributes["posterior_"].mixture.components[0]
     covariance = getattr(family, "covariance", None)
-    if covariance == "full":
+    # Conjugate laws have no richer relatives.
+    if covariance == "full" or not isinstance(family, VariationalFamily):
         return ""
     if covariance is None:
         return ", or use family='gaussian'"
@@ -286,7 +289,7 @@ class BoostedEstimator(CallbackSupportMixin, BaseEstimator):
         seed = self._seed if going_on else root_seed(self.random_state)
         if starts is None:
             starts = np.zeros((1, target.dim))
-        engine = make_engine(target, params, starts, seed, self.n_jobs)
+        engine = self._engine(target, params, starts, seed)
         if previous is not None and previous.state.mixture.dim != target.dim:
             raise ValueError(
                 f"warm_start=True goes on with the same data; got {target.dim} "
@@ -314,11 +317,22 @@ class BoostedEstimator(CallbackSupportMixin, BaseEstimator):
             estimator=self, reconstruction_attributes=lambda: attributes, **data
         )
         # Past `fit` and scikit-learn's wrapper of it, where the user called.
-        warn_unfinished(done, attributes, stacklevel=5)
+        self._warn_unfinished(done, attributes, stacklevel=6)
         return self
 
+    def _warn_unfinished(self, done, attributes, stacklevel):
+        warn_unfinished(done, attributes, stacklevel)
+
+    def _engine(self, target, params, starts, seed):
+        """The engine of the hyperparameters."""
+        return make_engine(target, params, starts, seed, self.n_jobs)
+
+    def _posterior(self, mixture, names):
+        """What users meet as ``posterior_``."""
+        return MixturePosterior(mixture, names)
+
     def _fitted_after(self, engine, done, names):
-        attributes = report(engine, done, names)
+        attributes = report(engine, done, names, self._posterior)
         attributes.update(
             self._fitted(attributes["posterior_"]),
             _run=done,

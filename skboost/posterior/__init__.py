@@ -24,6 +24,8 @@ from skboost.posterior._root_draws import (
     squared_hellinger,
 )
 from skboost.posterior._roots import Roots
+from skboost.posterior._storage import read_archive, write_archive
+from skboost.posterior._tables import summary_table
 from skboost.posterior._transformed import TransformedPosterior
 from skboost.posterior._transformed_marginal import (
     SampledMarginal,
@@ -57,5 +59,8 @@ __all__ = [
     "hellinger_gain",
     "psis",
     "remaining_kl",
+    "read_archive",
     "squared_hellinger",
+    "summary_table",
+    "write_archive",
 ]

@@ -1,0 +1,6 @@
+"""Gaussian mixtures with a posterior over their parameters."""
+
+from skboost.mixture._boosted import BoostedGaussianMixture
+from skboost.mixture._posterior import ConjugateMixturePosterior
+
+__all__ = ["BoostedGaussianMixture", "ConjugateMixturePosterior"]

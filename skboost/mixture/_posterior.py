@@ -1,0 +1,311 @@
+"""The posterior over the parameters of a Gaussian mixture, as users meet it."""
+
+import re
+from dataclasses import asdict
+
+import numpy as np
+
+from skboost._random import generator, root_seed
+from skboost.boosting import ConjugateFamily
+from skboost.mixture._priors import MixturePrior
+from skboost.posterior import (
+    Mixture,
+    SampledMarginal,
+    read_archive,
+    summary_table,
+    write_archive,
+)
+from skboost.transforms import Interval, LowerBound, Real
+
+FORMAT, FORMAT_VERSION = "skboost-conjugate-mixture-posterior", 1
+# Draws behind marginals, intervals and summaries; they are cheap.
+_N_DRAWS = 8192
+
+
+class ConjugateMixturePosterior:
+    """A mixture of conjugate laws over weights, means and precisions of clusters.
+
+    Labels are those of one labelling of the clusters: the exact posterior has
+    ``n_clusters!`` copies of everything here.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Of `ConjugateFamily` components; those of weight zero are dropped.
+    prior : MixturePrior
+
+    Attributes
+    ----------
+    mixture : Mixture
+        The numerical core.
+    prior : MixturePrior
+    """
+
+    __slots__ = ("_mixture", "_prior")
+
+    def __init__(self, mixture, prior):
+        self._mixture = mixture.drop_zero_weights()
+        self._prior = prior
+
+    def __repr__(self):
+        return (
+            f"ConjugateMixturePosterior(n_clusters={self.model.n_components}, "
+            f"n_features={self.model.dim}, n_components={self.n_components})"
+        )
+
+    @property
+    def mixture(self):
+        return self._mixture
+
+    @property
+    def prior(self):
+        return self._prior
+
+    @property
+    def _family(self):
+        return self._mixture.components[0][0]
+
+    @property
+    def model(self):
+        """The conjugate model."""
+        return self._family.model
+
+    @property
+    def weights(self):
+        """Weights of the boosting components, shape (n_components,)."""
+        return self._mixture.weights
+
+    @property
+    def n_components(self):
+        """Number of boosting components."""
+        return self._mixture.n_components
+
+    @property
+    def dim(self):
+        """Numbers in one draw."""
+        return self._mixture.dim
+
+    @property
+    def components(self):
+        """Natural parameters of the boosting components, a list of dicts."""
+        return [self._family.natural(p) for _, p in self._mixture.components]
+
+    # --- draws and densities
+
+    def sample(self, n=1, random_state=None):
+        """Draws in random order.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        dict
+            ``weights`` (n, n_clusters), ``means`` (n, n_clusters, n_features),
+            ``precisions`` and their inverses ``covariances`` (n, ...), in the shape of
+            the covariance type.
+        """
+        if not (isinstance(n, int | np.integer) and n >= 1):
+            raise ValueError(f"n must be a positive integer; got {n!r}.")
+        theta = self._mixture.sample(int(n), generator(root_seed(random_state)))
+        return self._with_covariances(self._family.draws_layout.tree(theta))
+
+    def _with_covariances(self, draws):
+        return draws | {"covariances": self._inverse(draws["precisions"])}
+
+    def _inverse(self, native):
+        covariance = self.model.law.covariance
+        return covariance.native(np.linalg.inv(covariance.matrices(native)))
+
+    def log_density(self, draws):
+        """Log density of draws, shape (n,), nats.
+
+        Parameters
+        ----------
+        draws : dict
+            As `sample` returns; ``covariances`` are not looked at.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing or has the wrong shape.
+        """
+        layout, theta = self._family.draws_layout, []
+        for name, shape in layout.shapes.items():
+            array = np.asarray(draws.get(name, np.nan), dtype=float)
+            if array.shape[1:] != shape or array.ndim != len(shape) + 1:
+                raise ValueError(
+                    f"draws[{name!r}] must have shape (n, {str(shape)[1:-1]}); got "
+                    f"{array.shape}."
+                )
+            theta.append(array.reshape(len(array), -1))
+        return self._mixture.log_density(np.concatenate(theta, axis=1))
+
+    # --- summaries
+
+    def mean(self):
+        """Posterior means.
+
+        Returns
+        -------
+        dict
+            ``weights``, ``means``, ``precisions``, and ``covariances``: the inverses
+            of the expected precisions, as scikit-learn's ``covariances_``.
+        """
+        model, components = self.model, self.components
+        precisions = self._average(
+            [self._inverse(model.covariances(own)) for own in components]
+        )
+        return {
+            "weights": self._average([model.mean_weights(own) for own in components]),
+            "means": self._average([model.means(own) for own in components]),
+            "precisions": precisions,
+            "covariances": self._inverse(precisions),
+        }
+
+    def _average(self, parts):
+        return np.tensordot(self.weights, np.array(parts), 1)
+
+    def marginal(self, name):
+        """Marginal of one number, from draws: pdf, cdf and quantile.
+
+        Parameters
+        ----------
+        name : str
+            Such as ``"weights[0]"``, ``"means[1, 0]"`` or ``"covariances[0, 1, 1]"``.
+
+        Returns
+        -------
+        SampledMarginal
+
+        Raises
+        ------
+        ValueError
+            If there is no such number.
+        """
+        key, index = _parsed(name)
+        draws, row_weights, source = self._stratified()
+        shape = draws[key].shape[1:] if key in draws else None
+        inside = shape is not None and len(index) == len(shape)
+        if not (inside and all(i < n for i, n in zip(index, shape, strict=True))):
+            known = {key: value.shape[1:] for key, value in draws.items()}
+            raise ValueError(
+                f"name must be an entry of arrays of the shapes {known}, such as "
+                f"'weights[0]'; got {name!r}."
+            )
+        values = draws[key][(slice(None), *index)]
+        return SampledMarginal(
+            values, row_weights, source, self.weights, self._range(key, index)
+        )
+
+    def _range(self, key, index):
+        """Where a number of that place can lie, as a transform."""
+        if key == "weights":
+            return Interval(0.0, 1.0)
+        matrix = self.model.covariance_type in ("full", "tied")
+        if key == "means" or (matrix and index[-1] != index[-2]):
+            return Real()
+        return LowerBound(0.0)
+
+    def _stratified(self):
+        # One stream for all: a marginal is a function of the posterior alone.
+        drawn = self._mixture.stratified_draws(_N_DRAWS, generator(0))
+        tree = self._family.draws_layout.tree(drawn[0])
+        return self._with_covariances(tree), drawn[1], drawn[2]
+
+    def interval(self, level=0.9):
+        """Central equal-tailed intervals, from draws.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Probability inside, strictly between 0 and 1.
+
+        Returns
+        -------
+        dict
+            Arrays as of `mean`, with a last axis of lower and upper ends.
+        """
+        if not 0.0 < level < 1.0:
+            raise ValueError(
+                f"level must lie strictly between 0 and 1; got {level!r}. Use 0.9 for "
+                "a 90 % interval."
+            )
+        tail = 0.5 * (1.0 - level)
+        draws, row_weights, _ = self._stratified()
+        return {
+            key: _quantiles(values, row_weights, [tail, 1.0 - tail])
+            for key, values in draws.items()
+        }
+
+    def summary(self):
+        """Table of weights and means: mean, standard deviation, 5, 50 and 95 %.
+
+        Returns
+        -------
+        DataFrame, or a structured array without pandas
+        """
+        draws, row_weights, _ = self._stratified()
+        names, columns = [], []
+        for key in ("weights", "means"):
+            values = draws[key].reshape(len(row_weights), -1)
+            mean = row_weights @ values
+            std = np.sqrt(row_weights @ (values - mean) ** 2)
+            quantiles = _quantiles(values, row_weights, [0.05, 0.5, 0.95])
+            columns.append(np.column_stack([mean, std, quantiles]))
+            names += [
+                f"{key}{list(index)}" for index in np.ndindex(draws[key].shape[1:])
+            ]
+        table = np.concatenate(columns)
+        labels = ("mean", "std", "5%", "50%", "95%")
+        return summary_table(dict(zip(labels, table.T, strict=True)), names)
+
+    # --- disk
+
+    def save(self, path):
+        """Write to exactly `path`: an npz archive without pickled objects."""
+        prior = asdict(self._prior)
+        arrays = {f"prior_{k}": v for k, v in prior.items() if np.ndim(v)}
+        header = {"prior": {k: v for k, v in prior.items() if not np.ndim(v)}}
+        params = np.array([p for _, p in self._mixture.components])
+        arrays |= {"weights": self.weights, "params": params}
+        write_archive(path, FORMAT, FORMAT_VERSION, header, arrays)
+
+    @classmethod
+    def load(cls, path):
+        """Posterior that `save` wrote; refuses other files with a ValueError."""
+        header, arrays = read_archive(
+            path, FORMAT, FORMAT_VERSION, "ConjugateMixturePosterior.save"
+        )
+        given = {k[6:]: v for k, v in arrays.items() if k.startswith("prior_")}
+        prior = MixturePrior(**header["prior"], **given)
+        family = ConjugateFamily(prior.model())
+        components = tuple((family, params) for params in arrays["params"])
+        return cls(Mixture(components, arrays["weights"]), prior)
+
+
+def _parsed(name):
+    match = re.fullmatch(r"\s*(\w+)\s*\[([\d\s,]+)\]\s*", str(name))
+    if match is None:
+        return None, ()
+    entries = [entry for entry in match[2].split(",") if entry.strip()]
+    return match[1], tuple(int(entry) for entry in entries)
+
+
+def _quantiles(values, row_weights, levels):
+    """Weighted quantiles along the first axis, put last."""
+    order = np.argsort(values, axis=0, kind="stable")
+    ordered = np.take_along_axis(values, order, 0)
+    weights = row_weights[order]
+    middle = np.cumsum(weights, axis=0) - 0.5 * weights
+    flat = [
+        np.interp(levels, m, v)
+        for m, v in zip(
+            middle.reshape(len(values), -1).T,
+            ordered.reshape(len(values), -1).T,
+            strict=True,
+        )
+    ]
+    return np.array(flat).reshape(*values.shape[1:], len(levels))
