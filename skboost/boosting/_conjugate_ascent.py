@@ -7,6 +7,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans, kmeans_plusplus
 
 from skboost._math import log_sum_exp
+from skboost.boosting._mixture_likelihood import log_parts
 
 # Variance of the multiplicative noise with which an annealed run begins, and the
 # iterations in which it fades out.
@@ -169,8 +170,7 @@ def split_and_merge(target, natural, rng):
 def responsibilities_of(target, theta):
     """Responsibilities at one draw of the parameters, shape (n_rows, n_components)."""
     draws = target.family.draws_layout.tree(theta[None])
-    gaussians, log_pi = target.model._of_draw(draws, 0)
-    joint = gaussians.log_density(target.rows) + log_pi
+    joint = log_parts(target.model, draws, target.rows)[:, 0]
     return np.exp(joint - log_sum_exp(joint)[:, None])
 
 

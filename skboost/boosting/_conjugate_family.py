@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._parallel import chunked_map, row_blocks
+from skboost.boosting._mixture_likelihood import log_likelihood
 
 # Draws in one chunk of the log joint.
 _CHUNK = 32
@@ -205,5 +206,6 @@ class ConjugateTarget:
 
 
 def _log_joint(target, theta, block):
-    draws = target.family.draws_layout.tree(theta[block])
-    return target.model.log_joint(draws, target.rows, target.weight)
+    model, draws = target.model, target.family.draws_layout.tree(theta[block])
+    found = log_likelihood(model, draws, target.rows, target.weight)
+    return model.log_prior(draws) + model.temperature * found
