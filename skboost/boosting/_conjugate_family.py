@@ -65,12 +65,11 @@ class Layout:
 
     def tree(self, rows):
         """The tree of rows (n, size), as views."""
-        found, used = self._cut(self.shapes, rows, 0)
-        if used != rows.shape[1]:
+        if rows.shape[1] != self.size:
             raise ValueError(
-                f"draws must have {used} numbers in a row; got {rows.shape[1]}."
+                f"draws must have {self.size} numbers in a row; got {rows.shape[1]}."
             )
-        return found
+        return self._cut(self.shapes, rows, 0)[0]
 
     def _cut(self, shapes, rows, at):
         if not isinstance(shapes, dict):
