@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._parallel import chunked_map, row_blocks
+from skboost.boosting._conjugate_statistics import statistics_of
 from skboost.boosting._mixture_likelihood import log_likelihood
 
 # Draws in one chunk of the log joint.
@@ -111,10 +112,18 @@ class ConjugateFamily:
 
     @cached_property
     def draws_layout(self):
-        """`Layout` of draws: weights, means, precisions."""
+        """`Layout` of draws: the parameters, and what densities need of them."""
         k, d = self.model.n_components, self.model.dim
         native = _native_shape(self.model.covariance_type, k, d)
-        return Layout({"weights": (k,), "means": (k, d), "precisions": native})
+        return Layout(
+            {
+                "weights": (k,),
+                "means": (k, d),
+                "precisions": native,
+                "statistics": self._natural_layout.shapes,
+                "log_prior": (),
+            }
+        )
 
     @cached_property
     def _natural_layout(self):
@@ -123,8 +132,8 @@ class ConjugateFamily:
     def params(self, natural):
         """Natural parameters as a row (n_params,)."""
         ordered = {
-            name: {key: np.asarray(natural[name][key])[None] for key in own}
-            for name, own in self.model.prior.items()
+            name: {key: np.asarray(value)[None] for key, value in own.items()}
+            for name, own in self._ordered(natural).items()
         }
         return self._natural_layout.flat(ordered)[0]
 
@@ -150,10 +159,20 @@ class ConjugateFamily:
 
     def transport(self, params, eps):
         """Draws (n, dim) from a stream."""
-        draws = self.model.sample(self.natural(params), eps.n, eps.rng)
-        return self.draws_layout.flat(
-            {key: draws[key] for key in self.draws_layout.shapes}
-        )
+        return self.rows(self.model.sample(self.natural(params), eps.n, eps.rng))
+
+    def rows(self, draws):
+        """Draws as rows (n, dim).
+
+        Parameters
+        ----------
+        draws : dict
+            ``weights``, ``means``, ``precisions``, with a leading axis of draws.
+        """
+        tree = {name: draws[name] for name in ("weights", "means", "precisions")}
+        tree["statistics"] = self._ordered(statistics_of(self.model, draws))
+        tree["log_prior"] = self.model.log_prior(draws)
+        return self.draws_layout.flat(tree)
 
     def at(self, params, theta):
         """Log densities of draws (n, dim), as an `Evaluation`."""
@@ -161,8 +180,28 @@ class ConjugateFamily:
 
     def log_density(self, theta, params):
         """Log densities of draws (n, dim), shape (n,), nats."""
-        draws = self.draws_layout.tree(theta)
-        return self.model.log_density(self.natural(params), draws)
+        natural = self.natural(params)
+        change = params - self._prior
+        # The normaliser, from one draw at which the model knows the density.
+        one = self.model.sample(natural, 1, np.random.default_rng(0))
+        known = self.model.log_density(natural, one)
+        constant = known - self._change(self.rows(one), change)
+        return self._change(theta, change) + constant
+
+    def _change(self, theta, change):
+        """Log density up to a constant: log prior and statistics times `change`."""
+        return theta[:, -1] + theta[:, -1 - len(change) : -1] @ change
+
+    @cached_property
+    def _prior(self):
+        return self.params(self.model.prior)
+
+    def _ordered(self, tree):
+        """A tree keyed as the natural parameters, in the order of their layout."""
+        return {
+            name: {key: tree[name][key] for key in own}
+            for name, own in self.model.prior.items()
+        }
 
     def entropy(self, params):
         """Differential entropy, nats."""
@@ -207,4 +246,4 @@ class ConjugateTarget:
 def _log_joint(target, theta, block):
     model, draws = target.model, target.family.draws_layout.tree(theta[block])
     found = log_likelihood(model, draws, target.rows, target.weight)
-    return model.log_prior(draws) + model.temperature * found
+    return draws["log_prior"] + model.temperature * found

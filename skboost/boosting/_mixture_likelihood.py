@@ -9,6 +9,7 @@ import numpy as np
 from skboost._math import log_sum_exp, log_weights
 from skboost._parallel import row_blocks
 
+_PARAMETERS = ("weights", "means", "precisions")
 _LOG_2PI = np.log(2.0 * np.pi)
 
 
@@ -40,7 +41,7 @@ def log_likelihood(model, draws, rows, weight):
     found = np.zeros(n_draws)
     # As many draws at a time as leave all rows in one block, at least one.
     for some in row_blocks(n_draws, len(rows) * n_components):
-        chosen = {name: value[some] for name, value in draws.items()}
+        chosen = {name: draws[name][some] for name in _PARAMETERS}
         n_chosen = len(chosen["weights"])
         for block in row_blocks(len(rows), n_chosen * n_components):
             parts = log_parts(model, chosen, rows[block])

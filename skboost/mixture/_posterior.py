@@ -18,6 +18,7 @@ from skboost.posterior import (
 from skboost.transforms import Interval, LowerBound, Real
 
 FORMAT, FORMAT_VERSION = "skboost-conjugate-mixture-posterior", 1
+_PARAMETERS = ("weights", "means", "precisions")
 # Draws behind marginals, intervals and summaries; they are cheap.
 _N_DRAWS = 8192
 
@@ -110,9 +111,12 @@ class ConjugateMixturePosterior:
         if not (isinstance(n, int | np.integer) and n >= 1):
             raise ValueError(f"n must be a positive integer; got {n!r}.")
         theta = self._mixture.sample(int(n), generator(root_seed(random_state)))
-        return self._with_covariances(self._family.draws_layout.tree(theta))
+        return self._dict(theta)
 
-    def _with_covariances(self, draws):
+    def _dict(self, theta):
+        """Rows of draws as users meet them."""
+        tree = self._family.draws_layout.tree(theta)
+        draws = {name: tree[name] for name in _PARAMETERS}
         return draws | {"covariances": self._inverse(draws["precisions"])}
 
     def _inverse(self, native):
@@ -132,16 +136,17 @@ class ConjugateMixturePosterior:
         ValueError
             If an array is missing or has the wrong shape.
         """
-        layout, theta = self._family.draws_layout, []
-        for name, shape in layout.shapes.items():
+        shapes, checked = self._family.draws_layout.shapes, {}
+        for name in _PARAMETERS:
+            shape = shapes[name]
             array = np.asarray(draws.get(name, np.nan), dtype=float)
             if array.shape[1:] != shape or array.ndim != len(shape) + 1:
                 raise ValueError(
                     f"draws[{name!r}] must have shape (n, {str(shape)[1:-1]}); got "
                     f"{array.shape}."
                 )
-            theta.append(array.reshape(len(array), -1))
-        return self._mixture.log_density(np.concatenate(theta, axis=1))
+            checked[name] = array
+        return self._mixture.log_density(self._family.rows(checked))
 
     # --- summaries
 
@@ -212,8 +217,7 @@ class ConjugateMixturePosterior:
     def _stratified(self):
         # One stream for all: a marginal is a function of the posterior alone.
         drawn = self._mixture.stratified_draws(_N_DRAWS, generator(0))
-        tree = self._family.draws_layout.tree(drawn[0])
-        return self._with_covariances(tree), drawn[1], drawn[2]
+        return self._dict(drawn[0]), drawn[1], drawn[2]
 
     def interval(self, level=0.9):
         """Central equal-tailed intervals, from draws.

@@ -27,13 +27,16 @@ from skboost.frank_wolfe import as_step_size
 MEAN_PRECISION, ALPHA = 0.4, 0.7
 
 
-def make_target(X, n_components, covariance_type="full", n_jobs=None, weight=None):
+def make_target(
+    X, n_components, covariance_type="full", n_jobs=None, weight=None,
+    law="normal-wishart",
+):  # fmt: skip
     rate = {"full": np.eye(X.shape[1]), "tied": np.eye(X.shape[1]),
             "diag": np.ones(X.shape[1]), "spherical": 1.0}[covariance_type]  # fmt: skip
+    scale = {"normal-wishart": "mean_precision", "independent": "mean_variance"}
     model = GaussianMixtureModel.make(
-        "normal-wishart", covariance_type, np.full(n_components, ALPHA),
-        np.zeros(X.shape[1]), mean_precision=MEAN_PRECISION, dof=X.shape[1] + 1.5,
-        rate=rate,
+        law, covariance_type, np.full(n_components, ALPHA), np.zeros(X.shape[1]),
+        dof=X.shape[1] + 1.5, rate=rate, **{scale[law]: MEAN_PRECISION},
     )  # fmt: skip
     weight = np.ones(len(X)) if weight is None else weight
     return ConjugateTarget(model, model.rows(X), weight, n_jobs)
@@ -146,6 +149,21 @@ def test_missing_entries_are_integrated_out(covariance_type):
     draws = target.family.draws_layout.tree(theta)
     expected = target.model.log_joint(draws, target.rows, target.weight)
     assert_allclose(target.log_density(theta), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("law", ["normal-wishart", "independent"])
+@pytest.mark.parametrize("covariance_type", COVARIANCES)
+def test_densities_are_inner_products(covariance_type, law, overlapping):
+    target = make_target(overlapping, 3, covariance_type, law=law)
+    rng = np.random.default_rng(4)
+    family, model = target.family, target.model
+    a, b = (start(target, "random_from_data", rng) for _ in range(2))
+    theta = family.transport(family.params(a), Stream(20, rng))
+    draws = family.draws_layout.tree(theta)
+    for natural in (a, b, model.prior):
+        expected = model.log_density(natural, draws)
+        found = family.log_density(theta, family.params(natural))
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-7)
 
 
 def test_flat_rows_and_trees_are_the_same():
