@@ -22,6 +22,8 @@ from skboost.posterior import finite
 
 # Iterations of a scouting run, and of one to convergence (nats per iteration).
 _SCOUT_ITER, _MAX_ITER, _TOL = 30, 500, 1e-3
+# Scouting runs for the first component, and for every other, by restarts asked for.
+_N_SCOUTS, _N_RUNS = 5, 2
 # Draws per law when laws are ranked, and when the best of them are ranked again.
 _N_RANK, _N_AGAIN = 48, 256
 _POWERS = (0.0, 0.5, 1.0, 1.5)
@@ -47,7 +49,7 @@ def find_modes(target, init, n_restarts, seed, n_jobs):
     list of Mode
     """
     scout = partial(_scout, target, init, seed)
-    scouted = chunked_map(scout, list(range(max(2 * n_restarts, 2))), n_jobs)
+    scouted = chunked_map(scout, list(range(_N_SCOUTS * n_restarts)), n_jobs)
     scouted = _distinct(scouted)[:n_restarts]
     finish = partial(_finish, target)
     return _aligned_modes(target.model, chunked_map(finish, scouted, n_jobs))
@@ -142,7 +144,7 @@ def propose(residual, pool, n_restarts, seed, n_jobs):
         *_at_draws(residual, pool, rng),
     ]
     run = partial(_run, residual, seed)
-    modes = chunked_map(run, list(range(n_restarts)), n_jobs)
+    modes = chunked_map(run, list(range(_N_RUNS * n_restarts)), n_jobs)
     for natural in modes:
         laws += [target.family.params(widened(target, natural, p)) for p in _POWERS]
     best = np.argsort(-_gains(residual, laws, _N_RANK, rng), kind="stable")
