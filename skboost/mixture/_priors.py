@@ -1,197 +1,160 @@
-"""Priors of Gaussian mixtures: from hyperparameters and data to a conjugate model."""
-
-from dataclasses import dataclass, field
+"""Priors of Gaussian mixtures: as given, or from the data where left open."""
 
 import numpy as np
 
-from skboost.conjugate import GaussianMixtureModel
+from skboost.conjugate import COVARIANCES, GaussianMixtureModel
 
-# Least eigenvalue of a default prior's covariance, relative to the mean variance: a
-# constant column has none of its own.
-_LEAST = 1e-6
-# A default prior for means independent of precisions is that many data variances wide
-# (c of Paisley et al., section IV-C, whose data are standardised).
-_WIDE = 10.0
+# Below this share of a feature's variance the default prior's is singular in effect.
+_RIDGE = 1e-6
 
-
-@dataclass(frozen=True)
-class MixturePrior:
-    """All that defines the conjugate model of a Gaussian mixture.
-
-    Parameters
-    ----------
-    law : {"normal-wishart", "independent"}
-    covariance_type : {"full", "tied", "diag", "spherical"}
-    alpha : ndarray of shape (n_components,)
-        Of the Dirichlet prior.
-    mean : ndarray of shape (n_features,)
-    mean_precision : float
-        "normal-wishart": how many rows the prior mean is worth; "independent": the
-        precision of the clusters' means themselves.
-    dof : float
-    covariance : ndarray
-        Rate of the Wishart prior, in the shape of the covariance type.
-    temperature : float, default=1.0
-    """
-
-    law: str
-    covariance_type: str
-    alpha: np.ndarray
-    mean: np.ndarray
-    mean_precision: float
-    dof: float
-    covariance: np.ndarray
-    temperature: float = field(default=1.0)
-
-    def model(self):
-        """The `GaussianMixtureModel`."""
-        if self.law == "independent":
-            scale = {"mean_variance": 1.0 / self.mean_precision}
-        else:
-            scale = {"mean_precision": self.mean_precision}
-        return GaussianMixtureModel.make(
-            self.law,
-            self.covariance_type,
-            self.alpha,
-            self.mean,
-            self.temperature,
-            dof=self.dof,
-            rate=self.covariance,
-            **scale,
-        )
+CONCENTRATIONS = {
+    "dirichlet_distribution": lambda value, k: 1.0 / k if value is None else value,
+    "finite_dirichlet_process": lambda value, k: (1.0 if value is None else value) / k,
+}
 
 
-def make_prior(params, X, weight):
-    """The prior of a set of hyperparameters, with defaults taken from the data.
+def mixture_model(estimator, X, weight):
+    """The conjugate model of a mixture estimator's hyperparameters.
 
     Parameters
     ----------
-    params : dict
-        ``n_components``, ``covariance_type``, the priors as in scikit-learn's
-        `BayesianGaussianMixture`, ``mean_prior_type`` and ``temperature``.
-    X : ndarray of shape (n_rows, n_features)
+    estimator : SVIGaussianMixture or alike
+        Has `n_components`, `covariance_type`, `temperature` and the priors.
+    X : ndarray of shape (n_samples, n_features)
         NaN is missing.
-    weight : ndarray of shape (n_rows,)
+    weight : ndarray of shape (n_samples,)
 
     Returns
     -------
-    MixturePrior
+    GaussianMixtureModel
 
     Raises
     ------
     ValueError
-        For a prior of the wrong shape or outside its range.
+        If a prior has the wrong shape or is improper.
     """
-    n_features, covariance_type = X.shape[1], params["covariance_type"]
-    mean, spread = _moments(X, weight)
-    law = params["mean_prior_type"]
-    covariance = params["covariance_prior"]
-    if covariance is None:
-        covariance = _as_type(spread, covariance_type)
-    mean_precision = params["mean_precision_prior"]
-    if mean_precision is None:
-        variance = np.trace(spread) / n_features
-        mean_precision = 1.0 if law == "normal-wishart" else 1.0 / (_WIDE * variance)
-    if params["mean_prior"] is not None:
-        mean = _shaped("mean_prior", params["mean_prior"], (n_features,))
-    return MixturePrior(
+    mean, covariance = moments(X, weight)
+    if estimator.mean_prior is not None:
+        mean = _array("mean_prior", estimator.mean_prior, (X.shape[1],))
+    concentration = CONCENTRATIONS[estimator.weight_concentration_prior_type]
+    n_components = estimator.n_components
+    alpha = concentration(estimator.weight_concentration_prior, n_components)
+    law, prior = _law(estimator, covariance)
+    return GaussianMixtureModel.make(
         law,
-        covariance_type,
-        _alpha(params),
+        estimator.covariance_type,
+        np.full(n_components, float(alpha)),
         mean,
-        float(mean_precision),
-        _dof(params["degrees_of_freedom_prior"], n_features),
-        _checked_covariance(covariance, covariance_type, n_features),
-        float(params["temperature"]),
+        estimator.temperature,
+        **prior,
     )
 
 
-def _alpha(params):
-    """Dirichlet parameters; 1 / n_components each by default, as in scikit-learn."""
-    n_components = params["n_components"]
-    alpha = params["weight_concentration_prior"]
-    if params["weight_concentration_prior_type"] == "finite_dirichlet_process":
-        alpha = (1.0 if alpha is None else alpha) / n_components
-    elif alpha is None:
-        alpha = 1.0 / n_components
-    return np.full(n_components, float(alpha))
-
-
-def _dof(dof, n_features):
-    if dof is None:
-        return float(n_features)
-    if not dof > n_features - 1:
+def _law(estimator, covariance):
+    """Name and prior parameters of the law of the clusters."""
+    dim = len(covariance)
+    shape = COVARIANCES[estimator.covariance_type]
+    variance = estimator.mean_variance_prior
+    if variance is None:
+        variance = 10.0 * np.trace(covariance) / dim
+    if estimator.known_covariances is not None:
+        known = _given(estimator, "known_covariances", shape, dim, for_each=True)
+        return "known", {"mean_variance": variance, "known": known}
+    if estimator.covariance_prior is None:
+        rate = shape.of_matrix(covariance)
+    else:
+        rate = _given(estimator, "covariance_prior", shape, dim)
+    dof = estimator.degrees_of_freedom_prior
+    dof = dim if dof is None else dof
+    if dof <= shape.least_dof(dim):
         raise ValueError(
-            "degrees_of_freedom_prior must be greater than n_features - 1 = "
-            f"{n_features - 1}; got {dof}. Leave it None for n_features."
+            f"degrees_of_freedom_prior must be above {shape.least_dof(dim):g} for "
+            f"covariance_type={estimator.covariance_type!r} and {dim} features; got "
+            f"{dof}. Leave it None, which is the number of features."
         )
-    return float(dof)
+    prior = {"dof": dof, "rate": rate}
+    if estimator.mean_prior_type == "independent":
+        return "independent", prior | {"mean_variance": variance}
+    tie = estimator.mean_precision_prior
+    return "normal-wishart", prior | {"mean_precision": 1.0 if tie is None else tie}
 
 
-def _moments(X, weight):
-    """Weighted mean and covariance; with missing values only its diagonal."""
-    seen = ~np.isnan(X)
-    if seen.all():
-        mean = np.average(X, axis=0, weights=weight)
-        away = X - mean
-        spread = (away * weight[:, None]).T @ away / _degrees(weight.sum())
-        return mean, _floored(spread)
-    count = weight @ seen
-    if not count.all():
-        empty = np.flatnonzero(count == 0).tolist()
+def moments(X, weight):
+    """Weighted mean and a positive definite covariance of what is observed.
+
+    As scikit-learn's defaults (division by the sum of weights less one), except that
+    constant features get the average variance of the others, or 1, and collinear ones a
+    millionth of their variance more.
+
+    Raises
+    ------
+    ValueError
+        If a column has no observed value.
+    """
+    seen = ~np.isnan(X) * (weight > 0)[:, None]
+    share = weight @ seen
+    if not share.all():
+        columns = np.flatnonzero(share == 0).tolist()
         raise ValueError(
-            f"X has no observed value in column(s) {empty}: nothing can be learnt "
-            "about them. Leave them out."
+            f"X must have an observed value in every column; columns {columns} are NaN "
+            "throughout. Remove them."
         )
-    mean = weight @ np.where(seen, X, 0.0) / count
-    away = np.where(seen, X - mean, 0.0)
-    return mean, _floored(np.diag(weight @ away**2 / _degrees(count)))
+    filled = np.where(seen, X, 0.0)
+    mean = (weight @ filled) / share
+    total = weight.sum()
+    filled = np.where(seen, filled - mean, 0.0) * np.sqrt(total / share)
+    divisor = total - 1.0 if total > 1.5 else total
+    covariance = (filled * weight[:, None]).T @ filled / divisor
+    return mean, _definite(covariance)
 
 
-def _degrees(total):
-    # Weights may be fractions that sum to one or less.
-    return np.maximum(total - 1.0, total / 2.0)
+def _definite(covariance):
+    variance = np.diag(covariance).copy()
+    # A feature that is constant but for rounding has no scale of its own.
+    constant = variance <= 1e-24 * max(variance.max(), 1e-200)
+    others = variance[~constant]
+    covariance = covariance.copy()
+    covariance[np.diag_indices_from(covariance)] = np.where(
+        constant, others.mean() if len(others) else 1.0, variance
+    )
+    scale = np.sqrt(np.diag(covariance))
+    lowest = np.linalg.eigvalsh(covariance / np.outer(scale, scale))[0]
+    return covariance + (lowest < _RIDGE) * _RIDGE * np.diag(scale**2)
 
 
-def _floored(spread):
-    values, vectors = np.linalg.eigh(spread)
-    least = _LEAST * (values.mean() if values.mean() > 0 else 1.0)
-    if values[0] >= least:
-        return spread
-    return (vectors * np.maximum(values, least)) @ vectors.T
+def _given(estimator, name, shape, dim, for_each=False):
+    """A parameter as covariances: one, or where allowed one for each cluster."""
+    value = np.asarray(getattr(estimator, name), dtype=float)
+    allowed = [shape.one(dim)]
+    if for_each:
+        allowed.append(
+            shape.cover(np.ones(allowed[0]), estimator.n_components, dim).shape
+        )
+    if value.shape not in allowed:
+        wanted = " or ".join(map(str, dict.fromkeys(allowed)))
+        raise ValueError(
+            f"{name} must have shape {wanted} for "
+            f"covariance_type={estimator.covariance_type!r}; got shape {value.shape}."
+        )
+    if not _proper(shape.matrices(value)):
+        raise ValueError(
+            f"{name} must be finite, symmetric and positive definite; got {value!r}."
+        )
+    return value
 
 
-def _as_type(spread, covariance_type):
-    return {
-        "full": lambda: spread,
-        "tied": lambda: spread,
-        "diag": lambda: np.diag(spread).copy(),
-        "spherical": lambda: np.diag(spread).mean(),
-    }[covariance_type]()
+def _proper(matrices):
+    if not np.isfinite(matrices).all():
+        return False
+    if not np.allclose(matrices, np.swapaxes(matrices, -1, -2)):
+        return False
+    return bool(np.linalg.eigvalsh(matrices).min() > 0)
 
 
-def _shaped(name, value, shape):
+def _array(name, value, shape):
     value = np.asarray(value, dtype=float)
     if value.shape != shape or not np.isfinite(value).all():
         raise ValueError(
             f"{name} must be finite and of shape {shape}; got shape {value.shape}."
         )
     return value
-
-
-def _checked_covariance(covariance, covariance_type, n_features):
-    shape = {
-        "full": (n_features, n_features),
-        "tied": (n_features, n_features),
-        "diag": (n_features,),
-        "spherical": (),
-    }[covariance_type]
-    covariance = _shaped("covariance_prior", covariance, shape)
-    matrix = covariance if covariance.ndim == 2 else np.diag(np.atleast_1d(covariance))
-    symmetric = np.allclose(matrix, matrix.T)
-    if not (symmetric and np.linalg.eigvalsh(matrix)[0] > 0):
-        raise ValueError(
-            "covariance_prior must be positive (definite and symmetric where it is a "
-            f"matrix); got {covariance!r}."
-        )
-    return covariance
