@@ -2,13 +2,14 @@
 
 from skboost._posterior_api import BoostingResult, boost_posterior
 from skboost.linear_model import BoostedBayesianLogisticRegression
-from skboost.mixture import SVIGaussianMixture
+from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
 from skboost.posterior import MixturePosterior
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BoostedBayesianLogisticRegression",
+    "BoostedGaussianMixture",
     "BoostingResult",
     "MixturePosterior",
     "SVIGaussianMixture",

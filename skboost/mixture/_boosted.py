@@ -12,11 +12,11 @@ from skboost._random import generator, root_seed
 from skboost._rows import canonical_rows
 from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from skboost.boosting import INITS, ConjugateBoosting, ConjugateTarget
-from skboost.conjugate import COVARIANCES
+from skboost.conjugate import COVARIANCES, GaussianMixtureModel
 from skboost.frank_wolfe import as_step_size
 from skboost.mixture._posterior import ConjugateMixturePosterior
 from skboost.mixture._predictive import draw_rows, log_joint_clusters
-from skboost.mixture._priors import make_prior
+from skboost.mixture._priors import CONCENTRATIONS, mixture_settings
 
 _SHARED = (
     "step_size",
@@ -67,14 +67,18 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         independent of it (Paisley et al.). Under the latter the predictive density
         replaces each cluster's law by a Student-t of equal mean and covariance.
     mean_precision_prior : float, default=None
-        How many rows the prior mean is worth, 1 if None; under "independent" the
-        precision of the means, by default a tenth of the data's.
+        How many rows the prior mean is worth, 1 if None; "normal-wishart" only.
+    mean_variance_prior : float, default=None
+        Variance of the clusters' means under "independent" and known covariances;
+        None: ten times the average variance of the features.
     mean_prior : array-like of shape (n_features,), default=None
         None: the mean of the data.
     degrees_of_freedom_prior : float, default=None
         None: ``n_features``.
     covariance_prior : float or array-like, default=None
         None: the covariance of the data, in the shape of `covariance_type`.
+    known_covariances : float or array-like, default=None
+        Covariances of the clusters where they are known, one for all or one for each.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, \
             default="kmeans"
         How the first start is made; the other starts try all of them.
@@ -174,15 +178,19 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "covariance_type": [StrOptions(set(COVARIANCES))],
-        "weight_concentration_prior_type": [
-            StrOptions({"dirichlet_distribution", "finite_dirichlet_process"})
-        ],
+        "weight_concentration_prior_type": [StrOptions(set(CONCENTRATIONS))],
         "weight_concentration_prior": [Interval(Real, 0, None, closed="neither"), None],
         "mean_prior_type": [StrOptions({"normal-wishart", "independent"})],
         "mean_precision_prior": [Interval(Real, 0, None, closed="neither"), None],
+        "mean_variance_prior": [Interval(Real, 0, None, closed="neither"), None],
         "mean_prior": ["array-like", None],
         "degrees_of_freedom_prior": [Interval(Real, 0, None, closed="neither"), None],
         "covariance_prior": [
+            "array-like",
+            Interval(Real, 0, None, closed="neither"),
+            None,
+        ],
+        "known_covariances": [
             "array-like",
             Interval(Real, 0, None, closed="neither"),
             None,
@@ -200,9 +208,11 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         weight_concentration_prior=None,
         mean_prior_type="normal-wishart",
         mean_precision_prior=None,
+        mean_variance_prior=None,
         mean_prior=None,
         degrees_of_freedom_prior=None,
         covariance_prior=None,
+        known_covariances=None,
         init_params="kmeans",
         step_size="line-search",
         corrective="fully-corrective",
@@ -224,9 +234,11 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         self.weight_concentration_prior = weight_concentration_prior
         self.mean_prior_type = mean_prior_type
         self.mean_precision_prior = mean_precision_prior
+        self.mean_variance_prior = mean_variance_prior
         self.mean_prior = mean_prior
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
         self.covariance_prior = covariance_prior
+        self.known_covariances = known_covariances
         self.init_params = init_params
         self.step_size = step_size
         self.corrective = corrective
@@ -277,8 +289,8 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
                     "rows out instead."
                 )
             X, _, weight = canonical_rows(X, np.zeros(len(X)), weight)
-            self._prior = make_prior(self.get_params(deep=False), X, weight)
-            model = self._prior.model()
+            self._settings = mixture_settings(self, X, weight)
+            model = GaussianMixtureModel.make(**self._settings)
             target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
             return self._boost(target, given)
 
@@ -318,7 +330,7 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         )
 
     def _posterior(self, mixture, names):
-        return ConjugateMixturePosterior(mixture, self._prior)
+        return ConjugateMixturePosterior(mixture, self._settings)
 
     def _fitted(self, posterior):
         mean = posterior.mean()

@@ -1,13 +1,12 @@
 """The posterior over the parameters of a Gaussian mixture, as users meet it."""
 
 import re
-from dataclasses import asdict
 
 import numpy as np
 
 from skboost._random import generator, root_seed
 from skboost.boosting import ConjugateFamily
-from skboost.mixture._priors import MixturePrior
+from skboost.conjugate import GaussianMixtureModel
 from skboost.posterior import (
     Mixture,
     SampledMarginal,
@@ -33,20 +32,21 @@ class ConjugateMixturePosterior:
     ----------
     mixture : Mixture
         Of `ConjugateFamily` components; those of weight zero are dropped.
-    prior : MixturePrior
+    settings : dict
+        Arguments of `GaussianMixtureModel.make` that made the model.
 
     Attributes
     ----------
     mixture : Mixture
         The numerical core.
-    prior : MixturePrior
+    settings : dict
     """
 
-    __slots__ = ("_mixture", "_prior")
+    __slots__ = ("_mixture", "_settings")
 
-    def __init__(self, mixture, prior):
+    def __init__(self, mixture, settings):
         self._mixture = mixture.drop_zero_weights()
-        self._prior = prior
+        self._settings = settings
 
     def __repr__(self):
         return (
@@ -59,8 +59,8 @@ class ConjugateMixturePosterior:
         return self._mixture
 
     @property
-    def prior(self):
-        return self._prior
+    def settings(self):
+        return self._settings
 
     @property
     def _family(self):
@@ -270,9 +270,9 @@ class ConjugateMixturePosterior:
 
     def save(self, path):
         """Write to exactly `path`: an npz archive without pickled objects."""
-        prior = asdict(self._prior)
-        arrays = {f"prior_{k}": v for k, v in prior.items() if np.ndim(v)}
-        header = {"prior": {k: v for k, v in prior.items() if not np.ndim(v)}}
+        own = self._settings
+        arrays = {f"model_{k}": v for k, v in own.items() if np.ndim(v)}
+        header = {"model": {k: v for k, v in own.items() if not np.ndim(v)}}
         params = np.array([p for _, p in self._mixture.components])
         arrays |= {"weights": self.weights, "params": params}
         write_archive(path, FORMAT, FORMAT_VERSION, header, arrays)
@@ -283,11 +283,11 @@ class ConjugateMixturePosterior:
         header, arrays = read_archive(
             path, FORMAT, FORMAT_VERSION, "ConjugateMixturePosterior.save"
         )
-        given = {k[6:]: v for k, v in arrays.items() if k.startswith("prior_")}
-        prior = MixturePrior(**header["prior"], **given)
-        family = ConjugateFamily(prior.model())
+        own = {k[6:]: v for k, v in arrays.items() if k.startswith("model_")}
+        settings = header["model"] | own
+        family = ConjugateFamily(GaussianMixtureModel.make(**settings))
         components = tuple((family, params) for params in arrays["params"])
-        return cls(Mixture(components, arrays["weights"]), prior)
+        return cls(Mixture(components, arrays["weights"]), settings)
 
 
 def _parsed(name):

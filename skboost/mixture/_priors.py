@@ -13,8 +13,8 @@ CONCENTRATIONS = {
 }
 
 
-def mixture_model(estimator, X, weight):
-    """The conjugate model of a mixture estimator's hyperparameters.
+def mixture_settings(estimator, X, weight):
+    """What defines the conjugate model of a mixture estimator's hyperparameters.
 
     Parameters
     ----------
@@ -26,7 +26,8 @@ def mixture_model(estimator, X, weight):
 
     Returns
     -------
-    GaussianMixtureModel
+    dict
+        Arguments of `GaussianMixtureModel.make`.
 
     Raises
     ------
@@ -40,14 +41,19 @@ def mixture_model(estimator, X, weight):
     n_components = estimator.n_components
     alpha = concentration(estimator.weight_concentration_prior, n_components)
     law, prior = _law(estimator, covariance)
-    return GaussianMixtureModel.make(
-        law,
-        estimator.covariance_type,
-        np.full(n_components, float(alpha)),
-        mean,
-        estimator.temperature,
+    return {
+        "law": law,
+        "covariance_type": estimator.covariance_type,
+        "alpha": np.full(n_components, float(alpha)),
+        "center": mean,
+        "temperature": float(estimator.temperature),
         **prior,
-    )
+    }
+
+
+def mixture_model(estimator, X, weight):
+    """The conjugate model of `mixture_settings`, with its parameters."""
+    return GaussianMixtureModel.make(**mixture_settings(estimator, X, weight))
 
 
 def _law(estimator, covariance):
