@@ -1,7 +1,9 @@
-"""Data of the tests of mixtures."""
+"""Data of the tests of boosted mixtures."""
 
 import numpy as np
 import pytest
+
+from skboost.mixture import BoostedGaussianMixture
 
 
 def two_groups(n=80, dim=2, apart=4.0, seed=0):
@@ -9,10 +11,25 @@ def two_groups(n=80, dim=2, apart=4.0, seed=0):
     rng = np.random.default_rng(seed)
     labels = np.arange(n) % 2
     X = rng.standard_normal((n, dim)) * np.where(labels, 1.0, 0.6)[:, None]
-    X += apart * labels[:, None]
-    return X, labels
+    return X + apart * labels[:, None], labels
 
 
 @pytest.fixture(scope="session")
 def groups():
     return two_groups()
+
+
+@pytest.fixture(scope="session")
+def model():
+    """Estimators for small tests, with any parameter changed."""
+
+    def make(**params):
+        settings = {"n_components": 2, "max_iter": 2, "n_draws": 64, "n_restarts": 1}
+        return BoostedGaussianMixture(**(settings | {"random_state": 0} | params))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def fitted(groups, model):
+    return model(max_iter=3, n_draws=256, n_restarts=2).fit(groups[0])

@@ -1,0 +1,213 @@
+"""The boosted mixture in the company of scikit-learn's tools, and bad input."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils._param_validation import InvalidParameterError
+
+from skboost.callbacks import ELBOMonitor
+from skboost.inspection import ConvergenceDisplay
+from skboost.strategies import AdaptiveBacktracking
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def same_fit(a, b):
+    assert a.elbo_ == b.elbo_
+    assert np.array_equal(a.elbo_path_, b.elbo_path_)
+    for (_, p), (_, q) in zip(
+        a.posterior_.mixture.components, b.posterior_.mixture.components, strict=True
+    ):
+        assert np.array_equal(p, q)
+
+
+def test_a_warm_start_is_one_long_fit(groups, model):
+    X, _ = groups
+    long = model(max_iter=3, tol=0.0).fit(X)
+    warm = model(max_iter=1, tol=0.0, warm_start=True).fit(X)
+    for max_iter in (2, 3):
+        warm.set_params(max_iter=max_iter).fit(X)
+    same_fit(warm, long)
+
+
+def test_the_same_seed_the_same_fit_for_every_n_jobs(groups, model):
+    fits = [model(n_jobs=n_jobs).fit(groups[0]) for n_jobs in (None, 2)]
+    same_fit(*fits)
+
+
+def test_weights_are_repetition(groups, model):
+    X, _ = groups
+    weight = np.random.default_rng(0).integers(0, 4, len(X))
+    order = np.random.default_rng(1).permutation(weight.sum())
+    repeated = np.repeat(X, weight, axis=0)[order]
+    same_fit(model().fit(X, sample_weight=weight), model().fit(repeated))
+
+
+def test_clone_and_pickle(fitted, groups):
+    X, _ = groups
+    restored = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(restored.score_samples(X), fitted.score_samples(X))
+    assert clone(fitted).get_params() == fitted.get_params()
+
+
+def test_frames_pipelines_and_searches(groups, model):
+    X = pd.DataFrame(groups[0], columns=["a", "b"])
+    fit = model().fit(X)
+    assert list(fit.feature_names_in_) == ["a", "b"]
+    pipeline = make_pipeline(StandardScaler(), model())
+    assert np.isfinite(cross_val_score(pipeline, X, cv=2)).all()
+    search = GridSearchCV(model(), {"n_components": [1, 2]}, cv=2, n_jobs=2).fit(X)
+    assert search.best_params_ == {"n_components": 2}
+    nested = model(step_size=AdaptiveBacktracking())
+    nested.set_params(step_size__decrease=0.25).fit(X)
+
+
+def test_callbacks_hear_every_iteration(groups, model):
+    monitor = ELBOMonitor()
+    fit = model(max_iter=3, tol=0.0).set_callbacks(monitor).fit(groups[0])
+    assert [record["iteration"] for record in monitor.records] == [1, 2, 3]
+    assert monitor.records[-1]["elbo"] == fit.history_[-1]["elbo"]
+
+
+def test_convergence_can_be_drawn(fitted):
+    pytest.importorskip("matplotlib").use("Agg")
+    display = ConvergenceDisplay.from_estimator(fitted).plot()
+    assert display.ax_ is not None
+
+
+# --- bad input and faults
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"covariance_type": "round"},
+        {"n_components": 0},
+        {"mean_prior_type": "tied"},
+        {"weight_concentration_prior": 0.0},
+        {"init_params": "kmean"},
+        {"temperature": 0.0},
+        {"corrective": "all"},
+    ],
+)
+def test_typing_errors_are_named(params, groups, model):
+    with pytest.raises(InvalidParameterError, match=next(iter(params))):
+        model(**params).fit(groups[0])
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"mean_prior": [0.0]}, "mean_prior"),
+        ({"covariance_prior": [[1.0, 2.0], [2.0, 1.0]]}, "covariance_prior"),
+        ({"covariance_prior": 1.0}, "covariance_prior"),
+        ({"degrees_of_freedom_prior": 1.0}, "degrees_of_freedom_prior"),
+    ],
+)
+def test_improper_priors_are_refused(params, message, groups, model):
+    with pytest.raises(ValueError, match=message):
+        model(**params).fit(groups[0])
+
+
+def test_a_failed_fit_leaves_the_old_one(groups, model):
+    X, _ = groups
+    fit = model().fit(X)
+    before = fit.score_samples(X)
+    with pytest.raises(ValueError, match="mean_prior"):
+        fit.set_params(mean_prior=[1.0]).fit(X)
+    assert np.array_equal(fit.score_samples(X), before)
+
+
+def test_a_column_without_values_is_refused(groups, model):
+    X = groups[0].copy()
+    X[:, 1] = np.nan
+    with pytest.raises(ValueError, match="column"):
+        model().fit(X)
+
+
+@pytest.mark.parametrize("covariance_type", ["tied", "spherical"])
+def test_missing_values_need_covariances_that_can(covariance_type, groups, model):
+    X = groups[0].copy()
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="covariance_type"):
+        model(covariance_type=covariance_type).fit(X)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag"])
+def test_missing_values_are_integrated_out(covariance_type, groups, model):
+    X = groups[0].copy()
+    X[::5, 1] = X[2::7, 0] = np.nan
+    X[11] = np.nan
+    fit = model(covariance_type=covariance_type).fit(X)
+    complete = model(covariance_type=covariance_type).fit(groups[0])
+    order = np.argsort(fit.means_[:, 0]), np.argsort(complete.means_[:, 0])
+    assert_allclose(fit.means_[order[0]], complete.means_[order[1]], atol=0.4)
+
+
+def faulty(name):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 2))
+    return {
+        "duplicates": np.repeat(X[:3], 10, axis=0),
+        "one distinct row": np.ones((5, 2)),
+        "constant column": np.column_stack([X, np.full(30, 7.0)]),
+        "collinear": np.column_stack([X, X[:, 0] - X[:, 1]]),
+        "far off": X + 1e6,
+        "tiny": 1e-8 * X,
+        "huge": 1e8 * X,
+        "fewer rows than clusters": X[:3],
+        "integers": rng.integers(0, 3, (30, 2)),
+    }[name]
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize(
+    "name",
+    ["duplicates", "one distinct row", "constant column", "collinear", "far off",
+     "tiny", "huge", "fewer rows than clusters", "integers"],
+)  # fmt: skip
+def test_odd_data_fit(name, covariance_type, model):
+    """Empty clusters, fewer rows than clusters, columns without spread."""
+    X = faulty(name)
+    fit = model(n_components=5, covariance_type=covariance_type).fit(X)
+    assert np.isfinite([fit.elbo_, fit.score(X)]).all()
+    assert np.isfinite(fit.means_).all()
+    assert_allclose(fit.weights_.sum(), 1.0)
+    assert_allclose(fit.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_the_unit_of_the_data_only_shifts_the_elbo(groups, model):
+    """Default priors follow the data: rows in other units are the same rows."""
+    X, _ = groups
+    one, other = model().fit(X), model().fit(1000.0 * X + 5.0)
+    shift = X.size * np.log(1000.0)
+    assert_allclose(other.elbo_ + shift, one.elbo_, atol=0.2)
+
+
+def test_steps_and_correctives_can_be_chosen(groups, model):
+    for step, corrective in itertools.product(
+        ["adaptive", 0.2], ["none", "away", "pairwise"]
+    ):
+        fit = model(step_size=step, corrective=corrective).fit(groups[0])
+        assert np.isfinite(fit.elbo_)
+
+
+def test_time_is_up_after_the_first_iteration(groups, model):
+    fit = model(max_iter=50, max_time=1e-6, tol=0.0).fit(groups[0])
+    assert fit.n_iter_ == 1
+    assert "max_time" in fit.message_
+
+
+def test_the_gap_stops_too(groups, model):
+    fit = model(max_iter=20, stopping="gap", tol=1e6).fit(groups[0])
+    # One more where the first search found nothing.
+    assert fit.n_iter_ in (2, 3)
+    assert fit.converged_
