@@ -25,6 +25,7 @@ FLOORS = {
     "posterior": 2,
     "targets": 2,
     "objectives": 3,
+    "conjugate": 3,
     "boosting": 4,
     "_base": 5,
     "_callbacks": 5,
