@@ -32,6 +32,7 @@ FLOORS = {
     "_sklearn": 5,
     "linear_model": 6,
     "inspection": 6,
+    "model_selection": 6,
     "_posterior_api": 6,
     # What users import from: these only pass names on.
     "callbacks": 7,
