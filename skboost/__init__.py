@@ -2,6 +2,7 @@
 
 from skboost._posterior_api import BoostingResult, boost_posterior
 from skboost.linear_model import BoostedBayesianLogisticRegression
+from skboost.model_selection import EvidenceSearch
 from skboost.posterior import MixturePosterior
 
 __version__ = "0.1.0"
@@ -9,6 +10,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BoostedBayesianLogisticRegression",
     "BoostingResult",
+    "EvidenceSearch",
     "MixturePosterior",
     "boost_posterior",
 ]

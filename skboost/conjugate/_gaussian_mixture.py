@@ -1,0 +1,437 @@
+"""Bayesian Gaussian mixtures as a conjugate exponential-family model.
+
+One model serves coordinate ascent, stochastic variational inference, and the boosted
+mixture: all they need are expected statistics, updates that are linear in them, and
+densities.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skboost._math import log_sum_exp, log_weights
+from skboost._parallel import row_blocks
+from skboost.conjugate._covariances import COVARIANCES
+from skboost.conjugate._dirichlet import DirichletWeights
+from skboost.conjugate._independent import Independent, KnownPrecisions
+from skboost.conjugate._natural import combine
+from skboost.conjugate._normal_wishart import NormalWishart
+from skboost.conjugate._rows import Rows
+
+LAWS = {
+    "normal-wishart": NormalWishart,
+    "independent": Independent,
+    "known": KnownPrecisions,
+}
+
+
+class Expectation(NamedTuple):
+    """Sums over rows under the optimal local factors.
+
+    Attributes
+    ----------
+    statistics : tuple of dict
+        Weighted sums of expected sufficient statistics, one for each weighting.
+    evidence : float
+        ``sum_n w_n ln sum_k exp(E[ln pi_k] + E[ln N(x_n | k)])`` for the first
+        weighting, nats.
+    """
+
+    statistics: tuple
+    evidence: float
+
+
+class GaussianMixtureModel:
+    """A conjugate Bayesian Gaussian mixture (Paisley et al., section IV-C).
+
+    Natural parameters are dicts of dicts of arrays, one for each factor ("weights",
+    then "clusters" or "means" and "precisions"): linear combinations of them are
+    `combine(a, x, b, y)`. Nothing here is stateful.
+
+    Parameters
+    ----------
+    weights : DirichletWeights
+        Factor of the mixture weights, with its prior.
+    law : NormalWishart, Independent or KnownPrecisions
+        Law of the clusters, with its prior. See `make`.
+    center : ndarray of shape (dim,)
+        Prior mean of the clusters' means.
+    temperature : float, default=1.0
+        Power a of the likelihood in (0, 1] (Alquier, Algorithm 1): statistics, and
+        the bound's sum over rows with the entropy of the assignments, count a times.
+
+    Attributes
+    ----------
+    factors : tuple
+        The factors in the order in which coordinate ascent updates them.
+    prior : dict
+        Natural parameters of the prior.
+    """
+
+    def __init__(self, weights, law, center, temperature=1.0):
+        self.weights, self.law = weights, law
+        self.center = np.asarray(center, dtype=float)
+        self.temperature = temperature
+        self.factors = (weights, *law.factors)
+        self.prior = {factor.name: factor.prior for factor in self.factors}
+
+    @classmethod
+    def make(cls, law, covariance_type, alpha, center, temperature=1.0, **prior):
+        """A model from names and prior parameters.
+
+        Parameters
+        ----------
+        law : {"normal-wishart", "independent", "known"}
+        covariance_type : {"full", "tied", "diag", "spherical"}
+        alpha : ndarray of shape (n_components,)
+            Of the Dirichlet prior.
+        center : ndarray of shape (dim,)
+            Prior mean of the clusters' means.
+        temperature : float, default=1.0
+        **prior
+            ``mean_precision``, ``dof`` and ``rate`` for "normal-wishart";
+            ``mean_variance``, ``dof`` and ``rate`` for "independent";
+            ``mean_variance`` and ``known`` (covariances) for "known". Rates and
+            covariances have scikit-learn's shape for the type, or one for all.
+
+        Returns
+        -------
+        GaussianMixtureModel
+        """
+        covariance = COVARIANCES[covariance_type]
+        n_components, dim = len(alpha), len(center)
+        made = LAWS[law](covariance, n_components, dim, **prior)
+        return cls(DirichletWeights(alpha), made, center, temperature)
+
+    @property
+    def n_components(self):
+        """Number of clusters."""
+        return self.law.shape[0]
+
+    @property
+    def dim(self):
+        """Number of features."""
+        return self.law.shape[1]
+
+    @property
+    def covariance_type(self):
+        """Name of the shape of the clusters' covariances."""
+        return self.law.covariance.name
+
+    def rows(self, X):
+        """Data in the form that the methods below take.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, dim)
+            NaN is missing.
+
+        Returns
+        -------
+        Rows
+
+        Raises
+        ------
+        ValueError
+            For missing values under a covariance that cannot integrate them out.
+        """
+        rows = Rows.of(X, self.center)
+        if rows.patterns is not None and not self.law.covariance.handles_missing:
+            able = [name for name, c in COVARIANCES.items() if c.handles_missing]
+            raise ValueError(
+                f"X contains NaN, which needs covariance_type to be one of {able}; "
+                f"got covariance_type={self.covariance_type!r}."
+            )
+        return rows
+
+    # --- expectations over the rows
+
+    def joint(self, natural, rows, gaussians=None):
+        """E[ln pi_k] + E[ln N(x_n | k)], missing entries integrated out.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components)
+        """
+        gaussians = self.law.gaussians(natural) if gaussians is None else gaussians
+        found = gaussians.log_density(rows)
+        found += self.weights.expected_log(natural["weights"])
+        return found
+
+    def responsibilities(self, natural, rows):
+        """Optimal q(z_n = k), shape (n_rows, n_components); rows sum to one."""
+        found = np.empty((len(rows), self.n_components))
+        gaussians = self.law.gaussians(natural)
+        for block in self._blocks(rows):
+            found[block], _ = _normalised(self.joint(natural, rows[block], gaussians))
+        return found
+
+    def expect(self, natural, rows, *weightings):
+        """Expected statistics and evidence under the optimal assignments.
+
+        Parameters
+        ----------
+        natural : dict
+        rows : Rows
+        *weightings : ndarray of shape (n_rows,)
+            Weights of rows, of any sign; the statistics are linear in them. The first
+            weighs the evidence. None weighs all alike.
+
+        Returns
+        -------
+        Expectation
+        """
+        gaussians = self.law.gaussians(natural)
+        totals, evidence = [None] * len(weightings), 0.0
+        for block in self._blocks(rows):
+            part = rows[block]
+            resp, log_norm = _normalised(self.joint(natural, part, gaussians))
+            for i, weight in enumerate(weightings):
+                weight = None if weight is None else weight[block]
+                if i == 0:
+                    evidence += log_norm.sum() if weight is None else weight @ log_norm
+                weighted = resp if weight is None else resp * weight[:, None]
+                found = self.statistics(part, weighted, gaussians)
+                totals[i] = found if totals[i] is None else _added(totals[i], found)
+        return Expectation(tuple(totals), float(evidence))
+
+    def statistics(self, rows, resp, gaussians=None):
+        """Sums of sufficient statistics for given (weighted) responsibilities.
+
+        Parameters
+        ----------
+        rows : Rows
+        resp : ndarray of shape (n_rows, n_components)
+        gaussians : MatrixGaussians, default=None
+            Fills missing entries in under matrix precisions.
+
+        Returns
+        -------
+        dict
+            ``count``, ``first``, ``second``, and ``seen`` (counts of observed
+            entries) for diagonal covariances.
+        """
+        found = {"count": resp.sum(axis=0)}
+        fills = rows.patterns is not None and hasattr(gaussians, "completed")
+        if fills:
+            found["first"], found["second"] = gaussians.completed(rows, resp)
+        else:
+            found["first"] = resp.T @ rows.values
+            found["second"] = self.law.covariance.second(rows.values, resp)
+        if self.law.covariance.counts_entries:
+            found["seen"] = (
+                np.repeat(found["count"][:, None], self.dim, axis=1)
+                if rows.seen is None
+                else resp.T @ rows.seen
+            )
+        return found
+
+    def _blocks(self, rows):
+        return row_blocks(len(rows), self.n_components + 2 * self.dim)
+
+    # --- updates
+
+    def updated(self, natural, statistics, rate=1.0):
+        """One step of every factor in turn towards its optimum.
+
+        Parameters
+        ----------
+        natural : dict
+        statistics : dict
+            Sums over all rows, or a batch's scaled to all rows.
+        rate : float, default=1.0
+            1 is coordinate ascent.
+
+        Returns
+        -------
+        dict
+        """
+        statistics = combine(self.temperature, statistics, 0.0, statistics)
+        natural = dict(natural)
+        for factor in self.factors:
+            target = factor.target(natural, statistics)
+            natural[factor.name] = combine(
+                1.0 - rate, natural[factor.name], rate, target
+            )
+        return natural
+
+    def start(self, rows, resp):
+        """Natural parameters of the optimal factors for given responsibilities.
+
+        Parameters
+        ----------
+        rows : Rows
+        resp : ndarray of shape (n_rows, n_components)
+            Times the rows' weights.
+
+        Returns
+        -------
+        dict
+        """
+        gaussians = self.law.gaussians(self.prior)
+        return self.updated(self.prior, self.statistics(rows, resp, gaussians))
+
+    def kl(self, natural):
+        """KL of q from the prior, nats."""
+        return self.weights.kl(natural["weights"]) + self.law.kl(natural)
+
+    def elbo(self, natural, evidence):
+        """The evidence lower bound, nats, with every constant.
+
+        Parameters
+        ----------
+        natural : dict
+        evidence : float
+            Of `expect` at the same natural parameters.
+        """
+        return float(self.temperature * evidence - self.kl(natural))
+
+    # --- the law of the parameters
+
+    def entropy(self, natural):
+        """Differential entropy of q over all parameters, nats.
+
+        Densities are with respect to the first n_components - 1 weights, the means, and
+        the distinct entries of the precisions.
+        """
+        return float(
+            self.weights.entropy(natural["weights"]) + self.law.entropy(natural)
+        )
+
+    def log_density(self, natural, draws):
+        """ln q of draws, shape (n_draws,), nats."""
+        weights = self.weights.log_density(natural["weights"], draws)
+        return weights + self.law.log_density(natural, self._centred(draws))
+
+    def log_prior(self, draws):
+        """Log prior density of draws, shape (n_draws,), nats."""
+        weights = self.weights.log_density(self.weights.prior, draws)
+        return weights + self.law.log_prior(self._centred(draws))
+
+    def sample(self, natural, n, rng):
+        """Draws of the parameters from q.
+
+        Parameters
+        ----------
+        natural : dict
+        n : int
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        dict
+            ``weights`` (n, n_components), ``means`` (n, n_components, dim), and
+            ``precisions`` (n, native shape of the covariance type).
+        """
+        weights = self.weights.sample(natural["weights"], n, rng)
+        draws = self.law.sample(natural, n, rng)
+        return weights | draws | {"means": draws["means"] + self.center}
+
+    def log_joint(self, draws, rows, weight=None):
+        """Log joint density of parameters and rows, assignments summed out.
+
+        ``ln p(theta) + a sum_n w_n ln sum_k pi_k N(x_n | mu_k, P_k)`` with a the
+        temperature; the posterior's density up to its normaliser.
+
+        Parameters
+        ----------
+        draws : dict
+            As `sample` returns.
+        rows : Rows
+        weight : ndarray of shape (n_rows,), default=None
+
+        Returns
+        -------
+        ndarray of shape (n_draws,)
+        """
+        found = self.log_prior(draws)
+        for i in range(len(found)):
+            gaussians, log_pi = self._of_draw(draws, i)
+            for block in self._blocks(rows):
+                each = log_sum_exp(gaussians.log_density(rows[block]), log_pi)
+                total = each.sum() if weight is None else weight[block] @ each
+                found[i] += self.temperature * total
+        return found
+
+    def _centred(self, draws):
+        return draws | {"means": draws["means"] - self.center}
+
+    def _of_draw(self, draws, i):
+        covariance, precisions = self.law.covariance, draws["precisions"][i]
+        roots = np.linalg.cholesky(covariance.matrices(precisions))
+        gaussians = covariance.gaussians(
+            draws["means"][i] - self.center,
+            roots,
+            covariance.log_det(precisions, self.dim),
+            0.0,
+        )
+        return gaussians, log_weights(draws["weights"][i])
+
+    # --- summaries
+
+    def mean_weights(self, natural):
+        """E[pi], shape (n_components,)."""
+        return self.weights.mean(natural["weights"])
+
+    def means(self, natural):
+        """E[mu], shape (n_components, dim)."""
+        return self.law.means(natural) + self.center
+
+    def covariances(self, natural):
+        """Inverses of the expected precisions, as scikit-learn's `covariances_`."""
+        return self.law.covariances(natural)
+
+    def predictive_parts(self, natural, rows):
+        """ln E[pi_k] + ln p(x_n | cluster k), parameters integrated out.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components)
+        """
+        laws = self.law.predictive(natural)
+        return laws.log_density(rows) + np.log(self.mean_weights(natural))
+
+    def log_predictive(self, natural, rows):
+        """Log posterior predictive density of rows, shape (n_rows,), nats.
+
+        A mixture of Student-t laws under "normal-wishart", of Gaussians under "known":
+        both exact under q. Under "independent" each cluster's law is replaced by a
+        Student-t of equal mean and covariance.
+        """
+        parts = [
+            log_sum_exp(self.predictive_parts(natural, rows[block]))
+            for block in self._blocks(rows)
+        ]
+        return np.concatenate(parts)
+
+    def permuted(self, natural, order):
+        """The same q with its clusters in another order.
+
+        Parameters
+        ----------
+        natural : dict
+        order : ndarray of shape (n_components,)
+            Position k of the result is cluster ``order[k]``.
+        """
+        return {
+            name: {
+                key: value if self._shared(name, key) else np.take(value, order, 0)
+                for key, value in own.items()
+            }
+            for name, own in natural.items()
+        }
+
+    def _shared(self, factor, key):
+        tied = not self.law.covariance.group(*self.law.shape)
+        return tied and factor != "means" and key in ("dof", "second", "rate")
+
+
+def _normalised(joint):
+    """Responsibilities and log normalisers; the joint's array is reused."""
+    log_norm = log_sum_exp(joint)
+    joint -= log_norm[:, None]
+    return np.exp(joint, out=joint), log_norm
+
+
+def _added(total, found):
+    return {key: total[key] + found[key] for key in total}

@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+
+from skboost.conjugate import COVARIANCES, LAWS, GaussianMixtureModel
+
+EVERY = [(law, shape) for law in LAWS for shape in COVARIANCES]
+
+
+def covariance_for(X, shape):
+    """Of the data, in the native shape."""
+    return {
+        "full": np.atleast_2d(np.cov(X.T)),
+        "tied": np.atleast_2d(np.cov(X.T)),
+        "diag": X.var(axis=0),
+        "spherical": X.var(),
+    }[shape]
+
+
+def make_model(law, shape, X, n_components=3, temperature=1.0):
+    rate = covariance_for(X, shape)
+    dof = X.shape[1] + 1.5
+    prior = {
+        "normal-wishart": {"mean_precision": 0.7, "dof": dof, "rate": rate},
+        "independent": {"mean_variance": 9.0, "dof": dof, "rate": rate},
+        "known": {"mean_variance": 9.0, "known": rate},
+    }[law]
+    alpha = np.linspace(0.5, 1.0, n_components)
+    center = np.nanmean(X, axis=0) + 0.3
+    return GaussianMixtureModel.make(law, shape, alpha, center, temperature, **prior)
+
+
+def blobs(seed=0, n=40, dim=2):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, dim))
+    X[: n // 2] = X[: n // 2] * 0.4 + 3.0
+    return X
+
+
+def ascended(model, rows, weight=None, n_iter=10, seed=0):
+    """Natural parameters after coordinate ascent, and the path of the bound."""
+    rng = np.random.default_rng(seed)
+    resp = rng.dirichlet(np.ones(model.n_components), len(rows))
+    if weight is not None:
+        resp *= weight[:, None]
+    natural, path = model.start(rows, resp), []
+    for _ in range(n_iter):
+        found = model.expect(natural, rows, weight)
+        path.append(model.elbo(natural, found.evidence))
+        natural = model.updated(natural, found.statistics[0])
+    return natural, np.array(path)
+
+
+@pytest.fixture(params=EVERY, ids="-".join)
+def law_and_shape(request):
+    return request.param

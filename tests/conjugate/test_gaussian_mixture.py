@@ -1,0 +1,435 @@
+"""The conjugate mixture against closed forms, quadrature and scikit-learn."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import gammaln, logsumexp
+from sklearn.mixture import BayesianGaussianMixture
+
+from skboost.conjugate import COVARIANCES, GaussianMixtureModel, combine, largest_step
+
+from .conftest import EVERY, ascended, blobs, make_model
+
+
+def draws_at(draws, i):
+    return {key: value[i : i + 1] for key, value in draws.items()}
+
+
+# --- densities of the parameters
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_entropy_and_kl_are_expectations_of_log_densities(law_and_shape, temperature):
+    X = blobs()
+    model = make_model(*law_and_shape, X, temperature=temperature)
+    natural, _ = ascended(model, model.rows(X))
+    draws = model.sample(natural, 4000, np.random.default_rng(1))
+    log_q = model.log_density(natural, draws)
+    for exact, values in (
+        (model.entropy(natural), -log_q),
+        (model.kl(natural), log_q - model.log_prior(draws)),
+    ):
+        se = values.std() / np.sqrt(len(values))
+        assert abs(exact - values.mean()) < 5 * se
+
+
+def test_log_joint_sums_the_assignments_out(law_and_shape):
+    X, weight = blobs(n=9), np.linspace(0.5, 2.0, 9)
+    model = make_model(*law_and_shape, X)
+    draws = model.sample(model.prior, 3, np.random.default_rng(0))
+    found = model.log_joint(draws, model.rows(X), weight) - model.log_prior(draws)
+    for i in range(3):
+        pi, mu = draws["weights"][i], draws["means"][i]
+        precision = draws["precisions"][i]
+        covariance = model.law.covariance.covariances(precision, 3, 2)
+        log_p = np.stack(
+            [
+                stats.multivariate_normal(mu[k], covariance[k]).logpdf(X)
+                for k in range(3)
+            ],
+            axis=1,
+        )
+        expected = weight @ logsumexp(log_p + np.log(pi), axis=1)
+        assert found[i] == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("shape", COVARIANCES)
+@pytest.mark.parametrize("law", ["normal-wishart", "known"])
+def test_with_one_cluster_the_posterior_is_exact(law, shape):
+    X, weight = blobs(n=12), np.linspace(0.2, 2.0, 12)
+    model = make_model(law, shape, X, n_components=1, temperature=0.7)
+    rows = model.rows(X)
+    natural, path = ascended(model, rows, weight, n_iter=3)
+    draws = model.sample(natural, 50, np.random.default_rng(0))
+    # Exact means: the log joint minus ln q is the log evidence, wherever one looks.
+    evidence = model.log_joint(draws, rows, weight) - model.log_density(natural, draws)
+    np.testing.assert_allclose(evidence, path[-1], rtol=1e-9)
+
+
+def test_one_diagonal_cluster_with_missing_entries_is_exact():
+    X = blobs(n=12, dim=3)
+    X[np.random.default_rng(2).random(X.shape) < 0.3] = np.nan
+    model = make_model("normal-wishart", "diag", np.nan_to_num(X), n_components=1)
+    rows = model.rows(X)
+    natural, path = ascended(model, rows, n_iter=3)
+    draws = model.sample(natural, 50, np.random.default_rng(0))
+    evidence = model.log_joint(draws, rows) - model.log_density(natural, draws)
+    np.testing.assert_allclose(evidence, path[-1], rtol=1e-9)
+
+
+def test_evidence_of_one_cluster_by_quadrature():
+    X = np.array([[0.3], [1.1], [-0.4], [2.0]])
+    model = make_model("normal-wishart", "full", X, n_components=1)
+    _, path = ascended(model, model.rows(X), n_iter=2)
+    center, rate, dof, beta = model.center[0], float(np.cov(X.T)), 2.5, 0.7
+
+    precision = np.exp(np.linspace(-12.0, 5.0, 801))[:, None]
+    mu = center + np.linspace(-40.0, 40.0, 8001)
+    joint = stats.gamma(dof / 2, scale=2 / rate).logpdf(precision) + np.log(precision)
+    joint = joint + stats.norm(center, 1 / np.sqrt(beta * precision)).logpdf(mu)
+    for x in X[:, 0]:
+        joint += 0.5 * np.log(precision / (2 * np.pi)) - precision * (x - mu) ** 2 / 2
+    cell = np.log((mu[1] - mu[0]) * 17.0 / 800)
+    assert path[-1] == pytest.approx(logsumexp(joint) + cell, abs=1e-5)
+
+
+def test_the_bound_is_below_the_evidence_by_quadrature():
+    X = np.array([[-1.0], [1.2]])
+    model = GaussianMixtureModel.make(
+        "known", "spherical", np.ones(2), np.zeros(1), mean_variance=4.0, known=1.0
+    )
+    rows = model.rows(X)
+    natural, path = ascended(model, rows, n_iter=50)
+    # Two rows, two clusters: sum over the four assignments, weights integrated out.
+    same = stats.multivariate_normal(np.zeros(2), np.eye(2) + 4.0).pdf(X[:, 0])
+    apart = stats.norm(0, np.sqrt(5.0)).pdf(X[:, 0]).prod()
+    log_p = np.log(2 * same * np.exp(gammaln(3) - gammaln(4)) + 2 * apart / 6.0)
+    assert path[-1] < log_p
+    # And importance sampling from q finds it.
+    draws = model.sample(natural, 5_000, np.random.default_rng(0))
+    ratio = np.exp(model.log_joint(draws, rows) - model.log_density(natural, draws))
+    se = ratio.std() / np.sqrt(len(ratio))
+    assert abs(ratio.mean() - np.exp(log_p)) < 5 * se
+
+
+# --- coordinate ascent
+
+
+@given(
+    st.sampled_from(EVERY),
+    st.integers(0, 10_000),
+    st.sampled_from([1.0, 0.3]),
+    st.integers(1, 5),
+    st.floats(0.01, 100.0),
+)
+@settings(max_examples=30, deadline=None)
+def test_the_bound_never_falls(law_and_shape, seed, temperature, n_components, scale):
+    X = blobs(seed, n=25) * scale
+    model = make_model(*law_and_shape, X, n_components, temperature)
+    weight = np.random.default_rng(seed).random(25)
+    _, path = ascended(model, model.rows(X), weight, n_iter=15, seed=seed)
+    assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
+
+
+@given(st.sampled_from(["diag", "full"]), st.integers(0, 10_000))
+@settings(max_examples=15, deadline=None)
+def test_the_bound_never_falls_with_missing_entries(shape, seed):
+    X = blobs(seed, n=25, dim=3)
+    model = make_model("normal-wishart", shape, X)
+    X[np.random.default_rng(seed).random(X.shape) < 0.3] = np.nan
+    weight = np.random.default_rng(seed).random(25)
+    _, path = ascended(model, model.rows(X), weight, n_iter=15, seed=seed)
+    assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
+
+
+def test_the_expected_log_joint_is_below_the_bound_from_draws(law_and_shape):
+    X = blobs()
+    model = make_model(*law_and_shape, X)
+    rows = model.rows(X)
+    natural, _ = ascended(model, rows, n_iter=30)
+    bound = model.elbo(natural, model.expect(natural, rows, None).evidence)
+    draws = model.sample(natural, 300, np.random.default_rng(0))
+    # Assignments summed out instead of bounded: Jensen gives the sign.
+    values = model.log_joint(draws, rows) - model.log_density(natural, draws)
+    assert values.mean() + 5 * values.std() / np.sqrt(300) > bound
+
+
+def test_weights_equal_repetition(law_and_shape):
+    X, times = blobs(n=20), np.arange(20) % 4
+    model = make_model(*law_and_shape, X)
+    weighted, _ = ascended(model, model.rows(X), times.astype(float))
+    rng = np.random.default_rng(0)
+    resp = np.repeat(rng.dirichlet(np.ones(3), 20), times, axis=0)
+    rows = model.rows(np.repeat(X, times, axis=0))
+    natural = model.start(rows, resp)
+    for _ in range(10):
+        natural = model.updated(
+            natural, model.expect(natural, rows, None).statistics[0]
+        )
+    np.testing.assert_allclose(
+        model.means(natural), model.means(weighted), rtol=1e-8, atol=1e-8
+    )
+
+
+def test_sums_do_not_depend_on_the_blocks(law_and_shape, monkeypatch):
+    X = blobs()
+    model = make_model(*law_and_shape, X)
+    natural, path = ascended(model, model.rows(X))
+    monkeypatch.setattr(model, "_blocks", lambda rows: [slice(0, 7), slice(7, 40)])
+    _, blocked = ascended(model, model.rows(X))
+    np.testing.assert_allclose(blocked, path, rtol=1e-12)
+
+
+def test_permuted_clusters_are_the_same_posterior(law_and_shape):
+    X = blobs()
+    model = make_model(*law_and_shape, X)
+    natural, _ = ascended(model, model.rows(X))
+    order = np.array([2, 0, 1])
+    moved = model.permuted(natural, order)
+    np.testing.assert_allclose(model.means(moved), model.means(natural)[order])
+    assert model.entropy(moved) == pytest.approx(model.entropy(natural))
+    np.testing.assert_allclose(
+        model.log_predictive(moved, model.rows(X)),
+        model.log_predictive(natural, model.rows(X)),
+    )
+
+
+# --- against scikit-learn
+
+
+def test_full_coordinate_ascent_is_scikit_learns():
+    X = blobs(n=120, dim=3)
+    n_components, dim = 3, 3
+    resp = np.random.default_rng(0).dirichlet(np.ones(n_components), len(X))
+    theirs = BayesianGaussianMixture(
+        n_components=n_components,
+        weight_concentration_prior_type="dirichlet_distribution",
+        weight_concentration_prior=0.4,
+        mean_precision_prior=0.6,
+        degrees_of_freedom_prior=4.5,
+        reg_covar=0.0,
+    )
+    theirs._check_parameters(X)
+    theirs._initialize(X, resp)
+    ours = GaussianMixtureModel.make(
+        "normal-wishart",
+        "full",
+        np.full(n_components, 0.4),
+        X.mean(axis=0),
+        mean_precision=0.6,
+        dof=4.5,
+        rate=np.cov(X.T),
+    )
+    rows = ours.rows(X)
+    natural, dropped = ours.start(rows, resp), []
+    for _ in range(25):
+        log_norm, log_resp = theirs._e_step(X)
+        found = ours.responsibilities(natural, rows)
+        np.testing.assert_allclose(found, np.exp(log_resp), atol=1e-9)
+        theirs._m_step(X, log_resp)
+        natural = ours.updated(natural, ours.statistics(rows, found))
+        # Their bound is of the old assignments and the new parameters.
+        expected = (found * ours.joint(natural, rows)).sum() - ours.kl(natural)
+        bound = expected - (found * log_resp).sum()
+        dropped.append(theirs._compute_lower_bound(log_resp, log_norm) - bound)
+    prior = ours.law._wishart(ours.prior["clusters"])
+    constants = len(X) * dim / 2 * np.log(2 * np.pi)
+    constants += prior.log_normaliser.sum()
+    constants -= n_components * dim / 2 * np.log(0.6)
+    constants += n_components * gammaln(0.4) - gammaln(n_components * 0.4)
+    # scikit-learn's Wishart normaliser has no powers of pi.
+    constants -= n_components * dim * (dim - 1) / 4 * np.log(np.pi)
+    np.testing.assert_allclose(dropped, constants, rtol=1e-9)
+    np.testing.assert_allclose(ours.covariances(natural), theirs.covariances_)
+
+
+@pytest.mark.parametrize("shape", ["full", "diag", "spherical"])
+def test_updates_for_given_responsibilities_are_scikit_learns(shape):
+    X = blobs(n=60)
+    resp = np.random.default_rng(0).dirichlet(np.ones(3), len(X))
+    theirs = BayesianGaussianMixture(
+        n_components=3,
+        covariance_type=shape,
+        weight_concentration_prior_type="dirichlet_distribution",
+        reg_covar=0.0,
+    )
+    theirs._check_parameters(X)
+    theirs._initialize(X, resp)
+    ours = GaussianMixtureModel.make(
+        "normal-wishart",
+        shape,
+        np.full(3, 1 / 3),
+        X.mean(axis=0),
+        mean_precision=1.0,
+        dof=2,
+        rate=theirs.covariance_prior_,
+    )
+    natural = ours.start(ours.rows(X), resp)
+    np.testing.assert_allclose(ours.means(natural), theirs.means_)
+    np.testing.assert_allclose(ours.covariances(natural), theirs.covariances_)
+
+
+# --- prediction
+
+
+@pytest.mark.parametrize("shape", COVARIANCES)
+@pytest.mark.parametrize("law", ["normal-wishart", "independent", "known"])
+def test_predictive_density_integrates_to_one_and_averages_over_draws(law, shape):
+    X = blobs(n=15, dim=1)
+    model = make_model(law, shape, X, n_components=2)
+    natural, _ = ascended(model, model.rows(X))
+
+    grid = np.linspace(-20.0, 20.0, 8001)
+    density = np.exp(model.log_predictive(natural, model.rows(np.sinh(grid)[:, None])))
+    total = (density * np.cosh(grid)).sum() * (grid[1] - grid[0])
+    assert total == pytest.approx(1.0, abs=1e-6)
+    if law == "independent":
+        return  # an approximation, tested by its moments below
+    draws = model.sample(natural, 2000, np.random.default_rng(0))
+    at = model.rows([[0.5]])
+    values = np.exp(model.log_joint(draws, at) - model.log_prior(draws))
+    error = abs(np.exp(model.log_predictive(natural, at)[0]) - values.mean())
+    assert error < 5 * values.std() / np.sqrt(2000)
+
+
+@pytest.mark.parametrize("shape", COVARIANCES)
+def test_the_independent_predictive_has_the_right_covariance(shape):
+    X = blobs(n=30)
+    model = make_model("independent", shape, X, n_components=1)
+    natural, _ = ascended(model, model.rows(X))
+    law = model.law.predictive(natural)
+    dof = np.asarray(law.dof)
+    scale = law.scales[0]
+    found = scale * (dof / (dof - 2)).reshape((-1,) + (1,) * (scale.ndim - 1))[0]
+    draws = model.sample(natural, 40_000, np.random.default_rng(0))
+    noise = model.law.covariance.covariances(draws["precisions"][0], 1, 2)  # shape only
+    assert noise.shape == (1, 2, 2)
+    precision = draws["precisions"].reshape(len(draws["means"]), -1)
+    if shape in ("full", "tied"):
+        inner = np.linalg.inv(precision.reshape(-1, 2, 2))
+    else:
+        inner = (1 / precision)[:, :, None] * np.eye(2)
+    expected = inner.mean(axis=0) + np.cov(draws["means"][:, 0].T)
+    found = np.diag(found) if found.ndim == 1 else found
+    np.testing.assert_allclose(found, expected, atol=0.05 * np.trace(expected))
+
+
+@pytest.mark.parametrize("shape", ["full", "diag"])
+@pytest.mark.parametrize("law", ["normal-wishart", "known"])
+def test_missing_entries_are_integrated_out_of_the_predictive(law, shape):
+    X = blobs()
+    model = make_model(law, shape, X)
+    natural, _ = ascended(model, model.rows(X))
+
+    # Tails like t: a grid that is even in arcsinh.
+    grid = np.linspace(-12.0, 12.0, 4001)
+    points = np.stack([np.ones_like(grid), np.sinh(grid)], axis=1)
+    density = np.exp(model.log_predictive(natural, model.rows(points)))
+    total = (density * np.cosh(grid)).sum() * (grid[1] - grid[0])
+    partial = model.log_predictive(natural, model.rows([[1.0, np.nan]]))[0]
+    assert np.exp(partial) == pytest.approx(total, rel=1e-6)
+
+
+def test_missing_entries_are_integrated_out_of_the_local_step():
+    X = blobs()
+    model = make_model("normal-wishart", "full", X)
+    natural, _ = ascended(model, model.rows(X))
+
+    def expected(y, k):
+        return np.exp(model.joint(natural, model.rows([[1.0, y]]))[0, k])
+
+    total = [quad(expected, -np.inf, np.inf, args=(k,))[0] for k in range(3)]
+    partial = model.joint(natural, model.rows([[1.0, np.nan]]))[0]
+    np.testing.assert_allclose(np.exp(partial), total, rtol=1e-6)
+
+
+def test_filled_in_moments_are_the_conditional_ones():
+    X = blobs()
+    model = make_model("normal-wishart", "full", X, n_components=1)
+    natural, _ = ascended(model, model.rows(X))
+    gaussians = model.law.gaussians(natural)
+    rows = model.rows([[1.0, np.nan]])
+    found = model.statistics(rows, np.ones((1, 1)), gaussians)
+    # The same by quadrature over what is missing.
+    grid = np.linspace(-60, 60, 40_001)
+    points = np.stack([np.full_like(grid, 1.0), grid], axis=1)
+    density = np.exp(gaussians.log_density(model.rows(points))[:, 0])
+    density /= density.sum()
+    values = points - model.center
+    np.testing.assert_allclose(found["first"][0], density @ values, rtol=1e-6)
+    second = (values * density[:, None]).T @ values
+    np.testing.assert_allclose(found["second"][0], second, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", ["tied", "spherical"])
+def test_shapes_that_cannot_integrate_refuse_missing_entries(shape):
+    X = blobs()
+    model = make_model("normal-wishart", shape, X)
+    X[0, 0] = np.nan
+    with pytest.raises(ValueError, match=rf"\['full', 'diag'\]; got .*{shape}"):
+        model.rows(X)
+
+
+# --- the domain of the natural parameters
+
+
+def test_walks_end_at_the_boundary(law_and_shape):
+    X = blobs()
+    model = make_model(*law_and_shape, X)
+    rows = model.rows(X)
+    natural, _ = ascended(model, rows)
+    rng = np.random.default_rng(0)
+    mean, noise = model.expect(
+        natural, rows, np.ones(len(X)), rng.normal(size=len(X)) * 6.0
+    ).statistics
+    for factor in model.factors:
+        start = factor.target(natural, mean)
+        end = factor.target(natural, combine(1.0, mean, 1.0, noise))
+        far = combine(-2.0, start, 3.0, end)
+        step = largest_step(factor.cone(start), factor.cone(far))
+        assert np.all((step > 0) & (step <= 1))
+        for fraction, inside in ((0.999, True), (1.001, False)):
+            there = combine(1.0, start, fraction, combine(-1.0, start, 1.0, far))
+            cone = factor.cone(there)
+            # Each group walks on its own: look at the one that stops first.
+            first = np.unravel_index(np.argmin(step), step.shape)
+            there = {
+                key: start[key] + fraction * step[first] * (far[key] - start[key])
+                for key in start
+            }
+            cone = factor.cone(there)
+            good = all(np.asarray(s)[first] > 0 for s in cone.scalars)
+            if cone.matrices is not None:
+                good &= np.linalg.eigvalsh(cone.matrices[first])[0] > 0
+            assert good == inside or step[first] == 1.0
+
+
+def test_a_walk_that_stays_inside_goes_all_the_way(law_and_shape):
+    X = blobs()
+    model = make_model(*law_and_shape, X)
+    natural, _ = ascended(model, model.rows(X))
+    for factor in model.factors:
+        start, end = factor.cone(factor.prior), factor.cone(natural[factor.name])
+        np.testing.assert_array_equal(largest_step(start, end), 1.0)
+
+
+def test_cones_are_the_domains():
+    # A Normal-Wishart is proper exactly where its rate is positive definite.
+    for shape in COVARIANCES:
+        X = blobs()
+        model = make_model("normal-wishart", shape, X)
+        natural, _ = ascended(model, model.rows(X))
+        factor, own = model.law, natural["clusters"]
+        rate = factor.covariance.matrices(factor._rate(own))
+        lowest = np.linalg.eigvalsh(rate)[..., 0]
+        shifted = dict(own)
+        outside = np.max(lowest) * 1.01
+        eye = np.eye(rate.shape[-1])
+        shifted["second"] = factor.covariance.native(
+            factor.covariance.matrices(own["second"]) - outside * eye
+        )
+        cone = factor.cone(shifted)
+        assert np.linalg.eigvalsh(cone.matrices)[..., 0].max() < 0
