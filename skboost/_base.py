@@ -77,7 +77,9 @@ def make_objective(objective, entropy_weight):
     return cls(entropy_weight=entropy_weight)
 
 
-def make_engine(target, params, starts, seed, n_jobs):
+def make_engine(
+    target, params, starts, seed, n_jobs, box=None, max_evaluations=float("inf")
+):
     """The engine of a set of hyperparameters; combinations are checked here.
 
     Parameters
@@ -89,6 +91,10 @@ def make_engine(target, params, starts, seed, n_jobs):
     seed : int
     n_jobs : int or None
         Threads over starts.
+    box : Box, default=None
+        In which further starts are drawn.
+    max_evaluations : float, default=inf
+        Of the target.
 
     Returns
     -------
@@ -121,6 +127,8 @@ def make_engine(target, params, starts, seed, n_jobs):
         starts=starts,
         seed=seed,
         n_jobs=n_jobs,
+        box=box,
+        max_evaluations=max_evaluations,
     )
 
 
