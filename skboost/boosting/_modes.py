@@ -126,7 +126,7 @@ def extended(target, family, modes, ends):
         modes.last,
     )
     new = grown.matter & (np.arange(len(counts)) >= len(modes.params))
-    rows = np.flatnonzero((told.owner >= 0) & new[told.owner])
+    rows = np.flatnonzero(np.isin(told.owner, np.flatnonzero(new)))
     if not len(rows):
         return grown
     first = np.unique(told.owner[rows], return_index=True)[1]

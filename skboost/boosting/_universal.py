@@ -38,6 +38,8 @@ from skboost.posterior import (
 
 _NONE = Estimate(float("nan"), float("nan"))
 _N_RANK = 128
+# Cosine with the control above which a lead is no news.
+_PARALLEL = 0.99
 # Refinement ends where an iteration gains less than this share of what is left.
 _SHARE = 3e-4
 _SCOUT_ITER, _REFINE_ITER = 6, 20
@@ -145,7 +147,7 @@ class UniversalBoosting(Boosting):
             self.target, state.mixture, self.family, 2 * self.n_restarts + 2, rng,
             owners=state.roots.components,
         )  # fmt: skip
-        starts += state.modes.heaviest(MAX_LEADS)
+        starts += self._leads(state)
         ranking = rule_draws(self.family, _N_RANK, self.target.dim, rng)
         values = root_start_values(
             self.target, state.control, self.family, starts, ranking
@@ -159,6 +161,17 @@ class UniversalBoosting(Boosting):
         winner = int(np.argmax([value for _, value in scouted]))
         x, _ = ascend(problems[winner], scouted[winner][0], tol=SMALLEST_TOL)
         return problems[winner].unpack(x)
+
+    def _leads(self, state):
+        """Components at modes, save one that is all of the mixture already.
+
+        At the control itself the objective is nothing divided by nothing.
+        """
+        leads = state.modes.heaviest(MAX_LEADS)
+        if not leads:
+            return []
+        cosines, _ = between_roots(self.family, np.array(leads), state.control.roots)
+        return [p for p, c in zip(leads, cosines, strict=True) if c < _PARALLEL]
 
     def _combined(self, state, params, pool):
         """The old roots and the new one in the best combination."""
