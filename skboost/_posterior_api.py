@@ -73,7 +73,8 @@ class BoostingResult:
         weights' tail; blind to what the mixture never reaches.
     converged : bool
     message : str
-        Why the run ended.
+        Why the run ended; it begins with "uncertified" where probes outside the
+        mixture found a mode that it lacks, with more than `tol` of the mass.
     n_iter : int
         Iterations done.
     n_evaluations : int
@@ -290,7 +291,8 @@ def boost_posterior(
         engine = make_engine(target, params, starts, seed, None, box, budget)
         limits = make_limits(params, budget)
         done = run(engine, limits, begin_iteration=_listener(callback))
-        fitted = report(engine, done)
+        place = np.asarray if constraints is None else constraints.forward
+        fitted = report(engine, done, place=place)
     warn_unfinished(done, fitted, stacklevel=4)
     _warn_of_failures(target, failures)
 

@@ -18,7 +18,7 @@ from skboost.boosting._opening import opening
 from skboost.boosting._refine import refine
 from skboost.boosting._scout import Scout
 from skboost.boosting._state import Info, State
-from skboost.boosting._support import check_reached, runaway
+from skboost.boosting._support import check_reached, collapsed, runaway
 from skboost.frank_wolfe import apply, as_direction, minimise_on_simplex
 from skboost.objectives import Residual, Rest
 from skboost.posterior import (
@@ -291,7 +291,9 @@ class Boosting:
 
     def _runaway(self, mixture, t):
         rng = generator(self.seed, PROBE, t, 1)
-        return runaway(self._searched, mixture, self.starts, rng)
+        return runaway(self._searched, mixture, self.starts, rng) or collapsed(
+            self._searched, mixture, rng
+        )
 
     def _advanced(self, state, mixture, pool, fresh, memory, modes):
         best, best_iteration = state.best, state.best_iteration
