@@ -28,6 +28,7 @@ FLOORS = {
     "conjugate": 3,
     "boosting": 4,
     "_base": 5,
+    "_starts": 5,
     "_callbacks": 5,
     "_sklearn": 5,
     "linear_model": 6,
@@ -40,7 +41,7 @@ FLOORS = {
     "strategies": 7,
     "__init__": 8,
 }
-ONE_ROOM = {"_base", "_callbacks", "_sklearn"}
+ONE_ROOM = {"_base", "_callbacks", "_sklearn", "_starts"}
 
 EXTRAS = {"matplotlib", "pandas", "arviz", "numpyro", "rich", "xarray"}
 EXPERIMENTAL = ("sklearn.callback", "sklearn.experimental")

@@ -12,11 +12,13 @@ from typing import ClassVar
 import numpy as np
 
 from skboost._random import FRESH, POOL, PROBE, REFINE, generator
-from skboost.boosting._first import first_component
 from skboost.boosting._greedy import propose
+from skboost.boosting._modes import Box
+from skboost.boosting._opening import opening
 from skboost.boosting._refine import refine
+from skboost.boosting._scout import Scout
 from skboost.boosting._state import Info, State
-from skboost.boosting._support import check_reached, runaway
+from skboost.boosting._support import check_reached, collapsed, runaway
 from skboost.frank_wolfe import apply, as_direction, minimise_on_simplex
 from skboost.objectives import Residual, Rest
 from skboost.posterior import (
@@ -32,6 +34,8 @@ from skboost.targets import searching
 _NONE = Estimate(float("nan"), float("nan"))
 # Enough to tell 0.01 nats from nothing where half a variance is the KL.
 _N_PROBE = 512
+# Components at modes that every search tries.
+MAX_LEADS = 32
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,10 @@ class Boosting:
         Where the first component is looked for.
     seed : int
     n_jobs : int or None
+    box : Box or None
+        In which further starts are drawn.
+    max_evaluations : float
+        Of the target, of which looking for modes may take a share.
     """
 
     target: object
@@ -79,6 +87,8 @@ class Boosting:
     starts: np.ndarray
     seed: int
     n_jobs: int | None = None
+    box: Box | None = None
+    max_evaluations: float = np.inf
 
     # Of the gain that is compared with `tol`.
     unit: ClassVar[str] = "nats"
@@ -96,38 +106,38 @@ class Boosting:
         return searching(self.target)
 
     @property
+    def scout(self):
+        """Looks for modes, from the starts and around mixtures."""
+        # Variants share their parameters' layout, and the last has the lightest tail.
+        return Scout(
+            self._searched, self.family.variants()[-1], self.starts, self.box,
+            self.seed, self.max_evaluations,
+        )  # fmt: skip
+
+    @property
     def monotone(self):
         """Whether every step minimises, so that a worse iterate can be refused."""
         return self.corrective == "fully-corrective" or self.step_size.monotone
 
     def init(self):
-        """The first component: ordinary variational inference.
+        """Ordinary variational inference, at every mode that the starts lead to.
 
         Returns
         -------
         State, Info
         """
         began = perf_counter()
-        family, params, leads = first_component(
-            self._searched,
-            self.family,
-            self.starts,
-            self.n_draws,
-            self.n_restarts,
-            self.tol,
-            self.seed,
-            self.exact,
-            self.n_jobs,
-        )
-        mixture = Mixture.single(family, params)
+        modes = self.scout.from_starts()
+        mixture, pool = self._opened(opening(self.scout, modes, self))
         fresh = self._fresh(mixture, 0)
         check_reached(self.target, fresh, self.starts)
         remaining = self._remaining(fresh, 0)
-        pool = self._pool(mixture, 0)
-        state = State(1, mixture, pool, fresh, None, fresh, 1, remaining, leads)
+        modes = self.scout.around(mixture, modes, 0)
+        state = State(1, mixture, pool, fresh, None, fresh, 1, remaining, modes)
+        family, params = mixture.components[int(mixture.weights.argmax())]
         info = Info(
-            1, "first", "first", 1.0, None, 1, fresh.elbo(), _NONE, _NONE,
-            family.entropy(params), remaining, remaining.spread < self.tol,
+            1, "first", "first", 1.0, None, mixture.n_components, fresh.elbo(), _NONE,
+            _NONE, family.entropy(params), remaining, remaining.spread < self.tol,
             perf_counter() - began, 0.0, self._runaway(mixture, 0),
         )  # fmt: skip
         return state, info
@@ -144,7 +154,8 @@ class Boosting:
         State, Info
         """
         began, t = perf_counter(), state.iteration
-        single, gap = self._proposed(state)
+        modes = self.scout.around(state.mixture, state.modes, t)
+        single, gap = self._proposed(state, modes.heaviest(MAX_LEADS))
         pool = self._joined(state, single)
         family, params = single.components[0]
         mixture = state.mixture.append(family, params)
@@ -156,10 +167,10 @@ class Boosting:
             proposals.insert(0, self._refined(proposals[0][0], t))
         proposal, fresh, gain = self._first_better(state, proposals)
         if self.monotone and not gain.value > 0:
-            after = replace(state, iteration=t + 1, memory=step.memory)
+            after = replace(state, iteration=t + 1, memory=step.memory, modes=modes)
             kind = "rejected"
         else:
-            after = self._advanced(state, *proposal, fresh, step.memory)
+            after = self._advanced(state, *proposal, fresh, step.memory, modes)
             kind = step.direction.kind
         info = Info(
             t + 1, kind, step.branch, step.gamma, step.curvature,
@@ -170,12 +181,10 @@ class Boosting:
         )  # fmt: skip
         return after, info
 
-    def _proposed(self, state):
+    def _proposed(self, state, leads):
         """The greedy step's component, as a mixture of one, and its duality gap."""
         rest = Rest.of(state.mixture, state.pool)
-        residual = Residual(
-            self._searched, rest, state.iteration, self.exact, state.leads
-        )
+        residual = Residual(self._searched, rest, state.iteration, self.exact, leads)
         found = propose(
             residual,
             self.objective,
@@ -203,6 +212,14 @@ class Boosting:
         return proposal, fresh, gain
 
     # --- the finite problem
+
+    def _opened(self, mixture):
+        """The first mixture with the best weights on its pool, and the pool."""
+        pool = self._pool(mixture, 0)
+        if mixture.n_components > 1:
+            weights, _ = minimise_on_simplex(pool.weight_objective(), mixture.weights)
+            mixture = mixture.with_weights(weights)
+        return self._pruned(mixture, pool)
 
     def _move_weights(self, state, mixture, pool):
         """Direction, step size and, where asked, the corrective weights."""
@@ -274,9 +291,11 @@ class Boosting:
 
     def _runaway(self, mixture, t):
         rng = generator(self.seed, PROBE, t, 1)
-        return runaway(self._searched, mixture, self.starts, rng)
+        return runaway(self._searched, mixture, self.starts, rng) or collapsed(
+            self._searched, mixture, rng
+        )
 
-    def _advanced(self, state, mixture, pool, fresh, memory):
+    def _advanced(self, state, mixture, pool, fresh, memory, modes):
         best, best_iteration = state.best, state.best_iteration
         if self.monotone or elbo_gain(best, fresh).value > 0:
             best, best_iteration = fresh, state.iteration + 1
@@ -289,5 +308,5 @@ class Boosting:
             best=best,
             best_iteration=best_iteration,
             remaining=self._remaining(fresh, state.iteration),
-            leads=state.leads,
+            modes=modes,
         )

@@ -24,7 +24,7 @@ _MAX_ITER = 100
 def first_component(
     target, family, starts, n_draws, n_restarts, tol, seed, exact, n_jobs
 ):
-    """The best single member of the family's variants, and where else to look.
+    """The best single member of the family's variants.
 
     Parameters
     ----------
@@ -42,9 +42,6 @@ def first_component(
     family : VariationalFamily
         The variant that was best.
     params : ndarray of shape (n_params,)
-    leads : tuple of ndarray of shape (n_params,)
-        Components at the modes that several starts led to: one of them became the
-        first component, and the others are tried as further ones.
     """
     found = [
         _member(target, variant, starts, n_draws, n_restarts, tol, seed, exact, n_jobs)
@@ -56,26 +53,23 @@ def first_component(
 
 
 def _member(target, family, starts, n_draws, n_restarts, tol, seed, exact, n_jobs):
-    """ELBO on its draws, family, parameters and leads of one variant's best member."""
+    """ELBO on its draws, family and parameters of one variant's best member."""
     if getattr(family, "covariance", None) == "full":
         # Fewer than four draws a direction, and the covariance stretches between.
         n_draws = max(n_draws, 4 * target.dim)
     base = family.matched_draws(n_draws, target.dim, generator(seed, 0, BASE))
     curvature = _expected_curvature(target, generator(seed, 0, BASE, 1))
-    leads = ()
     if curvature is not None:
         mean, covariance = natural_gaussian(curvature, target.dim)
         candidates = [_projected(family, mean, covariance)]
         if isinstance(family, Gaussian) and family.covariance == "full":
             # The optimum itself: a full Gaussian has no other variants.
-            return np.nan, family, candidates[0], leads
+            return np.nan, family, candidates[0]
     else:
         starts = usable_starts(target, starts)
         modes = np.array([find_mode(target, x) for x in starts])
         modes = proper_modes(target, starts, modes)
         candidates = [_at_mode(target, family, mode) for mode in modes]
-        if len(candidates) > 1:
-            leads = tuple(candidates)
         # A density without a proper mode is better met where the user points.
         candidates += [family.from_moments(x, np.ones(target.dim)) for x in starts]
         candidates = [narrowed(target, family, p, base) for p in candidates]
@@ -92,17 +86,20 @@ def _member(target, family, starts, n_draws, n_restarts, tol, seed, exact, n_job
     else:
         x, problem = None, problems[0]
     x, value = ascend(problem, x, max_iter=_MAX_ITER, tol=max(1e-4 * tol, SMALLEST_TOL))
-    return value, family, problem.unpack(x)[0][0], leads
+    return value, family, problem.unpack(x)[0][0]
+
+
+def knows_curvature(target):
+    """Whether the target gives its curvature, as regression models do."""
+    return hasattr(target, "expected_curvature") or hasattr(target, "curvature")
 
 
 def _expected_curvature(target, rng):
     """Value, gradient and curvature under a Gaussian, where the target knows them."""
-    if target.dim > _MAX_CURVATURE_DIM:
+    if target.dim > _MAX_CURVATURE_DIM or not knows_curvature(target):
         return None
     if hasattr(target, "expected_curvature"):
         return target.expected_curvature
-    if not hasattr(target, "curvature"):
-        return None
     base = Gaussian("diag").matched_draws(_N_CURVATURE, target.dim, rng)
     return lambda mean, factor: target.curvature(
         mean + base[:, : factor.shape[1]] @ factor.T
@@ -128,7 +125,7 @@ def _projected(family, mean, covariance):
 
 def _at_mode(target, family, mode):
     """The Laplace approximation at a mode."""
-    return family.from_moments(mode, _inverse_curvature(target, mode, family))
+    return family.from_moments(mode, inverse_curvature(target, mode, family))
 
 
 def find_mode(target, x, max_iter=200):
@@ -141,7 +138,7 @@ def find_mode(target, x, max_iter=200):
     return climb(value_and_gradient, x, {"maxiter": max_iter})[0]
 
 
-def _inverse_curvature(target, mode, family):
+def inverse_curvature(target, mode, family):
     """Covariance from differences of the score at the mode, made positive definite."""
     dim = target.dim
     diagonal = getattr(family, "covariance", "diag") == "diag"
@@ -162,6 +159,8 @@ def _inverse_curvature(target, mode, family):
     values, vectors = eigh(0.5 * (hessian + hessian.T))
     # Directions without curvature get a wide but finite scale.
     values = np.clip(np.abs(values), 1e-6, 1e12)
+    # Wider ones than that have no Cholesky factor beside the narrowest.
+    values = np.maximum(values, 1e-12 * values.max())
     if diagonal:
         return 1.0 / ((vectors**2) @ values)
     covariance = (vectors / values) @ vectors.T

@@ -11,6 +11,7 @@ from skboost.posterior import Mixture
 _WIDTHS = np.array([1.0, 1.5, 3.0, 10.0, 40.0])
 _SHARES = np.array([0.35, 0.25, 0.2, 0.1, 0.1])
 _N_PROBES = 256
+_FAR = (2.0, 50.0)
 # A power iteration for the most skewed direction: draws, starts, steps.
 _N_SKEW, _N_DIRECTIONS, _N_POWER = 512, 8, 15
 # Keeps a direction without strength from dividing by zero.
@@ -28,6 +29,35 @@ def widened(mixture):
     ]
     weights = np.outer(mixture.weights, _SHARES).ravel()
     return Mixture(tuple(components), weights)
+
+
+def far_draws(mixture, n, rng):
+    """Draws far around every component, at widths from two to fifty of its own.
+
+    Where in between a mode lies is not known, so every order of magnitude gets as
+    many; and components count alike, for light ones are as good a place to look from.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    n : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (n, dim)
+    """
+    widths = np.exp(rng.uniform(*np.log(_FAR), n))
+    owner = rng.integers(mixture.n_components, size=n)
+    theta = np.empty((n, mixture.dim))
+    for k, (family, params) in enumerate(mixture.components):
+        rows = np.flatnonzero(owner == k)
+        if len(rows):
+            base = family.base_draws(len(rows), mixture.dim, rng)
+            centre = family.location(params)
+            away = family.transport(params, base) - centre
+            theta[rows] = centre + widths[rows, None] * away
+    return theta
 
 
 def residual_points(target, mixture, n, rng, owners=None):
@@ -84,7 +114,7 @@ def skew_direction(target, mixture, k, rng):
     ndarray of shape (dim,)
     """
     family, params = mixture.components[k]
-    scale = _scale_of(family, params)
+    scale = scale_of(family, params)
     theta = family.transport(params, family.base_draws(_N_SKEW, mixture.dim, rng))
     _, score = target.value_and_score(theta)
     residual = score - mixture.score_and_log_density(theta)[0]
@@ -131,7 +161,8 @@ class _Diagonal:
         return self.std * z
 
 
-def _scale_of(family, params):
+def scale_of(family, params):
+    """Whitening by the spread of a component."""
     _, variance, factor = family.spread(params)
     if variance is None:
         return _Triangular(factor)

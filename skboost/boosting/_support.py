@@ -3,6 +3,7 @@
 import numpy as np
 
 from skboost._math import mean_and_se
+from skboost.boosting._climb import climb_all
 from skboost.targets import LogDensityError
 
 # A density that still climbs at this multiple of the starts' size, at half of its
@@ -14,6 +15,9 @@ _NARROWER, _MAX_STEPS, _ENOUGH = 0.6, 25, 0.995
 # A posterior this large, in units of one or of the starts, is looked at with so many
 # draws.
 _HUGE, _N_RUNAWAY = 1e6, 64
+# A component this narrow, in units of one or of the widest, is climbed from so many
+# draws.
+_NARROW, _N_COLLAPSED = 1e-4, 8
 
 
 def usable_starts(target, starts):
@@ -155,6 +159,41 @@ def runaway(target, mixture, starts, rng):
         f"{reach.max():.1g} along theta[{int(reach.argmax())}], and the log density "
         "does not fall there. Give every parameter a proper prior or bounds; if the "
         "parameter is of that size, divide it by a unit that makes it near one."
+    )
+
+
+def collapsed(target, mixture, rng):
+    """What to say of a component on a pole of the density; empty where there is none.
+
+    Narrow components are legal, and so are poles that have little mass: to swallow a
+    component a pole must be too steep to be integrated. There climbs never end.
+
+    Parameters
+    ----------
+    target : Target
+        As searches see it.
+    mixture : Mixture
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    str
+    """
+    scales = np.array([family.scale(params) for family, params in mixture.components])
+    narrow = (scales / np.maximum(1.0, scales.max(axis=0))).min(axis=1)
+    k = int(narrow.argmin())
+    if not narrow[k] < _NARROW:
+        return ""
+    family, params = mixture.components[k]
+    base = family.base_draws(_N_COLLAPSED, mixture.dim, rng)
+    ends = climb_all(target, family.transport(params, base), scales[k])
+    highest = int(ends.heights.argmax())
+    if ends.settled[highest] or not np.isfinite(ends.heights[highest]):
+        return ""
+    return (
+        "Stopped: the posterior seems to be improper. A component has shrunk onto "
+        f"theta={ends.points[highest]}, where the log density rises without end. Give "
+        "every parameter a proper prior, and scales one that keeps them from zero."
     )
 
 
