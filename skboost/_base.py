@@ -217,9 +217,9 @@ def report(engine, done, names=None, place=np.asarray):
         message += f" Kept the mixture of iteration {done.state.best_iteration}."
     if fresh.outside > 0.0:
         message += (
-            f" {100 * fresh.outside:.2g} % of the posterior's draws lie where the "
-            "density is zero: use constraints=, objective='hellinger' or resample. "
-            "The ELBO is that of the posterior restricted to where it is not."
+            f" {100 * fresh.outside:.3g} % of the posterior's draws lie where the "
+            f"density is zero: {engine.outside_advice}. The ELBO is that of the "
+            "posterior restricted to where it is not."
         )
     outside = _outside(engine, done, mixture, elbo, remaining, place)
     return {

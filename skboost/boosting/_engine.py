@@ -92,6 +92,10 @@ class Boosting:
 
     # Of the gain that is compared with `tol`.
     unit: ClassVar[str] = "nats"
+    # For a posterior that reaches where the density is zero.
+    outside_advice: ClassVar[str] = (
+        "use constraints=, objective='hellinger' or resample"
+    )
 
     @property
     def exact(self):

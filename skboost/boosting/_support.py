@@ -144,19 +144,17 @@ def runaway(target, mixture, starts, rng):
         return ""
     theta = mixture.sample(_N_RUNAWAY, rng)
     value, score = target.value_and_score(theta)
-    theta, score = theta[value > -np.inf], score[value > -np.inf]
-    if len(theta) < 2:
+    away, score = (theta - centre)[value > -np.inf], score[value > -np.inf]
+    if len(away) < 2:
         return ""
-    away = (theta - centre) / reach.max()
-    _, _, directions = np.linalg.svd(away, full_matrices=False)
-    with np.errstate(over="ignore", invalid="ignore"):
-        pull = (away @ directions[0]) * (score @ directions[0]) * reach.max()
-        centred, se = mean_and_se(pull)
-    if np.isfinite(centred) and not centred - 4.0 * se > -0.5:
+    loose = (v for v in _directions(away) if _loose(away, score, v, usual))
+    direction = next(loose, None)
+    if direction is None:
         return ""
     return (
         "Stopped: the posterior seems to be improper. It has grown to "
-        f"{reach.max():.1g} along theta[{int(reach.argmax())}], and the log density "
+        f"{np.abs(away @ direction).max():.1g} along "
+        f"theta[{int(np.abs(direction).argmax())}], and the log density "
         "does not fall there. Give every parameter a proper prior or bounds; if the "
         "parameter is of that size, divide it by a unit that makes it near one."
     )
@@ -195,6 +193,22 @@ def collapsed(target, mixture, rng):
         f"theta={ends.points[highest]}, where the log density rises without end. Give "
         "every parameter a proper prior, and scales one that keeps them from zero."
     )
+
+
+def _directions(away):
+    """The axes, then the principal directions of some draws."""
+    _, _, principal = np.linalg.svd(away / np.abs(away).max(), full_matrices=False)
+    return [*np.eye(away.shape[1]), *principal]
+
+
+def _loose(away, score, direction, usual):
+    """Whether draws reach far along a direction and nothing holds them together."""
+    along = away @ direction
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.abs(along).max() > usual:
+            return False
+        pull, se = mean_and_se(along * (score @ direction))
+    return not np.isfinite(pull) or pull - 4.0 * se > -0.5
 
 
 def _what_came(target):

@@ -18,6 +18,7 @@ from skboost.boosting._opening import opening
 from skboost.boosting._solver import SMALLEST_TOL, ascend
 from skboost.boosting._starts import starting_components
 from skboost.boosting._state import Info, State
+from skboost.boosting._support import check_reached
 from skboost.frank_wolfe import best_coefficients, geodesic_step
 from skboost.objectives import (
     JointRoots,
@@ -72,6 +73,7 @@ class UniversalBoosting(Boosting):
     """
 
     unit: ClassVar[str] = "of squared Hellinger distance"
+    outside_advice: ClassVar[str] = "use constraints= or resample"
 
     @property
     def exact(self):
@@ -97,6 +99,7 @@ class UniversalBoosting(Boosting):
             roots, pool = self._pruned(*self._settled(roots, pool))
         mixture = roots.mixture()
         fresh = self._fresh(mixture, 0)
+        check_reached(self.target, fresh, self.starts)
         remaining = self._remaining(fresh, 0)
         state = RootState(
             1, mixture, pool, fresh, None, fresh, 1, remaining, modes, roots,
@@ -106,6 +109,7 @@ class UniversalBoosting(Boosting):
             1, "first", "first", 1.0, None, roots.n_components, fresh.elbo(), _NONE,
             _NONE, self.family.entropy(roots.params[0]), remaining,
             remaining.spread < self.tol, perf_counter() - began, 0.0,
+            self._runaway(mixture, 0),
         )  # fmt: skip
         return state, info
 
@@ -133,7 +137,7 @@ class UniversalBoosting(Boosting):
             None, after.roots.n_components, after.fresh.elbo(), gain, _NONE,
             self.family.entropy(params), after.remaining,
             after.remaining.spread < self.tol, perf_counter() - began,
-            seconds_weights,
+            seconds_weights, self._runaway(after.mixture, t),
         )  # fmt: skip
         return after, info
 
@@ -144,20 +148,20 @@ class UniversalBoosting(Boosting):
         rng = generator(self.seed, state.iteration, SEARCH)
         base = rule_draws(self.family, self.n_draws, self.target.dim, rng)
         starts = starting_components(
-            self.target, state.mixture, self.family, 2 * self.n_restarts + 2, rng,
+            self._searched, state.mixture, self.family, 2 * self.n_restarts + 2, rng,
             owners=state.roots.components,
         )  # fmt: skip
         starts += self._leads(state)
         ranking = rule_draws(self.family, _N_RANK, self.target.dim, rng)
         values = root_start_values(
-            self.target, state.control, self.family, starts, ranking
+            self._searched, state.control, self.family, starts, ranking
         )
         best = np.argsort(-values, kind="stable")[: self.n_restarts]
         problems = [
-            ResidualRoot(self.target, state.control, self.family, starts[k], base)
+            ResidualRoot(self._searched, state.control, self.family, starts[k], base)
             for k in best
         ]
-        scouted = chunked_map(_scout, problems, self.n_jobs)
+        scouted = chunked_map(_scout, problems, self.n_jobs, "shared")
         winner = int(np.argmax([value for _, value in scouted]))
         x, _ = ascend(problems[winner], scouted[winner][0], tol=SMALLEST_TOL)
         return problems[winner].unpack(x)
@@ -224,7 +228,7 @@ class UniversalBoosting(Boosting):
             )
             for k in range(roots.n_components)
         ]  # fmt: skip
-        problem = JointRoots(self.target, control, roots, base)
+        problem = JointRoots(self._searched, control, roots, base)
         x, _ = ascend(problem, max_iter=_REFINE_ITER, tol=tol)
         return Roots.of(self.family, *problem.unpack(x))
 
