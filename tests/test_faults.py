@@ -123,6 +123,14 @@ def test_starting_where_the_density_is_zero_is_an_error_that_names_x0(objective)
         boost(half_normal, 1, x0=[-1.0], objective=objective)
 
 
+def test_the_start_is_named_on_the_users_scale():
+    def density(theta):
+        return anp.where(theta[:, 0] > 3.0, -theta[:, 0], -np.inf)
+
+    with pytest.raises(LogDensityError, match=r"at x0=\[2\.\]"):
+        boost(density, 1, x0=[2.0], constraints="positive")
+
+
 def test_a_support_that_no_draw_finds_is_an_error_that_names_x0():
     """Zero but for a grid of points, one of which is the start."""
 

@@ -40,7 +40,7 @@ def usable_starts(target, starts):
         return starts[usable]
     what, why = _what_came(target)
     raise LogDensityError(
-        f"log_density {what} at x0={_shown(starts)}, at all of the {len(starts)} "
+        f"log_density {what} at x0={_shown(target, starts)}, at all of the {len(starts)} "
         f"starting points.{why} Pass as x0 a point where the density is positive, "
         "several points, or a box (low, high)."
     )
@@ -72,8 +72,8 @@ def proper_modes(target, starts, modes):
     if not climbing.all():
         return modes[~climbing]
     raise LogDensityError(
-        f"log_density rises without end: from x0={_shown(starts)} it still climbs at "
-        f"theta={modes[0]}. Such a density can not be normalised. Give every "
+        f"log_density rises without end: from x0={_shown(target, starts)} it still climbs at "
+        f"theta={_shown(target, modes[:1])}. Such a density can not be normalised. Give every "
         "parameter a proper prior, or check the sign of log_density."
     )
 
@@ -111,9 +111,8 @@ def check_reached(target, fresh, starts):
     what, why = _what_came(target)
     raise LogDensityError(
         f"log_density {what} at all {len(fresh.theta)} draws of the first component, "
-        f"which was looked for from x0={_shown(starts)}.{why} Pass as x0 a point well "
-        "inside the support, and parameters whose scale is near one; or map a bounded "
-        "parameter to the real line."
+        f"which was looked for from x0={_shown(target, starts)}.{why} Pass as x0 a point well "
+        "inside the support, and parameters whose scale is near one; or constraints=."
     )
 
 
@@ -219,5 +218,9 @@ def _what_came(target):
     return "fails or is -inf", f" First: {failure}"
 
 
-def _shown(starts):
-    return starts[0] if len(starts) == 1 else f"{starts[0]} and others"
+def _shown(target, starts):
+    """The first start, on the user's scale where that is another."""
+    first = starts[0]
+    if hasattr(target, "constraints"):
+        first = target.constraints.forward(starts[:1])[0]
+    return first if len(starts) == 1 else f"{first} and others"
