@@ -40,9 +40,9 @@ def usable_starts(target, starts):
         return starts[usable]
     what, why = _what_came(target)
     raise LogDensityError(
-        f"log_density {what} at x0={_shown(target, starts)}, at all of the {len(starts)} "
-        f"starting points.{why} Pass as x0 a point where the density is positive, "
-        "several points, or a box (low, high)."
+        f"log_density {what} at x0={_shown(target, starts)}, at all of the "
+        f"{len(starts)} starting points.{why} Pass as x0 a point where the density is "
+        "positive, several points, or a box (low, high)."
     )
 
 
@@ -72,9 +72,10 @@ def proper_modes(target, starts, modes):
     if not climbing.all():
         return modes[~climbing]
     raise LogDensityError(
-        f"log_density rises without end: from x0={_shown(target, starts)} it still climbs at "
-        f"theta={_shown(target, modes[:1])}. Such a density can not be normalised. Give every "
-        "parameter a proper prior, or check the sign of log_density."
+        f"log_density rises without end: from x0={_shown(target, starts)} it still "
+        f"climbs at theta={_shown(target, modes[:1])}. Such a density can not be "
+        "normalised. Give every parameter a proper prior, or check the sign of "
+        "log_density."
     )
 
 
@@ -111,8 +112,9 @@ def check_reached(target, fresh, starts):
     what, why = _what_came(target)
     raise LogDensityError(
         f"log_density {what} at all {len(fresh.theta)} draws of the first component, "
-        f"which was looked for from x0={_shown(target, starts)}.{why} Pass as x0 a point well "
-        "inside the support, and parameters whose scale is near one; or constraints=."
+        f"which was looked for from x0={_shown(target, starts)}.{why} Pass as x0 a "
+        "point well inside the support, and parameters whose scale is near one; or "
+        "constraints=."
     )
 
 
