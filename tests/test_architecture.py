@@ -36,6 +36,7 @@ FLOORS = {
     "model_selection": 6,
     "_posterior_api": 6,
     # What users import from: these only pass names on.
+    "adapters": 7,
     "callbacks": 7,
     "priors": 7,
     "strategies": 7,
@@ -43,7 +44,10 @@ FLOORS = {
 }
 ONE_ROOM = {"_base", "_callbacks", "_sklearn", "_starts"}
 
-EXTRAS = {"matplotlib", "pandas", "arviz", "numpyro", "rich", "xarray"}
+EXTRAS = {
+    "arviz", "bridgestan", "jax", "matplotlib", "numpyro", "pandas", "pymc", "pytensor",
+    "rich", "xarray",
+}  # fmt: skip
 EXPERIMENTAL = ("sklearn.callback", "sklearn.experimental")
 MAX_BODY_LINES = 45
 MAX_FILE_LINES = 450
