@@ -233,6 +233,30 @@ def test_two_far_modes_in_a_box_of_starts():
     assert weights == pytest.approx([0.3, 0.7], abs=2e-2)
 
 
+def test_a_mode_that_q_never_sees_and_what_gives_it_away():
+    """No number from q's own draws lacks anything; another start does."""
+    truth = np.log(2 * np.pi)
+
+    def density(theta):
+        here = np.log(0.3) + anp.sum(-0.5 * theta**2, axis=1)
+        there = np.log(0.7) + anp.sum(-0.5 * (theta - 1000.0) ** 2, axis=1)
+        return anp.logaddexp(here, there)
+
+    blind = boost(density, 2)
+    assert blind.converged
+    assert blind.elbo == pytest.approx(truth + np.log(0.3), abs=1e-2)
+    assert abs(blind.remaining_kl) < 1e-2
+    assert blind.pareto_k < 0.7
+    found, error = log_evidence(blind, density)
+    assert found == pytest.approx(truth + np.log(0.3), abs=4 * error + 1e-3)
+
+    other = boost(density, 2, x0=[990.0, 1010.0])
+    assert other.elbo - blind.elbo == pytest.approx(np.log(0.7 / 0.3), abs=2e-2)
+    both = boost(density, 2, x0=[[0.0, 0.0], [990.0, 1010.0]])
+    assert both.elbo == pytest.approx(truth, abs=2e-2)
+    np.testing.assert_allclose(both.posterior.mean(), 700.0, rtol=0.02)
+
+
 IMPROPER = {
     "flat direction": lambda t: -0.5 * t[:, 0] ** 2,
     "flat diagonal": lambda t: -0.5 * (t[:, 0] - t[:, 1]) ** 2,

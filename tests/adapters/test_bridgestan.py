@@ -9,7 +9,6 @@ from scipy.optimize import check_grad
 
 from skboost import boost_posterior
 from skboost.adapters import from_bridgestan
-from skboost.adapters._bridgestan import _bracketed, _gathered
 
 bridgestan = pytest.importorskip("bridgestan")
 
@@ -111,15 +110,3 @@ def test_another_process_loads_the_library_again(density):
     assert copy.log_density.model is not density.log_density.model
     assert_array_equal(copy.log_density(POINTS), density.log_density(POINTS))
     assert copy.gradient.__self__ is copy.log_density
-
-
-def test_names_of_containers():
-    """Of matrices, arrays, complex numbers; needs no compiler."""
-    assert _bracketed("theta.1.2") == "theta[1,2]"
-    assert _bracketed("mu") == "mu"
-    names = ["m.1.1", "m.2.1", "m.1.2", "m.2.2", "x", "c.1.real", "c.1.imag"]
-    found = _gathered(names, np.arange(14.0).reshape(2, 7))
-    assert_array_equal(found["m"][0], [[0.0, 2.0], [1.0, 3.0]])
-    assert_array_equal(found["x"], [4.0, 11.0])
-    assert_array_equal(found["c.real"], [[5.0], [12.0]])
-    assert_array_equal(found["c.imag"], [[6.0], [13.0]])
