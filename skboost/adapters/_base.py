@@ -72,7 +72,7 @@ class ExternalDensity:
 
         Returns
         -------
-        dict of str to ndarray of shape (n, *shape)
+        dict of str to ndarray of shape (n, ...)
             By the names of the model's variables, deterministic ones included; for a
             JAX function, which has no variables, the array of draws itself.
 
