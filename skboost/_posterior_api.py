@@ -185,10 +185,11 @@ def boost_posterior(
         Gradient of `log_density`, of the shape of its argument; None asks autograd.
     x0 : array-like of shape (dim,) or (n_starts, dim), or tuple (low, high), \
             default=None
-        Where the first component is looked for: a point, several, or a box in which
-        starts are drawn. None is the origin. Under `constraints` inside of them: a
-        box may touch their ends, its points are divided by their sum for a simplex
-        and sorted where ordered, and None is the image of the origin (1 for
+        Where the first components are looked for: a point, several, or a box in which
+        starts are drawn until few modes can be left. The run begins with a component
+        at every mode that is found. None is the origin. Under `constraints` inside of
+        them: a box may touch their ends, its points are divided by their sum for a
+        simplex and sorted where ordered, and None is the image of the origin (1 for
         ``"positive"``, the middle of an interval, the centre of a simplex).
     constraints : dict, str, tuple or sequence, default=None
         Where coordinates are not free: a dict ``{coordinate: constraint}``, a
@@ -211,8 +212,9 @@ def boost_posterior(
         warning at the end. Searches step back from such points in either case.
     max_evaluations : int, default=None
         Evaluations of `log_density`, with or without gradient, after which no further
-        iteration begins. An iteration under way is not cut short, and the final
-        report adds ``4 * n_draws``.
+        iteration begins. Half of them at most are spent on modes in a box. An
+        iteration under way is not cut short, and the final report adds
+        ``4 * n_draws`` and probes for at most a sixteenth of the budget.
     callback : callable, default=None
         Called with a dict per iteration, as in ``history``; True stops the run.
     names : sequence of str, default=None
