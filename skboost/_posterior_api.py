@@ -212,7 +212,7 @@ def boost_posterior(
     max_evaluations : int, default=None
         Evaluations of `log_density`, with or without gradient, after which no further
         iteration begins. An iteration under way is not cut short, and the final
-        report adds ``4 * n_draws``.
+        report adds ``4 * n_draws`` and a last search for modes.
     callback : callable, default=None
         Called with a dict per iteration, as in ``history``; True stops the run.
     names : sequence of str, default=None

@@ -352,8 +352,8 @@ def test_the_budget_ends_the_run_at_the_first_iteration_beyond_it():
         return boost(density, 2, **settings)
 
     free = spent(max_iter=3, callback=lambda _: costs.append(sum(rows)))
-    # The report of what was found, on four draws for each that was fitted.
-    assert free.n_evaluations == pytest.approx(costs[2] + 4 * 64, abs=8)
+    # The report, on four draws for each that was fitted, and a last look for modes.
+    assert costs[2] + 4 * 64 <= free.n_evaluations == sum(rows)
     for budget, n_iter in [(costs[1] - 1, 2), (costs[1], 2), (costs[1] + 1, 3)]:
         result = spent(max_iter=50, max_evaluations=budget)
         assert result.n_iter == n_iter
