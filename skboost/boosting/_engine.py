@@ -11,10 +11,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from skboost._random import FRESH, POOL, PROBE, REFINE, generator
+from skboost._random import FRESH, POOL, PROBE, REFINE, SEARCH, generator
 from skboost.boosting._greedy import propose
+from skboost.boosting._growth import broadened
 from skboost.boosting._modes import Box
 from skboost.boosting._opening import opening
+from skboost.boosting._ranks import leaves_rank_open, widest, with_rank
 from skboost.boosting._refine import refine
 from skboost.boosting._scout import Scout
 from skboost.boosting._state import Info, State
@@ -114,8 +116,8 @@ class Boosting:
         """Looks for modes, from the starts and around mixtures."""
         # Variants share their parameters' layout, and the last has the lightest tail.
         return Scout(
-            self._searched, self.family.variants()[-1], self.starts, self.box,
-            self.seed, self.max_evaluations,
+            self._searched, with_rank(self.family.variants()[-1]), self.starts,
+            self.box, self.seed, self.max_evaluations,
         )  # fmt: skip
 
     @property
@@ -192,13 +194,18 @@ class Boosting:
         found = propose(
             residual,
             self.objective,
-            self.family,
+            widest(self.family, state.mixture),
             self.n_draws,
             self.n_restarts,
             self.tol,
             self.seed,
             self.n_jobs,
         )
+        if leaves_rank_open(self.family):
+            rng = generator(self.seed, state.iteration, SEARCH, 1)
+            found = broadened(
+                residual, self.objective, found, self.n_draws, self.tol, rng
+            )
         single = Mixture.single(found.family, found.params)
         fresh = self._fresh(single, state.iteration, 1)
         return single, duality_gap(state.fresh, fresh)

@@ -6,7 +6,8 @@ import numpy as np
 from scipy.linalg import eigh
 
 from skboost.boosting._first import inverse_curvature
-from skboost.boosting._starts import scale_of
+from skboost.boosting._growth import with_factor
+from skboost.boosting._whitening import whitening_of
 
 # Two ends are one mode within that many standard deviations of its Laplace
 # approximation, or where the density dips by less than that many nats between them.
@@ -163,7 +164,7 @@ class _Told:
 
     def _claim(self, k):
         params = self.params[k]
-        scale = scale_of(self.family, params)
+        scale = whitening_of(self.family, params)
         z = scale.whiten(self.ends.points - self.family.location(params))
         distance = np.sqrt((z**2).sum(axis=1))
         self.distance = np.column_stack([self.distance, distance])
@@ -185,7 +186,7 @@ def laplace(target, family, mode):
     """
     covariance = inverse_curvature(target, mode, family)
     if len(mode) > _MAX_DIM:
-        return family.from_moments(mode, covariance)
+        return _of_variances(target, family, mode, covariance)
     if covariance.ndim == 1:
         variances, axes = covariance, np.eye(len(mode))
     else:
@@ -202,6 +203,12 @@ def laplace(target, family, mode):
         std[steep] *= 0.25
     std = np.maximum(std, _NARROWEST * std.max())
     if covariance.ndim == 1:
-        return family.from_moments(mode, std**2)
+        return _of_variances(target, family, mode, std**2)
     shrunk = (axes * std**2) @ axes.T
     return family.from_moments(mode, 0.5 * (shrunk + shrunk.T))
+
+
+def _of_variances(target, family, mode, variances):
+    if getattr(family, "covariance", None) == "low_rank":
+        return with_factor(target, family, mode, variances)
+    return family.from_moments(mode, variances)

@@ -13,9 +13,12 @@ from scipy.sparse.csgraph import connected_components
 from skboost._parallel import chunked_map
 from skboost._random import BASE, generator
 from skboost.boosting._first import first_component
+from skboost.boosting._growth import grown
+from skboost.boosting._ranks import with_rank
 from skboost.boosting._solver import SMALLEST_TOL, ascend
-from skboost.boosting._starts import scale_of
 from skboost.boosting._support import narrowed
+from skboost.boosting._whitening import whitening_of
+from skboost.families import Gaussian
 from skboost.objectives import JointELBO
 from skboost.posterior import Mixture
 
@@ -65,12 +68,10 @@ def opening(scout, modes, settings):
 def _groups(family, params):
     """Components that overlap, together."""
     centres = np.array([family.location(p) for p in params])
-    far = np.array(
-        [
-            (scale_of(family, p).whiten(centres - family.location(p)) ** 2).sum(axis=1)
-            for p in params
-        ]
-    )
+    away = [
+        whitening_of(family, p).whiten(centres - family.location(p)) for p in params
+    ]
+    far = np.array([(z**2).sum(axis=1) for z in away])
     near = np.minimum(far, far.T) < _OVERLAP**2
     n, labels = connected_components(near, directed=False)
     return [
@@ -81,15 +82,31 @@ def _groups(family, params):
 def _fitted(target, settings, item):
     """Components, shares and ELBO of the best variant for one group."""
     k, group = item
+    if getattr(settings.family, "covariance", None) == "low_rank" and len(group) < 2:
+        return _grown(target, settings, group[0])
     tol = max(1e-3 * settings.tol, SMALLEST_TOL)
     best = (-np.inf,)
-    for family in settings.family.variants():
+    for family in map(with_rank, settings.family.variants()):
         problem = _problem(target, family, group, settings, k)
         x, value = ascend(problem, max_iter=_MAX_ITER, tol=tol)
         if value > best[0] or len(best) == 1:
             best = value, family, *problem.unpack(x)
     value, family, params, shares = best
     return [(family, p) for p in params], shares, value
+
+
+def _grown(target, settings, params):
+    """One mode under a low-rank Gaussian; as `_fitted`."""
+    diagonal, n = Gaussian("diag"), settings.n_draws
+    rng = generator(settings.seed, 0, BASE)
+    base = diagonal.matched_draws(n, target.dim, rng)
+    # The factor on top of it grows anew.
+    start = narrowed(target, diagonal, params[: 2 * target.dim], base)
+    value, *component = grown(
+        target, start, settings.family.rank, n, settings.tol, settings.seed,
+        settings.exact,
+    )  # fmt: skip
+    return [tuple(component)], np.ones(1), value
 
 
 def _problem(target, family, group, settings, k):

@@ -1,9 +1,10 @@
 """Where to look for the next component."""
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from skboost._math import log_sum_exp
+from skboost.boosting._ranks import in_family
+from skboost.boosting._whitening import whitening_of
 from skboost.posterior import Mixture
 
 # Widths at which the current mixture is searched: its own draws see what it sees,
@@ -114,7 +115,7 @@ def skew_direction(target, mixture, k, rng):
     ndarray of shape (dim,)
     """
     family, params = mixture.components[k]
-    scale = scale_of(family, params)
+    scale = whitening_of(family, params)
     theta = family.transport(params, family.base_draws(_N_SKEW, mixture.dim, rng))
     _, score = target.value_and_score(theta)
     residual = score - mixture.score_and_log_density(theta)[0]
@@ -127,46 +128,6 @@ def skew_direction(target, mixture, k, rng):
     strength = np.linalg.norm(directions, axis=0)
     best = directions[:, strength.argmax()]
     return scale.lift(best / (np.linalg.norm(best) + _TINY))
-
-
-class _Triangular:
-    """Whitening by a Cholesky factor."""
-
-    def __init__(self, factor):
-        self.factor = factor
-
-    def whiten(self, rows):
-        return solve_triangular(self.factor, rows.T, lower=True).T
-
-    def pull(self, rows):
-        return rows @ self.factor
-
-    def lift(self, z):
-        return self.factor @ z
-
-
-class _Diagonal:
-    """Whitening by marginal scales, where a dense factor would be too much."""
-
-    def __init__(self, std):
-        self.std = std
-
-    def whiten(self, rows):
-        return rows / self.std
-
-    def pull(self, rows):
-        return rows * self.std
-
-    def lift(self, z):
-        return self.std * z
-
-
-def scale_of(family, params):
-    """Whitening by the spread of a component."""
-    _, variance, factor = family.spread(params)
-    if variance is None:
-        return _Triangular(factor)
-    return _Diagonal(family.scale(params))
 
 
 def starting_components(target, mixture, family, n_points, rng, owners=None):
@@ -191,7 +152,7 @@ def starting_components(target, mixture, family, n_points, rng, owners=None):
     owners = owners or mixture
     starts = []
     for k in np.argsort(-owners.weights, kind="stable")[:2]:
-        params = owners.components[k][1]
+        params = in_family(family, owners.components[k][1], mixture.dim)
         shift = skew_direction(target, owners, k, rng)
         starts += [
             family.recentre(params, family.location(params) + s * shift)
@@ -203,7 +164,7 @@ def starting_components(target, mixture, family, n_points, rng, owners=None):
         return starts
     nearest = owners.responsibilities(points).argmax(axis=1)
     for point, k in zip(points, nearest, strict=True):
-        params = owners.components[k][1]
+        params = in_family(family, owners.components[k][1], mixture.dim)
         centre = family.location(params)
         reach = np.abs(point - centre) / family.scale(params)
         starts += [

@@ -15,6 +15,7 @@ from skboost._parallel import chunked_map
 from skboost._random import POOL, REFINE, SEARCH, generator
 from skboost.boosting._engine import MAX_LEADS, Boosting
 from skboost.boosting._opening import opening
+from skboost.boosting._ranks import with_rank
 from skboost.boosting._solver import SMALLEST_TOL, ascend
 from skboost.boosting._starts import starting_components
 from skboost.boosting._state import Info, State
@@ -89,7 +90,9 @@ class UniversalBoosting(Boosting):
         """The root with the largest overlap at every mode; see `Boosting.init`."""
         began = perf_counter()
         modes = self.scout.from_starts()
-        opened = opening(self.scout, modes, self)
+        # Every root has the same rank.
+        fixed = replace(self, family=with_rank(self.family))
+        opened = opening(self.scout, modes, fixed)
         params = np.array([p for _, p in opened.components])
         roots = Roots.of(self.family, params, np.sqrt(opened.weights))
         pool = self._pool(roots, 0)
