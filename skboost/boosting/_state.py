@@ -46,6 +46,11 @@ class State:
     remaining: RemainingKL
     leads: tuple = ()
 
+    @property
+    def stage(self):
+        """What the run keeps of this iteration."""
+        return self.best.mixture
+
 
 @dataclass(frozen=True)
 class Info:

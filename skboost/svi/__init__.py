@@ -1,0 +1,29 @@
+"""Natural-gradient steps for conjugate models: SVI and SVI+, and their schedules."""
+
+from skboost.svi._engine import (
+    NaturalGradient,
+    SVIInfo,
+    SVILimits,
+    SVIState,
+)
+from skboost.svi._schedules import (
+    LEARNING_RATES,
+    ConstantRate,
+    LearningRate,
+    RobbinsMonro,
+    as_learning_rate,
+    effective_size,
+)
+
+__all__ = [
+    "LEARNING_RATES",
+    "ConstantRate",
+    "LearningRate",
+    "NaturalGradient",
+    "RobbinsMonro",
+    "SVIInfo",
+    "SVILimits",
+    "SVIState",
+    "as_learning_rate",
+    "effective_size",
+]
