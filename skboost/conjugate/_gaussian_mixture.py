@@ -398,6 +398,17 @@ class GaussianMixtureModel:
         ]
         return np.concatenate(parts)
 
+    def sample_rows(self, natural, counts, rng):
+        """Rows from the posterior predictive law, given how many of each cluster.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, dim)
+        y : ndarray of int of shape (n_rows,)
+        """
+        y = np.repeat(np.arange(self.n_components), counts)
+        return self.law.predictive(natural).sample(y, rng) + self.center, y
+
     def permuted(self, natural, order):
         """The same q with its clusters in another order.
 

@@ -14,6 +14,7 @@ from skboost.svi._schedules import (
     as_learning_rate,
     effective_size,
 )
+from skboost.svi._stream import Stream
 
 __all__ = [
     "LEARNING_RATES",
@@ -24,6 +25,7 @@ __all__ = [
     "SVIInfo",
     "SVILimits",
     "SVIState",
+    "Stream",
     "as_learning_rate",
     "effective_size",
 ]

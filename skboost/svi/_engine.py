@@ -91,6 +91,15 @@ class SVIInfo:
     seconds: float
 
 
+def noise_weights(effective_batch_size, step, size, seed):
+    """Centred normal weights of rows, with variance |S| / M - 1; None at zero."""
+    variance = size / effective_size(effective_batch_size, step, size) - 1.0
+    if variance <= 0.0:
+        return None
+    draws = generator(seed, step, _NOISE).standard_normal(size)
+    return np.sqrt(variance) * (draws - draws.mean())
+
+
 @dataclass(frozen=True)
 class NaturalGradient:
     """Stochastic variational inference with tuneable annealing.
@@ -211,19 +220,11 @@ class NaturalGradient:
             batch = rng.choice(len(rows), self.size, replace=False)
             rows = rows[batch]
             weight = None if weight is None else weight[batch]
-        noise = self._noise(step, len(rows))
+        noise = noise_weights(self.effective_batch_size, step, self.size, self.seed)
         if noise is None:
             return self.model.expect(natural, rows, weight)
         noise = noise if weight is None else weight * noise
         return self.model.expect(natural, rows, weight, noise)
-
-    def _noise(self, step, size):
-        """Centred normal weights with the variance |S| / M - 1, or None."""
-        variance = size / self._effective(step) - 1.0
-        if variance <= 0.0:
-            return None
-        draws = generator(self.seed, step, _NOISE).standard_normal(size)
-        return np.sqrt(variance) * (draws - draws.mean())
 
     def _effective(self, step):
         return effective_size(self.effective_batch_size, step, self.size)
