@@ -1,28 +1,26 @@
 """Bayesian Gaussian mixtures by natural gradients: coordinate ascent, SVI and SVI+."""
 
-from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import validate_data
 
-from skboost._base import FittingEstimator, callback_data
-from skboost._callbacks import run
-from skboost._parallel import chunked_map, single_threaded_blas
+from skboost._base import callback_data
+from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
 from skboost._rows import canonical_rows
 from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from skboost.conjugate import COVARIANCES
 from skboost.mixture._fitted import FittedMixture, plain_errors
 from skboost.mixture._priors import CONCENTRATIONS, mixture_model
+from skboost.mixture._runs import NaturalGradientRuns
 from skboost.mixture._starts import STARTS
 from skboost.svi import (
     LEARNING_RATES,
     LearningRate,
     NaturalGradient,
     Stream,
-    SVILimits,
     as_learning_rate,
 )
 
@@ -32,7 +30,7 @@ _START, _STEPS = 0, 1
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
-class SVIGaussianMixture(FittedMixture, DensityMixin, FittingEstimator):
+class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
     """Bayesian Gaussian mixture, fitted in batches of any size, with tuneable noise.
 
     Variational inference in the conjugate model: with all rows as one batch it is
@@ -279,56 +277,6 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, FittingEstimator):
             engines = self._engines(rows, weight, going_on)
             return self._fit_all(engines, callback_data(X, y, sample_weight), going_on)
 
-    def _fit_all(self, engines, data, going_on):
-        """Run all engines and keep the best."""
-        context = self._init_callback_context(max_subtasks=len(engines))
-        context.call_on_fit_task_begin(estimator=self, **data)
-        tasks = [
-            context.subcontext(task_name="init", max_subtasks=self.max_iter)
-            for _ in engines
-        ]
-        previous = self._run if going_on else None
-
-        def one(pair):
-            return self._fit_one(*pair, previous, data)
-
-        runs = chunked_map(one, list(zip(engines, tasks, strict=True)), self.n_jobs)
-        attributes = self._fitted_after(runs)
-        if going_on:
-            bounds = self.elbo_by_init_.copy()
-            bounds[self._kept] = attributes["elbo_"]
-            attributes |= {"elbo_by_init_": bounds, "_kept": self._kept}
-        state = attributes["_run"].state
-        seen = float(engines[0].weight.sum())
-        counts = (state.step, state.n_groups, state.n_shrunk, state.elbo)
-        attributes["_stream"] = Stream(state.natural, seen, *counts)
-        vars(self).update(attributes)
-        context.call_on_fit_task_end(
-            estimator=self, reconstruction_attributes=lambda: attributes, **data
-        )
-        return self
-
-    def _fit_one(self, engine, context, previous, data):
-        context.call_on_fit_task_begin(estimator=self, **data)
-
-        def begin_iteration():
-            task = context.subcontext(task_name="iteration")
-            task.call_on_fit_task_begin(estimator=self, **data)
-            return lambda done: task.call_on_fit_task_end(
-                estimator=self,
-                reconstruction_attributes=lambda: self._fitted_after([done]),
-                **data,
-            )
-
-        limits = SVILimits(self.max_iter, self.tol, self.max_time)
-        done = run(engine, limits, previous, begin_iteration)
-        context.call_on_fit_task_end(
-            estimator=self,
-            reconstruction_attributes=lambda: self._fitted_after([done]),
-            **data,
-        )
-        return done
-
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, sample_weight=None):
         """Take one more batch of a stream in; the data so far is not needed again.
@@ -444,28 +392,6 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, FittingEstimator):
                 f"n_features, covariance_type) = {now} after {before}. Set "
                 "warm_start=False."
             )
-
-    # --- what was fitted
-
-    def _fitted_after(self, runs):
-        """Fitted attributes of the best of several runs."""
-        elbos = np.array([done.history[-1].elbo for done in runs])
-        kept = int(np.argmax(elbos))
-        done = runs[kept]
-        state = replace(done.state, ahead=None)
-        history = [vars(info).copy() for info in done.history]
-        return self._parameters(state.natural) | {
-            "elbo_": float(elbos[kept]),
-            "elbo_path_": np.array([record["elbo"] for record in history]),
-            "elbo_by_init_": elbos,
-            "n_iter_": done.n_iter,
-            "converged_": done.converged,
-            "message_": done.message,
-            "history_": history,
-            "noise_shrunk_": state.n_shrunk / max(1, state.n_groups),
-            "_run": replace(done, state=state),
-            "_kept": kept,
-        }
 
 
 def _canonical(X, weight):
