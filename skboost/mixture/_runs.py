@@ -1,4 +1,4 @@
-"""Several runs of the natural-gradient engine, and the fitted attributes of the best."""
+"""Several runs of the natural-gradient engine, and what the best leaves."""
 
 from dataclasses import replace
 
