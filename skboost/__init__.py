@@ -2,6 +2,7 @@
 
 from skboost._posterior_api import BoostingResult, boost_posterior
 from skboost.linear_model import BoostedBayesianLogisticRegression
+from skboost.mixture import SVIGaussianMixture
 from skboost.posterior import MixturePosterior
 
 __version__ = "0.1.0"
@@ -10,5 +11,6 @@ __all__ = [
     "BoostedBayesianLogisticRegression",
     "BoostingResult",
     "MixturePosterior",
+    "SVIGaussianMixture",
     "boost_posterior",
 ]
