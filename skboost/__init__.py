@@ -2,6 +2,7 @@
 
 from skboost._posterior_api import BoostingResult, boost_posterior
 from skboost.linear_model import BoostedBayesianLogisticRegression
+from skboost.mixture import SVIGaussianMixture
 from skboost.model_selection import EvidenceSearch
 from skboost.posterior import MixturePosterior
 
@@ -12,5 +13,6 @@ __all__ = [
     "BoostingResult",
     "EvidenceSearch",
     "MixturePosterior",
+    "SVIGaussianMixture",
     "boost_posterior",
 ]

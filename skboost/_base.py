@@ -300,7 +300,42 @@ def callback_data(X, y, sample_weight=None):
     return {"X": X, "y": y, "metadata": metadata}
 
 
-class BoostedEstimator(CallbackSupportMixin, BaseEstimator):
+class FittingEstimator(CallbackSupportMixin, BaseEstimator):
+    """What every estimator here does around a fit: pickles know their version, and a
+    fit that fails leaves no trace.
+    """
+
+    def __getstate__(self):
+        return {**super().__getstate__(), "_skboost_version": _package_version()}
+
+    def __setstate__(self, state):
+        state = dict(state)
+        written = state.pop("_skboost_version", None)
+        if written != _package_version():
+            warnings.warn(
+                f"{type(self).__name__} was pickled by skboost {written} and may not "
+                f"work in skboost {_package_version()}. Fit it again, or keep its "
+                "posterior_ with MixturePosterior.save, which does not depend on the "
+                "version.",
+                stacklevel=2,
+            )
+        super().__setstate__(state)
+
+    @contextmanager
+    def _keeping_old_fit(self):
+        """A fit that fails or is interrupted leaves the estimator as it was."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            # The callbacks are still to be torn down by scikit-learn.
+            running = {k: v for k, v in vars(self).items() if k in _CALLBACK_STATE}
+            vars(self).clear()
+            vars(self).update(before, **running)
+            raise
+
+
+class BoostedEstimator(FittingEstimator):
     """What every boosted estimator does with a target: run, report, go on.
 
     Subclasses declare the hyperparameters of `BOOSTING_CONSTRAINTS` and give
@@ -359,32 +394,3 @@ class BoostedEstimator(CallbackSupportMixin, BaseEstimator):
             _stages=done.stages,
         )
         return attributes
-
-    def __getstate__(self):
-        return {**super().__getstate__(), "_skboost_version": _package_version()}
-
-    def __setstate__(self, state):
-        state = dict(state)
-        written = state.pop("_skboost_version", None)
-        if written != _package_version():
-            warnings.warn(
-                f"{type(self).__name__} was pickled by skboost {written} and may not "
-                f"work in skboost {_package_version()}. Fit it again, or keep its "
-                "posterior_ with MixturePosterior.save, which does not depend on the "
-                "version.",
-                stacklevel=2,
-            )
-        super().__setstate__(state)
-
-    @contextmanager
-    def _keeping_old_fit(self):
-        """A fit that fails or is interrupted leaves the estimator as it was."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            # The callbacks are still to be torn down by scikit-learn.
-            running = {k: v for k, v in vars(self).items() if k in _CALLBACK_STATE}
-            vars(self).clear()
-            vars(self).update(before, **running)
-            raise

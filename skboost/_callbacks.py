@@ -15,8 +15,8 @@ class Run:
         What the next iteration needs.
     history : tuple of Info
         One report per iteration.
-    stages : tuple of Mixture
-        The best mixture known after each iteration.
+    stages : tuple
+        What each iteration leaves to be kept: the best mixture known after it.
     converged : bool
     message : str
         Why the run ended.
@@ -140,8 +140,7 @@ def _ignored(done):
 
 def _extended(done, state, info):
     history, stages = ((), ()) if done is None else (done.history, done.stages)
-    best = state.best.mixture
-    return Run(state, (*history, info), (*stages, best), False, "Running.")
+    return Run(state, (*history, info), (*stages, state.stage), False, "Running.")
 
 
 def _ended(done, converged, message):

@@ -1,4 +1,4 @@
-"""Step-size rules of the boosted estimators, for the parameter ``step_size``."""
+"""Strategy objects: step sizes of boosting, learning rates of natural gradients."""
 
 from skboost.frank_wolfe import (
     AdaptiveBacktracking,
@@ -7,5 +7,15 @@ from skboost.frank_wolfe import (
     Predefined,
     StepSize,
 )
+from skboost.svi import ConstantRate, LearningRate, RobbinsMonro
 
-__all__ = ["AdaptiveBacktracking", "Constant", "LineSearch", "Predefined", "StepSize"]
+__all__ = [
+    "AdaptiveBacktracking",
+    "Constant",
+    "ConstantRate",
+    "LearningRate",
+    "LineSearch",
+    "Predefined",
+    "RobbinsMonro",
+    "StepSize",
+]

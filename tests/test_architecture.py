@@ -19,6 +19,7 @@ FLOORS = {
     "_random": 0,
     "_parallel": 0,
     "_math": 0,
+    "_rows": 0,
     "families": 1,
     "frank_wolfe": 1,
     "transforms": 1,
@@ -27,6 +28,7 @@ FLOORS = {
     "objectives": 3,
     "conjugate": 3,
     "boosting": 4,
+    "svi": 4,
     "_base": 5,
     "_starts": 5,
     "_callbacks": 5,
@@ -35,6 +37,7 @@ FLOORS = {
     "linear_model": 6,
     "inspection": 6,
     "model_selection": 6,
+    "mixture": 6,
     "_posterior_api": 6,
     # What users import from: these only pass names on.
     "callbacks": 7,

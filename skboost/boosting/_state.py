@@ -47,6 +47,11 @@ class State:
     remaining: RemainingKL
     modes: Modes = Modes()
 
+    @property
+    def stage(self):
+        """What the run keeps of this iteration."""
+        return self.best.mixture
+
 
 @dataclass(frozen=True)
 class Info:

@@ -2,6 +2,21 @@
 
 from skboost.conjugate._covariances import COVARIANCES
 from skboost.conjugate._gaussian_mixture import LAWS, GaussianMixtureModel
-from skboost.conjugate._natural import combine, largest_step
+from skboost.conjugate._natural import (
+    combine,
+    inside,
+    largest_step,
+    natural_step,
+    scaled,
+)
 
-__all__ = ["COVARIANCES", "LAWS", "GaussianMixtureModel", "combine", "largest_step"]
+__all__ = [
+    "COVARIANCES",
+    "LAWS",
+    "GaussianMixtureModel",
+    "combine",
+    "inside",
+    "largest_step",
+    "natural_step",
+    "scaled",
+]

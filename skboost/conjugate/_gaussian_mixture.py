@@ -14,7 +14,7 @@ from skboost._parallel import row_blocks
 from skboost.conjugate._covariances import COVARIANCES
 from skboost.conjugate._dirichlet import DirichletWeights
 from skboost.conjugate._independent import Independent, KnownPrecisions
-from skboost.conjugate._natural import combine
+from skboost.conjugate._natural import natural_step, scaled
 from skboost.conjugate._normal_wishart import NormalWishart
 from skboost.conjugate._rows import Rows
 
@@ -246,14 +246,8 @@ class GaussianMixtureModel:
         -------
         dict
         """
-        statistics = combine(self.temperature, statistics, 0.0, statistics)
-        natural = dict(natural)
-        for factor in self.factors:
-            target = factor.target(natural, statistics)
-            natural[factor.name] = combine(
-                1.0 - rate, natural[factor.name], rate, target
-            )
-        return natural
+        statistics = scaled(self.temperature, statistics)
+        return natural_step(self.factors, natural, statistics, rate).natural
 
     def start(self, rows, resp):
         """Natural parameters of the optimal factors for given responsibilities.
@@ -403,6 +397,17 @@ class GaussianMixtureModel:
             for block in self._blocks(rows)
         ]
         return np.concatenate(parts)
+
+    def sample_rows(self, natural, counts, rng):
+        """Rows from the posterior predictive law, given how many of each cluster.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, dim)
+        y : ndarray of int of shape (n_rows,)
+        """
+        y = np.repeat(np.arange(self.n_components), counts)
+        return self.law.predictive(natural).sample(y, rng) + self.center, y
 
     def permuted(self, natural, order):
         """The same q with its clusters in another order.

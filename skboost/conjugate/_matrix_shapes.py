@@ -23,6 +23,14 @@ class Full(Covariance):
         """A covariance for one or all as a native array."""
         return np.broadcast_to(covariance, (n_components, dim, dim)).astype(float)
 
+    def one(self, dim):
+        """Shape of one covariance."""
+        return (dim, dim)
+
+    def of_matrix(self, matrix):
+        """One covariance of this shape from a matrix."""
+        return matrix
+
     def least_dof(self, dim):
         return dim - 1.0
 

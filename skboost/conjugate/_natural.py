@@ -1,4 +1,4 @@
-"""Natural parameters as trees of arrays, and the cones they must stay in.
+"""Natural parameters as trees of arrays, steps along them, and where they must stay.
 
 A natural parameter, and a sum of sufficient statistics, is a dict of arrays (or of
 such dicts). All that inference needs of them is linear: `combine`. The domain of every
@@ -10,12 +10,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+# Of the way to the boundary of the domain (Paisley et al. leave this case open).
+_INSIDE = 0.99
+
 
 def combine(a, first, b, second):
     """``a * first + b * second`` for trees of arrays of one structure."""
     if isinstance(first, dict):
         return {key: combine(a, first[key], b, second[key]) for key in first}
     return a * first + b * second
+
+
+def scaled(a, tree):
+    """``a * tree`` for a tree of arrays."""
+    if isinstance(tree, dict):
+        return {key: scaled(a, value) for key, value in tree.items()}
+    return a * tree
 
 
 class Cone(NamedTuple):
@@ -44,13 +54,87 @@ def largest_step(start, end):
     Returns
     -------
     ndarray of shape (\\*group)
-        In [0, 1]: the supremum of the fractions that stay inside, for each group on
-        its own, or 1.
+        For each group on its own where it meets the boundary; above 1 if that is
+        beyond the end, and infinite if there is none.
     """
     steps = [_to_zero(a, b) for a, b in zip(start.scalars, end.scalars, strict=True)]
     if start.matrices is not None:
         steps.append(_to_singular(start.matrices, end.matrices))
-    return np.minimum(np.min(np.stack(steps), axis=0), 1.0)
+    return np.min(np.stack(steps), axis=0)
+
+
+class Step(NamedTuple):
+    """Where a natural-gradient step led.
+
+    Attributes
+    ----------
+    natural : dict
+    n_groups : int
+        Parts of the factors, such as one cluster's, that noise was added to.
+    n_shrunk : int
+        Of which the noise had to be shrunk to stay in the domain.
+    """
+
+    natural: dict
+    n_groups: int = 0
+    n_shrunk: int = 0
+
+
+def natural_step(factors, natural, statistics, rate, noise=None):
+    """Move every factor in turn towards the optimum that the statistics give.
+
+    ``lambda <- (1 - rate) lambda + rate (eta + statistics + kappa noise)`` (Paisley et
+    al., Algorithm 1), where kappa, at most 1, is 0.99 times what leads to the boundary
+    of the factor's domain, for each of its groups.
+
+    Parameters
+    ----------
+    factors : tuple
+        In the order of the updates. Each has a ``name``, ``target(natural,
+        statistics)``, affine in the statistics, and ``cone(own)``, affine too.
+    natural : dict
+        Natural parameters by the factors' names.
+    statistics : dict
+        Estimated sums over all rows.
+    rate : float
+        In (0, 1]; 1 with exact statistics is coordinate ascent.
+    noise : dict, default=None
+        Like `statistics`, of mean zero.
+
+    Returns
+    -------
+    Step
+    """
+    natural, n_groups, n_shrunk = dict(natural), 0, 0
+    for factor in factors:
+        target = factor.target(natural, statistics)
+        if noise is not None:
+            shaken = factor.target(natural, combine(1.0, statistics, 1.0, noise))
+            target, kappa = inside(factor, target, shaken)
+            n_groups, n_shrunk = n_groups + kappa.size, n_shrunk + np.sum(kappa < 1.0)
+        natural[factor.name] = combine(1.0 - rate, natural[factor.name], rate, target)
+    return Step(natural, n_groups, int(n_shrunk))
+
+
+def inside(factor, start, end):
+    """The point nearest to `end`, on the line from `start`, that is well inside.
+
+    Returns
+    -------
+    own : dict
+        Natural parameter of the factor.
+    kappa : ndarray of shape (\\*group)
+        How far each group went: 0.99 times as far as it could, at most 1.
+    """
+    boundary = largest_step(factor.cone(start), factor.cone(end))
+    kappa = np.minimum(_INSIDE * boundary, 1.0)
+    return {key: _between(start[key], end[key], kappa) for key in start}, kappa
+
+
+def _between(start, end, kappa):
+    kappa = kappa.reshape(kappa.shape + (1,) * (np.ndim(start) - kappa.ndim))
+    # Exactly the end where nothing is in the way.
+    return np.where(kappa < 1.0, start + kappa * (end - start), end)
 
 
 def _to_zero(a, b):

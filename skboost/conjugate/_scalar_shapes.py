@@ -14,6 +14,14 @@ class Diag(Covariance):
     handles_missing = True
     counts_entries = True
 
+    def one(self, dim):
+        """Shape of one covariance."""
+        return (dim,)
+
+    def of_matrix(self, matrix):
+        """One covariance of this shape from a matrix."""
+        return np.diag(matrix).copy()
+
     def group(self, n_components, dim):
         return (n_components, dim)
 
@@ -92,6 +100,12 @@ class Spherical(Covariance):
     """One precision for each cluster; every coordinate of a row counts for it."""
 
     name = "spherical"
+
+    def one(self, dim):
+        return ()
+
+    def of_matrix(self, matrix):
+        return np.diag(matrix).mean()
 
     def group(self, n_components, dim):
         return (n_components,)

@@ -20,6 +20,13 @@ def _log_kernel(squares, dof, dim):
     return np.where(finite, heavy, light)
 
 
+def _stretch(dof, rng):
+    """What turns normal draws into Student-t draws."""
+    finite = np.isfinite(dof)
+    nu = np.where(finite, dof, 1.0)
+    return np.where(finite, np.sqrt(nu / rng.chisquare(nu)), 1.0)
+
+
 @dataclass(frozen=True)
 class JointStudentTs:
     """Elliptical laws.
@@ -45,6 +52,14 @@ class JointStudentTs:
             columns = np.flatnonzero(seen)
             found[index] = self._marginal(rows.values[index], columns)
         return found
+
+    def sample(self, clusters, rng):
+        """A row from each of the named laws."""
+        roots = np.linalg.cholesky(self.scales)[clusters]
+        normal = rng.standard_normal((len(clusters), self.means.shape[1]))
+        stretch = _stretch(self.dof[clusters], rng)[:, None]
+        noise = np.einsum("nij,nj->ni", roots, normal) * stretch
+        return self.means[clusters] + noise
 
     def _marginal(self, values, columns):
         values = values[:, columns]
@@ -86,3 +101,9 @@ class SeparateStudentTs:
                 each.sum(axis=1) if seen is None else (each * seen).sum(axis=1)
             )
         return found
+
+    def sample(self, clusters, rng):
+        """A row from each of the named laws."""
+        normal = rng.standard_normal((len(clusters), self.means.shape[1]))
+        normal *= _stretch(self.dof[clusters], rng)
+        return self.means[clusters] + np.sqrt(self.scales[clusters]) * normal

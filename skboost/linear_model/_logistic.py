@@ -6,10 +6,10 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator, callback_data
+from skboost._rows import canonical_rows
 from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.linear_model._classifier import BayesianClassifier
 from skboost.linear_model._labels import classes_of, codes_of, distinct, row_weights
-from skboost.linear_model._rows import canonical_rows
 from skboost.targets import (
     PRIORS,
     ComposedTarget,

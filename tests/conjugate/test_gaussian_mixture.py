@@ -86,13 +86,13 @@ def test_evidence_of_one_cluster_by_quadrature():
     _, path = ascended(model, model.rows(X), n_iter=2)
     center, rate, dof, beta = model.center[0], float(np.cov(X.T)), 2.5, 0.7
 
-    precision = np.exp(np.linspace(-12.0, 5.0, 801))[:, None]
-    mu = center + np.linspace(-40.0, 40.0, 8001)
+    precision = np.exp(np.linspace(-12.0, 5.0, 401))[:, None]
+    mu = center + np.linspace(-40.0, 40.0, 4001)
     joint = stats.gamma(dof / 2, scale=2 / rate).logpdf(precision) + np.log(precision)
     joint = joint + stats.norm(center, 1 / np.sqrt(beta * precision)).logpdf(mu)
     for x in X[:, 0]:
         joint += 0.5 * np.log(precision / (2 * np.pi)) - precision * (x - mu) ** 2 / 2
-    cell = np.log((mu[1] - mu[0]) * 17.0 / 800)
+    cell = np.log((mu[1] - mu[0]) * 17.0 / 400)
     assert path[-1] == pytest.approx(logsumexp(joint) + cell, abs=1e-5)
 
 
@@ -390,10 +390,8 @@ def test_walks_end_at_the_boundary(law_and_shape):
         end = factor.target(natural, combine(1.0, mean, 1.0, noise))
         far = combine(-2.0, start, 3.0, end)
         step = largest_step(factor.cone(start), factor.cone(far))
-        assert np.all((step > 0) & (step <= 1))
+        assert np.all(step > 0)
         for fraction, inside in ((0.999, True), (1.001, False)):
-            there = combine(1.0, start, fraction, combine(-1.0, start, 1.0, far))
-            cone = factor.cone(there)
             # Each group walks on its own: look at the one that stops first.
             first = np.unravel_index(np.argmin(step), step.shape)
             there = {
@@ -404,7 +402,7 @@ def test_walks_end_at_the_boundary(law_and_shape):
             good = all(np.asarray(s)[first] > 0 for s in cone.scalars)
             if cone.matrices is not None:
                 good &= np.linalg.eigvalsh(cone.matrices[first])[0] > 0
-            assert good == inside or step[first] == 1.0
+            assert good == inside or np.isinf(step[first])
 
 
 def test_a_walk_that_stays_inside_goes_all_the_way(law_and_shape):
@@ -413,7 +411,7 @@ def test_a_walk_that_stays_inside_goes_all_the_way(law_and_shape):
     natural, _ = ascended(model, model.rows(X))
     for factor in model.factors:
         start, end = factor.cone(factor.prior), factor.cone(natural[factor.name])
-        np.testing.assert_array_equal(largest_step(start, end), 1.0)
+        assert np.all(largest_step(start, end) > 1.0)
 
 
 def test_cones_are_the_domains():

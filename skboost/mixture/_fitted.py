@@ -1,0 +1,171 @@
+"""What a mixture with one natural parameter can say about rows."""
+
+from contextlib import contextmanager
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skboost._random import generator, root_seed
+from skboost.conjugate import COVARIANCES
+
+
+@contextmanager
+def plain_errors():
+    """A matrix that is not positive definite in rounding, said in the user's words."""
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            "X and the priors are of such different scales that a precision is "
+            "singular in rounding. Standardise X, or set mean_prior and "
+            "covariance_prior to its scale."
+        ) from error
+
+
+class FittedMixture:
+    """Prediction for estimators that hold ``_model`` and ``_natural``."""
+
+    def _parameters(self, natural):
+        """Fitted attributes that follow from the natural parameters."""
+        return {
+            "weights_": self._model.mean_weights(natural),
+            "means_": self._model.means(natural),
+            "covariances_": self._model.covariances(natural),
+            "_natural": natural,
+        }
+
+    def _rows(self, X):
+        check_is_fitted(self, "_natural")
+        X = validate_data(
+            self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
+        )
+        return self._model.rows(X)
+
+    def predict_proba(self, X):
+        """Posterior probabilities of the clusters: the optimal q(z).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            NaN is integrated out.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Rows sum to one.
+        """
+        rows = self._rows(X)
+        return self._model.responsibilities(self._natural, rows)
+
+    def predict(self, X):
+        """The most probable cluster of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+        """
+        return self.predict_proba(X).argmax(axis=1)
+
+    def fit_predict(self, X, y=None, sample_weight=None):
+        """Fit, then return the most probable cluster of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+        """
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def score_samples(self, X):
+        """Log posterior predictive density of each row, nats.
+
+        A mixture of Student-t laws, exact under the fitted posterior, except for
+        independent priors: there each cluster's law, which has no closed form, is
+        replaced by the Student-t of the same mean and covariance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            NaN is integrated out.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        rows = self._rows(X)
+        return self._model.log_predictive(self._natural, rows)
+
+    def score(self, X, y=None):
+        """Mean log posterior predictive density, nats per row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+        """
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples=1):
+        """Rows from the posterior predictive distribution, cluster by cluster.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        y : ndarray of int of shape (n_samples,)
+            Clusters.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is below 1.
+        """
+        check_is_fitted(self, "_natural")
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1; got {n_samples}.")
+        rng = generator(root_seed(check_random_state(self.random_state)))
+        counts = rng.multinomial(n_samples, self.weights_)
+        return self._model.sample_rows(self._natural, counts, rng)
+
+    def sample_posterior(self, n_draws=1, random_state=None):
+        """Draws of the parameters from the posterior.
+
+        Parameters
+        ----------
+        n_draws : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        dict
+            ``weights`` (n_draws, n_components), ``means`` (n_draws, n_components,
+            n_features) and ``precisions`` (n_draws, and the shape of `covariances_`).
+        """
+        check_is_fitted(self, "_natural")
+        rng = generator(root_seed(random_state))
+        return self._model.sample(self._natural, n_draws, rng)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        shape = COVARIANCES.get(self.covariance_type)
+        tags.input_tags.allow_nan = shape is not None and shape.handles_missing
+        return tags

@@ -1,0 +1,160 @@
+"""Priors of Gaussian mixtures: as given, or from the data where left open."""
+
+import numpy as np
+
+from skboost.conjugate import COVARIANCES, GaussianMixtureModel
+
+# Below this share of a feature's variance the default prior's is singular in effect.
+_RIDGE = 1e-6
+
+CONCENTRATIONS = {
+    "dirichlet_distribution": lambda value, k: 1.0 / k if value is None else value,
+    "finite_dirichlet_process": lambda value, k: (1.0 if value is None else value) / k,
+}
+
+
+def mixture_model(estimator, X, weight):
+    """The conjugate model of a mixture estimator's hyperparameters.
+
+    Parameters
+    ----------
+    estimator : SVIGaussianMixture or alike
+        Has `n_components`, `covariance_type`, `temperature` and the priors.
+    X : ndarray of shape (n_samples, n_features)
+        NaN is missing.
+    weight : ndarray of shape (n_samples,)
+
+    Returns
+    -------
+    GaussianMixtureModel
+
+    Raises
+    ------
+    ValueError
+        If a prior has the wrong shape or is improper.
+    """
+    mean, covariance = moments(X, weight)
+    if estimator.mean_prior is not None:
+        mean = _array("mean_prior", estimator.mean_prior, (X.shape[1],))
+    concentration = CONCENTRATIONS[estimator.weight_concentration_prior_type]
+    n_components = estimator.n_components
+    alpha = concentration(estimator.weight_concentration_prior, n_components)
+    law, prior = _law(estimator, covariance)
+    return GaussianMixtureModel.make(
+        law,
+        estimator.covariance_type,
+        np.full(n_components, float(alpha)),
+        mean,
+        estimator.temperature,
+        **prior,
+    )
+
+
+def _law(estimator, covariance):
+    """Name and prior parameters of the law of the clusters."""
+    dim = len(covariance)
+    shape = COVARIANCES[estimator.covariance_type]
+    variance = estimator.mean_variance_prior
+    if variance is None:
+        variance = 10.0 * np.trace(covariance) / dim
+    if estimator.known_covariances is not None:
+        known = _given(estimator, "known_covariances", shape, dim, for_each=True)
+        return "known", {"mean_variance": variance, "known": known}
+    if estimator.covariance_prior is None:
+        rate = shape.of_matrix(covariance)
+    else:
+        rate = _given(estimator, "covariance_prior", shape, dim)
+    dof = estimator.degrees_of_freedom_prior
+    dof = dim if dof is None else dof
+    if dof <= shape.least_dof(dim):
+        raise ValueError(
+            f"degrees_of_freedom_prior must be above {shape.least_dof(dim):g} for "
+            f"covariance_type={estimator.covariance_type!r} and {dim} features; got "
+            f"{dof}. Leave it None, which is the number of features."
+        )
+    prior = {"dof": dof, "rate": rate}
+    if estimator.mean_prior_type == "independent":
+        return "independent", prior | {"mean_variance": variance}
+    tie = estimator.mean_precision_prior
+    return "normal-wishart", prior | {"mean_precision": 1.0 if tie is None else tie}
+
+
+def moments(X, weight):
+    """Weighted mean and a positive definite covariance of what is observed.
+
+    As scikit-learn's defaults (division by the sum of weights less one), except that
+    constant features get the average variance of the others, or 1, and collinear ones a
+    millionth of their variance more.
+
+    Raises
+    ------
+    ValueError
+        If a column has no observed value.
+    """
+    seen = ~np.isnan(X) * (weight > 0)[:, None]
+    share = weight @ seen
+    if not share.all():
+        columns = np.flatnonzero(share == 0).tolist()
+        raise ValueError(
+            f"X must have an observed value in every column; columns {columns} are NaN "
+            "throughout. Remove them."
+        )
+    filled = np.where(seen, X, 0.0)
+    mean = (weight @ filled) / share
+    total = weight.sum()
+    filled = np.where(seen, filled - mean, 0.0) * np.sqrt(total / share)
+    divisor = total - 1.0 if total > 1.5 else total
+    covariance = (filled * weight[:, None]).T @ filled / divisor
+    return mean, _definite(covariance)
+
+
+def _definite(covariance):
+    variance = np.diag(covariance).copy()
+    # A feature that is constant but for rounding has no scale of its own.
+    constant = variance <= 1e-24 * max(variance.max(), 1e-200)
+    others = variance[~constant]
+    covariance = covariance.copy()
+    covariance[np.diag_indices_from(covariance)] = np.where(
+        constant, others.mean() if len(others) else 1.0, variance
+    )
+    scale = np.sqrt(np.diag(covariance))
+    lowest = np.linalg.eigvalsh(covariance / np.outer(scale, scale))[0]
+    return covariance + (lowest < _RIDGE) * _RIDGE * np.diag(scale**2)
+
+
+def _given(estimator, name, shape, dim, for_each=False):
+    """A parameter as covariances: one, or where allowed one for each cluster."""
+    value = np.asarray(getattr(estimator, name), dtype=float)
+    allowed = [shape.one(dim)]
+    if for_each:
+        allowed.append(
+            shape.cover(np.ones(allowed[0]), estimator.n_components, dim).shape
+        )
+    if value.shape not in allowed:
+        wanted = " or ".join(map(str, dict.fromkeys(allowed)))
+        raise ValueError(
+            f"{name} must have shape {wanted} for "
+            f"covariance_type={estimator.covariance_type!r}; got shape {value.shape}."
+        )
+    if not _proper(shape.matrices(value)):
+        raise ValueError(
+            f"{name} must be finite, symmetric and positive definite; got {value!r}."
+        )
+    return value
+
+
+def _proper(matrices):
+    if not np.isfinite(matrices).all():
+        return False
+    if not np.allclose(matrices, np.swapaxes(matrices, -1, -2)):
+        return False
+    return bool(np.linalg.eigvalsh(matrices).min() > 0)
+
+
+def _array(name, value, shape):
+    value = np.asarray(value, dtype=float)
+    if value.shape != shape or not np.isfinite(value).all():
+        raise ValueError(
+            f"{name} must be finite and of shape {shape}; got shape {value.shape}."
+        )
+    return value

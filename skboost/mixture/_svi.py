@@ -1,0 +1,400 @@
+"""Bayesian Gaussian mixtures by natural gradients: coordinate ascent, SVI and SVI+."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import DensityMixin
+from sklearn.utils.validation import validate_data
+
+from skboost._base import callback_data
+from skboost._parallel import single_threaded_blas
+from skboost._random import generator, root_seed
+from skboost._rows import canonical_rows
+from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from skboost.conjugate import COVARIANCES
+from skboost.mixture._fitted import FittedMixture, plain_errors
+from skboost.mixture._priors import CONCENTRATIONS, mixture_model
+from skboost.mixture._runs import NaturalGradientRuns
+from skboost.mixture._starts import STARTS
+from skboost.svi import (
+    LEARNING_RATES,
+    LearningRate,
+    NaturalGradient,
+    Stream,
+    as_learning_rate,
+)
+
+# Streams of one fit.
+_START, _STEPS = 0, 1
+
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+
+
+class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
+    """Bayesian Gaussian mixture, fitted in batches of any size, with tuneable noise.
+
+    Variational inference in the conjugate model: with all rows as one batch it is
+    coordinate ascent, as in `sklearn.mixture.BayesianGaussianMixture`; with
+    `batch_size` it is stochastic variational inference (SVI); with a smaller
+    `effective_batch_size` the steps carry the noise of batches of that size, which
+    anneals them out of poor optima (SVI+).
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of clusters; with a sparse prior, the most there can be.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
+        Shape of the clusters' covariances. Missing values (NaN) in `X` need "full" or
+        "diag".
+    mean_prior_type : {"normal-wishart", "independent"}, default="normal-wishart"
+        Whether a mean's prior precision is a multiple of its cluster's precision, as in
+        scikit-learn, or its own (Paisley et al., section IV-C).
+    weight_concentration_prior_type : {"dirichlet_distribution", \
+            "finite_dirichlet_process"}, default="dirichlet_distribution"
+        Prior of the weights: a symmetric Dirichlet with concentration
+        `weight_concentration_prior` for each cluster, or, approximating a Dirichlet
+        process, with that concentration divided by `n_components`.
+    weight_concentration_prior : float, default=None
+        None is ``1 / n_components`` for the distribution, 1 for the process.
+    mean_prior : array-like of shape (n_features,), default=None
+        Prior mean of the means; None is the mean of the data.
+    mean_precision_prior : float, default=None
+        Under "normal-wishart": how many rows the prior mean is worth; None is 1.
+    mean_variance_prior : float, default=None
+        Otherwise: prior variance of each coordinate of a mean; None is 10 times the
+        average variance of the features.
+    degrees_of_freedom_prior : float, default=None
+        Of the Wishart prior of the precisions; None is `n_features`.
+    covariance_prior : float or array-like, default=None
+        `degrees_of_freedom_prior` times the prior covariance, in the shape of one
+        cluster's; None is the covariance of the data. For diagonal and spherical
+        precisions the prior is the exact Gamma law; scikit-learn's bound keeps digamma
+        terms of the matrix case there, and for tied covariances counts the prior
+        `n_components` times.
+    known_covariances : float or array-like, default=None
+        Covariances that are known, for all clusters or each: then only means and
+        weights are inferred, the means with `mean_variance_prior`.
+    batch_size : int, default=None
+        Rows in a step's batch; None is all rows, and so is more than there are.
+    effective_batch_size : float or callable, default=None
+        Batch size whose noise the steps carry; a callable takes the step, counted from
+        0. None, or more than the batch has, adds no noise.
+    learning_rate : {"auto", "constant", "robbins-monro"}, float or LearningRate, \
+            default="auto"
+        Weight of a step. "auto" is 1 with all rows as the batch, and "robbins-monro",
+        ``(t + 1) ** -0.7`` at the t-th step, otherwise.
+    temperature : float, default=1.0
+        Power of the likelihood in (0, 1]; 1 is Bayes (Alquier, Algorithm 1).
+    init_params : {"kmeans", "k-means++", "random", "random_from_data"}, \
+            default="kmeans"
+        How the first responsibilities are made.
+    n_init : int, default=1
+        Runs from different starts; the best by ELBO is kept.
+    max_iter : int, default=100
+        Epochs in total: passes over the data.
+    tol : float, default=1e-3
+        Nats per epoch below which coordinate ascent has converged. Stochastic runs use
+        all epochs.
+    max_time : float, default=None
+        Seconds after which a run begins no further epoch.
+    warm_start : bool, default=False
+        Go on with the best run, under the first fit's prior, up to `max_iter` epochs in
+        total; on the same data the result is that of one long run.
+    random_state : int, RandomState instance or None, default=None
+        Seed. The same seed gives the same fit for every `n_jobs`.
+    n_jobs : int, default=None
+        Threads over the runs of `n_init`.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+        Posterior means of the weights.
+    means_ : ndarray of shape (n_components, n_features)
+        Posterior means of the means.
+    covariances_ : ndarray
+        Inverses of the posterior mean precisions, of scikit-learn's shape.
+    elbo_ : float
+        Evidence lower bound on all rows, nats, every constant included. After
+        `partial_fit` an estimate from the last batch.
+    elbo_path_ : ndarray of shape (`n_iter_`,)
+        Of the kept run, after each epoch.
+    elbo_by_init_ : ndarray of shape (n_init,)
+        Final bounds of all runs: their spread is what the start decides.
+    n_iter_ : int
+        Epochs of the kept run.
+    converged_ : bool
+        Whether the kept run ended by `tol`.
+    message_ : str
+        Why the kept run ended.
+    history_ : list of dict
+        One record per epoch of the kept run: steps, bound, gain, rate, effective batch
+        size, groups with noise and with shrunk noise, seconds.
+    noise_shrunk_ : float
+        Share of the groups of natural parameters, over all steps, whose noise had to be
+        shrunk to stay in the parameter space; 0 without noise.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features, where `X` has them.
+
+    See Also
+    --------
+    sklearn.mixture.BayesianGaussianMixture : Coordinate ascent without weights of rows,
+        missing values, batches or tempering.
+
+    References
+    ----------
+    Paisley, Fazelnia, Barr: Stochastic Variational Inference with Tuneable Stochastic
+    Annealing, 2025 (Algorithm 1, sections IV-C, IV-E). Alquier: Generalization bounds
+    for variational inference (Algorithm 1). Hoffman, Blei, Wang, Paisley: Stochastic
+    Variational Inference, 2013.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skboost.mixture import SVIGaussianMixture
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> model = SVIGaussianMixture(n_components=3, n_init=5, random_state=0).fit(X)
+    >>> model.elbo_ == model.elbo_by_init_.max()
+    True
+    """
+
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "covariance_type": [StrOptions(set(COVARIANCES))],
+        "mean_prior_type": [StrOptions({"normal-wishart", "independent"})],
+        "weight_concentration_prior_type": [StrOptions(set(CONCENTRATIONS))],
+        "weight_concentration_prior": [_POSITIVE, None],
+        "mean_prior": ["array-like", None],
+        "mean_precision_prior": [_POSITIVE, None],
+        "mean_variance_prior": [_POSITIVE, None],
+        "degrees_of_freedom_prior": [_POSITIVE, None],
+        "covariance_prior": ["array-like", _POSITIVE, None],
+        "known_covariances": ["array-like", _POSITIVE, None],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "effective_batch_size": [_POSITIVE, callable, None],
+        "learning_rate": [
+            StrOptions({"auto", *LEARNING_RATES}),
+            Interval(Real, 0, 1, closed="right"),
+            LearningRate,
+        ],
+        "temperature": [Interval(Real, 0, 1, closed="right")],
+        "init_params": [StrOptions(set(STARTS))],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_time": [_POSITIVE, None],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        n_components=1,
+        *,
+        covariance_type="full",
+        mean_prior_type="normal-wishart",
+        weight_concentration_prior_type="dirichlet_distribution",
+        weight_concentration_prior=None,
+        mean_prior=None,
+        mean_precision_prior=None,
+        mean_variance_prior=None,
+        degrees_of_freedom_prior=None,
+        covariance_prior=None,
+        known_covariances=None,
+        batch_size=None,
+        effective_batch_size=None,
+        learning_rate="auto",
+        temperature=1.0,
+        init_params="kmeans",
+        n_init=1,
+        max_iter=100,
+        tol=1e-3,
+        max_time=None,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.mean_prior_type = mean_prior_type
+        self.weight_concentration_prior_type = weight_concentration_prior_type
+        self.weight_concentration_prior = weight_concentration_prior
+        self.mean_prior = mean_prior
+        self.mean_precision_prior = mean_precision_prior
+        self.mean_variance_prior = mean_variance_prior
+        self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.covariance_prior = covariance_prior
+        self.known_covariances = known_covariances
+        self.batch_size = batch_size
+        self.effective_batch_size = effective_batch_size
+        self.learning_rate = learning_rate
+        self.temperature = temperature
+        self.init_params = init_params
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit the posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            NaN is missing: under "diag" left out exactly, under "full" integrated out
+            given the expected parameters, so that a row with gaps counts as a whole
+            row for the posterior's width.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative; a weight of two is a row that stands twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For data or combinations of parameters that mean nothing. What was fitted
+            before stays usable.
+        """
+        with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
+            values, weight = _canonical(*self._validated(X, sample_weight, reset=True))
+            going_on = self.warm_start and hasattr(self, "_run")
+            if going_on:
+                self._check_goes_on()
+            else:
+                self._model = mixture_model(self, values, weight)
+                self._seed = root_seed(self.random_state)
+            rows = self._model.rows(values)
+            engines = self._engines(rows, weight, going_on)
+            return self._fit_all(engines, callback_data(X, y, sample_weight), going_on)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Take one more batch of a stream in; the data so far is not needed again.
+
+        The first batch sets the priors that are left open, and the first clusters: let
+        it have more rows than clusters. Batches beyond `batch_size` are cut. The rate
+        of a step is at least the batch's share of all rows so far.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+        """
+        with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
+            first = not hasattr(self, "_model")
+            X, weight = self._validated(X, sample_weight, reset=first)
+            size = len(X) if self.batch_size is None else self.batch_size
+            for begin in range(0, len(X), size):
+                part = slice(begin, begin + size)
+                if weight[part].any():
+                    self._take_in(X[part], weight[part])
+            return self
+
+    def _take_in(self, X, weight):
+        if not hasattr(self, "_model"):
+            X, weight = _canonical(X, weight)
+            self._model = mixture_model(self, X, weight)
+            self._seed = root_seed(self.random_state)
+            rows = self._model.rows(X)
+            start = self._start(rows, weight, 0)
+            evidence = self._model.expect(start, rows, weight).evidence
+            elbo = self._model.elbo(start, evidence)
+            stream = Stream(start, float(weight.sum()), 1, elbo=elbo)
+        else:
+            stream = self._stream.absorb(
+                self._model,
+                self._model.rows(X),
+                weight,
+                self._rate(whole=False),
+                self.effective_batch_size,
+                self._seed,
+            )
+        # A batch run could not be continued from here.
+        vars(self).pop("_run", None)
+        vars(self).update(
+            self._parameters(stream.natural),
+            _stream=stream,
+            elbo_=stream.elbo,
+            noise_shrunk_=stream.n_shrunk / max(1, stream.n_groups),
+            n_iter_=stream.step,
+        )
+
+    # --- data and engines
+
+    def _validated(self, X, sample_weight, reset):
+        X = validate_data(
+            self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"
+        )
+        weight = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        return X, weight
+
+    def _rate(self, whole):
+        if self.learning_rate == "auto":
+            return as_learning_rate(1.0 if whole else "robbins-monro")
+        return as_learning_rate(self.learning_rate)
+
+    def _engines(self, rows, weight, going_on):
+        """One for each run."""
+        whole = self.batch_size is None or self.batch_size >= len(rows)
+        settings = {
+            "learning_rate": self._rate(whole),
+            "weight": weight,
+            "batch_size": self.batch_size,
+            "effective_batch_size": self.effective_batch_size,
+        }
+        indices = [self._kept] if going_on else range(self.n_init)
+        return [
+            NaturalGradient(
+                self._model,
+                rows,
+                None if going_on else self._start(rows, weight, i),
+                seed=int(generator(self._seed, _STEPS, i).integers(2**31)),
+                **settings,
+            )
+            for i in indices
+        ]
+
+    def _start(self, rows, weight, i):
+        """Natural parameters that the i-th run begins with."""
+        rng = generator(self._seed, _START, i)
+        make = STARTS[self.init_params]
+        resp = make(rows.values, weight, self.n_components, rng)
+        return self._model.start(rows, resp * weight[:, None])
+
+    def _check_goes_on(self):
+        before = (
+            self._model.n_components,
+            self._model.dim,
+            self._model.covariance_type,
+        )
+        now = (self.n_components, self.n_features_in_, self.covariance_type)
+        if before != now:
+            raise ValueError(
+                "warm_start=True goes on with the same model; got (n_components, "
+                f"n_features, covariance_type) = {now} after {before}. Set "
+                "warm_start=False."
+            )
+
+
+def _canonical(X, weight):
+    """Equal rows merged, rows of no weight dropped."""
+    X, _, weight = canonical_rows(X, np.zeros(len(X)), weight)
+    return X, weight

@@ -1,0 +1,31 @@
+"""Natural-gradient steps for conjugate models: SVI and SVI+, and their schedules."""
+
+from skboost.svi._engine import (
+    NaturalGradient,
+    SVIInfo,
+    SVILimits,
+    SVIState,
+)
+from skboost.svi._schedules import (
+    LEARNING_RATES,
+    ConstantRate,
+    LearningRate,
+    RobbinsMonro,
+    as_learning_rate,
+    effective_size,
+)
+from skboost.svi._stream import Stream
+
+__all__ = [
+    "LEARNING_RATES",
+    "ConstantRate",
+    "LearningRate",
+    "NaturalGradient",
+    "RobbinsMonro",
+    "SVIInfo",
+    "SVILimits",
+    "SVIState",
+    "Stream",
+    "as_learning_rate",
+    "effective_size",
+]

@@ -1,0 +1,265 @@
+"""Natural-gradient steps for conjugate exponential-family models (SVI and SVI+).
+
+A model is anything with
+
+- ``factors``: the blocks of q, as `skboost.conjugate.natural_step` takes them;
+- ``temperature``: power of the likelihood;
+- ``expect(natural, rows, *weightings)``: expected statistics of rows under the optimal
+  local factors, one sum for each weighting (linear in it), and the ``evidence`` of the
+  first, the local part of the bound;
+- ``elbo(natural, evidence)``.
+
+Rows are anything with a length that positions select from. The unit that carries the
+noise is the row: a data point of a mixture, a document of a topic model.
+"""
+
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+
+from skboost._random import generator
+from skboost.conjugate import natural_step, scaled
+from skboost.svi._schedules import effective_size
+
+# Streams of one step.
+_BATCH, _NOISE = 0, 1
+
+
+@dataclass(frozen=True)
+class SVIState:
+    """Everything that the next step needs.
+
+    Attributes
+    ----------
+    natural : dict
+        Natural parameters of q.
+    step : int
+        Steps done.
+    epoch : int
+        Epochs done.
+    elbo : float
+        Of `natural` on all rows, without noise, nats.
+    n_groups, n_shrunk : int
+        Groups of natural parameters that got noise so far, and of which the noise had
+        to be shrunk.
+    ahead : Expectation or None
+        With all rows as the batch: what the next step needs and the bound needed.
+    """
+
+    natural: dict
+    step: int = 0
+    epoch: int = 0
+    elbo: float = -np.inf
+    n_groups: int = 0
+    n_shrunk: int = 0
+    ahead: object = None
+
+    @property
+    def stage(self):
+        """Nothing but the last state is kept."""
+        return None
+
+
+@dataclass(frozen=True)
+class SVIInfo:
+    """Report of one epoch.
+
+    Attributes
+    ----------
+    iteration : int
+        Epoch, counted from 1.
+    n_steps : int
+        Steps done so far.
+    elbo, gain : float
+        On all rows, without noise, and its change; nats.
+    learning_rate, effective_batch_size : float
+        Of the last step.
+    n_groups, n_shrunk : int
+        Of this epoch, as in `SVIState`.
+    seconds : float
+    """
+
+    iteration: int
+    n_steps: int
+    elbo: float
+    gain: float
+    learning_rate: float
+    effective_batch_size: float
+    n_groups: int
+    n_shrunk: int
+    seconds: float
+
+
+def noise_weights(effective_batch_size, step, size, seed):
+    """Centred normal weights of rows, with variance |S| / M - 1; None at zero."""
+    variance = size / effective_size(effective_batch_size, step, size) - 1.0
+    if variance <= 0.0:
+        return None
+    draws = generator(seed, step, _NOISE).standard_normal(size)
+    return np.sqrt(variance) * (draws - draws.mean())
+
+
+@dataclass(frozen=True)
+class NaturalGradient:
+    """Stochastic variational inference with tuneable annealing.
+
+    Paisley, Fazelnia, Barr: Stochastic Variational Inference with Tuneable Stochastic
+    Annealing, Algorithm 1. An epoch is as many steps as batches fit into the rows; each
+    draws its batch anew, without replacement. With all rows, a rate of 1 and no noise
+    a step is one round of coordinate ascent.
+
+    Parameters
+    ----------
+    model : conjugate model
+    rows : rows of the model
+    start : dict
+        Natural parameters to start from.
+    weight : ndarray of shape (n_rows,), default=None
+        Weights of rows.
+    learning_rate : LearningRate
+    batch_size : int, default=None
+        |S|; None, or more than there are, is all rows.
+    effective_batch_size : float or callable, default=None
+        M: the noise of batches of this size. At most `batch_size`; None is no noise.
+        A callable takes the step, counted from 0.
+    seed : int, default=0
+    """
+
+    model: object
+    rows: object
+    start: dict
+    learning_rate: object
+    weight: np.ndarray | None = None
+    batch_size: int | None = None
+    effective_batch_size: object = None
+    seed: int = 0
+
+    @property
+    def size(self):
+        """Rows in a batch."""
+        n = len(self.rows)
+        return n if self.batch_size is None else min(self.batch_size, n)
+
+    @property
+    def whole(self):
+        """Whether every batch is all rows."""
+        return self.size == len(self.rows)
+
+    @property
+    def monotone(self):
+        """Whether no step lowers the bound: coordinate ascent."""
+        quiet = self.effective_batch_size is None
+        return self.whole and quiet and self.learning_rate.full
+
+    def init(self):
+        """The first epoch."""
+        state = SVIState(self.start)
+        if self.whole:
+            ahead = self._expect(state.natural, 0)
+            elbo = self.model.elbo(state.natural, ahead.evidence)
+            state = replace(state, ahead=ahead, elbo=elbo)
+        return self.step(state)
+
+    def step(self, state):
+        """One epoch.
+
+        Returns
+        -------
+        state : SVIState
+        info : SVIInfo
+        """
+        began, before = perf_counter(), state
+        for _ in range(-(-len(self.rows) // self.size)):
+            state = self.advance(state)
+        state = replace(state, epoch=state.epoch + 1, elbo=self.elbo(state))
+        last = state.step - 1
+        return state, SVIInfo(
+            iteration=state.epoch,
+            n_steps=state.step,
+            elbo=state.elbo,
+            gain=state.elbo - before.elbo,
+            learning_rate=self.learning_rate.at(last),
+            effective_batch_size=self._effective(last),
+            n_groups=state.n_groups - before.n_groups,
+            n_shrunk=state.n_shrunk - before.n_shrunk,
+            seconds=perf_counter() - began,
+        )
+
+    def advance(self, state):
+        """One step of every factor: one batch."""
+        found = state.ahead
+        if found is None:
+            found = self._expect(state.natural, state.step)
+        scale = self.model.temperature * len(self.rows) / self.size
+        sums = [scaled(scale, total) for total in found.statistics]
+        rate = self.learning_rate.at(state.step)
+        done = natural_step(self.model.factors, state.natural, sums[0], rate, *sums[1:])
+        after = state.step + 1
+        return replace(
+            state,
+            natural=done.natural,
+            step=after,
+            n_groups=state.n_groups + done.n_groups,
+            n_shrunk=state.n_shrunk + done.n_shrunk,
+            ahead=self._expect(done.natural, after) if self.whole else None,
+        )
+
+    def elbo(self, state):
+        """The bound on all rows, without noise, nats."""
+        found = state.ahead
+        if found is None:
+            found = self.model.expect(state.natural, self.rows, self.weight)
+        return self.model.elbo(state.natural, found.evidence)
+
+    def _expect(self, natural, step):
+        """Expected statistics of the batch of a step, and of its noise."""
+        rows, weight = self.rows, self.weight
+        if not self.whole:
+            rng = generator(self.seed, step, _BATCH)
+            batch = rng.choice(len(rows), self.size, replace=False)
+            rows = rows[batch]
+            weight = None if weight is None else weight[batch]
+        noise = noise_weights(self.effective_batch_size, step, self.size, self.seed)
+        if noise is None:
+            return self.model.expect(natural, rows, weight)
+        noise = noise if weight is None else weight * noise
+        return self.model.expect(natural, rows, weight, noise)
+
+    def _effective(self, step):
+        return effective_size(self.effective_batch_size, step, self.size)
+
+
+@dataclass(frozen=True)
+class SVILimits:
+    """When a run of epochs ends.
+
+    Parameters
+    ----------
+    max_iter : int
+        Epochs in total.
+    tol : float
+        Gain in ELBO per epoch, nats, below which coordinate ascent has converged.
+        Stochastic steps go on up to `max_iter`.
+    max_time : float or None
+        Seconds.
+    """
+
+    max_iter: int
+    tol: float = 1e-3
+    max_time: float | None = None
+
+    def reached(self, engine, history):
+        """Why the last epoch shows convergence, or None."""
+        gain = history[-1].gain
+        if engine.monotone and gain <= self.tol:
+            return f"Converged: the last round gained {gain:.2g} nats, within tol."
+        return None
+
+    def spent(self, engine, history, began):
+        """Why the run must end without convergence, or None."""
+        if len(history) >= self.max_iter:
+            return f"Stopped at max_iter={self.max_iter}."
+        if self.max_time is not None and perf_counter() - began >= self.max_time:
+            return f"Stopped at max_time={self.max_time} seconds."
+        return None

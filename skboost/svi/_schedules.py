@@ -1,0 +1,113 @@
+"""Learning rates and effective batch sizes as functions of the step."""
+
+from abc import ABC, abstractmethod
+from numbers import Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+
+class LearningRate(BaseEstimator, ABC):
+    """Weight of the newest natural parameters at each step."""
+
+    # Whether every rate is 1, so that steps on all rows are coordinate ascent.
+    full = False
+
+    @abstractmethod
+    def at(self, step):
+        """The rate of a step, counted from 0, in (0, 1]."""
+
+
+class ConstantRate(LearningRate):
+    """The same rate at every step.
+
+    Parameters
+    ----------
+    rate : float, default=1.0
+        In (0, 1]; 1 with all rows is coordinate ascent.
+    """
+
+    def __init__(self, rate=1.0):
+        self.rate = rate
+
+    @property
+    def full(self):
+        """Whether the rate is 1."""
+        return self.rate == 1.0
+
+    def at(self, step):
+        return self.rate
+
+
+class RobbinsMonro(LearningRate):
+    """``(delay + step) ** -forgetting`` with steps counted from 1.
+
+    Parameters
+    ----------
+    delay : float, default=1.0
+        At least 0: larger slows the first steps down.
+    forgetting : float, default=0.7
+        In (0.5, 1]: the sum of the rates diverges, that of their squares does not
+        (Robbins and Monro 1951; Paisley et al., section II-B).
+    """
+
+    def __init__(self, delay=1.0, forgetting=0.7):
+        self.delay = delay
+        self.forgetting = forgetting
+
+    def at(self, step):
+        return float((self.delay + step + 1.0) ** -self.forgetting)
+
+
+LEARNING_RATES = {"constant": ConstantRate, "robbins-monro": RobbinsMonro}
+
+
+def as_learning_rate(learning_rate):
+    """A `LearningRate` from a number, a name, or itself.
+
+    Raises
+    ------
+    ValueError
+        If its rates leave (0, 1].
+    """
+    if isinstance(learning_rate, str):
+        made = LEARNING_RATES[learning_rate]()
+    elif isinstance(learning_rate, Real):
+        made = ConstantRate(float(learning_rate))
+    else:
+        made = learning_rate
+    for step in (0, 1_000_000):
+        rate = made.at(step)
+        if not 0.0 < rate <= 1.0:
+            raise ValueError(
+                f"learning_rate must give rates in (0, 1]; got {rate!r} at step {step}."
+            )
+    return made
+
+
+def effective_size(effective_batch_size, step, batch_size):
+    """M of a step: at most the batch's own size, where there is no noise.
+
+    Parameters
+    ----------
+    effective_batch_size : float, callable or None
+        A number, a function of the step (counted from 0), or None for no noise.
+    step : int
+    batch_size : int
+
+    Raises
+    ------
+    ValueError
+        If a callable returns anything but a positive number.
+    """
+    if effective_batch_size is None:
+        return float(batch_size)
+    size = effective_batch_size
+    if callable(size):
+        size = size(step)
+        if not (isinstance(size, Real) and np.isfinite(size) and size > 0):
+            raise ValueError(
+                "effective_batch_size must return positive numbers; got "
+                f"{size!r} at step {step}."
+            )
+    return min(float(size), float(batch_size))

@@ -1,0 +1,86 @@
+"""Natural-gradient steps on a stream, whose length nobody knows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skboost.conjugate import combine, inside, natural_step, scaled
+from skboost.svi._engine import noise_weights
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What is carried from one batch to the next: q, and how much it has seen.
+
+    Attributes
+    ----------
+    natural : dict
+    weight : float
+        Total weight of the rows so far.
+    step : int
+        Batches so far.
+    n_groups, n_shrunk : int
+        As in `SVIState`.
+    elbo : float
+        On the last batch, before its step, scaled up to all rows so far; nats.
+    """
+
+    natural: dict
+    weight: float
+    step: int = 0
+    n_groups: int = 0
+    n_shrunk: int = 0
+    elbo: float = -np.inf
+
+    def absorb(self, model, rows, weight, learning_rate, effective_batch_size, seed):
+        """The stream after one more batch.
+
+        N of Algorithm 1 is the weight of all rows so far, this batch included, and the
+        rate is at least the batch's share of it: with decaying rates the late batches
+        are accumulated, row by row, and the early ones are slowly forgotten.
+
+        Parameters
+        ----------
+        model : conjugate model
+        rows : rows of the model
+        weight : ndarray of shape (n_rows,)
+        learning_rate : LearningRate
+        effective_batch_size : float, callable or None
+        seed : int
+
+        Returns
+        -------
+        Stream
+        """
+        batch = float(weight.sum())
+        total = self.weight + batch
+        natural = grown(model, self.natural, total / self.weight)
+        noise = noise_weights(effective_batch_size, self.step, len(rows), seed)
+        weightings = (weight,) if noise is None else (weight, weight * noise)
+        found = model.expect(natural, rows, *weightings)
+        scale = total / batch
+        sums = [scaled(model.temperature * scale, s) for s in found.statistics]
+        rate = max(learning_rate.at(self.step), batch / total)
+        done = natural_step(model.factors, natural, sums[0], rate, *sums[1:])
+        return Stream(
+            done.natural,
+            total,
+            self.step + 1,
+            self.n_groups + done.n_groups,
+            self.n_shrunk + done.n_shrunk,
+            model.elbo(natural, scale * found.evidence),
+        )
+
+
+def grown(model, natural, factor):
+    """What q would be, had every row been seen `factor` times as often.
+
+    Without noise in the past this is exact and always proper; with it, each group goes
+    only as far as its domain reaches.
+    """
+    found = {}
+    for part in model.factors:
+        own = natural[part.name]
+        more = combine(1.0 - factor, part.prior, factor, own)
+        found[part.name], _ = inside(part, own, more)
+    return found

@@ -1,0 +1,540 @@
+"""The estimator: closed forms, scikit-learn's company, streams, and bad input."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.mixture import BayesianGaussianMixture
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skboost.callbacks import ELBOMonitor
+from skboost.mixture import SVIGaussianMixture
+from skboost.svi import RobbinsMonro
+
+TYPES = ["full", "tied", "diag", "spherical"]
+
+
+def blobs(n=120, dim=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, dim))
+    X[: n // 2] = 0.5 * X[: n // 2] + 5.0
+    return X
+
+
+@parametrize_with_checks(
+    [
+        SVIGaussianMixture(),
+        SVIGaussianMixture(n_components=3, covariance_type="tied"),
+        SVIGaussianMixture(
+            n_components=2, covariance_type="diag", batch_size=7, effective_batch_size=3
+        ),
+        SVIGaussianMixture(n_components=2, mean_prior_type="independent"),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+# --- coordinate ascent
+
+
+def test_default_priors_and_fit_are_scikit_learns():
+    X = blobs(200, 3)
+    theirs = BayesianGaussianMixture(
+        n_components=2,
+        weight_concentration_prior_type="dirichlet_distribution",
+        reg_covar=0.0,
+        tol=1e-13,
+        max_iter=2000,
+        random_state=0,
+    ).fit(X)
+    ours = SVIGaussianMixture(n_components=2, tol=1e-10, max_iter=2000).fit(X)
+    order = np.argsort(ours.means_[:, 0])[np.argsort(np.argsort(theirs.means_[:, 0]))]
+    assert_allclose(ours.means_[order], theirs.means_, rtol=1e-6, atol=1e-6)
+    assert_allclose(ours.covariances_[order], theirs.covariances_, rtol=1e-5, atol=1e-6)
+    assert_allclose(ours.weights_[order], theirs.weights_, rtol=1e-6)
+    assert_allclose(ours.predict_proba(X)[:, order], theirs.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+@pytest.mark.parametrize("mean_prior_type", ["normal-wishart", "independent"])
+def test_the_path_never_falls(covariance_type, mean_prior_type):
+    model = SVIGaussianMixture(
+        4,
+        covariance_type=covariance_type,
+        mean_prior_type=mean_prior_type,
+        init_params="random",
+        random_state=0,
+    ).fit(blobs())
+    path = model.elbo_path_
+    assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
+    assert model.elbo_ == path[-1]
+    assert len(path) == model.n_iter_ == len(model.history_)
+    assert model.noise_shrunk_ == 0.0
+
+
+def test_known_covariances_stay():
+    X = blobs(400)
+    known = np.array([[[1.0, 0], [0, 1.0]], [[0.25, 0], [0, 0.25]]])
+    model = SVIGaussianMixture(2, known_covariances=known, random_state=0, n_init=4)
+    model.fit(X)
+    assert_allclose(model.covariances_, known)
+    assert_allclose(model.means_, [[0, 0], [5, 5]], atol=0.3)
+
+
+def test_a_finite_dirichlet_process_leaves_clusters_empty():
+    model = SVIGaussianMixture(
+        20, weight_concentration_prior_type="finite_dirichlet_process", max_iter=500
+    ).fit(blobs(400))
+    assert (model.weights_ > 0.01).sum() < 10
+    assert model.weights_.sum() == pytest.approx(1.0)
+
+
+def test_one_cluster_is_the_closed_form():
+    X = blobs()
+    model = SVIGaussianMixture().fit(X)
+    assert_allclose(model.means_[0], X.mean(axis=0))
+    scatter = np.cov(X.T) + (len(X) - 1) * np.cov(X.T)
+    assert_allclose(model.covariances_[0], scatter / (len(X) + 2))
+
+
+def test_a_cooler_posterior_is_wider():
+    X = blobs()
+    warm, cool = (
+        SVIGaussianMixture(temperature=a).fit(X).sample_posterior(4000, 0)["means"]
+        for a in (1.0, 0.25)
+    )
+    assert_allclose(cool.var(axis=0) / warm.var(axis=0), 4.0, rtol=0.2)
+
+
+# --- runs
+
+
+def test_the_best_of_several_runs_is_kept():
+    model = SVIGaussianMixture(
+        4, n_init=5, init_params="random", random_state=0, max_iter=30
+    ).fit(blobs())
+    assert model.elbo_by_init_.shape == (5,)
+    assert model.elbo_ == model.elbo_by_init_.max()
+    assert np.ptp(model.elbo_by_init_) > 0
+
+
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_the_same_seed_is_the_same_fit_for_every_n_jobs(batch_size):
+    X = blobs()
+
+    def fit(n_jobs):
+        return SVIGaussianMixture(
+            3,
+            n_init=3,
+            batch_size=batch_size,
+            effective_batch_size=10,
+            max_iter=5,
+            random_state=0,
+            n_jobs=n_jobs,
+        ).fit(X)
+
+    one, two = fit(1), fit(2)
+    assert np.array_equal(one.elbo_by_init_, two.elbo_by_init_)
+    assert np.array_equal(one.means_, two.means_)
+
+
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_a_warm_start_goes_on_as_one_long_run(batch_size):
+    X = blobs()
+    settings = {"batch_size": batch_size, "effective_batch_size": 10, "random_state": 3}
+    long = SVIGaussianMixture(3, max_iter=9, n_init=2, **settings)
+    short = SVIGaussianMixture(3, max_iter=9, n_init=2, warm_start=True, **settings)
+    long.fit(X)
+    short.set_params(max_iter=4).fit(X)
+    if np.argmax(short.elbo_by_init_) != np.argmax(long.elbo_by_init_):
+        long.set_params(n_init=1)
+        short = clone(short).set_params(n_init=1).fit(X)
+        long.fit(X)
+    short.set_params(max_iter=9).fit(X)
+    assert np.array_equal(short.elbo_path_, long.elbo_path_)
+    assert np.array_equal(short.means_, long.means_)
+
+
+def test_warm_start_refuses_another_model():
+    model = SVIGaussianMixture(2, warm_start=True).fit(blobs())
+    with pytest.raises(ValueError, match="warm_start=True goes on with the same model"):
+        model.set_params(n_components=3).fit(blobs())
+    assert model.means_.shape == (2, 2)
+
+
+def test_callbacks_see_every_epoch_of_every_run():
+    monitor = ELBOMonitor()
+    model = SVIGaussianMixture(2, n_init=2, max_iter=4, batch_size=20, random_state=0)
+    model.set_callbacks(monitor).fit(blobs())
+    assert len(monitor.records) == 8
+    assert {record["iteration"] for record in monitor.records} == {1, 2, 3, 4}
+
+
+def test_a_callback_stops_a_run():
+    monitor = ELBOMonitor(patience=1, tol=np.inf)
+    model = SVIGaussianMixture(2, max_iter=50, batch_size=20, random_state=0)
+    model.set_callbacks(monitor).fit(blobs())
+    assert model.n_iter_ == 2
+    assert model.message_ == "Stopped by a callback."
+
+
+# --- weights of rows and missing values
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+@pytest.mark.parametrize("batch_size", [None, 15])
+def test_a_weight_is_repetition_and_order_does_not_show(covariance_type, batch_size):
+    X, times = blobs(40), np.arange(40) % 3
+    settings = {"batch_size": batch_size, "max_iter": 5, "random_state": 0}
+    model = SVIGaussianMixture(3, covariance_type=covariance_type, **settings)
+    weighted = clone(model).fit(X, sample_weight=times)
+    repeated = clone(model).fit(
+        np.random.default_rng(0).permutation(np.repeat(X, times, 0))
+    )
+    assert_allclose(weighted.means_, repeated.means_, rtol=1e-12)
+    assert weighted.elbo_ == pytest.approx(repeated.elbo_, rel=1e-12)
+
+
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+def test_missing_values_are_survived(covariance_type):
+    X = blobs(400, 3)
+    complete = SVIGaussianMixture(
+        2, covariance_type=covariance_type, random_state=0
+    ).fit(X)
+    gaps = X.copy()
+    gaps[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
+    model = clone(complete).fit(gaps)
+    order = np.argsort(model.means_[:, 0]), np.argsort(complete.means_[:, 0])
+    assert_allclose(model.means_[order[0]], complete.means_[order[1]], atol=0.35)
+    assert_allclose(model.predict_proba(gaps).sum(axis=1), 1.0)
+    assert np.isfinite(model.score_samples(gaps)).all()
+    path = model.elbo_path_
+    assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
+
+
+def test_a_row_without_any_value_says_nothing():
+    X = np.vstack([blobs(), [np.nan, np.nan]])
+    for covariance_type in ("diag", "full"):
+        model = SVIGaussianMixture(2, covariance_type=covariance_type).fit(X)
+        empty = model.predict_proba([[np.nan, np.nan]])[0]
+        assert np.isfinite(empty).all()
+        assert model.score_samples([[np.nan, np.nan]])[0] == pytest.approx(0.0)
+
+
+# --- prediction
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+@pytest.mark.parametrize("mean_prior_type", ["normal-wishart", "independent"])
+def test_sampled_rows_have_the_predictive_moments(covariance_type, mean_prior_type):
+    X = blobs(300)
+    model = SVIGaussianMixture(
+        2,
+        covariance_type=covariance_type,
+        mean_prior_type=mean_prior_type,
+        random_state=0,
+    ).fit(X)
+    drawn, labels = model.sample(20_000)
+    assert drawn.shape == (20_000, 2)
+    assert np.array_equal(labels, np.sort(labels))
+    se = drawn.std(axis=0) / np.sqrt(len(drawn))
+    assert np.all(np.abs(drawn.mean(axis=0) - model.weights_ @ model.means_) < 5 * se)
+    # Entropy by Monte Carlo on both sides of one density.
+    ours = model.score_samples(drawn)
+    assert abs(ours.mean() - model.score(X)) < 0.3
+
+
+def test_score_is_the_mean_of_score_samples():
+    X = blobs()
+    model = SVIGaussianMixture(2).fit(X)
+    assert model.score(X) == pytest.approx(model.score_samples(X).mean())
+    assert np.array_equal(model.fit_predict(X), model.predict(X))
+
+
+def test_posterior_draws_surround_the_fitted_means():
+    model = SVIGaussianMixture(2, random_state=0).fit(blobs())
+    draws = model.sample_posterior(4000, random_state=1)
+    for name, mean in (("weights", model.weights_), ("means", model.means_)):
+        se = draws[name].std(axis=0) / np.sqrt(4000)
+        assert np.all(np.abs(draws[name].mean(axis=0) - mean) < 5 * se)
+
+
+def test_held_out_density_beats_plugging_the_parameters_in():
+    # With few rows the Student-t tails must pay on new rows.
+    gains = []
+    for seed in range(20):
+        X, new = blobs(16, 3, seed), blobs(200, 3, seed + 1000)
+        ours = SVIGaussianMixture(2, random_state=0).fit(X)
+        theirs = BayesianGaussianMixture(
+            n_components=2,
+            weight_concentration_prior_type="dirichlet_distribution",
+            random_state=0,
+        ).fit(X)
+        gains.append(ours.score(new) - theirs.score(new))
+    assert np.mean(gains) > 2 * np.std(gains) / np.sqrt(len(gains))
+
+
+# --- streams
+
+
+def test_a_stream_accumulates_rows():
+    X = np.random.default_rng(0).permutation(blobs(4000))
+    model = SVIGaussianMixture(2, random_state=0)
+    for batch in np.array_split(X, 40):
+        model.partial_fit(batch)
+    whole = SVIGaussianMixture(2, random_state=0).fit(X)
+    order = np.argsort(model.means_[:, 0]), np.argsort(whole.means_[:, 0])
+    assert_allclose(model.means_[order[0]], whole.means_[order[1]], atol=0.1)
+    # As sure as if it had seen the rows at once.
+    spread = model.sample_posterior(2000, 0)["means"].std(axis=0)[order[0]]
+    expected = whole.sample_posterior(2000, 0)["means"].std(axis=0)[order[1]]
+    assert_allclose(spread, expected, rtol=0.25)
+
+
+def test_with_slow_rates_a_stream_is_an_exact_sum():
+    X = blobs(300)
+    model = SVIGaussianMixture(learning_rate=1e-9, random_state=0)
+    mean, covariance = X.mean(axis=0), np.cov(X.T)
+    model.set_params(mean_prior=mean, covariance_prior=covariance)
+    for batch in np.array_split(X, 7):
+        model.partial_fit(batch)
+    whole = clone(model).set_params(learning_rate="auto").fit(X)
+    assert_allclose(model.means_, whole.means_, rtol=1e-9, atol=1e-12)
+    assert_allclose(model.covariances_, whole.covariances_, rtol=1e-9)
+
+
+def test_a_long_batch_is_cut():
+    X = blobs(90)
+    cut = SVIGaussianMixture(2, batch_size=30, random_state=0).partial_fit(X)
+    each = SVIGaussianMixture(2, random_state=0)
+    for batch in np.split(X, 3):
+        each.partial_fit(batch)
+    assert np.array_equal(cut.means_, each.means_)
+
+
+def test_a_stream_goes_on_after_fit():
+    X = blobs(4000)
+    model = SVIGaussianMixture(2, random_state=0).fit(X)
+    before = model.sample_posterior(2000, 0)["means"].std(axis=0)
+    for _ in range(3):
+        model.partial_fit(X)
+    after = model.sample_posterior(2000, 0)["means"].std(axis=0)
+    assert_allclose(before / after, 2.0, rtol=0.15)
+
+
+def test_annealed_streams_stay_inside():
+    model = SVIGaussianMixture(5, effective_batch_size=1, random_state=0)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        model.partial_fit(rng.normal(size=(10, 2)))
+    assert np.linalg.eigvalsh(model.covariances_).min() > 0
+    assert model.weights_.min() > 0
+    assert 0 < model.noise_shrunk_ <= 1
+
+
+# --- the company of scikit-learn
+
+
+def test_pipeline_grid_search_clone_pickle_and_frames():
+    X = blobs()
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), SVIGaussianMixture(2, random_state=0)),
+        {
+            "svigaussianmixture__n_components": [1, 2],
+            "svigaussianmixture__learning_rate": [1.0, RobbinsMonro()],
+        },
+        cv=2,
+        n_jobs=2,
+    ).fit(frame)
+    assert search.best_params_["svigaussianmixture__n_components"] == 2
+    model = SVIGaussianMixture(2, random_state=0).fit(frame)
+    assert list(model.feature_names_in_) == ["a", "b"]
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict_proba(frame), model.predict_proba(frame))
+    assert clone(model).get_params() == model.get_params()
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"mean_prior_type": "independent"},
+        {"known_covariances": np.eye(2)},
+        {"covariance_type": "diag", "batch_size": 20, "effective_batch_size": 10},
+    ],
+)
+def test_every_law_is_pickled(parameters):
+    X = blobs()
+    model = SVIGaussianMixture(2, max_iter=3, random_state=0, **parameters).fit(X)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    again.partial_fit(X)
+    assert np.isfinite(again.elbo_)
+
+
+def test_a_failed_fit_leaves_the_old_one():
+    X = blobs()
+    model = SVIGaussianMixture(2).fit(X)
+    before = model.means_.copy()
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(np.vstack([X, [np.inf, 0]]))
+    assert np.array_equal(model.means_, before)
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"covariance_type": "ful"}, "covariance_type"),
+        ({"effective_batch_size": 0}, "effective_batch_size"),
+        ({"temperature": 1.5}, "temperature"),
+        ({"learning_rate": 2.0}, "learning_rate"),
+    ],
+)
+def test_typos_are_refused(parameters, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        SVIGaussianMixture(**parameters).fit(blobs())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"degrees_of_freedom_prior": 0.9},
+            "must be above 1 for covariance_type='full'",
+        ),
+        ({"mean_prior": [0.0]}, r"mean_prior must be finite and of shape \(2,\)"),
+        ({"covariance_prior": [1.0, 2.0]}, r"must have shape \(2, 2\) for"),
+        ({"covariance_prior": -np.eye(2)}, "symmetric and positive definite"),
+        ({"known_covariances": np.eye(3)}, r"shape \(2, 2\) or \(1, 2, 2\)"),
+    ],
+)
+def test_improper_priors_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        SVIGaussianMixture(**parameters).fit(blobs())
+
+
+def test_a_column_of_nan_is_named():
+    X = blobs()
+    X[:, 1] = np.nan
+    with pytest.raises(ValueError, match=r"columns \[1\] are NaN throughout"):
+        SVIGaussianMixture().fit(X)
+
+
+@pytest.mark.parametrize("covariance_type", ["tied", "spherical"])
+def test_nan_is_refused_by_name(covariance_type):
+    X = blobs()
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match=f"NaN.*covariance_type='{covariance_type}'"):
+        SVIGaussianMixture(covariance_type=covariance_type).fit(X)
+
+
+def test_weights_that_are_all_zero_are_refused():
+    with pytest.raises(ValueError, match="Sample weights must contain"):
+        SVIGaussianMixture().fit(blobs(), sample_weight=np.zeros(120))
+
+
+def test_not_fitted():
+    with pytest.raises(NotFittedError):
+        SVIGaussianMixture().predict(blobs())
+
+
+def test_samples_need_a_number():
+    with pytest.raises(ValueError, match="n_samples must be at least 1; got 0"):
+        SVIGaussianMixture().fit(blobs()).sample(0)
+
+
+def awkward(kind):
+    rng = np.random.default_rng(0)
+    return {
+        "duplicates": np.repeat(rng.normal(size=(3, 2)), 20, axis=0),
+        "all alike": np.full((12, 2), 7.0),
+        "one row": np.array([[1.0, 2.0]]),
+        "fewer rows than clusters": rng.normal(size=(4, 2)),
+        "constant column": np.column_stack([rng.normal(size=50), np.full(50, 3.0)]),
+        "collinear": np.outer(rng.normal(size=50), [1.0, 2.0]),
+        "large offset": rng.normal(size=(60, 2)) + 1e7,
+        "tiny": rng.normal(size=(60, 2)) * 1e-9,
+        "outlier": np.vstack([rng.normal(size=(60, 2)), [[1e6, -1e6]]]),
+    }[kind]
+
+
+AWKWARD = [
+    "duplicates",
+    "all alike",
+    "one row",
+    "fewer rows than clusters",
+    "constant column",
+    "collinear",
+    "large offset",
+    "tiny",
+    "outlier",
+]
+
+
+@pytest.mark.parametrize("kind", AWKWARD)
+@pytest.mark.parametrize("covariance_type", TYPES)
+@pytest.mark.parametrize("mean_prior_type", ["normal-wishart", "independent"])
+@pytest.mark.parametrize("effective", [None, 1])
+def test_awkward_rows_leave_a_proper_posterior(
+    kind, covariance_type, mean_prior_type, effective
+):
+    X = awkward(kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SVIGaussianMixture(
+            6,
+            covariance_type=covariance_type,
+            mean_prior_type=mean_prior_type,
+            batch_size=1000,
+            effective_batch_size=effective,
+            random_state=0,
+            max_iter=20,
+        ).fit(X)
+    assert np.isfinite(model.elbo_path_).all()
+    assert np.isfinite(model.means_).all()
+    assert model.weights_.min() > 0
+    assert np.isfinite(model.score_samples(X)).all()
+    if covariance_type in ("full", "tied"):
+        assert np.linalg.eigvalsh(model.covariances_).min() > 0
+    else:
+        assert np.min(model.covariances_) > 0
+    if effective is None:
+        path = model.elbo_path_
+        assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
+
+
+@given(
+    st.integers(1, 30),
+    st.integers(1, 4),
+    st.integers(1, 8),
+    st.integers(1, 40),
+    st.floats(0.3, 50.0),
+    st.integers(0, 1000),
+)
+@settings(max_examples=25, deadline=None)
+def test_any_sizes_fit(n, dim, n_components, batch_size, effective, seed):
+    X = np.random.default_rng(seed).normal(size=(n, dim))
+    model = SVIGaussianMixture(
+        n_components,
+        batch_size=batch_size,
+        effective_batch_size=effective,
+        max_iter=2,
+        random_state=seed,
+    ).fit(X)
+    assert np.isfinite(model.elbo_)
+    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)

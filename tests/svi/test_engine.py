@@ -1,0 +1,221 @@
+"""Steps of the engine: coordinate ascent, noise, and the domain of the parameters."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skboost._callbacks import run
+from skboost.conjugate import COVARIANCES, LAWS, GaussianMixtureModel, scaled
+from skboost.svi import (
+    LEARNING_RATES,
+    ConstantRate,
+    NaturalGradient,
+    RobbinsMonro,
+    SVILimits,
+    as_learning_rate,
+    effective_size,
+)
+from skboost.svi._engine import noise_weights
+
+
+def problem(law="normal-wishart", shape="full", n=60, seed=0, n_components=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    X[: n // 2] += 4.0
+    prior = {
+        "normal-wishart": {"mean_precision": 1.0, "dof": 3.0, "rate": 1.0},
+        "independent": {"mean_variance": 10.0, "dof": 3.0, "rate": 1.0},
+        "known": {"mean_variance": 10.0, "known": 1.0},
+    }[law]
+    if shape in ("full", "tied"):
+        key = "known" if law == "known" else "rate"
+        prior[key] = np.eye(2)
+    model = GaussianMixtureModel.make(
+        law, shape, np.full(n_components, 0.5), np.zeros(2), **prior
+    )
+    rows = model.rows(X)
+    start = model.start(rows, rng.dirichlet(np.ones(n_components), n))
+    return model, rows, start
+
+
+def leaves(tree):
+    for value in tree.values():
+        yield from leaves(value) if isinstance(value, dict) else [value]
+
+
+every = [(law, shape) for law in LAWS for shape in COVARIANCES]
+
+
+@pytest.mark.parametrize(("law", "shape"), every)
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_all_rows_at_rate_one_is_coordinate_ascent(law, shape, temperature):
+    model, rows, natural = problem(law, shape)
+    model.temperature = temperature
+    weight = np.linspace(0.5, 2.0, len(rows))
+    # M = N by name is no noise at all.
+    engine = NaturalGradient(
+        model, rows, natural, ConstantRate(), weight, len(rows), float(len(rows))
+    )
+    state, _ = engine.init()
+    for _ in range(7):
+        found = model.expect(natural, rows, weight).statistics[0]
+        natural = model.updated(natural, found)
+    for _ in range(6):
+        state, info = engine.step(state)
+    for ours, theirs in zip(leaves(state.natural), leaves(natural), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+    evidence = model.expect(natural, rows, weight).evidence
+    assert info.elbo == pytest.approx(model.elbo(natural, evidence), rel=1e-12)
+
+
+@given(
+    st.sampled_from(every),
+    st.integers(0, 10_000),
+    st.sampled_from([1, 2, 7, 20, 60, 100]),
+    st.sampled_from([0.01, 1.0, 3.0]),
+    st.sampled_from([ConstantRate(), ConstantRate(0.5), RobbinsMonro()]),
+    st.sampled_from([1.0, 0.2]),
+)
+@settings(max_examples=40, deadline=None)
+def test_no_step_leaves_the_parameter_space(
+    law_and_shape, seed, batch_size, effective, rate, temperature
+):
+    model, rows, start = problem(*law_and_shape, seed=seed, n_components=4)
+    model.temperature = temperature
+    engine = NaturalGradient(
+        model, rows, start, rate, None, batch_size, effective, seed
+    )
+    state, info = engine.init()
+    for _ in range(2):
+        state, info = engine.step(state)
+    assert np.isfinite(info.elbo)
+    for factor in model.factors:
+        cone = factor.cone(state.natural[factor.name])
+        assert all(np.all(scalars > 0) for scalars in cone.scalars)
+        if cone.matrices is not None:
+            np.linalg.cholesky(cone.matrices)
+    assert 0 <= state.n_shrunk <= state.n_groups
+
+
+def test_noise_is_centred_and_has_the_variance_of_smaller_batches():
+    noise = np.stack([noise_weights(10.0, step, 40, seed=3) for step in range(500)])
+    np.testing.assert_allclose(noise.sum(axis=1), 0.0, atol=1e-12)
+    # n - 1 degrees of freedom in each row.
+    variance = (noise**2).sum() / (500 * 39)
+    assert abs(variance - 3.0) < 5 * 3.0 * np.sqrt(2.0 / (500 * 39))
+
+
+def test_noisy_steps_are_unbiased_where_nothing_is_shrunk():
+    model, rows, start = problem()
+    natural = model.updated(start, model.expect(start, rows, None).statistics[0])
+    exact = model.expect(natural, rows, None).statistics[0]
+    found = []
+    for seed in range(400):
+        engine = NaturalGradient(
+            model, rows, natural, ConstantRate(), None, 30, 15.0, seed
+        )
+        mean, noise = engine._expect(natural, 0).statistics
+        found.append(2.0 * (mean["first"] + noise["first"]))
+    found = np.array(found)
+    se = found.std(axis=0) / np.sqrt(len(found))
+    assert np.all(np.abs(found.mean(axis=0) - exact["first"]) < 5 * se)
+
+
+def test_shrunk_noise_is_counted():
+    model, rows, start = problem(n_components=6)
+    engine = NaturalGradient(model, rows, start, ConstantRate(), None, 10, 1.0)
+    state, info = engine.init()
+    # Weights and clusters are one group each, and there are six of both.
+    assert state.n_groups == 6 * 12
+    assert 0 < state.n_shrunk < state.n_groups
+    assert info.n_shrunk == state.n_shrunk
+
+
+def test_without_noise_nothing_is_counted():
+    model, rows, start = problem()
+    for effective in (None, 20.0, 50.0):
+        engine = NaturalGradient(
+            model, rows, start, RobbinsMonro(), None, 20, effective
+        )
+        state, _ = engine.init()
+        assert state.n_groups == 0
+
+
+def test_a_continued_run_is_one_long_run():
+    model, rows, start = problem()
+    engine = NaturalGradient(model, rows, start, RobbinsMonro(), None, 20, 5.0, 1)
+    long = run(engine, SVILimits(6))
+    short = run(engine, SVILimits(3))
+    again = run(engine, SVILimits(6), short)
+    assert [i.elbo for i in again.history] == [i.elbo for i in long.history]
+    assert long.n_iter == 6
+    assert not long.converged
+
+
+def test_coordinate_ascent_converges_and_says_so():
+    model, rows, start = problem()
+    engine = NaturalGradient(model, rows, start, ConstantRate())
+    done = run(engine, SVILimits(500, tol=1e-6))
+    assert done.converged
+    assert done.history[-1].gain <= 1e-6
+    gains = np.array([info.gain for info in done.history])
+    assert np.all(gains >= -1e-9 * abs(done.history[-1].elbo))
+
+
+def test_a_callback_may_stop_the_run():
+    model, rows, start = problem()
+    engine = NaturalGradient(model, rows, start, ConstantRate(0.1))
+    done = run(engine, SVILimits(50), None, lambda: lambda run: run.n_iter == 4)
+    assert done.n_iter == 4
+
+
+def test_an_epoch_is_as_many_steps_as_batches_fit():
+    model, rows, start = problem(n=50)
+    engine = NaturalGradient(model, rows, start, RobbinsMonro(), None, 20)
+    assert engine.init()[0].step == 3
+
+
+def test_temperature_multiplies_the_statistics():
+    model, rows, start = problem()
+    found = model.expect(start, rows, None).statistics[0]
+    model.temperature = 0.25
+    cool = model.updated(start, found)
+    model.temperature = 1.0
+    expected = model.updated(start, scaled(0.25, found))
+    np.testing.assert_allclose(
+        cool["clusters"]["second"], expected["clusters"]["second"]
+    )
+
+
+# --- schedules
+
+
+@pytest.mark.parametrize("name", LEARNING_RATES)
+def test_rates_stay_in_the_unit_interval(name):
+    rates = [as_learning_rate(name).at(step) for step in range(50)]
+    assert all(0 < rate <= 1 for rate in rates)
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_robbins_monro_is_the_power_of_the_step():
+    assert RobbinsMonro(delay=3.0, forgetting=0.6).at(4) == pytest.approx(8.0**-0.6)
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.5, RobbinsMonro(delay=-0.5), float("nan")])
+def test_rates_outside_are_refused(rate):
+    with pytest.raises(ValueError, match="learning_rate must give rates in"):
+        as_learning_rate(rate)
+
+
+def test_effective_sizes_are_capped_by_the_batch():
+    assert effective_size(None, 3, 20) == 20
+    assert effective_size(70, 3, 20) == 20
+    assert effective_size(lambda step: 5 * step, 3, 20) == 15
+    assert effective_size(lambda step: 50 * step, 3, 20) == 20
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), "ten", None])
+def test_callables_that_return_no_size_are_refused(value):
+    with pytest.raises(ValueError, match="effective_batch_size must return positive"):
+        effective_size(lambda step: value, 3, 20)
