@@ -3,6 +3,7 @@
 from skboost._posterior_api import BoostingResult, boost_posterior
 from skboost.linear_model import BoostedBayesianLogisticRegression
 from skboost.mixture import SVIGaussianMixture
+from skboost.model_selection import EvidenceSearch
 from skboost.posterior import MixturePosterior
 
 __version__ = "0.1.0"
@@ -10,6 +11,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BoostedBayesianLogisticRegression",
     "BoostingResult",
+    "EvidenceSearch",
     "MixturePosterior",
     "SVIGaussianMixture",
     "boost_posterior",

@@ -35,6 +35,7 @@ FLOORS = {
     "linear_model": 6,
     "inspection": 6,
     "mixture": 6,
+    "model_selection": 6,
     "_posterior_api": 6,
     # What users import from: these only pass names on.
     "callbacks": 7,
