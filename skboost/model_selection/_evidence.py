@@ -137,12 +137,12 @@ class EvidenceSearch(
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> search = EvidenceSearch(
     ...     BoostedBayesianLogisticRegression(max_iter=1),
-    ...     {"prior_scale": [0.01, 1.0, 100.0]},
+    ...     {"prior_scale": [0.1, 10.0, 1000.0]},
     ...     n_repeats=1,
     ...     random_state=0,
     ... )
     >>> search.fit(scale(X[:, :4]), y).best_params_
-    {'prior_scale': 1.0}
+    {'prior_scale': 10.0}
     """
 
     _parameter_constraints = {
