@@ -19,8 +19,9 @@ from matplotlib.patches import Ellipse
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV
 
-from skboost import EvidenceSearch, SVIGaussianMixture
+from skboost import EvidenceSearch
 from skboost.inspection import EvidenceDisplay
+from skboost.mixture import SVIGaussianMixture
 
 rng = np.random.default_rng(0)
 labels = rng.choice(3, size=300, p=[0.5, 0.4, 0.1])
