@@ -3,12 +3,12 @@
     python benchmarks/choose_k.py [--replicates 20] [--starts 10]
 
 Four known mixtures, fresh rows for every seed, K from 1 to 8, full covariances. Both
-sides get the same number of starts and choose on the same rows: `EvidenceSearch` by the
-largest bound of all starts, `GaussianMixture` by the BIC of its best start. The prior of
-the weights is the default, Dirichlet(1/K), which empties clusters that it does not need
-and so hardly tells K from K + 1, or flat, Dirichlet(1). For the record the table also has
-the choice by the mean bound of the starts, and by the largest bound with ln K! added
-(the modes that one mode stands for).
+sides get the same number of starts and choose on the same rows: `EvidenceSearch` by
+the largest bound of all starts, `GaussianMixture` by the BIC of its best start. The
+prior of the weights is the default, Dirichlet(1/K), which empties clusters that it
+does not need and so hardly tells K from K + 1, or flat, Dirichlet(1). For the record
+the table also has the choice by the mean bound of the starts, and by the largest bound
+with ln K! added (the modes that one mode stands for).
 """
 
 from _harness import Report, parser, timed  # isort: skip
