@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of a search over a classifier, without excuses."""
+"""scikit-learn's own checks of searches over two kinds of models, without excuses."""
 
 import pytest
 from sklearn.base import clone
@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skboost import BoostedBayesianLogisticRegression, EvidenceSearch
 from skboost.callbacks import ELBOMonitor
+from skboost.mixture import SVIGaussianMixture
 
 from .conftest import NormalMean
 
@@ -16,12 +17,20 @@ MODEL = BoostedBayesianLogisticRegression(max_iter=1, n_draws=64)
 SEARCH = EvidenceSearch(
     MODEL, {"prior_scale": [0.5, 2.0]}, n_repeats=1, error_score="raise"
 )
+OF_MIXTURES = EvidenceSearch(
+    SVIGaussianMixture(max_iter=10),
+    {"n_components": [1, 2]},
+    n_repeats=1,
+    error_score="raise",
+)
 
 
 def _checks():
-    for number, (instance, check) in enumerate(estimator_checks_generator(SEARCH)):
-        name = getattr(check, "func", check).__name__
-        yield pytest.param(instance, check, id=f"{number}-{name}")
+    for search in (SEARCH, OF_MIXTURES):
+        model = type(search.estimator).__name__
+        for number, (made, check) in enumerate(estimator_checks_generator(search)):
+            name = getattr(check, "func", check).__name__
+            yield pytest.param(made, check, id=f"{model}-{number}-{name}")
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(_checks()))

@@ -226,10 +226,10 @@ def test_errors_of_one_start(rows):
 def test_the_standard_error_covers_monte_carlo_noise(rows):
     # Bounds with noise of 0.3: the mean over many searches of (elbo_se)² is near 0.3².
     search = EvidenceSearch(NormalMean(error=0.3), {"scale": [1.0]}, n_repeats=1)
-    found = [clone(search).set_params(random_state=k).fit(rows) for k in range(200)]
+    found = [clone(search).set_params(random_state=k).fit(rows) for k in range(100)]
     actual = np.std([s.best_elbo_ for s in found], ddof=1)
-    # The standard error of a standard deviation from 200 values is 5 %.
-    assert actual == pytest.approx(found[0].results_["elbo_se"][0], rel=0.2)
+    # The standard error of a standard deviation from 100 values is 7 %.
+    assert actual == pytest.approx(found[0].results_["elbo_se"][0], rel=0.25)
 
 
 # --- what fails
