@@ -38,7 +38,6 @@ FLOORS = {
     "inspection": 6,
     "model_selection": 6,
     "mixture": 6,
-    "model_selection": 6,
     "_posterior_api": 6,
     # What users import from: these only pass names on.
     "callbacks": 7,
