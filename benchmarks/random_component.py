@@ -113,14 +113,14 @@ def cached(run, rule):
 
 ALONE = "first component alone"
 SEARCHES = ("gradient line search", "gradient line search, ends at 0 or 1")
-ADAPTIVE = ("adaptive", "adaptive, 64 increases")
+ADAPTIVE = ("adaptive", "adaptive, 10 increases as in the paper")
 RULES = {
     ALONE: lambda run: (0.0, "none"),
     "predefined": lambda run: (PREDEFINED, "predefined"),
     SEARCHES[0]: lambda run: gradient_search(run, stop=False),
     SEARCHES[1]: lambda run: gradient_search(run, stop=True),
     ADAPTIVE[0]: lambda run: cached(run, AdaptiveBacktracking()),
-    ADAPTIVE[1]: lambda run: cached(run, AdaptiveBacktracking(max_increases=64)),
+    ADAPTIVE[1]: lambda run: cached(run, AdaptiveBacktracking(max_increases=10)),
     "exact line search, cached draws": lambda run: cached(run, LineSearch()),
 }
 

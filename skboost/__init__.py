@@ -3,6 +3,7 @@
 from skboost._posterior_api import BoostingResult, boost_posterior
 from skboost.linear_model import BoostedBayesianLogisticRegression
 from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
+from skboost.model_selection import EvidenceSearch
 from skboost.posterior import MixturePosterior
 
 __version__ = "0.1.0"
@@ -11,6 +12,7 @@ __all__ = [
     "BoostedBayesianLogisticRegression",
     "BoostedGaussianMixture",
     "BoostingResult",
+    "EvidenceSearch",
     "MixturePosterior",
     "SVIGaussianMixture",
     "boost_posterior",

@@ -24,6 +24,8 @@ _LARGE_KL = 0.5
 _FREE_ENTRIES = 1 << 21
 # Draws for the importance-sampling part of the final report.
 _N_REMAINING = 1024
+# Modes that a message lists.
+_MAX_SHOWN = 5
 
 # What scikit-learn sets on an estimator while its callbacks run, and takes off after.
 _CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
@@ -77,7 +79,9 @@ def make_objective(objective, entropy_weight):
     return cls(entropy_weight=entropy_weight)
 
 
-def make_engine(target, params, starts, seed, n_jobs):
+def make_engine(
+    target, params, starts, seed, n_jobs, box=None, max_evaluations=float("inf")
+):
     """The engine of a set of hyperparameters; combinations are checked here.
 
     Parameters
@@ -89,6 +93,10 @@ def make_engine(target, params, starts, seed, n_jobs):
     seed : int
     n_jobs : int or None
         Threads over starts.
+    box : Box, default=None
+        In which further starts are drawn.
+    max_evaluations : float, default=inf
+        Of the target.
 
     Returns
     -------
@@ -121,6 +129,8 @@ def make_engine(target, params, starts, seed, n_jobs):
         starts=starts,
         seed=seed,
         n_jobs=n_jobs,
+        box=box,
+        max_evaluations=max_evaluations,
     )
 
 
@@ -181,7 +191,7 @@ def history_record(info):
     }
 
 
-def report(engine, done, names=None, posterior=MixturePosterior):
+def report(engine, done, names=None, place=np.asarray, posterior=MixturePosterior):
     """Fitted attributes of a run, by their public names, all from fresh draws.
 
     Parameters
@@ -190,6 +200,8 @@ def report(engine, done, names=None, posterior=MixturePosterior):
     done : Run
     names : sequence of str, default=None
         Names of the coordinates.
+    place : callable, default=numpy.asarray
+        From unconstrained points (n, dim) to those that a user knows.
     posterior : callable, default=MixturePosterior
         Makes ``posterior_`` of the mixture and the names.
 
@@ -207,10 +219,11 @@ def report(engine, done, names=None, posterior=MixturePosterior):
         message += f" Kept the mixture of iteration {done.state.best_iteration}."
     if fresh.outside > 0.0:
         message += (
-            f" {100 * fresh.outside:.2g} % of the posterior's draws lie where the "
-            "density is zero: use constraints=, objective='hellinger' or resample. "
-            "The ELBO is that of the posterior restricted to where it is not."
+            f" {100 * fresh.outside:.3g} % of the posterior's draws lie where the "
+            f"density is zero: {engine.outside_advice}. The ELBO is that of the "
+            "posterior restricted to where it is not."
         )
+    outside = _outside(engine, done, mixture, elbo, remaining, place)
     return {
         "posterior_": posterior(mixture, names),
         "elbo_": elbo.value,
@@ -224,16 +237,34 @@ def report(engine, done, names=None, posterior=MixturePosterior):
         "remaining_kl_se_": remaining.se,
         "pareto_k_": remaining.khat,
         "n_iter_": done.n_iter,
-        "converged_": done.converged,
-        "message_": message,
+        "converged_": done.converged and not outside,
+        "message_": outside + message,
         "history_": history,
     }
+
+
+def _outside(engine, done, mixture, elbo, remaining, place):
+    """What to say of mass that probes find outside a mixture; empty without any."""
+    # What the mixture reaches has more mass than its ELBO says.
+    log_evidence = elbo.value + np.nan_to_num(max(remaining.value, 0.0))
+    modes = done.state.modes
+    found = engine.missed(mixture, modes, log_evidence, REPORT, done.n_iter)
+    if not found:
+        return ""
+    places = place(np.array([one.location for one in found[:_MAX_SHOWN]]))
+    shown = [[float(f"{x:.4g}") for x in row] for row in places]
+    return (
+        f"uncertified: probes outside the mixture found {len(found)} "
+        f"mode{'s' * (len(found) > 1)} that it lacks, the heaviest with about "
+        f"{100 * found[0].mass:.2g} % of the posterior's mass. Pass more iterations "
+        f"(max_iter), or these with your x0: {shown}. "
+    )
 
 
 def warn_unfinished(done, attributes, stacklevel):
     """Warn only where much is left: stopping early is normal for an anytime method."""
     remaining = attributes["remaining_kl_"]
-    if done.history[-1].improper:
+    if done.history[-1].improper or attributes["message_"].startswith("uncertified"):
         warnings.warn(attributes["message_"], ConvergenceWarning, stacklevel=stacklevel)
         return
     if not remaining > _LARGE_KL:

@@ -16,8 +16,9 @@ from skboost._base import (
 )
 from skboost._callbacks import run
 from skboost._parallel import single_threaded_blas
-from skboost._random import BASE, generator, root_seed
+from skboost._random import root_seed
 from skboost._sklearn import Interval, StrOptions, validate_params
+from skboost._starts import starting_points
 from skboost.posterior import MixturePosterior, as_posterior
 from skboost.posterior._storage import (
     constraints_from,
@@ -72,7 +73,8 @@ class BoostingResult:
         weights' tail; blind to what the mixture never reaches.
     converged : bool
     message : str
-        Why the run ended.
+        Why the run ended; it begins with "uncertified" where probes outside the
+        mixture found a mode that it lacks, with more than `tol` of the mass.
     n_iter : int
         Iterations done.
     n_evaluations : int
@@ -183,10 +185,11 @@ def boost_posterior(
         Gradient of `log_density`, of the shape of its argument; None asks autograd.
     x0 : array-like of shape (dim,) or (n_starts, dim), or tuple (low, high), \
             default=None
-        Where the first component is looked for: a point, several, or a box in which
-        starts are drawn. None is the origin. Under `constraints` inside of them: a
-        box may touch their ends, its points are divided by their sum for a simplex
-        and sorted where ordered, and None is the image of the origin (1 for
+        Where the first components are looked for: a point, several, or a box in which
+        starts are drawn until few modes can be left. The run begins with a component
+        at every mode that is found. None is the origin. Under `constraints` inside of
+        them: a box may touch their ends, its points are divided by their sum for a
+        simplex and sorted where ordered, and None is the image of the origin (1 for
         ``"positive"``, the middle of an interval, the centre of a simplex).
     constraints : dict, str, tuple or sequence, default=None
         Where coordinates are not free: a dict ``{coordinate: constraint}``, a
@@ -209,8 +212,9 @@ def boost_posterior(
         warning at the end. Searches step back from such points in either case.
     max_evaluations : int, default=None
         Evaluations of `log_density`, with or without gradient, after which no further
-        iteration begins. An iteration under way is not cut short, and the final
-        report adds ``4 * n_draws``.
+        iteration begins. Half of them at most are spent on modes in a box. An
+        iteration under way is not cut short, and the final report adds
+        ``4 * n_draws`` and probes for at most a sixteenth of the budget.
     callback : callable, default=None
         Called with a dict per iteration, as in ``history``; True stops the run.
     names : sequence of str, default=None
@@ -258,7 +262,7 @@ def boost_posterior(
     names = check_names(names, dim)
     seed = root_seed(random_state)
     constraints = Constraints(constraints, dim, names)
-    starts = _starts(x0, constraints, n_restarts, seed)
+    starts, box = starting_points(x0, constraints, n_restarts, seed)
     probe = _probe(None if x0 is None else starts, constraints)
     target = CallableTarget(
         log_density, dim, gradient, vectorized, n_jobs, probe, failures
@@ -285,10 +289,12 @@ def boost_posterior(
         "n_restarts": n_restarts,
     }
     with single_threaded_blas():
-        engine = make_engine(target, params, starts, seed, n_jobs=None)
-        limits = make_limits(params, max_evaluations or float("inf"))
+        budget = max_evaluations or float("inf")
+        engine = make_engine(target, params, starts, seed, None, box, budget)
+        limits = make_limits(params, budget)
         done = run(engine, limits, begin_iteration=_listener(callback))
-        fitted = report(engine, done)
+        place = np.asarray if constraints is None else constraints.forward
+        fitted = report(engine, done, place=place)
     warn_unfinished(done, fitted, stacklevel=4)
     _warn_of_failures(target, failures)
 
@@ -342,66 +348,6 @@ def _with_prior(likelihood, log_prior, temperature, probe):
             "log_prior."
         )
     return likelihood
-
-
-def _starts(x0, constraints, n_restarts, seed):
-    """Unconstrained starting points of the first component, (n_starts, n_free)."""
-    dim = constraints.dim
-    if x0 is None:
-        return np.zeros((1, constraints.n_free))
-    if isinstance(x0, tuple):
-        low, high = _box(x0, dim)
-        _check_ends(low, high, constraints)
-        rng = generator(seed, BASE, 2)
-        starts = low + (high - low) * rng.random((4 * n_restarts, dim))
-        return constraints.inverse(
-            _supported(constraints.from_box(starts), constraints)
-        )
-    starts = np.atleast_2d(np.asarray(x0, dtype=float))
-    if starts.ndim > 2 or starts.shape[1] != dim or not np.isfinite(starts).all():
-        raise ValueError(
-            f"x0 must be finite, of shape ({dim},) or (n_starts, {dim}); got shape "
-            f"{np.shape(x0)}. For a box pass a tuple (low, high)."
-        )
-    return constraints.inverse(_supported(starts, constraints))
-
-
-def _supported(starts, constraints):
-    """The starts, all of which have to lie inside the constraints."""
-    for start in starts:
-        violated = constraints.violated_by(start)
-        if violated is not None:
-            raise ValueError(
-                f"x0 must lie inside constraints; got {start.tolist()}, which violates "
-                f"{violated}. Pass starting points on your own scale."
-            )
-    return starts
-
-
-def _check_ends(low, high, constraints):
-    """A box may touch the ends of the coordinates' ranges, and not pass them."""
-    for transform, columns, _ in constraints.parts:
-        each = transform.each
-        for i in columns:
-            if low[i] < each.low or high[i] > each.high:
-                raise ValueError(
-                    f"x0 as a box must lie inside constraints; got ({low[i]}, "
-                    f"{high[i]}) for coordinate {i}, which is under {transform!r}."
-                )
-
-
-def _box(x0, dim):
-    """Ends of a box, each of shape (dim,)."""
-    fits = len(x0) == 2 and all(np.shape(end) in ((), (1,), (dim,)) for end in x0)
-    if fits:
-        low, high = (np.broadcast_to(np.asarray(end, float), dim) for end in x0)
-        fits = np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()
-    if not fits:
-        raise ValueError(
-            "x0 as a box must be a tuple (low, high) with low < high, finite, numbers "
-            f"or arrays of shape ({dim},); got {x0}. Pass a point as a list or array."
-        )
-    return low, high
 
 
 def _listener(callback):

@@ -6,6 +6,7 @@ Everybody uses them and nobody promises them: when they move, only this file doe
 from sklearn.base import _fit_context as fit_context
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import (
+    HasMethods,
     Interval,
     StrOptions,
     validate_params,
@@ -14,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
 __all__ = [
     "CallbackSupportMixin",
+    "HasMethods",
     "Interval",
     "StrOptions",
     "check_sample_weight",

@@ -30,10 +30,13 @@ FLOORS = {
     "boosting": 4,
     "svi": 4,
     "_base": 5,
+    "_starts": 5,
     "_callbacks": 5,
     "_sklearn": 5,
+    "adapters": 6,
     "linear_model": 6,
     "inspection": 6,
+    "model_selection": 6,
     "mixture": 6,
     "_posterior_api": 6,
     # What users import from: these only pass names on.
@@ -42,9 +45,12 @@ FLOORS = {
     "strategies": 7,
     "__init__": 8,
 }
-ONE_ROOM = {"_base", "_callbacks", "_sklearn"}
+ONE_ROOM = {"_base", "_callbacks", "_sklearn", "_starts"}
 
-EXTRAS = {"matplotlib", "pandas", "arviz", "numpyro", "rich", "xarray"}
+EXTRAS = {
+    "arviz", "bridgestan", "jax", "matplotlib", "numpyro", "pandas", "pymc", "pytensor",
+    "rich", "xarray",
+}  # fmt: skip
 EXPERIMENTAL = ("sklearn.callback", "sklearn.experimental")
 MAX_BODY_LINES = 45
 MAX_FILE_LINES = 450

@@ -19,6 +19,7 @@ PUBLIC_MODULES = [
     "skboost.families",
     "skboost.inspection",
     "skboost.linear_model",
+    "skboost.model_selection",
     "skboost.priors",
     "skboost.strategies",
 ]

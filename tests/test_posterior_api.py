@@ -229,6 +229,7 @@ def test_a_density_that_vanishes_leaves_no_nan_in_the_posterior(family):
     # The bound is that of the posterior restricted to the support, where ln Z = 0.
     assert -0.5 < result.elbo <= 2 * result.elbo_se
     assert "lie where the density is zero" in result.message
+    assert 0.0 < result.history[-1]["outside"] < 0.1
 
 
 # --- what is refused

@@ -10,7 +10,9 @@ import numpy as np
 from skboost._random import BASE, generator
 from skboost.boosting._conjugate_search import find_modes, first_component, propose
 from skboost.boosting._engine import Boosting
+from skboost.boosting._modes import Modes
 from skboost.objectives import Residual, Rest
+from skboost.posterior import Mixture
 
 
 @dataclass(frozen=True)
@@ -34,16 +36,26 @@ class ConjugateBoosting(Boosting):
         fixed = {"objective": None, "refine": False, "starts": np.zeros((1, 1))}
         return cls(target=target, family=target.family, **fixed, **settings)
 
-    def _first(self):
-        modes = find_modes(
+    def _beginning(self):
+        found = find_modes(
             self.target, self.init_params, self.n_restarts, self.seed, self.n_jobs
         )
         rng = generator(self.seed, 0, BASE)
-        return self.family, *first_component(self.target, modes, rng)
+        params, leads = first_component(self.target, found, rng)
+        # Runs of coordinate ascent end where climbs would; none weighs more here.
+        modes = Modes(leads, (0.0,) * len(leads), (1,) * len(leads))
+        return modes, Mixture.single(self.family, params)
 
-    def _candidate(self, state):
+    def _around(self, mixture, modes, *key):
+        # Every proposal runs coordinate ascent anew from where the residual is large.
+        return modes
+
+    def missed(self, mixture, modes, log_evidence, *key):
+        return ()
+
+    def _candidate(self, state, leads):
         rest = Rest.of(state.mixture, state.pool)
-        residual = Residual(self.target, rest, state.iteration, False, state.leads)
+        residual = Residual(self.target, rest, state.iteration, False, leads)
         params = propose(residual, state.pool, self.n_restarts, self.seed, self.n_jobs)
         return self.family, params
 

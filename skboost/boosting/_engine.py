@@ -11,12 +11,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from skboost._random import FRESH, POOL, PROBE, REFINE, generator
-from skboost.boosting._first import first_component
+from skboost._random import FRESH, POOL, PROBE, REFINE, SEARCH, generator
+from skboost.boosting._certificate import missed
 from skboost.boosting._greedy import propose
+from skboost.boosting._growth import broadened
+from skboost.boosting._modes import Box
+from skboost.boosting._opening import opening
+from skboost.boosting._ranks import leaves_rank_open, widest, with_rank
 from skboost.boosting._refine import refine
+from skboost.boosting._scout import Scout
 from skboost.boosting._state import Info, State
-from skboost.boosting._support import check_reached, runaway
+from skboost.boosting._support import check_reached, collapsed, runaway
 from skboost.frank_wolfe import apply, as_direction, minimise_on_simplex
 from skboost.objectives import Residual, Rest
 from skboost.posterior import (
@@ -32,6 +37,8 @@ from skboost.targets import searching
 _NONE = Estimate(float("nan"), float("nan"))
 # Enough to tell 0.01 nats from nothing where half a variance is the KL.
 _N_PROBE = 512
+# Components at modes that every search tries.
+MAX_LEADS = 32
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,10 @@ class Boosting:
         Where the first component is looked for.
     seed : int
     n_jobs : int or None
+    box : Box or None
+        In which further starts are drawn.
+    max_evaluations : float
+        Of the target, of which looking for modes may take a share.
     """
 
     target: object
@@ -79,9 +90,15 @@ class Boosting:
     starts: np.ndarray
     seed: int
     n_jobs: int | None = None
+    box: Box | None = None
+    max_evaluations: float = np.inf
 
     # Of the gain that is compared with `tol`.
     unit: ClassVar[str] = "nats"
+    # For a posterior that reaches where the density is zero.
+    outside_advice: ClassVar[str] = (
+        "use constraints=, objective='hellinger' or resample"
+    )
 
     @property
     def exact(self):
@@ -96,28 +113,38 @@ class Boosting:
         return searching(self.target)
 
     @property
+    def scout(self):
+        """Looks for modes, from the starts and around mixtures."""
+        # Variants share their parameters' layout, and the last has the lightest tail.
+        return Scout(
+            self._searched, with_rank(self.family.variants()[-1]), self.starts,
+            self.box, self.seed, self.max_evaluations,
+        )  # fmt: skip
+
+    @property
     def monotone(self):
         """Whether every step minimises, so that a worse iterate can be refused."""
         return self.corrective == "fully-corrective" or self.step_size.monotone
 
     def init(self):
-        """The first component: ordinary variational inference.
+        """Ordinary variational inference, at every mode that the starts lead to.
 
         Returns
         -------
         State, Info
         """
         began = perf_counter()
-        family, params, leads = self._first()
-        mixture = Mixture.single(family, params)
+        modes, mixture = self._beginning()
+        mixture, pool = self._opened(mixture)
         fresh = self._fresh(mixture, 0)
         check_reached(self.target, fresh, self.starts)
         remaining = self._remaining(fresh, 0)
-        pool = self._pool(mixture, 0)
-        state = State(1, mixture, pool, fresh, None, fresh, 1, remaining, leads)
+        modes = self._around(mixture, modes, 0)
+        state = State(1, mixture, pool, fresh, None, fresh, 1, remaining, modes)
+        family, params = mixture.components[int(mixture.weights.argmax())]
         info = Info(
-            1, "first", "first", 1.0, None, 1, fresh.elbo(), _NONE, _NONE,
-            family.entropy(params), remaining, remaining.spread < self.tol,
+            1, "first", "first", 1.0, None, mixture.n_components, fresh.elbo(), _NONE,
+            _NONE, family.entropy(params), remaining, remaining.spread < self.tol,
             perf_counter() - began, 0.0, self._runaway(mixture, 0),
         )  # fmt: skip
         return state, info
@@ -134,7 +161,8 @@ class Boosting:
         State, Info
         """
         began, t = perf_counter(), state.iteration
-        single, gap = self._proposed(state)
+        modes = self._around(state.mixture, state.modes, t)
+        single, gap = self._proposed(state, modes.heaviest(MAX_LEADS))
         pool = self._joined(state, single)
         family, params = single.components[0]
         mixture = state.mixture.append(family, params)
@@ -146,10 +174,10 @@ class Boosting:
             proposals.insert(0, self._refined(proposals[0][0], t))
         proposal, fresh, gain = self._first_better(state, proposals)
         if self.monotone and not gain.value > 0:
-            after = replace(state, iteration=t + 1, memory=step.memory)
+            after = replace(state, iteration=t + 1, memory=step.memory, modes=modes)
             kind = "rejected"
         else:
-            after = self._advanced(state, *proposal, fresh, step.memory)
+            after = self._advanced(state, *proposal, fresh, step.memory, modes)
             kind = step.direction.kind
         info = Info(
             t + 1, kind, step.branch, step.gamma, step.curvature,
@@ -160,41 +188,43 @@ class Boosting:
         )  # fmt: skip
         return after, info
 
-    def _first(self):
-        """Family and parameters of the first component, and other modes as leads."""
-        return first_component(
-            self._searched,
-            self.family,
-            self.starts,
-            self.n_draws,
-            self.n_restarts,
-            self.tol,
-            self.seed,
-            self.exact,
-            self.n_jobs,
-        )
+    def _beginning(self):
+        """Modes that the starts lead to, and the mixture that a run begins with."""
+        modes = self.scout.from_starts()
+        return modes, opening(self.scout, modes, self)
 
-    def _candidate(self, state):
+    def _around(self, mixture, modes, *key):
+        """The known modes, and those that lie around a mixture."""
+        return self.scout.around(mixture, modes, *key)
+
+    def missed(self, mixture, modes, log_evidence, *key):
+        """Modes outside a mixture that probes find, the heaviest first; see `missed`."""
+        return missed(self.scout, mixture, modes, log_evidence, self.tol, *key)
+
+    def _candidate(self, state, leads):
         """Family and parameters of the greedy step's component."""
         rest = Rest.of(state.mixture, state.pool)
-        residual = Residual(
-            self._searched, rest, state.iteration, self.exact, state.leads
-        )
+        residual = Residual(self._searched, rest, state.iteration, self.exact, leads)
         found = propose(
             residual,
             self.objective,
-            self.family,
+            widest(self.family, state.mixture),
             self.n_draws,
             self.n_restarts,
             self.tol,
             self.seed,
             self.n_jobs,
         )
+        if leaves_rank_open(self.family):
+            rng = generator(self.seed, state.iteration, SEARCH, 1)
+            found = broadened(
+                residual, self.objective, found, self.n_draws, self.tol, rng
+            )
         return found.family, found.params
 
-    def _proposed(self, state):
+    def _proposed(self, state, leads):
         """The greedy step's component, as a mixture of one, and its duality gap."""
-        single = Mixture.single(*self._candidate(state))
+        single = Mixture.single(*self._candidate(state, leads))
         fresh = self._fresh(single, state.iteration, 1)
         return single, duality_gap(state.fresh, fresh)
 
@@ -211,6 +241,14 @@ class Boosting:
         return proposal, fresh, gain
 
     # --- the finite problem
+
+    def _opened(self, mixture):
+        """The first mixture with the best weights on its pool, and the pool."""
+        pool = self._pool(mixture, 0)
+        if mixture.n_components > 1:
+            weights, _ = minimise_on_simplex(pool.weight_objective(), mixture.weights)
+            mixture = mixture.with_weights(weights)
+        return self._pruned(mixture, pool)
 
     def _move_weights(self, state, mixture, pool):
         """Direction, step size and, where asked, the corrective weights."""
@@ -282,9 +320,11 @@ class Boosting:
 
     def _runaway(self, mixture, t):
         rng = generator(self.seed, PROBE, t, 1)
-        return runaway(self._searched, mixture, self.starts, rng)
+        return runaway(self._searched, mixture, self.starts, rng) or collapsed(
+            self._searched, mixture, rng
+        )
 
-    def _advanced(self, state, mixture, pool, fresh, memory):
+    def _advanced(self, state, mixture, pool, fresh, memory, modes):
         best, best_iteration = state.best, state.best_iteration
         if self.monotone or elbo_gain(best, fresh).value > 0:
             best, best_iteration = fresh, state.iteration + 1
@@ -297,5 +337,5 @@ class Boosting:
             best=best,
             best_iteration=best_iteration,
             remaining=self._remaining(fresh, state.iteration),
-            leads=state.leads,
+            modes=modes,
         )

@@ -7,6 +7,7 @@ import numpy as np
 from skboost._math import log_sum_exp
 from skboost._parallel import chunked_map
 from skboost._random import SEARCH, generator
+from skboost.boosting._ranks import in_family
 from skboost.boosting._solver import SMALLEST_TOL, ascend
 from skboost.boosting._starts import starting_components
 from skboost.posterior import finite
@@ -72,7 +73,7 @@ def _searches(residual, objective, family, n_draws, n_restarts, rng):
     starts = starting_components(
         residual.target, residual.rest.mixture, family, 2 * n_restarts + 2, rng
     )
-    starts += residual.leads
+    starts += [in_family(family, p, residual.target.dim) for p in residual.leads]
     values = start_values(residual, family, starts, base[:_N_RANK])
     best = np.where(values.max(axis=1) > 0, values.argmax(axis=1), 0)
     order = np.argsort(-values[range(len(starts)), best], kind="stable")[:n_restarts]

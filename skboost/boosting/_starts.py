@@ -1,9 +1,10 @@
 """Where to look for the next component."""
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from skboost._math import log_sum_exp
+from skboost.boosting._ranks import in_family
+from skboost.boosting._whitening import whitening_of
 from skboost.posterior import Mixture
 
 # Widths at which the current mixture is searched: its own draws see what it sees,
@@ -11,6 +12,7 @@ from skboost.posterior import Mixture
 _WIDTHS = np.array([1.0, 1.5, 3.0, 10.0, 40.0])
 _SHARES = np.array([0.35, 0.25, 0.2, 0.1, 0.1])
 _N_PROBES = 256
+_FAR = (2.0, 50.0)
 # A power iteration for the most skewed direction: draws, starts, steps.
 _N_SKEW, _N_DIRECTIONS, _N_POWER = 512, 8, 15
 # Keeps a direction without strength from dividing by zero.
@@ -28,6 +30,35 @@ def widened(mixture):
     ]
     weights = np.outer(mixture.weights, _SHARES).ravel()
     return Mixture(tuple(components), weights)
+
+
+def far_draws(mixture, n, rng):
+    """Draws far around every component, at widths from two to fifty of its own.
+
+    Where in between a mode lies is not known, so every order of magnitude gets as
+    many; and components count alike, for light ones are as good a place to look from.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    n : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (n, dim)
+    """
+    widths = np.exp(rng.uniform(*np.log(_FAR), n))
+    owner = rng.integers(mixture.n_components, size=n)
+    theta = np.empty((n, mixture.dim))
+    for k, (family, params) in enumerate(mixture.components):
+        rows = np.flatnonzero(owner == k)
+        if len(rows):
+            base = family.base_draws(len(rows), mixture.dim, rng)
+            centre = family.location(params)
+            away = family.transport(params, base) - centre
+            theta[rows] = centre + widths[rows, None] * away
+    return theta
 
 
 def residual_points(target, mixture, n, rng, owners=None):
@@ -84,7 +115,7 @@ def skew_direction(target, mixture, k, rng):
     ndarray of shape (dim,)
     """
     family, params = mixture.components[k]
-    scale = _scale_of(family, params)
+    scale = whitening_of(family, params)
     theta = family.transport(params, family.base_draws(_N_SKEW, mixture.dim, rng))
     _, score = target.value_and_score(theta)
     residual = score - mixture.score_and_log_density(theta)[0]
@@ -97,45 +128,6 @@ def skew_direction(target, mixture, k, rng):
     strength = np.linalg.norm(directions, axis=0)
     best = directions[:, strength.argmax()]
     return scale.lift(best / (np.linalg.norm(best) + _TINY))
-
-
-class _Triangular:
-    """Whitening by a Cholesky factor."""
-
-    def __init__(self, factor):
-        self.factor = factor
-
-    def whiten(self, rows):
-        return solve_triangular(self.factor, rows.T, lower=True).T
-
-    def pull(self, rows):
-        return rows @ self.factor
-
-    def lift(self, z):
-        return self.factor @ z
-
-
-class _Diagonal:
-    """Whitening by marginal scales, where a dense factor would be too much."""
-
-    def __init__(self, std):
-        self.std = std
-
-    def whiten(self, rows):
-        return rows / self.std
-
-    def pull(self, rows):
-        return rows * self.std
-
-    def lift(self, z):
-        return self.std * z
-
-
-def _scale_of(family, params):
-    _, variance, factor = family.spread(params)
-    if variance is None:
-        return _Triangular(factor)
-    return _Diagonal(family.scale(params))
 
 
 def starting_components(target, mixture, family, n_points, rng, owners=None):
@@ -160,7 +152,7 @@ def starting_components(target, mixture, family, n_points, rng, owners=None):
     owners = owners or mixture
     starts = []
     for k in np.argsort(-owners.weights, kind="stable")[:2]:
-        params = owners.components[k][1]
+        params = in_family(family, owners.components[k][1], mixture.dim)
         shift = skew_direction(target, owners, k, rng)
         starts += [
             family.recentre(params, family.location(params) + s * shift)
@@ -172,7 +164,7 @@ def starting_components(target, mixture, family, n_points, rng, owners=None):
         return starts
     nearest = owners.responsibilities(points).argmax(axis=1)
     for point, k in zip(points, nearest, strict=True):
-        params = owners.components[k][1]
+        params = in_family(family, owners.components[k][1], mixture.dim)
         centre = family.location(params)
         reach = np.abs(point - centre) / family.scale(params)
         starts += [

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from skboost.boosting._modes import Modes
 from skboost.posterior import (
     Estimate,
     FreshDraws,
@@ -32,8 +33,8 @@ class State:
     best_iteration : int
     remaining : RemainingKL
         Of `mixture`.
-    leads : tuple of ndarray
-        Components at modes that the starts led to, tried at every search.
+    modes : Modes
+        Of the target, as far as climbs have found them: tried at every search.
     """
 
     iteration: int
@@ -44,7 +45,12 @@ class State:
     best: FreshDraws
     best_iteration: int
     remaining: RemainingKL
-    leads: tuple = ()
+    modes: Modes = Modes()
+
+    @property
+    def stage(self):
+        """What the run keeps of this iteration."""
+        return self.best.mixture
 
     @property
     def stage(self):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from skboost._math import mean_and_se
+from skboost.boosting._climb import climb_all
 from skboost.targets import LogDensityError
 
 # A density that still climbs at this multiple of the starts' size, at half of its
@@ -14,6 +15,9 @@ _NARROWER, _MAX_STEPS, _ENOUGH = 0.6, 25, 0.995
 # A posterior this large, in units of one or of the starts, is looked at with so many
 # draws.
 _HUGE, _N_RUNAWAY = 1e6, 64
+# A component this narrow, in units of one or of the widest, is climbed from so many
+# draws.
+_NARROW, _N_COLLAPSED = 1e-4, 8
 
 
 def usable_starts(target, starts):
@@ -36,9 +40,9 @@ def usable_starts(target, starts):
         return starts[usable]
     what, why = _what_came(target)
     raise LogDensityError(
-        f"log_density {what} at x0={_shown(starts)}, at all of the {len(starts)} "
-        f"starting points.{why} Pass as x0 a point where the density is positive, "
-        "several points, or a box (low, high)."
+        f"log_density {what} at x0={_shown(target, starts)}, at all of the "
+        f"{len(starts)} starting points.{why} Pass as x0 a point where the density is "
+        "positive, several points, or a box (low, high)."
     )
 
 
@@ -68,9 +72,10 @@ def proper_modes(target, starts, modes):
     if not climbing.all():
         return modes[~climbing]
     raise LogDensityError(
-        f"log_density rises without end: from x0={_shown(starts)} it still climbs at "
-        f"theta={modes[0]}. Such a density can not be normalised. Give every "
-        "parameter a proper prior, or check the sign of log_density."
+        f"log_density rises without end: from x0={_shown(target, starts)} it still "
+        f"climbs at theta={_shown(target, modes[:1])}. Such a density can not be "
+        "normalised. Give every parameter a proper prior, or check the sign of "
+        "log_density."
     )
 
 
@@ -107,9 +112,9 @@ def check_reached(target, fresh, starts):
     what, why = _what_came(target)
     raise LogDensityError(
         f"log_density {what} at all {len(fresh.theta)} draws of the first component, "
-        f"which was looked for from x0={_shown(starts)}.{why} Pass as x0 a point well "
-        "inside the support, and parameters whose scale is near one; or map a bounded "
-        "parameter to the real line."
+        f"which was looked for from x0={_shown(target, starts)}.{why} Pass as x0 a "
+        "point well inside the support, and parameters whose scale is near one; or "
+        "constraints=."
     )
 
 
@@ -140,22 +145,71 @@ def runaway(target, mixture, starts, rng):
         return ""
     theta = mixture.sample(_N_RUNAWAY, rng)
     value, score = target.value_and_score(theta)
-    theta, score = theta[value > -np.inf], score[value > -np.inf]
-    if len(theta) < 2:
+    away, score = (theta - centre)[value > -np.inf], score[value > -np.inf]
+    if len(away) < 2:
         return ""
-    away = (theta - centre) / reach.max()
-    _, _, directions = np.linalg.svd(away, full_matrices=False)
-    with np.errstate(over="ignore", invalid="ignore"):
-        pull = (away @ directions[0]) * (score @ directions[0]) * reach.max()
-        centred, se = mean_and_se(pull)
-    if np.isfinite(centred) and not centred - 4.0 * se > -0.5:
+    loose = (v for v in _directions(away) if _loose(away, score, v, usual))
+    direction = next(loose, None)
+    if direction is None:
         return ""
     return (
         "Stopped: the posterior seems to be improper. It has grown to "
-        f"{reach.max():.1g} along theta[{int(reach.argmax())}], and the log density "
+        f"{np.abs(away @ direction).max():.1g} along "
+        f"theta[{int(np.abs(direction).argmax())}], and the log density "
         "does not fall there. Give every parameter a proper prior or bounds; if the "
         "parameter is of that size, divide it by a unit that makes it near one."
     )
+
+
+def collapsed(target, mixture, rng):
+    """What to say of a component on a pole of the density; empty where there is none.
+
+    Narrow components are legal, and so are poles that have little mass: to swallow a
+    component a pole must be too steep to be integrated. There climbs never end.
+
+    Parameters
+    ----------
+    target : Target
+        As searches see it.
+    mixture : Mixture
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    str
+    """
+    scales = np.array([family.scale(params) for family, params in mixture.components])
+    narrow = (scales / np.maximum(1.0, scales.max(axis=0))).min(axis=1)
+    k = int(narrow.argmin())
+    if not narrow[k] < _NARROW:
+        return ""
+    family, params = mixture.components[k]
+    base = family.base_draws(_N_COLLAPSED, mixture.dim, rng)
+    ends = climb_all(target, family.transport(params, base), scales[k])
+    highest = int(ends.heights.argmax())
+    if ends.settled[highest] or not np.isfinite(ends.heights[highest]):
+        return ""
+    return (
+        "Stopped: the posterior seems to be improper. A component has shrunk onto "
+        f"theta={ends.points[highest]}, where the log density rises without end. Give "
+        "every parameter a proper prior, and scales one that keeps them from zero."
+    )
+
+
+def _directions(away):
+    """The axes, then the principal directions of some draws."""
+    _, _, principal = np.linalg.svd(away / np.abs(away).max(), full_matrices=False)
+    return [*np.eye(away.shape[1]), *principal]
+
+
+def _loose(away, score, direction, usual):
+    """Whether draws reach far along a direction and nothing holds them together."""
+    along = away @ direction
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.abs(along).max() > usual:
+            return False
+        pull, se = mean_and_se(along * (score @ direction))
+    return not np.isfinite(pull) or pull - 4.0 * se > -0.5
 
 
 def _what_came(target):
@@ -166,5 +220,9 @@ def _what_came(target):
     return "fails or is -inf", f" First: {failure}"
 
 
-def _shown(starts):
-    return starts[0] if len(starts) == 1 else f"{starts[0]} and others"
+def _shown(target, starts):
+    """The first start, on the user's scale where that is another."""
+    first = starts[0]
+    if hasattr(target, "constraints"):
+        first = target.constraints.forward(starts[:1])[0]
+    return first if len(starts) == 1 else f"{first} and others"

@@ -13,11 +13,13 @@ import numpy as np
 
 from skboost._parallel import chunked_map
 from skboost._random import POOL, REFINE, SEARCH, generator
-from skboost.boosting._engine import Boosting
-from skboost.boosting._first import first_component
+from skboost.boosting._engine import MAX_LEADS, Boosting
+from skboost.boosting._opening import opening
+from skboost.boosting._ranks import with_rank
 from skboost.boosting._solver import SMALLEST_TOL, ascend
 from skboost.boosting._starts import starting_components
 from skboost.boosting._state import Info, State
+from skboost.boosting._support import check_reached
 from skboost.frank_wolfe import best_coefficients, geodesic_step
 from skboost.objectives import (
     JointRoots,
@@ -38,6 +40,8 @@ from skboost.posterior import (
 
 _NONE = Estimate(float("nan"), float("nan"))
 _N_RANK = 128
+# Cosine with the control above which a lead is no news.
+_PARALLEL = 0.99
 # Refinement ends where an iteration gains less than this share of what is left.
 _SHARE = 3e-4
 _SCOUT_ITER, _REFINE_ITER = 6, 20
@@ -70,6 +74,7 @@ class UniversalBoosting(Boosting):
     """
 
     unit: ClassVar[str] = "of squared Hellinger distance"
+    outside_advice: ClassVar[str] = "use constraints= or resample"
 
     @property
     def exact(self):
@@ -82,34 +87,40 @@ class UniversalBoosting(Boosting):
         return True
 
     def init(self):
-        """The root with the largest overlap; see `Boosting.init`."""
+        """The root with the largest overlap at every mode; see `Boosting.init`."""
         began = perf_counter()
-        _, params, leads = first_component(
-            self.target, self.family, self.starts, self.n_draws, self.n_restarts,
-            self.tol, self.seed, self.exact, self.n_jobs,
-        )  # fmt: skip
-        roots = Roots.of(self.family, params, np.ones(1))
+        modes = self.scout.from_starts()
+        # Every root has the same rank.
+        fixed = replace(self, family=with_rank(self.family))
+        opened = opening(self.scout, modes, fixed)
+        params = np.array([p for _, p in opened.components])
+        roots = Roots.of(self.family, params, np.sqrt(opened.weights))
         pool = self._pool(roots, 0)
-        control = RootControl(roots, pool.log_overlap(roots))
-        roots = self._refined(control, 0)
+        roots = self._refined(RootControl(roots, pool.log_overlap(roots)), 0)
         pool = self._pool(roots, 0)
+        if roots.n_components > 1 and self.corrective == "fully-corrective":
+            roots, pool = self._pruned(*self._settled(roots, pool))
         mixture = roots.mixture()
         fresh = self._fresh(mixture, 0)
+        check_reached(self.target, fresh, self.starts)
         remaining = self._remaining(fresh, 0)
         state = RootState(
-            1, mixture, pool, fresh, None, fresh, 1, remaining, leads, roots,
+            1, mixture, pool, fresh, None, fresh, 1, remaining, modes, roots,
             RootControl(roots, pool.log_overlap(roots)),
         )  # fmt: skip
         info = Info(
-            1, "first", "first", 1.0, None, 1, fresh.elbo(), _NONE, _NONE,
-            self.family.entropy(roots.params[0]), remaining,
+            1, "first", "first", 1.0, None, roots.n_components, fresh.elbo(), _NONE,
+            _NONE, self.family.entropy(roots.params[0]), remaining,
             remaining.spread < self.tol, perf_counter() - began, 0.0,
+            self._runaway(mixture, 0),
         )  # fmt: skip
         return state, info
 
     def step(self, state):
         """One more root; see `Boosting.step`."""
         began, t = perf_counter(), state.iteration
+        modes = self.scout.around(state.mixture, state.modes, t)
+        state = replace(state, modes=modes)
         params = self._proposed(state)
         pool = self._joined(state, params)
         weights_began = perf_counter()
@@ -129,7 +140,7 @@ class UniversalBoosting(Boosting):
             None, after.roots.n_components, after.fresh.elbo(), gain, _NONE,
             self.family.entropy(params), after.remaining,
             after.remaining.spread < self.tol, perf_counter() - began,
-            seconds_weights,
+            seconds_weights, self._runaway(after.mixture, t),
         )  # fmt: skip
         return after, info
 
@@ -140,23 +151,34 @@ class UniversalBoosting(Boosting):
         rng = generator(self.seed, state.iteration, SEARCH)
         base = rule_draws(self.family, self.n_draws, self.target.dim, rng)
         starts = starting_components(
-            self.target, state.mixture, self.family, 2 * self.n_restarts + 2, rng,
+            self._searched, state.mixture, self.family, 2 * self.n_restarts + 2, rng,
             owners=state.roots.components,
         )  # fmt: skip
-        starts += state.leads
+        starts += self._leads(state)
         ranking = rule_draws(self.family, _N_RANK, self.target.dim, rng)
         values = root_start_values(
-            self.target, state.control, self.family, starts, ranking
+            self._searched, state.control, self.family, starts, ranking
         )
         best = np.argsort(-values, kind="stable")[: self.n_restarts]
         problems = [
-            ResidualRoot(self.target, state.control, self.family, starts[k], base)
+            ResidualRoot(self._searched, state.control, self.family, starts[k], base)
             for k in best
         ]
-        scouted = chunked_map(_scout, problems, self.n_jobs)
+        scouted = chunked_map(_scout, problems, self.n_jobs, "shared")
         winner = int(np.argmax([value for _, value in scouted]))
         x, _ = ascend(problems[winner], scouted[winner][0], tol=SMALLEST_TOL)
         return problems[winner].unpack(x)
+
+    def _leads(self, state):
+        """Components at modes, save one that is all of the mixture already.
+
+        At the control itself the objective is nothing divided by nothing.
+        """
+        leads = state.modes.heaviest(MAX_LEADS)
+        if not leads:
+            return []
+        cosines, _ = between_roots(self.family, np.array(leads), state.control.roots)
+        return [p for p, c in zip(leads, cosines, strict=True) if c < _PARALLEL]
 
     def _combined(self, state, params, pool):
         """The old roots and the new one in the best combination."""
@@ -209,7 +231,7 @@ class UniversalBoosting(Boosting):
             )
             for k in range(roots.n_components)
         ]  # fmt: skip
-        problem = JointRoots(self.target, control, roots, base)
+        problem = JointRoots(self._searched, control, roots, base)
         x, _ = ascend(problem, max_iter=_REFINE_ITER, tol=tol)
         return Roots.of(self.family, *problem.unpack(x))
 
@@ -274,7 +296,7 @@ class UniversalBoosting(Boosting):
         t = state.iteration
         return RootState(
             t + 1, fresh.mixture, pool, fresh, None, fresh, t + 1,
-            self._remaining(fresh, t), state.leads, roots,
+            self._remaining(fresh, t), state.modes, roots,
             RootControl(roots, pool.log_overlap(roots)),
         )  # fmt: skip
 

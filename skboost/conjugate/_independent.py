@@ -295,7 +295,7 @@ class KnownPrecisions(_ClustersOfFactors):
             n_components,
             dim,
             1.0 / mean_variance,
-            lambda natural: self._precision,
+            self._known_precision,
         )
         self.factors = (self._means,)
 
@@ -320,6 +320,9 @@ class KnownPrecisions(_ClustersOfFactors):
         return self.covariance.student(
             self.means(natural), np.full_like(ones, np.inf), scale + shift
         )
+
+    def _known_precision(self, natural):
+        return self._precision
 
     def sample(self, natural, n, rng):
         """Draws of the means; the precisions are repeated."""

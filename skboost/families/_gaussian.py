@@ -10,7 +10,7 @@ from skboost.families._base import VariationalFamily
 from skboost.families._chart import Chart, LineChart
 from skboost.families._diagonal import DiagonalCovariance
 from skboost.families._full import FullCovariance
-from skboost.families._low_rank import LowRankCovariance
+from skboost.families._low_rank import LowRankCovariance, partly_whitened
 from skboost.families._moments import linear_moments, symmetric, whitened
 from skboost.families._roots import by_blocks
 
@@ -33,8 +33,10 @@ class Gaussian(VariationalFamily):
         Structure of the covariance: lower Cholesky factor, independent
         coordinates, or diagonal plus low rank.
     rank : int, default=None
-        Columns of the low-rank factor, at most the dimension; None means
-        ``min(10, dim)``. Used by ``covariance="low_rank"`` only.
+        Columns of the low-rank factor, at most the dimension. None lets a fit choose
+        it: the first component grows while its ELBO rises, and the others take its
+        rank. A component made otherwise has ``min(10, dim)`` then. Used by
+        ``covariance="low_rank"`` only.
 
     Raises
     ------
@@ -45,6 +47,7 @@ class Gaussian(VariationalFamily):
     covariances = tuple(COVARIANCES)
     root_products = True
     tail_power = 2.0
+    default_rank = LowRankCovariance.default_rank
 
     def __init__(self, covariance="full", rank=None):
         self.covariance = covariance
@@ -89,7 +92,11 @@ class Gaussian(VariationalFamily):
     def matched_draws(self, n, dim, rng):
         eps = self.base_draws(n, dim, rng)
         # Fewer draws leave directions of hardly any variance, which would be blown up.
-        return whitened(eps) if n >= 2 * eps.shape[1] else symmetric(eps, 1.0)
+        if n >= 2 * eps.shape[1]:
+            return whitened(eps)
+        if self.covariance == "low_rank" and n >= 4 * (eps.shape[1] - dim):
+            return partly_whitened(eps, dim)
+        return symmetric(eps, 1.0)
 
     def _quantile(self, u):
         return ndtri(u)
@@ -188,6 +195,24 @@ class Gaussian(VariationalFamily):
         if self.covariance != "low_rank":
             return self, params
         return type(self)("low_rank", params.size // self.dim_of(a) - 2), params
+
+    @classmethod
+    def from_structure(cls, mean, variance, factor):
+        """The low-rank Gaussian that has a structure: the inverse of `structure`.
+
+        Parameters
+        ----------
+        mean, variance : ndarray of shape (dim,)
+        factor : ndarray of shape (dim, rank)
+
+        Returns
+        -------
+        family : Gaussian
+            Of the factor's rank.
+        params : ndarray of shape (n_params,)
+        """
+        params = np.concatenate([mean, 0.5 * np.log(variance), factor.ravel()])
+        return cls("low_rank", rank=factor.shape[1]), params
 
     def linear_moments(self, params, X):
         return linear_moments(X, *self.structure(params))

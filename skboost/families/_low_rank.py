@@ -12,7 +12,12 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from skboost.families import _low_rank_roots as roots
 from skboost.families._base import Evaluation
-from skboost.families._moments import checked_moments, checked_size, narrowed
+from skboost.families._moments import (
+    checked_moments,
+    checked_size,
+    narrowed,
+    whitened,
+)
 
 # Ranks that the moments do not ask for get this share of the noise variance: at a
 # factor of exactly zero its own gradient vanishes, and no search would leave it.
@@ -230,6 +235,20 @@ class LowRankCovariance:
         _, log_scale, _ = self.split(params)
         g_log_scale = 2 * np.exp(2 * log_scale) * g_variance
         return np.concatenate([g_mean, g_log_scale, g_factor.ravel()])
+
+
+def partly_whitened(eps, dim):
+    """Base draws that match every moment which costs no dim x dim matrix.
+
+    Factor variables are whitened, noise variables are standardised and uncorrelated
+    with them: what is left to chance is the correlation of pairs of noise variables,
+    which meets the precision's off-diagonal alone.
+    """
+    latent = whitened(eps[:, dim:])
+    noise = eps[:, :dim] - eps[:, :dim].mean(axis=0)
+    noise -= latent @ (latent.T @ noise / len(eps))
+    noise /= np.sqrt(np.einsum("ij,ij->j", noise, noise) / len(eps))
+    return np.concatenate([noise, latent], axis=1)
 
 
 def _principal(correlation, rank):

@@ -228,7 +228,7 @@ class StudentT(VariationalFamily):
         return chart if isinstance(chart, LineChart) else Chart(self, params)
 
     def linear_location_scale(self, params, X):
-        """Location and scale of ``x_n . theta``, which is Student-t with the same df.
+        """Location and scale of ``x_n @ theta``, which is Student-t with the same df.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class StudentT(VariationalFamily):
         return self._gaussian.linear_moments(params, X)
 
     def linear_moments(self, params, X):
-        """Mean and standard deviation of ``x_n . theta``; see `linear_location_scale`.
+        """Mean and standard deviation of ``x_n @ theta``; see `linear_location_scale`.
 
         They are infinite or nan as those of theta are.
         """

@@ -137,14 +137,20 @@ def exact_step(objective, weights, end):
     return float(brentq(derivative, 0.0, 1.0, xtol=1e-14, rtol=1e-12))
 
 
+# Increases of the curvature that later iterations hear of: beyond, it is that of a
+# component worth nearly nothing, and would leave no step to the next.
+_REMEMBERED = 10
+
+
 class AdaptiveBacktracking(StepSize):
     """Approximate backtracking on a local curvature estimate, aware of its noise.
 
-    Dresdner et al. 2021, Algorithm 2. Three things differ from the paper, because a
+    Dresdner et al. 2021, Algorithm 2. Four things differ from the paper, because a
     gap that is only noise would otherwise drive the curvature up for good: a gap not
     positive beyond two standard errors gives a zero step and leaves the memory as
-    it was; a search that failed leaves no memory; and the fallback step leads to
-    the new component whatever the direction was.
+    it was; the memory rises by at most ten increases an iteration; a search that
+    failed leaves no memory; and the fallback step leads to the new component
+    whatever the direction was.
 
     Parameters
     ----------
@@ -153,8 +159,10 @@ class AdaptiveBacktracking(StepSize):
         the paper).
     increase : float, default=2.0
         Factor above 1 on the curvature after each rejected trial.
-    max_increases : int, default=10
-        Rejected trials before the fallback step 2 / (t + 2).
+    max_increases : int, default=64
+        Rejected trials before the fallback step 2 / (t + 2). The paper has 10, which
+        a component that is worth nearly nothing uses up: the fallback then gives it
+        a large weight. Trials cost arithmetic on cached draws only.
     form : {"curvature", "lipschitz"}, default="curvature"
         Quadratic model C gamma^2 / 2 (equation 8), or C n gamma^2 / 2 with n the
         divergence of the moving component from the mixture (appendix C.1).
@@ -171,7 +179,7 @@ class AdaptiveBacktracking(StepSize):
         self,
         decrease=0.5,
         increase=2.0,
-        max_increases=10,
+        max_increases=64,
         form="curvature",
         slack="noise",
         initial=1.0,
@@ -190,6 +198,7 @@ class AdaptiveBacktracking(StepSize):
             return Step(0.0, direction, memory, "zero")
         size = self._size(objective, weights, direction)
         curvature = self.decrease * (self.initial if memory is None else memory)
+        most = curvature * self.increase**_REMEMBERED
         for _ in range(self.max_increases + 1):
             gamma = min(direction.gap / (curvature * size), direction.gamma_max)
             model = -gamma * direction.gap + 0.5 * curvature * size * gamma**2
@@ -199,7 +208,7 @@ class AdaptiveBacktracking(StepSize):
                 # At gamma_max every smaller curvature gives the same step; keeping
                 # the largest of them stops the memory from sinking out of reach.
                 kept = max(curvature, direction.gap / (direction.gamma_max * size))
-                return Step(gamma, direction, kept, "adaptive", kept)
+                return Step(gamma, direction, min(kept, most), "adaptive", kept)
             curvature *= self.increase
         slope = objective.slope(weights)
         toward = frank_wolfe_direction(slope, weights, direction.new)

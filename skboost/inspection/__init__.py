@@ -1,6 +1,7 @@
 """Figures of posteriors and of how they were found."""
 
 from skboost.inspection._convergence import ConvergenceDisplay
+from skboost.inspection._evidence import EvidenceDisplay
 from skboost.inspection._posterior import PosteriorDisplay
 
-__all__ = ["ConvergenceDisplay", "PosteriorDisplay"]
+__all__ = ["ConvergenceDisplay", "EvidenceDisplay", "PosteriorDisplay"]

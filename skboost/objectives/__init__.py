@@ -12,6 +12,7 @@ from skboost.objectives._hellinger import (
 from skboost.objectives._hellinger import start_values as root_start_values
 from skboost.objectives._joint import JointELBO, Rest, finite_value_and_score
 from skboost.objectives._relbo import ResidualELBO
+from skboost.objectives._single import SingleELBO
 from skboost.objectives._strategies import (
     OBJECTIVES,
     DegenerateComponentWarning,
@@ -35,6 +36,7 @@ __all__ = [
     "RootControl",
     "RootGain",
     "between_roots",
+    "SingleELBO",
     "finite_value_and_score",
     "log_rule",
     "root_start_values",

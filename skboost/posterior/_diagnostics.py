@@ -184,8 +184,8 @@ def elbo_gain(before, after):
     row_weights = 0.5 * np.concatenate([before.row_weights, after.row_weights])
     # The unknown ln Z is common to both integrands: left in, it multiplies the noise
     # of two densities that integrate to one.
-    inside = np.isfinite(old[: len(before.theta)])
-    centre = before.row_weights[inside] @ old[: len(before.theta)][inside]
+    centre = -inside_mean(-old[: len(before.theta)], before.row_weights).value
+    centre = centre if np.isfinite(centre) else 0.0
     log_r = np.logaddexp(log_old, log_new) - np.log(2.0)
     with np.errstate(invalid="ignore"):
         old, new = old - centre, new - centre

@@ -161,15 +161,27 @@ class _UserFunction(NamedTuple):
         if with_score and self.gradient is None:
             return self._differentiated(theta)
         advice = "Return -inf where the density is zero, or pass failures='zero'"
-        with _user_code(self.name, theta, advice):
-            value = self.function(theta)
         if not with_score:
+            with _user_code(self.name, theta, advice):
+                value = self.function(theta)
             return _numbers(self.name, value, theta), None
-        with _user_code("gradient", theta, advice):
-            score = self.gradient(theta)
+        if self._paired:
+            with _user_code(self.name, theta, advice):
+                value, score = self.function.value_and_gradient(theta)
+        else:
+            with _user_code(self.name, theta, advice):
+                value = self.function(theta)
+            with _user_code("gradient", theta, advice):
+                score = self.gradient(theta)
         score = _numbers("gradient", score, theta)
         _check_shape("gradient", score, theta.shape, theta)
         return _numbers(self.name, value, theta), score
+
+    @property
+    def _paired(self):
+        """Whether function and gradient are of one object that gives both at once."""
+        owner = getattr(self.gradient, "__self__", None)
+        return owner is self.function and hasattr(owner, "value_and_gradient")
 
     def _differentiated(self, theta):
         """Value, and the gradient of its sum: of each row on its own, in a batch."""

@@ -67,4 +67,5 @@ class ComposedTarget(Target):
             likelihood, slope = self.likelihood.value_and_score(theta[inside])
             value[inside] += self.temperature * likelihood
             score[inside] += self.temperature * slope
+        score[np.isneginf(value)] = 0.0
         return value, score

@@ -172,7 +172,9 @@ class TestAdaptive:
     @pytest.mark.parametrize("memory", [None, 0.7])
     def test_failed_search_leaves_no_memory(self, quadratic, memory):
         f, direction = self.problem(quadratic, scale=1e6)
-        step = AdaptiveBacktracking().choose(f, self.weights, direction, memory, 3)
+        step = AdaptiveBacktracking(max_increases=10).choose(
+            f, self.weights, direction, memory, 3
+        )
         assert (step.branch, step.memory, step.gamma) == ("fallback", memory, 2 / 5)
 
     @pytest.mark.parametrize("strategy", [Away, Pairwise])
@@ -180,12 +182,25 @@ class TestAdaptive:
         f = quadratic(1e6 * np.diag([1.0, 1.0, 1e-3]), [0.9, -0.5, 0.4])
         direction = strategy().find(f.slope(self.weights), self.weights, 2)
         assert direction.kind != "frank-wolfe"
-        step = AdaptiveBacktracking().choose(f, self.weights, direction, None, 2)
+        step = AdaptiveBacktracking(max_increases=10).choose(
+            f, self.weights, direction, None, 2
+        )
         assert step.branch == "fallback"
         assert (step.direction.kind, step.direction.toward) == ("frank-wolfe", 2)
         np.testing.assert_allclose(
             apply(self.weights, step.direction, step.gamma), [0.3, 0.2, 0.5]
         )
+
+    def test_a_large_curvature_gets_its_step_and_is_half_forgotten(self, quadratic):
+        f, direction = self.problem(quadratic, scale=1e6)
+        step = AdaptiveBacktracking(slack=0.0).choose(
+            f, self.weights, direction, 0.5, 3
+        )
+        assert step.branch == "adaptive"
+        assert step.gamma == direction.gap / step.curvature
+        assert step.curvature > step.memory == 0.25 * 2**10
+        moved = apply(self.weights, step.direction, step.gamma)
+        assert f.value(moved) < f.value(self.weights)
 
     def test_number_of_trials_is_bounded(self, quadratic):
         f, direction = self.problem(quadratic)

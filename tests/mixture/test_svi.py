@@ -367,6 +367,23 @@ def test_pipeline_grid_search_clone_pickle_and_frames():
     assert clone(model).get_params() == model.get_params()
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"mean_prior_type": "independent"},
+        {"known_covariances": np.eye(2)},
+        {"covariance_type": "diag", "batch_size": 20, "effective_batch_size": 10},
+    ],
+)
+def test_every_law_is_pickled(parameters):
+    X = blobs()
+    model = SVIGaussianMixture(2, max_iter=3, random_state=0, **parameters).fit(X)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    again.partial_fit(X)
+    assert np.isfinite(again.elbo_)
+
+
 def test_a_failed_fit_leaves_the_old_one():
     X = blobs()
     model = SVIGaussianMixture(2).fit(X)

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost.targets import CallableTarget, ComposedTarget, LogDensityError
+from skboost.targets import (
+    CallableTarget,
+    ComposedTarget,
+    FailedEvaluationError,
+    LogDensityError,
+    searching,
+)
 
 DIMS = [1, 2, 3, 4]
 
@@ -312,6 +318,144 @@ def test_a_function_that_never_works_says_why():
     assert isinstance(caught.value.__cause__, AttributeError)
 
 
+def test_text_is_no_number():
+    target = CallableTarget(lambda t: "seven", 2)
+    with pytest.raises(LogDensityError, match="must return numbers; got str"):
+        target.log_density(POINTS)
+
+
+# --- one row of a batch
+
+
+def batch_that_raises(bad, calls=None):
+    """A batch density that raises if any first coordinate is among `bad`."""
+
+    def density(theta):
+        if calls is not None:
+            calls.append(len(theta))
+        if np.isin(getattr(theta, "_value", theta)[:, 0], bad).any():
+            raise ZeroDivisionError("not here")
+        return -0.5 * anp.sum(theta**2, axis=1)
+
+    return density
+
+
+@pytest.mark.parametrize("gradient", [None, plain_gradient])
+def test_a_batch_that_raises_names_the_row(gradient, theta):
+    bad = theta[[17, 30], 0]
+    target = CallableTarget(batch_that_raises(bad), 3, gradient, vectorized=True)
+    for method in (target.log_density, target.value_and_score):
+        with pytest.raises(FailedEvaluationError, match="not here") as caught:
+            method(theta)
+        assert str(theta[17]) in str(caught.value)
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("rows", [[0], [36], [3, 4, 5, 20], list(range(37))], ids=str)
+def test_the_other_rows_of_a_batch_that_raises_keep_their_values(rows, theta):
+    calls = []
+    density = batch_that_raises(theta[rows, 0], calls)
+    target = CallableTarget(density, 3, vectorized=True, failures="zero")
+    value, score = target.value_and_score(theta)
+    good = np.setdiff1d(np.arange(37), rows)
+    assert_allclose(value[good], -0.5 * (theta[good] ** 2).sum(axis=1))
+    assert_allclose(score[good], -theta[good])
+    assert np.isneginf(value[rows]).all()
+    assert not score[rows].any()
+    assert target.n_failures == len(rows)
+    assert str(theta[rows[0]]) in target.first_failure
+    # Looking for them is no evaluation of another draw, and one row is found by
+    # halving, not by trying all.
+    assert target.n_evaluations == 37
+    assert len(rows) > 1 or len(calls) <= 1 + 2 * np.ceil(np.log2(37))
+
+
+def test_a_batch_that_fails_as_a_whole_is_said_to():
+    def density(theta):
+        if len(theta) > 1:
+            raise MemoryError("too many")
+        return -0.5 * anp.sum(theta**2, axis=1)
+
+    target = CallableTarget(density, 2, vectorized=True)
+    for view in (target, target.tolerant()):
+        with pytest.raises(LogDensityError, match="no smaller part.*vectorized=False"):
+            view.log_density(POINTS[:2])
+
+
+# --- searches
+
+
+def sometimes(theta):
+    """Raises, NaN, +inf, and a gradient that is none, by the unit interval it is in."""
+    kind = int(np.floor(float(getattr(theta[0], "_value", theta[0]))))
+    if kind == 1:
+        raise ArithmeticError("one")
+    wrong = {2: np.nan, 3: np.inf, 4: -np.inf}
+    return wrong[kind] if kind in wrong else -0.5 * anp.sum(theta**2)
+
+
+AXIS = np.column_stack([[0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 1.2], np.zeros(7)])
+
+
+def test_searches_see_zero_densities_where_it_fails():
+    target = CallableTarget(sometimes, 2)
+    with pytest.raises(FailedEvaluationError, match="1.5"):
+        target.log_density(AXIS)
+    view = searching(target)
+    for value in (view.log_density(AXIS), view.value_and_score(AXIS)[0]):
+        inf = -np.inf
+        assert_allclose(value, [-0.125, inf, inf, inf, inf, -15.125, inf])
+    # -inf is no failure; the counts are those of the target.
+    assert target.n_failures == view.n_failures == 8
+    assert "ArithmeticError('one')" in target.first_failure
+    assert "1.5" in target.first_failure
+    with pytest.raises(FailedEvaluationError):
+        target.log_density(AXIS)
+
+
+def test_a_gradient_that_is_no_number_is_a_failure_of_searches():
+    target = CallableTarget(lambda t: -anp.sqrt(anp.sum(t**2, axis=1)), 2)
+    value, score = target.tolerant().value_and_score(np.array([[0.0, 0.0], [3.0, 4.0]]))
+    assert_allclose(value, [-np.inf, -5.0])
+    assert_allclose(score, [[0.0, 0.0], [-0.6, -0.8]])
+    assert target.n_failures == 1
+    assert "gradient" in target.first_failure
+
+
+def test_searches_do_not_survive_wrong_shapes():
+    target = CallableTarget(lambda t: np.zeros(2), 2, vectorized=False).tolerant()
+    with pytest.raises(LogDensityError, match="one number"):
+        target.log_density(POINTS)
+
+
+def test_a_target_without_failures_is_its_own_view():
+    target = object()
+    assert searching(target) is target
+
+
+def test_failures_are_the_same_in_processes():
+    # Exceptions of one's own need not survive a pickle.
+    class Odd(Exception):
+        def __init__(self, one, two):
+            super().__init__("odd")
+
+    def density(theta):
+        if theta[0] > 1.0:
+            raise Odd(1, 2)
+        return -0.5 * float(np.sum(theta**2))
+
+    draws = np.random.default_rng(0).standard_normal((100, 2))
+    found = []
+    for n_jobs in (1, 2):
+        target = CallableTarget(density, 2, vectorized=False, n_jobs=n_jobs)
+        value = target.tolerant().log_density(draws)
+        found.append((value.tolist(), target.n_failures, target.first_failure))
+        with pytest.raises(FailedEvaluationError, match="Odd"):
+            target.log_density(draws)
+    assert found[0] == found[1]
+    assert found[0][1] == (draws[:, 0] > 1.0).sum() > 0
+
+
 # --- likelihood and prior
 
 
@@ -331,3 +475,40 @@ def test_evaluations_of_the_likelihood_are_counted(theta):
     assert_allclose(target.log_density(theta), target.value_and_score(theta)[0])
     assert target.n_evaluations == 2 * len(theta)
     assert target.dim == 3
+
+
+def test_failures_of_likelihood_and_prior_are_counted_together(theta):
+    def fails_left(t):
+        return anp.where(t[:, 0] < 0, np.nan, -0.5 * anp.sum(t**2, axis=1))
+
+    def fails_right(t):
+        return anp.where(t[:, 0] > 0, np.nan, -0.5 * anp.sum(t**2, axis=1))
+
+    left = CallableTarget(fails_left, 3)
+    target = ComposedTarget(left, CallableTarget(fails_right, 3, name="log_prior"))
+    with pytest.raises(FailedEvaluationError, match="log_prior must be a number"):
+        target.log_density(theta)
+    value, score = searching(target).value_and_score(theta)
+    assert np.isneginf(value).all()
+    assert not score.any()
+    assert target.n_failures == len(theta)
+    assert "log_prior" in target.first_failure or "log_density" in target.first_failure
+
+
+def test_the_likelihood_is_not_asked_where_the_prior_is_zero():
+    def likelihood(theta):
+        return anp.log(theta[:, 0]) - theta[:, 0]
+
+    def prior(theta):
+        return anp.where(theta[:, 0] > 0, 0.0 * theta[:, 0], -anp.inf)
+
+    near = np.array([[1.0], [2.0], [3.0]])
+    target = ComposedTarget(
+        CallableTarget(likelihood, 1, probe=near), CallableTarget(prior, 1, probe=near)
+    )
+    theta = np.array([[2.0], [-2.0], [0.5]])
+    value, score = target.value_and_score(theta)
+    assert_allclose(value, [np.log(2) - 2, -np.inf, np.log(0.5) - 0.5])
+    assert_allclose(score[:, 0], [-0.5, 0.0, 1.0])
+    assert_allclose(target.log_density(theta), value)
+    assert np.isneginf(target.log_density(-near)).all()

@@ -1,0 +1,89 @@
+"""Where searches begin: from what a user writes as ``x0`` to unconstrained points."""
+
+from functools import partial
+
+import numpy as np
+
+from skboost._random import BASE, generator
+from skboost.boosting import Box
+
+
+def starting_points(x0, constraints, n_restarts, seed):
+    """Where a search begins, in unconstrained coordinates.
+
+    Parameters
+    ----------
+    x0 : array-like, tuple (low, high) or None
+        On the user's scale; see `boost_posterior`.
+    constraints : Constraints
+    n_restarts, seed : int
+
+    Returns
+    -------
+    starts : ndarray of shape (n_starts, n_free)
+    box : Box or None
+        From which more of them can be drawn.
+
+    Raises
+    ------
+    ValueError
+        Where `x0` means nothing for these constraints.
+    """
+    dim = constraints.dim
+    if x0 is None:
+        return np.zeros((1, constraints.n_free)), None
+    if isinstance(x0, tuple):
+        low, high = _box(x0, dim)
+        _check_ends(low, high, constraints)
+        box = Box(low, high, partial(_placed, constraints))
+        return box.draw(4 * n_restarts, generator(seed, BASE, 2)), box
+    starts = np.atleast_2d(np.asarray(x0, dtype=float))
+    if starts.ndim > 2 or starts.shape[1] != dim or not np.isfinite(starts).all():
+        raise ValueError(
+            f"x0 must be finite, of shape ({dim},) or (n_starts, {dim}); got shape "
+            f"{np.shape(x0)}. For a box pass a tuple (low, high)."
+        )
+    return constraints.inverse(_supported(starts, constraints)), None
+
+
+def _placed(constraints, points):
+    """Points of a box, moved into the constraints, in unconstrained coordinates."""
+    return constraints.inverse(_supported(constraints.from_box(points), constraints))
+
+
+def _supported(starts, constraints):
+    """The starts, all of which have to lie inside the constraints."""
+    for start in starts:
+        violated = constraints.violated_by(start)
+        if violated is not None:
+            raise ValueError(
+                f"x0 must lie inside constraints; got {start.tolist()}, which violates "
+                f"{violated}. Pass starting points on your own scale."
+            )
+    return starts
+
+
+def _check_ends(low, high, constraints):
+    """A box may touch the ends of the coordinates' ranges, and not pass them."""
+    for transform, columns, _ in constraints.parts:
+        each = transform.each
+        for i in columns:
+            if low[i] < each.low or high[i] > each.high:
+                raise ValueError(
+                    f"x0 as a box must lie inside constraints; got ({low[i]}, "
+                    f"{high[i]}) for coordinate {i}, which is under {transform!r}."
+                )
+
+
+def _box(x0, dim):
+    """Ends of a box, each of shape (dim,)."""
+    fits = len(x0) == 2 and all(np.shape(end) in ((), (1,), (dim,)) for end in x0)
+    if fits:
+        low, high = (np.broadcast_to(np.asarray(end, float), dim) for end in x0)
+        fits = np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()
+    if not fits:
+        raise ValueError(
+            "x0 as a box must be a tuple (low, high) with low < high, finite, numbers "
+            f"or arrays of shape ({dim},); got {x0}. Pass a point as a list or array."
+        )
+    return low, high

@@ -1,0 +1,11 @@
+"""Models written for other libraries, as log densities for `boost_posterior`.
+
+PyMC, BridgeStan and JAX are extras: each is imported only when its adapter is used.
+"""
+
+from skboost.adapters._base import ExternalDensity
+from skboost.adapters._bridgestan import from_bridgestan
+from skboost.adapters._jax import from_jax
+from skboost.adapters._pymc import from_pymc
+
+__all__ = ["ExternalDensity", "from_bridgestan", "from_jax", "from_pymc"]

@@ -1,0 +1,212 @@
+"""How the evidence of models depends on a parameter, as a figure."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skboost.inspection._axes import pyplot, tidy
+
+_BARS = {"capsize": 2, "elinewidth": 1.0, "markersize": 4, "linewidth": 1.4}
+
+
+class EvidenceDisplay:
+    """ELBO of the candidates of an evidence search against a parameter.
+
+    Make one with `from_estimator`. Bars are two standard errors, pale dots the
+    single repeats, the star is the chosen candidate.
+
+    Parameters
+    ----------
+    results : dict
+        The table of an `EvidenceSearch`, its ``results_``.
+    param : str, default=None
+        Parameter on the horizontal axis, such as ``"n_components"``; may be left out
+        where only one has several values. The others make one line for each
+        combination.
+    best_index : int, default=None
+        Row of the chosen candidate; None is the one that ranks first.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+
+    See Also
+    --------
+    skboost.model_selection.EvidenceSearch : Makes the table.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from skboost import BoostedBayesianLogisticRegression, EvidenceSearch
+    >>> from skboost.inspection import EvidenceDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> search = EvidenceSearch(
+    ...     BoostedBayesianLogisticRegression(max_iter=1, random_state=0),
+    ...     {"prior_scale": [0.1, 1.0, 10.0]},
+    ...     n_repeats=1,
+    ... )
+    >>> display = EvidenceDisplay.from_estimator(search.fit(scale(X[:, :4]), y))
+    """
+
+    def __init__(self, results, *, param=None, best_index=None):
+        self.results = results
+        self.param = param
+        self.best_index = best_index
+
+    @classmethod
+    def from_estimator(cls, estimator, *, param=None, ax=None):
+        """Display of a fitted `EvidenceSearch`.
+
+        Parameters
+        ----------
+        estimator : EvidenceSearch
+        param : str, default=None
+            As for the class.
+        ax : matplotlib Axes, default=None
+            None makes a figure.
+
+        Returns
+        -------
+        EvidenceDisplay
+
+        Raises
+        ------
+        NotFittedError
+            If the search is not fitted.
+        ValueError
+            If `param` is needed, or is not a parameter of the grid.
+        """
+        check_is_fitted(estimator, "results_")
+        best = estimator.best_index_
+        return cls(estimator.results_, param=param, best_index=best).plot(ax=ax)
+
+    def plot(self, ax=None):
+        """Draw ELBO against the parameter.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a figure.
+
+        Returns
+        -------
+        EvidenceDisplay
+        """
+        param = self._chosen_param()
+        plt = pyplot()
+        if ax is None:
+            _, ax = plt.subplots(figsize=(5.0, 3.6), layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        places, ticks = _places([p[param] for p in self._params if param in p])
+        lines = self._lines(param)
+        for number, (label, rows) in enumerate(lines.items()):
+            x = [places(self._params[row][param]) for row in rows]
+            self._plot_line(np.array(x), np.array(rows), f"C{number % 10}", label)
+        self._plot_best(param, places)
+        if ticks is not None:
+            ax.set_xticks(range(len(ticks)), ticks)
+        ax.set_xlabel(param)
+        ax.set_ylabel("ELBO (nats)")
+        # Lines first; matplotlib puts what has error bars last.
+        entries = zip(*ax.get_legend_handles_labels(), strict=True)
+        entries = sorted(entries, key=lambda entry: entry[1].startswith("chosen"))
+        ax.legend(*zip(*entries, strict=True), frameon=False, fontsize="small")
+        tidy(ax)
+        return self
+
+    @property
+    def _params(self):
+        return self.results["params"]
+
+    def _chosen_param(self):
+        names = dict.fromkeys(name for params in self._params for name in params)
+        if self.param is not None:
+            if self.param not in names:
+                raise ValueError(
+                    f"param must be a parameter of the grid, one of {list(names)}; "
+                    f"got {self.param!r}."
+                )
+            return self.param
+        varying = [name for name in names if len(self._values(name)) > 1]
+        if len(varying) != 1:
+            raise ValueError(
+                "param must name the parameter on the horizontal axis, one of "
+                f"{varying or list(names)}; got None, which is enough only where "
+                "exactly one has several values."
+            )
+        return varying[0]
+
+    def _values(self, name):
+        """Distinct values as text: anything can be a parameter."""
+        return {_text(params.get(name)) for params in self._params}
+
+    def _lines(self, param):
+        """Rows that share all other parameters, by what they are called."""
+        lines = {}
+        for row, params in enumerate(self._params):
+            if param in params:
+                lines.setdefault(self._label(params, param), []).append(row)
+        return lines
+
+    def _label(self, params, param):
+        others = [
+            f"{name}={_text(value)}"
+            for name, value in params.items()
+            if name != param and len(self._values(name)) > 1
+        ]
+        return ", ".join(others) or "ELBO ± 2 se"
+
+    def _plot_line(self, x, rows, color, label):
+        order = np.argsort(x, kind="stable")
+        x, rows = x[order], rows[order]
+        for repeat in self._repeats():
+            self.ax_.plot(x, repeat[rows], ".", color=color, alpha=0.35, markersize=4)
+        self.ax_.errorbar(
+            x,
+            self._finite("elbo")[rows],
+            2.0 * np.nan_to_num(self.results["elbo_se"])[rows],
+            fmt="o-",
+            color=color,
+            label=label,
+            **_BARS,
+        )
+
+    def _repeats(self):
+        """Columns of the single repeats, where there are several."""
+        names = [n for n in self.results if n.startswith("repeat") and n.endswith("o")]
+        return [self._finite(name) for name in names] if len(names) > 1 else []
+
+    def _finite(self, name):
+        """A column with gaps where there is nothing to draw."""
+        values = np.asarray(self.results[name], dtype=float)
+        return np.where(np.isfinite(values), values, np.nan)
+
+    def _plot_best(self, param, places):
+        best = self.best_index
+        best = np.argmin(self.results["rank_elbo"]) if best is None else best
+        if param not in self._params[best]:
+            return
+        self.ax_.plot(
+            places(self._params[best][param]),
+            self._finite("elbo")[best],
+            "*",
+            color="0.15",
+            markersize=11,
+            zorder=5,
+            label=f"chosen: {_text(self._params[best][param])}",
+        )
+
+
+def _places(values):
+    """Where values go on the axis, and texts of ticks where they are no numbers."""
+    if all(isinstance(v, (int, float, np.number)) for v in values) and not any(
+        isinstance(v, bool) for v in values
+    ):
+        return float, None
+    ticks = list(dict.fromkeys(map(_text, values)))
+    return lambda value: ticks.index(_text(value)), ticks
+
+
+def _text(value):
+    return f"{value:g}" if isinstance(value, float) else str(value)

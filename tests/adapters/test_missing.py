@@ -1,0 +1,44 @@
+"""What holds where none of the libraries is installed."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from skboost.adapters import from_bridgestan, from_jax, from_pymc
+from skboost.adapters._bridgestan import _bracketed, _gathered
+
+ADAPTERS = {
+    "bridgestan": lambda: from_bridgestan(None),
+    "jax": lambda: from_jax(lambda theta: 0.0, 1),
+    "pymc": lambda: from_pymc(None),
+}
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_the_error_names_the_extra(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=rf'from_{name}.*"skboost\[{name}\]"'):
+        ADAPTERS[name]()
+
+
+def test_none_of_them_is_imported_before_it_is_used():
+    code = (
+        "import sys, skboost.adapters; "
+        f"sys.exit(any(name in sys.modules for name in {[*ADAPTERS, 'pytensor']}))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_stans_names_of_containers():
+    """Of matrices, arrays, complex numbers."""
+    assert _bracketed("theta.1.2") == "theta[1,2]"
+    assert _bracketed("mu") == "mu"
+    names = ["m.1.1", "m.2.1", "m.1.2", "m.2.2", "x", "c.1.real", "c.1.imag"]
+    found = _gathered(names, np.arange(14.0).reshape(2, 7))
+    assert_array_equal(found["m"][0], [[0.0, 2.0], [1.0, 3.0]])
+    assert_array_equal(found["x"], [4.0, 11.0])
+    assert_array_equal(found["c.real"], [[5.0], [12.0]])
+    assert_array_equal(found["c.imag"], [[6.0], [13.0]])

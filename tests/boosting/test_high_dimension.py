@@ -1,0 +1,245 @@
+"""Low-rank components: what they find, how their rank grows, and what that costs."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skboost import boost_posterior
+from skboost.boosting._curvature import diagonal_curvature, wide_directions
+from skboost.boosting._growth import grown
+from skboost.boosting._ranks import in_family, widest, with_rank
+from skboost.boosting._whitening import whitening_of
+from skboost.families import Gaussian, StudentT
+from skboost.posterior import Mixture
+from skboost.targets import CallableTarget
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+class Spiked:
+    """A Gaussian with a few strong directions among unequal scales."""
+
+    def __init__(self, dim, n_strong=5, variance=100.0, seed=0, shift=0.0):
+        rng = np.random.default_rng(seed)
+        self.dim = dim
+        self.scale = np.exp(0.5 * rng.standard_normal(dim))
+        self.mean = rng.standard_normal(dim) + shift * self.scale
+        axes = np.linalg.qr(rng.standard_normal((dim, n_strong)))[0]
+        self.factor = self.scale[:, None] * axes * np.sqrt(variance - 1.0)
+        family, params = Gaussian.from_structure(self.mean, self.scale**2, self.factor)
+        self.log_density = lambda theta: family.log_density(theta, params)
+        self.gradient = lambda theta: family.score(theta, params)
+
+    @property
+    def covariance(self):
+        return np.diag(self.scale**2) + self.factor @ self.factor.T
+
+    @property
+    def target(self):
+        return CallableTarget(self.log_density, self.dim, self.gradient, True)
+
+    def boosted(self, **settings):
+        return boost_posterior(
+            self.log_density,
+            self.dim,
+            gradient=self.gradient,
+            vectorized=True,
+            **{"random_state": 0, "component_covariance": "low_rank"} | settings,
+        )
+
+    def kl_of(self, posterior):
+        """KL(q || p) of the only component, by dense algebra."""
+        ((family, params),) = posterior.mixture.components
+        return self.kl(family, params)
+
+    def kl(self, family, params):
+        mean, covariance = family.moments(params)
+        shift = self.mean - mean
+        ratio = np.linalg.solve(self.covariance, covariance)
+        quadratic = shift @ np.linalg.solve(self.covariance, shift)
+        log_det = np.linalg.slogdet(ratio)[1]
+        return 0.5 * (np.trace(ratio) - self.dim + quadratic - log_det)
+
+
+# --- the pieces, against dense algebra
+
+
+@pytest.mark.parametrize("covariance", ["diag", "low_rank", "full"])
+def test_whitening_is_a_root_of_the_covariance(covariance, rng):
+    family = Gaussian(covariance)
+    params = rng.standard_normal(family.n_params(7))
+    whitening = whitening_of(family, params)
+    root = whitening.lift(np.eye(7))
+    assert_allclose(root.T @ root, family.moments(params)[1], rtol=1e-10, atol=1e-12)
+    rows, other = rng.standard_normal((2, 3, 7))
+    assert_allclose(whitening.whiten(whitening.lift(rows)), rows, rtol=1e-8)
+    # Gradients go the other way: an adjoint.
+    assert_allclose(whitening.pull(rows) @ other.T, rows @ whitening.lift(other).T)
+
+
+def test_whitening_of_a_family_without_variances():
+    family = StudentT("diag", df=1.0)
+    params = family.from_moments(np.zeros(2), np.array([4.0, 9.0]))
+    assert_allclose(whitening_of(family, params).lift(np.ones(2)), [2.0, 3.0])
+
+
+@pytest.mark.parametrize("dim", [20, 300])
+def test_diagonal_curvature_of_independent_coordinates(dim, rng):
+    variance = np.exp(4.0 * rng.standard_normal(dim))
+    target = CallableTarget(
+        lambda theta: -0.5 * np.sum(theta**2 / variance, axis=1),
+        dim,
+        lambda theta: -theta / variance,
+        True,
+    )
+    found = diagonal_curvature(target, np.ones(dim), rng)
+    assert_allclose(found, 1.0 / variance, rtol=1e-5)
+
+
+def test_diagonal_curvature_of_coupled_coordinates(rng):
+    gaussian = Spiked(300)
+    found = diagonal_curvature(gaussian.target, gaussian.mean, rng)
+    exact = np.diagonal(np.linalg.inv(gaussian.covariance))
+    assert 0.5 < np.median(found / exact) < 2.0
+
+
+def test_wide_directions_are_the_smallest_eigenvalues(rng):
+    gaussian = Spiked(120, n_strong=4)
+    family = Gaussian("diag")
+    params = family.from_moments(gaussian.mean, gaussian.scale**2)
+    whitening = whitening_of(family, params)
+    points = gaussian.mean + 0.1 * rng.standard_normal((3, 120))
+    values, directions = wide_directions(gaussian.target, whitening, points, 4, rng)
+    whitened = gaussian.covariance / np.outer(gaussian.scale, gaussian.scale)
+    assert_allclose(values, 0.01, rtol=1e-6)
+    assert_allclose(directions @ directions.T, np.eye(4), atol=1e-10)
+    # Their variances under the target are those of the strong directions.
+    variances = directions @ whitened @ directions.T
+    assert_allclose(variances, 100.0 * np.eye(4), atol=1e-4)
+
+
+@pytest.mark.parametrize("rank", [2, 7])
+def test_other_ranks_keep_marginal_variances(rank, rng):
+    params = rng.standard_normal(Gaussian("low_rank", 4).n_params(30))
+    family = Gaussian("low_rank", rank)
+    found = in_family(family, params, 30)
+    mean, covariance = Gaussian("low_rank", 4).moments(params)
+    mean_found, covariance_found = family.moments(found)
+    assert_allclose(mean_found, mean)
+    assert_allclose(np.diagonal(covariance_found), np.diagonal(covariance))
+    if rank > 4:
+        assert_allclose(covariance_found, covariance, atol=1e-12)
+
+
+def test_the_widest_rank_is_that_of_the_components():
+    one, other = Gaussian("low_rank", 2), Gaussian("low_rank", 3)
+    components = [(family, np.zeros(family.n_params(9))) for family in (one, other)]
+    mixture = Mixture(tuple(components), np.array([0.5, 0.5]))
+    assert widest(Gaussian("low_rank"), mixture).rank == 3
+    assert widest(Gaussian("low_rank", 1), mixture).rank == 1
+    assert with_rank(Gaussian("low_rank")).rank == 10
+    assert with_rank(Gaussian("full")).rank is None
+
+
+# --- growth
+
+
+@pytest.mark.parametrize("n_strong", [1, 5, 20])
+def test_the_rank_is_what_the_target_asks_for(n_strong):
+    gaussian = Spiked(150, n_strong)
+    family = Gaussian("diag")
+    start = family.from_moments(gaussian.mean, gaussian.scale**2)
+    _, *found = grown(gaussian.target, start, None, 512, 1e-2, 0, False)
+    assert found[0].rank == n_strong
+    assert gaussian.kl(*found) < 1e-2
+
+
+def test_a_given_rank_stays():
+    gaussian = Spiked(150, n_strong=5)
+    result = gaussian.boosted(family=Gaussian("low_rank", 3), max_iter=2, n_draws=128)
+    ranks = {family.rank for family, _ in result.posterior.mixture.components}
+    assert ranks == {3}
+
+
+def test_a_low_rank_gaussian_is_found_exactly():
+    # With draws for all second moments the search itself has no noise.
+    gaussian = Spiked(40, n_strong=3)
+    result = gaussian.boosted(max_iter=1, tol=1e-6)
+    assert gaussian.kl_of(result.posterior) < 1e-6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_five_strong_directions_in_500(seed):
+    gaussian = Spiked(500, seed=seed)
+    result = gaussian.boosted(
+        max_iter=1, component_covariance="auto", random_state=seed
+    )
+    kl = gaussian.kl_of(result.posterior)
+    assert kl < 1e-2
+    # The report is honest about it.
+    assert abs(result.elbo + kl) < 5.0 * result.elbo_se
+
+
+def test_components_at_two_modes_have_their_own_ranks():
+    one = Spiked(100, 1, variance=1.0 + 1e-6, shift=-2.0, seed=1)
+    other = Spiked(100, 5, shift=2.0, seed=2)
+
+    def logs(theta):
+        return one.log_density(theta), other.log_density(theta)
+
+    def gradient(theta):
+        here, there = logs(theta)
+        share = np.exp(here - np.logaddexp(here, there))[:, None]
+        return share * one.gradient(theta) + (1.0 - share) * other.gradient(theta)
+
+    result = boost_posterior(
+        lambda theta: np.logaddexp(*logs(theta)) - np.log(2.0),
+        100,
+        gradient=gradient,
+        vectorized=True,
+        x0=np.array([one.mean, other.mean]),
+        component_covariance="low_rank",
+        max_iter=2,
+        random_state=0,
+    )
+    ranks = sorted(family.rank for family, _ in result.posterior.mixture.components)
+    assert ranks == [1, 5]
+    # A missing direction would cost 1.8 nats, a missing mode 0.7.
+    assert result.elbo > -0.05
+
+
+# --- cost
+
+
+def cost(dim, max_iter):
+    """Peak bytes and evaluations."""
+    gaussian = Spiked(dim)
+    tracemalloc.start()
+    result = gaussian.boosted(max_iter=max_iter, n_draws=64)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak, result.n_evaluations
+
+
+def test_the_first_component_takes_less_than_one_dense_matrix():
+    peak, _ = cost(3000, max_iter=1)
+    assert peak < 8 * 3000**2
+
+
+def test_a_search_for_another_costs_in_proportion_to_the_dimension():
+    (small, few), (large, many) = cost(500, max_iter=2), cost(2000, max_iter=2)
+    # One dense matrix would make it 4.8.
+    assert large < 4.3 * small
+    assert many < 2.0 * few
+
+
+def test_two_thousand_dimensions():
+    gaussian = Spiked(2000)
+    result = gaussian.boosted(max_iter=1, component_covariance="auto")
+    assert result.posterior.mixture.components[0][0].rank == 5
+    assert result.elbo > -1e-2

@@ -1,0 +1,338 @@
+"""Looking for modes: climbs, openings with all of them, and what probes can not see."""
+
+import json
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from autograd.scipy.special import logsumexp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+
+from skboost import boost_posterior
+from skboost.boosting._climb import climb_all
+from skboost.boosting._modes import Modes, extended
+from skboost.families import Gaussian, StudentT
+from skboost.targets import CallableTarget, searching
+
+CORNERS = np.array([[-7.0, -6.0], [6.0, -7.0], [-5.0, 7.0], [7.0, 6.0]])
+SHARES = np.array([0.1, 0.2, 0.3, 0.4])
+
+
+def normals(means, weights, std=1.0):
+    """Normalised log density of a mixture of round normals."""
+    dim = means.shape[1]
+    log_weights = np.log(weights) - dim * np.log(std) - 0.5 * dim * np.log(2 * np.pi)
+
+    def log_density(theta):
+        square = anp.sum((theta[:, None, :] - means) ** 2, axis=2)
+        return logsumexp(log_weights - 0.5 * square / std**2, axis=1)
+
+    return log_density
+
+
+corners = normals(CORNERS, SHARES)
+lopsided = normals(np.array([[0.0, 0.0], [12.0, 5.0]]), np.array([0.6, 0.4]))
+
+
+def weights_near(posterior, means, radius=4.0):
+    """Share of a posterior's draws near each of the means."""
+    theta = posterior.sample(20_000, random_state=1)
+    distance = np.linalg.norm(theta[:, None] - means, axis=2)
+    return (distance < radius).mean(axis=0)
+
+
+class TestClimbs:
+    @settings(max_examples=15, deadline=None)
+    @given(st.integers(0, 10_000), st.integers(1, 6), st.floats(-3.0, 3.0))
+    def test_a_normal_has_its_mode_where_its_mean_is(self, seed, dim, log_scale):
+        rng = np.random.default_rng(seed)
+        root = np.exp(log_scale) * (np.eye(dim) + 0.3 * rng.standard_normal((dim, dim)))
+        precision = root @ root.T + 1e-3 * np.eye(dim)
+        mean = rng.standard_normal(dim)
+
+        def log_density(theta):
+            away = theta - mean
+            return -0.5 * anp.sum(anp.dot(away, precision) * away, axis=1)
+
+        starts = mean + 3.0 * rng.standard_normal((5, dim))
+        ends = climb_all(CallableTarget(log_density, dim), starts, np.ones(dim))
+        assert ends.settled.all()
+        assert_allclose(ends.heights, 0.0, atol=1e-3)
+
+    def test_climbs_do_not_depend_on_their_company(self):
+        target = CallableTarget(corners, 2)
+        starts = np.random.default_rng(0).uniform(-10, 10, (12, 2))
+        together = climb_all(target, starts, np.ones(2))
+        alone = [climb_all(target, row[None], np.ones(2)) for row in starts]
+        points = np.concatenate([one.points for one in alone])
+        assert_allclose(together.points, points, atol=1e-9)
+
+    def test_a_start_of_zero_density_stays(self):
+        def half_normal(theta):
+            x = theta[:, 0]
+            return anp.where(x > 0, -0.5 * (x - 1.0) ** 2, -np.inf)
+
+        target = CallableTarget(half_normal, 1)
+        ends = climb_all(target, np.array([[-1.0], [2.0]]), np.ones(1))
+        assert_array_equal(ends.points[0], [-1.0])
+        assert ends.heights[0] == -np.inf and not ends.settled[0]
+        assert_allclose(ends.points[1], [1.0], atol=1e-2)
+
+    def test_where_the_density_rises_for_ever_there_is_no_mode(self):
+        targets = [
+            lambda theta: theta[:, 0],
+            lambda theta: -0.5 * anp.log(theta[:, 0] ** 2),
+        ]
+        for log_density in targets:
+            target = searching(CallableTarget(log_density, 1))
+            ends = climb_all(target, np.array([[1.0], [3.0]]), np.ones(1))
+            assert not ends.settled.any()
+            assert extended(target, Gaussian(), Modes(), ends).params == ()
+
+    def test_a_kink_is_a_mode(self):
+        target = CallableTarget(lambda theta: -anp.sum(anp.abs(theta), axis=1), 2)
+        starts = np.random.default_rng(0).uniform(-5, 5, (8, 2))
+        ends = climb_all(target, starts, np.ones(2))
+        modes = extended(target, Gaussian(), Modes(), ends)
+        assert ends.heights.max() > -0.05
+        assert len(modes.heaviest(10)) == 1
+
+    def test_the_budget_ends_them(self):
+        target = CallableTarget(corners, 2)
+        starts = np.random.default_rng(0).uniform(-10, 10, (10, 2))
+        climb_all(target, starts, 1e-3 * np.ones(2), budget=35)
+        assert target.n_evaluations <= 35 + 10
+
+
+class TestToldApart:
+    def test_each_mode_is_counted_once(self):
+        target = CallableTarget(corners, 2)
+        starts = np.random.default_rng(0).uniform(-10, 10, (64, 2))
+        ends = climb_all(target, starts, np.ones(2))
+        modes = extended(target, Gaussian(), Modes(), ends)
+        found = np.array([Gaussian().location(p) for p in modes.params])
+        order = np.argsort([np.linalg.norm(found - c, axis=1).min() for c in CORNERS])
+        assert len(found) == 4 and len(order) == 4
+        distance = np.linalg.norm(found[:, None] - CORNERS, axis=2)
+        assert distance.min(axis=0).max() < 1e-2
+        assert sum(modes.counts) == ends.settled.sum()
+        # Laplace's formula is exact for normals far apart.
+        mass = np.exp(np.array(modes.mass) - 1.0)
+        assert_allclose(mass, SHARES[distance.argmin(axis=1)], rtol=1e-3)
+
+    def test_a_flat_top_gets_a_scale_of_its_own(self):
+        target = CallableTarget(lambda theta: -anp.sum(theta**4, axis=1), 2)
+        ends = climb_all(target, np.array([[0.5, -0.4]]), np.ones(2))
+        (params,) = extended(target, Gaussian(), Modes(), ends).params
+        assert_allclose(Gaussian().scale(params), 1.0, rtol=0.8)
+
+
+class TestBoxes:
+    @pytest.mark.parametrize("seed", range(3))
+    def test_all_modes_are_found_with_their_weights(self, seed):
+        result = boost_posterior(corners, 2, x0=(-10, 10), random_state=seed)
+        assert result.stages[0].n_components == 4
+        assert_allclose(weights_near(result.posterior, CORNERS), SHARES, atol=0.02)
+        assert_allclose(result.elbo, 0.0, atol=0.01)
+        assert result.converged
+        assert "uncertified" not in result.message
+
+    def test_the_report_of_modes(self):
+        result = boost_posterior(corners, 2, x0=(-10, 10), random_state=0)
+        modes = result.posterior.modes()
+        assert_allclose([m.location for m in modes], CORNERS[::-1], atol=0.05)
+        assert_allclose([m.weight for m in modes], SHARES[::-1], atol=0.02)
+        truth = corners(np.array([m.location for m in modes]))
+        assert_allclose([m.log_density for m in modes], truth, atol=0.05)
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"objective": "hellinger", "max_iter": 2},
+            {"family": StudentT(df=(4.0, 30.0)), "max_iter": 2},
+            {"family": "laplace", "max_iter": 2},
+            {"component_covariance": "diag"},
+            {"step_size": "predefined", "corrective": "none", "refine": False},
+            {"objective": "relbo"},
+        ],
+        ids=str,
+    )
+    def test_under_every_setting(self, settings):
+        result = boost_posterior(corners, 2, x0=(-10, 10), random_state=0, **settings)
+        # The mixture of roots has their products, too.
+        assert result.stages[0].n_components >= 4
+        assert_allclose(weights_near(result.stages[0], CORNERS, 5.0), SHARES, atol=0.03)
+
+    def test_the_same_answer_for_every_n_jobs(self):
+        one, two = (
+            boost_posterior(
+                corners, 2, x0=(-10, 10), max_iter=2, random_state=0, n_jobs=n_jobs
+            )
+            for n_jobs in (1, 2)
+        )
+        assert one.elbo == two.elbo
+        assert one.n_evaluations == two.n_evaluations
+
+    def test_on_the_users_scale(self):
+        # Log-normal in the first coordinate: modes of the log at -2 and 3.
+        log_p = normals(np.array([[-2.0, -5.0], [3.0, 5.0]]), np.array([0.3, 0.7]), 0.3)
+
+        def log_density(theta):
+            z = anp.log(theta[:, :1])
+            return log_p(anp.concatenate([z, theta[:, 1:]], axis=1)) - z[:, 0]
+
+        result = boost_posterior(
+            log_density, 2, x0=([0.01, -9.0], [40.0, 9.0]),
+            constraints={0: "positive"}, random_state=0,
+        )  # fmt: skip
+        assert_allclose(result.elbo, 0.0, atol=0.01)
+        low = (result.posterior.sample(20_000, random_state=0)[:, 0] < 1.5).mean()
+        assert_allclose(low, 0.3, atol=0.02)
+
+    def test_where_the_density_fails(self):
+        def log_density(theta):
+            if (theta[0] ** 2 + theta[1] ** 2) > 15.0**2:
+                raise FloatingPointError("too far")
+            return corners(theta[None])[0]
+
+        with pytest.warns(UserWarning, match="too far"):
+            result = boost_posterior(
+                log_density, 2, x0=(-14, 14), failures="zero", max_iter=2,
+                n_draws=64, random_state=0,
+            )  # fmt: skip
+        assert_allclose(weights_near(result.posterior, CORNERS), SHARES, atol=0.04)
+
+    def test_a_budget_bounds_the_search(self):
+        result = boost_posterior(
+            corners, 2, x0=(-10, 10), max_evaluations=2000, n_draws=32, random_state=0
+        )
+        alone = boost_posterior(
+            corners, 2, x0=CORNERS[0], max_iter=1, n_draws=32, random_state=0
+        )
+        assert result.n_evaluations < 0.6 * 2000 + 8 * alone.n_evaluations
+
+    def test_max_components_holds_from_the_first_iteration(self):
+        result = boost_posterior(
+            corners, 2, x0=(-10, 10), max_components=3, max_iter=3, random_state=0
+        )
+        assert max(h["n_components"] for h in result.history) <= 3
+
+    def test_modes_that_overlap_are_fitted_together(self):
+        means = np.array([[-1.5, 0.0], [1.5, 0.0], [0.0, 9.0]])
+        weights = np.array([0.3, 0.3, 0.4])
+        result = boost_posterior(
+            normals(means, weights), 2, x0=(-12, 12), random_state=0
+        )
+        assert_allclose(result.elbo, 0.0, atol=0.01)
+
+
+def ten_normals(seed, dim):
+    rng = np.random.default_rng([dim, seed])
+    means = rng.uniform(-10, 10, (10, dim))
+    return means, rng.dirichlet(np.full(10, 20.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("dim", [2, 20])
+def test_ten_normals_in_a_box(seed, dim):
+    means, weights = ten_normals(seed, dim)
+    result = boost_posterior(
+        normals(means, weights), dim, x0=(-10, 10), random_state=seed
+    )
+    theta = result.posterior.sample(20_000, random_state=1)
+    square = ((theta[:, None] - means) ** 2).sum(axis=2)
+    table = np.log(weights) - 0.5 * square
+    shares = np.exp(table - logsumexp(table, axis=1, keepdims=True)).mean(axis=0)
+    assert_allclose(shares, weights, atol=0.02)
+    assert result.elbo > -0.02
+
+
+class TestProbes:
+    """What is outside the mixture, and what no probe can see."""
+
+    def test_a_run_goes_where_probes_find_mass(self):
+        result = boost_posterior(lopsided, 2, random_state=0)
+        assert_allclose(result.elbo, 0.0, atol=0.01)
+        assert "uncertified" not in result.message
+
+    def test_a_mode_that_is_left_out_is_reported(self):
+        with pytest.warns(ConvergenceWarning, match="uncertified"):
+            result = boost_posterior(lopsided, 2, max_iter=1, random_state=0)
+        assert not result.converged
+        assert_allclose(result.elbo, np.log(0.6), atol=0.01)
+        assert "about 40 %" in result.message or "about 39 %" in result.message
+        assert "max_iter" in result.message and "x0" in result.message
+
+    def test_the_place_is_on_the_users_scale(self):
+        def log_density(theta):
+            return lopsided(anp.log(theta)) - anp.sum(anp.log(theta), axis=1)
+
+        with pytest.warns(ConvergenceWarning, match="uncertified"):
+            result = boost_posterior(
+                log_density, 2, constraints="positive", max_iter=1, random_state=0
+            )
+        place = json.loads(result.message.partition("x0: ")[2].partition(". ")[0])
+        assert_allclose(np.log(place), [[12.0, 5.0]], atol=0.05)
+
+    def test_a_mode_without_mass_is_no_matter(self):
+        # Twice as high, and with a ten thousandth of the mass.
+        means = np.array([[0.0, 0.0], [12.0, 5.0]])
+
+        def log_density(theta):
+            thin = normals(means[1:], np.ones(1), std=0.01)(theta) + np.log(1e-4)
+            return anp.logaddexp(normals(means[:1], np.ones(1))(theta), thin)
+
+        result = boost_posterior(log_density, 2, max_iter=1, random_state=0)
+        assert "uncertified" not in result.message
+
+    def test_no_probe_sees_a_mode_far_beyond_all_of_them(self):
+        """Documented: a clean message is no proof. Only a box or a start helps."""
+        means = np.array([[0.0, 0.0], [3000.0, 0.0]])
+        hidden = normals(means, np.array([0.5, 0.5]))
+        result = boost_posterior(hidden, 2, random_state=0)
+        assert result.converged and "uncertified" not in result.message
+        assert_allclose(result.elbo, np.log(0.5), atol=0.01)
+        assert result.remaining_kl < 0.01
+        told = boost_posterior(hidden, 2, x0=means, random_state=0)
+        assert_allclose(told.elbo, 0.0, atol=0.01)
+
+
+class TestPoles:
+    """Unbounded densities: legal where they can be integrated, refused elsewhere."""
+
+    @staticmethod
+    def pole(power):
+        def log_density(theta):
+            x = theta[:, 0]
+            return -power * anp.log(anp.abs(x - 3.0)) - 0.5 * x**2
+
+        return log_density
+
+    @pytest.mark.parametrize("x0", [None, (-5, 5)])
+    def test_an_integrable_pole_swallows_nothing(self, x0):
+        result = boost_posterior(self.pole(0.5), 1, x0=x0, random_state=0)
+        assert "improper" not in result.message
+        # The truth, by substituting x = 3 + sign u^2, which takes the pole away.
+        u = np.linspace(0.0, 6.0, 200_001)
+        both = np.exp(-0.5 * (3 + u**2) ** 2) + np.exp(-0.5 * (3 - u**2) ** 2)
+        log_z = np.log(2 * np.trapezoid(both, u))
+        assert_allclose(result.elbo, log_z, atol=0.05)
+        assert result.elbo < log_z + 4 * result.elbo_se
+
+    @pytest.mark.parametrize("x0", [None, (-5, 5)])
+    def test_a_pole_with_infinite_mass_is_refused(self, x0):
+        with pytest.warns(ConvergenceWarning, match="improper.*shrunk onto"):
+            result = boost_posterior(self.pole(1.5), 1, x0=x0, random_state=0)
+        assert not result.converged
+
+    def test_a_posterior_in_small_units_is_no_pole(self):
+        def log_density(theta):
+            return -0.5 * anp.sum((theta * 1e7) ** 2, axis=1)
+
+        result = boost_posterior(log_density, 2, random_state=0)
+        assert result.converged
+        assert_allclose(result.posterior.std(), 1e-7, rtol=1e-2)

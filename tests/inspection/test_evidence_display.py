@@ -1,0 +1,128 @@
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+from sklearn.exceptions import NotFittedError
+
+from skboost import BoostedBayesianLogisticRegression, EvidenceSearch
+from skboost.inspection import EvidenceDisplay
+
+pytest.importorskip("matplotlib").use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def searched(params, elbo, se=0.1, n_repeats=2):
+    """A fitted search without the work."""
+    search = EvidenceSearch(BoostedBayesianLogisticRegression(), {})
+    elbo = np.asarray(elbo, dtype=float)
+    search.results_ = {
+        "params": params,
+        "elbo": elbo,
+        "elbo_se": np.full(len(elbo), se),
+        "rank_elbo": rankdata(-np.where(np.isnan(elbo), -np.inf, elbo)),
+    }
+    for r in range(n_repeats):
+        search.results_[f"repeat{r}_elbo"] = elbo - r
+        search.results_[f"repeat{r}_elbo_se"] = np.zeros(len(elbo))
+    search.best_index_ = int(np.argmin(search.results_["rank_elbo"]))
+    return search
+
+
+NUMBERS = [{"k": k, "fixed": "a"} for k in (3, 1, 2)]
+
+
+def curves(ax):
+    """x and y of the lines with error bars, by label."""
+    return {
+        bars.get_label(): np.array(bars.lines[0].get_data()) for bars in ax.containers
+    }
+
+
+def test_elbo_against_the_parameter_that_varies(tmp_path):
+    display = EvidenceDisplay.from_estimator(searched(NUMBERS, [-5.0, -9.0, -4.0]))
+    display.figure_.savefig(tmp_path / "figure.png")
+    ((x, y),) = curves(display.ax_).values()
+    assert x.tolist() == [1, 2, 3]
+    assert y.tolist() == [-9, -4, -5]
+    assert display.ax_.get_xlabel() == "k"
+    assert display.ax_.get_ylabel() == "ELBO (nats)"
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert "chosen: 2" in labels
+
+
+def test_bars_are_two_standard_errors():
+    display = EvidenceDisplay.from_estimator(searched(NUMBERS, [-5.0, -9.0, -4.0]))
+    for segment in display.ax_.collections[0].get_segments():
+        assert np.ptp(segment[:, 1]) == pytest.approx(0.4)
+
+
+def test_the_repeats_are_dots():
+    search = searched(NUMBERS, [-5.0, -9.0, -4.0], n_repeats=3)
+    ax = EvidenceDisplay.from_estimator(search).ax_
+    dots = [line for line in ax.get_lines() if line.get_marker() == "."]
+    assert [dot.get_ydata().tolist() for dot in dots] == [
+        [-9.0 - r, -4.0 - r, -5.0 - r] for r in range(3)
+    ]
+    ax = EvidenceDisplay.from_estimator(searched(NUMBERS, [1, 2, 3], n_repeats=1)).ax_
+    assert not [line for line in ax.get_lines() if line.get_marker() == "."]
+
+
+def test_other_parameters_make_lines():
+    params = [{"k": k, "type": t} for k in (1, 2) for t in ("full", "diag")]
+    search = searched(params, [-4.0, -3.0, -2.0, -1.0])
+    found = curves(EvidenceDisplay.from_estimator(search, param="k").ax_)
+    assert found.keys() == {"type=full", "type=diag"}
+    assert found["type=full"].tolist() == [[1, 2], [-4, -2]]
+    ax = EvidenceDisplay.from_estimator(search, param="type").ax_
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["full", "diag"]
+    assert curves(ax)["k=2"].tolist() == [[0, 1], [-2, -1]]
+    with pytest.raises(ValueError, match=r"one of \['k', 'type'\]; got None"):
+        EvidenceDisplay.from_estimator(search)
+    with pytest.raises(ValueError, match="got 'K'"):
+        EvidenceDisplay.from_estimator(search, param="K")
+
+
+def test_rows_without_the_parameter_are_left_out():
+    search = searched([{"k": 1}, {"k": 2}, {"other": 3}], [-4.0, -3.0, -2.0])
+    ax = EvidenceDisplay.from_estimator(search, param="k").ax_
+    assert curves(ax)["ELBO ± 2 se"].tolist() == [[1, 2], [-4, -3]]
+
+
+def test_what_is_not_finite_is_a_gap(tmp_path, recwarn):
+    search = searched(NUMBERS, [np.nan, -np.inf, -4.0], se=np.nan)
+    display = EvidenceDisplay.from_estimator(search)
+    display.figure_.savefig(tmp_path / "figure.png")
+    ((_, y),) = curves(display.ax_).values()
+    assert np.isnan(y).tolist() == [True, False, True]
+    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
+
+
+def test_a_single_candidate_and_odd_values(tmp_path):
+    for value in (1, True, None, [1, 2], np.arange(3)):
+        search = searched([{"k": value}], [-4.0])
+        display = EvidenceDisplay.from_estimator(search, param="k")
+        display.figure_.savefig(tmp_path / "figure.png")
+
+
+def test_own_axes_are_used():
+    figure, ax = plt.subplots()
+    display = EvidenceDisplay(searched(NUMBERS, [1, 2, 3]).results_).plot(ax=ax)
+    assert display.ax_ is ax
+    assert display.figure_ is figure
+
+
+def test_unfitted_searches_and_missing_matplotlib(monkeypatch):
+    with pytest.raises(NotFittedError):
+        EvidenceDisplay.from_estimator(
+            EvidenceSearch(BoostedBayesianLogisticRegression(), {})
+        )
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"skboost\[plot\]"):
+        EvidenceDisplay.from_estimator(searched(NUMBERS, [1, 2, 3]))

@@ -1,0 +1,201 @@
+"""Grids whose ELBOs do not speak of the same data and likelihood are refused."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import SelectKBest, f_classif
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    StandardScaler,
+    TargetEncoder,
+)
+
+from skboost import BoostedBayesianLogisticRegression, EvidenceSearch
+from skboost.model_selection._candidates import check_comparable, settings
+
+from .conftest import NormalMean
+
+
+def boosted(**settings):
+    return BoostedBayesianLogisticRegression(**settings)
+
+
+def pipeline(model=None, scale=None):
+    model = NormalMean() if model is None else model
+    return Pipeline([("scale", scale or StandardScaler()), ("model", model)])
+
+
+def check(estimator, *candidates):
+    check_comparable(estimator, list(candidates))
+
+
+# --- temperatures
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grid"),
+    [
+        (NormalMean(), {"temperature": [0.5, 1.0]}),
+        (boosted(), {"temperature": [0.5, 1.0]}),
+        (pipeline(), {"model__temperature": [0.5, 1.0]}),
+        (make_pipeline(pipeline()), {"pipeline__model__temperature": [0.1, 1]}),
+        # Against the estimator's own value, and inside of estimators that are swapped.
+        (NormalMean(), [{"temperature": [0.5]}, {"scale": [1.0]}]),
+        (pipeline(), {"model": [NormalMean(), NormalMean(temperature=0.5)]}),
+    ],
+    ids=["density", "classifier", "pipeline", "nested", "list", "swapped"],
+)
+def test_temperatures_are_not_compared(rows, estimator, grid):
+    search = EvidenceSearch(estimator, grid)
+    with pytest.raises(ValueError, match="must not vary .*temperature") as caught:
+        search.fit(rows)
+    assert "the smallest always wins" in str(caught.value)
+    assert "held-out log density: GridSearchCV" in str(caught.value)
+
+
+def test_the_smallest_temperature_would_win(rows):
+    # Why they are refused, where log likelihoods are negative: x around 5 and a prior
+    # around 0 with a scale of 0.1 fit badly, and the smallest power hides it best.
+    elbo = [
+        NormalMean(scale=0.1, temperature=a).fit(rows + 5.0).elbo_
+        for a in (0.01, 0.1, 0.5, 1.0)
+    ]
+    assert np.all(np.diff(elbo) < 0)
+
+
+def test_one_temperature_is_searched(rows):
+    grid = {"temperature": [0.5], "scale": [0.1, 1.0]}
+    search = EvidenceSearch(NormalMean(), grid, n_repeats=1).fit(rows)
+    assert search.best_params_["temperature"] == 0.5
+    check(NormalMean(), {"temperature": 1}, {"temperature": 1.0}, {})
+
+
+def test_temperatures_of_preprocessing_are_no_powers():
+    warm = FunctionTransformer(kw_args={})
+    steps = [("scale", Warmed(1.0)), ("model", boosted())]
+    check(Pipeline(steps), {"scale__temperature": 1.0}, {"scale__temperature": 2.0})
+    check(pipeline(boosted(), warm), {"model__prior_scale": 1.0})
+
+
+class Warmed(FunctionTransformer):
+    def __init__(self, temperature):
+        super().__init__()
+        self.temperature = temperature
+
+
+def test_class_weights_are_not_compared():
+    with pytest.raises(ValueError, match="must not vary class_weight"):
+        check(boosted(), {"class_weight": None}, {"class_weight": "balanced"})
+    with pytest.raises(ValueError, match="must not vary class_weight"):
+        check(boosted(), {"class_weight": {0: 1.0}}, {"class_weight": {0: 2.0}})
+    check(boosted(), {"class_weight": {0: 2.0}}, {"class_weight": {0: 2.0}})
+
+
+# --- data
+
+
+@pytest.mark.parametrize(
+    "candidates",
+    [
+        [{"scale": StandardScaler()}, {"scale": "passthrough"}],
+        [{"scale": StandardScaler()}, {"scale": MinMaxScaler()}],
+        [{"scale__with_mean": True}, {"scale__with_mean": False}],
+        [{"scale__with_mean": False}, {}],
+        [{"scale": PCA(2)}, {"scale": PCA(3)}],
+        [{"scale": PCA(2), "scale__n_components": 1}, {"scale": PCA(2)}],
+    ],
+)
+def test_models_of_x_need_the_same_x(candidates):
+    with pytest.raises(ValueError, match=r"the preprocessing of a model of X.*scale"):
+        check(pipeline(), *candidates)
+    # The labels stay the same, so a classifier may look at them through anything.
+    check(pipeline(boosted()), *candidates)
+
+
+def test_equal_preprocessing_is_no_difference():
+    check(pipeline(), {"scale": StandardScaler()}, {"scale": StandardScaler()}, {})
+    check(pipeline(), {"scale": PCA(2)}, {"scale": PCA(3), "scale__n_components": 2})
+    same = FunctionTransformer(lambda x: x)
+    check(pipeline(scale=same), {"model__scale": 1.0}, {"model__scale": 2.0})
+
+
+def test_preprocessing_inside_of_the_last_step():
+    nested = Pipeline([("outer", StandardScaler()), ("inner", pipeline())])
+    with pytest.raises(ValueError, match="inner__scale"):
+        check(
+            nested, {"inner__scale__with_std": True}, {"inner__scale": MinMaxScaler()}
+        )
+
+
+def test_a_density_in_other_units_would_win(rows):
+    # Why it is refused: the same model of the same rows, in metres and in kilometres.
+    metres, kilometres = (
+        NormalMean(scale=s, noise=s).fit(rows * s).elbo_ for s in (1.0, 1e-3)
+    )
+    assert kilometres - metres == pytest.approx(len(rows) * np.log(1e3))
+
+
+def test_kinds_of_models_are_not_compared():
+    with pytest.raises(ValueError, match="kind of model.*classifier.*model of X"):
+        check(pipeline(), {"model": NormalMean()}, {"model": boosted()})
+
+
+def test_features_chosen_by_their_labels_get_a_warning():
+    select = Pipeline([("select", SelectKBest(f_classif)), ("model", boosted())])
+    with pytest.warns(UserWarning, match="'select' may look at y"):
+        check(select, {"select__k": 1}, {"select__k": 2})
+    encode = Pipeline([("encode", TargetEncoder()), ("model", boosted())])
+    with pytest.warns(UserWarning, match="'encode' may look at y"):
+        check(encode, {"encode__smooth": 1.0}, {"encode__smooth": 2.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check(select, {"select__k": 1, "model__prior_scale": 2.0}, {"select__k": 1})
+        check(pipeline(boosted()), {"scale": PCA(1)}, {"scale": "passthrough"})
+
+
+def test_the_warning_points_to_the_call():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = boosted(max_iter=1, n_draws=32)
+    select = Pipeline([("select", SelectKBest(f_classif)), ("model", model)])
+    search = EvidenceSearch(select, {"select__k": [1, 2]}, n_repeats=1)
+    with pytest.warns(UserWarning, match="may look at y") as caught:
+        search.fit(X, y)
+    assert caught[0].filename == __file__
+
+
+# --- seeds
+
+
+def test_seeds_are_no_candidates():
+    with pytest.raises(ValueError, match="must not hold seeds.*n_repeats"):
+        check(NormalMean(), {"random_state": 0}, {"random_state": 1})
+    with pytest.raises(ValueError, match="model__random_state"):
+        check(pipeline(), {"model__random_state": 0})
+
+
+# --- settings
+
+
+def test_settings_are_what_set_params_makes():
+    estimator = pipeline(scale=PCA(2))
+    for params in (
+        {},
+        {"scale__n_components": 5},
+        {"scale": MinMaxScaler(), "scale__clip": True},
+        {"scale": "passthrough", "model__scale": 3.0},
+    ):
+        found = settings(estimator, params)
+        expected = pipeline(scale=PCA(2)).set_params(**params).get_params(deep=True)
+        assert {k for k in found if k != "steps"} == {
+            k for k in expected if k != "steps"
+        }
+        for name in found:
+            if not hasattr(found[name], "get_params") and name != "steps":
+                assert found[name] == expected[name]
+    assert estimator.get_params()["scale__n_components"] == 2

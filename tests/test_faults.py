@@ -1,0 +1,406 @@
+"""Densities with faults: each has a right answer, or ends with a clear sentence."""
+
+import math
+import warnings
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from joblib import parallel_config
+from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
+
+from skboost import boost_posterior
+from skboost.targets import (
+    FailedEvaluationError,
+    FailedEvaluationWarning,
+    LogDensityError,
+)
+
+
+def boost(log_density, dim, **settings):
+    settings = {"random_state": 0, "n_draws": 256} | settings
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return boost_posterior(log_density, dim, **settings)
+
+
+def log_evidence(result, log_density, n=20_000):
+    weighted = result.posterior.importance_weights(log_density, n=n, random_state=1)
+    return weighted.log_evidence, weighted.log_evidence_se
+
+
+# --- a density that fails somewhere
+
+
+def fails_right_of(limit, how):
+    """A Gaussian that cannot be evaluated beyond a limit, and its gradient."""
+
+    def density(theta):
+        if theta[0] > limit:
+            return how()
+        return -0.5 * sum(t * t for t in theta.tolist())
+
+    return {"log_density": density, "gradient": np.negative, "vectorized": False}
+
+
+def divides_by_zero():
+    raise ZeroDivisionError("beyond the limit")
+
+
+FAULTS = [lambda: np.nan, lambda: np.inf, divides_by_zero]
+
+
+@pytest.mark.parametrize("how", FAULTS, ids=["nan", "inf", "raises"])
+def test_a_draw_of_the_mixture_that_fails_is_an_error_with_the_point(how):
+    with pytest.raises(FailedEvaluationError, match="theta=.*failures='zero'"):
+        boost(**fails_right_of(1.5, how), dim=2, n_draws=64)
+
+
+@pytest.mark.parametrize("how", FAULTS, ids=["nan", "inf", "raises"])
+def test_failures_may_count_as_zero_density(how):
+    density = fails_right_of(1.5, how)
+    settings = {"dim": 2, "failures": "zero", "max_iter": 3, "n_draws": 128}
+    with pytest.warns(FailedEvaluationWarning, match="First: log_density") as caught:
+        result = boost(**density, **settings)
+    (warning,) = (w for w in caught if w.category is FailedEvaluationWarning)
+    assert f"failed at {result.n_failures} of {result.n_evaluations}" in str(
+        warning.message
+    )
+    assert result.n_failures > 0
+    truth = np.log(2 * np.pi) + norm.logcdf(1.5)
+    assert result.elbo < truth + 4 * result.elbo_se
+    assert result.elbo + result.remaining_kl == pytest.approx(truth, abs=0.1)
+
+
+def test_a_search_steps_back_from_where_it_fails():
+    """Nothing but searches gets there: no error, no warning, and a count."""
+
+    def density(theta):
+        if np.abs(getattr(theta, "_value", theta)).max() > 8.0:
+            raise ArithmeticError("far off")
+        return -0.5 * anp.sum(theta**2, axis=1)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FailedEvaluationWarning)
+        result = boost(density, 2, x0=[6.0, 0.0], vectorized=True)
+    assert result.n_failures > 0
+    assert result.elbo == pytest.approx(np.log(2 * np.pi), abs=1e-2)
+
+
+@pytest.mark.parametrize("failures", ["raise", "zero"])
+def test_wrong_shapes_are_errors_whatever_is_said(failures):
+    with pytest.raises(LogDensityError, match="must return one number"):
+        boost(lambda t: np.zeros(3), 2, failures=failures, vectorized=False)
+
+
+@pytest.mark.parametrize("objective", ["kl", "hellinger"])
+@pytest.mark.parametrize("failures", ["raise", "zero"])
+def test_failing_at_every_start_is_an_error_that_names_x0(failures, objective):
+    def density(theta):
+        raise ArithmeticError("no luck")
+
+    with pytest.raises(LogDensityError) as caught:
+        boost(density, 2, x0=[1.25, 2.5], failures=failures, objective=objective)
+    for words in ("x0=[1.25 2.5", "no luck", "Pass as x0"):
+        assert words in str(caught.value)
+
+
+def test_a_function_that_autograd_can_not_follow_is_told_about_gradient():
+    with pytest.raises(LogDensityError, match="or pass gradient="):
+        boost(lambda theta: math.exp(theta[0]), 1)
+
+
+def test_one_good_start_is_enough():
+    density = fails_right_of(8.0, divides_by_zero)
+    result = boost(**density, dim=2, x0=[[9.0, 0.0], [1.0, 1.0]], n_draws=128)
+    assert result.elbo == pytest.approx(np.log(2 * np.pi), abs=1e-2)
+
+
+@pytest.mark.parametrize("objective", ["kl", "hellinger"])
+def test_starting_where_the_density_is_zero_is_an_error_that_names_x0(objective):
+    with pytest.raises(LogDensityError, match=r"-inf .*at x0=\[-1"):
+        boost(half_normal, 1, x0=[-1.0], objective=objective)
+
+
+def test_the_start_is_named_on_the_users_scale():
+    def density(theta):
+        return anp.where(theta[:, 0] > 3.0, -theta[:, 0], -np.inf)
+
+    with pytest.raises(LogDensityError, match=r"at x0=\[2\.\]"):
+        boost(density, 1, x0=[2.0], constraints="positive")
+
+
+def test_a_support_that_no_draw_finds_is_an_error_that_names_x0():
+    """Zero but for a grid of points, one of which is the start."""
+
+    def density(theta):
+        return anp.where(theta[:, 0] == 1.0, 0.0, -np.inf)
+
+    with pytest.raises(LogDensityError, match=r"all \d+ draws.*x0=\[1"):
+        boost(density, 1, x0=[1.0])
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_nan_after_a_thousand_evaluations(vectorized):
+    """A density with a state, which breaks in the middle of a search."""
+    calls = []
+
+    def density(theta):
+        calls.append(len(theta) if vectorized else 1)
+        good = -0.5 * anp.sum(theta**2, axis=-1)
+        return good if sum(calls) <= 1000 else np.nan * good
+
+    with pytest.raises(FailedEvaluationError, match="got nan at theta="):
+        boost(density, 2, vectorized=vectorized, n_draws=64)
+    calls.clear()
+    with pytest.warns(FailedEvaluationWarning, match="got nan at theta="):
+        result = boost(density, 2, vectorized=vectorized, n_draws=64, failures="zero")
+    # Nothing is known of the posterior any more, and that is what is said.
+    assert result.n_failures > 0.5 * result.n_evaluations
+    assert result.elbo == -np.inf
+    assert "100 % of the posterior's draws" in result.message
+    assert np.isfinite(result.posterior.mean()).all()
+
+
+def test_nan_after_the_start():
+    """Not one draw of the first component can be evaluated."""
+
+    def density(theta):
+        good = -0.5 * anp.sum(theta**2, axis=-1)
+        return good if (getattr(theta, "_value", theta) == 1.0).all() else np.nan * good
+
+    with pytest.raises(LogDensityError, match="x0=.*got nan at theta="):
+        boost(density, 2, x0=[1.0, 1.0], failures="zero")
+
+
+# --- regions of zero density
+
+
+def half_normal(theta):
+    x = theta[:, 0]
+    return anp.where(x > 0, -0.5 * x**2, -np.inf)
+
+
+def unit_square(theta):
+    inside = anp.all((theta > 0) & (theta < 1), axis=1)
+    return anp.where(inside, 0.0 * theta[:, 0], -np.inf)
+
+
+def truncated(theta):
+    """A correlated Gaussian to the right of x + y = 0, which holds half of it."""
+    x, y = theta[:, 0], theta[:, 1]
+    return anp.where(x + y > 0, -(x**2 + y**2 - 1.2 * x * y) / 1.28, -np.inf)
+
+
+REGIONS = {
+    "half-normal": (half_normal, [1.0], 0.5 * np.log(np.pi / 2)),
+    "uniform on a square": (unit_square, [0.5, 0.5], 0.0),
+    "truncated Gaussian": (truncated, [1.0, 1.0], np.log(np.pi * 0.8)),
+}
+
+
+@pytest.mark.parametrize("objective", ["kl", "hellinger"])
+@pytest.mark.parametrize("name", REGIONS)
+def test_zero_density_beyond_a_border(name, objective):
+    density, x0, truth = REGIONS[name]
+    result = boost(density, len(x0), x0=x0, max_iter=6, objective=objective)
+    assert result.posterior.n_components > 1
+    assert "% of the posterior's draws lie where the density is zero" in result.message
+    # The bound is one, and what is left of it is stated.
+    assert result.elbo < truth + 4 * result.elbo_se
+    assert result.elbo > truth - 1.0
+    found, error = log_evidence(result, density)
+    assert found == pytest.approx(truth, abs=4 * error)
+    assert error < 0.05
+    # The hint of the message helps: resampled draws are inside.
+    draws = result.posterior.resample(density, 500, random_state=0).draws
+    assert np.isfinite(density(draws)).all()
+
+
+# --- modes, flat directions, and densities that can not be normalised
+
+
+def test_two_far_modes_in_a_box_of_starts():
+    def density(theta):
+        near = np.log(0.3) + anp.sum(-0.5 * (theta + 50.0) ** 2, axis=1)
+        far = np.log(0.7) + anp.sum(-0.5 * (theta - 50.0) ** 2, axis=1)
+        return anp.logaddexp(near, far)
+
+    result = boost(density, 2, x0=(-60.0, 60.0), n_restarts=4)
+    assert result.elbo == pytest.approx(np.log(2 * np.pi), abs=2e-2)
+    weights = sorted(mode.weight for mode in result.posterior.modes())
+    assert weights == pytest.approx([0.3, 0.7], abs=2e-2)
+
+
+def test_a_mode_that_q_never_sees_and_what_gives_it_away():
+    """No number from q's own draws lacks anything; another start does."""
+    truth = np.log(2 * np.pi)
+
+    def density(theta):
+        here = np.log(0.3) + anp.sum(-0.5 * theta**2, axis=1)
+        there = np.log(0.7) + anp.sum(-0.5 * (theta - 1000.0) ** 2, axis=1)
+        return anp.logaddexp(here, there)
+
+    blind = boost(density, 2)
+    assert blind.converged
+    assert blind.elbo == pytest.approx(truth + np.log(0.3), abs=1e-2)
+    assert abs(blind.remaining_kl) < 1e-2
+    assert blind.pareto_k < 0.7
+    found, error = log_evidence(blind, density)
+    assert found == pytest.approx(truth + np.log(0.3), abs=4 * error + 1e-3)
+
+    other = boost(density, 2, x0=[990.0, 1010.0])
+    assert other.elbo - blind.elbo == pytest.approx(np.log(0.7 / 0.3), abs=2e-2)
+    both = boost(density, 2, x0=[[0.0, 0.0], [990.0, 1010.0]])
+    assert both.elbo == pytest.approx(truth, abs=2e-2)
+    np.testing.assert_allclose(both.posterior.mean(), 700.0, rtol=0.02)
+
+
+IMPROPER = {
+    "flat direction": lambda t: -0.5 * t[:, 0] ** 2,
+    "flat diagonal": lambda t: -0.5 * (t[:, 0] - t[:, 1]) ** 2,
+    "rising both ways": lambda t: anp.abs(t[:, 0]) - 0.5 * t[:, 1] ** 2,
+    "rising ever faster": lambda t: 0.5 * t[:, 0] ** 2 - 0.5 * t[:, 1] ** 2,
+    "slowly falling": lambda t: -0.1 * anp.log1p(t[:, 0] ** 2) - 0.5 * t[:, 1] ** 2,
+}
+
+
+@pytest.mark.parametrize("objective", ["kl", "hellinger"])
+@pytest.mark.parametrize("name", IMPROPER)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_an_improper_density_ends_with_a_warning(name, objective):
+    with pytest.warns(ConvergenceWarning, match="seems to be improper") as caught:
+        result = boost_posterior(
+            IMPROPER[name], 2, objective=objective, random_state=0, max_iter=50
+        )
+    (warning,) = (w for w in caught if w.category is ConvergenceWarning)
+    assert warning.filename == __file__
+    assert not result.converged
+    assert "proper prior" in result.message
+    assert result.n_iter <= 10
+    assert np.isfinite(result.posterior.std()).all()
+
+
+def test_a_density_that_rises_along_a_line_is_an_error():
+    with pytest.raises(LogDensityError, match="rises without end.*proper prior"):
+        boost(lambda t: t[:, 0] - 0.5 * t[:, 1] ** 2, 2)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e5])
+@pytest.mark.parametrize("start", [0.0, 10.0])
+def test_a_proper_density_in_odd_units_is_none_of_these(scale, start):
+    def density(theta):
+        return anp.sum(-0.5 * (theta / scale - 1.0) ** 2, axis=1)
+
+    result = boost(density, 2, x0=[start * scale, 0.0])
+    assert result.elbo == pytest.approx(np.log(2 * np.pi * scale**2), abs=2e-2)
+    np.testing.assert_allclose(result.posterior.std(), scale, rtol=0.05)
+
+
+# --- a density with jumps
+
+
+def stairs(theta):
+    """Piecewise constant in x: autograd sees a slope of zero."""
+    x, y = theta[:, 0], theta[:, 1]
+    return -anp.floor(anp.abs(x)) - 0.5 * y**2 + 0.0 * x
+
+
+def test_a_discontinuous_density():
+    # Steps of width one on either side: a geometric series.
+    truth = np.log(2 / (1 - np.exp(-1))) + 0.5 * np.log(2 * np.pi)
+    result = boost(stairs, 2)
+    assert result.elbo < truth + 4 * result.elbo_se
+    assert truth - result.elbo < 0.15
+    found, error = log_evidence(result, stairs)
+    assert found == pytest.approx(truth, abs=4 * error)
+    assert error < 0.02
+    assert result.elbo + result.remaining_kl == pytest.approx(truth, abs=0.05)
+
+
+# --- budgets
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_a_gradient_counts_once_with_its_value(vectorized):
+    rows = []
+
+    def density(theta):
+        rows.append(len(theta) if vectorized else 1)
+        return -0.5 * np.sum(theta**2, axis=-1)
+
+    def gradient(theta):
+        return -theta
+
+    result = boost(
+        density, 2, gradient=gradient, vectorized=vectorized, max_iter=1, n_draws=32
+    )
+    assert result.n_evaluations == sum(rows)
+
+
+def test_the_budget_ends_the_run_at_the_first_iteration_beyond_it():
+    rows, costs = [], []
+
+    def density(theta):
+        rows.append(len(theta))
+        return stairs(theta)
+
+    def spent(**settings):
+        rows.clear()
+        settings = {"tol": 0.0, "n_draws": 64, "vectorized": True} | settings
+        return boost(density, 2, **settings)
+
+    free = spent(max_iter=3, callback=lambda _: costs.append(sum(rows)))
+    # The report of what was found is on four draws for each that was fitted; probes
+    # outside the mixture follow.
+    assert costs[2] + 4 * 64 <= free.n_evaluations == sum(rows) < costs[2] + 1000
+    for budget, n_iter in [(costs[1] - 1, 2), (costs[1], 2), (costs[1] + 1, 3)]:
+        result = spent(max_iter=50, max_evaluations=budget)
+        assert result.n_iter == n_iter
+        assert result.n_evaluations == sum(rows)
+        assert result.message.startswith(f"Stopped at max_evaluations={budget}")
+
+
+# --- processes and threads
+
+
+def same(a, b):
+    one, two = a.posterior.mixture, b.posterior.mixture
+    return (
+        a.elbo == b.elbo
+        and a.n_evaluations == b.n_evaluations
+        and a.n_failures == b.n_failures
+        and np.array_equal(one.weights, two.weights)
+        and np.array_equal(one.component_means(), two.component_means())
+    )
+
+
+@pytest.mark.parametrize(
+    "objective", ["kl", pytest.param("hellinger", marks=pytest.mark.slow)]
+)
+def test_workers_of_every_kind_give_the_same_bits(objective):
+    # Defined here: worker processes can not import a test module.
+    def density(theta):
+        if theta[1] > 4.0:
+            raise ArithmeticError("too far")
+        return float(-0.5 * sum((t - 1.0) ** 2 for t in theta) - abs(theta[0]))
+
+    def gradient(theta):
+        return -(theta - 1.0) - np.array([np.sign(theta[0]), 0.0])
+
+    def fit(n_jobs):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FailedEvaluationWarning)
+            return boost(
+                density, 2, gradient=gradient, x0=[[0.0, 0.0], [2.0, 1.0]],
+                n_draws=20, max_iter=2, n_jobs=n_jobs, failures="zero",
+                objective=objective,
+            )  # fmt: skip
+
+    alone = fit(1)
+    assert alone.n_failures > 0
+    for backend in ("loky", "threading"):
+        with parallel_config(backend=backend, n_jobs=2):
+            assert same(fit(2), alone)
+            assert same(fit(None), alone)
