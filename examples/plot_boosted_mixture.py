@@ -93,7 +93,7 @@ ax.legend()
 fig.tight_layout()
 
 # %%
-# ``means_``, ``weights_`` and ``covariances_`` are posterior means under aligned labels.
-# No mean makes sense of two explanations: look at draws, as above.
+# ``means_``, ``weights_`` and ``covariances_`` are posterior means under aligned
+# labels. No mean makes sense of two explanations: look at draws, as above.
 
 plt.show()

@@ -398,7 +398,7 @@ class BoostedEstimator(FittingEstimator):
         return MixturePosterior(mixture, names)
 
     def _fitted_after(self, engine, done, names):
-        attributes = report(engine, done, names, self._posterior)
+        attributes = report(engine, done, names, posterior=self._posterior)
         attributes.update(
             self._fitted(attributes["posterior_"]),
             _run=done,

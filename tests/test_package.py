@@ -92,6 +92,8 @@ def readme_examples():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", readme_examples(), ids=["classifier", "density"])
+@pytest.mark.parametrize(
+    "source", readme_examples(), ids=["classifier", "density", "clusters"]
+)
 def test_the_code_of_the_readme_runs(source):
     exec(compile(source, "README.md", "exec"), {"__name__": "readme"})

@@ -198,7 +198,7 @@ class Boosting:
         return self.scout.around(mixture, modes, *key)
 
     def missed(self, mixture, modes, log_evidence, *key):
-        """Modes outside a mixture that probes find, the heaviest first; see `missed`."""
+        """Modes outside a mixture that probes find, the heaviest first."""
         return missed(self.scout, mixture, modes, log_evidence, self.tol, *key)
 
     def _candidate(self, state, leads):

@@ -52,11 +52,6 @@ class State:
         """What the run keeps of this iteration."""
         return self.best.mixture
 
-    @property
-    def stage(self):
-        """What the run keeps of this iteration."""
-        return self.best.mixture
-
 
 @dataclass(frozen=True)
 class Info:
