@@ -128,7 +128,8 @@ def propose(residual, pool, n_restarts, seed, n_jobs):
     pool : PooledDraws
         Of the mixture's components.
     n_restarts : int
-        Runs of coordinate ascent from new places; that many laws are ranked twice.
+        Laws that are ranked twice; twice as many runs of coordinate ascent begin at new
+        places.
     seed : int
     n_jobs : int or None
 

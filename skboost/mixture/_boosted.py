@@ -102,7 +102,8 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
     n_draws : int, default=256
         Monte Carlo draws kept per component.
     n_restarts : int, default=4
-        Runs of coordinate ascent for each new component; twice as many for the first.
+        Proposals that are followed up for each new component. Twice as many runs of
+        coordinate ascent look for them, five times as many for the first component.
     temperature : float, default=1.0
         Power of the likelihood in (0, 1] (Alquier 2020); 1 is Bayes.
     warm_start : bool, default=False
