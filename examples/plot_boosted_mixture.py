@@ -78,6 +78,9 @@ for name, fit in (("one law", one), ("boosted", more)):
     )
 
 # %%
+# What a single law estimates to be left is less than what boosting then finds: draws of
+# one explanation never see the other.
+#
 # The weight of the larger cluster, at draws of both posteriors: close to one means that
 # one cluster has all rows.
 
