@@ -149,6 +149,11 @@ def main():
         for name in args.mixtures:
             value = right[name, f"ELBO{suffix}"]
             report.bar(f"{name}{suffix}: right K", value, ">=", right[name, "BIC"])
+        total, bic = (
+            sum(right[name, rule] for name in args.mixtures)
+            for rule in (f"ELBO{suffix}", "BIC")
+        )
+        report.bar(f"all mixtures{suffix}: right K", total, ">=", bic)
 
 
 if __name__ == "__main__":
