@@ -36,6 +36,10 @@ from skboost.targets import searching
 _NONE = Estimate(float("nan"), float("nan"))
 # Enough to tell 0.01 nats from nothing where half a variance is the KL.
 _N_PROBE = 512
+# Draws, in multiples of those a run begins with, once noise hides what is gained.
+_FINER = 4
+# A component stays only if it gains more than this share of `tol`.
+_WORTH = 0.1
 # Components at modes that every search tries.
 MAX_LEADS = 32
 
@@ -159,6 +163,9 @@ class Boosting:
         -------
         State, Info
         """
+        return self._finer(state.finer)._stepped(state)
+
+    def _stepped(self, state):
         began, t = perf_counter(), state.iteration
         modes = self.scout.around(state.mixture, state.modes, t)
         single, gap = self._proposed(state, modes.heaviest(MAX_LEADS))
@@ -172,18 +179,20 @@ class Boosting:
         if self.refine and step.gamma > 0:
             proposals.insert(0, self._refined(proposals[0][0], t))
         proposal, fresh, gain = self._first_better(state, proposals)
-        if self.monotone and not gain.value > 0:
+        if self.monotone and not self._worth(gain):
             after = replace(state, iteration=t + 1, memory=step.memory, modes=modes)
             kind = "rejected"
         else:
             after = self._advanced(state, *proposal, fresh, step.memory, modes)
             kind = step.direction.kind
+        after = self._refreshed(after, gain)
         info = Info(
             t + 1, kind, step.branch, step.gamma, step.curvature,
             after.mixture.n_components, after.fresh.elbo(), gain, gap,
             family.entropy(params), after.remaining,
             after.remaining.spread < self.tol,
             perf_counter() - began, seconds_weights, self._runaway(after.mixture, t),
+            self._wanting(after.remaining),
         )  # fmt: skip
         return after, info
 
@@ -211,16 +220,20 @@ class Boosting:
         return single, duality_gap(state.fresh, fresh)
 
     def _first_better(self, state, proposals):
-        """The first proposal that gains on fresh draws; the last if none does.
+        """The first proposal worth having on fresh draws; the last if none is.
 
         Refinement can fit its draws so well that the plain step is the better one.
         """
         for proposal in proposals:
             fresh = self._fresh(proposal[0], state.iteration)
             gain = elbo_gain(state.fresh, fresh)
-            if gain.value > 0:
+            if self._worth(gain):
                 break
         return proposal, fresh, gain
+
+    def _worth(self, gain):
+        """Whether an iterate is kept: for less than that, no mixture grows."""
+        return gain.value > _WORTH * self.tol
 
     # --- the finite problem
 
@@ -275,6 +288,43 @@ class Boosting:
 
     # --- draws
 
+    def _finer(self, factor):
+        """This engine with that many times the draws and the starts of a search."""
+        if factor == 1:
+            return self
+        return replace(
+            self,
+            n_draws=factor * self.n_draws,
+            n_fresh=factor * self.n_fresh,
+            n_restarts=factor * self.n_restarts,
+        )
+
+    def _refreshed(self, state, gain):
+        """The state on more draws, where their noise hides a gain that matters.
+
+        Searches then fit the noise, and an iterate is kept or refused by chance; so
+        too where one was refused although more is left. Exact expectations leave
+        little noise.
+        """
+        hidden = 2.0 * gain.se > max(self.tol, gain.value)
+        hidden |= not self._worth(gain) and self._wanting(state.remaining, 1.0)
+        if self.exact or state.finer > 1 or not (self.monotone and hidden):
+            return state
+        engine, t = self._finer(_FINER), state.iteration
+        fresh = engine._fresh(state.mixture, t, 2)
+        return replace(
+            state,
+            pool=engine._pool(state.mixture, t),
+            fresh=fresh,
+            best=fresh,
+            remaining=engine._remaining(fresh, t),
+            finer=_FINER,
+        )
+
+    def _wanting(self, remaining, n_se=2.0):
+        """Whether draws of the mixture are sure that more than `tol` is left."""
+        return not self.exact and remaining.value - n_se * remaining.se > self.tol
+
     def _pool(self, mixture, t):
         base = [
             family.base_draws(
@@ -320,4 +370,5 @@ class Boosting:
             best_iteration=best_iteration,
             remaining=self._remaining(fresh, state.iteration),
             modes=modes,
+            finer=state.finer,
         )

@@ -35,6 +35,8 @@ class State:
         Of `mixture`.
     modes : Modes
         Of the target, as far as climbs have found them: tried at every search.
+    finer : int
+        Draws for everything, in multiples of those that the run began with.
     """
 
     iteration: int
@@ -46,6 +48,7 @@ class State:
     best_iteration: int
     remaining: RemainingKL
     modes: Modes = Modes()
+    finer: int = 1
 
     @property
     def stage(self):
@@ -82,6 +85,8 @@ class Info:
     seconds : float
     seconds_weights : float
         Of which in directions, step sizes and weights.
+    wanting : bool
+        That probe is sure that more than the tolerance is left.
     improper : str
         Why the iterate seems to have no end to grow to; empty where it has.
     """
@@ -101,6 +106,7 @@ class Info:
     seconds: float
     seconds_weights: float
     improper: str = ""
+    wanting: bool = False
 
     @property
     def progressed(self):
