@@ -70,10 +70,9 @@ class Limits:
             )
         if info.kind == "first" or info.improper:
             return None
-        # A search that found nothing, or little where much is left, says less about
-        # the posterior than about itself: another, from other starts, has to agree;
-        # unless draws of the mixture see that nothing is left.
-        doubtful = info.wanting or not (info.progressed or info.exhausted)
+        # A search that found nothing says less than one that found little: another,
+        # from other starts, has to agree, or draws that see nothing left.
+        doubtful = not (info.progressed or info.exhausted)
         if doubtful and not self._small(engine, history[-2]):
             return None
         if self._small(engine, info):
@@ -86,7 +85,7 @@ class Limits:
         return None
 
     def _small(self, engine, info):
-        """Whether an iteration's gain or gap is within `tol`, by two standard errors."""
+        """Whether an iteration's gain or gap is surely within `tol`."""
         estimate = getattr(info, self.stopping)
         # Steps that do not minimise can lose ground on their way: that is no end.
         size = estimate.value if engine.monotone else abs(estimate.value)

@@ -19,6 +19,7 @@ from skboost.boosting._opening import opening
 from skboost.boosting._ranks import leaves_rank_open, widest, with_rank
 from skboost.boosting._refine import refine
 from skboost.boosting._scout import Scout
+from skboost.boosting._starts import split
 from skboost.boosting._state import Info, State
 from skboost.boosting._support import check_reached, collapsed, runaway
 from skboost.frank_wolfe import apply, as_direction, minimise_on_simplex
@@ -179,12 +180,16 @@ class Boosting:
         if self.refine and step.gamma > 0:
             proposals.insert(0, self._refined(proposals[0][0], t))
         proposal, fresh, gain = self._first_better(state, proposals)
+        kind = step.direction.kind
+        if self.refine and self._stuck(state, gain):
+            apart, *found = self._apart(state)
+            if found[1].value > gain.value:
+                proposal, (fresh, gain), kind = apart, found, "split"
         if self.monotone and not self._worth(gain):
             after = replace(state, iteration=t + 1, memory=step.memory, modes=modes)
             kind = "rejected"
         else:
             after = self._advanced(state, *proposal, fresh, step.memory, modes)
-            kind = step.direction.kind
         after = self._refreshed(after, gain)
         info = Info(
             t + 1, kind, step.branch, step.gamma, step.curvature,
@@ -192,7 +197,6 @@ class Boosting:
             family.entropy(params), after.remaining,
             after.remaining.spread < self.tol,
             perf_counter() - began, seconds_weights, self._runaway(after.mixture, t),
-            self._wanting(after.remaining),
         )  # fmt: skip
         return after, info
 
@@ -230,6 +234,25 @@ class Boosting:
             if self._worth(gain):
                 break
         return proposal, fresh, gain
+
+    def _stuck(self, state, gain):
+        """Whether a search found little although draws see that more is left.
+
+        Exact expectations leave few searches stuck.
+        """
+        left = state.remaining.value - state.remaining.se
+        return not self.exact and left > self.tol >= gain.value
+
+    def _apart(self, state):
+        """The heaviest component split in two, all refined: what it is and gains.
+
+        From weight zero a component has a slope to climb only where it gains on its
+        own; two halves that move together gain where none alone does.
+        """
+        t = state.iteration
+        rng = generator(self.seed, t, SEARCH, 2)
+        halves = split(self._searched, state.mixture, rng)
+        return self._first_better(state, [self._refined(halves, t)])
 
     def _worth(self, gain):
         """Whether an iterate is kept: for less than that, no mixture grows."""
@@ -307,7 +330,7 @@ class Boosting:
         little noise.
         """
         hidden = 2.0 * gain.se > max(self.tol, gain.value)
-        hidden |= not self._worth(gain) and self._wanting(state.remaining, 1.0)
+        hidden |= not self._worth(gain) and self._stuck(state, gain)
         if self.exact or state.finer > 1 or not (self.monotone and hidden):
             return state
         engine, t = self._finer(_FINER), state.iteration
@@ -320,10 +343,6 @@ class Boosting:
             remaining=engine._remaining(fresh, t),
             finer=_FINER,
         )
-
-    def _wanting(self, remaining, n_se=2.0):
-        """Whether draws of the mixture are sure that more than `tol` is left."""
-        return not self.exact and remaining.value - n_se * remaining.se > self.tol
 
     def _pool(self, mixture, t):
         base = [

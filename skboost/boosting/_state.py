@@ -65,7 +65,7 @@ class Info:
     iteration : int
         Counted from 1, the first component.
     kind : str
-        "first", "frank-wolfe", "away", "pairwise" or "rejected".
+        "first", "frank-wolfe", "away", "pairwise", "split" or "rejected".
     branch : str
         What the step size did.
     gamma : float
@@ -85,8 +85,6 @@ class Info:
     seconds : float
     seconds_weights : float
         Of which in directions, step sizes and weights.
-    wanting : bool
-        That probe is sure that more than the tolerance is left.
     improper : str
         Why the iterate seems to have no end to grow to; empty where it has.
     """
@@ -106,9 +104,8 @@ class Info:
     seconds: float
     seconds_weights: float
     improper: str = ""
-    wanting: bool = False
 
     @property
     def progressed(self):
         """Whether the iterate changed."""
-        return self.kind != "rejected" and self.gamma > 0
+        return self.kind == "split" or (self.kind != "rejected" and self.gamma > 0)
