@@ -70,20 +70,26 @@ class Limits:
             )
         if info.kind == "first" or info.improper:
             return None
-        estimate = getattr(info, self.stopping)
-        # Steps that do not minimise can lose ground on their way: that is no end.
-        size = estimate.value if engine.monotone else abs(estimate.value)
         # A search that found nothing says less than one that found little: another,
-        # from other starts, has to agree.
-        if not info.progressed and history[-2].progressed:
+        # from other starts, has to agree, or draws that see nothing left.
+        doubtful = not (info.progressed or info.exhausted)
+        if doubtful and not self._small(engine, history[-2]):
             return None
-        if size + 2.0 * estimate.se <= self.tol:
+        if self._small(engine, info):
+            estimate = getattr(info, self.stopping)
             return (
                 f"Converged: the {self.stopping} of the best component found is "
                 f"{estimate.value:.2g} {engine.unit} (standard error "
                 f"{estimate.se:.1g}), within tol."
             )
         return None
+
+    def _small(self, engine, info):
+        """Whether an iteration's gain or gap is surely within `tol`."""
+        estimate = getattr(info, self.stopping)
+        # Steps that do not minimise can lose ground on their way: that is no end.
+        size = estimate.value if engine.monotone else abs(estimate.value)
+        return bool(size + 2.0 * estimate.se <= self.tol)
 
     def spent(self, engine, history, began):
         """Why the run must end without convergence, or None."""

@@ -20,6 +20,7 @@ from skboost.boosting._opening import opening
 from skboost.boosting._ranks import leaves_rank_open, widest, with_rank
 from skboost.boosting._refine import refine
 from skboost.boosting._scout import Scout
+from skboost.boosting._starts import split
 from skboost.boosting._state import Info, State
 from skboost.boosting._support import check_reached, collapsed, runaway
 from skboost.frank_wolfe import apply, as_direction, minimise_on_simplex
@@ -37,6 +38,10 @@ from skboost.targets import searching
 _NONE = Estimate(float("nan"), float("nan"))
 # Enough to tell 0.01 nats from nothing where half a variance is the KL.
 _N_PROBE = 512
+# Draws, in multiples of those a run begins with, once noise hides what is gained.
+_FINER = 4
+# A component stays only if it gains more than this share of `tol`.
+_WORTH = 0.1
 # Components at modes that every search tries.
 MAX_LEADS = 32
 
@@ -160,6 +165,9 @@ class Boosting:
         -------
         State, Info
         """
+        return self._finer(state.finer)._stepped(state)
+
+    def _stepped(self, state):
         began, t = perf_counter(), state.iteration
         modes = self._around(state.mixture, state.modes, t)
         single, gap = self._proposed(state, modes.heaviest(MAX_LEADS))
@@ -173,12 +181,17 @@ class Boosting:
         if self.refine and step.gamma > 0:
             proposals.insert(0, self._refined(proposals[0][0], t))
         proposal, fresh, gain = self._first_better(state, proposals)
-        if self.monotone and not gain.value > 0:
+        kind = step.direction.kind
+        if self.refine and self._stuck(state, gain):
+            apart, *found = self._apart(state)
+            if found[1].value > gain.value:
+                proposal, (fresh, gain), kind = apart, found, "split"
+        if self.monotone and not self._worth(gain):
             after = replace(state, iteration=t + 1, memory=step.memory, modes=modes)
             kind = "rejected"
         else:
             after = self._advanced(state, *proposal, fresh, step.memory, modes)
-            kind = step.direction.kind
+        after = self._refreshed(after, gain)
         info = Info(
             t + 1, kind, step.branch, step.gamma, step.curvature,
             after.mixture.n_components, after.fresh.elbo(), gain, gap,
@@ -229,16 +242,39 @@ class Boosting:
         return single, duality_gap(state.fresh, fresh)
 
     def _first_better(self, state, proposals):
-        """The first proposal that gains on fresh draws; the last if none does.
+        """The first proposal worth having on fresh draws; the last if none is.
 
         Refinement can fit its draws so well that the plain step is the better one.
         """
         for proposal in proposals:
             fresh = self._fresh(proposal[0], state.iteration)
             gain = elbo_gain(state.fresh, fresh)
-            if gain.value > 0:
+            if self._worth(gain):
                 break
         return proposal, fresh, gain
+
+    def _stuck(self, state, gain):
+        """Whether a search found little although draws see that more is left.
+
+        Exact expectations leave few searches stuck.
+        """
+        left = state.remaining.value - state.remaining.se
+        return not self.exact and left > self.tol >= gain.value
+
+    def _apart(self, state):
+        """The heaviest component split in two, all refined: what it is and gains.
+
+        From weight zero a component has a slope to climb only where it gains on its
+        own; two halves that move together gain where none alone does.
+        """
+        t = state.iteration
+        rng = generator(self.seed, t, SEARCH, 2)
+        halves = split(self._searched, state.mixture, rng)
+        return self._first_better(state, [self._refined(halves, t)])
+
+    def _worth(self, gain):
+        """Whether an iterate is kept: for less than that, no mixture grows."""
+        return gain.value > _WORTH * self.tol
 
     # --- the finite problem
 
@@ -293,6 +329,39 @@ class Boosting:
 
     # --- draws
 
+    def _finer(self, factor):
+        """This engine with that many times the draws and the starts of a search."""
+        if factor == 1:
+            return self
+        return replace(
+            self,
+            n_draws=factor * self.n_draws,
+            n_fresh=factor * self.n_fresh,
+            n_restarts=factor * self.n_restarts,
+        )
+
+    def _refreshed(self, state, gain):
+        """The state on more draws, where their noise hides a gain that matters.
+
+        Searches then fit the noise, and an iterate is kept or refused by chance; so
+        too where one was refused although more is left. Exact expectations leave
+        little noise.
+        """
+        hidden = 2.0 * gain.se > max(self.tol, gain.value)
+        hidden |= not self._worth(gain) and self._stuck(state, gain)
+        if self.exact or state.finer > 1 or not (self.monotone and hidden):
+            return state
+        engine, t = self._finer(_FINER), state.iteration
+        fresh = engine._fresh(state.mixture, t, 2)
+        return replace(
+            state,
+            pool=engine._pool(state.mixture, t),
+            fresh=fresh,
+            best=fresh,
+            remaining=engine._remaining(fresh, t),
+            finer=_FINER,
+        )
+
     def _pool(self, mixture, t):
         base = [
             family.base_draws(
@@ -338,4 +407,5 @@ class Boosting:
             best_iteration=best_iteration,
             remaining=self._remaining(fresh, state.iteration),
             modes=modes,
+            finer=state.finer,
         )

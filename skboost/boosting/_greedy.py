@@ -36,7 +36,7 @@ def propose(residual, objective, family, n_draws, n_restarts, tol, seed, n_jobs=
         Fixed base draws of the search.
     n_restarts : int
     tol : float
-        Nats that matter to the run; the search ends where it gains a thousandth.
+        Nats that matter to the run; the search ends where it gains a hundredth.
     seed : int
     n_jobs : int, default=None
         Starts are searched in parallel threads.
@@ -63,7 +63,7 @@ def propose(residual, objective, family, n_draws, n_restarts, tol, seed, n_jobs=
         scouted = chunked_map(scout, problems, n_jobs, "shared")
         winner = int(np.argmax([value for _, value in scouted]))
         x, problem = scouted[winner][0], problems[winner]
-    x, value = ascend(problem, x, tol=max(1e-3 * tol, SMALLEST_TOL))
+    x, value = ascend(problem, x, tol=max(1e-2 * tol, SMALLEST_TOL))
     return objective.candidate(problem, x, value)
 
 

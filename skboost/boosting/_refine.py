@@ -24,7 +24,7 @@ def refine(target, mixture, base_draws, exact, tol):
     exact : bool
     tol : float
         Nats that matter to the run; refinement ends where an iteration gains a
-        thousandth.
+        hundredth. The next refinement goes on from there.
 
     Returns
     -------
@@ -34,6 +34,6 @@ def refine(target, mixture, base_draws, exact, tol):
     problem = JointELBO(
         target, list(mixture.components), base_draws, mixture.weights, None, exact
     )
-    x, _ = ascend(problem, max_iter=_MAX_ITER, tol=max(1e-3 * tol, SMALLEST_TOL))
+    x, _ = ascend(problem, max_iter=_MAX_ITER, tol=max(1e-2 * tol, SMALLEST_TOL))
     params, shares = problem.unpack(x)
     return Mixture(tuple(zip(families, params, strict=True)), np.asarray(shares))

@@ -18,7 +18,8 @@ def ascend(problem, x=None, max_iter=60, tol=1e-5):
     ----------
     problem : object
         With ``start``, ``limits`` (coordinates stay within plus or minus these, inf
-        for free ones) and ``value_and_gradient(x)``.
+        for free ones) and ``value_and_gradient(x)``; with ``scale`` where coordinates
+        divided by it are better conditioned.
     x : ndarray, default=None
         Where to start, if not at ``problem.start``.
     max_iter : int, default=60
@@ -38,25 +39,28 @@ def ascend(problem, x=None, max_iter=60, tol=1e-5):
     limited = np.isfinite(limits)
     bound = limits[limited]
 
+    scale = getattr(problem, "scale", np.ones(len(limits)))
+
     def squashed(z):
-        x = z.copy()
-        x[limited] = bound * np.tanh(z[limited] / bound)
+        x = scale * z
+        x[limited] = bound * np.tanh(x[limited] / bound)
         return x
 
     def value_and_gradient(z):
         x = squashed(z)
         value, gradient = problem.value_and_gradient(x)
         gradient[limited] *= 1.0 - (x[limited] / bound) ** 2
-        return value, gradient
+        return value, scale * gradient
 
     start = problem.start if x is None else x
     z = start.copy()
     z[limited] = bound * np.arctanh(np.clip(z[limited] / bound, -0.999, 0.999))
-    z, value = climb(value_and_gradient, z, {"maxiter": max_iter, "gtol": 1e-7}, tol)
+    options = {"maxiter": max_iter, "gtol": 1e-7}
+    z, value = climb(value_and_gradient, z / scale, options, tol, natural=True)
     return (squashed(z) if np.isfinite(value) else start), value
 
 
-def climb(value_and_gradient, z, options, tol=None):
+def climb(value_and_gradient, z, options, tol=None, natural=False):
     """The best point that limited-memory BFGS evaluates, and its value.
 
     A trial step may leave the range of floating point or the support of a density:
@@ -72,6 +76,9 @@ def climb(value_and_gradient, z, options, tol=None):
         Of SciPy's solver.
     tol : float, default=None
         Absolute gain of an iteration at which to stop; None is SciPy's own rule.
+    natural : bool, default=False
+        Whether the curvature is about one, so that the gradient itself is the first
+        step to try. Else its length is one, which overshoots where little is left.
 
     Returns
     -------
@@ -80,6 +87,7 @@ def climb(value_and_gradient, z, options, tol=None):
         -inf where nothing finite was found.
     """
     best = [-np.inf, z]
+    unit = 1.0
 
     def negative(z):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -91,8 +99,18 @@ def climb(value_and_gradient, z, options, tol=None):
             best[:] = value, z.copy()
         return -value, -gradient
 
+    pending = [negative(z)]
+    value, slope = pending[0]
     if tol is not None:
-        scale = max(1.0, abs(negative(z)[0]))
-        options = options | {"ftol": tol / scale}
-    minimize(negative, z, jac=True, method="L-BFGS-B", options=options)
+        options = options | {"ftol": tol / max(1.0, abs(value))}
+    if natural:
+        unit = min(1.0, np.linalg.norm(slope)) or 1.0
+        options = options | {"gtol": unit * options["gtol"]}
+
+    def in_units(y):
+        # SciPy asks for the start first, which is known.
+        value, slope = pending.pop() if pending else negative(unit * y)
+        return value, unit * slope
+
+    minimize(in_units, z / unit, jac=True, method="L-BFGS-B", options=options)
     return best[1], best[0]

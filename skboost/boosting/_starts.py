@@ -19,6 +19,8 @@ _N_SKEW, _N_DIRECTIONS, _N_POWER = 512, 8, 15
 _TINY = 1e-300
 # How far along it a component splits off, in standard deviations.
 _SHIFTS = (-1.0, 1.0)
+# The same for both halves of a component that falls apart.
+_APART = 0.5
 
 
 def widened(mixture):
@@ -128,6 +130,33 @@ def skew_direction(target, mixture, k, rng):
     strength = np.linalg.norm(directions, axis=0)
     best = directions[:, strength.argmax()]
     return scale.lift(best / (np.linalg.norm(best) + _TINY))
+
+
+def split(target, mixture, rng):
+    """The mixture with its heaviest component fallen apart where it is most skewed.
+
+    A start for a joint search of what no single component finds from weight zero.
+
+    Parameters
+    ----------
+    target : Target
+    mixture : Mixture
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Mixture
+    """
+    k = int(mixture.weights.argmax())
+    family, params = mixture.components[k]
+    shift = _APART * skew_direction(target, mixture, k, rng)
+    here, there = (
+        family.recentre(params, family.location(params) + s * shift) for s in _SHIFTS
+    )
+    weights = np.append(mixture.weights, 0.5 * mixture.weights[k])
+    weights[k] *= 0.5
+    apart = mixture.replace(k, family, here).append(family, there)
+    return apart.with_weights(weights)
 
 
 def starting_components(target, mixture, family, n_points, rng, owners=None):

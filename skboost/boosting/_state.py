@@ -35,6 +35,8 @@ class State:
         Of `mixture`.
     modes : Modes
         Of the target, as far as climbs have found them: tried at every search.
+    finer : int
+        Draws for everything, in multiples of those that the run began with.
     """
 
     iteration: int
@@ -46,6 +48,7 @@ class State:
     best_iteration: int
     remaining: RemainingKL
     modes: Modes = Modes()
+    finer: int = 1
 
     @property
     def stage(self):
@@ -62,7 +65,7 @@ class Info:
     iteration : int
         Counted from 1, the first component.
     kind : str
-        "first", "frank-wolfe", "away", "pairwise" or "rejected".
+        "first", "frank-wolfe", "away", "pairwise", "split" or "rejected".
     branch : str
         What the step size did.
     gamma : float
@@ -105,4 +108,4 @@ class Info:
     @property
     def progressed(self):
         """Whether the iterate changed."""
-        return self.kind != "rejected" and self.gamma > 0
+        return self.kind == "split" or (self.kind != "rejected" and self.gamma > 0)

@@ -15,6 +15,8 @@ from skboost.posterior import finite
 # Keeps every share above e-12 of the others within one search; weights are set to
 # exact zeros by the rooms that move weights, not here.
 LOGIT_RANGE = 12.0
+# Shares below this do not make steps any longer.
+_SMALLEST_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class JointELBO:
             for (family, params), eps in zip(components, base_draws, strict=True)
         ]
         self._sizes = [chart.size for chart in self.charts]
+        self._shares0 = np.maximum(shares, _SMALLEST_SHARE)
         free = 1.0 - np.sum(shares) if rest is not None else shares[0]
         logits = np.log(shares / max(free, 1e-12))
         self._logits0 = logits if rest is not None else logits[1:]
@@ -114,6 +117,14 @@ class JointELBO:
         """Largest absolute value of every coordinate."""
         charts = [chart.limits for chart in self.charts]
         return np.concatenate([*charts, np.full(len(self._logits0), LOGIT_RANGE)])
+
+    @property
+    def scale(self):
+        """Size of a step in every coordinate: the ELBO bends less at a small share."""
+        share = self._shares0
+        charts = np.repeat(1.0 / np.sqrt(share), self._sizes)
+        free = share[len(share) - len(self._logits0) :]
+        return np.concatenate([charts, 1.0 / np.sqrt(free * (1.0 - free))])
 
     def unpack(self, x):
         """Parameters of the moving components and all shares (rest first, if any)."""
