@@ -64,9 +64,11 @@ class PosteriorDisplay:
         ------
         NotFittedError
             If the estimator is not fitted.
+        TypeError
+            If its posterior is not one of vectors with numbered coordinates.
         """
         check_is_fitted(estimator, "posterior_")
-        posterior = estimator.posterior_
+        posterior = _of_vectors(estimator.posterior_)
         names = posterior.names
         if names is None:
             seen = getattr(estimator, "feature_names_in_", ())
@@ -79,6 +81,7 @@ class PosteriorDisplay:
         cls, posterior, features=None, *, kind="density", level=0.9, ax=None
     ):
         """Display of a `MixturePosterior`; parameters as in `from_estimator`."""
+        posterior = _of_vectors(posterior)
         return cls(posterior, features, level=level).plot(ax=ax, kind=kind)
 
     def plot(self, ax=None, *, kind="density"):
@@ -244,3 +247,13 @@ class PosteriorDisplay:
         low, high = self.posterior.marginal(index).quantile(tails)
         margin = 0.08 * (high - low)
         return np.linspace(low - margin, high + margin, 240)
+
+
+def _of_vectors(posterior):
+    """The posterior, if its coordinates have numbers."""
+    if not hasattr(posterior, "names"):
+        raise TypeError(
+            "posterior must be a MixturePosterior, whose draws are vectors; got "
+            f"{type(posterior).__name__}. Plot its marginal(name), or its draws."
+        )
+    return posterior

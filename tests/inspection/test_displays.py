@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 
+from skboost import BoostedGaussianMixture
 from skboost.families import Gaussian, Laplace, VariationalFamily
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
 from skboost.inspection._pair import highest_density_levels, pair_density
@@ -245,3 +246,10 @@ def test_without_matplotlib_the_extra_is_named(display, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"skboost\[plot\]"):
         display.from_estimator(Fitted())
+
+
+def test_a_posterior_of_no_vectors_is_refused():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    mixture = BoostedGaussianMixture(1, max_iter=1, random_state=0).fit(X)
+    with pytest.raises(TypeError, match="ConjugateMixturePosterior. Plot its marginal"):
+        PosteriorDisplay.from_estimator(mixture)

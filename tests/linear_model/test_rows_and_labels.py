@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skboost._rows import canonical_rows
 from skboost import _rows
+from skboost._rows import canonical_rows
 from skboost.linear_model._labels import classes_of, codes_of, distinct, row_weights
 
 CONTAINERS = [np.asarray, sparse.csr_matrix, sparse.csr_array]
