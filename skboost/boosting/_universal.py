@@ -105,8 +105,8 @@ class UniversalBoosting(Boosting):
         check_reached(self.target, fresh, self.starts)
         remaining = self._remaining(fresh, 0)
         state = RootState(
-            1, mixture, pool, fresh, None, fresh, 1, remaining, modes, roots,
-            RootControl(roots, pool.log_overlap(roots)),
+            1, mixture, pool, fresh, None, fresh, 1, remaining, modes,
+            roots=roots, control=RootControl(roots, pool.log_overlap(roots)),
         )  # fmt: skip
         info = Info(
             1, "first", "first", 1.0, None, roots.n_components, fresh.elbo(), _NONE,
@@ -296,8 +296,8 @@ class UniversalBoosting(Boosting):
         t = state.iteration
         return RootState(
             t + 1, fresh.mixture, pool, fresh, None, fresh, t + 1,
-            self._remaining(fresh, t), state.modes, roots,
-            RootControl(roots, pool.log_overlap(roots)),
+            self._remaining(fresh, t), state.modes,
+            roots=roots, control=RootControl(roots, pool.log_overlap(roots)),
         )  # fmt: skip
 
 

@@ -1,0 +1,167 @@
+"""Searches that are stuck, noise that hides gains, and when a run has converged."""
+
+from types import SimpleNamespace
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skboost._callbacks import Limits
+from skboost.boosting._solver import ascend, climb
+from skboost.boosting._starts import split
+from skboost.families import Gaussian
+from skboost.posterior import Estimate, Mixture
+from skboost.targets import CallableTarget
+
+
+class Quadratic:
+    """``-(x - 1)^T diag(curvature) (x - 1) / 2`` with a count of evaluations."""
+
+    limits = np.full(6, np.inf)
+    start = np.zeros(6)
+
+    def __init__(self, scale):
+        self.curvature = np.array([1.0, 1.0, 1e-2, 1e-2, 1e-4, 1e-4])
+        self.n = 0
+        if scale:
+            self.scale = 1.0 / np.sqrt(self.curvature)
+
+    def value_and_gradient(self, x):
+        self.n += 1
+        slope = -self.curvature * (x - 1.0)
+        return 0.5 * float(slope @ (x - 1.0)), slope
+
+
+class TestSteps:
+    def test_scaled_coordinates_take_fewer_evaluations(self):
+        counts = {}
+        for scale in (False, True):
+            problem = Quadratic(scale)
+            x, value = ascend(problem, tol=1e-12)
+            counts[scale] = problem.n
+            assert_allclose(value, 0.0, atol=1e-6)
+            assert_allclose(x[:2], 1.0, atol=1e-3)
+        # With unit curvature the gradient is the step.
+        assert counts[True] <= 4 < counts[False]
+
+    def test_limits_hold_in_the_coordinates_of_the_problem(self):
+        problem = Quadratic(True)
+        problem.limits = np.full(6, 0.5)
+        x, _ = ascend(problem, tol=1e-12)
+        assert np.abs(x).max() < 0.5
+        assert_allclose(x[:4], 0.5, atol=1e-2)
+
+    def test_a_natural_first_step_does_not_overshoot_what_is_near(self):
+        far = []
+
+        def value_and_gradient(z):
+            far.append(np.abs(z).max())
+            return -0.5 * float(z @ z), -z
+
+        climb(
+            value_and_gradient,
+            np.full(3, 1e-3),
+            {"maxiter": 5, "gtol": 1e-7},
+            1e-12,
+            True,
+        )
+        assert max(far) < 2e-3
+
+    def test_the_start_is_asked_for_once(self):
+        problem = Quadratic(True)
+        problem.start = np.ones(6)
+        ascend(problem)
+        assert problem.n == 1
+
+
+class TestSplit:
+    """A component in two halves, along the line in which it is skewed."""
+
+    SKEWED = staticmethod(lambda t: anp.sum(2.0 * t - anp.exp(t), axis=1))
+
+    def test_halves_share_the_weight_and_keep_the_mean(self):
+        family = Gaussian("full")
+        heavy = family.from_moments(np.zeros(3), np.diag([1.0, 4.0, 0.5]))
+        light = family.from_moments(np.full(3, 5.0), np.eye(3))
+        mixture = Mixture(((family, light), (family, heavy)), np.array([0.3, 0.7]))
+        target = CallableTarget(self.SKEWED, 3)
+        apart = split(target, mixture, np.random.default_rng(0))
+        assert_allclose(apart.weights, [0.3, 0.35, 0.35])
+        assert_allclose(apart.mean(), mixture.mean(), atol=1e-12)
+        shift = apart.component_locations()[1] - apart.component_locations()[2]
+        # One standard deviation apart.
+        assert_allclose(np.linalg.norm(shift / np.sqrt([1.0, 4.0, 0.5])), 1.0)
+
+    def test_it_gains_where_a_search_is_stuck(self, engine):
+        boosting = engine(self.SKEWED, dim=4, refine=True, tol=1e-3, n_draws=512,
+                          n_fresh=4096)  # fmt: skip
+        state, _ = boosting.init()
+        assert boosting._stuck(state, Estimate(0.0, 0.0))
+        (mixture, _), _, gain = boosting._apart(state)
+        assert mixture.n_components == 2
+        assert gain.value > 5 * gain.se
+
+    def test_nothing_is_split_where_nothing_is_left(self, engine):
+        boosting = engine("normal", dim=2)
+        state, _ = boosting.init()
+        assert not boosting._stuck(state, Estimate(0.0, 0.0))
+
+
+class TestNoise:
+    def test_draws_grow_once_where_noise_hides_gains(self, engine):
+        boosting = engine("cauchy", tol=1e-3, n_draws=64, n_fresh=128)
+        state, info = boosting.init()
+        grown = boosting._refreshed(state, Estimate(0.01, 0.01))
+        assert grown.finer == 4
+        assert len(grown.fresh.theta) == 4 * len(state.fresh.theta)
+        assert len(grown.pool.theta) == 4 * len(state.pool.theta)
+        assert grown.mixture is state.mixture
+        assert grown.best is grown.fresh
+        after, info = boosting.step(grown)
+        assert after.finer == 4
+        assert len(after.fresh.theta) >= 4 * 128
+        assert info.elbo == after.fresh.elbo()
+        assert boosting._refreshed(after, Estimate(0.0, 1.0)) is after
+
+    @pytest.mark.parametrize("gain", [Estimate(0.1, 0.01), Estimate(0.0, 1e-3)])
+    def test_they_do_not_where_gains_are_plain_or_far_below_tol(self, engine, gain):
+        boosting = engine("normal", dim=2, tol=1e-2)
+        state, _ = boosting.init()
+        assert boosting._refreshed(state, gain) is state
+
+    def test_they_grow_where_a_search_found_nothing_and_more_is_left(self, engine):
+        boosting = engine("two modes", tol=1e-2, n_fresh=4096)
+        state, _ = boosting.init()
+        assert state.remaining.value - state.remaining.se > 1e-2
+        assert boosting._refreshed(state, Estimate(0.0, 1e-4)).finer == 4
+
+
+class TestEnd:
+    """Which histories have converged."""
+
+    ENGINE = SimpleNamespace(exact=False, monotone=True, unit="nats")
+
+    @staticmethod
+    def info(gain, *, kept=True, exhausted=False, kind="frank-wolfe"):
+        return SimpleNamespace(
+            kind=kind, improper="", progressed=kept, exhausted=exhausted,
+            gain=Estimate(gain, 1e-4),
+        )  # fmt: skip
+
+    def reached(self, *infos):
+        first = self.info(np.nan, kind="first")
+        return Limits(10, tol=1e-2).reached(self.ENGINE, [first, *infos]) is not None
+
+    def test_a_small_gain_is_the_end(self):
+        assert self.reached(self.info(0.1), self.info(1e-3))
+        assert not self.reached(self.info(1e-3), self.info(0.1))
+
+    def test_a_search_that_found_nothing_is_tried_again(self):
+        nothing = self.info(0.0, kept=False)
+        assert not self.reached(nothing)
+        assert not self.reached(self.info(0.1), nothing)
+        assert self.reached(self.info(0.1), nothing, nothing)
+
+    def test_unless_nothing_is_left(self):
+        assert self.reached(self.info(0.0, kept=False, exhausted=True))
