@@ -5,7 +5,8 @@ from scipy.optimize import minimize
 
 # Below this many nats an iteration's gain is rounding.
 SMALLEST_TOL = 1e-9
-_WALL = 1e300
+# As good as infinite: draws with larger values have no variance.
+_WALL = 1e150
 
 
 def ascend(problem, x=None, max_iter=60, tol=1e-5):
@@ -92,7 +93,7 @@ def climb(value_and_gradient, z, options, tol=None, natural=False):
     def negative(z):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             value, gradient = value_and_gradient(z)
-        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+        if not (abs(value) < _WALL and np.isfinite(gradient).all()):
             # The line search backs off from a wall, and never learns its slope.
             return _WALL, np.zeros_like(z)
         if value > best[0]:

@@ -34,9 +34,9 @@ class Gaussian(VariationalFamily):
         coordinates, or diagonal plus low rank.
     rank : int, default=None
         Columns of the low-rank factor, at most the dimension. None lets a fit choose
-        it: the first component grows while its ELBO rises, and the others take its
-        rank. A component made otherwise has ``min(10, dim)`` then. Used by
-        ``covariance="low_rank"`` only.
+        it for each component, which grows while its ELBO rises; a component made
+        otherwise, and a root under ``objective="hellinger"``, has ``min(10, dim)``.
+        Used by ``covariance="low_rank"`` only.
 
     Raises
     ------
