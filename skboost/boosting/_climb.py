@@ -12,6 +12,9 @@ _ARMIJO, _CUT = 1e-4, 0.25
 _GROWTH = 4.0
 # Refusals in a row after which a climb is stuck: at a wall, or at rounding.
 _MAX_REFUSED = 25
+# Small promises in a row after which a climb has ended: one may be that of a model
+# which has not seen the flattest direction yet.
+_CALM = 4
 # Nats: a step that promises less no longer leads to another place.
 _SETTLED = 1e-2
 
@@ -52,7 +55,7 @@ def climb_all(target, starts, scale, budget=np.inf, max_ticks=200, tol=1e-5):
     max_ticks : int, default=200
         Evaluations of each climb at most.
     tol : float, default=1e-5
-        Nats that a quasi-Newton step must promise to be taken.
+        Nats; a climb ends where several steps in a row promise less.
 
     Returns
     -------
@@ -88,6 +91,7 @@ class _Climbs:
         self.stride = np.ones(n)
         self.length = np.ones(n)
         self.refused = np.zeros(n, dtype=int)
+        self.calm = np.zeros(n, dtype=int)
         self.stopped = ~np.isfinite(height)
         self.direction = np.zeros((n, dim))
         self._aim(np.flatnonzero(~self.stopped))
@@ -98,8 +102,9 @@ class _Climbs:
         return np.where(np.isfinite(self.height), promise, np.inf)
 
     def under_way(self, tol):
-        """Rows that go on."""
-        return np.flatnonzero(~self.stopped & (self.promise() >= tol))
+        """Rows that go on; once a tick, since it counts small promises."""
+        self.calm = np.where(self.promise() < tol, self.calm + 1, 0)
+        return np.flatnonzero(~self.stopped & (self.calm < _CALM))
 
     def trial(self, rows):
         return self.x[rows] + self.scale * self._move(rows)

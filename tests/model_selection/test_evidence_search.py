@@ -432,7 +432,7 @@ def test_metadata_is_routed(rows, labelled):
     expected = log_evidence(np.repeat(rows, weight, axis=0), 1.0)
     with sklearn.config_context(enable_metadata_routing=True):
         model = NormalMean().set_fit_request(sample_weight=True)
-        search = EvidenceSearch(model, {"scale": [1.0]}, n_jobs=2)
+        search = EvidenceSearch(model, {"scale": [1.0]})
         search.fit(rows, sample_weight=weight)
         assert search.best_elbo_ == pytest.approx(expected)
         search = EvidenceSearch(NormalMean(), {"scale": [1.0]})
