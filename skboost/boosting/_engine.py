@@ -343,12 +343,10 @@ class Boosting:
     def _refreshed(self, state, gain):
         """The state on more draws, where their noise hides a gain that matters.
 
-        Searches then fit the noise, and an iterate is kept or refused by chance; so
-        too where one was refused although more is left. Exact expectations leave
-        little noise.
+        Searches then fit the noise, and an iterate is kept or refused by chance. Exact
+        expectations leave little noise.
         """
         hidden = 2.0 * gain.se > max(self.tol, gain.value)
-        hidden |= not self._worth(gain) and self._stuck(state, gain)
         if self.exact or state.finer > 1 or not (self.monotone and hidden):
             return state
         engine, t = self._finer(_FINER), state.iteration

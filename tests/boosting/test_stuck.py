@@ -130,12 +130,6 @@ class TestNoise:
         state, _ = boosting.init()
         assert boosting._refreshed(state, gain) is state
 
-    def test_they_grow_where_a_search_found_nothing_and_more_is_left(self, engine):
-        boosting = engine("two modes", tol=1e-2, n_fresh=4096)
-        state, _ = boosting.init()
-        assert state.remaining.value - state.remaining.se > 1e-2
-        assert boosting._refreshed(state, Estimate(0.0, 1e-4)).finer == 4
-
 
 class TestEnd:
     """Which histories have converged."""
