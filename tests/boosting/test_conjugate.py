@@ -209,6 +209,7 @@ def test_boosting_reaches_the_evidence_of_one_labelling(apart):
     assert elbo.value > exact - 0.05 - 4.0 * elbo.se
 
 
+@pytest.mark.slow
 def test_boosting_gets_nearer_to_the_evidence(close):
     """One law misses most of what several reach where clusters overlap."""
     exact = exact_log_evidence(close, 2)

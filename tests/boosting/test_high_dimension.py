@@ -226,11 +226,13 @@ def cost(dim, max_iter):
     return peak, result.n_evaluations
 
 
+@pytest.mark.slow
 def test_the_first_component_takes_less_than_one_dense_matrix():
     peak, _ = cost(3000, max_iter=1)
     assert peak < 8 * 3000**2
 
 
+@pytest.mark.slow
 def test_a_search_for_another_costs_in_proportion_to_the_dimension():
     (small, few), (large, many) = cost(500, max_iter=2), cost(2000, max_iter=2)
     # One dense matrix would make it 4.8.
@@ -238,6 +240,7 @@ def test_a_search_for_another_costs_in_proportion_to_the_dimension():
     assert many < 2.0 * few
 
 
+@pytest.mark.slow
 def test_two_thousand_dimensions():
     gaussian = Spiked(2000)
     result = gaussian.boosted(max_iter=1, component_covariance="auto")

@@ -32,9 +32,14 @@ def blobs(n=120, dim=2, seed=0):
     return X
 
 
+@parametrize_with_checks([SVIGaussianMixture()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
 @parametrize_with_checks(
     [
-        SVIGaussianMixture(),
         SVIGaussianMixture(n_components=3, covariance_type="tied"),
         SVIGaussianMixture(
             n_components=2, covariance_type="diag", batch_size=7, effective_batch_size=3
@@ -42,7 +47,7 @@ def blobs(n=120, dim=2, seed=0):
         SVIGaussianMixture(n_components=2, mean_prior_type="independent"),
     ]
 )
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks_of_other_settings(estimator, check):
     check(estimator)
 
 

@@ -30,7 +30,9 @@ def _checks():
         model = type(search.estimator).__name__
         for number, (made, check) in enumerate(estimator_checks_generator(search)):
             name = getattr(check, "func", check).__name__
-            yield pytest.param(made, check, id=f"{model}-{number}-{name}")
+            # The mixture is the faster of the two.
+            marks = [] if "Mixture" in model else [pytest.mark.slow]
+            yield pytest.param(made, check, id=f"{model}-{number}-{name}", marks=marks)
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(_checks()))
