@@ -29,7 +29,12 @@ X = np.vstack([short, long])
 model = BoostedGaussianMixture(n_components=2, random_state=0).fit(X)
 print(model.message_)
 print("boosting components:", model.posterior_.n_components)
-print(model.posterior_.summary().round(2))
+
+# %%
+# Name, mean, standard deviation and three quantiles of each parameter; a DataFrame
+# where pandas is installed, else an array:
+
+print(model.posterior_.summary())
 
 # %%
 # Thin ellipses are the clusters themselves, drawn at forty draws of the posterior (one
