@@ -223,6 +223,11 @@ def report(engine, done, names=None, place=np.asarray, posterior=MixturePosterio
             f"density is zero: {engine.outside_advice}. The ELBO is that of the "
             "posterior restricted to where it is not."
         )
+    if engine.unprobed:
+        message += (
+            f" With {engine.target.dim} coordinates modes outside the mixture were "
+            "not looked for: pass starts (x0) near any that may be there."
+        )
     outside = _outside(engine, done, mixture, elbo, remaining, place)
     return {
         "posterior_": posterior(mixture, names),

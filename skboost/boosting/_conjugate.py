@@ -30,6 +30,9 @@ class ConjugateBoosting(Boosting):
 
     init_params: str = "kmeans"
 
+    # Proposals start where the residual is large, near the mixture or not.
+    unprobed = False
+
     @classmethod
     def of(cls, target, **settings):
         """The engine of a target; settings of `Boosting` that matter, by name."""

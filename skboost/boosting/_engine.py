@@ -127,6 +127,11 @@ class Boosting:
         )  # fmt: skip
 
     @property
+    def unprobed(self):
+        """Whether there may be modes far off that nothing looks for."""
+        return self.scout.looks and not self.scout.probes
+
+    @property
     def monotone(self):
         """Whether every step minimises, so that a worse iterate can be refused."""
         return self.corrective == "fully-corrective" or self.step_size.monotone

@@ -59,6 +59,11 @@ class Scout:
         """
         return not knows_curvature(self.target)
 
+    @property
+    def probes(self):
+        """Whether modes around mixtures are looked for."""
+        return self.looks and self.target.dim <= _MAX_DIM
+
     def from_starts(self):
         """Modes that the starts lead to; none are looked for from a single start."""
         if not self.looks or (self.box is None and len(self.starts) < 2):
@@ -75,7 +80,7 @@ class Scout:
 
     def around(self, mixture, known, *key):
         """The known modes and those that far draws of a mixture lead to."""
-        if not self.looks or self.target.dim > _MAX_DIM:
+        if not self.probes:
             return known
         rng = generator(self.seed, SCOUT, *key)
         scale = np.min([f.scale(p) for f, p in mixture.components], axis=0)

@@ -289,6 +289,14 @@ class TestProbes:
         result = boost_posterior(log_density, 2, max_iter=1, random_state=0)
         assert "uncertified" not in result.message
 
+    @pytest.mark.parametrize("dim", [2, 201])
+    def test_the_message_says_where_none_were_sent(self, dim):
+        result = boost_posterior(
+            lambda theta: -0.5 * anp.sum(theta**2, axis=1),
+            dim, max_iter=1, component_covariance="diag", random_state=0,
+        )  # fmt: skip
+        assert ("201 coordinates" in result.message) == (dim == 201)
+
     def test_no_probe_sees_a_mode_far_beyond_all_of_them(self):
         """Documented: a clean message is no proof. Only a box or a start helps."""
         means = np.array([[0.0, 0.0], [3000.0, 0.0]])
