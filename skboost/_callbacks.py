@@ -167,6 +167,8 @@ class ELBOMonitor:
         `tol` nats; None never asks.
     tol : float, default=1e-3
         Nats.
+    records : list, default=[]
+        Where the records go; emptied when a fit begins.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ _CONSTRAINTS = {
 
 @dataclass(frozen=True)
 class BoostingResult:
-    """What `boost_posterior` returns; all quantities in nats, from fresh draws.
+    """What `boost_posterior` returns; nats (save `pareto_k`), from fresh draws.
 
     Attributes
     ----------
@@ -67,22 +67,26 @@ class BoostingResult:
     elbo, elbo_se : float
         Evidence lower bound and its standard error.
     duality_gap, duality_gap_se : float
-        Of the last proposed component (Locatello et al. 2018, Lemma 4).
+        Of the last proposed component (Locatello et al. 2018, Lemma 4); a bound under
+        ``objective="relbo"`` only.
     remaining_kl, remaining_kl_se, pareto_k : float
-        Importance-sampling estimate of what the ELBO misses, and the shape of the
-        weights' tail; blind to what the mixture never reaches.
+        Importance-sampling estimate of what the ELBO misses, its standard error, and
+        k-hat, the shape of the weights' tail: above 0.7 the estimate is not reliable.
+        Blind to what the mixture never reaches.
     converged : bool
+        Whether the stopping rule ended the run, and no probe found a mode that the
+        mixture lacks.
     message : str
         Why the run ended; it begins with "uncertified" where probes outside the
         mixture found a mode that it lacks, with more than `tol` of the mass.
     n_iter : int
         Iterations done.
     n_evaluations : int
-        Draws at which the log density was evaluated; with its gradient, once.
+        Points at which the log density was evaluated; with its gradient counts once.
     n_failures : int
-        Of which it failed: raised, or was NaN or +inf, or its gradient not finite.
+        Points at which it failed: raised, was NaN or +inf, or its gradient not finite.
     history : list of dict
-        One record per iteration.
+        One record per iteration, as in `BoostedBayesianLogisticRegression`.
     stages : tuple of MixturePosterior
         The best posterior known after each iteration.
     """
@@ -186,11 +190,12 @@ def boost_posterior(
     x0 : array-like of shape (dim,) or (n_starts, dim), or tuple (low, high), \
             default=None
         Where the first components are looked for: a point, several, or a box in which
-        starts are drawn until few modes can be left. The run begins with a component
-        at every mode that is found. None is the origin. Under `constraints` inside of
-        them: a box may touch their ends, its points are divided by their sum for a
-        simplex and sorted where ordered, and None is the image of the origin (1 for
-        ``"positive"``, the middle of an interval, the centre of a simplex).
+        starts are drawn until new ones lead to no new mode for long. The run begins
+        with a component at every mode that is found. None is the origin. Under
+        `constraints` inside of them: a box may touch their ends, its points are divided
+        by their sum for a simplex and sorted where ordered, and None is the image of
+        the origin (1 for ``"positive"``, the middle of an interval, the centre of a
+        simplex).
     constraints : dict, str, tuple or sequence, default=None
         Where coordinates are not free: a dict ``{coordinate: constraint}``, a
         coordinate being an index, one of `names`, or a tuple or range of these, and a
@@ -222,7 +227,7 @@ def boost_posterior(
     family, component_covariance, objective, entropy_weight, step_size, corrective, \
     refine, max_iter, max_components, stopping, tol, max_time, n_draws, n_restarts, \
     temperature, random_state
-        As in `BoostedBayesianLogisticRegression`.
+        As in `BoostedBayesianLogisticRegression`, with the same defaults.
     n_jobs : int, default=None
         Processes over fixed chunks of draws; worth it where one evaluation takes
         milliseconds. The result does not depend on it.

@@ -14,6 +14,7 @@ def from_jax(function, dim):
         Of one point (dim,), to a scalar in nats; whatever ``jax.grad`` and ``jax.vmap``
         take.
     dim : int
+        Length of the point.
 
     Returns
     -------

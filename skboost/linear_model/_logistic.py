@@ -38,12 +38,13 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         freedom; ``StudentT(df="auto")`` lets every component choose its own.
     component_covariance : {"auto", "full", "low_rank", "diag"}, default="auto"
         Covariance of each component. ``"auto"``: full up to 300 parameters, low rank
-        above (diagonal for Student-t components); Laplace components are diagonal.
+        above (diagonal for Student-t components); Laplace components are diagonal. A
+        family object has its own.
     objective : {"kl", "relbo", "hellinger"}, default="kl"
         What a new component maximises: the joint gain in ELBO, the residual ELBO of
         Locatello et al. 2018, or the overlap of square roots of Campbell and Li 2019,
         under which `tol` is squared Hellinger distance and ten iterations make up to
-        55 components. Not for Student-t components.
+        55 components; ``"hellinger"`` is not for Student-t components.
     entropy_weight : float or callable, default=None
         Price of entropy under ``objective="relbo"``: a number or a function of the
         iteration t; None is ``1 / sqrt(t + 1)``.
@@ -59,7 +60,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     max_iter : int, default=10
         Boosting iterations in total, the first component included.
     max_components : int, default=None
-        Bound on the size of the mixture.
+        Bound on the size of the mixture; the lightest components beyond it are
+        dropped.
     stopping : {"gain", "gap"}, default="gain"
         Stop when this quantity (the gain in ELBO of the best candidate, or the
         duality gap) plus two standard errors is at most `tol`.
@@ -86,7 +88,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         As in scikit-learn; weights multiply `sample_weight`.
     temperature : float, default=1.0
         Power of the likelihood in (0, 1]; below 1 the posterior is tempered
-        (Alquier 2020), 1 is Bayes.
+        (Alquier and Ridgway 2020), 1 is Bayes.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same
         data; the result is that of one long run.
@@ -111,10 +113,11 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
         Per iteration, from fresh draws, nats.
     duality_gap_, duality_gap_se_ : float
-        Of the last proposed component, nats.
+        Of the last proposed component, nats; a bound under ``objective="relbo"`` only.
     remaining_kl_, remaining_kl_se_, pareto_k_ : float
-        Importance-sampling estimate of what the ELBO still misses, nats, and the
-        shape of the weights' tail; blind to what the mixture never reaches.
+        Importance-sampling estimate of what the ELBO still misses, nats, its standard
+        error, and k-hat, the shape of the weights' tail: above 0.7 the estimate is not
+        reliable. Blind to what the mixture never reaches.
     n_iter_ : int
         Iterations done.
     converged_ : bool
@@ -122,8 +125,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     message_ : str
         Why the run ended.
     history_ : list of dict
-        One record per iteration: kind of step, gamma, curvature, number of
-        components, estimates, seconds.
+        One record per iteration: ``kind`` of step ("first", "frank-wolfe", "away",
+        "pairwise", "split" or "rejected"), gamma, curvature, number of components,
+        estimates, seconds.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -232,6 +236,13 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         ValueError
             For data or combinations of parameters that mean nothing. What was fitted
             before stays usable.
+
+        Warns
+        -----
+        ConvergenceWarning
+            Where more than half a nat of KL remains by estimate.
+        DegenerateComponentWarning
+            Where the search of ``objective="relbo"`` ends at its bounds.
         """
         with self._keeping_old_fit():
             rows, codes = self._validated(X, y, reset=True)

@@ -92,7 +92,7 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
     max_iter : int, default=10
         Boosting iterations in total, the first component included.
     max_components : int, default=None
-        Bound on the number of boosting components.
+        Bound on the number of boosting components; the lightest beyond it are dropped.
     stopping : {"gain", "gap"}, default="gain"
         Stop when this quantity plus two standard errors is at most `tol`.
     tol : float, default=1e-2
@@ -105,7 +105,7 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         Proposals that are followed up for each new component. Twice as many runs of
         coordinate ascent look for them, five times as many for the first component.
     temperature : float, default=1.0
-        Power of the likelihood in (0, 1] (Alquier 2020); 1 is Bayes.
+        Power of the likelihood in (0, 1] (Alquier and Ridgway 2020); 1 is Bayes.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same
         data; the result is that of one long run.
@@ -137,11 +137,11 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
     elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
         Per iteration, from fresh draws, nats.
     duality_gap_, duality_gap_se_ : float
-        Of the last proposed component, nats.
+        Of the last proposed component, nats; no bound.
     remaining_kl_, remaining_kl_se_, pareto_k_ : float
-        Importance-sampling estimate of what the ELBO still misses, nats, and the
-        shape of the weights' tail; blind to what the mixture never reaches, such as
-        other labellings.
+        Importance-sampling estimate of what the ELBO still misses, nats, its standard
+        error, and k-hat, the shape of the weights' tail: above 0.7 the estimate is not
+        reliable. Blind to what the mixture never reaches, such as other labellings.
     n_iter_ : int
         Iterations done.
     converged_ : bool
@@ -265,7 +265,8 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             NaN is missing, for full and diagonal covariances.
-        y : ignored
+        y : None
+            Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
 
@@ -277,6 +278,11 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         ------
         ValueError
             For data or priors that mean nothing. What was fitted before stays usable.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If it did not converge and more than half a nat of KL remains by estimate.
         """
         with self._keeping_old_fit():
             given = callback_data(X, None, sample_weight)
@@ -296,11 +302,9 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
             return self._boost(target, given)
 
     def fit_predict(self, X, y=None, sample_weight=None):
-        """Fit, and the most probable cluster of every row; parameters as in `fit`.
+        """Fit, and the most probable cluster of every row.
 
-        Returns
-        -------
-        ndarray of int of shape (n_samples,)
+        Parameters are as in `fit`, the result is an ndarray of int, (n_samples,).
         """
         return self.fit(X, sample_weight=sample_weight).predict(X)
 
@@ -360,8 +364,8 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
     def score_samples(self, X):
         """Log posterior predictive density of every row, nats.
 
-        A closed form: the parameters are integrated out, which leaves a mixture of
-        Student-t laws for every boosting component.
+        Parameters are integrated out: a mixture of Student-t laws for every boosting
+        component, which for independent priors replace laws without a closed form.
 
         Parameters
         ----------
@@ -377,6 +381,10 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
     def staged_score_samples(self, X):
         """`score_samples` after every iteration; the last is the final one.
 
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
         Yields
         ------
         ndarray of shape (n_samples,)
@@ -386,14 +394,15 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
             yield log_sum_exp(self._joint(X, self._posterior(mixture, None)))
 
     def score(self, X, y=None):
-        """Mean log posterior predictive density of the rows, nats."""
+        """Mean log posterior predictive density of the rows, nats; `y` is ignored."""
         return float(self.score_samples(X).mean())
 
     def predict_proba(self, X):
         """Posterior predictive probabilities of the clusters.
 
         ``p(z = k | x, data)``: responsibilities averaged over the posterior, every
-        parameter weighted by the density that it gives the row; a closed form.
+        parameter weighted by the density that it gives the row; from the same densities
+        as `score_samples`.
 
         Parameters
         ----------

@@ -84,7 +84,7 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         Weight of a step. "auto" is 1 with all rows as the batch, and "robbins-monro",
         ``(t + 1) ** -0.7`` at the t-th step, otherwise.
     temperature : float, default=1.0
-        Power of the likelihood in (0, 1]; 1 is Bayes (Alquier, Algorithm 1).
+        Power of the likelihood in (0, 1]; 1 is Bayes (Alquier 2019, Algorithm 1).
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, \
             default="kmeans"
         How the first responsibilities are made.
@@ -117,11 +117,13 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         Evidence lower bound on all rows, nats, every constant included. After
         `partial_fit` an estimate from the last batch.
     elbo_path_ : ndarray of shape (`n_iter_`,)
-        Of the kept run, after each epoch.
+        Of the kept run, after each epoch. This and the other attributes of a run
+        (``elbo_by_init_``, ``converged_``, ``message_``, ``history_``) are of `fit`;
+        `partial_fit` does not set them.
     elbo_by_init_ : ndarray of shape (n_init,)
         Final bounds of all runs: their spread is what the start decides.
     n_iter_ : int
-        Epochs of the kept run.
+        Epochs of the kept run; steps taken, after `partial_fit`.
     converged_ : bool
         Whether the kept run ended by `tol`.
     message_ : str
@@ -146,8 +148,8 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
     ----------
     Paisley, Fazelnia, Barr: Stochastic Variational Inference with Tuneable Stochastic
     Annealing, 2025 (Algorithm 1, sections IV-C, IV-E). Alquier: Generalization bounds
-    for variational inference (Algorithm 1). Hoffman, Blei, Wang, Paisley: Stochastic
-    Variational Inference, 2013.
+    for variational inference, 2019 (Algorithm 1). Hoffman, Blei, Wang, Paisley:
+    Stochastic Variational Inference, 2013.
 
     Examples
     --------

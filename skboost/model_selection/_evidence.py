@@ -58,7 +58,7 @@ class EvidenceSearch(
     Every candidate of a grid is fitted to all rows, `n_repeats` times with independent
     seeds, and the one with the largest ``elbo_`` is chosen: k̂ = argmax ELBO, without
     a penalty for the size of the model, which the bound has inside
-    (Chérief-Abdellatif 2019). The largest of the repeats counts, because the bound of
+    (Chérief-Abdellatif 2018). The largest of the repeats counts, because the bound of
     a model is a supremum; `results_` has the mean as well.
 
     Parameters
@@ -89,12 +89,12 @@ class EvidenceSearch(
     Attributes
     ----------
     results_ : dict of str to array or list of length n_candidates
-        For ``pandas.DataFrame(search.results_)``: params, param_*; elbo (largest of
-        the repeats), elbo_se and rank_elbo; mean_elbo and std_elbo over repeats;
-        repeat0_elbo, repeat0_elbo_se, …; n_restarts, mean_fit_time, std_fit_time
-        (seconds). elbo_se joins the Monte Carlo error of the best fit and the luck of
-        the starts, by a bootstrap of the largest among all restarts; NaN where there is
-        one start and no ``elbo_se_``.
+        For ``pandas.DataFrame(search.results_)``: params, param_*; elbo (largest of the
+        repeats), elbo_se and rank_elbo; mean_elbo and std_elbo over repeats;
+        repeat0_elbo, repeat0_elbo_se, …; best_repeat, n_restarts; mean_fit_time and
+        std_fit_time (seconds). elbo_se joins the Monte Carlo error of the best fit and
+        the luck of the starts, by a bootstrap of the largest among all restarts; NaN
+        where there is one start and no ``elbo_se_``.
     cv_results_ : dict
         The same table, under the name of `GridSearchCV`.
     best_index_ : int

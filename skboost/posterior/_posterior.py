@@ -190,6 +190,11 @@ class MixturePosterior:
         Columns: mean, std, lower and upper end of the central interval that holds
         `level`, median, and the probability of a positive value.
 
+        Parameters
+        ----------
+        level : float, default=0.9
+            Probability inside, strictly between 0 and 1.
+
         Returns
         -------
         pandas.DataFrame, or a structured ndarray where pandas is not installed

@@ -204,6 +204,7 @@ class StudentTPrior(Prior):
     df : float, default=4.0
         Positive; 1 is the Cauchy distribution.
     scale : float or array-like (dim,), default=1.0
+        Not the standard deviation, which is larger, or infinite for ``df <= 2``.
     """
 
     def __init__(self, df=4.0, scale=1.0):
