@@ -3,8 +3,9 @@ Prediction at any time
 ======================
 
 After its first component, which is ordinary variational inference, a boosted fit has
-a valid posterior at every moment, and every further component makes it better. So the
-time that a fit may take can be decided beforehand, afterwards, or not at all.
+a valid posterior at every moment, and a further component is kept only if it makes it
+better. So the time that a fit may take can be decided beforehand, afterwards, or not at
+all.
 
 The posterior here is one that is worth some time: 80 rows, and a Cauchy prior, under
 which coefficients may be small or very large. It is skewed and has heavy tails.

@@ -82,8 +82,8 @@ plt.show()
 # %%
 # What is not compared
 # --------------------
-# A lower temperature raises the likelihood to a smaller power. Its ELBO is larger for
-# that reason alone, so the search refuses.
+# A lower temperature raises the likelihood to a smaller power. That alone changes the
+# ELBO, so the search refuses.
 
 temperatures = {"temperature": [0.25, 0.5, 1.0]}
 try:

@@ -6,7 +6,8 @@ A fit reports how good it believes it is: the gain of the last component, the du
 gap, an estimate of the divergence that remains, k-hat, and the modes of the mixture.
 Here are two posteriors whose truth is known. On the first the numbers tell the story,
 each about the question that it answers. On the second every one of them is perfect, and
-30 % of the posterior is missing.
+30 % of the posterior is missing. What each number means is in the user guide
+(:doc:`../user_guide/quality`).
 """
 
 # %%
@@ -76,9 +77,9 @@ for name, fit in fits.items():
 # - *k-hat* warned: above 0.7, do not rely on the estimate beside it. But look at
 #   the later iterations: it goes up and down while the mixture gets better. It
 #   is a remark about the weights and no mark for the fit.
-# - The *duality gap* is, under ``"relbo"``, a true bound and here of no use: on what
-#   a better mixture of components as wide as the last candidate could gain. Under
-#   ``"kl"`` it is no bound.
+# - The *duality gap* is, under ``"relbo"``, a bound on what a better mixture of
+#   components at least as spread out as the last candidate could gain, and here far too
+#   large to be of use. Under ``"kl"`` it is no bound.
 #
 # Where none of them can
 # ----------------------
@@ -110,7 +111,7 @@ print(
 print(f"  {'converged':9s}{'mean':>6s}")
 runs = {f"seed {seed}": {"random_state": seed} for seed in range(3)}
 runs["Hellinger"] = {"objective": "hellinger", "random_state": 0}
-runs["eight starts in (-6, 6)"] = {"x0": (-6.0, 6.0), "random_state": 0}
+runs["starts in a box (-6, 6)"] = {"x0": (-6.0, 6.0), "random_state": 0}
 runs["told where to look"] = {"x0": [[0.0, 0.0], [3.0, 3.0]], "random_state": 0}
 spiked = {}
 for label, options in runs.items():

@@ -76,7 +76,8 @@ for objective in ("kl", "hellinger"):
     )
 
 # %%
-# In closed form, up to a hundred dimensions ------------------------------------------
+# In closed form, up to a hundred dimensions
+# ------------------------------------------
 # Now the target is :math:`N(0, A^\top A)` with standard normal entries of :math:`A`,
 # and the approximation :math:`N(0, \sigma^2 I)`. With the eigenvalues :math:`\lambda_i`
 # of :math:`A^\top A` the best :math:`\sigma^2` is their harmonic mean under
@@ -181,6 +182,6 @@ plt.show()
 #   leaves is little.
 # - ``"hellinger"`` if the mixture is to be a proposal for importance sampling
 #   (``posterior.resample``), if tails matter, or if the components are simpler than the
-#   posterior. It bounds errors of probabilities, not only on average.
+#   posterior.
 # - In both cases: no divergence measured by draws from the approximation sees what it
 #   never reaches (:ref:`sphx_glr_auto_examples_plot_honest_numbers.py`).
