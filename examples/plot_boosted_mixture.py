@@ -4,8 +4,8 @@ Clusters with credible ellipses
 
 A Gaussian mixture fitted to data is one explanation of them. A posterior over mixtures
 says how sure the clusters are, and whether there is another explanation that the data
-allow. :class:`~skboost.BoostedGaussianMixture` grows that posterior as a mixture of
-conjugate laws, one at a time.
+allow. :class:`~skboost.mixture.BoostedGaussianMixture` grows that posterior as a
+mixture of conjugate laws, one at a time.
 
 The data are made to look like the eruptions of a geyser: how long one lasts, and how
 long the next one is waited for.

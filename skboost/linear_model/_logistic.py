@@ -135,7 +135,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
 
     See Also
     --------
-    boost_posterior : The same engine for any log density.
+    skboost.boost_posterior : The same engine for any log density.
 
     References
     ----------

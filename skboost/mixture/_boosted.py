@@ -157,7 +157,8 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
 
     See Also
     --------
-    BoostedBayesianLogisticRegression : The same boosting for classification.
+    SVIGaussianMixture : The same model with one law as posterior, faster; streams.
+    skboost.linear_model.BoostedBayesianLogisticRegression : For classification.
 
     References
     ----------

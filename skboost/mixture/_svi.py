@@ -143,6 +143,7 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
     --------
     sklearn.mixture.BayesianGaussianMixture : Coordinate ascent without weights of rows,
         missing values, batches or tempering.
+    BoostedGaussianMixture : A mixture of such laws as posterior.
 
     References
     ----------
