@@ -131,7 +131,7 @@ print("".join(f"{exact_mean[j]:9.1f} ± {exact_sd[j]:.1f}" for j in (0, 2)))
 #   where data say little about each group, centred where they say much.
 # - The estimates of the remaining divergence have the right order, and fall short
 #   most where most is missing, since they come from draws that do not go there.
-# - The effects themselves hardly notice: their means are right in every row, and
+# - The effects themselves hardly notice: their means are nearly right in every row, and
 #   only their standard deviations are small where the funnel is cut off.
 
 # %%
@@ -181,8 +181,8 @@ plt.show()
 
 # %%
 # The contours hold 95, 80 and 50 % of the exact density. Draws can be corrected by
-# importance weights, as far as they reach. The larger sample also sees more of the tail
-# of the weights, and its k-hat is higher than that of the fit:
+# importance weights, as far as they reach. A larger sample sees more of the tail of the
+# weights, and its k-hat can differ much from that of the fit:
 
 for form, log_density in forms.items():
     posterior = results[form, "boosted"].posterior
