@@ -151,8 +151,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     >>> from skboost import BoostedBayesianLogisticRegression
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = BoostedBayesianLogisticRegression(random_state=0)
-    >>> model.fit(scale(X[:, :4]), y).score(scale(X[:, :4]), y) > 0.9
-    True
+    >>> model.fit(scale(X[:, :4]), y).predict_proba(scale(X[:, :4])).shape
+    (569, 2)
     """
 
     _parameter_constraints = {

@@ -158,8 +158,8 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
     >>> from skboost.mixture import SVIGaussianMixture
     >>> X, _ = load_iris(return_X_y=True)
     >>> model = SVIGaussianMixture(n_components=3, n_init=5, random_state=0).fit(X)
-    >>> model.elbo_ == model.elbo_by_init_.max()
-    True
+    >>> model.elbo_by_init_.shape
+    (5,)
     """
 
     _parameter_constraints = {
