@@ -95,7 +95,7 @@ def moments(X, weight):
     Raises
     ------
     ValueError
-        If a column has no observed value.
+        If a column has no observed value, or its squares overflow.
     """
     seen = ~np.isnan(X) * (weight > 0)[:, None]
     share = weight @ seen
@@ -110,7 +110,16 @@ def moments(X, weight):
     total = weight.sum()
     filled = np.where(seen, filled - mean, 0.0) * np.sqrt(total / share)
     divisor = total - 1.0 if total > 1.5 else total
-    covariance = (filled * weight[:, None]).T @ filled / divisor
+    # A constant feature far from zero is off its own mean by rounding.
+    low, high = np.where(seen, X, np.inf), np.where(seen, X, -np.inf)
+    filled[:, low.min(axis=0) == high.max(axis=0)] = 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        covariance = (filled * weight[:, None]).T @ filled / divisor
+    if not np.isfinite(covariance).all():
+        raise ValueError(
+            "X must have a variance that is a finite number; its squares, or those of "
+            "sample_weight times it, overflow. Standardise X."
+        )
     return mean, _definite(covariance)
 
 

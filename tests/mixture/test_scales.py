@@ -1,0 +1,36 @@
+"""Data far from zero, of huge scale, or without any: refused by name or survived."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
+
+MODELS = [
+    SVIGaussianMixture(2, random_state=0),
+    BoostedGaussianMixture(2, max_iter=1, n_draws=16, n_restarts=1, random_state=0),
+]
+
+
+def rows(n=60):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 2)) + 5.0 * (np.arange(n) % 2)[:, None]
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize("constant", [3.0, 123456789.123])
+def test_a_constant_column_has_no_scale_wherever_it_lies(constant, covariance_type):
+    # Its mean is off by rounding, which is no spread.
+    def bound(value):
+        X = np.column_stack([rows(), np.full(60, value)])
+        model = SVIGaussianMixture(2, covariance_type=covariance_type, random_state=0)
+        return model.fit(X).elbo_
+
+    assert_allclose(bound(constant), bound(0.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize("model", MODELS)
+def test_squares_that_overflow_are_refused(model, covariance_type):
+    with pytest.raises(ValueError, match="X must have a variance that is a finite"):
+        model.set_params(covariance_type=covariance_type).fit(1e160 * rows())
