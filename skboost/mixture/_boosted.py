@@ -14,6 +14,7 @@ from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_cont
 from skboost.boosting import INITS, ConjugateBoosting, ConjugateTarget
 from skboost.conjugate import COVARIANCES, GaussianMixtureModel
 from skboost.frank_wolfe import as_step_size
+from skboost.mixture._fitted import plain_errors
 from skboost.mixture._posterior import ConjugateMixturePosterior
 from skboost.mixture._predictive import draw_rows, log_joint_clusters
 from skboost.mixture._priors import CONCENTRATIONS, mixture_settings
@@ -278,7 +279,7 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         ValueError
             For data or priors that mean nothing. What was fitted before stays usable.
         """
-        with self._keeping_old_fit():
+        with self._keeping_old_fit(), plain_errors():
             given = callback_data(X, None, sample_weight)
             X = self._validated(X, reset=True)
             weight = check_sample_weight(

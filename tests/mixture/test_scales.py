@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
 
@@ -33,4 +34,11 @@ def test_a_constant_column_has_no_scale_wherever_it_lies(constant, covariance_ty
 @pytest.mark.parametrize("model", MODELS)
 def test_squares_that_overflow_are_refused(model, covariance_type):
     with pytest.raises(ValueError, match="X must have a variance that is a finite"):
-        model.set_params(covariance_type=covariance_type).fit(1e160 * rows())
+        clone(model).set_params(covariance_type=covariance_type).fit(1e160 * rows())
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_priors_of_another_scale_are_refused_in_plain_words(model):
+    far = clone(model).set_params(mean_prior=[1e8, 1e8])
+    with pytest.raises(ValueError, match="X and the priors are of such different"):
+        far.fit(rows())
