@@ -17,7 +17,7 @@ from skboost.frank_wolfe import as_step_size
 from skboost.mixture._fitted import plain_errors
 from skboost.mixture._posterior import ConjugateMixturePosterior
 from skboost.mixture._predictive import draw_rows, log_joint_clusters
-from skboost.mixture._priors import CONCENTRATIONS, mixture_settings
+from skboost.mixture._priors import CONCENTRATIONS, check_same_model, mixture_settings
 
 _SHARED = (
     "step_size",
@@ -109,7 +109,7 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         Power of the likelihood in (0, 1] (Alquier 2020); 1 is Bayes.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same
-        data; the result is that of one long run.
+        data with the same priors; the result is that of one long run.
     random_state : int, RandomState instance or None, default=None
         Seed of every draw. The same seed gives the same fit for every `n_jobs`.
     n_jobs : int, default=None
@@ -291,7 +291,10 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
                     "rows out instead."
                 )
             X, _, weight = canonical_rows(X, np.zeros(len(X)), weight)
-            self._settings = mixture_settings(self, X, weight)
+            settings = mixture_settings(self, X, weight)
+            if self.warm_start and hasattr(self, "_run"):
+                check_same_model(self._settings, settings)
+            self._settings = settings
             model = GaussianMixtureModel.make(**self._settings)
             target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
             return self._boost(target, given)

@@ -13,6 +13,19 @@ CONCENTRATIONS = {
 }
 
 
+# Parameters of the estimators behind the settings of a model.
+_PARAMETERS = {
+    "law": "mean_prior_type",
+    "alpha": "weight_concentration_prior",
+    "center": "mean_prior",
+    "mean_precision": "mean_precision_prior",
+    "mean_variance": "mean_variance_prior",
+    "dof": "degrees_of_freedom_prior",
+    "rate": "covariance_prior",
+    "known": "known_covariances",
+}
+
+
 def mixture_settings(estimator, X, weight):
     """What defines the conjugate model of a mixture estimator's hyperparameters.
 
@@ -54,6 +67,31 @@ def mixture_settings(estimator, X, weight):
 def mixture_model(estimator, X, weight):
     """The conjugate model of `mixture_settings`, with its parameters."""
     return GaussianMixtureModel.make(**mixture_settings(estimator, X, weight))
+
+
+def check_same_model(before, now):
+    """Refuse to go on from a fit of another model.
+
+    Parameters
+    ----------
+    before, now : dict
+        Of `mixture_settings`. Priors that are left open come from the data.
+
+    Raises
+    ------
+    ValueError
+        If they differ.
+    """
+    changed = [
+        _PARAMETERS.get(name, name)
+        for name in before | now
+        if not np.array_equal(before.get(name), now.get(name))
+    ]
+    if changed:
+        raise ValueError(
+            "warm_start=True goes on with the same model of the same data; got other "
+            f"data, n_components or {changed}. Set warm_start=False."
+        )
 
 
 def _law(estimator, covariance):
