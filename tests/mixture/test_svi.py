@@ -172,10 +172,11 @@ def test_a_warm_start_goes_on_as_one_long_run(batch_size):
     assert np.array_equal(short.means_, long.means_)
 
 
-def test_warm_start_refuses_another_model():
+@pytest.mark.parametrize("changed", [{"n_components": 3}, {"temperature": 0.5}])
+def test_warm_start_refuses_another_model(changed):
     model = SVIGaussianMixture(2, warm_start=True).fit(blobs())
     with pytest.raises(ValueError, match="warm_start=True goes on with the same model"):
-        model.set_params(n_components=3).fit(blobs())
+        model.set_params(**changed).fit(blobs())
     assert model.means_.shape == (2, 2)
 
 
@@ -337,6 +338,25 @@ def test_a_stream_goes_on_after_fit():
         model.partial_fit(X)
     after = model.sample_posterior(2000, 0)["means"].std(axis=0)
     assert_allclose(before / after, 2.0, rtol=0.15)
+
+
+def test_a_stream_has_no_report_of_an_earlier_run():
+    X = blobs()
+    model = SVIGaussianMixture(2, random_state=0).fit(X)
+    of_runs = {"elbo_path_", "elbo_by_init_", "converged_", "message_", "history_"}
+    assert of_runs <= set(vars(model))
+    model.partial_fit(X)
+    assert not of_runs & set(vars(model))
+    assert of_runs <= set(vars(model.fit(X)))
+
+
+@pytest.mark.parametrize(
+    "changed", [{"n_components": 5}, {"covariance_type": "diag"}, {"temperature": 0.5}]
+)
+def test_a_stream_refuses_another_model(changed):
+    model = SVIGaussianMixture(2, random_state=0).partial_fit(blobs())
+    with pytest.raises(ValueError, match="partial_fit goes on with the same model"):
+        model.set_params(**changed).partial_fit(blobs())
 
 
 def test_annealed_streams_stay_inside():
