@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skboost.callbacks import ELBOMonitor
 from skboost.mixture import SVIGaussianMixture
-from skboost.svi import RobbinsMonro
+from skboost.svi import LearningRate, RobbinsMonro
 
 TYPES = ["full", "tied", "diag", "spherical"]
 
@@ -451,6 +451,22 @@ def test_typos_are_refused(parameters, message):
 def test_improper_priors_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
         SVIGaussianMixture(**parameters).fit(blobs())
+
+
+class Gap(LearningRate):
+    def at(self, step):
+        return float("nan") if step == 2 else 0.5
+
+
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_a_schedule_that_leaves_the_interval_later_is_named(batch_size):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = SVIGaussianMixture(2, learning_rate=Gap(), batch_size=batch_size)
+    with pytest.raises(ValueError, match=r"rates in \(0, 1\]; got nan at step 2"):
+        model.fit(X)
+    stream = SVIGaussianMixture(2, learning_rate=Gap(), batch_size=20)
+    with pytest.raises(ValueError, match=r"rates in \(0, 1\]; got nan at step 2"):
+        stream.partial_fit(X)
 
 
 def test_a_column_of_nan_is_named():
