@@ -14,7 +14,7 @@ from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_cont
 from skboost.boosting import INITS, ConjugateBoosting, ConjugateTarget
 from skboost.conjugate import COVARIANCES, GaussianMixtureModel
 from skboost.frank_wolfe import as_step_size
-from skboost.mixture._fitted import plain_errors
+from skboost.mixture._fitted import check_count, plain_errors
 from skboost.mixture._posterior import ConjugateMixturePosterior
 from skboost.mixture._predictive import draw_rows, log_joint_clusters
 from skboost.mixture._priors import CONCENTRATIONS, check_same_model, mixture_settings
@@ -428,8 +428,14 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         X : ndarray of shape (n_samples, n_features)
         y : ndarray of int of shape (n_samples,)
             Clusters.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is no integer of at least 1.
         """
         check_is_fitted(self)
+        check_count("n_samples", n_samples)
         chosen = self.random_state if random_state is None else random_state
         seed = root_seed(chosen)
         return draw_rows(self.posterior_, n_samples, generator(seed, 1), seed)

@@ -144,6 +144,12 @@ def test_a_failed_fit_leaves_the_old_one(groups, model):
     assert np.array_equal(fit.score_samples(X), before)
 
 
+@pytest.mark.parametrize("n", [0, 2.5, "two"])
+def test_samples_need_a_number(n, fitted):
+    with pytest.raises(ValueError, match="n_samples must be an integer of at least 1"):
+        fitted.sample(n)
+
+
 def test_a_column_without_values_is_refused(groups, model):
     X = groups[0].copy()
     X[:, 1] = np.nan

@@ -494,9 +494,13 @@ def test_not_fitted():
         SVIGaussianMixture().predict(blobs())
 
 
-def test_samples_need_a_number():
-    with pytest.raises(ValueError, match="n_samples must be at least 1; got 0"):
-        SVIGaussianMixture().fit(blobs()).sample(0)
+@pytest.mark.parametrize("n", [0, -1, 2.5, "two"])
+def test_samples_need_a_number(n):
+    model = SVIGaussianMixture().fit(blobs())
+    with pytest.raises(ValueError, match="n_samples must be an integer of at least 1"):
+        model.sample(n)
+    with pytest.raises(ValueError, match="n_draws must be an integer of at least 1"):
+        model.sample_posterior(n)
 
 
 def awkward(kind):
