@@ -3,6 +3,7 @@
 import pickle
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -170,6 +171,14 @@ def test_a_warm_start_goes_on_as_one_long_run(batch_size):
     short.set_params(max_iter=9).fit(X)
     assert np.array_equal(short.elbo_path_, long.elbo_path_)
     assert np.array_equal(short.means_, long.means_)
+
+
+def test_runs_in_plain_processes_are_the_same():
+    model = SVIGaussianMixture(2, init_params="random", n_init=2, random_state=0)
+    expected = model.fit(blobs()).elbo_by_init_
+    with joblib.parallel_config("multiprocessing", n_jobs=2):
+        found = model.fit(blobs()).elbo_by_init_
+    assert np.array_equal(found, expected)
 
 
 @pytest.mark.parametrize("changed", [{"n_components": 3}, {"temperature": 0.5}])
