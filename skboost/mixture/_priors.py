@@ -177,7 +177,7 @@ def _definite(covariance):
 
 def _given(estimator, name, shape, dim, for_each=False):
     """A parameter as covariances: one, or where allowed one for each cluster."""
-    value = np.asarray(getattr(estimator, name), dtype=float)
+    value = _numbers(name, getattr(estimator, name))
     allowed = [shape.one(dim)]
     if for_each:
         allowed.append(
@@ -199,15 +199,26 @@ def _given(estimator, name, shape, dim, for_each=False):
 def _proper(matrices):
     if not np.isfinite(matrices).all():
         return False
-    if not np.allclose(matrices, np.swapaxes(matrices, -1, -2)):
+    # In units of the matrices: those of small data are small.
+    close = 1e-8 * np.abs(matrices).max()
+    if not np.allclose(matrices, np.swapaxes(matrices, -1, -2), atol=close):
         return False
     return bool(np.linalg.eigvalsh(matrices).min() > 0)
 
 
 def _array(name, value, shape):
-    value = np.asarray(value, dtype=float)
+    value = _numbers(name, value)
     if value.shape != shape or not np.isfinite(value).all():
         raise ValueError(
             f"{name} must be finite and of shape {shape}; got shape {value.shape}."
         )
     return value
+
+
+def _numbers(name, value):
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be an array of numbers; got {value!r}."
+        ) from error

@@ -454,6 +454,12 @@ def test_typos_are_refused(parameters, message):
         ({"mean_prior": [0.0]}, r"mean_prior must be finite and of shape \(2,\)"),
         ({"covariance_prior": [1.0, 2.0]}, r"must have shape \(2, 2\) for"),
         ({"covariance_prior": -np.eye(2)}, "symmetric and positive definite"),
+        (
+            {"covariance_prior": [[1e-9, 5e-10], [0.0, 1e-9]]},
+            "symmetric and positive definite",
+        ),
+        ({"covariance_prior": [["a"]]}, "covariance_prior must be an array of numbers"),
+        ({"mean_prior": [[0.0], 1.0]}, "mean_prior must be an array of numbers"),
         ({"known_covariances": np.eye(3)}, r"shape \(2, 2\) or \(1, 2, 2\)"),
     ],
 )
