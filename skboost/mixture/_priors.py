@@ -217,7 +217,8 @@ def _array(name, value, shape):
 
 def _numbers(name, value):
     try:
-        return np.asarray(value, dtype=float)
+        # A copy: what is done to the caller's array later is not done to the fit.
+        return np.array(value, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} must be an array of numbers; got {value!r}."

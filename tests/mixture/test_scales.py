@@ -1,4 +1,4 @@
-"""Data far from zero, of huge scale, or without any: refused by name or survived."""
+"""Data and priors of odd scales, and priors that change later: refused or survived."""
 
 import numpy as np
 import pytest
@@ -42,3 +42,18 @@ def test_priors_of_another_scale_are_refused_in_plain_words(model):
     far = clone(model).set_params(mean_prior=[1e8, 1e8])
     with pytest.raises(ValueError, match="X and the priors are of such different"):
         far.fit(rows())
+
+
+@pytest.mark.parametrize("name", ["mean_prior", "covariance_prior"])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_fit_keeps_its_priors_to_itself(model, name):
+    given = {"mean_prior": np.zeros(2), "covariance_prior": np.eye(2)}[name]
+    fitted = clone(model).set_params(**{name: given})
+    fitted.fit(rows())
+    before = fitted.score(rows())
+    given += 100.0
+    assert fitted.score(rows()) == before
+    if hasattr(fitted, "posterior_"):
+        kept = fitted.posterior_.settings
+        assert not np.shares_memory(kept["center"], given)
+        assert not np.shares_memory(kept["rate"], given)
