@@ -149,4 +149,6 @@ def _to_singular(a, b):
     inverse = np.linalg.inv(np.linalg.cholesky(a))
     moved = inverse @ (b - a) @ np.swapaxes(inverse, -1, -2)
     lowest = np.linalg.eigvalsh((moved + np.swapaxes(moved, -1, -2)) / 2.0)[..., 0]
-    return np.where(lowest < 0.0, -1.0 / np.where(lowest < 0.0, lowest, -1.0), np.inf)
+    # The inverse of a subnormal number is no number: there the boundary is nowhere.
+    falls = lowest < -np.finfo(float).tiny
+    return np.where(falls, -1.0 / np.where(falls, lowest, -1.0), np.inf)

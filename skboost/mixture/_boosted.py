@@ -14,9 +14,10 @@ from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_cont
 from skboost.boosting import INITS, ConjugateBoosting, ConjugateTarget
 from skboost.conjugate import COVARIANCES, GaussianMixtureModel
 from skboost.frank_wolfe import as_step_size
+from skboost.mixture._fitted import check_count, plain_errors
 from skboost.mixture._posterior import ConjugateMixturePosterior
 from skboost.mixture._predictive import draw_rows, log_joint_clusters
-from skboost.mixture._priors import CONCENTRATIONS, mixture_settings
+from skboost.mixture._priors import CONCENTRATIONS, check_same_model, mixture_settings
 
 _SHARED = (
     "step_size",
@@ -108,7 +109,7 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         Power of the likelihood in (0, 1] (Alquier and Ridgway 2020); 1 is Bayes.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same
-        data; the result is that of one long run.
+        data with the same priors; the result is that of one long run.
     random_state : int, RandomState instance or None, default=None
         Seed of every draw. The same seed gives the same fit for every `n_jobs`.
     n_jobs : int, default=None
@@ -285,7 +286,7 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         ConvergenceWarning
             If it did not converge and more than half a nat of KL remains by estimate.
         """
-        with self._keeping_old_fit():
+        with self._keeping_old_fit(), plain_errors():
             given = callback_data(X, None, sample_weight)
             X = self._validated(X, reset=True)
             weight = check_sample_weight(
@@ -297,7 +298,10 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
                     "rows out instead."
                 )
             X, _, weight = canonical_rows(X, np.zeros(len(X)), weight)
-            self._settings = mixture_settings(self, X, weight)
+            settings = mixture_settings(self, X, weight)
+            if self.warm_start and hasattr(self, "_run"):
+                check_same_model(self._settings, settings)
+            self._settings = settings
             model = GaussianMixtureModel.make(**self._settings)
             target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
             return self._boost(target, given)
@@ -434,8 +438,14 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         X : ndarray of shape (n_samples, n_features)
         y : ndarray of int of shape (n_samples,)
             Clusters.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is no integer of at least 1.
         """
         check_is_fitted(self)
+        check_count("n_samples", n_samples)
         chosen = self.random_state if random_state is None else random_state
         seed = root_seed(chosen)
         return draw_rows(self.posterior_, n_samples, generator(seed, 1), seed)

@@ -1,6 +1,7 @@
 """What a mixture with one natural parameter can say about rows."""
 
 from contextlib import contextmanager
+from numbers import Integral
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -21,6 +22,12 @@ def plain_errors():
             "singular in rounding. Standardise X, or set mean_prior and "
             "covariance_prior to its scale."
         ) from error
+
+
+def check_count(name, n):
+    """Refuse what is no number of draws."""
+    if not (isinstance(n, Integral) and n >= 1):
+        raise ValueError(f"{name} must be an integer of at least 1; got {n!r}.")
 
 
 class FittedMixture:
@@ -137,11 +144,10 @@ class FittedMixture:
         Raises
         ------
         ValueError
-            If `n_samples` is below 1.
+            If `n_samples` is no integer of at least 1.
         """
         check_is_fitted(self, "_natural")
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be at least 1; got {n_samples}.")
+        check_count("n_samples", n_samples)
         rng = generator(root_seed(check_random_state(self.random_state)))
         counts = rng.multinomial(n_samples, self.weights_)
         return self._model.sample_rows(self._natural, counts, rng)
@@ -159,8 +165,14 @@ class FittedMixture:
         dict
             ``weights`` (n_draws, n_components), ``means`` (n_draws, n_components,
             n_features) and ``precisions`` (n_draws, and the shape of `covariances_`).
+
+        Raises
+        ------
+        ValueError
+            If `n_draws` is no integer of at least 1.
         """
         check_is_fitted(self, "_natural")
+        check_count("n_draws", n_draws)
         rng = generator(root_seed(random_state))
         return self._model.sample(self._natural, n_draws, rng)
 

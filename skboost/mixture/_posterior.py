@@ -146,6 +146,9 @@ class ConjugateMixturePosterior:
                     f"{array.shape}."
                 )
             checked[name] = array
+        if len({len(array) for array in checked.values()}) > 1:
+            lengths = {name: len(array) for name, array in checked.items()}
+            raise ValueError(f"draws must be equally many; got {lengths}.")
         return self._mixture.log_density(self._family.rows(checked))
 
     # --- summaries

@@ -13,6 +13,19 @@ CONCENTRATIONS = {
 }
 
 
+# Parameters of the estimators behind the settings of a model.
+_PARAMETERS = {
+    "law": "mean_prior_type",
+    "alpha": "weight_concentration_prior",
+    "center": "mean_prior",
+    "mean_precision": "mean_precision_prior",
+    "mean_variance": "mean_variance_prior",
+    "dof": "degrees_of_freedom_prior",
+    "rate": "covariance_prior",
+    "known": "known_covariances",
+}
+
+
 def mixture_settings(estimator, X, weight):
     """What defines the conjugate model of a mixture estimator's hyperparameters.
 
@@ -56,6 +69,31 @@ def mixture_model(estimator, X, weight):
     return GaussianMixtureModel.make(**mixture_settings(estimator, X, weight))
 
 
+def check_same_model(before, now):
+    """Refuse to go on from a fit of another model.
+
+    Parameters
+    ----------
+    before, now : dict
+        Of `mixture_settings`. Priors that are left open come from the data.
+
+    Raises
+    ------
+    ValueError
+        If they differ.
+    """
+    changed = [
+        _PARAMETERS.get(name, name)
+        for name in before | now
+        if not np.array_equal(before.get(name), now.get(name))
+    ]
+    if changed:
+        raise ValueError(
+            "warm_start=True goes on with the same model of the same data; got other "
+            f"data, n_components or {changed}. Set warm_start=False."
+        )
+
+
 def _law(estimator, covariance):
     """Name and prior parameters of the law of the clusters."""
     dim = len(covariance)
@@ -95,7 +133,7 @@ def moments(X, weight):
     Raises
     ------
     ValueError
-        If a column has no observed value.
+        If a column has no observed value, or its squares overflow.
     """
     seen = ~np.isnan(X) * (weight > 0)[:, None]
     share = weight @ seen
@@ -110,7 +148,16 @@ def moments(X, weight):
     total = weight.sum()
     filled = np.where(seen, filled - mean, 0.0) * np.sqrt(total / share)
     divisor = total - 1.0 if total > 1.5 else total
-    covariance = (filled * weight[:, None]).T @ filled / divisor
+    # A constant feature far from zero is off its own mean by rounding.
+    low, high = np.where(seen, X, np.inf), np.where(seen, X, -np.inf)
+    filled[:, low.min(axis=0) == high.max(axis=0)] = 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        covariance = (filled * weight[:, None]).T @ filled / divisor
+    if not np.isfinite(covariance).all():
+        raise ValueError(
+            "X must have a variance that is a finite number; its squares, or those of "
+            "sample_weight times it, overflow. Standardise X."
+        )
     return mean, _definite(covariance)
 
 
@@ -130,7 +177,7 @@ def _definite(covariance):
 
 def _given(estimator, name, shape, dim, for_each=False):
     """A parameter as covariances: one, or where allowed one for each cluster."""
-    value = np.asarray(getattr(estimator, name), dtype=float)
+    value = _numbers(name, getattr(estimator, name))
     allowed = [shape.one(dim)]
     if for_each:
         allowed.append(
@@ -152,15 +199,27 @@ def _given(estimator, name, shape, dim, for_each=False):
 def _proper(matrices):
     if not np.isfinite(matrices).all():
         return False
-    if not np.allclose(matrices, np.swapaxes(matrices, -1, -2)):
+    # In units of the matrices: those of small data are small.
+    close = 1e-8 * np.abs(matrices).max()
+    if not np.allclose(matrices, np.swapaxes(matrices, -1, -2), atol=close):
         return False
     return bool(np.linalg.eigvalsh(matrices).min() > 0)
 
 
 def _array(name, value, shape):
-    value = np.asarray(value, dtype=float)
+    value = _numbers(name, value)
     if value.shape != shape or not np.isfinite(value).all():
         raise ValueError(
             f"{name} must be finite and of shape {shape}; got shape {value.shape}."
         )
     return value
+
+
+def _numbers(name, value):
+    try:
+        # A copy: what is done to the caller's array later is not done to the fit.
+        return np.array(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be an array of numbers; got {value!r}."
+        ) from error

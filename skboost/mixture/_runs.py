@@ -1,6 +1,7 @@
 """Several runs of the natural-gradient engine, and what the best leaves."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -22,10 +23,8 @@ class NaturalGradientRuns(FittingEstimator):
             for _ in engines
         ]
         previous = self._run if going_on else None
-
-        def one(pair):
-            return self._fit_one(*pair, previous, data)
-
+        # No closure: a backend may have to pickle it.
+        one = partial(self._fit_one, previous, data)
         runs = chunked_map(one, list(zip(engines, tasks, strict=True)), self.n_jobs)
         attributes = self._fitted_after(runs)
         if going_on:
@@ -42,7 +41,8 @@ class NaturalGradientRuns(FittingEstimator):
         )
         return self
 
-    def _fit_one(self, engine, context, previous, data):
+    def _fit_one(self, previous, data, pair):
+        engine, context = pair
         context.call_on_fit_task_begin(estimator=self, **data)
 
         def begin_iteration():

@@ -27,6 +27,17 @@ from skboost.svi import (
 # Streams of one fit.
 _START, _STEPS = 0, 1
 
+# What a stream has no part in.
+_OF_RUN = (
+    "_run",
+    "_kept",
+    "elbo_path_",
+    "elbo_by_init_",
+    "converged_",
+    "message_",
+    "history_",
+)
+
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
@@ -123,7 +134,8 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
     elbo_by_init_ : ndarray of shape (n_init,)
         Final bounds of all runs: their spread is what the start decides.
     n_iter_ : int
-        Epochs of the kept run; steps taken, after `partial_fit`.
+        Epochs of the kept run. After `partial_fit` all steps so far, and the paths,
+        `converged_`, `message_` and `history_` of an earlier run are gone.
     converged_ : bool
         Whether the kept run ended by `tol`.
     message_ : str
@@ -272,7 +284,7 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
             values, weight = _canonical(*self._validated(X, sample_weight, reset=True))
             going_on = self.warm_start and hasattr(self, "_run")
             if going_on:
-                self._check_goes_on()
+                self._check_goes_on("warm_start=True", "Set warm_start=False.")
             else:
                 self._model = mixture_model(self, values, weight)
                 self._seed = root_seed(self.random_state)
@@ -294,14 +306,22 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
+            As in `fit`.
 
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            As `fit` does, and for a model that has changed since the first batch.
         """
         with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
             first = not hasattr(self, "_model")
             X, weight = self._validated(X, sample_weight, reset=first)
+            if not first:
+                self._check_goes_on("partial_fit", "Begin with a clone.")
             size = len(X) if self.batch_size is None else self.batch_size
             for begin in range(0, len(X), size):
                 part = slice(begin, begin + size)
@@ -328,8 +348,9 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
                 self.effective_batch_size,
                 self._seed,
             )
-        # A batch run could not be continued from here.
-        vars(self).pop("_run", None)
+        # A batch run could not be continued from here, nor does its report hold.
+        for name in _OF_RUN:
+            vars(self).pop(name, None)
         vars(self).update(
             self._parameters(stream.natural),
             _stream=stream,
@@ -382,18 +403,24 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         resp = make(rows.values, weight, self.n_components, rng)
         return self._model.start(rows, resp * weight[:, None])
 
-    def _check_goes_on(self):
-        before = (
-            self._model.n_components,
-            self._model.dim,
-            self._model.covariance_type,
-        )
-        now = (self.n_components, self.n_features_in_, self.covariance_type)
+    def _check_goes_on(self, what, advice):
+        model = self._model
+        before = {
+            "n_components": model.n_components,
+            "n_features": model.dim,
+            "covariance_type": model.covariance_type,
+            "temperature": model.temperature,
+        }
+        now = {
+            "n_components": self.n_components,
+            "n_features": self.n_features_in_,
+            "covariance_type": self.covariance_type,
+            "temperature": self.temperature,
+        }
         if before != now:
             raise ValueError(
-                "warm_start=True goes on with the same model; got (n_components, "
-                f"n_features, covariance_type) = {now} after {before}. Set "
-                "warm_start=False."
+                f"{what} goes on with the same model; got {now} after {before}. "
+                f"{advice}"
             )
 
 

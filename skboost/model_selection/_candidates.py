@@ -9,6 +9,9 @@ from sklearn.utils import get_tags
 
 from skboost._random import generator, root_seed
 
+# What a pipeline has beside its steps.
+_OF_PIPELINE = Pipeline([]).get_params(deep=False).keys()
+
 # Parameters that raise the likelihood to a power, and the value that does not.
 _POWERS = {"temperature": 1.0, "class_weight": None}
 
@@ -35,15 +38,26 @@ def settings(estimator, params):
     Unchanged values stay the same objects, so that identity tells what changed.
     """
     found = estimator.get_params(deep=True)
-    # Sorted, a step comes before what is set inside it.
-    for name in sorted(params):
+    # A step comes before what is set inside it, and all steps before one.
+    for name in sorted(params, key=lambda n: (n.count("__"), _word(n) != "steps", n)):
         value = params[name]
+        owner, mark, word = name.rpartition("__")
+        of = found.get(owner) if owner else estimator
+        if word == "steps" and isinstance(of, Pipeline):
+            found = _without(found, [owner + mark + step for step, _ in found[name]])
+            inner = Pipeline(value).get_params(deep=True)
+            own = inner.keys() - _OF_PIPELINE
+            found |= {owner + mark + key: inner[key] for key in own}
         found = {k: v for k, v in found.items() if not k.startswith(f"{name}__")}
         found[name] = value
         if hasattr(value, "get_params"):
             inner = value.get_params(deep=True)
             found |= {f"{name}__{key}": v for key, v in inner.items()}
     return found
+
+
+def _without(found, steps):
+    return {k: v for k, v in found.items() if not _belongs(k, steps)}
 
 
 def candidate(estimator, params, root, repeat):
@@ -80,13 +94,18 @@ def check_comparable(estimator, candidates):
         Where candidates differ in seed, in a power of the likelihood, in what is
         modelled, or in the data that a density model gets.
     """
-    found = [settings(estimator, params) for params in candidates]
-    early = preprocessing(estimator)
     _check_seeds(candidates)
+    made = [
+        clone(estimator).set_params(**clone(params, safe=False))
+        for params in candidates
+    ]
+    found = [settings(estimator, params) for params in candidates]
+    # Candidates may differ in their steps.
+    early = list(dict.fromkeys(step for one in made for step in preprocessing(one)))
     for word, neutral in _POWERS.items():
         _check_power(found, early, word, neutral)
     varying = [step for step in early if _varies(found, step)]
-    kinds = _kinds(estimator, candidates)
+    kinds = {_kind(one) for one in made}
     if len(kinds) > 1:
         raise ValueError(
             "param_grid must keep the kind of model: ELBOs of models of different "
@@ -103,14 +122,10 @@ def check_comparable(estimator, candidates):
     _warn_used_twice(found, varying)
 
 
-def _kinds(estimator, candidates):
-    """What the candidates are to scikit-learn: classifier, regressor or else."""
-    kinds = set()
-    for params in candidates:
-        made = clone(estimator).set_params(**clone(params, safe=False))
-        kind = get_tags(made).estimator_type
-        kinds.add(kind if kind in {"classifier", "regressor"} else "model of X")
-    return kinds
+def _kind(estimator):
+    """What an estimator is to scikit-learn: classifier, regressor or else."""
+    kind = get_tags(estimator).estimator_type
+    return kind if kind in {"classifier", "regressor"} else "model of X"
 
 
 def _check_seeds(candidates):
@@ -146,7 +161,7 @@ def _check_power(found, early, word, neutral):
 def _warn_used_twice(found, varying):
     """Warn where steps that look at `y` differ between candidates."""
     for step in varying:
-        if any(_looks_at_y(params[step]) for params in found):
+        if any(_looks_at_y(params.get(step)) for params in found):
             warnings.warn(
                 f"The step {step!r} may look at y and differs between candidates. "
                 "Labels that choose the features and are modelled as well count twice: "

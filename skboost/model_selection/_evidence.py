@@ -199,6 +199,11 @@ class EvidenceSearch(
             For an estimator without ``elbo_``.
         """
         candidates = list(ParameterGrid(self.param_grid))
+        if not candidates:
+            raise ValueError(
+                "param_grid must have at least one candidate; got an empty list. {} is "
+                "the estimator as it is."
+            )
         check_comparable(self.estimator, candidates)
         X, y = indexable(X, y)
         fit_params = self._routed("fit", params)

@@ -20,7 +20,7 @@ import numpy as np
 
 from skboost._random import generator
 from skboost.conjugate import natural_step, scaled
-from skboost.svi._schedules import effective_size
+from skboost.svi._schedules import effective_size, rate_at
 
 # Streams of one step.
 _BATCH, _NOISE = 0, 1
@@ -193,7 +193,7 @@ class NaturalGradient:
             found = self._expect(state.natural, state.step)
         scale = self.model.temperature * len(self.rows) / self.size
         sums = [scaled(scale, total) for total in found.statistics]
-        rate = self.learning_rate.at(state.step)
+        rate = rate_at(self.learning_rate, state.step)
         done = natural_step(self.model.factors, state.natural, sums[0], rate, *sums[1:])
         after = state.step + 1
         return replace(

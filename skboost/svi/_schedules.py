@@ -56,6 +56,10 @@ class RobbinsMonro(LearningRate):
         self.forgetting = forgetting
 
     def at(self, step):
+        if not (isinstance(self.delay, Real) and self.delay >= 0.0):
+            raise ValueError(
+                f"delay must be a number of at least 0; got {self.delay!r}."
+            )
         return float((self.delay + step + 1.0) ** -self.forgetting)
 
 
@@ -77,12 +81,30 @@ def as_learning_rate(learning_rate):
     else:
         made = learning_rate
     for step in (0, 1_000_000):
-        rate = made.at(step)
-        if not 0.0 < rate <= 1.0:
-            raise ValueError(
-                f"learning_rate must give rates in (0, 1]; got {rate!r} at step {step}."
-            )
+        rate_at(made, step)
     return made
+
+
+def rate_at(learning_rate, step):
+    """Rate of a step, checked.
+
+    Parameters
+    ----------
+    learning_rate : LearningRate
+    step : int
+        Counted from 0.
+
+    Raises
+    ------
+    ValueError
+        If it leaves (0, 1].
+    """
+    rate = learning_rate.at(step)
+    if not (isinstance(rate, Real) and 0.0 < rate <= 1.0):
+        raise ValueError(
+            f"learning_rate must give rates in (0, 1]; got {rate!r} at step {step}."
+        )
+    return rate
 
 
 def effective_size(effective_batch_size, step, batch_size):

@@ -6,6 +6,7 @@ import numpy as np
 
 from skboost.conjugate import combine, inside, natural_step, scaled
 from skboost.svi._engine import noise_weights
+from skboost.svi._schedules import rate_at
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Stream:
         found = model.expect(natural, rows, *weightings)
         scale = total / batch
         sums = [scaled(model.temperature * scale, s) for s in found.statistics]
-        rate = max(learning_rate.at(self.step), batch / total)
+        rate = max(rate_at(learning_rate, self.step), batch / total)
         done = natural_step(model.factors, natural, sums[0], rate, *sums[1:])
         return Stream(
             done.natural,

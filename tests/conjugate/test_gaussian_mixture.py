@@ -10,6 +10,7 @@ from scipy.special import gammaln, logsumexp
 from sklearn.mixture import BayesianGaussianMixture
 
 from skboost.conjugate import COVARIANCES, GaussianMixtureModel, combine, largest_step
+from skboost.conjugate._natural import Cone
 
 from .conftest import EVERY, ascended, blobs, make_model
 
@@ -431,3 +432,9 @@ def test_cones_are_the_domains():
         )
         cone = factor.cone(shifted)
         assert np.linalg.eigvalsh(cone.matrices)[..., 0].max() < 0
+
+
+def test_a_step_of_a_subnormal_number_meets_no_boundary():
+    start = np.eye(2)
+    end = start + 1e-310 * (1.0 - start)
+    assert largest_step(Cone((np.ones(()),), start), Cone((np.ones(()),), end)) > 1.0

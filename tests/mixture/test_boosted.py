@@ -216,6 +216,8 @@ def test_draws_of_a_wrong_shape_are_refused(fitted):
         fitted.posterior_.log_density(
             {name: draws[name] for name in ("weights", "means")}
         )
+    with pytest.raises(ValueError, match="equally many; got {'weights': 3, 'means': 2"):
+        fitted.posterior_.log_density(draws | {"means": draws["means"][:2]})
 
 
 # --- what the ELBO says

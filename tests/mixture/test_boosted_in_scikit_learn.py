@@ -38,6 +38,24 @@ def test_a_warm_start_is_one_long_fit(groups, model):
     same_fit(warm, long)
 
 
+@pytest.mark.parametrize(
+    ("params", "scale", "message"),
+    [
+        ({"n_components": 3}, 1.0, "weight_concentration_prior"),
+        ({"covariance_prior": np.eye(2)}, 1.0, "covariance_prior"),
+        ({"temperature": 0.5}, 1.0, "temperature"),
+        ({"mean_prior_type": "independent"}, 1.0, "mean_prior_type"),
+        ({}, 2.0, "mean_prior"),
+    ],
+)
+def test_a_warm_start_needs_the_same_model(params, scale, message, groups, model):
+    # Draws carry the log prior of the model that they were drawn from.
+    X, _ = groups
+    warm = model(max_iter=1, warm_start=True).fit(X)
+    with pytest.raises(ValueError, match=f"warm_start=True goes on.*{message}"):
+        warm.set_params(max_iter=2, **params).fit(scale * X)
+
+
 def test_the_same_seed_the_same_fit_for_every_n_jobs(groups, model):
     fits = [model(n_jobs=n_jobs).fit(groups[0]) for n_jobs in (None, 2)]
     same_fit(*fits)
@@ -124,6 +142,12 @@ def test_a_failed_fit_leaves_the_old_one(groups, model):
     with pytest.raises(ValueError, match="mean_prior"):
         fit.set_params(mean_prior=[1.0]).fit(X)
     assert np.array_equal(fit.score_samples(X), before)
+
+
+@pytest.mark.parametrize("n", [0, 2.5, "two"])
+def test_samples_need_a_number(n, fitted):
+    with pytest.raises(ValueError, match="n_samples must be an integer of at least 1"):
+        fitted.sample(n)
 
 
 def test_a_column_without_values_is_refused(groups, model):

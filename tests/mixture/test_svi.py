@@ -3,6 +3,7 @@
 import pickle
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skboost.callbacks import ELBOMonitor
 from skboost.mixture import SVIGaussianMixture
-from skboost.svi import RobbinsMonro
+from skboost.svi import LearningRate, RobbinsMonro
 
 TYPES = ["full", "tied", "diag", "spherical"]
 
@@ -172,10 +173,19 @@ def test_a_warm_start_goes_on_as_one_long_run(batch_size):
     assert np.array_equal(short.means_, long.means_)
 
 
-def test_warm_start_refuses_another_model():
+def test_runs_in_plain_processes_are_the_same():
+    model = SVIGaussianMixture(2, init_params="random", n_init=2, random_state=0)
+    expected = model.fit(blobs()).elbo_by_init_
+    with joblib.parallel_config("multiprocessing", n_jobs=2):
+        found = model.fit(blobs()).elbo_by_init_
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("changed", [{"n_components": 3}, {"temperature": 0.5}])
+def test_warm_start_refuses_another_model(changed):
     model = SVIGaussianMixture(2, warm_start=True).fit(blobs())
     with pytest.raises(ValueError, match="warm_start=True goes on with the same model"):
-        model.set_params(n_components=3).fit(blobs())
+        model.set_params(**changed).fit(blobs())
     assert model.means_.shape == (2, 2)
 
 
@@ -339,6 +349,25 @@ def test_a_stream_goes_on_after_fit():
     assert_allclose(before / after, 2.0, rtol=0.15)
 
 
+def test_a_stream_has_no_report_of_an_earlier_run():
+    X = blobs()
+    model = SVIGaussianMixture(2, random_state=0).fit(X)
+    of_runs = {"elbo_path_", "elbo_by_init_", "converged_", "message_", "history_"}
+    assert of_runs <= set(vars(model))
+    model.partial_fit(X)
+    assert not of_runs & set(vars(model))
+    assert of_runs <= set(vars(model.fit(X)))
+
+
+@pytest.mark.parametrize(
+    "changed", [{"n_components": 5}, {"covariance_type": "diag"}, {"temperature": 0.5}]
+)
+def test_a_stream_refuses_another_model(changed):
+    model = SVIGaussianMixture(2, random_state=0).partial_fit(blobs())
+    with pytest.raises(ValueError, match="partial_fit goes on with the same model"):
+        model.set_params(**changed).partial_fit(blobs())
+
+
 def test_annealed_streams_stay_inside():
     model = SVIGaussianMixture(5, effective_batch_size=1, random_state=0)
     rng = np.random.default_rng(0)
@@ -425,12 +454,34 @@ def test_typos_are_refused(parameters, message):
         ({"mean_prior": [0.0]}, r"mean_prior must be finite and of shape \(2,\)"),
         ({"covariance_prior": [1.0, 2.0]}, r"must have shape \(2, 2\) for"),
         ({"covariance_prior": -np.eye(2)}, "symmetric and positive definite"),
+        (
+            {"covariance_prior": [[1e-9, 5e-10], [0.0, 1e-9]]},
+            "symmetric and positive definite",
+        ),
+        ({"covariance_prior": [["a"]]}, "covariance_prior must be an array of numbers"),
+        ({"mean_prior": [[0.0], 1.0]}, "mean_prior must be an array of numbers"),
         ({"known_covariances": np.eye(3)}, r"shape \(2, 2\) or \(1, 2, 2\)"),
     ],
 )
 def test_improper_priors_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
         SVIGaussianMixture(**parameters).fit(blobs())
+
+
+class Gap(LearningRate):
+    def at(self, step):
+        return float("nan") if step == 2 else 0.5
+
+
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_a_schedule_that_leaves_the_interval_later_is_named(batch_size):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = SVIGaussianMixture(2, learning_rate=Gap(), batch_size=batch_size)
+    with pytest.raises(ValueError, match=r"rates in \(0, 1\]; got nan at step 2"):
+        model.fit(X)
+    stream = SVIGaussianMixture(2, learning_rate=Gap(), batch_size=20)
+    with pytest.raises(ValueError, match=r"rates in \(0, 1\]; got nan at step 2"):
+        stream.partial_fit(X)
 
 
 def test_a_column_of_nan_is_named():
@@ -458,9 +509,13 @@ def test_not_fitted():
         SVIGaussianMixture().predict(blobs())
 
 
-def test_samples_need_a_number():
-    with pytest.raises(ValueError, match="n_samples must be at least 1; got 0"):
-        SVIGaussianMixture().fit(blobs()).sample(0)
+@pytest.mark.parametrize("n", [0, -1, 2.5, "two"])
+def test_samples_need_a_number(n):
+    model = SVIGaussianMixture().fit(blobs())
+    with pytest.raises(ValueError, match="n_samples must be an integer of at least 1"):
+        model.sample(n)
+    with pytest.raises(ValueError, match="n_draws must be an integer of at least 1"):
+        model.sample_posterior(n)
 
 
 def awkward(kind):

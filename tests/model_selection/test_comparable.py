@@ -131,6 +131,35 @@ def test_preprocessing_inside_of_the_last_step():
         )
 
 
+def test_preprocessing_that_only_some_candidates_have():
+    model = NormalMean()
+    scaled = [("scale", StandardScaler()), ("model", model)]
+    ranged = [("scale", MinMaxScaler()), ("model", model)]
+    bare = Pipeline([("model", model)])
+    for base, *candidates in [
+        (bare, {}, {"steps": scaled}),
+        (Pipeline(scaled), {"steps": ranged}, {}),
+        (Pipeline(scaled), {"steps": ranged, "scale__clip": True}, {"steps": ranged}),
+        (bare, {"model": Pipeline(scaled)}, {"model": model}),
+        (bare, {"model": Pipeline(scaled)}, {"model": Pipeline(ranged)}),
+        (Pipeline([("model", bare)]), {"model__steps": scaled}, {}),
+    ]:
+        with pytest.raises(ValueError, match="the preprocessing of a model of X"):
+            check(base, *candidates)
+    check(bare, {"steps": scaled}, {"steps": scaled, "model__scale": 2.0})
+    check(bare, {"model": Pipeline(scaled)}, {"model": Pipeline(scaled)})
+
+
+class Stepped(NormalMean):
+    def __init__(self, n_steps=(1, 2)):
+        super().__init__()
+        self.n_steps = n_steps
+
+
+def test_parameters_that_end_like_steps_are_none():
+    check(Pipeline([("model", Stepped())]), {"model__n_steps": 3}, {})
+
+
 def test_a_density_in_other_units_would_win(rows):
     # Why it is refused: the same model of the same rows, in metres and in kilometres.
     metres, kilometres = (
@@ -189,6 +218,7 @@ def test_settings_are_what_set_params_makes():
         {"scale__n_components": 5},
         {"scale": MinMaxScaler(), "scale__clip": True},
         {"scale": "passthrough", "model__scale": 3.0},
+        {"steps": [("a", PCA(1)), ("scale", NormalMean())], "scale__scale": 2.0},
     ):
         found = settings(estimator, params)
         expected = pipeline(scale=PCA(2)).set_params(**params).get_params(deep=True)

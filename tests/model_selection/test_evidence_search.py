@@ -328,6 +328,11 @@ def test_bad_parameters_are_named(rows):
         EvidenceSearch(model, {"scale": []}).fit(rows)
 
 
+def test_an_empty_list_of_grids_is_refused(rows):
+    with pytest.raises(ValueError, match="param_grid must have at least one candidate"):
+        EvidenceSearch(NormalMean(), []).fit(rows)
+
+
 def test_a_failure_leaves_the_old_fit(rows):
     search = EvidenceSearch(NormalMean(), {"scale": [1.0]}).fit(rows)
     before = search.best_elbo_, search.best_estimator_

@@ -202,10 +202,16 @@ def test_robbins_monro_is_the_power_of_the_step():
     assert RobbinsMonro(delay=3.0, forgetting=0.6).at(4) == pytest.approx(8.0**-0.6)
 
 
-@pytest.mark.parametrize("rate", [0.0, 1.5, RobbinsMonro(delay=-0.5), float("nan")])
+@pytest.mark.parametrize("rate", [0.0, 1.5, RobbinsMonro(forgetting=-1), float("nan")])
 def test_rates_outside_are_refused(rate):
     with pytest.raises(ValueError, match="learning_rate must give rates in"):
         as_learning_rate(rate)
+
+
+@pytest.mark.parametrize("delay", [-0.5, -1, -2, "one", float("nan")])
+def test_delays_that_mean_nothing_are_refused(delay):
+    with pytest.raises(ValueError, match="delay must be a number of at least 0"):
+        as_learning_rate(RobbinsMonro(delay=delay))
 
 
 def test_effective_sizes_are_capped_by_the_batch():
