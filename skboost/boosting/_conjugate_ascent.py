@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans, kmeans_plusplus
 
-from skboost._math import log_sum_exp
+from skboost._math import responsibilities
 from skboost.boosting._mixture_likelihood import log_parts
 
 # Variance of the multiplicative noise with which an annealed run begins, and the
@@ -171,7 +171,7 @@ def responsibilities_of(target, theta):
     """Responsibilities at one draw of the parameters, shape (n_rows, n_components)."""
     draws = target.family.draws_layout.tree(theta[None])
     joint = log_parts(target.model, draws, target.rows)[:, 0]
-    return np.exp(joint - log_sum_exp(joint)[:, None])
+    return responsibilities(joint)[0]
 
 
 def widened(target, natural, power, factor=1.0, resp=None):

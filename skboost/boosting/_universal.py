@@ -44,7 +44,10 @@ _N_RANK = 128
 _PARALLEL = 0.99
 # Refinement ends where an iteration gains less than this share of what is left.
 _SHARE = 3e-4
-_SCOUT_ITER, _REFINE_ITER = 6, 20
+_SCOUT_ITER = 6
+# Iterations of a refinement times its roots, and the range of the iterations: one that
+# ends early is gone on with after the next root, and costs the square of their number.
+_REFINE_WORK, _REFINE_ITER = 300, (10, 40)
 # The coefficients and the control that their noise is measured against settle within
 # a few rounds.
 _N_ROUNDS = 3
@@ -232,7 +235,8 @@ class UniversalBoosting(Boosting):
             for k in range(roots.n_components)
         ]  # fmt: skip
         problem = JointRoots(self._searched, control, roots, base)
-        x, _ = ascend(problem, max_iter=_REFINE_ITER, tol=tol)
+        n_iter = int(np.clip(_REFINE_WORK // roots.n_components, *_REFINE_ITER))
+        x, _ = ascend(problem, max_iter=n_iter, tol=tol)
         return Roots.of(self.family, *problem.unpack(x))
 
     def _moved(self, state, roots, pool, t):

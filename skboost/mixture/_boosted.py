@@ -7,7 +7,7 @@ from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator, callback_data
-from skboost._math import log_sum_exp
+from skboost._math import log_sum_exp, responsibilities
 from skboost._random import generator, root_seed
 from skboost._rows import canonical_rows
 from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
@@ -417,8 +417,7 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         -------
         ndarray of shape (n_samples, n_components)
         """
-        joint = self._joint(X)
-        return np.exp(joint - log_sum_exp(joint)[:, None])
+        return responsibilities(self._joint(X))[0]
 
     def predict(self, X):
         """Most probable cluster of every row, shape (n_samples,)."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skboost._math import log_sum_exp, log_weights
+from skboost._math import log_sum_exp, log_weights, responsibilities
 from skboost.posterior import finite
 
 # Keeps every share above e-12 of the others within one search; weights are set to
@@ -194,9 +194,8 @@ class _Points:
             self.score_rest, log_rest = rest.mixture.score_and_log_density(own)
             log_parts.append(np.concatenate([log_rest, rest.log_density]))
             logs.append(np.log(self.rest_share))
-        table = np.column_stack(log_parts) + np.array(logs)
-        self.log_m = log_sum_exp(table)
-        self.responsibility = np.exp(table - self.log_m[:, None])
+        table = np.stack(log_parts).T + np.array(logs)
+        self.responsibility, self.log_m = responsibilities(table)
 
     def _log_joint(self, own):
         problem = self.problem

@@ -4,19 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
-from skboost._math import log_sum_exp
+from skboost._math import responsibilities
 from skboost.posterior._gaussian_stack import GaussianStack
-
-
-def shares(log_components, log_weights):
-    """Responsibilities, shape (n, K), and the log density of the mixture, (n,).
-
-    Where the mixture underflows no component has a share.
-    """
-    log_parts = log_components + log_weights
-    log_q = log_sum_exp(log_parts)
-    reference = np.where(np.isfinite(log_q), log_q, 0.0)
-    return np.exp(log_parts - reference[:, None]), log_q
 
 
 class ComponentDensities:
@@ -99,7 +88,7 @@ class ComponentDensities:
     def _score_block(self, theta, log_weights):
         log_components = np.empty((len(theta), len(self.components)))
         residuals, evaluations = self._evaluate(theta, log_components)
-        share, log_q = shares(log_components, log_weights)
+        share, log_q = responsibilities(log_components + log_weights)
         index, stack = self._stacked
         score = np.zeros_like(theta)
         if stack is not None:

@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from skboost._math import log_sum_exp, log_weights
-from skboost.posterior._densities import ComponentDensities, shares
+from skboost._math import log_sum_exp, log_weights, responsibilities
+from skboost.posterior._densities import ComponentDensities
 
 
 def _read_only(values):
@@ -114,7 +114,8 @@ class Mixture:
 
     def responsibilities(self, theta):
         """``alpha_k s_k(theta) / q(theta)``, shape (n, n_components)."""
-        return shares(self.log_components(theta), log_weights(self.weights))[0]
+        table = self.log_components(theta) + log_weights(self.weights)
+        return responsibilities(table)[0]
 
     def score_and_log_density(self, theta):
         """``d ln q / d theta`` and ``ln q``.
