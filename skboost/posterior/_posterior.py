@@ -160,8 +160,10 @@ class MixturePosterior:
                     f"i must be one of the posterior's names ({known}); got {i!r}."
                 )
             return self._names.index(i)
-        if not -self.dim <= i < self.dim:
-            raise ValueError(f"i must be an index below dim={self.dim}; got {i}.")
+        if not isinstance(i, int | np.integer) or not -self.dim <= i < self.dim:
+            raise ValueError(
+                f"i must be an index below dim={self.dim} or a name; got {i!r}."
+            )
         return int(i) % self.dim
 
     def interval(self, level=0.9):

@@ -267,6 +267,17 @@ def test_an_exact_marginal_outside_and_at_the_ends(bimodal):
         marginal.quantile(-0.1)
 
 
+@pytest.mark.parametrize("x", [[], [[]], -3.0, [-5.0, -4.0], [np.nan, -np.inf]])
+def test_densities_where_no_point_is_inside(mixed, x):
+    for i in (0, 1, 6):
+        marginal = mixed.marginal(i)
+        parts = marginal.component_log_pdf(x)
+        assert parts.shape == (*np.shape(x), mixed.n_components)
+        assert np.all(parts == -np.inf)
+        assert np.all(marginal.pdf(x) == 0.0)
+        assert marginal.pdf(x).shape == np.shape(x)
+
+
 def test_marginals_agree_with_draws(mixed):
     draws = mixed.sample(8000, random_state=1)
     for i in range(7):
