@@ -121,6 +121,11 @@ class PosteriorDisplay:
             return list(default)
         given = self.features
         given = [given] if isinstance(given, str | int | np.integer) else list(given)
+        if not given:
+            raise ValueError(
+                "features must hold at least one coordinate; got none. Leave "
+                "features=None for a choice of them."
+            )
         labels = list(self._labels())
         return [
             labels.index(f) if f in labels else self.posterior.index_of(f)
@@ -252,8 +257,10 @@ class PosteriorDisplay:
 def _of_vectors(posterior):
     """The posterior, if its coordinates have numbers."""
     if not hasattr(posterior, "names"):
+        inside = hasattr(posterior, "posterior")
+        advice = "its posterior" if inside else "its marginal(name), or its draws"
         raise TypeError(
             "posterior must be a MixturePosterior, whose draws are vectors; got "
-            f"{type(posterior).__name__}. Plot its marginal(name), or its draws."
+            f"{type(posterior).__name__}. Plot {advice}."
         )
     return posterior
