@@ -245,6 +245,18 @@ def test_resample_takes_targets_and_repeats_itself(bimodal):
     np.testing.assert_array_equal(first.draws, second.draws)
 
 
+def test_a_function_of_one_point_is_told_how_to_be_one_of_rows(bimodal):
+    def density(theta):
+        return -0.5 * np.sum(theta**2)
+
+    with pytest.raises(ValueError, match=r"one point can be mapped: lambda theta"):
+        bimodal.resample(density, 10)
+    mapped = bimodal.resample(
+        lambda theta: [density(row) for row in theta], 10, random_state=0
+    )
+    assert mapped.draws.shape == (10, 1)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_impossible_log_joint_names_the_point(bimodal, value):
     def log_joint(theta):
