@@ -192,7 +192,7 @@ class PosteriorDisplay:
     def _draw_intervals(self, ax, indices):
         outer = self.posterior.interval(self.level)[indices]
         inner = self.posterior.interval(0.5)[indices]
-        median = [self.posterior.marginal(i).quantile(0.5) for i in indices]
+        median = np.asarray(self.posterior.summary()["median"])[indices]
         excludes_zero = (outer[:, 0] > 0) | (outer[:, 1] < 0)
         color = np.where(excludes_zero, "C0", "0.55")
         rows = np.arange(len(indices))

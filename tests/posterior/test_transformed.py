@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.integrate import quad, trapezoid
 from scipy.special import expit
@@ -21,7 +21,9 @@ from skboost.posterior import (
     Mixture,
     MixturePosterior,
     TransformedPosterior,
+    _transformed,
 )
+from skboost.posterior._transformed_moments import user_draws
 from skboost.transforms import Constraints
 
 from .conftest import FAMILIES, make_mixture
@@ -331,6 +333,20 @@ def test_interval_and_summary_are_those_of_the_marginals(mixed):
 
 
 # --- modes, copies, distances
+
+
+def test_a_summary_draws_once_however_many_coordinates(mixed, monkeypatch):
+    drawn = []
+
+    def counted(*args):
+        drawn.append(1)
+        return user_draws(*args)
+
+    expected = mixed.summary()
+    monkeypatch.setattr(_transformed, "user_draws", counted)
+    assert_array_equal(np.asarray(mixed.summary()), np.asarray(expected))
+    # Once for quantiles, once for probabilities; moments draw for themselves.
+    assert len(drawn) == 2
 
 
 def test_modes_are_those_of_the_unconstrained_density(bimodal):
