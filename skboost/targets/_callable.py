@@ -153,7 +153,9 @@ class _UserFunction(NamedTuple):
             return self._of_points(probe, f"failed with {error!r}")
         if batch.shape != (len(probe),):
             return self._of_points(probe, f"returned shape {batch.shape}")
-        return self._replace(vectorized=self._agrees(batch, probe))
+        if not self._agrees(batch, probe):
+            return self._of_points(probe, "gave other values than for its rows alone")
+        return self._replace(vectorized=True)
 
     def _agrees(self, batch, probe):
         """Whether batches of one row give the values of the whole batch."""

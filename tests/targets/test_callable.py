@@ -322,6 +322,7 @@ def test_a_function_that_never_works_says_why():
     ("density", "why"),
     [
         (lambda t: -anp.sum(t**2, axis=1, keepdims=True), r"returned shape \(3, 1\)"),
+        (lambda t: anp.squeeze(-(t[:, 0] ** 2)), "gave other values than for its rows"),
         (lambda t: -(t[:, 2] ** 2), "index 2 is out of bounds for axis 1 with size 2"),
     ],
 )
