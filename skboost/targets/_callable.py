@@ -211,7 +211,8 @@ class _UserFunction(NamedTuple):
                 value = self.function(theta)
             if not with_score:
                 return _numbers(self.name, value, theta), None
-            with _user_code("gradient", theta, advice):
+            form = f"It is passed what {self.name} is: shape {theta.shape} here. "
+            with _user_code("gradient", theta, form + advice):
                 score = self.gradient(theta)
         score = _numbers("gradient", score, theta)
         _check_shape("gradient", score, theta.shape, theta)

@@ -333,6 +333,19 @@ def test_an_error_says_why_no_batch_was_passed(density, why):
             method(np.ones((4, 2)))
 
 
+@pytest.mark.parametrize(
+    ("density", "gradient", "shape"),
+    [
+        (batch_density, lambda t: np.array([-t[0], -t[1]]), r"\(1, 2\)"),
+        (point_density, lambda t: np.column_stack([-t[:, 0], -t[:, 1]]), r"\(2,\)"),
+    ],
+)
+def test_a_gradient_of_another_form_is_told_what_it_is_passed(density, gradient, shape):
+    target = CallableTarget(density, 2, gradient)
+    with pytest.raises(LogDensityError, match=f"gradient failed.*is: shape {shape}"):
+        target.value_and_score(np.ones((1, 2)))
+
+
 def test_a_function_of_one_point_fails_without_a_word_on_batches(theta):
     def density(theta):
         if theta[0] > 1.0:
