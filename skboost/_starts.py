@@ -37,13 +37,24 @@ def starting_points(x0, constraints, n_restarts, seed):
         _check_ends(low, high, constraints)
         box = Box(low, high, partial(_placed, constraints))
         return box.draw(4 * n_restarts, generator(seed, BASE, 2)), box
-    starts = np.atleast_2d(np.asarray(x0, dtype=float))
-    if starts.ndim > 2 or starts.shape[1] != dim or not np.isfinite(starts).all():
+    starts = np.atleast_2d(_numbers(x0))
+    fits = starts.ndim == 2 and starts.shape[1] == dim and len(starts) > 0
+    if not fits or not np.isfinite(starts).all():
         raise ValueError(
             f"x0 must be finite, of shape ({dim},) or (n_starts, {dim}); got shape "
             f"{np.shape(x0)}. For a box pass a tuple (low, high)."
         )
     return constraints.inverse(_supported(starts, constraints)), None
+
+
+def _numbers(values):
+    """An array of floats."""
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"x0 must hold numbers, in rows of one length; got {values!r}."
+        ) from error
 
 
 def _placed(constraints, points):
@@ -77,9 +88,10 @@ def _check_ends(low, high, constraints):
 
 def _box(x0, dim):
     """Ends of a box, each of shape (dim,)."""
-    fits = len(x0) == 2 and all(np.shape(end) in ((), (1,), (dim,)) for end in x0)
+    ends = [_numbers(end) for end in x0]
+    fits = len(ends) == 2 and all(end.shape in ((), (1,), (dim,)) for end in ends)
     if fits:
-        low, high = (np.broadcast_to(np.asarray(end, float), dim) for end in x0)
+        low, high = (np.broadcast_to(end, dim) for end in ends)
         fits = np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()
     if not fits:
         raise ValueError(

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost import BoostingResult, boost_posterior
+from skboost.families import LaplaceProduct
 from skboost.posterior import MixturePosterior
 from skboost.targets import LogDensityError
 
@@ -285,6 +286,10 @@ def test_a_failure_shows_the_point():
         ({"names": ["a", "a"]}, "names must be distinct"),
         ({"x0": [1.0]}, "x0 must be finite, of shape"),
         ({"x0": [np.nan, 0.0]}, "x0 must be finite"),
+        ({"x0": np.zeros((0, 2))}, "x0 must be finite, of shape"),
+        ({"x0": [[0.0, 1.0], [1.0]]}, "x0 must hold numbers, in rows of one length"),
+        ({"x0": ("low", "high")}, "x0 must hold numbers"),
+        ({"family": LaplaceProduct()}, "Use family='laplace'"),
         ({"x0": np.zeros((2, 2, 2))}, "x0 must be finite, of shape"),
         ({"x0": (1.0, -1.0)}, "low < high"),
         ({"x0": (-1.0, 0.0, 1.0)}, "x0 as a box must be a tuple"),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import betaln, gammaln
+from sklearn.exceptions import ConvergenceWarning
 
 import skboost
 from skboost import BoostingResult, boost_posterior
@@ -210,6 +211,39 @@ def test_bad_values_show_the_point_on_the_users_scale():
 
     with pytest.raises(LogDensityError, match=r"theta=\[[1-9]"):
         boost(density, 1, "positive", x0=[50.0])
+
+
+@pytest.mark.parametrize(
+    ("constraints", "slope", "place"),
+    [
+        ("positive", -3.0, r"theta\[1\] on its unconstrained"),
+        ("positive", 2.0, r"theta\[1\] on its unconstrained"),
+        ((None, 0), 2.0, r"theta\[1\] on its unconstrained"),
+    ],
+)
+def test_powers_that_can_not_be_integrated_are_improper(constraints, slope, place):
+    def power(theta):
+        return -(theta[:, 0] ** 2) + slope * anp.log(anp.abs(theta[:, 1]))
+
+    with pytest.warns(ConvergenceWarning, match=f"improper.*along {place}"):
+        result = boost(power, 2, {1: constraints}, max_iter=3)
+    assert not result.converged
+
+
+def test_a_free_coordinate_without_an_end_is_named_as_it_is():
+    with pytest.warns(ConvergenceWarning, match=r"improper.*along theta\[0\], and"):
+        boost(lambda t: 0.0 * t[:, 0] - t[:, 1], 2, {1: "positive"}, max_iter=2)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
+def test_a_wide_lognormal_of_any_unit_is_proper(scale):
+    def lognormal(theta):
+        z = anp.log(theta[:, 0] / scale)
+        return -0.5 * (z / 20.0) ** 2 - z
+
+    result = boost(lognormal, 1, "positive", x0=[scale], max_iter=2)
+    assert "improper" not in result.message
+    assert result.elbo == pytest.approx(np.log(20.0 * scale * np.sqrt(2 * np.pi)))
 
 
 @pytest.mark.parametrize(

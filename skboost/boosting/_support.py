@@ -5,6 +5,7 @@ import numpy as np
 from skboost._math import mean_and_se
 from skboost.boosting._climb import climb_all
 from skboost.targets import LogDensityError
+from skboost.transforms import Real
 
 # A density that still climbs at this multiple of the starts' size, at half of its
 # average slope, has no mode there to be found.
@@ -139,25 +140,29 @@ def runaway(target, mixture, starts, rng):
     str
     """
     centre = starts.mean(axis=0)
-    usual = _HUGE * max(1.0, np.abs(starts).max())
+    usual = np.full(mixture.dim, _HUGE * max(1.0, np.abs(starts).max()))
+    # Where the user's scale is an exponential away, it ends sooner.
+    usual = np.minimum(usual, getattr(target, "room", np.inf))
     reach = np.hypot(mixture.mean() - centre, mixture.std())
-    if not reach.max() > usual:
+    if not (reach > usual).any():
         return ""
     theta = mixture.sample(_N_RUNAWAY, rng)
     value, score = target.value_and_score(theta)
     away, score = (theta - centre)[value > -np.inf], score[value > -np.inf]
     if len(away) < 2:
         return ""
-    loose = (v for v in _directions(away) if _loose(away, score, v, usual))
+    away, score = away / usual, score * usual
+    loose = (v for v in _directions(away) if _loose(away, score, v))
     direction = next(loose, None)
     if direction is None:
         return ""
+    i = int(np.abs(direction).argmax())
     return (
         "Stopped: the posterior seems to be improper. It has grown to "
-        f"{np.abs(away @ direction).max():.1g} along "
-        f"theta[{int(np.abs(direction).argmax())}], and the log density "
-        "does not fall there. Give every parameter a proper prior or bounds; if the "
-        "parameter is of that size, divide it by a unit that makes it near one."
+        f"{usual[i] * np.abs(away @ direction).max():.1g} along "
+        f"{_coordinate(target, i)}, and the log density does not fall there. Give "
+        "every parameter a proper prior or bounds; if the parameter is of that size, "
+        "divide it by a unit that makes it near one."
     )
 
 
@@ -191,8 +196,9 @@ def collapsed(target, mixture, rng):
         return ""
     return (
         "Stopped: the posterior seems to be improper. A component has shrunk onto "
-        f"theta={ends.points[highest]}, where the log density rises without end. Give "
-        "every parameter a proper prior, and scales one that keeps them from zero."
+        f"theta={_shown(target, ends.points[highest][None])}, where the log density "
+        "rises without end. Give every parameter a proper prior, and scales one that "
+        "keeps them from zero."
     )
 
 
@@ -202,11 +208,14 @@ def _directions(away):
     return [*np.eye(away.shape[1]), *principal]
 
 
-def _loose(away, score, direction, usual):
-    """Whether draws reach far along a direction and nothing holds them together."""
+def _loose(away, score, direction):
+    """Whether draws reach far along a direction and nothing holds them together.
+
+    All in units of what is usual.
+    """
     along = away @ direction
     with np.errstate(over="ignore", invalid="ignore"):
-        if not np.abs(along).max() > usual:
+        if not np.abs(along).max() > 1.0:
             return False
         pull, se = mean_and_se(along * (score @ direction))
     return not np.isfinite(pull) or pull - 4.0 * se > -0.5
@@ -218,6 +227,16 @@ def _what_came(target):
     if failure is None:
         return "is -inf (a density of zero)", ""
     return "fails or is -inf", f" First: {failure}"
+
+
+def _coordinate(target, i):
+    """A coordinate by the number that the user knows it by."""
+    if not hasattr(target, "constraints"):
+        return f"theta[{i}]"
+    part = next(part for part in target.constraints.parts if i in part.free)
+    shown = f"theta[{part.columns[list(part.free).index(i)]}]"
+    free = isinstance(part.transform, Real)
+    return shown if free else f"{shown} on its unconstrained scale"
 
 
 def _shown(target, starts):

@@ -48,6 +48,11 @@ def as_family(family, component_covariance="auto", dim=1):
 
 
 def _with_own_covariance(family, component_covariance):
+    if isinstance(family, LaplaceProduct):
+        raise ValueError(
+            "family must be one that can be searched over; got LaplaceProduct(), the "
+            "product of two fitted components. Use family='laplace'."
+        )
     own = family.get_params().get("covariance", "diag")
     if component_covariance not in ("auto", own):
         raise ValueError(

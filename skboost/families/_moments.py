@@ -66,7 +66,9 @@ def whitened(eps):
 
 def symmetric(eps, variance):
     """The first half of base draws and its mirror image, in pairs, each coordinate
-    scaled to the variance."""
+    scaled to the variance; a single draw has no mirror image, and stays as it is."""
+    if len(eps) < 2:
+        return eps
     half = eps[: len(eps) // 2]
     pairs = np.stack([half, -half], axis=1).reshape(-1, eps.shape[1])
     # Where the number is odd, one draw at the centre keeps the mean.

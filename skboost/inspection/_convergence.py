@@ -9,15 +9,18 @@ _ERROR = {"capsize": 2, "elinewidth": 1.0, "markersize": 4, "linewidth": 1.4}
 
 
 def _column(history, key):
+    """Values of all iterations; NaN where there is none that an axis could show."""
     values = [entry.get(key) for entry in history]
-    return np.array([np.nan if v is None else v for v in values], dtype=float)
+    column = np.array([np.nan if v is None else v for v in values], dtype=float)
+    return np.where(np.isfinite(column), column, np.nan)
 
 
 class ConvergenceDisplay:
     """ELBO, gain and remaining KL of every boosting iteration.
 
-    Make one with `from_estimator` or `from_history`; all values are in nats, and
-    bars are two standard errors of fresh draws.
+    Make one with `from_estimator` or `from_history`; all values are in nats, the gain
+    under ``objective="hellinger"`` excepted, and bars are two standard errors of fresh
+    draws.
 
     Parameters
     ----------
@@ -45,6 +48,8 @@ class ConvergenceDisplay:
                 "history must hold at least one iteration; got none. Fit with "
                 "max_iter >= 1."
             )
+        if stopping not in ("gain", "gap"):
+            raise ValueError(f"stopping must be 'gain' or 'gap'; got {stopping!r}.")
         self.history = history
         self.tol = tol
         self.stopping = stopping
@@ -126,9 +131,7 @@ class ConvergenceDisplay:
         ax.legend(frameon=False, fontsize="small", loc="lower right")
 
     def _plot_criterion(self, ax):
-        name = "gap" if self.stopping == "gap" else "gain"
-        label = "duality gap" if name == "gap" else "gain in ELBO"
-        self._plot_positive(ax, name, "C1")
+        self._plot_positive(ax, self.stopping, "C1")
         if self.tol is not None:
             ax.axhline(self.tol, color="0.3", linestyle="--", linewidth=1.2)
             ax.annotate(
@@ -140,7 +143,15 @@ class ConvergenceDisplay:
                 fontsize="small",
                 color="0.3",
             )
-        ax.set_ylabel(f"{label} (nats)")
+        ax.set_ylabel(self._criterion)
+
+    @property
+    def _criterion(self):
+        """What the tolerance is compared with."""
+        if self.stopping == "gap":
+            return "duality gap (nats)"
+        roots = any(entry.get("branch") == "geodesic" for entry in self.history)
+        return "fall in squared Hellinger distance" if roots else "gain in ELBO (nats)"
 
     def _plot_remaining(self, ax):
         self._plot_positive(ax, "remaining_kl", "C2")

@@ -121,6 +121,11 @@ class PosteriorDisplay:
             return list(default)
         given = self.features
         given = [given] if isinstance(given, str | int | np.integer) else list(given)
+        if not given:
+            raise ValueError(
+                "features must hold at least one coordinate; got none. Leave "
+                "features=None for a choice of them."
+            )
         labels = list(self._labels())
         return [
             labels.index(f) if f in labels else self.posterior.index_of(f)
@@ -187,7 +192,7 @@ class PosteriorDisplay:
     def _draw_intervals(self, ax, indices):
         outer = self.posterior.interval(self.level)[indices]
         inner = self.posterior.interval(0.5)[indices]
-        median = [self.posterior.marginal(i).quantile(0.5) for i in indices]
+        median = np.asarray(self.posterior.summary()["median"])[indices]
         excludes_zero = (outer[:, 0] > 0) | (outer[:, 1] < 0)
         color = np.where(excludes_zero, "C0", "0.55")
         rows = np.arange(len(indices))
@@ -252,8 +257,10 @@ class PosteriorDisplay:
 def _of_vectors(posterior):
     """The posterior, if its coordinates have numbers."""
     if not hasattr(posterior, "names"):
+        inside = hasattr(posterior, "posterior")
+        advice = "its posterior" if inside else "its marginal(name), or its draws"
         raise TypeError(
             "posterior must be a MixturePosterior, whose draws are vectors; got "
-            f"{type(posterior).__name__}. Plot its marginal(name), or its draws."
+            f"{type(posterior).__name__}. Plot {advice}."
         )
     return posterior

@@ -70,7 +70,8 @@ def evaluate_log_joint(log_joint, theta):
     if values.shape != (len(theta),):
         raise ValueError(
             f"log_joint must map shape {theta.shape} to ({len(theta)},); got "
-            f"{values.shape}. Return one log density per row."
+            f"{values.shape}. Return one log density per row; a function of one point "
+            "can be mapped: lambda theta: [f(row) for row in theta]."
         )
     bad = np.isnan(values) | (values == np.inf)
     if bad.any():

@@ -1,6 +1,7 @@
 """One-dimensional marginals of a mixture: pdf, cdf and quantiles."""
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from scipy.special import ndtri
@@ -12,7 +13,7 @@ _MAX_HALVINGS = 200
 
 def check_level(level):
     """A probability strictly between 0 and 1."""
-    if not 0.0 < level < 1.0:
+    if not (isinstance(level, Real) and 0.0 < level < 1.0):
         raise ValueError(
             f"level must lie strictly between 0 and 1; got {level!r}. Use 0.9 for a "
             "90 % interval."
@@ -152,7 +153,7 @@ class Marginal(OneDimensional):
         """Log densities of the components, shape (*x.shape, n_components), nats."""
         x = np.asarray(x, dtype=float)
         columns = _columns(self.mixture, "marginal_log_density", self.index, x.ravel())
-        return columns.reshape(*x.shape, -1)
+        return columns.reshape(*x.shape, columns.shape[1])
 
     def component_locations(self):
         """Where the components are: their means, shape (n_components,)."""

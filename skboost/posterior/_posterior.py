@@ -151,6 +151,10 @@ class MixturePosterior:
         """
         return Marginal(self._mixture, self.index_of(i))
 
+    def _marginals(self):
+        """Marginals of all coordinates."""
+        return [self.marginal(i) for i in range(self.dim)]
+
     def index_of(self, i):
         """Index of a coordinate given by index or name."""
         if isinstance(i, str):
@@ -160,8 +164,10 @@ class MixturePosterior:
                     f"i must be one of the posterior's names ({known}); got {i!r}."
                 )
             return self._names.index(i)
-        if not -self.dim <= i < self.dim:
-            raise ValueError(f"i must be an index below dim={self.dim}; got {i}.")
+        if not isinstance(i, int | np.integer) or not -self.dim <= i < self.dim:
+            raise ValueError(
+                f"i must be an index below dim={self.dim} or a name; got {i!r}."
+            )
         return int(i) % self.dim
 
     def interval(self, level=0.9):
@@ -201,8 +207,7 @@ class MixturePosterior:
         """
         tail = 0.5 * (1.0 - check_level(level))
         lower, median, upper = self._quantiles([tail, 0.5, 1.0 - tail]).T
-        zero = np.zeros(1)
-        below = [self.marginal(i).cdf(zero)[0] for i in range(self.dim)]
+        below = [marginal.cdf(0.0) for marginal in self._marginals()]
         columns = {
             "mean": self.mean(),
             "std": self.std(),

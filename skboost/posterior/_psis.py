@@ -64,7 +64,9 @@ def _expected_order_statistics(n, shape, scale):
     p = (np.arange(1, n + 1) - 0.5) / n
     if abs(shape) < 1e-12:
         return -scale * np.log1p(-p)
-    return scale * np.expm1(-shape * np.log1p(-p)) / shape
+    # An infinite one is cut down to the largest raw weight.
+    with np.errstate(over="ignore"):
+        return scale * np.expm1(-shape * np.log1p(-p)) / shape
 
 
 def psis(log_weights):

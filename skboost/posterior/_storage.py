@@ -53,6 +53,8 @@ def read_archive(path, file_format, version, writer):
     except (
         ValueError,
         KeyError,
+        # A single array (npy) is no context.
+        TypeError,
         AttributeError,
         EOFError,
         zipfile.BadZipFile,

@@ -1,6 +1,7 @@
 """The approximate posterior of constrained parameters, on the user's scale."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -159,12 +160,22 @@ class TransformedPosterior(MixturePosterior):
         i : int or str
             Index (negative ones count from the end) or name of the coordinate.
         """
-        i = self.index_of(i)
+        return self._marginal(self.index_of(i), self._block_draws)
+
+    def _marginals(self):
+        draws = cache(self._block_draws)
+        return [self._marginal(i, draws) for i in range(self.dim)]
+
+    def _marginal(self, i, block_draws):
         alone = self._constraints.elementwise(i)
-        if alone is not None:
-            transform, free = alone
-            return TransformedMarginal(Marginal(self._mixture, free), transform)
-        return self._sampled(i, user_draws(self._mixture, self._constraints))
+        if alone is None:
+            return self._sampled(i, block_draws())
+        transform, free = alone
+        return TransformedMarginal(Marginal(self._mixture, free), transform)
+
+    def _block_draws(self):
+        """The fixed draws behind marginals inside of blocks."""
+        return user_draws(self._mixture, self._constraints)
 
     def _sampled(self, i, draws):
         each = next(p.transform.each for p in self._constraints.parts if i in p.columns)
@@ -176,7 +187,7 @@ class TransformedPosterior(MixturePosterior):
     def _quantiles(self, levels):
         levels = np.asarray(levels, dtype=float)
         out = np.empty((self.dim, levels.size))
-        draws = None
+        draws = cache(self._block_draws)
         for transform, columns, free in self._constraints.parts:
             if transform.elementwise:
                 index = np.repeat(free, levels.size)
@@ -185,10 +196,8 @@ class TransformedPosterior(MixturePosterior):
                 )
                 out[columns] = transform.forward(z.reshape(free.size, levels.size))
                 continue
-            if draws is None:
-                draws = user_draws(self._mixture, self._constraints)
             for i in columns:
-                out[i] = self._sampled(i, draws).quantile(levels)
+                out[i] = self._sampled(i, draws()).quantile(levels)
         return out
 
     def modes(self):

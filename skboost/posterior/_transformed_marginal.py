@@ -136,7 +136,7 @@ class SampledMarginal(OneDimensional):
     def log_pdf(self, x):
         """Log density at x, the shape of x, nats; -inf outside the constraint."""
         x = np.asarray(x, dtype=float)
-        columns = self.component_log_pdf(x).reshape(x.size, -1)
+        columns = self.component_log_pdf(x).reshape(x.size, self.weights.size)
         return log_sum_exp(columns, log_weights(self.weights)).reshape(x.shape)[()]
 
     def cdf(self, x):

@@ -81,9 +81,8 @@ class CallableTarget(Target):
             # of one point can not be mistaken for a function of a batch.
             n = next(n for n in (3, 4, 5) if n != dim)
             probe = 0.1 * np.random.default_rng(0).standard_normal((n, dim))
-        if vectorized is None:
-            vectorized = _is_vectorized(log_density, probe)
-        self._user = _UserFunction(log_density, gradient, vectorized, name)
+        user = _UserFunction(log_density, gradient, bool(vectorized), name)
+        self._user = user.tried_out(probe) if vectorized is None else user
 
     @property
     def vectorized(self):
@@ -134,12 +133,55 @@ class CallableTarget(Target):
 
 
 class _UserFunction(NamedTuple):
-    """What the user gave; travels to worker processes."""
+    """What the user gave; travels to worker processes.
+
+    `hint` is of use where the function fails: it says why no batch was passed.
+    """
 
     function: object
     gradient: object
     vectorized: bool
     name: str
+    hint: str = ""
+
+    def tried_out(self, probe):
+        """With `vectorized` set: whether a batch gives the values of its rows."""
+        try:
+            with _quiet():
+                batch = _numbers(self.name, self.function(probe), probe)
+        except Exception as error:
+            return self._of_points(probe, f"failed with {error!r}")
+        if batch.shape != (len(probe),):
+            return self._of_points(probe, f"returned shape {batch.shape}")
+        if not self._agrees(batch, probe):
+            return self._of_points(probe, "gave other values than for its rows alone")
+        return self._replace(vectorized=True)
+
+    def _agrees(self, batch, probe):
+        """Whether batches of one row give the values of the whole batch."""
+        try:
+            with _quiet():
+                rows = [_numbers(self.name, self.function(r[None]), r) for r in probe]
+        except Exception:
+            return False
+        return all(row.shape == (1,) for row in rows) and np.allclose(
+            batch, np.concatenate(rows), rtol=1e-8, equal_nan=True
+        )
+
+    def _of_points(self, probe, what):
+        """A function of one point; with a hint if it is none of that either."""
+        user = self._replace(vectorized=False)
+        try:
+            user.point(probe[0], False)
+        except LogDensityError as error:
+            if what == f"failed with {error.__cause__!r}":
+                return user
+            hint = (
+                f" It was taken for a function of one point, because for theta of "
+                f"shape {probe.shape} it {what}."
+            )
+            return user._replace(hint=hint)
+        return user
 
     def batch(self, theta, with_score):
         """Values (n,) and scores (n, dim), or None, from one call for all rows."""
@@ -153,25 +195,24 @@ class _UserFunction(NamedTuple):
         if value.size != 1:
             raise LogDensityError(
                 f"{self.name} must return one number for a point of shape "
-                f"{row.shape}; got shape {value.shape} at theta={row}."
+                f"{row.shape}; got shape {value.shape} at theta={row}.{self.hint}"
             )
         return float(value.reshape(())), score
 
     def _call(self, theta, with_score):
         if with_score and self.gradient is None:
             return self._differentiated(theta)
-        advice = "Return -inf where the density is zero, or pass failures='zero'"
-        if not with_score:
-            with _user_code(self.name, theta, advice):
-                value = self.function(theta)
-            return _numbers(self.name, value, theta), None
-        if self._paired:
+        advice = "Return -inf where the density is zero, or pass failures='zero'."
+        if with_score and self._paired:
             with _user_code(self.name, theta, advice):
                 value, score = self.function.value_and_gradient(theta)
         else:
-            with _user_code(self.name, theta, advice):
+            with _user_code(self.name, theta, advice + self.hint):
                 value = self.function(theta)
-            with _user_code("gradient", theta, advice):
+            if not with_score:
+                return _numbers(self.name, value, theta), None
+            form = f"It is passed what {self.name} is: shape {theta.shape} here. "
+            with _user_code("gradient", theta, form + advice):
                 score = self.gradient(theta)
         score = _numbers("gradient", score, theta)
         _check_shape("gradient", score, theta.shape, theta)
@@ -185,8 +226,10 @@ class _UserFunction(NamedTuple):
 
     def _differentiated(self, theta):
         """Value, and the gradient of its sum: of each row on its own, in a batch."""
-        advice = "Write it with autograd.numpy, or pass gradient="
-        with _user_code(self.name, theta, advice):
+        own = self.name == "log_density"
+        remedy = "pass gradient=" if own else "add it to log_density and its gradient="
+        advice = f"Write it with autograd.numpy, or {remedy}."
+        with _user_code(self.name, theta, advice + self.hint):
             pull, value = autograd.make_vjp(self.function)(theta)
             value = _numbers(self.name, value, theta)
             return value, np.array(pull(np.ones(value.shape)), dtype=float)
@@ -289,28 +332,19 @@ def _no_number(name, value, score, theta, row):
     )
 
 
-def _is_vectorized(function, probe):
-    """Whether a batch gives the values of its rows."""
-    try:
-        with _quiet():
-            batch = np.asarray(function(probe), dtype=float)
-            rows = [np.asarray(function(row[None]), dtype=float) for row in probe]
-    except Exception:
-        # Whatever is wrong with it, the first evaluation says so, with the point.
-        return False
-    if batch.shape != (len(probe),) or any(row.shape != (1,) for row in rows):
-        return False
-    return np.allclose(batch, np.concatenate(rows), rtol=1e-8, equal_nan=True)
-
-
 def _numbers(name, value, theta):
     """A user's answer as floats, a copy."""
+    got = type(value).__name__
     try:
+        # A conversion would drop imaginary parts, with a warning at best.
+        if np.iscomplexobj(value):
+            got = "complex ones"
+            raise TypeError(got)
         return np.array(value, dtype=float)
     except (TypeError, ValueError) as error:
         raise LogDensityError(
-            f"{name} must return numbers; got {type(value).__name__} at "
-            f"theta={np.atleast_2d(theta)[0]}."
+            f"{name} must return numbers; got {got} at "
+            f"theta={np.atleast_2d(theta)[0]}. Return a float, or an array of floats."
         ) from error
 
 
@@ -325,7 +359,7 @@ def _user_code(name, theta, advice):
         except Exception as error:
             raise FailedEvaluationError(
                 f"{name} failed with {error!r} at theta={np.atleast_2d(theta)[0]}. "
-                f"{advice}."
+                f"{advice}"
             ) from error
 
 

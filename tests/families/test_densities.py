@@ -105,6 +105,13 @@ def test_matched_draws_have_exact_moments(family, rng, n):
     assert_allclose(np.mean(eps**2, axis=0), variance, rtol=1e-12)
 
 
+@pytest.mark.parametrize("family", [Gaussian("full"), Gaussian("diag"), Laplace()])
+def test_a_single_matched_draw_is_a_draw(family, rng):
+    eps = family.matched_draws(1, 3, rng)
+    assert eps.shape == (1, 3)
+    assert np.isfinite(eps).all()
+
+
 def test_enough_matched_draws_are_uncorrelated(gaussian, rng):
     eps = gaussian.matched_draws(201, 8, rng)
     assert_allclose(eps.T @ eps / 201, np.eye(gaussian.base_dim(8)), atol=1e-12)

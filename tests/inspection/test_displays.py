@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 
-from skboost import BoostedGaussianMixture
+from skboost import BoostedGaussianMixture, boost_posterior
 from skboost.families import Gaussian, Laplace, VariationalFamily
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
 from skboost.inspection._pair import highest_density_levels, pair_density
@@ -174,6 +174,10 @@ def test_impossible_requests_are_refused():
         PosteriorDisplay.from_posterior(make_posterior(), kind="violin")
     with pytest.raises(ValueError, match="names"):
         PosteriorDisplay.from_posterior(make_posterior(), ["weight"])
+    with pytest.raises(ValueError, match="features must hold at least one"):
+        PosteriorDisplay.from_posterior(make_posterior(), [])
+    with pytest.raises(TypeError, match=r"got SimpleNamespace\. Plot its posterior"):
+        PosteriorDisplay.from_posterior(SimpleNamespace(posterior=make_posterior()))
 
 
 # --- convergence
@@ -214,8 +218,9 @@ def test_bars_are_two_standard_errors():
         [{"iteration": 0, "elbo": -3.0, "elbo_se": np.nan}],
         [{"elbo": -3.0, "gain": -1.0, "gain_se": 0.0, "remaining_kl": -1e-3}] * 3,
         [{"elbo": -3.0, "gain": -1.0, "gain_se": 2.0}] * 3,
+        [{"elbo": -np.inf, "gain": np.inf, "gain_se": np.nan, "remaining_kl": np.inf}],
     ],
-    ids=["one", "first", "negative", "noise"],
+    ids=["one", "first", "negative", "noise", "infinite"],
 )
 def test_short_and_odd_histories_are_drawn(history, tmp_path, recwarn):
     display = ConvergenceDisplay.from_history(history, tol=1e-2)
@@ -230,6 +235,22 @@ def test_stopping_by_gap_shows_the_gap():
     assert display.ax_[1].get_ylabel() == "duality gap (nats)"
     with pytest.raises(ValueError, match="at least one iteration"):
         ConvergenceDisplay.from_history([])
+    with pytest.raises(ValueError, match="'gain' or 'gap'; got 'elbo'"):
+        ConvergenceDisplay.from_history(history, stopping="elbo")
+
+
+def test_gains_in_hellinger_distance_are_no_nats():
+    result = boost_posterior(
+        lambda theta: -np.abs(theta[0]),
+        1,
+        gradient=lambda theta: -np.sign(theta),
+        objective="hellinger",
+        max_iter=2,
+        n_draws=64,
+        random_state=0,
+    )
+    display = ConvergenceDisplay.from_history(result.history)
+    assert display.ax_[1].get_ylabel() == "fall in squared Hellinger distance"
 
 
 # --- both

@@ -67,6 +67,12 @@ def test_quantile_of_one_gaussian_is_scipys(normal_mixture):
     )
 
 
+def test_densities_at_no_points_are_none(bimodal):
+    marginal = bimodal.marginal(0)
+    assert marginal.component_log_pdf([]).shape == (0, bimodal.n_components)
+    assert marginal.log_pdf([]).shape == marginal.cdf([]).shape == (0,)
+
+
 def test_quantile_ends_and_scalars(bimodal):
     marginal = bimodal.marginal(0)
     np.testing.assert_array_equal(marginal.quantile([0.0, 1.0]), [-np.inf, np.inf])
@@ -87,7 +93,7 @@ def test_interval_covers_its_share_of_draws(posterior, level):
     np.testing.assert_allclose(interval[1], posterior.marginal(1).interval(level))
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 90])
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 90, "0.9", None, [0.5, 0.9]])
 def test_impossible_levels_are_refused(bimodal, level):
     with pytest.raises(ValueError, match="level must lie strictly"):
         bimodal.interval(level)
@@ -111,8 +117,9 @@ def test_summary_without_pandas(bimodal, monkeypatch):
 
 def test_marginal_by_index_and_name(posterior, bimodal):
     assert posterior.marginal(-1).index == posterior.marginal("c").index == 2
-    with pytest.raises(ValueError, match="below dim=3"):
-        posterior.marginal(3)
+    for wrong in (3, 1.5, None, (0, 1)):
+        with pytest.raises(ValueError, match="below dim=3 or a name; got"):
+            posterior.marginal(wrong)
     with pytest.raises(ValueError, match="names"):
         posterior.marginal("d")
     with pytest.raises(ValueError, match="names"):
@@ -238,6 +245,18 @@ def test_resample_takes_targets_and_repeats_itself(bimodal):
     np.testing.assert_array_equal(first.draws, second.draws)
 
 
+def test_a_function_of_one_point_is_told_how_to_be_one_of_rows(bimodal):
+    def density(theta):
+        return -0.5 * np.sum(theta**2)
+
+    with pytest.raises(ValueError, match=r"one point can be mapped: lambda theta"):
+        bimodal.resample(density, 10)
+    mapped = bimodal.resample(
+        lambda theta: [density(row) for row in theta], 10, random_state=0
+    )
+    assert mapped.draws.shape == (10, 1)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_impossible_log_joint_names_the_point(bimodal, value):
     def log_joint(theta):
@@ -284,7 +303,13 @@ def test_load_refuses_foreign_files(tmp_path, bimodal):
         np.savez(buffer, **arrays)
         return buffer.getvalue()
 
+    def npy(array):
+        buffer = io.BytesIO()
+        np.save(buffer, array)
+        return buffer.getvalue()
+
     foreign = {
+        "npy": npy(np.ones(3)),
         "text": b"weights: 1",
         "empty": b"",
         "npz": npz(weights=np.ones(1)),

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.integrate import quad, trapezoid
 from scipy.special import expit
@@ -21,7 +21,9 @@ from skboost.posterior import (
     Mixture,
     MixturePosterior,
     TransformedPosterior,
+    _transformed,
 )
+from skboost.posterior._transformed_moments import user_draws
 from skboost.transforms import Constraints
 
 from .conftest import FAMILIES, make_mixture
@@ -267,6 +269,17 @@ def test_an_exact_marginal_outside_and_at_the_ends(bimodal):
         marginal.quantile(-0.1)
 
 
+@pytest.mark.parametrize("x", [[], [[]], -3.0, [-5.0, -4.0], [np.nan, -np.inf]])
+def test_densities_where_no_point_is_inside(mixed, x):
+    for i in (0, 1, 6):
+        marginal = mixed.marginal(i)
+        parts = marginal.component_log_pdf(x)
+        assert parts.shape == (*np.shape(x), mixed.n_components)
+        assert np.all(parts == -np.inf)
+        assert np.all(marginal.pdf(x) == 0.0)
+        assert marginal.pdf(x).shape == np.shape(x)
+
+
 def test_marginals_agree_with_draws(mixed):
     draws = mixed.sample(8000, random_state=1)
     for i in range(7):
@@ -320,6 +333,20 @@ def test_interval_and_summary_are_those_of_the_marginals(mixed):
 
 
 # --- modes, copies, distances
+
+
+def test_a_summary_draws_once_however_many_coordinates(mixed, monkeypatch):
+    drawn = []
+
+    def counted(*args):
+        drawn.append(1)
+        return user_draws(*args)
+
+    expected = mixed.summary()
+    monkeypatch.setattr(_transformed, "user_draws", counted)
+    assert_array_equal(np.asarray(mixed.summary()), np.asarray(expected))
+    # Once for quantiles, once for probabilities; moments draw for themselves.
+    assert len(drawn) == 2
 
 
 def test_modes_are_those_of_the_unconstrained_density(bimodal):

@@ -318,6 +318,57 @@ def test_a_function_that_never_works_says_why():
     assert isinstance(caught.value.__cause__, AttributeError)
 
 
+@pytest.mark.parametrize(
+    ("density", "why"),
+    [
+        (lambda t: -anp.sum(t**2, axis=1, keepdims=True), r"returned shape \(3, 1\)"),
+        (lambda t: anp.squeeze(-(t[:, 0] ** 2)), "gave other values than for its rows"),
+        (lambda t: -(t[:, 2] ** 2), "index 2 is out of bounds for axis 1 with size 2"),
+    ],
+)
+def test_an_error_says_why_no_batch_was_passed(density, why):
+    target = CallableTarget(density, 2)
+    for method in (target.log_density, target.value_and_score):
+        with pytest.raises(LogDensityError, match=f"of one point, because .*{why}"):
+            method(np.ones((4, 2)))
+
+
+@pytest.mark.parametrize(
+    ("density", "gradient", "shape"),
+    [
+        (batch_density, lambda t: np.array([-t[0], -t[1]]), r"\(1, 2\)"),
+        (point_density, lambda t: np.column_stack([-t[:, 0], -t[:, 1]]), r"\(2,\)"),
+    ],
+)
+def test_a_gradient_of_another_form_is_told_what_it_is_passed(density, gradient, shape):
+    target = CallableTarget(density, 2, gradient)
+    with pytest.raises(LogDensityError, match=f"gradient failed.*is: shape {shape}"):
+        target.value_and_score(np.ones((1, 2)))
+
+
+def test_a_function_of_one_point_fails_without_a_word_on_batches(theta):
+    def density(theta):
+        if theta[0] > 1.0:
+            raise ZeroDivisionError
+        return -0.5 * anp.dot(theta, theta)
+
+    with pytest.raises(FailedEvaluationError) as error:
+        CallableTarget(density, 3).log_density(theta)
+    assert "of one point" not in str(error.value)
+
+
+def test_complex_numbers_are_refused(theta):
+    target = CallableTarget(lambda t: anp.sum(t**2, axis=1) + 1j, 3, vectorized=True)
+    with pytest.raises(LogDensityError, match="must return numbers; got complex"):
+        target.log_density(theta)
+
+
+def test_a_prior_without_a_gradient_is_told_what_there_is(theta):
+    target = CallableTarget(plain_density, 3, name="log_prior")
+    with pytest.raises(LogDensityError, match="add it to log_density and its gradient"):
+        target.value_and_score(theta)
+
+
 def test_text_is_no_number():
     target = CallableTarget(lambda t: "seven", 2)
     with pytest.raises(LogDensityError, match="must return numbers; got str"):
