@@ -14,7 +14,7 @@ from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_cont
 from skboost.boosting import INITS, ConjugateBoosting, ConjugateTarget
 from skboost.conjugate import COVARIANCES, GaussianMixtureModel
 from skboost.frank_wolfe import as_step_size
-from skboost.mixture._fitted import check_count, plain_errors
+from skboost.mixture._fitted import ClusterMethods, check_count, plain_errors
 from skboost.mixture._posterior import ConjugateMixturePosterior
 from skboost.mixture._predictive import draw_rows, log_joint_clusters
 from skboost.mixture._priors import CONCENTRATIONS, check_same_model, mixture_settings
@@ -40,7 +40,7 @@ _FRESH = 4
 _EFFECTIVE = 0.01
 
 
-class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
+class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
     """Gaussian mixture with a posterior over its parameters in place of one fit.
 
     The posterior over weights, means and covariances of the clusters is itself a
@@ -306,13 +306,6 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
             target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
             return self._boost(target, given)
 
-    def fit_predict(self, X, y=None, sample_weight=None):
-        """Fit, and the most probable cluster of every row.
-
-        Parameters are as in `fit`, the result is an ndarray of int, (n_samples,).
-        """
-        return self.fit(X, sample_weight=sample_weight).predict(X)
-
     def _validated(self, X, reset):
         # Other covariances refuse missing values, in the words of the model.
         return validate_data(
@@ -398,10 +391,6 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         for mixture in self._stages:
             yield log_sum_exp(self._joint(X, self._posterior(mixture, None)))
 
-    def score(self, X, y=None):
-        """Mean log posterior predictive density of the rows, nats; `y` is ignored."""
-        return float(self.score_samples(X).mean())
-
     def predict_proba(self, X):
         """Posterior predictive probabilities of the clusters.
 
@@ -418,10 +407,6 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         ndarray of shape (n_samples, n_components)
         """
         return responsibilities(self._joint(X))[0]
-
-    def predict(self, X):
-        """Most probable cluster of every row, shape (n_samples,)."""
-        return self._joint(X).argmax(axis=1)
 
     def sample(self, n_samples=1, random_state=None):
         """Rows from the posterior predictive law.
@@ -448,9 +433,3 @@ class BoostedGaussianMixture(DensityMixin, BoostedEstimator):
         chosen = self.random_state if random_state is None else random_state
         seed = root_seed(chosen)
         return draw_rows(self.posterior_, n_samples, generator(seed, 1), seed)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        shape = COVARIANCES.get(self.covariance_type)
-        tags.input_tags.allow_nan = shape is not None and shape.handles_missing
-        return tags

@@ -4,7 +4,6 @@ from contextlib import contextmanager
 from numbers import Integral
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._random import generator, root_seed
@@ -30,7 +29,61 @@ def check_count(name, n):
         raise ValueError(f"{name} must be an integer of at least 1; got {n!r}.")
 
 
-class FittedMixture:
+class ClusterMethods:
+    """What follows from ``predict_proba`` and ``score_samples`` of a mixture."""
+
+    def predict(self, X):
+        """The most probable cluster of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+        """
+        return self.predict_proba(X).argmax(axis=1)
+
+    def fit_predict(self, X, y=None, sample_weight=None):
+        """Fit, then return the most probable cluster of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+        """
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def score(self, X, y=None):
+        """Mean log posterior predictive density, nats per row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+        """
+        return float(self.score_samples(X).mean())
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        shape = COVARIANCES.get(self.covariance_type)
+        tags.input_tags.allow_nan = shape is not None and shape.handles_missing
+        return tags
+
+
+class FittedMixture(ClusterMethods):
     """Prediction for estimators that hold ``_model`` and ``_natural``."""
 
     def _parameters(self, natural):
@@ -65,35 +118,6 @@ class FittedMixture:
         rows = self._rows(X)
         return self._model.responsibilities(self._natural, rows)
 
-    def predict(self, X):
-        """The most probable cluster of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of int of shape (n_samples,)
-        """
-        return self.predict_proba(X).argmax(axis=1)
-
-    def fit_predict(self, X, y=None, sample_weight=None):
-        """Fit, then return the most probable cluster of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        ndarray of int of shape (n_samples,)
-        """
-        return self.fit(X, y, sample_weight).predict(X)
-
     def score_samples(self, X):
         """Log posterior predictive density of each row, nats.
 
@@ -113,27 +137,14 @@ class FittedMixture:
         rows = self._rows(X)
         return self._model.log_predictive(self._natural, rows)
 
-    def score(self, X, y=None):
-        """Mean log posterior predictive density, nats per row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        float
-        """
-        return float(self.score_samples(X).mean())
-
-    def sample(self, n_samples=1):
+    def sample(self, n_samples=1, random_state=None):
         """Rows from the posterior predictive distribution, cluster by cluster.
 
         Parameters
         ----------
         n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+            None: the estimator's own.
 
         Returns
         -------
@@ -148,7 +159,8 @@ class FittedMixture:
         """
         check_is_fitted(self, "_natural")
         check_count("n_samples", n_samples)
-        rng = generator(root_seed(check_random_state(self.random_state)))
+        chosen = self.random_state if random_state is None else random_state
+        rng = generator(root_seed(chosen))
         counts = rng.multinomial(n_samples, self.weights_)
         return self._model.sample_rows(self._natural, counts, rng)
 
@@ -175,9 +187,3 @@ class FittedMixture:
         check_count("n_draws", n_draws)
         rng = generator(root_seed(random_state))
         return self._model.sample(self._natural, n_draws, rng)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        shape = COVARIANCES.get(self.covariance_type)
-        tags.input_tags.allow_nan = shape is not None and shape.handles_missing
-        return tags

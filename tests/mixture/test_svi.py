@@ -271,6 +271,13 @@ def test_sampled_rows_have_the_predictive_moments(covariance_type, mean_prior_ty
     assert abs(ours.mean() - model.score(X)) < 0.3
 
 
+def test_sampled_rows_have_a_seed_of_their_own():
+    model = SVIGaussianMixture(2, random_state=0).fit(blobs())
+    usual, _ = model.sample(5)
+    assert np.array_equal(usual, model.sample(5, random_state=0)[0])
+    assert not np.array_equal(usual, model.sample(5, random_state=1)[0])
+
+
 def test_score_is_the_mean_of_score_samples():
     X = blobs()
     model = SVIGaussianMixture(2).fit(X)
