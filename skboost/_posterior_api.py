@@ -34,6 +34,7 @@ from skboost.targets import (
     ComposedTarget,
     FailedEvaluationWarning,
     TransformedTarget,
+    warn_of_wrong_gradient,
 )
 from skboost.transforms import Constraints
 
@@ -247,6 +248,9 @@ def boost_posterior(
     -----
     FailedEvaluationWarning
         With ``failures="zero"``, once, with the number of failures and the first.
+    UserWarning
+        Where differences of the density refute its gradient at every one of a few
+        points.
     ConvergenceWarning
         Where much is left, and where the posterior seems to be improper.
 
@@ -277,6 +281,7 @@ def boost_posterior(
         constraints = None
     else:
         target = TransformedTarget(target, constraints)
+        probe = constraints.inverse(probe)
     params = {
         "family": family,
         "component_covariance": component_covariance,
@@ -297,8 +302,9 @@ def boost_posterior(
         budget = max_evaluations or float("inf")
         engine = make_engine(target, params, starts, seed, None, box, budget)
         limits = make_limits(params, budget)
-        done = run(engine, limits, begin_iteration=_listener(callback))
         place = np.asarray if constraints is None else constraints.forward
+        warn_of_wrong_gradient(target, probe, stacklevel=4, place=place)
+        done = run(engine, limits, begin_iteration=_listener(callback))
         fitted = report(engine, done, place=place)
     warn_unfinished(done, fitted, stacklevel=4)
     _warn_of_failures(target, failures)

@@ -41,6 +41,7 @@ FLOORS = {
     "_posterior_api": 6,
     # What users import from: these only pass names on.
     "callbacks": 7,
+    "exceptions": 7,
     "priors": 7,
     "strategies": 7,
     "__init__": 8,

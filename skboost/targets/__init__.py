@@ -16,6 +16,7 @@ from skboost.targets._failures import (
     LogDensityError,
 )
 from skboost.targets._glm import LogisticTarget
+from skboost.targets._gradient_check import warn_of_wrong_gradient
 from skboost.targets._priors import (
     PRIORS,
     FlatPrior,
@@ -58,4 +59,5 @@ __all__ = [
     "sigmoid_expectation",
     "student_t_sigmoid_expectation",
     "validate_scale",
+    "warn_of_wrong_gradient",
 ]

@@ -1,0 +1,100 @@
+"""A gradient that its function's differences refute, and those that they do not."""
+
+import warnings
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+
+from skboost import boost_posterior
+from skboost.targets import CallableTarget, warn_of_wrong_gradient
+
+POINTS = np.random.default_rng(1).normal(size=(3, 2))
+
+
+def square(theta):
+    return -0.5 * np.sum(theta**2, axis=-1)
+
+
+def checked(log_density, gradient=None, points=POINTS, **settings):
+    target = CallableTarget(log_density, points.shape[1], gradient, **settings)
+    warn_of_wrong_gradient(target, points, stacklevel=1)
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    [lambda t: t, lambda t: -2.0 * t, lambda t: 0.0 * t, lambda t: np.ones_like(t)],
+    ids=["sign", "factor", "zero", "another"],
+)
+def test_a_wrong_gradient_is_told_both_slopes(gradient):
+    with pytest.warns(UserWarning, match="sign and the factors of gradient="):
+        checked(square, gradient)
+
+
+def test_a_density_that_leaves_autograd_is_told_so():
+    def constant(theta):
+        return square(np.array(getattr(theta, "_value", theta)))
+
+    with pytest.warns(UserWarning, match="gradient says 0.*autograd.numpy"):
+        checked(constant)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_right_gradients_are_left_alone(scale, offset):
+    def quartic(theta):
+        z = theta / scale
+        return offset - anp.sum(z**4 + anp.sqrt(1.0 + z**2), axis=-1)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checked(quartic, points=scale * POINTS)
+        checked(quartic)
+
+
+def test_a_function_with_the_noise_of_a_solver_is_left_alone():
+    def noisy(theta):
+        return square(theta) + 1e-6 * np.sin(1e9 * theta[..., 0])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checked(noisy, lambda theta: -theta)
+
+
+def test_a_kink_and_flat_parts_are_no_fault():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checked(lambda t: -anp.sum(anp.abs(t), axis=-1), points=0.0 * POINTS)
+        checked(lambda t: 0.0 * anp.sum(t, axis=-1))
+
+
+def test_points_without_density_say_nothing():
+    def nowhere(theta):
+        return np.full(theta.shape[:-1], -np.inf)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checked(nowhere, lambda t: t)
+
+
+def test_the_user_of_a_posterior_is_warned():
+    with pytest.warns(UserWarning, match="not its slope") as caught:
+        boost_posterior(square, 2, gradient=lambda t: t, max_iter=1, random_state=0)
+    ours = [w for w in caught if "not its slope" in str(w.message)]
+    assert len(ours) == 1 and ours[0].filename == __file__
+
+
+def test_points_are_shown_on_the_users_scale():
+    def log_density(theta):
+        assert np.all((theta > 5.0) & (theta < 6.0))
+        return np.sum(np.log(theta - 5.0), axis=-1)
+
+    with pytest.warns(UserWarning, match=r"theta=\[5\.[0-9 ]+5\.[0-9]+\]"):
+        boost_posterior(
+            log_density,
+            2,
+            gradient=lambda t: -1.0 / (t - 5.0),
+            constraints=(5.0, 6.0),
+            max_iter=1,
+            random_state=0,
+        )
