@@ -11,7 +11,7 @@ from skboost._random import BASE, generator
 from skboost.boosting._conjugate_search import find_modes, first_component, propose
 from skboost.boosting._engine import Boosting
 from skboost.boosting._modes import Modes
-from skboost.objectives import Residual, Rest
+from skboost.objectives import JointGain, Residual, Rest
 from skboost.posterior import Mixture
 
 
@@ -36,7 +36,7 @@ class ConjugateBoosting(Boosting):
     @classmethod
     def of(cls, target, **settings):
         """The engine of a target; settings of `Boosting` that matter, by name."""
-        fixed = {"objective": None, "refine": False, "starts": np.zeros((1, 1))}
+        fixed = {"objective": JointGain(), "refine": False, "starts": np.zeros((1, 1))}
         return cls(target=target, family=target.family, **fixed, **settings)
 
     def _beginning(self):

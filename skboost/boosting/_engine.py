@@ -349,10 +349,12 @@ class Boosting:
         """The state on more draws, where their noise hides a gain that matters.
 
         Searches then fit the noise, and an iterate is kept or refused by chance. Exact
-        expectations leave little noise.
+        expectations leave little noise, and where an objective does not seek what is
+        gained, no number of draws helps.
         """
         hidden = 2.0 * gain.se > max(self.tol, gain.value)
-        if self.exact or state.finer > 1 or not (self.monotone and hidden):
+        helps = self.monotone and self.objective.seeks_gain and not self.exact
+        if state.finer > 1 or not (helps and hidden):
             return state
         engine, t = self._finer(_FINER), state.iteration
         fresh = engine._fresh(state.mixture, t, 2)

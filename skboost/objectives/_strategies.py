@@ -21,6 +21,9 @@ class JointGain(BaseEstimator):
     charged ``ln(gamma s)``, one that spreads gains nothing.
     """
 
+    # Whether a better search means a larger gain.
+    seeks_gain = True
+
     def problem(self, residual, component, share, base_draws):
         """The problem that the solver sees; see `JointELBO`.
 
@@ -61,6 +64,9 @@ class ResidualGain(BaseEstimator):
         Price of entropy, or a function of the iteration t that returns it. None is
         the papers' ``1 / sqrt(t + 1)``.
     """
+
+    # Its maximum lies beyond what the mixture lacks: the better found, the worse.
+    seeks_gain = False
 
     def __init__(self, entropy_weight=None):
         self.entropy_weight = entropy_weight

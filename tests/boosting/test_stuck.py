@@ -159,3 +159,8 @@ class TestEnd:
 
     def test_unless_nothing_is_left(self):
         assert self.reached(self.info(0.0, kept=False, exhausted=True))
+
+    def test_no_draws_help_an_objective_that_does_not_seek_the_gain(self, engine):
+        boosting = engine("cauchy", objective="relbo", n_draws=64, n_fresh=128)
+        state, _ = boosting.init()
+        assert boosting._refreshed(state, Estimate(0.01, 0.01)) is state
