@@ -1,4 +1,4 @@
-"""What a mixture with one natural parameter can say about rows."""
+"""What mixtures say about rows: both kinds, and those with one natural parameter."""
 
 from contextlib import contextmanager
 from numbers import Integral
