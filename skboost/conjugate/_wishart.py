@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import multigammaln, psi
 
 _LOG_2 = np.log(2.0)
+_ROUNDING = 16.0 * np.finfo(float).eps
 
 
 def log_det_of_root(root):
@@ -101,4 +102,7 @@ class Wishart:
         chi2 = np.maximum(chi2, np.finfo(float).tiny)
         root += np.sqrt(chi2)[..., None] * np.eye(p)
         root = self.inverse_root @ root
-        return root @ np.swapaxes(root, -1, -2)
+        precisions = root @ np.swapaxes(root, -1, -2)
+        # Rounding leaves some products without a Cholesky factor; this is above it.
+        precisions[..., range(p), range(p)] *= 1.0 + _ROUNDING * p
+        return precisions

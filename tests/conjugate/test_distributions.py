@@ -56,6 +56,17 @@ def test_wishart_draws_have_its_moments(rng, p):
     assert error < 5 * log_det.std() / np.sqrt(len(draws))
 
 
+@pytest.mark.parametrize("p", [1, 2, 10, 40])
+@pytest.mark.parametrize("excess", [1e-3, 0.1, 1.0])
+@pytest.mark.parametrize("spread", [0, 3, 6])
+def test_draws_that_are_nearly_singular_have_densities(rng, p, excess, spread):
+    """An empty cluster has the prior's degrees of freedom, which can be that few."""
+    turn = np.linalg.qr(rng.normal(size=(p, p)))[0]
+    rate = (turn * 10.0 ** np.linspace(-spread, spread, p)) @ turn.T
+    law = Wishart(np.array([p - 1.0 + excess]), ((rate + rate.T) / 2.0)[None])
+    assert np.isfinite(law.log_density(law.sample(2000, rng))).all()
+
+
 def test_wishart_kl_is_the_expected_log_ratio(rng):
     one = Wishart(np.array([4.5]), random_rate(rng, 3)[None])
     two = Wishart(np.array([7.0]), random_rate(rng, 3)[None])
