@@ -74,56 +74,44 @@ class RootControl:
             self.roots.log_root(theta)
         )
 
-    def residual_and_slope(self, theta, log_joint, score):
+    def residual_and_slope(self, target, theta):
         """``f - control`` (n,) and its gradient in theta (n, dim)."""
+        log_joint, score = target.value_and_score(theta)
         f = np.exp(0.5 * log_joint - self.log_overlap)
         own_score, log_root = self.roots.score_and_log_root(theta)
         g = np.exp(log_root)
         return f - g, 0.5 * f[:, None] * score - g[:, None] * own_score
 
 
-class RootOverlap:
-    """``<f - control, sqrt(s)>`` on fixed base draws, as a function of s.
+def root_overlap(family, params, eps, theta, residual, through):
+    """``<f - control, sqrt(s)>`` on fixed base draws, and its gradient in `params`.
 
     Parameters
     ----------
-    target : Target
-    control : RootControl
     family : VariationalFamily
-    base_draws : ndarray of shape (n, base_dim)
+    params : ndarray of shape (n_params,)
+        Of s.
+    eps : ndarray of shape (n, base_dim)
         From `rule_draws`.
+    theta : ndarray of shape (n, dim)
+        The same, transported.
+    residual, through : ndarray of shape (n,) and (n, dim)
+        ``f - control`` there, and its gradient in theta.
     """
-
-    def __init__(self, target, control, family, base_draws):
-        self.target, self.control = target, control
-        self.family, self.base_draws = family, base_draws
-
-    def value_and_gradient(self, params, theta, log_joint, score):
-        """The integral, and its gradient in `params`.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-        theta : ndarray of shape (n, dim)
-            The transported base draws.
-        log_joint, score : ndarray of shape (n,) and (n, dim)
-            The target's, there.
-        """
-        family, eps = self.family, self.base_draws
-        weight, evaluation, slope = rule_weights(family, params, theta)
-        residual, through = self.control.residual_and_slope(theta, log_joint, score)
-        mass = weight * residual
-        value, steady = cautious(mass, self.target.dim)
-        mass = mass * steady
-        through = (weight * steady)[:, None] * through
-        d_entropy = family.entropy_gradient(params)
-        gradient = 0.5 * mass.sum() * d_entropy
-        if family.base_dim(self.target.dim) != self.target.dim:
-            # Where draws have latent parts their distance depends on the parameters.
-            pull = mass * (0.5 + slope)
-            gradient = gradient + pull.sum() * d_entropy + evaluation.pull(pull)
-            through = through + pull[:, None] * evaluation.score()
-        return value, gradient + family.pull_transport(params, eps, through)
+    dim = theta.shape[1]
+    weight, evaluation, slope = rule_weights(family, params, theta)
+    mass = weight * residual
+    value, steady = cautious(mass, dim)
+    mass = mass * steady
+    through = (weight * steady)[:, None] * through
+    d_entropy = family.entropy_gradient(params)
+    gradient = 0.5 * mass.sum() * d_entropy
+    if family.base_dim(dim) != dim:
+        # Where draws have latent parts their distance depends on the parameters.
+        pull = mass * (0.5 + slope)
+        gradient = gradient + pull.sum() * d_entropy + evaluation.pull(pull)
+        through = through + pull[:, None] * evaluation.score()
+    return value, gradient + family.pull_transport(params, eps, through)
 
 
 class ResidualRoot:
@@ -135,8 +123,11 @@ class ResidualRoot:
 
     Parameters
     ----------
-    target, control, family, base_draws
-        As in `RootOverlap`.
+    target : Target
+    control : RootControl
+    family : VariationalFamily
+    base_draws : ndarray of shape (n, base_dim)
+        From `rule_draws`.
     params : ndarray of shape (n_params,)
         Where the search starts.
 
@@ -147,7 +138,6 @@ class ResidualRoot:
 
     def __init__(self, target, control, family, params, base_draws):
         self.target, self.control = target, control
-        self.overlap = RootOverlap(target, control, family, base_draws)
         self.family, self.base_draws = family, base_draws
         self.chart = family.chart(params, len(base_draws))
 
@@ -169,9 +159,9 @@ class ResidualRoot:
         """The objective and its gradient in `x`."""
         params = self.unpack(x)
         theta = self.family.transport(params, self.base_draws)
-        log_joint, score = self.target.value_and_score(theta)
-        residual, d_residual = self.overlap.value_and_gradient(
-            params, theta, log_joint, score
+        found = self.control.residual_and_slope(self.target, theta)
+        residual, d_residual = root_overlap(
+            self.family, params, self.base_draws, theta, *found
         )
         between, d_between = between_roots(
             self.family, params[None], self.control.roots
@@ -217,7 +207,7 @@ def start_values(target, control, family, starts, base_draws):
     Parameters
     ----------
     target, control, family
-        As in `RootOverlap`.
+        As in `ResidualRoot`.
     starts : list of ndarray of shape (n_params,)
     base_draws : ndarray of shape (n, base_dim)
 
@@ -276,9 +266,7 @@ class JointRoots:
         self.target, self.roots = target, roots
         family = roots.family
         self.control = control
-        self.overlaps = [
-            RootOverlap(target, control, family, eps) for eps in base_draws
-        ]
+        self.base_draws = base_draws
         self.charts = [
             family.chart(p, len(eps))
             for p, eps in zip(roots.params, base_draws, strict=True)
@@ -326,16 +314,16 @@ class JointRoots:
         """``<f, h_k>`` (K,) and the gradients in each component's parameters."""
         family = self.roots.family
         theta = [
-            family.transport(p, o.base_draws)
-            for p, o in zip(params, self.overlaps, strict=True)
+            family.transport(p, eps)
+            for p, eps in zip(params, self.base_draws, strict=True)
         ]
-        log_joint, score = self.target.value_and_score(np.concatenate(theta))
         cuts = np.cumsum([len(t) for t in theta])[:-1]
-        log_joint, score = np.split(log_joint, cuts), np.split(score, cuts)
+        found = self.control.residual_and_slope(self.target, np.concatenate(theta))
+        residual, through = (np.split(part, cuts) for part in found)
         d, d_params = between_roots(family, params, self.control.roots)
-        for k, overlap in enumerate(self.overlaps):
-            value, gradient = overlap.value_and_gradient(
-                params[k], theta[k], log_joint[k], score[k]
+        for k, eps in enumerate(self.base_draws):
+            value, gradient = root_overlap(
+                family, params[k], eps, theta[k], residual[k], through[k]
             )
             d[k] += value
             d_params[k] += gradient
