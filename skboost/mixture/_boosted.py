@@ -8,13 +8,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator, callback_data
 from skboost._math import log_sum_exp, responsibilities
-from skboost._random import generator, root_seed
+from skboost._random import generator
 from skboost._rows import canonical_rows
 from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from skboost.boosting import INITS, ConjugateBoosting, ConjugateTarget
 from skboost.conjugate import COVARIANCES, GaussianMixtureModel
 from skboost.frank_wolfe import as_step_size
-from skboost.mixture._fitted import ClusterMethods, check_count, plain_errors
+from skboost.mixture._fitted import ClusterMethods, plain_errors
 from skboost.mixture._posterior import ConjugateMixturePosterior
 from skboost.mixture._predictive import draw_rows, log_joint_clusters
 from skboost.mixture._priors import CONCENTRATIONS, check_same_model, mixture_settings
@@ -408,28 +408,5 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         """
         return responsibilities(self._joint(X))[0]
 
-    def sample(self, n_samples=1, random_state=None):
-        """Rows from the posterior predictive law.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-            None: the estimator's own.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-        y : ndarray of int of shape (n_samples,)
-            Clusters.
-
-        Raises
-        ------
-        ValueError
-            If `n_samples` is no integer of at least 1.
-        """
-        check_is_fitted(self)
-        check_count("n_samples", n_samples)
-        chosen = self.random_state if random_state is None else random_state
-        seed = root_seed(chosen)
+    def _drawn(self, n_samples, seed):
         return draw_rows(self.posterior_, n_samples, generator(seed, 1), seed)

@@ -30,7 +30,7 @@ def check_count(name, n):
 
 
 class ClusterMethods:
-    """What follows from ``predict_proba`` and ``score_samples`` of a mixture."""
+    """What follows from ``predict_proba``, ``score_samples`` and ``_drawn``."""
 
     def predict(self, X):
         """The most probable cluster of each row.
@@ -75,6 +75,31 @@ class ClusterMethods:
         float
         """
         return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples=1, random_state=None):
+        """Rows from the posterior predictive law.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+            None: the estimator's own.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        y : ndarray of int of shape (n_samples,)
+            Clusters.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is no integer of at least 1.
+        """
+        check_is_fitted(self)
+        check_count("n_samples", n_samples)
+        chosen = self.random_state if random_state is None else random_state
+        return self._drawn(n_samples, root_seed(chosen))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -137,30 +162,8 @@ class FittedMixture(ClusterMethods):
         rows = self._rows(X)
         return self._model.log_predictive(self._natural, rows)
 
-    def sample(self, n_samples=1, random_state=None):
-        """Rows from the posterior predictive distribution, cluster by cluster.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-            None: the estimator's own.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-        y : ndarray of int of shape (n_samples,)
-            Clusters.
-
-        Raises
-        ------
-        ValueError
-            If `n_samples` is no integer of at least 1.
-        """
-        check_is_fitted(self, "_natural")
-        check_count("n_samples", n_samples)
-        chosen = self.random_state if random_state is None else random_state
-        rng = generator(root_seed(chosen))
+    def _drawn(self, n_samples, seed):
+        rng = generator(seed)
         counts = rng.multinomial(n_samples, self.weights_)
         return self._model.sample_rows(self._natural, counts, rng)
 
