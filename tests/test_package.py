@@ -108,5 +108,7 @@ def modules_with_examples():
 
 @pytest.mark.parametrize("name", list(modules_with_examples()))
 def test_examples_in_docstrings_print_what_they_say(name):
+    if name.startswith("skboost.inspection"):
+        pytest.importorskip("matplotlib")
     found = doctest.testmod(importlib.import_module(name))
     assert found.attempted and not found.failed
