@@ -18,7 +18,7 @@ def responsibilities(a):
     """Each ``exp(a_nk)`` over its row's sum, and the logarithms of the sums.
 
     In a row of -inf nothing has a share. Columns that lie together in memory, as those
-    of ``np.stack(columns).T`` do, are summed several times faster than rows.
+    of ``np.stack(columns).T`` do, are summed faster than rows.
     """
     parts, log_total, total = _summed(a)
     # The largest part is one, so only a row of -inf has a smaller sum.

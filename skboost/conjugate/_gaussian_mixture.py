@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skboost._math import log_sum_exp, log_weights
+from skboost._math import log_sum_exp, log_weights, responsibilities
 from skboost._parallel import row_blocks
 from skboost.conjugate._covariances import COVARIANCES
 from skboost.conjugate._dirichlet import DirichletWeights
@@ -163,7 +163,8 @@ class GaussianMixtureModel:
         found = np.empty((len(rows), self.n_components))
         gaussians = self.law.gaussians(natural)
         for block in self._blocks(rows):
-            found[block], _ = _normalised(self.joint(natural, rows[block], gaussians))
+            joint = self.joint(natural, rows[block], gaussians)
+            found[block], _ = responsibilities(joint)
         return found
 
     def expect(self, natural, rows, *weightings):
@@ -185,7 +186,7 @@ class GaussianMixtureModel:
         totals, evidence = [None] * len(weightings), 0.0
         for block in self._blocks(rows):
             part = rows[block]
-            resp, log_norm = _normalised(self.joint(natural, part, gaussians))
+            resp, log_norm = responsibilities(self.joint(natural, part, gaussians))
             for i, weight in enumerate(weightings):
                 weight = None if weight is None else weight[block]
                 if i == 0:
@@ -429,13 +430,6 @@ class GaussianMixtureModel:
     def _shared(self, factor, key):
         tied = not self.law.covariance.group(*self.law.shape)
         return tied and factor != "means" and key in ("dof", "second", "rate")
-
-
-def _normalised(joint):
-    """Responsibilities and log normalisers; the joint's array is reused."""
-    log_norm = log_sum_exp(joint)
-    joint -= log_norm[:, None]
-    return np.exp(joint, out=joint), log_norm
 
 
 def _added(total, found):
