@@ -28,7 +28,7 @@ from skboost.frank_wolfe import (
     apply,
     frank_wolfe_direction,
 )
-from skboost.posterior import Mixture, PooledDraws
+from skboost.mixtures import Mixture, PooledDraws
 
 DIMENSIONS = (2, 5, 10, 20, 50, 100)
 FAMILY = Gaussian("diag")

@@ -11,12 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 from skboost._callbacks import Limits, run
 from skboost._parallel import single_threaded_blas
 from skboost._random import REPORT, generator, root_seed
+from skboost._settings import Settings
 from skboost._sklearn import CallbackSupportMixin, Interval, StrOptions
-from skboost.boosting import Boosting, UniversalBoosting
+from skboost.boosting import COMBINATIONS, Boosting
 from skboost.families import FAMILIES, VariationalFamily, as_family
-from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize, as_step_size
+from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
+from skboost.mixtures import FreshDraws
 from skboost.objectives import OBJECTIVES
-from skboost.posterior import FreshDraws, MixturePosterior
+from skboost.posterior import MixturePosterior
+from skboost.proposals import DensityProposer
 
 # Nats of remaining KL above which an unfinished run is worth a warning.
 _LARGE_KL = 0.5
@@ -30,15 +33,8 @@ _MAX_SHOWN = 5
 # What scikit-learn sets on an estimator while its callbacks run, and takes off after.
 _CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
-# The Hellinger distance has an engine of its own: its components are roots.
-_ENGINES = {"hellinger": UniversalBoosting}
-
-# Its best combination is closed, so there is no step to choose and no duality gap.
-_ROOT_PARAMETERS = {
-    "step_size": ("line-search",),
-    "corrective": ("fully-corrective", "none"),
-    "stopping": ("gain",),
-}
+# Hyperparameters that are settings of the engine, by the same names.
+_SETTINGS = ("n_draws", "n_restarts", "tol", "max_components", "refine")
 
 BOOSTING_CONSTRAINTS = {
     "family": [StrOptions(set(FAMILIES)), VariationalFamily],
@@ -107,45 +103,68 @@ def make_engine(
     ValueError
         For a combination that means nothing; it names both parameters.
     """
+    objective = make_objective(params["objective"], params["entropy_weight"])
     family = as_family(params["family"], params["component_covariance"], target.dim)
-    n_draws = params["n_draws"]
-    exact = getattr(target, "exact_gaussian", False) and hasattr(family, "structure")
-    engine = _ENGINES.get(params["objective"], Boosting)
-    if params["objective"] == "hellinger":
-        _check_roots(family, params)
-        exact = False
-    return engine(
-        target=target,
-        family=family,
-        objective=make_objective(params["objective"], params["entropy_weight"]),
-        step_size=as_step_size(params["step_size"]),
-        corrective=params["corrective"],
-        refine=params["refine"],
-        n_draws=n_draws,
-        n_restarts=params["n_restarts"],
-        n_fresh=_n_fresh(n_draws, target.dim, exact),
-        max_components=params["max_components"],
-        tol=params["tol"],
-        starts=starts,
-        seed=seed,
-        n_jobs=n_jobs,
-        box=box,
-        max_evaluations=max_evaluations,
+    family = objective.component_family(family)
+    combination = COMBINATIONS[objective.combination]
+    _check_allowed(combination, params)
+    exact = (
+        objective.uses_expectations
+        and getattr(target, "exact_gaussian", False)
+        and hasattr(family, "structure")
+    )
+    settings = make_settings(
+        params, seed, n_jobs, max_evaluations, dim=target.dim, exact=exact
+    )
+    return Boosting(
+        target,
+        DensityProposer(target, family, objective, starts, settings, box),
+        combination.of(target, params["step_size"], params["corrective"]),
+        settings,
     )
 
 
-def _check_roots(family, params):
-    """Refuse what has no meaning for square roots of densities."""
-    if not family.root_products:
-        raise ValueError(
-            "objective='hellinger' needs a family whose square roots have products in "
-            f"closed form: 'gaussian' or 'laplace'; got family={params['family']!r}."
-        )
-    for name, allowed in _ROOT_PARAMETERS.items():
+def make_settings(
+    params, seed, n_jobs=None, max_evaluations=float("inf"), dim=1, exact=False
+):
+    """Settings of a run with these hyperparameters.
+
+    Parameters
+    ----------
+    params : dict
+        The hyperparameters of `BOOSTING_CONSTRAINTS`; those that a model lacks have
+        the defaults of `Settings`.
+    seed : int
+    n_jobs : int, default=None
+    max_evaluations : float, default=inf
+    dim : int, default=1
+        Of the target: what fresh draws take of memory.
+    exact : bool, default=False
+        Whether closed expectations are used.
+
+    Returns
+    -------
+    Settings
+    """
+    chosen = {name: params[name] for name in _SETTINGS if name in params}
+    return Settings(
+        n_fresh=_n_fresh(params["n_draws"], dim, exact),
+        seed=seed,
+        n_jobs=n_jobs,
+        max_evaluations=max_evaluations,
+        exact=exact,
+        **chosen,
+    )
+
+
+def _check_allowed(combination, params):
+    """Refuse values that have no meaning for a combination."""
+    objective = params["objective"]
+    for name, allowed in combination.allowed.items():
         if params[name] not in allowed:
             raise ValueError(
-                f"objective='hellinger' needs {name} to be one of {list(allowed)}; got "
-                f"{name}={params[name]!r}. Use objective='kl' for the other values."
+                f"objective={objective!r} needs {name} to be one of {list(allowed)}; "
+                f"got {name}={params[name]!r}. Use objective='kl' for the other values."
             )
 
 
@@ -171,9 +190,9 @@ def history_record(info):
     return {
         "iteration": info.iteration,
         "kind": info.kind,
-        "branch": info.branch,
+        "branch": info.move.branch,
         "gamma": info.gamma,
-        "curvature": info.curvature,
+        "curvature": info.move.curvature,
         "n_components": info.n_components,
         "elbo": info.elbo.value,
         "elbo_se": info.elbo.se,
@@ -187,7 +206,7 @@ def history_record(info):
         "pareto_k": info.remaining.khat,
         "outside": info.remaining.outside,
         "seconds": info.seconds,
-        "seconds_weights": info.seconds_weights,
+        "seconds_weights": info.move.seconds,
     }
 
 
@@ -210,8 +229,9 @@ def report(engine, done, names=None, place=np.asarray, posterior=MixturePosterio
     dict
     """
     mixture = done.stages[-1]
-    rng = generator(engine.seed, REPORT, done.n_iter)
-    fresh = FreshDraws.of(engine.target, mixture, engine.n_fresh, rng, engine.exact)
+    settings = engine.settings
+    rng = generator(settings.seed, REPORT, done.n_iter)
+    fresh = FreshDraws.of(engine.target, mixture, settings.n_fresh, rng, settings.exact)
     elbo, remaining = fresh.elbo(), fresh.remaining_kl(engine.target, _N_REMAINING, rng)
     history = [history_record(info) for info in done.history]
     message = done.message
@@ -220,10 +240,10 @@ def report(engine, done, names=None, place=np.asarray, posterior=MixturePosterio
     if fresh.outside > 0.0:
         message += (
             f" {100 * fresh.outside:.3g} % of the posterior's draws lie where the "
-            f"density is zero: {engine.outside_advice}. The ELBO is that of the "
-            "posterior restricted to where it is not."
+            f"density is zero: {engine.combination.outside_advice}. The ELBO is that "
+            "of the posterior restricted to where it is not."
         )
-    if engine.unprobed:
+    if engine.proposer.modes_not_searched:
         message += (
             f" With {engine.target.dim} coordinates modes outside the mixture were "
             "not looked for: pass starts (x0) near any that may be there."
@@ -253,7 +273,9 @@ def _outside(engine, done, mixture, elbo, remaining, place):
     # What the mixture reaches has more mass than its ELBO says.
     log_evidence = elbo.value + np.nan_to_num(max(remaining.value, 0.0))
     modes = done.state.modes
-    found = engine.missed(mixture, modes, log_evidence, REPORT, done.n_iter)
+    found = engine.proposer.missed_modes(
+        mixture, modes, log_evidence, REPORT, done.n_iter
+    )
     if not found:
         return ""
     places = place(np.array([one.location for one in found[:_MAX_SHOWN]]))
@@ -285,11 +307,10 @@ def warn_unfinished(done, attributes, stacklevel):
 def _richer(attributes):
     """Advice to use a family with full covariances, where that is not the one."""
     family, _ = attributes["posterior_"].mixture.components[0]
-    covariance = getattr(family, "covariance", None)
-    # Conjugate laws have no richer relatives.
-    if covariance == "full" or not isinstance(family, VariationalFamily):
+    # Conjugate distributions have no richer relatives.
+    if not isinstance(family, VariationalFamily) or family.full_covariance:
         return ""
-    if covariance is None:
+    if "full" not in family.covariances:
         return ", or use family='gaussian'"
     return ", or use component_covariance='full'"
 
@@ -407,7 +428,7 @@ class BoostedEstimator(FittingEstimator):
         attributes.update(
             self._fitted(attributes["posterior_"]),
             _run=done,
-            _seed=engine.seed,
+            _seed=engine.settings.seed,
             _stages=done.stages,
         )
         return attributes

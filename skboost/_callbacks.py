@@ -63,7 +63,7 @@ class Limits:
         info = history[-1]
         # Draws of the mixture never see a mode far off: a search has to look for it,
         # unless the target is one whose expectations are exact.
-        if info.exhausted and engine.exact:
+        if info.exhausted and engine.settings.exact:
             return (
                 f"Converged: {info.remaining.value:.2g} nats are left, below tol, as "
                 "far as draws of the mixture can see."
@@ -73,13 +73,14 @@ class Limits:
         # A search that found nothing says less than one that found little: another,
         # from other starts, has to agree, or draws that see nothing left.
         doubtful = not (info.progressed or info.exhausted)
+        doubtful = doubtful and engine.settings.repeat_search
         if doubtful and not self._small(engine, history[-2]):
             return None
         if self._small(engine, info):
             estimate = getattr(info, self.stopping)
             return (
                 f"Converged: the {self.stopping} of the best component found is "
-                f"{estimate.value:.2g} {engine.unit} (standard error "
+                f"{estimate.value:.2g} {engine.combination.unit} (standard error "
                 f"{estimate.se:.1g}), within tol."
             )
         return None

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from skboost._random import BASE, generator
-from skboost.boosting import Box
+from skboost.modes import Box
 
 
 def starting_points(x0, constraints, n_restarts, seed):

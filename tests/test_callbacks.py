@@ -10,11 +10,12 @@ from sklearn.preprocessing import StandardScaler
 
 from skboost import BoostedBayesianLogisticRegression
 from skboost._callbacks import Limits, run
-from skboost.boosting import Boosting
+from skboost._settings import Settings
+from skboost.boosting import Boosting, Simplex
 from skboost.callbacks import ELBOMonitor
 from skboost.families import Gaussian
-from skboost.frank_wolfe import as_step_size
 from skboost.objectives import JointGain
+from skboost.proposals import DensityProposer
 from skboost.targets import CallableTarget
 
 X = np.linspace(-0.5, 0.5, 20)[:, None]
@@ -204,12 +205,14 @@ def test_the_monitor_listens_to_a_warm_start():
 def engine():
     target = CallableTarget(lambda t: np.log(2.0) - np.abs(t[:, 0]), 1, vectorized=True,
                             gradient=lambda t: -np.sign(t))  # fmt: skip
+    settings = Settings(n_draws=64, n_restarts=1, n_fresh=256, tol=0.0, refine=False)
+    starts = np.zeros((1, 1))
     return Boosting(
-        target=target, family=Gaussian("full"), objective=JointGain(),
-        step_size=as_step_size("line-search"), corrective="fully-corrective",
-        refine=False, n_draws=64, n_restarts=1, n_fresh=256, max_components=None,
-        tol=0.0, starts=np.zeros((1, 1)), seed=0,
-    )  # fmt: skip
+        target,
+        DensityProposer(target, Gaussian("full"), JointGain(), starts, settings),
+        Simplex.of(target, "line-search", "fully-corrective"),
+        settings,
+    )
 
 
 def test_a_longer_run_starts_from_a_shorter_one(engine):

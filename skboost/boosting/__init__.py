@@ -1,23 +1,21 @@
-"""The engine: a greedy search for components, and the loop's single step."""
+"""The engine: ``init`` and ``step`` of boosting variational inference."""
 
-from skboost.boosting._conjugate import ConjugateBoosting
-from skboost.boosting._conjugate_ascent import INITS
-from skboost.boosting._conjugate_family import ConjugateFamily, ConjugateTarget
+from skboost.boosting._combination import Combination
 from skboost.boosting._engine import Boosting
-from skboost.boosting._first import find_mode
-from skboost.boosting._modes import Box
-from skboost.boosting._state import Info, State
-from skboost.boosting._universal import UniversalBoosting
+from skboost.boosting._roots import RootCombination
+from skboost.boosting._simplex import Simplex
+from skboost.boosting._state import Info, Move, State
+
+# How components are combined, by the name that an objective gives.
+COMBINATIONS = {"simplex": Simplex, "roots": RootCombination}
 
 __all__ = [
-    "INITS",
+    "COMBINATIONS",
     "Boosting",
-    "Box",
-    "ConjugateBoosting",
-    "ConjugateFamily",
-    "ConjugateTarget",
+    "Combination",
     "Info",
+    "Move",
+    "RootCombination",
+    "Simplex",
     "State",
-    "UniversalBoosting",
-    "find_mode",
 ]

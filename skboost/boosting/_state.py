@@ -2,14 +2,8 @@
 
 from dataclasses import dataclass
 
-from skboost.boosting._modes import Modes
-from skboost.posterior import (
-    Estimate,
-    FreshDraws,
-    Mixture,
-    PooledDraws,
-    RemainingKL,
-)
+from skboost.mixtures import Estimate, FreshDraws, RemainingKL
+from skboost.modes import Modes
 
 
 @dataclass(frozen=True)
@@ -20,10 +14,8 @@ class State:
     ----------
     iteration : int
         Boosting iterations done, the first component included.
-    mixture : Mixture
-        The current iterate.
-    pool : PooledDraws
-        Cached draws of its components.
+    iterate : SimplexIterate or RootIterate
+        The current mixture with the cached draws of its components.
     fresh : FreshDraws
         Draws of `mixture` that nothing was fitted to.
     memory : float or None
@@ -35,25 +27,63 @@ class State:
         Of `mixture`.
     modes : Modes
         Of the target, as far as climbs have found them: tried at every search.
-    finer : int
+    draw_multiplier : int
         Draws for everything, in multiples of those that the run began with.
     """
 
     iteration: int
-    mixture: Mixture
-    pool: PooledDraws
+    iterate: object
     fresh: FreshDraws
     memory: float | None
     best: FreshDraws
     best_iteration: int
     remaining: RemainingKL
     modes: Modes = Modes()
-    finer: int = 1
+    draw_multiplier: int = 1
+
+    @property
+    def mixture(self):
+        """The current approximation."""
+        return self.fresh.mixture
+
+    @property
+    def pool(self):
+        """Cached draws of the components."""
+        return self.iterate.pool
 
     @property
     def stage(self):
         """What the run keeps of this iteration."""
         return self.best.mixture
+
+
+@dataclass(frozen=True)
+class Move:
+    """What was done with the weights when a component came in.
+
+    Attributes
+    ----------
+    kind : str
+        "first", "frank-wolfe", "away", "pairwise" or "split"; "rejected" where the
+        mixture stayed as it was.
+    branch : str
+        What the step size did.
+    gamma : float
+        Step length.
+    curvature : float or None
+        Curvature estimate of an adaptive step.
+    memory : float or None
+        What the step size wants back at the next iteration.
+    seconds : float
+        Spent on directions, step sizes and weights.
+    """
+
+    kind: str
+    branch: str
+    gamma: float
+    curvature: float | None = None
+    memory: float | None = None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -64,14 +94,7 @@ class Info:
     ----------
     iteration : int
         Counted from 1, the first component.
-    kind : str
-        "first", "frank-wolfe", "away", "pairwise", "split" or "rejected".
-    branch : str
-        What the step size did.
-    gamma : float
-        Step length.
-    curvature : float or None
-        Curvature estimate of an adaptive step.
+    move : Move
     n_components : int
     elbo, gain, gap : Estimate
         Of the iterate from fresh draws; gain over the iterate before; duality gap of
@@ -83,17 +106,12 @@ class Info:
     exhausted : bool
         That probe found the posterior to be reached within the tolerance.
     seconds : float
-    seconds_weights : float
-        Of which in directions, step sizes and weights.
     improper : str
         Why the iterate seems to have no end to grow to; empty where it has.
     """
 
     iteration: int
-    kind: str
-    branch: str
-    gamma: float
-    curvature: float | None
+    move: Move
     n_components: int
     elbo: Estimate
     gain: Estimate
@@ -102,8 +120,17 @@ class Info:
     remaining: RemainingKL
     exhausted: bool
     seconds: float
-    seconds_weights: float
     improper: str = ""
+
+    @property
+    def kind(self):
+        """What became of the proposal; see `Move`."""
+        return self.move.kind
+
+    @property
+    def gamma(self):
+        """Step length."""
+        return self.move.gamma
 
     @property
     def progressed(self):

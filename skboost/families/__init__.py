@@ -1,9 +1,11 @@
 """Base families of the mixture components."""
 
-from skboost.families._base import Evaluation, VariationalFamily
+from skboost.families._base import VariationalFamily
+from skboost.families._evaluation import Evaluation
 from skboost.families._gaussian import MAX_FULL_DIM, Gaussian
 from skboost.families._laplace import Laplace
 from skboost.families._laplace_product import LaplaceProduct
+from skboost.families._low_rank import rank_of
 from skboost.families._student_t import StudentT
 
 FAMILIES = {"gaussian": Gaussian, "laplace": Laplace, "student_t": StudentT}
@@ -73,4 +75,5 @@ __all__ = [
     "StudentT",
     "VariationalFamily",
     "as_family",
+    "rank_of",
 ]

@@ -6,49 +6,7 @@ from sklearn.base import BaseEstimator
 from skboost.families._chart import Chart
 from skboost.families._moments import linear_moments
 from skboost.families._sobol import open_unit_cube
-
-
-class Evaluation:
-    """Log density of one component at fixed points, with what its slopes need.
-
-    Returned by `VariationalFamily.at`. The whitened residual is computed once
-    and shared by the density, the score and the pull.
-
-    Attributes
-    ----------
-    log_density : ndarray of shape (n,)
-        ``ln s(theta_n)``, in nats.
-    """
-
-    log_density: np.ndarray
-
-    def score(self, rows=slice(None)):
-        """Gradient of the log density in the point.
-
-        Parameters
-        ----------
-        rows : slice, default=all
-            The points at which it is wanted.
-
-        Returns
-        -------
-        ndarray of shape (n, dim)
-        """
-        raise NotImplementedError
-
-    def pull(self, cotangent):
-        """Vector-Jacobian product of the log densities in the parameters.
-
-        Parameters
-        ----------
-        cotangent : ndarray of shape (n,)
-
-        Returns
-        -------
-        ndarray of shape (n_params,)
-            ``sum_n cotangent_n * d ln s(theta_n) / d params``.
-        """
-        raise NotImplementedError
+from skboost.families._whitening import whitening_by
 
 
 class VariationalFamily(BaseEstimator):
@@ -76,6 +34,11 @@ class VariationalFamily(BaseEstimator):
     covariances = ()
     root_products = False
     tail_power = None
+    # Whether `params` hold a Cholesky factor, and a factor of low rank.
+    full_covariance = False
+    low_rank = False
+    # Whether every component takes the rank that the target asks for.
+    rank_is_open = False
 
     @classmethod
     def with_covariance(cls, covariance, dim):
@@ -100,6 +63,20 @@ class VariationalFamily(BaseEstimator):
             the same layout of `params`.
         """
         return (self,)
+
+    def with_rank(self, rank=None):
+        """The family with one rank for all components, where that is open.
+
+        Parameters
+        ----------
+        rank : int, default=None
+            None is the family's own default.
+        """
+        return self
+
+    def convert(self, params, dim):
+        """A component whose rank may be another, in this family's layout."""
+        return params
 
     def n_params(self, dim):
         """Length of the parameter vector of one component on R^dim."""
@@ -326,6 +303,16 @@ class VariationalFamily(BaseEstimator):
         factor : ndarray of shape (dim, rank) or None
         """
         return self.location(params), self.scale(params) ** 2, None
+
+    def whitening(self, params):
+        """Coordinates in which a component has unit spread, by the matrix of `spread`.
+
+        Returns
+        -------
+        Triangular, Diagonal or LowRank
+        """
+        _, variance, factor = self.spread(params)
+        return whitening_by(variance, factor)
 
     def moments(self, params):
         """Mean of shape (dim,) and covariance matrix of shape (dim, dim)."""

@@ -5,7 +5,7 @@ from math import log, pi, sqrt
 import numpy as np
 from scipy.special import expit
 
-from skboost.families._base import Evaluation
+from skboost.families._evaluation import Evaluation
 from skboost.families._location_scale import LocationScale
 from skboost.families._roots import log_cosh
 

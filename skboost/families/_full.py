@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky
 from scipy.linalg.lapack import dtrtri
 
-from skboost.families._base import Evaluation
+from skboost.families._evaluation import Evaluation
 from skboost.families._moments import checked_moments, checked_size
 
 # A log diagonal entry of the factor has Fisher information 2, the others 1.

@@ -10,7 +10,11 @@ from skboost.families._base import VariationalFamily
 from skboost.families._chart import Chart, LineChart
 from skboost.families._diagonal import DiagonalCovariance
 from skboost.families._full import FullCovariance
-from skboost.families._low_rank import LowRankCovariance, partly_whitened
+from skboost.families._low_rank import (
+    LowRankCovariance,
+    partly_whitened,
+    with_columns,
+)
 from skboost.families._moments import linear_moments, symmetric, whitened
 from skboost.families._roots import by_blocks
 
@@ -58,6 +62,29 @@ class Gaussian(VariationalFamily):
         if covariance == "auto":
             covariance = "full" if dim <= MAX_FULL_DIM else "low_rank"
         return cls(covariance=covariance)
+
+    @property
+    def full_covariance(self):
+        return self.covariance == "full"
+
+    @property
+    def low_rank(self):
+        return self.covariance == "low_rank"
+
+    @property
+    def rank_is_open(self):
+        return self.low_rank and self.rank is None
+
+    def with_rank(self, rank=None):
+        if not self.rank_is_open:
+            return self
+        return type(self)("low_rank", self.default_rank if rank is None else rank)
+
+    def convert(self, params, dim):
+        if params.size == self.n_params(dim):
+            return params
+        converted = with_columns(params, dim, self.rank)
+        return self.from_structure(*converted)[1]
 
     @property
     def _kind(self):

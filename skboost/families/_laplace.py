@@ -4,7 +4,8 @@ from math import log
 
 import numpy as np
 
-from skboost.families._base import Evaluation, VariationalFamily
+from skboost.families._base import VariationalFamily
+from skboost.families._evaluation import Evaluation
 from skboost.families._laplace_product import LaplaceProduct
 from skboost.families._laplace_roots import log_affinity
 from skboost.families._location_scale import LocationScale

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from skboost.families._base import Evaluation, VariationalFamily
+from skboost.families._base import VariationalFamily
+from skboost.families._evaluation import Evaluation
 from skboost.families._laplace_roots import faded, langevin
 from skboost.families._moments import checked_size
 

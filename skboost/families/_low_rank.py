@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from skboost.families import _low_rank_roots as roots
-from skboost.families._base import Evaluation
+from skboost.families._evaluation import Evaluation
 from skboost.families._moments import (
     checked_moments,
     checked_size,
@@ -235,6 +235,38 @@ class LowRankCovariance:
         _, log_scale, _ = self.split(params)
         g_log_scale = 2 * np.exp(2 * log_scale) * g_variance
         return np.concatenate([g_mean, g_log_scale, g_factor.ravel()])
+
+
+def rank_of(params, dim):
+    """Columns of the factor of a component, from the length of its parameters."""
+    return params.size // dim - 2
+
+
+def with_columns(params, dim, rank):
+    """Structure of a component whose factor has that many columns.
+
+    Columns that are lacking are zero; of too many the longest are kept, and the
+    variances of the others go to the diagonal.
+
+    Parameters
+    ----------
+    params : ndarray of shape (n_params,)
+    dim, rank : int
+
+    Returns
+    -------
+    mean, variance : ndarray of shape (dim,)
+    factor : ndarray of shape (dim, rank)
+    """
+    mean, variance, factor = LowRankCovariance(rank_of(params, dim)).structure(params)
+    left, lengths, _ = np.linalg.svd(
+        factor / np.sqrt(variance)[:, None], full_matrices=False
+    )
+    columns = np.sqrt(variance)[:, None] * left * lengths
+    kept, lost = columns[:, :rank], columns[:, rank:]
+    lacking = np.zeros((dim, rank - kept.shape[1]))
+    variance = variance + np.square(lost).sum(axis=1)
+    return mean, variance, np.hstack([kept, lacking])
 
 
 def partly_whitened(eps, dim):

@@ -6,8 +6,9 @@ from numbers import Real
 import numpy as np
 from scipy.special import gammaincinv, gammaln, ndtri, psi, stdtr
 
-from skboost.families._base import Evaluation, VariationalFamily
+from skboost.families._base import VariationalFamily
 from skboost.families._chart import Chart, LineChart
+from skboost.families._evaluation import Evaluation
 from skboost.families._gaussian import MAX_FULL_DIM, Gaussian
 
 # Degrees of freedom tried by df="auto": nearly no variance, nearly no kurtosis, a
@@ -78,6 +79,10 @@ class StudentT(VariationalFamily):
         if covariance == "auto":
             covariance = "full" if dim <= MAX_FULL_DIM else "diag"
         return cls(covariance=covariance)
+
+    @property
+    def full_covariance(self):
+        return self.covariance == "full"
 
     def variants(self):
         several = AUTO_DF if _is_auto(self.df) else self.df

@@ -6,18 +6,23 @@ import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator, callback_data
+from skboost._base import (
+    BOOSTING_CONSTRAINTS,
+    BoostedEstimator,
+    callback_data,
+    make_settings,
+)
 from skboost._math import log_sum_exp, responsibilities
 from skboost._random import generator
 from skboost._rows import canonical_rows
 from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
-from skboost.boosting import INITS, ConjugateBoosting, ConjugateTarget
-from skboost.conjugate import COVARIANCES, GaussianMixtureModel
-from skboost.frank_wolfe import as_step_size
+from skboost.boosting import Boosting, Simplex
+from skboost.conjugate import COVARIANCES, INITS, ConjugateTarget, GaussianMixtureModel
 from skboost.mixture._fitted import ClusterMethods, plain_errors
 from skboost.mixture._posterior import ConjugateMixturePosterior
 from skboost.mixture._predictive import draw_rows, log_joint_clusters
 from skboost.mixture._priors import CONCENTRATIONS, check_same_model, mixture_settings
+from skboost.proposals import ConjugateProposer
 
 _SHARED = (
     "step_size",
@@ -34,8 +39,6 @@ _SHARED = (
     "random_state",
     "n_jobs",
 )
-# Fresh draws for every reported estimate, as a multiple of `n_draws`.
-_FRESH = 4
 # A cluster counts as occupied from that expected weight on.
 _EFFECTIVE = 0.01
 
@@ -318,18 +321,12 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         )
 
     def _engine(self, target, params, starts, seed):
-        return ConjugateBoosting.of(
+        settings = make_settings({**params, "refine": False}, seed, self.n_jobs)
+        return Boosting(
             target,
-            step_size=as_step_size(params["step_size"]),
-            corrective=params["corrective"],
-            n_draws=params["n_draws"],
-            n_restarts=params["n_restarts"],
-            n_fresh=_FRESH * params["n_draws"],
-            max_components=params["max_components"],
-            tol=params["tol"],
-            seed=seed,
-            n_jobs=self.n_jobs,
-            init_params=params["init_params"],
+            ConjugateProposer(target, params["init_params"]),
+            Simplex.of(target, params["step_size"], params["corrective"]),
+            settings,
         )
 
     def _posterior(self, mixture, names):

@@ -5,10 +5,9 @@ import re
 import numpy as np
 
 from skboost._random import generator, root_seed
-from skboost.boosting import ConjugateFamily
-from skboost.conjugate import GaussianMixtureModel
+from skboost.conjugate import ConjugateFamily, GaussianMixtureModel
+from skboost.mixtures import Mixture
 from skboost.posterior import (
-    Mixture,
     SampledMarginal,
     read_archive,
     summary_table,

@@ -1,44 +1,46 @@
-"""What is maximised over densities: the joint ELBO and the residual ELBO."""
+"""What is maximised over densities: the joint ELBO, the residual ELBO, overlaps."""
 
-from skboost.objectives._base import Candidate, Residual
+from skboost.objectives._base import Candidate, GreedyObjective, SearchContext
 from skboost.objectives._hellinger import (
     JointRoots,
     ResidualRoot,
     RootControl,
-    between_roots,
-    log_rule,
-    rule_draws,
-)
-from skboost.objectives._hellinger import start_values as root_start_values
-from skboost.objectives._joint import JointELBO, Rest, finite_value_and_score
-from skboost.objectives._relbo import ResidualELBO
-from skboost.objectives._single import SingleELBO
-from skboost.objectives._strategies import (
-    OBJECTIVES,
-    DegenerateComponentWarning,
-    JointGain,
-    ResidualGain,
     RootGain,
+    between_roots,
+    defensive_draws,
+    log_defensive_density,
+    start_values,
 )
+from skboost.objectives._joint import FixedMixture, JointELBO
+from skboost.objectives._kl import JointGain, joint_gains
+from skboost.objectives._relbo import (
+    DegenerateComponentWarning,
+    ResidualELBO,
+    ResidualGain,
+)
+from skboost.objectives._single import SingleELBO
+
+OBJECTIVES = {"kl": JointGain, "relbo": ResidualGain, "hellinger": RootGain}
 
 __all__ = [
     "OBJECTIVES",
     "Candidate",
     "DegenerateComponentWarning",
+    "FixedMixture",
+    "GreedyObjective",
     "JointELBO",
     "JointGain",
     "JointRoots",
-    "Residual",
     "ResidualELBO",
     "ResidualGain",
     "ResidualRoot",
-    "Rest",
     "RootControl",
     "RootGain",
-    "between_roots",
+    "SearchContext",
     "SingleELBO",
-    "finite_value_and_score",
-    "log_rule",
-    "root_start_values",
-    "rule_draws",
+    "between_roots",
+    "defensive_draws",
+    "joint_gains",
+    "log_defensive_density",
+    "start_values",
 ]

@@ -1,8 +1,11 @@
-"""What every greedy objective shares: the problem that a quasi-Newton solver sees."""
+"""What every greedy objective shares: what it knows, and what a search returns."""
 
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
+
+from skboost._solver import SMALLEST_TOL
 
 
 class Candidate(NamedTuple):
@@ -11,39 +14,119 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     family, params : VariationalFamily, ndarray of shape (n_params,)
-    share : float
+    weight : float
         Weight that the search gives it.
-    value : float
-        Objective reached on the search's own draws, nats; flattering.
-    at_limit : bool
-        Whether a scale stopped at the end of its allowed range.
     """
 
     family: object
     params: np.ndarray
-    share: float
-    value: float
-    at_limit: bool
+    weight: float
 
 
-class Residual(NamedTuple):
-    """What a greedy objective needs to know about the run.
+class SearchContext(NamedTuple):
+    """What the search for a component knows about the run.
 
     Attributes
     ----------
     target : Target
-    rest : Rest
-        The mixture so far, with draws for expectations under it.
+        As searches see it.
+    mixture : Mixture
+        The approximation so far.
+    fixed : FixedMixture or RootControl
+        The same in the form that the objective asks for: it stays where it is while
+        the new component moves. Its ``components`` are a mixture of the family.
+    pool : PooledDraws or RootDraws
+        Cached draws of its components.
     iteration : int
-        Counted from 0, the first component.
+        Counted from 1, the first step after the first component.
     exact : bool
         Whether Gaussian expectations of the log joint are exact.
-    leads : tuple of ndarray
-        Components worth trying whatever the mixture says.
+    mode_candidates : tuple of ndarray
+        Components at known modes, worth trying whatever the mixture says.
     """
 
     target: object
-    rest: object
+    mixture: object
+    fixed: object
+    pool: object
     iteration: int
     exact: bool
-    leads: tuple = ()
+    mode_candidates: tuple = ()
+
+
+class GreedyObjective(BaseEstimator):
+    """Base class of what a new component maximises.
+
+    Attributes
+    ----------
+    seeks_gain : bool
+        Whether a better search means a larger gain of the mixture.
+    scout_tolerance : float
+        Gain of a quasi-Newton step below which a short search ends that only chooses
+        among starts.
+    """
+
+    seeks_gain = True
+    scout_tolerance = 1e-5
+    # How components are combined, and whether closed expectations of the log joint
+    # are of use.
+    combination = "simplex"
+    uses_expectations = True
+
+    def component_family(self, family):
+        """The family of the components that a user's family stands for.
+
+        Raises
+        ------
+        ValueError
+            Where the objective has no meaning for it.
+        """
+        return family
+
+    def tolerance(self, settings):
+        """Gain of a quasi-Newton step below which a search ends.
+
+        A hundredth of the nats that matter to the run.
+        """
+        return max(1e-2 * settings.tol, SMALLEST_TOL)
+
+    def base_draws(self, family, n, dim, rng):
+        """Fixed base draws (n, base_dim) of one search."""
+        return family.matched_draws(n, dim, rng)
+
+    def rank_starts(self, context, family, starts, base_draws, rng, settings):
+        """How much every start promises, and the weight to begin with.
+
+        Parameters
+        ----------
+        context : SearchContext
+        family : VariationalFamily
+        starts : list of ndarray of shape (n_params,)
+        base_draws : ndarray of shape (n, base_dim)
+            Of the search; a few of them are enough.
+        rng : numpy.random.Generator
+        settings : Settings
+
+        Returns
+        -------
+        values, weights : ndarray of shape (n_starts,)
+        """
+        raise NotImplementedError
+
+    def problem(self, context, component, weight, base_draws):
+        """The problem that the solver sees.
+
+        Parameters
+        ----------
+        context : SearchContext
+        component : (family, params)
+            Where the search starts.
+        weight : float
+            Of the component where the search starts.
+        base_draws : ndarray of shape (n, base_dim)
+        """
+        raise NotImplementedError
+
+    def candidate(self, problem, x):
+        """The `Candidate` at the point `x` of a problem."""
+        raise NotImplementedError

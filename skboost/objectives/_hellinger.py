@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skboost._solver import SMALLEST_TOL
+from skboost.objectives._base import Candidate, GreedyObjective
 from skboost.objectives._joint import LOGIT_RANGE
 
 # Half of the draws of every component are this much wider: ``f sqrt(s) / s`` has a
@@ -28,17 +30,17 @@ _MOST_CAUTION = 2.0
 _SMALLEST_SINE = 1e-8
 
 
-def rule_draws(family, n, dim, rng):
+def defensive_draws(family, n, dim, rng):
     """Base draws of a quadrature rule for ``<f, sqrt(s)>``, shape (n, base_dim).
 
-    The second half is widened; `log_rule` has the density of both together.
+    The second half is widened; `log_defensive_density` is the density of both.
     """
     near = family.matched_draws(n - n // 2, dim, rng)
     return np.concatenate([near, _WIDER * family.matched_draws(n // 2, dim, rng)])
 
 
-def log_rule(family, distance, dim):
-    """``ln r - peak`` of what `rule_draws` draws from, and its slope in `distance`.
+def log_defensive_density(family, distance, dim):
+    """``ln r - peak`` with r the density of `defensive_draws`, and its slope.
 
     Parameters
     ----------
@@ -68,6 +70,11 @@ class RootControl:
     roots: object
     log_overlap: float
 
+    @property
+    def components(self):
+        """The components whose roots these are, which a search starts from."""
+        return self.roots.components
+
     def residual(self, theta, log_joint):
         """``f - control`` at `theta`, shape (n,)."""
         return np.exp(0.5 * log_joint - self.log_overlap) - np.exp(
@@ -92,16 +99,16 @@ def root_overlap(family, params, eps, theta, residual, through):
     params : ndarray of shape (n_params,)
         Of s.
     eps : ndarray of shape (n, base_dim)
-        From `rule_draws`.
+        From `defensive_draws`.
     theta : ndarray of shape (n, dim)
         The same, transported.
     residual, through : ndarray of shape (n,) and (n, dim)
         ``f - control`` there, and its gradient in theta.
     """
     dim = theta.shape[1]
-    weight, evaluation, slope = rule_weights(family, params, theta)
+    weight, evaluation, slope = defensive_weights(family, params, theta)
     mass = weight * residual
-    value, steady = cautious(mass, dim)
+    value, steady = lower_confidence_sum(mass, dim)
     mass = mass * steady
     through = (weight * steady)[:, None] * through
     d_entropy = family.entropy_gradient(params)
@@ -112,6 +119,48 @@ def root_overlap(family, params, eps, theta, residual, through):
         gradient = gradient + pull.sum() * d_entropy + evaluation.pull(pull)
         through = through + pull[:, None] * evaluation.score()
     return value, gradient + family.pull_transport(params, eps, through)
+
+
+class RootGain(GreedyObjective):
+    """Overlap of square roots (``"hellinger"``): Campbell and Li 2019."""
+
+    combination = "roots"
+    uses_expectations = False
+    # More draws are no cure where a combination of roots is stuck.
+    seeks_gain = False
+    # Squared overlaps are no nats: what is left is often below any `tol`.
+    scout_tolerance = SMALLEST_TOL
+
+    def component_family(self, family):
+        """The family with one rank for all roots; see `GreedyObjective`."""
+        if not family.root_products:
+            raise ValueError(
+                "objective='hellinger' needs a family whose square roots have products "
+                f"in closed form: 'gaussian' or 'laplace'; got family={family!r}."
+            )
+        return family.with_rank()
+
+    def tolerance(self, settings):
+        """Gain of a quasi-Newton step below which a search ends."""
+        return SMALLEST_TOL
+
+    def base_draws(self, family, n, dim, rng):
+        """Defensive draws; see `defensive_draws`."""
+        return defensive_draws(family, n, dim, rng)
+
+    def rank_starts(self, context, family, starts, base_draws, rng, settings):
+        """The objective at every start; see `GreedyObjective.rank_starts`."""
+        few = defensive_draws(family, settings.n_rank_roots, context.target.dim, rng)
+        values = start_values(context.target, context.fixed, family, starts, few)
+        return values, np.full(len(starts), np.nan)
+
+    def problem(self, context, component, weight, base_draws):
+        """The problem that the solver sees, in which the weight is worked out."""
+        return ResidualRoot(context.target, context.fixed, *component, base_draws)
+
+    def candidate(self, problem, x):
+        """The component at the solver's last point."""
+        return Candidate(problem.family, problem.unpack(x), np.nan)
 
 
 class ResidualRoot:
@@ -127,7 +176,7 @@ class ResidualRoot:
     control : RootControl
     family : VariationalFamily
     base_draws : ndarray of shape (n, base_dim)
-        From `rule_draws`.
+        From `defensive_draws`.
     params : ndarray of shape (n_params,)
         Where the search starts.
 
@@ -192,7 +241,7 @@ def between_roots(family, params, roots):
     return terms.reshape(n, m).sum(axis=1), gradient
 
 
-def cautious(terms, dim):
+def lower_confidence_sum(terms, dim):
     """A sum less some standard errors, and its slope in every term."""
     total = terms.sum()
     spread = terms - total / len(terms)
@@ -222,14 +271,16 @@ def start_values(target, control, family, starts, base_draws):
     cosines, _ = between_roots(family, np.array(starts), control.roots)
     values = np.empty(len(starts))
     for k, params in enumerate(starts):
-        weight, _, _ = rule_weights(family, params, theta[k])
+        weight, _, _ = defensive_weights(family, params, theta[k])
         sine2 = max(1.0 - cosines[k] ** 2, _SMALLEST_SINE)
-        values[k] = cautious(weight * residual[k], target.dim)[0] / np.sqrt(sine2)
+        values[k] = lower_confidence_sum(weight * residual[k], target.dim)[0] / np.sqrt(
+            sine2
+        )
     return np.where(np.isfinite(values), values, -np.inf)
 
 
-def rule_weights(family, params, theta):
-    """Weights of transported `rule_draws` that integrate ``f sqrt(s)``.
+def defensive_weights(family, params, theta):
+    """Weights of transported `defensive_draws` that integrate ``f sqrt(s)``.
 
     Returns
     -------
@@ -237,12 +288,12 @@ def rule_weights(family, params, theta):
     evaluation : Evaluation
         Of the component at the draws.
     slope : ndarray of shape (n,)
-        Of ``ln r`` in the distance from the peak; see `log_rule`.
+        Of ``ln r`` in the distance from the peak; see `log_defensive_density`.
     """
     evaluation = family.at(params, theta)
     peak = family.log_peak(params)
     distance = peak - evaluation.log_density
-    log_r, slope = log_rule(family, distance, theta.shape[1])
+    log_r, slope = log_defensive_density(family, distance, theta.shape[1])
     return np.exp(-0.5 * (peak + distance) - log_r) / len(theta), evaluation, slope
 
 
@@ -259,7 +310,7 @@ class JointRoots:
     roots : Roots
         Where the search starts; all coefficients positive.
     base_draws : list of ndarray
-        From `rule_draws`, for every component.
+        From `defensive_draws`, for every component.
     """
 
     def __init__(self, target, control, roots, base_draws):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skboost._math import log_sum_exp, log_weights, responsibilities
-from skboost.posterior import finite
+from skboost.mixtures import finite, finite_value_and_score
 
 # Keeps every share above e-12 of the others within one search; weights are set to
 # exact zeros by the rooms that move weights, not here.
@@ -20,7 +20,7 @@ _SMALLEST_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
-class Rest:
+class FixedMixture:
     """The part of the mixture that stays where it is.
 
     Parameters
@@ -43,6 +43,11 @@ class Rest:
     log_density: np.ndarray
     expected: float
 
+    @property
+    def components(self):
+        """The mixture whose components a search starts from."""
+        return self.mixture
+
     @classmethod
     def of(cls, mixture, pool):
         """The whole of `mixture`, with expectations from the balance heuristic."""
@@ -59,7 +64,7 @@ class Rest:
 
 
 class JointELBO:
-    """ELBO of ``share_0 rest + sum_k share_k s_k`` in (charts of s_k, logits).
+    """ELBO of ``share_0 fixed + sum_k share_k s_k`` in (charts of s_k, logits).
 
     Reparameterised base draws stay fixed, so the problem is deterministic and a
     quasi-Newton solver and its stopping rule apply. The gradient is the exact one of
@@ -74,7 +79,7 @@ class JointELBO:
         Fixed base draws of each moving component.
     shares : ndarray of shape (n_moving,)
         Weights of the moving components at the start.
-    rest : Rest or None
+    fixed : FixedMixture or None
         The fixed part; None where everything moves.
     exact : bool
         Whether ``E_s[log joint]`` comes from the target in closed form.
@@ -89,12 +94,12 @@ class JointELBO:
     """
 
     def __init__(
-        self, target, components, base_draws, shares, rest, exact, whole=False
+        self, target, components, base_draws, shares, fixed, exact, whole=False
     ):
         self.target = target
         self.components = components
         self.base_draws = base_draws
-        self.rest = rest
+        self.fixed = fixed
         self.exact = exact
         self.dim = target.dim
         self.charts = [
@@ -103,9 +108,9 @@ class JointELBO:
         ]
         self._sizes = [chart.size for chart in self.charts]
         self._shares0 = np.maximum(shares, _SMALLEST_SHARE)
-        free = 1.0 - np.sum(shares) if rest is not None else shares[0]
+        free = 1.0 - np.sum(shares) if fixed is not None else shares[0]
         logits = np.log(shares / max(free, 1e-12))
-        self._logits0 = logits if rest is not None else logits[1:]
+        self._logits0 = logits if fixed is not None else logits[1:]
 
     @property
     def start(self):
@@ -127,7 +132,7 @@ class JointELBO:
         return np.concatenate([charts, 1.0 / np.sqrt(free * (1.0 - free))])
 
     def unpack(self, x):
-        """Parameters of the moving components and all shares (rest first, if any)."""
+        """Parameters of the moving components, and all shares, the fixed part first."""
         coordinates, logits = self._split(x)
         params = [c.move(z) for c, z in zip(self.charts, coordinates, strict=True)]
         logits = np.concatenate([[0.0], logits])
@@ -158,16 +163,16 @@ class _Points:
 
     def __init__(self, problem, params, shares):
         self.problem, self.params = problem, params
-        rest, families = problem.rest, [f for f, _ in problem.components]
+        fixed, families = problem.fixed, [f for f, _ in problem.components]
         self.families = families
         self.theta = [
             f.transport(p, eps)
             for f, p, eps in zip(families, params, problem.base_draws, strict=True)
         ]
-        self.moving = shares if rest is None else shares[1:]
-        self.rest_share = None if rest is None else shares[0]
+        self.moving = shares if fixed is None else shares[1:]
+        self.rest_share = None if fixed is None else shares[0]
         own = np.concatenate(self.theta)
-        everywhere = own if rest is None else np.concatenate([own, rest.theta])
+        everywhere = own if fixed is None else np.concatenate([own, fixed.theta])
         self.n_own = len(own)
         self.evaluations = [
             f.at(p, everywhere) for f, p in zip(families, params, strict=True)
@@ -183,16 +188,16 @@ class _Points:
             for t, a in zip(self.theta, self.moving, strict=True)
         ]
         if self.rest_share is not None:
-            mass.append(self.rest_share * self.problem.rest.share)
+            mass.append(self.rest_share * self.problem.fixed.share)
         return np.concatenate(mass)
 
     def _mix(self, own):
-        rest = self.problem.rest
+        fixed = self.problem.fixed
         log_parts = [e.log_density for e in self.evaluations]
         logs = [np.log(a) for a in self.moving]
-        if rest is not None:
-            self.score_rest, log_rest = rest.mixture.score_and_log_density(own)
-            log_parts.append(np.concatenate([log_rest, rest.log_density]))
+        if fixed is not None:
+            self.score_rest, log_rest = fixed.mixture.score_and_log_density(own)
+            log_parts.append(np.concatenate([log_rest, fixed.log_density]))
             logs.append(np.log(self.rest_share))
         table = np.stack(log_parts).T + np.array(logs)
         self.responsibility, self.log_m = responsibilities(table)
@@ -216,7 +221,7 @@ class _Points:
         """ELBO, nats."""
         value = self.moving @ self.expected - self._mass @ self.log_m
         if self.rest_share is not None:
-            value += self.rest_share * self.problem.rest.expected
+            value += self.rest_share * self.problem.fixed.expected
         return float(value)
 
     def gradients(self):
@@ -253,19 +258,9 @@ class _Points:
         spent = np.split(self._mass * self.log_m, ends)
         gains = self.moving * self.expected - [s.sum() for s in spent[:n_parts]]
         if self.rest_share is not None:
-            rest = self.rest_share * self.problem.rest.expected - spent[-1].sum()
-            gains = np.concatenate([[rest], gains])
+            fixed = self.rest_share * self.problem.fixed.expected - spent[-1].sum()
+            gains = np.concatenate([[fixed], gains])
         used = self._mass @ self.responsibility
         if self.rest_share is not None:
             used = np.roll(used, 1)
         return gains - used
-
-
-def finite_value_and_score(target, theta):
-    """Log joint and score, with zero densities only very bad; see `finite`.
-
-    A line search can not step back from -inf by a slope. Where all densities are zero
-    they stay so, and the solver refuses the step.
-    """
-    value, score = target.value_and_score(theta)
-    return (finite(value) if np.isfinite(value).any() else value), score

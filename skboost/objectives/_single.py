@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from skboost.objectives._joint import finite_value_and_score
-from skboost.posterior import finite
+from skboost.mixtures import finite, finite_value_and_score
 
 
 class SingleELBO:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skboost.mixtures import psis
 from skboost.posterior._importance import evaluate_log_joint
-from skboost.posterior._psis import psis
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 from scipy.special import ndtri
 
 from skboost._math import mean_and_se
+from skboost.mixtures import log_mean_weight, psis
 from skboost.posterior._importance import evaluate_log_joint
-from skboost.posterior._psis import log_mean_weight, psis
 
 
 class Evidence(NamedTuple):

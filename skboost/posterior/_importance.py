@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from skboost.posterior._psis import effective_sample_size, log_mean_weight, psis
+from skboost.mixtures import effective_sample_size, log_mean_weight, psis
 
 # Above this shape no practical number of draws gives a reliable estimate.
 _MAX_KHAT = 0.7

@@ -3,6 +3,7 @@
 import numpy as np
 
 from skboost._random import generator, root_seed
+from skboost.mixtures import Mixture
 from skboost.posterior._distance import hellinger_distance
 from skboost.posterior._errors import estimate_errors
 from skboost.posterior._evidence import estimate_evidence
@@ -12,7 +13,6 @@ from skboost.posterior._importance import (
     warn_heavy_tail,
 )
 from skboost.posterior._marginal import Marginal, check_level
-from skboost.posterior._mixture import Mixture
 from skboost.posterior._modes import find_modes
 from skboost.posterior._storage import load_mixture, save_mixture
 from skboost.posterior._tables import (

@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 
 import skboost.families as families
-from skboost.posterior._mixture import Mixture
+from skboost.mixtures import Mixture
 from skboost.transforms import Constraints
 
 FORMAT = "skboost-posterior"

@@ -5,8 +5,8 @@ from functools import cache
 
 import numpy as np
 
+from skboost.mixtures import Mixture
 from skboost.posterior._marginal import Marginal, coordinate_quantiles
-from skboost.posterior._mixture import Mixture
 from skboost.posterior._modes import find_modes
 from skboost.posterior._posterior import MixturePosterior
 from skboost.posterior._transformed_marginal import (

@@ -1,8 +1,9 @@
 """Log joint densities: generalised linear models and their priors."""
 
-from skboost.targets._base import Target, searching
+from skboost.targets._base import Target, failure_tolerant
 from skboost.targets._callable import CallableTarget
 from skboost.targets._composed import ComposedTarget
+from skboost.targets._describe import coordinate_label, shown_point, what_came
 from skboost.targets._expectations import (
     entropy_expectation,
     gaussian_expectation_1d,
@@ -51,13 +52,16 @@ __all__ = [
     "Target",
     "TransformedTarget",
     "as_prior",
+    "coordinate_label",
     "entropy_expectation",
     "gaussian_expectation_1d",
     "laplace_sigmoid_expectation",
     "logistic_gaussian_expectations",
-    "searching",
+    "failure_tolerant",
+    "shown_point",
     "sigmoid_expectation",
     "student_t_sigmoid_expectation",
     "validate_scale",
     "warn_of_wrong_gradient",
+    "what_came",
 ]

@@ -37,7 +37,7 @@ class Target:
         )
 
 
-def searching(target):
+def failure_tolerant(target):
     """The target as a search sees it: one that survives points where it fails.
 
     A target that can fail has ``tolerant()``; every other is its own view.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skboost.targets._base import Target, searching
+from skboost.targets._base import Target, failure_tolerant
 
 
 class ComposedTarget(Target):
@@ -43,7 +43,9 @@ class ComposedTarget(Target):
     def tolerant(self):
         """This target as searches see it; see `CallableTarget.tolerant`."""
         return ComposedTarget(
-            searching(self.likelihood), searching(self.prior), self.temperature
+            failure_tolerant(self.likelihood),
+            failure_tolerant(self.prior),
+            self.temperature,
         )
 
     def log_density(self, theta):

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from skboost.targets._base import searching
+from skboost.targets._base import failure_tolerant
 
 # Of a coordinate, or absolute below one; a right gradient agrees with one of them. Long
 # ones are for functions with noise, short ones for those that bend within the others.
@@ -31,7 +31,7 @@ def warn_of_wrong_gradient(target, points, stacklevel, place=np.asarray):
     place : callable, default=numpy.asarray
         From the target's points to those that the user knows.
     """
-    target = searching(target)
+    target = failure_tolerant(target)
     _, slope = target.value_and_score(points)
     rng = np.random.default_rng(0)
     along = rng.uniform(0.5, 1.0, points.shape) * rng.choice([-1.0, 1.0], points.shape)

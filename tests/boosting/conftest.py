@@ -4,10 +4,11 @@ import autograd.numpy as anp
 import numpy as np
 import pytest
 
-from skboost.boosting import Boosting
+from skboost._settings import Settings
+from skboost.boosting import COMBINATIONS, Boosting
 from skboost.families import as_family
-from skboost.frank_wolfe import as_step_size
 from skboost.objectives import OBJECTIVES
+from skboost.proposals import DensityProposer
 from skboost.targets import CallableTarget
 
 
@@ -52,32 +53,35 @@ def densities():
     return DENSITIES
 
 
+def make_boosting(density, dim=1, **chosen):
+    """An engine with small settings."""
+    values = {
+        "family": "gaussian",
+        "objective": "kl",
+        "step_size": "line-search",
+        "corrective": "fully-corrective",
+        "starts": np.zeros((1, dim)),
+        "n_draws": 128,
+        "n_fresh": 512,
+    } | chosen
+    target = CallableTarget(DENSITIES.get(density, density), dim)
+    objective = OBJECTIVES[values.pop("objective")]()
+    family = as_family(values.pop("family"), "auto", dim)
+    starts = values.pop("starts")
+    combination = COMBINATIONS[objective.combination].of(
+        target, values.pop("step_size"), values.pop("corrective")
+    )
+    settings = Settings(**values)
+    proposer = DensityProposer(
+        target, objective.component_family(family), objective, starts, settings
+    )
+    return Boosting(target, proposer, combination, settings)
+
+
 @pytest.fixture
 def engine():
     """``engine(name or density, dim=1, **settings)``: an engine with small settings."""
-
-    def make(density, dim=1, **settings):
-        values = {
-            "family": "gaussian",
-            "objective": "kl",
-            "step_size": "line-search",
-            "corrective": "fully-corrective",
-            "refine": True,
-            "n_draws": 128,
-            "n_restarts": 2,
-            "n_fresh": 512,
-            "max_components": None,
-            "tol": 1e-2,
-            "starts": np.zeros((1, dim)),
-            "seed": 0,
-        } | settings
-        values["target"] = CallableTarget(DENSITIES.get(density, density), dim)
-        values["family"] = as_family(values["family"], "auto", dim)
-        values["objective"] = OBJECTIVES[values["objective"]]()
-        values["step_size"] = as_step_size(values["step_size"])
-        return Boosting(**values)
-
-    return make
+    return make_boosting
 
 
 @pytest.fixture

@@ -9,20 +9,21 @@ from scipy import stats
 from scipy.special import gammaln, multigammaln
 
 from skboost._callbacks import Limits, run
-from skboost.boosting import ConjugateBoosting, ConjugateTarget
-from skboost.boosting._conjugate_ascent import (
+from skboost._settings import Settings
+from skboost.boosting import Boosting, Simplex
+from skboost.conjugate import COVARIANCES, ConjugateTarget, GaussianMixtureModel
+from skboost.conjugate._ascent import (
     INITS,
     aligned,
     annealed,
-    ascend,
+    coordinate_ascent,
     split_and_merge,
     start,
-    widened,
+    with_louis_widths,
 )
-from skboost.boosting._conjugate_family import Layout, Stream
-from skboost.boosting._conjugate_search import find_modes
-from skboost.conjugate import COVARIANCES, GaussianMixtureModel
-from skboost.frank_wolfe import as_step_size
+from skboost.conjugate._family import DrawStream, Layout
+from skboost.proposals import ConjugateProposer
+from skboost.proposals._conjugate import local_optima
 
 MEAN_PRECISION, ALPHA = 0.4, 0.7
 
@@ -43,14 +44,12 @@ def make_target(
 
 
 def make_engine(target, step_size="line-search", seed=0, **options):
-    settings = {
-        "corrective": "fully-corrective", "n_draws": 256, "n_restarts": 3,
-        "n_fresh": 1024, "max_components": None, "tol": 1e-2, "seed": seed,
-        "n_jobs": target.n_jobs,
-    }  # fmt: skip
-    return ConjugateBoosting.of(
-        target, step_size=as_step_size(step_size), **(settings | options)
+    combination = Simplex.of(
+        target, step_size, options.pop("corrective", "fully-corrective")
     )
+    values = {"n_draws": 256, "n_restarts": 3, "n_fresh": 1024, "refine": False}
+    settings = Settings(seed=seed, n_jobs=target.n_jobs, **(values | options))
+    return Boosting(target, ConjugateProposer(target), combination, settings)
 
 
 def log_evidence_of_cluster(X):
@@ -117,7 +116,7 @@ def test_the_log_joint_against_scipy(covariance_type):
     X, weight = rng.standard_normal((9, 3)), rng.random(9)
     target = make_target(X, 2, covariance_type, weight=weight)
     params = target.family.params(target.model.prior)
-    theta = target.family.transport(params, Stream(5, rng))
+    theta = target.family.transport(params, DrawStream(5, rng))
     draws = target.family.draws_layout.tree(theta)
     expected = target.model.log_prior(draws)
     for i in range(5):
@@ -145,7 +144,7 @@ def test_missing_entries_are_integrated_out(covariance_type):
     X[0, 1] = X[1, 0] = X[1, 2] = X[2, 1] = np.nan
     target = make_target(X, 2, covariance_type)
     params = target.family.params(target.model.prior)
-    theta = target.family.transport(params, Stream(4, rng))
+    theta = target.family.transport(params, DrawStream(4, rng))
     draws = target.family.draws_layout.tree(theta)
     expected = target.model.log_joint(draws, target.rows, target.weight)
     assert_allclose(target.log_density(theta), expected, rtol=1e-10)
@@ -158,7 +157,7 @@ def test_densities_are_inner_products(covariance_type, law, overlapping):
     rng = np.random.default_rng(4)
     family, model = target.family, target.model
     a, b = (start(target, "random_from_data", rng) for _ in range(2))
-    theta = family.transport(family.params(a), Stream(20, rng))
+    theta = family.transport(family.params(a), DrawStream(20, rng))
     draws = family.draws_layout.tree(theta)
     for natural in (a, b, model.prior):
         expected = model.log_density(natural, draws)
@@ -305,7 +304,7 @@ def test_moves_never_leave_the_natural_parameters(move, covariance_type, overlap
     natural = start(target, "random", rng)
     for _ in range(3):
         natural = move(target, natural, rng)
-        assert np.isfinite(ascend(target, natural, 1, 0.0).bound)
+        assert np.isfinite(coordinate_ascent(target, natural, 1, 0.0).bound)
 
 
 def test_louis_widths_raise_the_elbo_where_clusters_overlap():
@@ -313,11 +312,13 @@ def test_louis_widths_raise_the_elbo_where_clusters_overlap():
     X = np.random.default_rng(0).standard_normal((120, 2))
     X[::2] += 2.0, 3.0
     target = make_target(X, 2)
-    mode = find_modes(target, "kmeans", 3, 0, None)[0]
+    mode = local_optima(target, "kmeans", 3, 0, None)[0]
     values = {}
     for power in (0.0, 1.0):
-        params = target.family.params(widened(target, mode.natural, power))
-        theta = target.family.transport(params, Stream(2000, np.random.default_rng(1)))
+        params = target.family.params(with_louis_widths(target, mode.natural, power))
+        theta = target.family.transport(
+            params, DrawStream(2000, np.random.default_rng(1))
+        )
         ratio = target.log_density(theta) - target.family.log_density(theta, params)
         values[power] = ratio.mean(), ratio.std() / np.sqrt(2000)
     (narrow, se), (wide, se_wide) = values[0.0], values[1.0]
@@ -330,8 +331,8 @@ def test_widths_are_those_of_coordinate_ascent_without_overlap(covariance_type):
     X = rng.standard_normal((60, 2))
     X[::2] += 30.0
     target = make_target(X, 2, covariance_type)
-    mode = ascend(target, start(target, "kmeans", rng), 100, 1e-10)
-    wide = widened(target, mode.natural, 1.0)
+    mode = coordinate_ascent(target, start(target, "kmeans", rng), 100, 1e-10)
+    wide = with_louis_widths(target, mode.natural, 1.0)
     narrow = target.family.params(mode.natural)
     assert_allclose(target.family.params(wide), narrow, rtol=1e-6)
 
@@ -346,6 +347,6 @@ def test_alignment_undoes_a_permutation(covariance_type, overlapping):
 
 
 def test_modes_are_distinct_and_in_order(overlapping):
-    modes = find_modes(make_target(overlapping, 3), "kmeans", 4, 0, None)
+    modes = local_optima(make_target(overlapping, 3), "kmeans", 4, 0, None)
     bounds = [mode.bound for mode in modes]
     assert all(a - b > 1e-3 for a, b in itertools.pairwise(bounds))

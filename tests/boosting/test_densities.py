@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skboost import boost_posterior
-from skboost.boosting import find_mode
+from skboost.modes import find_mode
 from skboost.objectives import DegenerateComponentWarning
 from skboost.targets import CallableTarget
 

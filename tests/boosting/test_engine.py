@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skboost.boosting._simplex import SimplexIterate
 from skboost.families import Gaussian
-from skboost.posterior import FreshDraws, Mixture, PooledDraws
+from skboost.mixtures import FreshDraws, Mixture, PooledDraws
 
 STEP_SIZES = ["line-search", "adaptive", "predefined", 0.3]
 CORRECTIVE = ["none", "away", "pairwise", "fully-corrective"]
@@ -97,7 +98,7 @@ def test_a_rejected_step_leaves_the_state(engine):
             # A tenth of the tolerance is what a component has to be worth.
             assert not infos[k].gain.value > 0.1 * 1e-2
             assert after.iteration == before.iteration + 1
-            for name in ("mixture", "pool", "fresh", "best", "best_iteration"):
+            for name in ("iterate", "fresh", "best", "best_iteration"):
                 assert getattr(after, name) is getattr(before, name)
             assert infos[k].elbo == infos[k - 1].elbo
     assert n_rejected
@@ -147,8 +148,9 @@ def with_a_useless_component(boosting):
     fresh = FreshDraws.of(boosting.target, mixture, 512, rng, False)
     return replace(
         state,
-        mixture=mixture,
-        pool=PooledDraws.of(boosting.target, mixture, base, False),
+        iterate=SimplexIterate(
+            mixture, PooledDraws.of(boosting.target, mixture, base, False)
+        ),
         fresh=fresh,
         best=fresh,
     )
@@ -181,7 +183,7 @@ def test_an_away_step_adds_no_component(engine):
     state = with_a_useless_component(boosting)
     after, info = boosting.step(state)
     assert info.kind == "away"
-    assert info.branch == "line-search"
+    assert info.move.branch == "line-search"
     assert after.mixture.n_components == 2
 
 
@@ -197,15 +199,15 @@ def test_reports_hold_what_they_say(engine):
         assert info.kind in ("frank-wolfe", "rejected")
         assert 0 <= info.gamma <= 1
         assert info.gain.se >= 0
-        assert 0 <= info.seconds_weights <= info.seconds
+        assert 0 <= info.move.seconds <= info.seconds
         assert np.isfinite(info.entropy)
 
 
 def test_the_adaptive_step_reports_its_curvature(engine):
     _, infos = iterate(engine("cauchy", step_size="adaptive", corrective="none"), 4)
     for info in infos[1:]:
-        assert info.branch in ("adaptive", "fallback", "zero")
-        assert (info.curvature is not None) == (info.branch == "adaptive")
+        assert info.move.branch in ("adaptive", "fallback", "zero")
+        assert (info.move.curvature is not None) == (info.move.branch == "adaptive")
 
 
 @pytest.mark.parametrize("seed", [1, 2])

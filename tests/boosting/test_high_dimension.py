@@ -7,12 +7,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost import boost_posterior
-from skboost.boosting._curvature import diagonal_curvature, wide_directions
-from skboost.boosting._growth import grown
-from skboost.boosting._ranks import in_family, widest, with_rank
-from skboost.boosting._whitening import whitening_of
+from skboost._settings import Settings
 from skboost.families import Gaussian, StudentT
-from skboost.posterior import Mixture
+from skboost.mixtures import Mixture
+from skboost.modes._curvature import diagonal_curvature, wide_directions
+from skboost.proposals._low_rank import fit_low_rank, widest
 from skboost.targets import CallableTarget
 
 
@@ -73,7 +72,7 @@ class Spiked:
 def test_whitening_is_a_root_of_the_covariance(covariance, rng):
     family = Gaussian(covariance)
     params = rng.standard_normal(family.n_params(7))
-    whitening = whitening_of(family, params)
+    whitening = family.whitening(params)
     root = whitening.lift(np.eye(7))
     assert_allclose(root.T @ root, family.moments(params)[1], rtol=1e-10, atol=1e-12)
     rows, other = rng.standard_normal((2, 3, 7))
@@ -85,7 +84,7 @@ def test_whitening_is_a_root_of_the_covariance(covariance, rng):
 def test_whitening_of_a_family_without_variances():
     family = StudentT("diag", df=1.0)
     params = family.from_moments(np.zeros(2), np.array([4.0, 9.0]))
-    assert_allclose(whitening_of(family, params).lift(np.ones(2)), [2.0, 3.0])
+    assert_allclose(family.whitening(params).lift(np.ones(2)), [2.0, 3.0])
 
 
 @pytest.mark.parametrize("dim", [20, 300])
@@ -112,7 +111,7 @@ def test_wide_directions_are_the_smallest_eigenvalues(rng):
     gaussian = Spiked(120, n_strong=4)
     family = Gaussian("diag")
     params = family.from_moments(gaussian.mean, gaussian.scale**2)
-    whitening = whitening_of(family, params)
+    whitening = family.whitening(params)
     points = gaussian.mean + 0.1 * rng.standard_normal((3, 120))
     values, directions = wide_directions(gaussian.target, whitening, points, 4, rng)
     whitened = gaussian.covariance / np.outer(gaussian.scale, gaussian.scale)
@@ -127,7 +126,7 @@ def test_wide_directions_are_the_smallest_eigenvalues(rng):
 def test_other_ranks_keep_marginal_variances(rank, rng):
     params = rng.standard_normal(Gaussian("low_rank", 4).n_params(30))
     family = Gaussian("low_rank", rank)
-    found = in_family(family, params, 30)
+    found = family.convert(params, 30)
     mean, covariance = Gaussian("low_rank", 4).moments(params)
     mean_found, covariance_found = family.moments(found)
     assert_allclose(mean_found, mean)
@@ -142,8 +141,8 @@ def test_the_widest_rank_is_that_of_the_components():
     mixture = Mixture(tuple(components), np.array([0.5, 0.5]))
     assert widest(Gaussian("low_rank"), mixture).rank == 3
     assert widest(Gaussian("low_rank", 1), mixture).rank == 1
-    assert with_rank(Gaussian("low_rank")).rank == 10
-    assert with_rank(Gaussian("full")).rank is None
+    assert Gaussian("low_rank").with_rank().rank == 10
+    assert Gaussian("full").with_rank().rank is None
 
 
 # --- growth
@@ -154,7 +153,7 @@ def test_the_rank_is_what_the_target_asks_for(n_strong):
     gaussian = Spiked(150, n_strong)
     family = Gaussian("diag")
     start = family.from_moments(gaussian.mean, gaussian.scale**2)
-    _, *found = grown(gaussian.target, start, None, 512, 1e-2, 0, False)
+    _, *found = fit_low_rank(gaussian.target, start, None, Settings())
     assert found[0].rank == n_strong
     assert gaussian.kl(*found) < 1e-2
 

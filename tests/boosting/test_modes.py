@@ -12,10 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost import boost_posterior
-from skboost.boosting._climb import climb_all
-from skboost.boosting._modes import Modes, extended
 from skboost.families import Gaussian, StudentT
-from skboost.targets import CallableTarget, searching
+from skboost.modes._climb import climb_all
+from skboost.modes._modes import Modes, add_ends
+from skboost.targets import CallableTarget, failure_tolerant
 
 CORNERS = np.array([[-7.0, -6.0], [6.0, -7.0], [-5.0, 7.0], [7.0, 6.0]])
 SHARES = np.array([0.1, 0.2, 0.3, 0.4])
@@ -87,16 +87,16 @@ class TestClimbs:
             lambda theta: -0.5 * anp.log(theta[:, 0] ** 2),
         ]
         for log_density in targets:
-            target = searching(CallableTarget(log_density, 1))
+            target = failure_tolerant(CallableTarget(log_density, 1))
             ends = climb_all(target, np.array([[1.0], [3.0]]), np.ones(1))
             assert not ends.settled.any()
-            assert extended(target, Gaussian(), Modes(), ends).params == ()
+            assert add_ends(target, Gaussian(), Modes(), ends).params == ()
 
     def test_a_kink_is_a_mode(self):
         target = CallableTarget(lambda theta: -anp.sum(anp.abs(theta), axis=1), 2)
         starts = np.random.default_rng(0).uniform(-5, 5, (8, 2))
         ends = climb_all(target, starts, np.ones(2))
-        modes = extended(target, Gaussian(), Modes(), ends)
+        modes = add_ends(target, Gaussian(), Modes(), ends)
         assert ends.heights.max() > -0.05
         assert len(modes.heaviest(10)) == 1
 
@@ -112,7 +112,7 @@ class TestToldApart:
         target = CallableTarget(corners, 2)
         starts = np.random.default_rng(0).uniform(-10, 10, (64, 2))
         ends = climb_all(target, starts, np.ones(2))
-        modes = extended(target, Gaussian(), Modes(), ends)
+        modes = add_ends(target, Gaussian(), Modes(), ends)
         found = np.array([Gaussian().location(p) for p in modes.params])
         order = np.argsort([np.linalg.norm(found - c, axis=1).min() for c in CORNERS])
         assert len(found) == 4 and len(order) == 4
@@ -126,7 +126,7 @@ class TestToldApart:
     def test_a_flat_top_gets_a_scale_of_its_own(self):
         target = CallableTarget(lambda theta: -anp.sum(theta**4, axis=1), 2)
         ends = climb_all(target, np.array([[0.5, -0.4]]), np.ones(2))
-        (params,) = extended(target, Gaussian(), Modes(), ends).params
+        (params,) = add_ends(target, Gaussian(), Modes(), ends).params
         assert_allclose(Gaussian().scale(params), 1.0, rtol=0.8)
 
 
@@ -305,8 +305,8 @@ class TestProbes:
         assert result.converged and "uncertified" not in result.message
         assert_allclose(result.elbo, np.log(0.5), atol=0.01)
         assert result.remaining_kl < 0.01
-        told = boost_posterior(hidden, 2, x0=means, random_state=0)
-        assert_allclose(told.elbo, 0.0, atol=0.01)
+        assignment = boost_posterior(hidden, 2, x0=means, random_state=0)
+        assert_allclose(assignment.elbo, 0.0, atol=0.01)
 
 
 class TestPoles:

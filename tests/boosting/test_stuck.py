@@ -8,10 +8,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost._callbacks import Limits
-from skboost.boosting._solver import ascend, climb
-from skboost.boosting._starts import split
+from skboost._settings import Settings
+from skboost._solver import ascend, climb
 from skboost.families import Gaussian
-from skboost.posterior import Estimate, Mixture
+from skboost.mixtures import Estimate, Mixture
+from skboost.proposals import split_component
 from skboost.targets import CallableTarget
 
 
@@ -86,7 +87,7 @@ class TestSplit:
         light = family.from_moments(np.full(3, 5.0), np.eye(3))
         mixture = Mixture(((family, light), (family, heavy)), np.array([0.3, 0.7]))
         target = CallableTarget(self.SKEWED, 3)
-        apart = split(target, mixture, np.random.default_rng(0))
+        apart = split_component(target, mixture, Settings(), np.random.default_rng(0))
         assert_allclose(apart.weights, [0.3, 0.35, 0.35])
         assert_allclose(apart.mean(), mixture.mean(), atol=1e-12)
         shift = apart.component_locations()[1] - apart.component_locations()[2]
@@ -97,44 +98,46 @@ class TestSplit:
         boosting = engine(self.SKEWED, dim=4, refine=True, tol=1e-3, n_draws=512,
                           n_fresh=4096)  # fmt: skip
         state, _ = boosting.init()
-        assert boosting._stuck(state, Estimate(0.0, 0.0))
-        (mixture, _), _, gain = boosting._apart(state)
-        assert mixture.n_components == 2
+        assert boosting._stuck(state, Estimate(0.0, 0.0), boosting.settings)
+        halves, _, gain = boosting._split(state, boosting.settings)
+        assert halves.n_components == 2
         assert gain.value > 5 * gain.se
 
     def test_nothing_is_split_where_nothing_is_left(self, engine):
         boosting = engine("normal", dim=2)
         state, _ = boosting.init()
-        assert not boosting._stuck(state, Estimate(0.0, 0.0))
+        assert not boosting._stuck(state, Estimate(0.0, 0.0), boosting.settings)
 
 
 class TestNoise:
     def test_draws_grow_once_where_noise_hides_gains(self, engine):
         boosting = engine("cauchy", tol=1e-3, n_draws=64, n_fresh=128)
         state, info = boosting.init()
-        grown = boosting._refreshed(state, Estimate(0.01, 0.01))
-        assert grown.finer == 4
+        grown = boosting._with_more_draws(state, Estimate(0.01, 0.01))
+        assert grown.draw_multiplier == 4
         assert len(grown.fresh.theta) == 4 * len(state.fresh.theta)
         assert len(grown.pool.theta) == 4 * len(state.pool.theta)
         assert grown.mixture is state.mixture
         assert grown.best is grown.fresh
         after, info = boosting.step(grown)
-        assert after.finer == 4
+        assert after.draw_multiplier == 4
         assert len(after.fresh.theta) >= 4 * 128
         assert info.elbo == after.fresh.elbo()
-        assert boosting._refreshed(after, Estimate(0.0, 1.0)) is after
+        assert boosting._with_more_draws(after, Estimate(0.0, 1.0)) is after
 
     @pytest.mark.parametrize("gain", [Estimate(0.1, 0.01), Estimate(0.0, 1e-3)])
     def test_they_do_not_where_gains_are_plain_or_far_below_tol(self, engine, gain):
         boosting = engine("normal", dim=2, tol=1e-2)
         state, _ = boosting.init()
-        assert boosting._refreshed(state, gain) is state
+        assert boosting._with_more_draws(state, gain) is state
 
 
 class TestEnd:
     """Which histories have converged."""
 
-    ENGINE = SimpleNamespace(exact=False, monotone=True, unit="nats")
+    ENGINE = SimpleNamespace(
+        settings=Settings(), monotone=True, combination=SimpleNamespace(unit="nats")
+    )
 
     @staticmethod
     def info(gain, *, kept=True, exhausted=False, kind="frank-wolfe"):
@@ -163,4 +166,4 @@ class TestEnd:
     def test_no_draws_help_an_objective_that_does_not_seek_the_gain(self, engine):
         boosting = engine("cauchy", objective="relbo", n_draws=64, n_fresh=128)
         state, _ = boosting.init()
-        assert boosting._refreshed(state, Estimate(0.01, 0.01)) is state
+        assert boosting._with_more_draws(state, Estimate(0.01, 0.01)) is state

@@ -8,7 +8,8 @@ from scipy.integrate import quad
 
 import skboost.families as families
 from skboost.families import FAMILIES, LaplaceProduct
-from skboost.posterior import Mixture, MixturePosterior
+from skboost.mixtures import Mixture
+from skboost.posterior import MixturePosterior
 
 FAMILY = LaplaceProduct()
 

@@ -10,7 +10,8 @@ from sklearn.base import clone
 
 from skboost.families import FAMILIES, Gaussian, StudentT, as_family
 from skboost.families._chart import LineChart
-from skboost.posterior import Mixture, MixturePosterior
+from skboost.mixtures import Mixture
+from skboost.posterior import MixturePosterior
 
 DFS = [0.7, 1.5, 2.5, 5.0, 40.0]
 

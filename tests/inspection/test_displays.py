@@ -10,7 +10,8 @@ from skboost import BoostedGaussianMixture, boost_posterior
 from skboost.families import Gaussian, Laplace, VariationalFamily
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
 from skboost.inspection._pair import highest_density_levels, pair_density
-from skboost.posterior import Mixture, MixturePosterior
+from skboost.mixtures import Mixture
+from skboost.posterior import MixturePosterior
 
 pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from skboost import BoostedBayesianLogisticRegression
 from skboost.families import LaplaceProduct
 from skboost.linear_model._predictive import BinaryPredictive
-from skboost.posterior import Mixture
+from skboost.mixtures import Mixture
 
 from .conftest import logistic_data
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skboost.families import FAMILIES
-from skboost.posterior import Mixture, PooledDraws
+from skboost.mixtures import Mixture, PooledDraws
 from skboost.targets import LogisticTarget, Target
 
 

@@ -6,15 +6,15 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
 from skboost.families import Gaussian, Laplace
+from skboost.mixtures import Roots
 from skboost.objectives import (
     JointRoots,
     ResidualRoot,
     RootControl,
     between_roots,
-    rule_draws,
+    defensive_draws,
 )
-from skboost.objectives._hellinger import cautious, rule_weights
-from skboost.posterior import Roots
+from skboost.objectives._hellinger import defensive_weights, lower_confidence_sum
 from skboost.targets import Target
 
 
@@ -53,7 +53,7 @@ def problem_parts(family, rng, dim=2, n=64):
     )
     roots = Roots.of(family, params, np.array([0.7, 0.5]))
     control = RootControl(roots, 1.2)
-    base = [rule_draws(family, n, dim, rng) for _ in range(2)]
+    base = [defensive_draws(family, n, dim, rng) for _ in range(2)]
     return Quartic(dim), control, roots, base
 
 
@@ -82,9 +82,9 @@ def test_gradient_of_all_roots(family, rng):
 @pytest.mark.parametrize("family", [Gaussian("diag"), Laplace()], ids=repr)
 def test_the_rule_integrates_the_root(family, rng):
     params = family.from_moments(np.array([0.4]), np.array([0.3]))
-    base = rule_draws(family, 4096, 1, rng)
+    base = defensive_draws(family, 4096, 1, rng)
     theta = family.transport(params, base)
-    weight, _, _ = rule_weights(family, params, theta)
+    weight, _, _ = defensive_weights(family, params, theta)
     target = Quartic(1)
 
     def integrand(x):
@@ -112,6 +112,6 @@ def test_inner_products_with_the_control(family, rng):
 def test_a_sum_that_rests_on_one_draw_is_worth_nothing():
     lone = np.zeros(512)
     lone[7] = 1e6
-    assert cautious(lone, 11)[0] < 0
+    assert lower_confidence_sum(lone, 11)[0] < 0
     even = np.full(512, 2.0)
-    assert_allclose(cautious(even, 11)[0], 1024.0)
+    assert_allclose(lower_confidence_sum(even, 11)[0], 1024.0)

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost.families import Gaussian, Laplace
-from skboost.objectives import JointELBO, Rest, finite_value_and_score
+from skboost.mixtures import finite_value_and_score
+from skboost.objectives import FixedMixture, JointELBO
 from skboost.targets import CallableTarget
 
 DIM = 3
@@ -24,7 +25,7 @@ def problem(case, components, pooled):
         if with_rest:
             fixed = components(family, DIM, 2, seed=5)
             rest, shares = (
-                Rest.of(*pooled(target, fixed, [0.3, 0.7], exact)),
+                FixedMixture.of(*pooled(target, fixed, [0.3, 0.7], exact)),
                 0.4 * shares,
             )
         base = [family.base_draws(n_draws, DIM, rng) for _ in range(n_moving)]
@@ -118,7 +119,7 @@ def test_value_agrees_with_quadrature(case, components, pooled, with_rest):
         rest = None
         if with_rest:
             pool = pooled(target, fixed, [0.5, 0.5], exact, n=512, seed=seed + 100)
-            rest = Rest.of(*pool)
+            rest = FixedMixture.of(*pool)
         shares = weights if with_rest else weights / weights.sum()
         elbo = JointELBO(target, moving, base, shares, rest, exact)
         values.append(elbo.value_and_gradient(elbo.start)[0])
@@ -134,7 +135,7 @@ def test_rest_takes_expectations_under_its_mixture(case, components, pooled):
     family, make, exact = case
     target, weights = make(DIM), np.array([0.15, 0.85])
     mixture, pool = pooled(target, components(family, DIM, 2), weights, exact, n=1024)
-    rest = Rest.of(mixture, pool)
+    rest = FixedMixture.of(mixture, pool)
     assert_allclose(rest.share.sum(), 1.0, rtol=1e-8)
     assert_allclose(rest.log_density, mixture.log_density(rest.theta), rtol=1e-12)
     # Standard error of the mean, as if the quasi-random draws were independent.
@@ -146,7 +147,7 @@ def test_rest_leaves_out_draws_that_carry_nothing(pooled):
     family = Gaussian("full")
     far = [(family, np.array([m, 0.0])) for m in (-40.0, 40.0)]
     target = CallableTarget(lambda t: -0.5 * (t**2).sum(axis=-1), 1)
-    rest = Rest.of(*pooled(target, far, [1.0, 0.0], False, n=32))
+    rest = FixedMixture.of(*pooled(target, far, [1.0, 0.0], False, n=32))
     assert len(rest.theta) == 32
     assert (rest.theta < 0).all()
 

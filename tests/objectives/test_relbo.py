@@ -1,20 +1,22 @@
 """The residual ELBO: gradient by differences, value by quadrature, its failures."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from skboost.families import Gaussian
+from skboost.mixtures import Mixture, PooledDraws
 from skboost.objectives import (
     OBJECTIVES,
     DegenerateComponentWarning,
+    FixedMixture,
     JointGain,
-    Residual,
     ResidualELBO,
     ResidualGain,
-    Rest,
+    SearchContext,
 )
-from skboost.posterior import Mixture, PooledDraws
 from skboost.targets import CallableTarget
 
 DIM = 3
@@ -77,7 +79,8 @@ def residual_of(target, components, weights):
     rng = np.random.default_rng(0)
     base = [family.base_draws(256, target.dim, rng) for family, _ in components]
     pool = PooledDraws.of(target, mixture, base, False)
-    return Residual(target, Rest.of(mixture, pool), 1, False)
+    fixed = FixedMixture.of(mixture, pool)
+    return SearchContext(target, mixture, fixed, pool, 1, False)
 
 
 def test_a_scale_at_its_limit_is_called_degenerate():
@@ -90,12 +93,14 @@ def test_a_scale_at_its_limit_is_called_degenerate():
     problem = ResidualGain().problem(residual, component, 0.5, base)
     inside, outside = problem.start, problem.start.copy()
     outside[1] = problem.limits[1]
-    assert not ResidualGain().candidate(problem, inside, 0.0).at_limit
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ResidualGain().candidate(problem, inside)
     with pytest.warns(DegenerateComponentWarning, match="objective='kl'"):
-        assert ResidualGain().candidate(problem, outside, 0.0).at_limit
+        ResidualGain().candidate(problem, outside)
 
 
-def test_the_joint_gain_reports_its_share():
+def test_the_joint_gain_reports_its_weight():
     family = Gaussian("full")
     component = (family, np.zeros(2))
     residual = residual_of(
@@ -103,7 +108,7 @@ def test_the_joint_gain_reports_its_share():
     )
     base = family.base_draws(64, 1, np.random.default_rng(0))
     problem = JointGain().problem(residual, component, 0.25, base)
-    found = JointGain().candidate(problem, problem.start, -1.0)
-    assert_allclose(found.share, 0.25)
+    found = JointGain().candidate(problem, problem.start)
+    assert_allclose(found.weight, 0.25)
     assert_allclose(found.params, component[1], atol=1e-12)
     assert found.family is family

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from skboost.families import Gaussian, Laplace, StudentT
-from skboost.posterior import Mixture, MixturePosterior
+from skboost.mixtures import Mixture
+from skboost.posterior import MixturePosterior
 
 FAMILIES = {
     "full": [Gaussian("full")] * 3,

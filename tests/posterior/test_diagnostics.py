@@ -5,12 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost.families import Gaussian, Laplace
-from skboost.posterior import (
-    FreshDraws,
-    Mixture,
-    duality_gap,
-    elbo_gain,
-)
+from skboost.mixtures import FreshDraws, Mixture, duality_gap, elbo_gain
 from skboost.targets import LogisticTarget, Target
 
 N = 2048

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost.families import Gaussian, Laplace
-from skboost.posterior import Mixture, PooledDraws, finite
+from skboost.mixtures import Mixture, PooledDraws, finite
 from skboost.targets import LogisticTarget, Target
 
 

@@ -8,7 +8,7 @@ from scipy.integrate import trapezoid
 from scipy.special import logsumexp
 
 from skboost.families import Gaussian, Laplace
-from skboost.posterior import Mixture
+from skboost.mixtures import Mixture
 
 
 def test_density_integrates_to_one(families, rng):

@@ -10,7 +10,8 @@ from scipy import stats
 from scipy.integrate import quad, trapezoid
 
 from skboost.families import Gaussian, Laplace
-from skboost.posterior import Mixture, MixturePosterior
+from skboost.mixtures import Mixture
+from skboost.posterior import MixturePosterior
 
 
 @pytest.fixture

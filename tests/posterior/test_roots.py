@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from skboost.families import Gaussian, Laplace
 from skboost.frank_wolfe import best_coefficients, geodesic_step
-from skboost.posterior import Roots
+from skboost.mixtures import Roots
 
 FAMILIES = [
     Gaussian("diag"),

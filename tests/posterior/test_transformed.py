@@ -17,12 +17,8 @@ from scipy.special import expit
 
 import skboost
 from skboost.families import Gaussian, Laplace
-from skboost.posterior import (
-    Mixture,
-    MixturePosterior,
-    TransformedPosterior,
-    _transformed,
-)
+from skboost.mixtures import Mixture
+from skboost.posterior import MixturePosterior, TransformedPosterior, _transformed
 from skboost.posterior._transformed_moments import user_draws
 from skboost.transforms import Constraints
 

@@ -13,7 +13,7 @@ from skboost.targets import (
     ComposedTarget,
     FailedEvaluationError,
     LogDensityError,
-    searching,
+    failure_tolerant,
 )
 
 DIMS = [1, 2, 3, 4]
@@ -452,7 +452,7 @@ def test_searches_see_zero_densities_where_it_fails():
     target = CallableTarget(sometimes, 2)
     with pytest.raises(FailedEvaluationError, match="1.5"):
         target.log_density(AXIS)
-    view = searching(target)
+    view = failure_tolerant(target)
     for value in (view.log_density(AXIS), view.value_and_score(AXIS)[0]):
         inf = -np.inf
         assert_allclose(value, [-0.125, inf, inf, inf, inf, -15.125, inf])
@@ -481,7 +481,7 @@ def test_searches_do_not_survive_wrong_shapes():
 
 def test_a_target_without_failures_is_its_own_view():
     target = object()
-    assert searching(target) is target
+    assert failure_tolerant(target) is target
 
 
 def test_failures_are_the_same_in_processes():
@@ -539,7 +539,7 @@ def test_failures_of_likelihood_and_prior_are_counted_together(theta):
     target = ComposedTarget(left, CallableTarget(fails_right, 3, name="log_prior"))
     with pytest.raises(FailedEvaluationError, match="log_prior must be a number"):
         target.log_density(theta)
-    value, score = searching(target).value_and_score(theta)
+    value, score = failure_tolerant(target).value_and_score(theta)
     assert np.isneginf(value).all()
     assert not score.any()
     assert target.n_failures == len(theta)

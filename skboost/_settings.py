@@ -1,0 +1,133 @@
+"""What a run of boosting is told, in one place: by the user, and by trials.
+
+Every search, refinement and judgement reads the same frozen `Settings`. Numbers that
+keep arithmetic safe (a ridge, a floor, a limit of a loop) stand beside the code that
+needs them; here is what trades quality against cost.
+"""
+
+from dataclasses import dataclass, replace
+
+# Standard errors by which an estimate has to differ before the difference is believed:
+# the one allowance for Monte Carlo noise of the whole package.
+N_ERRORS = 2.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a run.
+
+    The first group is what a user chooses. The others were set by trials on small
+    densities (two modes, a far mode, a ring, Cauchy, t2 and ten-dimensional logistic
+    posteriors); the comment beside each says what the trial showed. None was tuned by
+    a search, and ``benchmarks/ablation.py`` measures what the mechanisms are worth.
+
+    Parameters
+    ----------
+    n_draws : int
+        Monte Carlo draws kept for each component.
+    n_restarts : int
+        Starts that are searched for each new component.
+    n_fresh : int
+        Fresh draws of each reported estimate.
+    tol : float
+        Nats that matter.
+    seed : int
+    max_components : int or None
+    refine : bool
+        Whether old components move after a new one.
+    n_jobs : int or None
+        Threads over starts.
+    max_evaluations : float
+        Of the target, of which the search for modes may take a share.
+    exact : bool
+        Whether the target's closed Gaussian expectations are used.
+    """
+
+    n_draws: int = 512
+    n_restarts: int = 2
+    n_fresh: int = 2048
+    tol: float = 1e-2
+    seed: int = 0
+    max_components: int | None = None
+    refine: bool = True
+    n_jobs: int | None = None
+    max_evaluations: float = float("inf")
+    exact: bool = False
+
+    # --- mechanisms of the search
+
+    # Climbs from far around the mixture find modes that its own draws never see.
+    search_modes: bool = True
+    # Starts shifted along the most skewed direction of a component.
+    skewness_starts: bool = True
+    # A component split in two where a search finds little although more is left.
+    split: bool = True
+    # Draws, in multiples of those that a run begins with, once noise hides what is
+    # gained: twice was too little on a logistic model with 25 coefficients.
+    draw_growth: int = 4
+    # A search that found nothing is repeated from other starts before a run ends.
+    repeat_search: bool = True
+
+    # --- the greedy search
+
+    # Weights tried at every start, the largest first; the solver moves them. A tail
+    # wants a small one.
+    start_weights: tuple = (0.25, 0.02, 0.002)
+    # Draws that rank the starts before any search: they rank, and need no precision.
+    n_rank: int = 64
+    # Quasi-Newton steps after which the best of several starts is chosen; after six
+    # the order hardly changed.
+    scout_iter: int = 6
+    # Modes that every search tries.
+    max_candidates: int = 32
+    # Proposal of the points where the target has more mass than the mixture: widths
+    # of its components, with their shares, and draws.
+    probe_widths: tuple = (1.0, 1.5, 3.0, 10.0, 40.0)
+    probe_shares: tuple = (0.35, 0.25, 0.2, 0.1, 0.1)
+    n_probes: int = 256
+    # A power iteration for the most skewed direction: draws, starts, steps.
+    n_skew_draws: int = 512
+    n_skew_starts: int = 8
+    n_skew_steps: int = 15
+
+    # --- the first components
+
+    # Quasi-Newton steps before the best of several starts is chosen, and after.
+    first_scout_iter: int = 10
+    first_max_iter: int = 100
+    # Modes closer than that many standard deviations of either are fitted together.
+    overlap: float = 6.0
+    joint_max_iter: int = 50
+
+    # --- refinement, and what is kept
+
+    # Quasi-Newton steps; the next refinement goes on from where this one ended.
+    refine_max_iter: int = 30
+    # An iterate is kept where it gains more than this share of `tol`: for less no
+    # mixture grows.
+    least_gain: float = 0.1
+    # Draws of the probe for an exhausted residual: enough to tell 0.01 nats from
+    # nothing where half a variance is the divergence.
+    n_probe_remaining: int = 512
+
+    # --- combinations of roots (Hellinger)
+
+    # Draws that rank the starts of a root.
+    n_rank_roots: int = 128
+    # Quasi-Newton steps of a refinement times its roots, and the range of the steps:
+    # one that ends early is gone on with after the next root.
+    root_refine_work: int = 300
+    root_refine_iter: tuple = (10, 40)
+    # Refinement ends where a step gains less than this share of what is left.
+    root_refine_share: float = 3e-4
+
+    def with_more_draws(self, factor):
+        """These settings with that many times the draws, and the starts of a search."""
+        if factor == 1:
+            return self
+        return replace(
+            self,
+            n_draws=factor * self.n_draws,
+            n_fresh=factor * self.n_fresh,
+            n_restarts=factor * self.n_restarts,
+        )

@@ -1,0 +1,106 @@
+"""How components are combined into one density, whoever proposed them."""
+
+from abc import ABC, abstractmethod
+
+
+class Combination(ABC):
+    """Weights of components, and how a new one gets its own.
+
+    An *iterate* is what a combination keeps of a mixture: its components with their
+    weights, and the cached draws that every question about weights is answered from.
+    It has ``mixture``, ``pool``, ``n_components``, ``components`` (a mixture of the
+    family) and ``fixed`` (what a greedy objective takes for the mixture so far).
+
+    Attributes
+    ----------
+    unit : str
+        Of the gain that is compared with ``tol``.
+    outside_advice : str
+        For a posterior that reaches where the density is zero.
+    monotone : bool
+        Whether every step minimises, so that a worse iterate can be refused.
+    """
+
+    unit: str
+    outside_advice: str
+    monotone: bool
+    # Hyperparameters of which only some values have a meaning here.
+    allowed = {}
+
+    @classmethod
+    @abstractmethod
+    def of(cls, target, step_size, corrective):
+        """The combination of the hyperparameters with these names."""
+
+    @abstractmethod
+    def begin(self, mixture, settings):
+        """The iterate of the mixture that a run begins with.
+
+        Parameters
+        ----------
+        mixture : Mixture
+        settings : Settings
+
+        Returns
+        -------
+        iterate
+        """
+
+    @abstractmethod
+    def append(self, state, component, settings):
+        """A new component beside the others, and all weights moved.
+
+        Parameters
+        ----------
+        state : State
+        component : (family, params)
+        settings : Settings
+
+        Returns
+        -------
+        iterate, Move
+        """
+
+    @abstractmethod
+    def refine(self, iterate, state, settings):
+        """All components moved together, with weights on new draws."""
+
+    @abstractmethod
+    def redrawn(self, iterate, t, settings):
+        """The same iterate on new draws, as many as the settings ask for."""
+
+    @abstractmethod
+    def gain(self, before, after):
+        """What one iterate gains over another by their fresh draws, an `Estimate`."""
+
+    @abstractmethod
+    def gap(self, state, component, settings):
+        """The duality gap of a proposed component, an `Estimate`; nan without one."""
+
+    @abstractmethod
+    def least_gain(self, settings):
+        """The gain above which an iterate is kept."""
+
+    def candidates(self, state, components):
+        """Those of the components at modes that are worth a search."""
+        return components
+
+
+def kept_components(weights, max_components):
+    """Which components stay: positive weights, and the heaviest of too many.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_components,)
+    max_components : int or None
+
+    Returns
+    -------
+    ndarray of bool of shape (n_components,)
+    """
+    kept = weights > 0
+    if max_components is None or kept.sum() <= max_components:
+        return kept
+    kept[:] = False
+    kept[(-weights).argsort(kind="stable")[:max_components]] = True
+    return kept

@@ -1,0 +1,267 @@
+"""Square roots of densities, combined on the unit sphere: universal boosting (UBVI).
+
+Campbell and Li 2019, Algorithm 1. Components are square roots of densities, and what
+is maximised is their overlap with the root of the posterior.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+
+import numpy as np
+
+from skboost._random import POOL, REFINE, generator
+from skboost._solver import SMALLEST_TOL, ascend
+from skboost.boosting._combination import Combination, kept_components
+from skboost.boosting._state import Move
+from skboost.frank_wolfe import best_coefficients, geodesic_step
+from skboost.mixtures import (
+    Estimate,
+    RootDraws,
+    Roots,
+    hellinger_gain,
+    squared_hellinger,
+)
+from skboost.objectives import (
+    JointRoots,
+    RootControl,
+    between_roots,
+    defensive_draws,
+    log_defensive_density,
+)
+from skboost.targets import failure_tolerant
+
+# Cosine with the control above which a component at a mode is no news.
+_PARALLEL = 0.99
+# The coefficients and the control that their noise is measured against settle within
+# a few rounds.
+_N_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class RootIterate:
+    """A combination of roots with cached draws of their components.
+
+    Parameters
+    ----------
+    roots : Roots
+    pool : RootDraws
+    """
+
+    roots: Roots
+    pool: RootDraws
+
+    @cached_property
+    def mixture(self):
+        """The density: the square of the combination."""
+        return self.roots.mixture()
+
+    @property
+    def n_components(self):
+        """Number of roots."""
+        return self.roots.n_components
+
+    @property
+    def components(self):
+        """The components whose roots these are."""
+        return self.roots.components
+
+    @cached_property
+    def fixed(self):
+        """The combination with its overlap, as the greedy objective takes it."""
+        return RootControl(self.roots, self.pool.log_overlap(self.roots))
+
+    def pruned(self, max_components):
+        """The iterate without roots of no use, and without the lightest of too many."""
+        kept = self.roots.coefficients > 0
+        if max_components is not None and kept.sum() > max_components:
+            kept = kept_components(self.roots.shares, max_components)
+        if kept.all():
+            return self
+        return RootIterate(self.roots.keep(kept), self.pool.keep(kept))
+
+
+@dataclass(frozen=True)
+class RootCombination(Combination):
+    """Roots under the Hellinger distance.
+
+    Parameters
+    ----------
+    target : Target
+    corrective : {"fully-corrective", "none"}
+        The paper's weights for all roots, or the geodesic step of its equation 4.
+    """
+
+    target: object
+    corrective: str
+
+    unit = "of squared Hellinger distance"
+    outside_advice = "use constraints= or resample"
+    monotone = True
+    # The best combination is closed: there is no step to choose, and no duality gap.
+    allowed = {
+        "step_size": ("line-search",),
+        "corrective": ("fully-corrective", "none"),
+        "stopping": ("gain",),
+    }
+
+    @classmethod
+    def of(cls, target, step_size, corrective):
+        return cls(target, corrective)
+
+    @property
+    def fully_corrective(self):
+        """Whether all coefficients are set anew after every root."""
+        return self.corrective == "fully-corrective"
+
+    def begin(self, mixture, settings):
+        (family, _), *_ = mixture.components
+        params = np.array([p for _, p in mixture.components])
+        roots = Roots.of(family, params, np.sqrt(mixture.weights))
+        iterate = RootIterate(roots, self._pool(roots, 0, settings))
+        roots = self._moved(iterate.fixed, 0, settings, SMALLEST_TOL)
+        iterate = RootIterate(roots, self._pool(roots, 0, settings))
+        if roots.n_components > 1 and self.fully_corrective:
+            iterate = _settled(iterate).pruned(settings.max_components)
+        return iterate
+
+    def append(self, state, component, settings):
+        """The old roots and the new one in the best combination."""
+        family, params = component
+        old = state.iterate.roots
+        pool = self._joined(state.iterate, family, params, state.iteration, settings)
+        began = perf_counter()
+        coefficients = np.append(old.coefficients, 0.0)
+        if not self.fully_corrective:
+            coefficients = self._geodesic(state.iterate, family, params, pool)
+        roots = Roots.of(family, np.vstack([old.params, params]), coefficients)
+        iterate = RootIterate(roots, pool)
+        if self.fully_corrective:
+            iterate = _settled(iterate)
+        move = Move(
+            kind="frank-wolfe",
+            branch="geodesic",
+            gamma=float(iterate.roots.shares[-1]),
+            seconds=perf_counter() - began,
+        )
+        return iterate.pruned(settings.max_components), move
+
+    def refine(self, iterate, state, settings):
+        """All roots moved together, until a share of what is left is gained."""
+        t = state.iteration
+        left = squared_hellinger(state.fresh).value
+        tol = max(settings.root_refine_share * left, SMALLEST_TOL)
+        roots = self._moved(iterate.fixed, t, settings, tol)
+        iterate = RootIterate(roots, self._pool(roots, t, settings))
+        if self.fully_corrective:
+            iterate = _settled(iterate)
+        return iterate.pruned(settings.max_components)
+
+    def redrawn(self, iterate, t, settings):
+        return RootIterate(iterate.roots, self._pool(iterate.roots, t, settings))
+
+    def gain(self, before, after):
+        return hellinger_gain(before, after)
+
+    def gap(self, state, component, settings):
+        """Roots have no duality gap: their best combination is closed."""
+        return Estimate(float("nan"), float("nan"))
+
+    def least_gain(self, settings):
+        return 0.0
+
+    def candidates(self, state, components):
+        """All but one that is the whole combination already.
+
+        At the control itself the objective is nothing divided by nothing.
+        """
+        if not components:
+            return ()
+        roots = state.iterate.roots
+        cosines, _ = between_roots(roots.family, np.array(components), roots)
+        return tuple(
+            p for p, c in zip(components, cosines, strict=True) if c < _PARALLEL
+        )
+
+    def _geodesic(self, iterate, family, params, pool):
+        """Coefficients on the great circle of the combination and a new root."""
+        old, control = iterate.roots, iterate.fixed
+        (between,), _ = between_roots(family, params[None], old)
+        roots = Roots.of(
+            family,
+            np.vstack([old.params, params]),
+            np.append(old.coefficients, 0.0),
+        )
+        overlap = pool.overlaps(RootControl(roots, control.log_overlap))[-1]
+        kept, new = geodesic_step(1.0, overlap, between)
+        return np.append(kept * old.coefficients, new)
+
+    def _moved(self, control, t, settings, tol):
+        """All roots moved together towards a larger overlap."""
+        roots = control.roots
+        base = self._base_draws(roots, t, REFINE, settings)
+        problem = JointRoots(failure_tolerant(self.target), control, roots, base)
+        n_iter = int(
+            np.clip(
+                settings.root_refine_work // roots.n_components,
+                *settings.root_refine_iter,
+            )
+        )
+        x, _ = ascend(problem, max_iter=n_iter, tol=tol)
+        return Roots.of(roots.family, *problem.unpack(x))
+
+    # --- draws
+
+    def _base_draws(self, roots, t, purpose, settings):
+        return [
+            defensive_draws(
+                roots.family,
+                settings.n_draws,
+                self.target.dim,
+                generator(settings.seed, t, purpose, k),
+            )
+            for k in range(roots.n_components)
+        ]
+
+    def _pool(self, roots, t, settings):
+        eps = self._base_draws(roots, t, POOL, settings)
+        theta = np.concatenate(
+            [
+                roots.family.transport(p, e)
+                for p, e in zip(roots.params, eps, strict=True)
+            ]
+        )
+        return RootDraws(
+            theta,
+            self.target.log_density(theta),
+            *self._log_densities(roots, theta),
+            np.repeat(np.arange(len(eps)), [len(e) for e in eps]),
+        )
+
+    def _log_densities(self, roots, theta):
+        """Log densities of the components, and of what is drawn for them."""
+        table = roots.components.log_components(theta)
+        log_r, _ = log_defensive_density(
+            roots.family, roots.peaks - table, self.target.dim
+        )
+        return table, roots.peaks + log_r
+
+    def _joined(self, iterate, family, params, t, settings):
+        single = Roots.of(family, params, np.ones(1))
+        new = self._pool(single, t, settings)
+        return iterate.pool.join(
+            new,
+            self._log_densities(single, iterate.pool.theta),
+            self._log_densities(iterate.roots, new.theta),
+        )
+
+
+def _settled(iterate):
+    """The best coefficients, against a control that they themselves make."""
+    roots, pool = iterate.roots, iterate.pool
+    for _ in range(_N_ROUNDS):
+        overlaps = pool.overlaps(RootControl(roots, pool.log_overlap(roots)))
+        if not overlaps.max() > 0:
+            break
+        roots = roots.with_coefficients(best_coefficients(roots.gram, overlaps))
+    return RootIterate(roots, pool)

@@ -1,0 +1,254 @@
+"""Coordinate ascent in a conjugate mixture: starts, annealing, widths, alignment."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.cluster import KMeans, kmeans_plusplus
+
+from skboost._math import responsibilities
+from skboost.conjugate._likelihood import log_parts
+
+# Variance of the multiplicative noise with which an annealed run begins, and the
+# iterations in which it fades out.
+_NOISE, _N_NOISY = 4.0, 25
+# Least share of the information about an assignment that a width allows for.
+_LEAST_SHARE = 1e-3
+_EPSILON = np.finfo(float).eps
+
+
+class LocalOptimum(NamedTuple):
+    """Where coordinate ascent ended.
+
+    Attributes
+    ----------
+    natural : dict
+    bound : float
+        The ELBO with the assignments' own factor, nats.
+    """
+
+    natural: dict
+    bound: float
+
+
+def coordinate_ascent(target, natural, max_iter, tol):
+    """Coordinate ascent until an iteration gains less than `tol` nats.
+
+    Parameters
+    ----------
+    target : ConjugateTarget
+    natural : dict
+        Where to start.
+    max_iter : int
+    tol : float
+
+    Returns
+    -------
+    LocalOptimum
+    """
+    model, bound = target.model, -np.inf
+    for _ in range(max_iter):
+        found = model.expect(natural, target.rows, target.weight)
+        before, bound = bound, model.elbo(natural, found.evidence)
+        if bound - before < tol:
+            break
+        natural = model.updated(natural, found.statistics[0])
+    return LocalOptimum(natural, bound)
+
+
+def annealed(target, natural, rng):
+    """Coordinate ascent under noise that fades out.
+
+    The tuneable annealing of Paisley et al. (Algorithm 1 with the whole data as the
+    batch): every row counts with a random weight of mean one. Theirs are normal and
+    have to be projected; these are Gamma of the same variance and never leave the
+    space of natural parameters.
+    """
+    model = target.model
+    for variance in _NOISE * np.linspace(1.0, 0.0, _N_NOISY, endpoint=False):
+        noise = variance * rng.standard_gamma(1.0 / variance, len(target.weight))
+        found = model.expect(natural, target.rows, noise * target.weight)
+        natural = model.updated(natural, found.statistics[0])
+    return natural
+
+
+# --- starts
+
+
+def _by_k_means(values, weight, n, rng):
+    seed = int(rng.integers(2**31))
+    return KMeans(n, n_init=1, random_state=seed).fit(values, None, weight).labels_
+
+
+def _by_seeds(values, weight, n, rng):
+    seed = int(rng.integers(2**31))
+    centers, _ = kmeans_plusplus(values, n, sample_weight=weight, random_state=seed)
+    return _nearest(values, centers)
+
+
+def _by_rows(values, weight, n, rng):
+    return _nearest(values, values[rng.choice(len(values), n, replace=False)])
+
+
+def _nearest(values, centers):
+    squares = [((values - center) ** 2).sum(axis=1) for center in centers]
+    return np.argmin(squares, axis=0)
+
+
+# Rows to labels; "random" gives responsibilities without labels.
+LABELS = {
+    "kmeans": _by_k_means,
+    "k-means++": _by_seeds,
+    "random_from_data": _by_rows,
+}
+INITS = ("kmeans", "k-means++", "random", "random_from_data")
+
+
+def start(target, init, rng, scaled=False):
+    """Natural parameters after one step from chosen responsibilities.
+
+    Parameters
+    ----------
+    target : ConjugateTarget
+    init : {"kmeans", "k-means++", "random", "random_from_data"}
+        As `init_params` of scikit-learn's mixtures, except that rows go to the
+        nearest of the chosen centres.
+    rng : numpy.random.Generator
+    scaled : bool, default=False
+        Whether distances are in units of each feature's spread.
+
+    Returns
+    -------
+    dict
+    """
+    values, n_components = target.rows.values, target.model.n_components
+    if init == "random":
+        resp = rng.random((len(values), n_components)) + _EPSILON
+        resp /= resp.sum(axis=1, keepdims=True)
+        return target.model.start(target.rows, resp * target.weight[:, None])
+    if scaled:
+        spread = values.std(axis=0)
+        values = values / np.where(spread > 0, spread, 1.0)
+    # Fewer rows than clusters leave the last clusters empty.
+    labels = LABELS[init](values, target.weight, min(n_components, len(values)), rng)
+    resp = np.eye(n_components)[labels]
+    return target.model.start(target.rows, resp * target.weight[:, None])
+
+
+def split_and_merge(target, natural, rng):
+    """One cluster's rows shared with a similar one, and another cut in two.
+
+    After Ueda et al. 2000, with the pair and the cut drawn at random by how much
+    they promise.
+    """
+    model, rows = target.model, target.rows
+    if model.n_components < 3:
+        return start(target, "random_from_data", rng, scaled=True)
+    resp = model.responsibilities(natural, rows)
+    weighted = resp * target.weight[:, None]
+    overlap = weighted.T @ resp
+    np.fill_diagonal(overlap, 0.0)
+    overlap /= np.sqrt(np.outer(weighted.sum(axis=0), weighted.sum(axis=0))) + _EPSILON
+    pairs = (overlap + _EPSILON).ravel() / (overlap + _EPSILON).sum()
+    keep, give = np.unravel_index(rng.choice(len(pairs), p=pairs), overlap.shape)
+    size = weighted.sum(axis=0)
+    size[[keep, give]] = 0.0
+    if not size.sum() > 0:
+        return start(target, "random_from_data", rng, scaled=True)
+    cut = rng.choice(len(size), p=size / size.sum())
+    resp[:, keep] += resp[:, give]
+    side = rows.values @ rng.standard_normal(rows.values.shape[1])
+    middle = np.average(side, weights=weighted[:, cut] + _EPSILON)
+    resp[:, give] = resp[:, cut] * (side > middle)
+    resp[:, cut] *= side <= middle
+    return model.start(rows, resp * target.weight[:, None])
+
+
+# --- widths
+
+
+def responsibilities_of(target, theta):
+    """Responsibilities at one draw of the parameters, shape (n_rows, n_components)."""
+    draws = target.family.draws_layout.tree(theta[None])
+    joint = log_parts(target.model, draws, target.rows)[:, 0]
+    return responsibilities(joint)[0]
+
+
+def with_louis_widths(target, natural, power, factor=1.0, resp=None):
+    """The same clusters as wide as the posterior with assignments summed out.
+
+    Coordinate ascent takes the assignments for independent of the parameters and
+    ends too narrow. What a row says about a cluster, its assignment unknown, is
+    less: by Louis' formula the precision of a cluster's own parameters has the
+    *squares* of the responsibilities in place of the responsibilities, and that of
+    the weights the share of the assignments' variance that is resolved.
+
+    Parameters
+    ----------
+    target : ConjugateTarget
+    natural : dict
+    power : float
+        Of those shares: 0 leaves coordinate ascent's widths, 1 is Louis' formula.
+    factor : float or ndarray of shape (n_components,), default=1.0
+        Multiplies what the rows count for.
+    resp : ndarray of shape (n_rows, n_components), default=None
+        Responsibilities; those of `natural` if None.
+
+    Returns
+    -------
+    dict
+    """
+    model, weight = target.model, target.weight
+    if resp is None:
+        resp = model.responsibilities(natural, target.rows)
+    count, squares = weight @ resp, weight @ resp**2
+    share = np.maximum(squares / np.maximum(count, _EPSILON), _LEAST_SHARE)
+    total = count.sum()
+    unresolved = total - squares.sum()
+    prior_variance = total - (count**2).sum() / total
+    resolved = 1.0 - unresolved / max(prior_variance, _EPSILON)
+    resolved = np.clip(resolved, _LEAST_SHARE, 1.0)
+    counted = resp * weight[:, None] * (factor * share**power)
+    statistics = model.statistics(target.rows, counted, model.law.gaussians(natural))
+    wide = model.updated(natural, statistics)
+    counts = model.temperature * resolved**power * np.mean(factor) * count
+    wide["weights"] = model.weights.target(natural, {"count": counts})
+    return wide
+
+
+# --- labels
+
+
+def aligned(model, natural, reference):
+    """The same law with its clusters in the order of a reference.
+
+    Minimum-cost assignment on the Bhattacharyya distances between the clusters'
+    Gaussians, with the affinity of their weights.
+    """
+    cost = _distances(model, reference, natural)
+    _, order = linear_sum_assignment(cost)
+    return model.permuted(natural, order)
+
+
+def _distances(model, a, b):
+    """Pairwise (n_components, n_components), clusters of `a` against those of `b`."""
+    away = model.means(a)[:, None] - model.means(b)[None]
+    cov_a, cov_b = _matrices(model, a)[:, None], _matrices(model, b)[None]
+    middle = (cov_a + cov_b) / 2.0
+    squares = np.einsum(
+        "jkd,jkd->jk", away, np.linalg.solve(middle, away[..., None])[..., 0]
+    )
+    volume = _log_det(middle) - (_log_det(cov_a) + _log_det(cov_b)) / 2.0
+    apart = np.sqrt(model.mean_weights(a))[:, None] - np.sqrt(model.mean_weights(b))
+    return squares / 8.0 + volume / 2.0 + apart**2
+
+
+def _matrices(model, natural):
+    """Covariances of the clusters as matrices (n_components, dim, dim)."""
+    covariance, native = model.law.covariance, model.covariances(natural)
+    precisions = covariance.native(np.linalg.inv(covariance.matrices(native)))
+    return covariance.covariances(precisions, model.n_components, model.dim)
+
+
+def _log_det(matrices):
+    return np.linalg.slogdet(matrices)[1]

@@ -1,0 +1,176 @@
+"""Draws of every component, kept with everything that was computed at them.
+
+One evaluation of the log joint per draw, once; then every question about weights is
+arithmetic on a small table (the convex estimate with the balance heuristic).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skboost._math import log_sum_exp, log_weights
+from skboost.frank_wolfe import WeightObjective
+
+
+@dataclass(frozen=True)
+class PooledDraws:
+    """Pooled draws of the components of a mixture, with cached log densities.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n, dim)
+        Draws of all components.
+    source : ndarray of int of shape (n,)
+        The component that each draw came from.
+    log_components : ndarray of shape (n, n_components)
+        Log density of every component at every draw, nats.
+    log_joint : ndarray of shape (n,) or None
+        Log joint at the draws, nats; None where `expected` is known.
+    expected : ndarray of shape (n_components,) or None
+        Exact ``E_{s_k}[log joint]``, nats, where the target knows it.
+    entropy : ndarray of shape (n_components,)
+        Entropies of the components, nats.
+    """
+
+    theta: np.ndarray
+    source: np.ndarray
+    log_components: np.ndarray
+    log_joint: np.ndarray | None
+    expected: np.ndarray | None
+    entropy: np.ndarray
+
+    @classmethod
+    def of(cls, target, mixture, base_draws, exact):
+        """Draw ``base_draws[k]`` through component k and evaluate all that is needed.
+
+        Parameters
+        ----------
+        target : Target
+        mixture : Mixture
+        base_draws : list of ndarray
+            Base draws of each component, as its family made them.
+        exact : bool
+            Whether to use the target's exact Gaussian expectations.
+        """
+        parts = [
+            family.transport(params, eps)
+            for (family, params), eps in zip(
+                mixture.components, base_draws, strict=True
+            )
+        ]
+        theta = np.concatenate(parts)
+        source = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
+        return cls(
+            theta=theta,
+            source=source,
+            log_components=mixture.log_components(theta),
+            log_joint=None if exact else target.log_density(theta),
+            expected=expectations(target, mixture.components) if exact else None,
+            entropy=np.array([f.entropy(p) for f, p in mixture.components]),
+        )
+
+    @property
+    def n_components(self):
+        """Number of components that the table has columns for."""
+        return self.log_components.shape[1]
+
+    @property
+    def log_proposal(self):
+        """Log density of the pool itself, ``r = sum_k (S_k / S) s_k``, at its draws."""
+        counts = np.bincount(self.source, minlength=self.n_components)
+        return log_sum_exp(self.log_components, log_weights(counts / counts.sum()))
+
+    def join(self, other, log_other_here, log_here_other):
+        """This pool and that of further components, as one.
+
+        Parameters
+        ----------
+        other : PooledDraws
+        log_other_here : ndarray of shape (n, n_other)
+            Log densities of the other's components at this pool's draws.
+        log_here_other : ndarray of shape (m, n_components)
+            Log densities of this pool's components at the other's draws.
+        """
+        columns = np.block(
+            [
+                [self.log_components, log_other_here],
+                [log_here_other, other.log_components],
+            ]
+        )
+        return PooledDraws(
+            theta=np.concatenate([self.theta, other.theta]),
+            source=np.concatenate([self.source, other.source + self.n_components]),
+            log_components=columns,
+            log_joint=_both(self.log_joint, other.log_joint),
+            expected=_both(self.expected, other.expected),
+            entropy=np.concatenate([self.entropy, other.entropy]),
+        )
+
+    def keep(self, mask):
+        """The pool without the components (and their draws) where `mask` is False."""
+        if mask.all():
+            return self
+        rows = mask[self.source]
+        renumber = np.cumsum(mask) - 1
+        return replace(
+            self,
+            theta=self.theta[rows],
+            source=renumber[self.source[rows]],
+            log_components=self.log_components[np.ix_(rows, mask)],
+            log_joint=None if self.log_joint is None else self.log_joint[rows],
+            expected=None if self.expected is None else self.expected[mask],
+            entropy=self.entropy[mask],
+        )
+
+    def weight_objective(self):
+        """KL(q || p) - ln Z as a convex function of the weights, on these draws.
+
+        Where the expectation of the log joint is exact, the draws only serve
+        ``E[ln s_i - ln m]``, which is small and needs no evaluation of the target.
+        """
+        log_r = self.log_proposal
+        ratio = np.exp(self.log_components - log_r[:, None])
+        if self.expected is None:
+            excess = log_r - finite(self.log_joint)
+            # The unknown ln Z belongs to no weight: left in, it multiplies the noise
+            # of ratios whose means are one.
+            offset = ratio * (excess - excess.mean())[:, None]
+        else:
+            # 0 * (-inf) where a component underflows: its share is zero.
+            gap = np.where(ratio > 0, log_r[:, None] - self.log_components, 0.0)
+            offset = ratio * gap - (self.expected + self.entropy)
+        return WeightObjective(ratio, offset)
+
+
+def expectations(target, components):
+    """Exact ``E_s[log joint]`` of Gaussian components, nats."""
+    return np.array(
+        [target.expected_log_density(*f.structure(p))[0] for f, p in components]
+    )
+
+
+def finite(log_joint):
+    """Log joint with zero densities one hundred nats below the worst other draw.
+
+    A table of infinities answers no question about weights; reports use the true
+    values.
+    """
+    inside = np.isfinite(log_joint)
+    if inside.all():
+        return log_joint
+    floor = log_joint[inside].min() if inside.any() else 0.0
+    return np.where(inside, log_joint, floor - 100.0)
+
+
+def finite_value_and_score(target, theta):
+    """Log joint and score, with zero densities only very bad; see `finite`.
+
+    A line search can not step back from -inf by a slope. Where all densities are zero
+    they stay so, and the solver refuses the step.
+    """
+    value, score = target.value_and_score(theta)
+    return (finite(value) if np.isfinite(value).any() else value), score
+
+
+def _both(a, b):
+    return None if a is None else np.concatenate([a, b])

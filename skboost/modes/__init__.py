@@ -1,0 +1,32 @@
+"""Modes of a log density: climbs from many points, told apart and counted."""
+
+from skboost.modes._climb import climb_all, find_mode
+from skboost.modes._curvature import (
+    diagonal_curvature,
+    inverse_curvature,
+    knows_curvature,
+    wide_directions,
+)
+from skboost.modes._factor import add_columns, with_factor
+from skboost.modes._missed import MissedMode, missed_modes
+from skboost.modes._modes import Box, Modes, add_ends, laplace_approximation
+from skboost.modes._search import ModeSearch, far_draws
+
+__all__ = [
+    "Box",
+    "MissedMode",
+    "ModeSearch",
+    "Modes",
+    "add_columns",
+    "add_ends",
+    "climb_all",
+    "diagonal_curvature",
+    "far_draws",
+    "find_mode",
+    "inverse_curvature",
+    "knows_curvature",
+    "laplace_approximation",
+    "missed_modes",
+    "wide_directions",
+    "with_factor",
+]

@@ -1,0 +1,178 @@
+"""Ascent from many points at once: one batch of evaluations per tick."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skboost._solver import climb
+
+# Pairs of steps and changes of score that the quasi-Newton directions remember.
+_MEMORY = 8
+# Sufficient increase, and how far a refused step is cut back.
+_ARMIJO, _CUT = 1e-4, 0.25
+# Along a convex stretch (a heavy tail) there is no curvature to tell how far to go.
+_GROWTH = 4.0
+# Refusals in a row after which a climb is stuck: at a wall, or at rounding.
+_MAX_REFUSED = 25
+# Small promises in a row after which a climb has ended: one may be that of a model
+# which has not seen the flattest direction yet.
+_N_SMALL = 4
+# Nats: a step that promises less no longer leads to another place.
+_SETTLED = 1e-2
+
+
+class Ends(NamedTuple):
+    """Where climbs ended.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n, dim)
+    heights : ndarray of shape (n,)
+        Log joint there, nats; -inf where the start lay outside the support.
+    settled : ndarray of bool of shape (n,)
+        Whether a further step promises next to nothing: where the density still
+        rises, as it does for ever where it is unbounded, there is no mode.
+    """
+
+    points: np.ndarray
+    heights: np.ndarray
+    settled: np.ndarray
+
+
+def find_mode(target, x, max_iter=200):
+    """Where quasi-Newton ascent on the log joint from `x` ends."""
+
+    def value_and_gradient(z):
+        value, score = target.value_and_score(z[None])
+        return value[0], score[0]
+
+    return climb(value_and_gradient, x, {"maxiter": max_iter})[0]
+
+
+def climb_all(target, starts, scale, budget=np.inf, max_ticks=200, tol=1e-5):
+    """Local maxima of the log joint, by limited-memory BFGS on all rows at once.
+
+    Every tick evaluates one point of each climb that is still under way, so that the
+    target sees batches; a refused step is cut back in the next tick.
+
+    Parameters
+    ----------
+    target : Target
+        As searches see it: -inf where it fails.
+    starts : ndarray of shape (n, dim)
+    scale : ndarray of shape (dim,) or float
+        Lengths of first steps.
+    budget : float, default=inf
+        Evaluations after which all climbs stop where they are.
+    max_ticks : int, default=200
+        Evaluations of each climb at most.
+    tol : float, default=1e-5
+        Nats; a climb ends where several steps in a row predicted_gain less.
+
+    Returns
+    -------
+    Ends
+    """
+    starts = np.array(starts, dtype=float)
+    spent = len(starts)
+    height, score = target.value_and_score(starts)
+    # Where a step or a slope overflows the climb is refused, or stops.
+    with np.errstate(all="ignore"):
+        climbs = _Climbs(starts, height, score * scale, scale)
+        for _ in range(max_ticks - 1):
+            rows = climbs.under_way(tol)
+            if not len(rows) or spent >= budget:
+                break
+            points = climbs.trial(rows)
+            spent += len(rows)
+            height, score = target.value_and_score(points)
+            climbs.update(rows, points, height, score * scale)
+        return Ends(climbs.x, climbs.height, climbs.predicted_gain() < _SETTLED)
+
+
+class _Climbs:
+    """State of all climbs; scores and steps are in units of `scale`."""
+
+    def __init__(self, x, height, score, scale):
+        n, dim = x.shape
+        self.x, self.height, self.score, self.scale = x, height, score, scale
+        self.steps = np.zeros((_MEMORY, n, dim))
+        self.changes = np.zeros((_MEMORY, n, dim))
+        # One over step @ change, zero where a slot is empty.
+        self.inverse = np.zeros((_MEMORY, n))
+        self.stride = np.ones(n)
+        self.length = np.ones(n)
+        self.refused = np.zeros(n, dtype=int)
+        self.n_small = np.zeros(n, dtype=int)
+        self.stopped = ~np.isfinite(height)
+        self.direction = np.zeros((n, dim))
+        self._aim(np.flatnonzero(~self.stopped))
+
+    def predicted_gain(self):
+        """Nats that the next step of each climb would gain by its own model."""
+        predicted_gain = 0.5 * (self.score * self.direction).sum(axis=1)
+        return np.where(np.isfinite(self.height), predicted_gain, np.inf)
+
+    def under_way(self, tol):
+        """Rows that go on; once a tick, since it counts small promises."""
+        self.n_small = np.where(self.predicted_gain() < tol, self.n_small + 1, 0)
+        return np.flatnonzero(~self.stopped & (self.n_small < _N_SMALL))
+
+    def trial(self, rows):
+        return self.x[rows] + self.scale * self._move(rows)
+
+    def _move(self, rows):
+        return self.length[rows, None] * self.direction[rows]
+
+    def update(self, rows, points, height, score):
+        """The outcome of a trial: taken, or cut back."""
+        move = self._move(rows)
+        rise = (self.score[rows] * move).sum(axis=1)
+        good = np.isfinite(height) & (height - self.height[rows] >= _ARMIJO * rise)
+        back, taken = rows[~good], rows[good]
+        self.length[back] *= _CUT
+        self.refused[back] += 1
+        self.stopped[back] |= self.refused[back] > _MAX_REFUSED
+        self._remember(taken, move[good], self.score[taken] - score[good])
+        self.x[taken], self.height[taken] = points[good], height[good]
+        self.score[taken] = score[good]
+        self.refused[taken] = 0
+        self._aim(taken)
+
+    def _remember(self, rows, step, change):
+        curvature = (step * change).sum(axis=1)
+        size = np.sqrt((step**2).sum(axis=1) * (change**2).sum(axis=1))
+        concave = curvature > 1e-8 * size
+        kept, lost = rows[concave], rows[~concave]
+        for memory, new in ((self.steps, step), (self.changes, change)):
+            memory[:-1, kept] = memory[1:, kept]
+            memory[-1, kept] = new[concave]
+        self.inverse[:-1, kept] = self.inverse[1:, kept]
+        self.inverse[-1, kept] = 1.0 / curvature[concave]
+        self.inverse[:, lost] = 0.0
+        self.stride[lost] = _GROWTH * np.sqrt((step[~concave] ** 2).sum(axis=1))
+
+    def _aim(self, rows):
+        """Directions of the next steps: the two-loop recursion on every row."""
+        aim = self._newton(rows)
+        # A score of exactly zero has no direction, and promises nothing.
+        aim[~np.isfinite(aim).all(axis=1)] = 0.0
+        self.direction[rows] = aim
+        self.length[rows] = 1.0
+
+    def _newton(self, rows):
+        steps, changes = self.steps[:, rows], self.changes[:, rows]
+        inverse = self.inverse[:, rows]
+        slopes = np.zeros((_MEMORY, len(rows)))
+        aim = self.score[rows].copy()
+        for k in range(_MEMORY - 1, -1, -1):
+            slopes[k] = inverse[k] * (steps[k] * aim).sum(axis=1)
+            aim -= slopes[k, :, None] * changes[k]
+        norm = np.sqrt((aim**2).sum(axis=1))
+        square = inverse[-1] * (changes[-1] ** 2).sum(axis=1)
+        size = np.where(inverse[-1] > 0, 1.0 / square, self.stride[rows] / norm)
+        aim *= size[:, None]
+        for k in range(_MEMORY):
+            slope = inverse[k] * (changes[k] * aim).sum(axis=1)
+            aim += (slopes[k] - slope)[:, None] * steps[k]
+        return aim

@@ -1,0 +1,136 @@
+"""Curvature of a log density from differences of its score, linear in dimension."""
+
+import numpy as np
+from scipy.linalg import eigh
+
+from skboost.mixtures import finite_value_and_score
+
+_N_PROBES, _FEW = 16, 64
+# Steps of differences: a share of a coordinate's size, and of a standard deviation.
+_STEP, _SMALL = 1e-4, 1e-2
+_SMALLEST, _LARGEST = 1e-6, 1e12
+# Blocks of a Krylov space, and columns in each beyond those asked for.
+_N_BLOCKS, _SPARE = 6, 5
+
+
+def knows_curvature(target):
+    """Whether the target gives its curvature, as regression models do."""
+    return hasattr(target, "expected_curvature") or hasattr(target, "curvature")
+
+
+def diagonal_curvature(target, x, rng):
+    """Diagonal of the negative Hessian of the log density at one point.
+
+    Exact in few dimensions; above, products with random signs estimate it (Bekas,
+    Kokiopoulou and Saad 2007), and where the noise of coupled coordinates hides an
+    entry, its error stands in.
+
+    Parameters
+    ----------
+    target : Target
+    x : ndarray of shape (dim,)
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (dim,)
+        Positive.
+    """
+    step = _STEP * np.maximum(1.0, np.abs(x))
+    # The second time the steps are as short as the density is narrow.
+    for _ in range(2):
+        if x.size <= _FEW:
+            product = -_differences(target, x[None], np.diag(step))
+            found = np.abs(np.diagonal(product)) / step
+        else:
+            signs = rng.choice([-1.0, 1.0], size=(_N_PROBES, x.size))
+            product = -_differences(target, x[None], signs * step)
+            error = np.sqrt(np.mean(product**2, axis=0) / _N_PROBES)
+            found = np.maximum(np.abs(np.mean(signs * product, axis=0)), error) / step
+        found = np.where(np.isfinite(found), found, 1.0)
+        curvature = np.clip(found, _SMALLEST, _LARGEST)
+        step = _SMALL / np.sqrt(curvature)
+    return curvature
+
+
+def inverse_curvature(target, mode, family):
+    """Covariance, or variances, from the curvature at the mode; positive definite."""
+    dim = target.dim
+    if getattr(target, "exact_gaussian", False):
+        # Price's theorem: the slope in the variances is minus half the curvature.
+        slope = target.expected_log_density(mode, np.full(dim, 1e-4), None)[2]
+        return 1.0 / np.maximum(-2.0 * slope, 1e-6)
+    if not family.full_covariance:
+        return 1.0 / diagonal_curvature(target, mode, np.random.default_rng(0))
+    step = 1e-4 * np.maximum(1.0, np.abs(mode))
+    shifts = np.diag(step)
+    _, score = finite_value_and_score(
+        target, np.concatenate([mode + shifts, mode - shifts])
+    )
+    hessian = (score[dim:] - score[:dim]) / (2.0 * step[:, None])
+    if not np.isfinite(hessian).all():
+        return np.ones(dim)
+    values, vectors = eigh(0.5 * (hessian + hessian.T))
+    # Directions without curvature get a wide but finite scale.
+    values = np.clip(np.abs(values), 1e-6, 1e12)
+    # Wider ones than that have no Cholesky factor beside the narrowest.
+    values = np.maximum(values, 1e-12 * values.max())
+    covariance = (vectors / values) @ vectors.T
+    return 0.5 * (covariance + covariance.T)
+
+
+def wide_directions(target, whitening, points, n, rng):
+    """Directions along which the log density is flatter than a whitened Gaussian.
+
+    A block Krylov space of the negative Hessian, averaged over points and whitened,
+    and the smallest eigenvalues in it: an eigenvalue below one is a direction in
+    which the Gaussian is too narrow.
+
+    Parameters
+    ----------
+    target : Target
+    whitening : Triangular, Diagonal or LowRank
+        Of the Gaussian.
+    points : ndarray of shape (m, dim)
+        Where the curvature is looked at.
+    n : int
+        Directions wanted.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    curvature : ndarray of shape (k,), k <= n
+        Increasing.
+    directions : ndarray of shape (k, dim)
+        Orthonormal in whitened coordinates.
+    """
+    dim = points.shape[1]
+    width = min(n + _SPARE, dim)
+    block = np.linalg.qr(rng.standard_normal((dim, width)))[0].T
+    basis, products = np.empty((0, dim)), np.empty((0, dim))
+    while True:
+        steps = _SMALL * whitening.lift(block)
+        product = -whitening.pull(_differences(target, points, steps)) / _SMALL
+        basis, products = np.vstack([basis, block]), np.vstack([products, product])
+        if len(basis) >= _N_BLOCKS * width or len(basis) + width > dim:
+            break
+        block = product
+        # Twice is enough.
+        for _ in range(2):
+            block = block - (block @ basis.T) @ basis
+            block = np.linalg.qr(block.T)[0].T
+    inner = basis @ products.T
+    curvature, vectors = np.linalg.eigh(0.5 * (inner + inner.T))
+    return curvature[:n], vectors[:, :n].T @ basis
+
+
+def _differences(target, points, steps):
+    """Half the change of the score from ``x - step`` to ``x + step``, averaged over x.
+
+    The same points for every one of the `steps` (b, dim).
+    """
+    shifted = [(points[:, None] + sign * steps).reshape(-1, steps.shape[1])
+               for sign in (1.0, -1.0)]  # fmt: skip
+    _, score = finite_value_and_score(target, np.concatenate(shifted))
+    ahead, behind = score.reshape(2, len(points), *steps.shape)
+    return 0.5 * np.mean(ahead - behind, axis=0)

@@ -1,0 +1,204 @@
+"""Modes of the target: climbs from many points, assignment apart and counted."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import eigh
+
+from skboost.modes._curvature import inverse_curvature
+from skboost.modes._factor import with_factor
+
+# Two ends are one mode within that many standard deviations of its Laplace
+# approximation, or where the density dips by less than that many nats between them.
+_NEAR, _DIP = 0.25, 0.02
+_N_BETWEEN = 9
+# A Laplace approximation loses half a nat at one standard deviation; where the
+# density loses more than that many, curvature at the mode says too little.
+_LARGEST_DROP = 2.0
+_MAX_SHRINK = 12
+# Scales below that share of the largest are rounding, and have no Cholesky factor.
+_NARROWEST = 1e-6
+# Share of the heaviest mode's mass below which another does not matter.
+_LIGHTEST = 1e-5
+# Above this dimension scales are not tried out, nor is there a Hessian to be tried.
+_MAX_DIM = 200
+
+
+@dataclass(frozen=True)
+class Modes:
+    """Modes that climbs have led to.
+
+    Attributes
+    ----------
+    params : tuple of ndarray of shape (n_params,)
+        Laplace approximation at each, as a member of the family.
+    mass : tuple of float
+        Log mass of each by Laplace's method, nats.
+    counts : tuple of int
+        Climbs of the last search that ended there.
+    n_climbs : int
+        All climbs of the last search, those included that ended nowhere.
+    last : int
+        Climbs until the last mode was found that matters.
+    """
+
+    params: tuple = ()
+    mass: tuple = ()
+    counts: tuple = ()
+    n_climbs: int = 0
+    last: int = 0
+
+    @property
+    def matter(self):
+        """Which modes carry mass, as far as Laplace's method knows.
+
+        The unbounded spikes of a mixture's likelihood have height without mass.
+        """
+        mass = np.array(self.mass)
+        return mass > mass.max(initial=-np.inf) + np.log(_LIGHTEST)
+
+    def heaviest(self, n):
+        """Laplace approximations at the modes that matter, at most `n`."""
+        order = np.argsort(-np.array(self.mass), kind="stable")[:n]
+        return tuple(self.params[k] for k in order if self.matter[k])
+
+    def reset_counts(self):
+        """The same modes before a further search."""
+        return Modes(self.params, self.mass, (0,) * len(self.params))
+
+
+@dataclass(frozen=True)
+class Box:
+    """Where starts are drawn: uniformly between two ends.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (dim,)
+        On the user's scale.
+    place : callable
+        From points (n, dim) of the box to unconstrained coordinates (n, n_free).
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    place: object
+
+    def draw(self, n, rng):
+        """Unconstrained points of shape (n, n_free)."""
+        return self.place(
+            self.low + (self.high - self.low) * rng.random((n, len(self.low)))
+        )
+
+
+def add_ends(target, family, modes, ends):
+    """The modes with those of further climbs.
+
+    Parameters
+    ----------
+    target : Target
+    family : VariationalFamily
+        Of the Laplace approximations.
+    modes : Modes
+    ends : Ends
+
+    Returns
+    -------
+    Modes
+    """
+    assignment = _ModeAssignment(target, family, ends, modes)
+    owner = assignment.owner
+    counts = np.bincount(owner[owner >= 0], minlength=len(assignment.params))
+    counts[: len(modes.counts)] += np.array(modes.counts, dtype=int)
+    grown = Modes(
+        tuple(assignment.params),
+        tuple(assignment.mass),
+        tuple(counts.tolist()),
+        modes.n_climbs + len(ends.points),
+        modes.last,
+    )
+    new = grown.matter & (np.arange(len(counts)) >= len(modes.params))
+    rows = np.flatnonzero(np.isin(owner, np.flatnonzero(new)))
+    if not len(rows):
+        return grown
+    first = np.unique(owner[rows], return_index=True)[1]
+    return replace(grown, last=modes.n_climbs + 1 + int(rows[first].max()))
+
+
+class _ModeAssignment:
+    """Ends of climbs shared out among modes, the highest first."""
+
+    def __init__(self, target, family, ends, known):
+        self.target, self.family, self.ends = target, family, ends
+        self.params, self.mass = list(known.params), list(known.mass)
+        self.owner = np.full(len(ends.points), -1)
+        self.open = ends.settled & np.isfinite(ends.heights)
+        self.distance = np.full((len(ends.points), 0), np.inf)
+        for k in range(len(self.params)):
+            self._claim(k)
+        for i in np.argsort(-ends.heights, kind="stable"):
+            if self.open[i]:
+                self._settle(i)
+
+    def _settle(self, i):
+        point = self.ends.points[i]
+        if self.params:
+            nearest = int(self.distance[i].argmin())
+            if self._connected(point, self.family.location(self.params[nearest])):
+                self.owner[i], self.open[i] = nearest, False
+                return
+        params = laplace_approximation(self.target, self.family, point)
+        self.params.append(params)
+        self.mass.append(self.ends.heights[i] + self.family.entropy(params))
+        self._claim(len(self.params) - 1)
+        self.owner[i], self.open[i] = len(self.params) - 1, False
+
+    def _claim(self, k):
+        params = self.params[k]
+        scale = self.family.whitening(params)
+        z = scale.whiten(self.ends.points - self.family.location(params))
+        distance = np.sqrt((z**2).sum(axis=1))
+        self.distance = np.column_stack([self.distance, distance])
+        near = self.open & (distance < _NEAR)
+        self.owner[near], self.open[near] = k, False
+
+    def _connected(self, a, b):
+        """Whether the density hardly dips on the way from one point to the other."""
+        way = np.linspace(0.0, 1.0, _N_BETWEEN + 2)[:, None]
+        heights = self.target.log_density(a + way * (b - a))
+        return heights.min() > min(heights[0], heights[-1]) - _DIP
+
+
+def laplace_approximation(target, family, mode):
+    """Member of the family with the curvature at a mode.
+
+    Its scales are shrunk where the density falls faster than they say, as at the
+    mode of ``-x^4``, whose curvature is zero.
+    """
+    covariance = inverse_curvature(target, mode, family)
+    if len(mode) > _MAX_DIM:
+        return _of_variances(target, family, mode, covariance)
+    if covariance.ndim == 1:
+        variances, axes = covariance, np.eye(len(mode))
+    else:
+        variances, axes = eigh(covariance)
+    std = np.sqrt(np.maximum(variances, _NARROWEST**2 * variances.max()))
+    top = target.log_density(mode[None])[0]
+    for _ in range(_MAX_SHRINK):
+        steps = (axes * std).T
+        around = target.log_density(np.concatenate([mode + steps, mode - steps]))
+        drop = top - around.reshape(2, -1).min(axis=0)
+        steep = drop > _LARGEST_DROP
+        if not steep.any():
+            break
+        std[steep] *= 0.25
+    std = np.maximum(std, _NARROWEST * std.max())
+    if covariance.ndim == 1:
+        return _of_variances(target, family, mode, std**2)
+    shrunk = (axes * std**2) @ axes.T
+    return family.from_moments(mode, 0.5 * (shrunk + shrunk.T))
+
+
+def _of_variances(target, family, mode, variances):
+    if family.low_rank:
+        return with_factor(target, family, mode, variances)
+    return family.from_moments(mode, variances)

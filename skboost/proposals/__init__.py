@@ -1,0 +1,13 @@
+"""Proposals: where a run begins, and one more component for what a mixture lacks."""
+
+from skboost.proposals._base import Proposer
+from skboost.proposals._conjugate import ConjugateProposer
+from skboost.proposals._density import DensityProposer
+from skboost.proposals._starts import split_component
+
+__all__ = [
+    "ConjugateProposer",
+    "DensityProposer",
+    "Proposer",
+    "split_component",
+]

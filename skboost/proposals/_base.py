@@ -1,0 +1,62 @@
+"""What every proposer offers: where a run begins, and what a mixture lacks."""
+
+from abc import ABC, abstractmethod
+
+
+class Proposer(ABC):
+    """Proposes components of one family for one target.
+
+    Attributes
+    ----------
+    modes_not_searched : bool
+        Whether there may be modes far off that nothing looks for.
+    seeks_gain : bool
+        Whether a better search means a larger gain of the mixture.
+    """
+
+    modes_not_searched = False
+    seeks_gain = True
+
+    @abstractmethod
+    def initial(self, settings):
+        """The mixture that a run begins with, and the modes that are known then.
+
+        Parameters
+        ----------
+        settings : Settings
+
+        Returns
+        -------
+        Mixture, Modes
+        """
+
+    @abstractmethod
+    def propose(self, context, settings):
+        """The component that gains most beside the mixture so far.
+
+        Parameters
+        ----------
+        context : SearchContext
+        settings : Settings
+
+        Returns
+        -------
+        family : VariationalFamily
+        params : ndarray of shape (n_params,)
+        """
+
+    def find_modes(self, mixture, modes, *key):
+        """The known modes, and those that lie around a mixture."""
+        return modes
+
+    def missed_modes(self, mixture, modes, log_evidence, *key):
+        """Modes outside a mixture that probes find, the heaviest first."""
+        return ()
+
+    def check_reached(self, fresh):
+        """Raise where the density is zero at all draws of the first mixture."""
+        return None
+
+    def improper(self, mixture, *key):
+        """Why a mixture seems to have no end to grow to; empty where it has one."""
+        return ""

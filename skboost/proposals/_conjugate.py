@@ -1,0 +1,245 @@
+"""Components of a conjugate mixture posterior: local optima, at many widths."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from skboost._parallel import chunked_map
+from skboost._random import BASE, SEARCH, generator
+from skboost.conjugate import (
+    INITS,
+    DrawStream,
+    aligned,
+    annealed,
+    coordinate_ascent,
+    responsibilities_of,
+    split_and_merge,
+    start,
+    with_louis_widths,
+)
+from skboost.mixtures import Mixture, finite
+from skboost.modes import Modes
+from skboost.objectives import joint_gains
+from skboost.proposals._base import Proposer
+
+# Iterations of a scouting run, and of one to convergence (nats per iteration).
+_SCOUT_ITER, _MAX_ITER, _TOL = 30, 500, 1e-3
+# Scouting runs for the first component, and for every other, by restarts asked for.
+_N_SCOUTS, _N_RUNS = 5, 2
+# Draws of each distribution when all are ranked, and when the best are once more.
+_N_RANK, _N_AGAIN = 48, 256
+_POWERS = (0.0, 0.5, 1.0, 1.5)
+# Distributions of other widths, and at draws, that a step tries.
+_N_WIDTHS, _N_POINTS = 10, 8
+# Bounds closer than this (nats) are one mode.
+_SAME = 1e-2
+
+
+@dataclass(frozen=True)
+class ConjugateProposer(Proposer):
+    """Proposes distributions of one conjugate model's parameters.
+
+    Every proposal starts where the mixture lacks most, near the mixture or not, and
+    priors are proper: there are no further modes to look for, and nothing grows
+    without end.
+
+    Parameters
+    ----------
+    target : ConjugateTarget
+    init_params : {"kmeans", "k-means++", "random", "random_from_data"}
+        How the first start is made.
+    """
+
+    target: object
+    init_params: str = "kmeans"
+
+    @property
+    def family(self):
+        """The family of the components."""
+        return self.target.family
+
+    def initial(self, settings):
+        """The widths of a local optimum with the largest ELBO, and all optima."""
+        found = local_optima(
+            self.target,
+            self.init_params,
+            settings.n_restarts,
+            settings.seed,
+            settings.n_jobs,
+        )
+        rng = generator(settings.seed, 0, BASE)
+        params, candidates = first_distribution(self.target, found, rng)
+        # Runs of coordinate ascent end where climbs would; none weighs more here.
+        modes = Modes(candidates, (0.0,) * len(candidates), (1,) * len(candidates))
+        return Mixture.single(self.family, params), modes
+
+    def propose(self, context, settings):
+        """The distribution found that gains most beside the mixture so far."""
+        target, t, seed = context.target, context.iteration, settings.seed
+        rng = generator(seed, t, SEARCH)
+        found = [
+            *context.mode_candidates,
+            *_other_widths(context, rng),
+            *_at_draws(context, rng),
+        ]
+        run = partial(_run, context, seed)
+        runs = list(range(_N_RUNS * settings.n_restarts))
+        for natural in chunked_map(run, runs, settings.n_jobs):
+            found += _all_widths(target, natural)
+        weights = settings.start_weights
+        gains = _gains(context, found, _N_RANK, weights, rng)
+        best = np.argsort(-gains, kind="stable")[: max(settings.n_restarts, 2)]
+        again = _gains(context, [found[k] for k in best], _N_AGAIN, weights, rng)
+        return self.family, found[best[int(np.argmax(again))]]
+
+
+def local_optima(target, init, n_restarts, seed, n_jobs):
+    """Distinct ends of coordinate ascent, the best bound first, labels aligned.
+
+    Parameters
+    ----------
+    target : ConjugateTarget
+    init : str
+        Of the first start; the others go through all ways to start.
+    n_restarts, seed : int
+    n_jobs : int or None
+
+    Returns
+    -------
+    list of LocalOptimum
+    """
+    scout = partial(_scout, target, init, seed)
+    scouted = chunked_map(scout, list(range(_N_SCOUTS * n_restarts)), n_jobs)
+    scouted = _distinct(scouted)[:n_restarts]
+    finish = partial(_finish, target)
+    return _aligned_modes(target.model, chunked_map(finish, scouted, n_jobs))
+
+
+def _scout(target, init, seed, i):
+    rng = generator(seed, 0, SEARCH, i)
+    chosen = init if i == 0 else INITS[i % len(INITS)]
+    natural = start(target, chosen, rng, scaled=i > 0)
+    if chosen == "random" or i >= len(INITS):
+        natural = annealed(target, natural, rng)
+    return coordinate_ascent(target, natural, _SCOUT_ITER, _TOL)
+
+
+def _finish(target, mode):
+    return coordinate_ascent(target, mode.natural, _MAX_ITER, _TOL)
+
+
+def _distinct(modes):
+    """Modes by falling bound, those with the same bound once."""
+    found = []
+    for mode in sorted(modes, key=lambda mode: -mode.bound):
+        if not found or found[-1].bound - mode.bound > _SAME:
+            found.append(mode)
+    return found
+
+
+def _aligned_modes(model, modes):
+    best, *others = _distinct(modes)
+    return [best] + [
+        mode._replace(natural=aligned(model, mode.natural, best.natural))
+        for mode in others
+    ]
+
+
+def first_distribution(target, modes, rng):
+    """Of the modes in several widths the one with the largest ELBO, and the rest.
+
+    The ELBO here has the assignments summed out: it is larger than the bound of
+    coordinate ascent, and need not have its order.
+
+    Returns
+    -------
+    ndarray of shape (n_params,)
+        The distribution.
+    tuple of ndarray
+        All optima as they are, as candidates.
+    """
+    family = target.family
+    found = [params for mode in modes for params in _all_widths(target, mode.natural)]
+    best = np.argsort(-_elbos(target, found, _N_RANK, rng), kind="stable")[:4]
+    again = _elbos(target, [found[k] for k in best], _N_AGAIN, rng)
+    candidates = tuple(family.params(mode.natural) for mode in modes)
+    return found[best[int(np.argmax(again))]], candidates
+
+
+def _all_widths(target, natural):
+    """Parameters of one optimum at every width that is tried."""
+    return [
+        target.family.params(with_louis_widths(target, natural, power))
+        for power in _POWERS
+    ]
+
+
+def _elbos(target, found, n, rng):
+    values = []
+    for params in found:
+        theta = target.family.transport(params, DrawStream(n, rng))
+        log_joint = finite(target.log_density(theta))
+        values.append(log_joint.mean() + target.family.entropy(params))
+    return np.array(values)
+
+
+def _gains(context, found, n, weights, rng):
+    """Gain in ELBO of every distribution at its best weight, nats."""
+    family = context.target.family
+    gains = joint_gains(context, family, found, DrawStream(n, rng), weights)
+    return gains.max(axis=1)
+
+
+def _bases(context):
+    """Natural parameters of the heaviest components."""
+    mixture, family = context.mixture, context.target.family
+    heavy = np.argsort(-mixture.weights, kind="stable")[:3]
+    return [family.natural(mixture.components[k][1]) for k in heavy]
+
+
+def _other_widths(context, rng):
+    target, bases = context.target, _bases(context)
+    found = []
+    for i in range(_N_WIDTHS):
+        power = rng.uniform(0.0, 2.0)
+        factor = np.exp(0.3 * rng.standard_normal(target.model.n_components))
+        natural = with_louis_widths(target, bases[i % len(bases)], power, factor)
+        found.append(target.family.params(natural))
+    return found
+
+
+def _at_draws(context, rng):
+    """One step of coordinate ascent from draws that the mixture underrates."""
+    target, pool, found = context.target, context.pool, []
+    # Half the power of the importance weights: some draws, not the heaviest alone.
+    log_ratio = 0.5 * (finite(pool.log_joint) - pool.log_proposal)
+    chance = np.exp(log_ratio - log_ratio.max())
+    for i in rng.choice(len(chance), _N_POINTS, p=chance / chance.sum()):
+        resp = responsibilities_of(target, pool.theta[i])
+        natural = target.model.start(target.rows, resp * target.weight[:, None])
+        power = rng.uniform(0.5, 1.5)
+        found.append(
+            target.family.params(with_louis_widths(target, natural, power, resp=resp))
+        )
+    return found
+
+
+def _run(context, seed, i):
+    """Aligned end of a run of coordinate ascent from a new place."""
+    target = context.target
+    rng = generator(seed, context.iteration, SEARCH, i)
+    bases = _bases(context)
+    base = bases[i % len(bases)]
+    place = _PLACES[i % len(_PLACES)]
+    mode = coordinate_ascent(target, place(target, base, rng), _SCOUT_ITER, _TOL)
+    return aligned(target.model, mode.natural, bases[0])
+
+
+def _elsewhere(target, base, rng):
+    natural = start(target, INITS[int(rng.integers(len(INITS)))], rng, scaled=True)
+    return annealed(target, natural, rng)
+
+
+# Where runs begin: cut and joined clusters, noise around a component, elsewhere.
+_PLACES = (split_and_merge, annealed, _elsewhere)

@@ -1,0 +1,101 @@
+"""Components of a family of densities on R^dim, by search."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skboost._random import PROBE, SEARCH, generator
+from skboost._settings import Settings
+from skboost.modes import Box, ModeSearch, missed_modes
+from skboost.proposals._base import Proposer
+from skboost.proposals._greedy import best_candidate
+from skboost.proposals._initial import initial_mixture
+from skboost.proposals._low_rank import add_columns_to_candidate, widest
+from skboost.proposals._propriety import (
+    check_reached,
+    collapse_to_pole,
+    drift_to_infinity,
+)
+from skboost.targets import failure_tolerant
+
+
+@dataclass(frozen=True)
+class DensityProposer(Proposer):
+    """Searches over a family of densities, from starts near and far.
+
+    Parameters
+    ----------
+    target : Target
+        Unnormalised log posterior.
+    family : VariationalFamily
+        Of every component; each takes the best of its variants.
+    objective : GreedyObjective
+        What a new component maximises.
+    starts : ndarray of shape (n_starts, dim)
+        Where the first components are looked for.
+    settings : Settings
+        Of the search for modes, which no growth of the draws changes.
+    box : Box or None
+        In which further starts are drawn.
+    """
+
+    target: object
+    family: object
+    objective: object
+    starts: np.ndarray
+    settings: Settings
+    box: Box | None = None
+
+    @cached_property
+    def _tolerant(self):
+        """The target as searches see it: they step back from where it fails."""
+        return failure_tolerant(self.target)
+
+    @cached_property
+    def mode_search(self):
+        """Looks for modes, from the starts and around mixtures."""
+        # Variants share their parameters' layout, and the last has the lightest tail.
+        family = self.family.variants()[-1].with_rank()
+        return ModeSearch(self._tolerant, family, self.starts, self.box, self.settings)
+
+    @property
+    def modes_not_searched(self):
+        return self.mode_search.looks and not self.mode_search.probes
+
+    @property
+    def seeks_gain(self):
+        return self.objective.seeks_gain
+
+    def initial(self, settings):
+        """Ordinary variational inference, at every mode that the starts lead to."""
+        modes = self.mode_search.from_starts()
+        return initial_mixture(self.mode_search, modes, self.family, settings), modes
+
+    def propose(self, context, settings):
+        """The best component that starts of many kinds lead to."""
+        family = self.family
+        if family.rank_is_open:
+            family = widest(family, context.mixture)
+        found = best_candidate(context, self.objective, family, settings)
+        if self.family.rank_is_open:
+            rng = generator(settings.seed, context.iteration, SEARCH, 1)
+            found = add_columns_to_candidate(
+                context, self.objective, found, settings, rng
+            )
+        return found.family, found.params
+
+    def find_modes(self, mixture, modes, *key):
+        return self.mode_search.around(mixture, modes, *key)
+
+    def missed_modes(self, mixture, modes, log_evidence, *key):
+        return missed_modes(self.mode_search, mixture, modes, log_evidence, *key)
+
+    def check_reached(self, fresh):
+        check_reached(self.target, fresh, self.starts)
+
+    def improper(self, mixture, *key):
+        rng = generator(self.settings.seed, PROBE, *key, 1)
+        return drift_to_infinity(
+            self._tolerant, mixture, self.starts, rng
+        ) or collapse_to_pole(self._tolerant, mixture, rng)

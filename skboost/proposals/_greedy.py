@@ -1,0 +1,60 @@
+"""The density problem: one more component for what the mixture lacks."""
+
+from functools import partial
+
+import numpy as np
+
+from skboost._parallel import chunked_map
+from skboost._random import SEARCH, generator
+from skboost._solver import ascend
+from skboost.proposals._starts import starting_components
+
+
+def best_candidate(context, objective, family, settings):
+    """The best component found for what the mixture misses.
+
+    Every start is valued on common draws, the best ``n_restarts`` of every variant of
+    the family are searched a few steps, and the winner to convergence.
+
+    Parameters
+    ----------
+    context : SearchContext
+    objective : GreedyObjective
+    family : VariationalFamily
+    settings : Settings
+
+    Returns
+    -------
+    Candidate
+    """
+    problems = [
+        problem
+        for variant in family.variants()
+        for problem in _problems(context, objective, variant, settings)
+    ]
+    x, problem = None, problems[0]
+    if len(problems) > 1:
+        scout = partial(
+            ascend, max_iter=settings.scout_iter, tol=objective.scout_tolerance
+        )
+        scouted = chunked_map(scout, problems, settings.n_jobs, "shared")
+        winner = int(np.argmax([value for _, value in scouted]))
+        x, problem = scouted[winner][0], problems[winner]
+    x, _ = ascend(problem, x, tol=objective.tolerance(settings))
+    return objective.candidate(problem, x)
+
+
+def _problems(context, objective, family, settings):
+    """The problems of the starts that promise most."""
+    dim = context.target.dim
+    rng = generator(settings.seed, context.iteration, SEARCH)
+    base = objective.base_draws(family, settings.n_draws, dim, rng)
+    starts = starting_components(context, family, settings, rng)
+    starts += [family.convert(p, dim) for p in context.mode_candidates]
+    values, weights = objective.rank_starts(
+        context, family, starts, base, rng, settings
+    )
+    order = np.argsort(-values, kind="stable")[: settings.n_restarts]
+    return [
+        objective.problem(context, (family, starts[k]), weights[k], base) for k in order
+    ]

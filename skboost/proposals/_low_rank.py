@@ -1,0 +1,122 @@
+"""A low-rank Gaussian that grows until what is left is noise or out of its reach."""
+
+from skboost._random import BASE, generator
+from skboost._solver import SMALLEST_TOL, ascend
+from skboost.families import Gaussian, rank_of
+from skboost.modes import add_columns
+from skboost.objectives import SingleELBO
+
+_MAX_STEPS = 12
+_MAX_ITER = 40
+# Draws that one column of the factor asks for; where a search fits noise there are
+# more, up to this multiple of what the run has.
+_DRAWS_PER_COLUMN = 8
+_MOST_DRAWS = 4
+
+
+def fit_low_rank(target, params, rank, settings):
+    """A low-rank Gaussian from a diagonal one, by curvature and by ELBO in turns.
+
+    Each step adds the directions in which the averaged curvature says that the
+    Gaussian is too narrow, with the variances that would be right for a quadratic,
+    and ascends the ELBO in all parameters. It is kept if it gains on other draws,
+    and the steps end when they gain little.
+
+    Parameters
+    ----------
+    target : Target
+    params : ndarray of shape (2 * dim,)
+        Of ``Gaussian("diag")``.
+    rank : int or None
+        Columns of the factor, at most dim; None lets the curvature decide.
+    settings : Settings
+        A direction, and a step, has to gain more than its ``tol``.
+
+    Returns
+    -------
+    value : float
+        ELBO on draws that it was not fitted to, nats.
+    family : Gaussian
+        Of low rank.
+    params : ndarray of shape (n_params,)
+    """
+    family, n, tol = Gaussian("diag"), settings.n_draws, settings.tol
+    for step in range(_MAX_STEPS):
+        rng = generator(settings.seed, 0, BASE, 2, step)
+        last = family, params
+        family, before, start = add_columns(target, *last, rank, tol, rng)
+        n = max(n, _DRAWS_PER_COLUMN * family.rank)
+        problem, other = (
+            SingleELBO(target, family, start, base, settings.exact)
+            for base in (family.matched_draws(n, target.dim, rng) for _ in range(2))
+        )
+        x, value = ascend(
+            problem, max_iter=_MAX_ITER, tol=max(1e-2 * tol, SMALLEST_TOL)
+        )
+        found = problem.unpack(x)
+        # The search's own draws flatter; both ends on common draws do not.
+        own = value - problem.elbo(before)
+        gain = other.elbo(found) - other.elbo(before)
+        # A factor has a column, if only one that gains nothing.
+        better = gain > 0 or step == 0
+        params = found if better else before
+        value = other.elbo(params)
+        if not better:
+            family, params = last
+        if gain < 0.5 * own and own > 2.0 * tol and n < _MOST_DRAWS * settings.n_draws:
+            n *= 2
+        elif not gain > max(tol, 0.1 * own):
+            break
+    return value, family, params
+
+
+def widest(family, mixture):
+    """The family, its rank no longer open: the largest in a mixture of it.
+
+    Parameters
+    ----------
+    family : Gaussian
+        Of low rank.
+    mixture : Mixture
+
+    Returns
+    -------
+    Gaussian
+    """
+    return family.with_rank(max(rank_of(p, mixture.dim) for _, p in mixture.components))
+
+
+def add_columns_to_candidate(context, objective, found, settings, rng):
+    """A component that a search found, with the columns that the target asks for.
+
+    Parameters
+    ----------
+    context : SearchContext
+    objective : GreedyObjective
+    found : Candidate
+        Of a low-rank family.
+    settings : Settings
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Candidate
+        That which is better on draws that neither was fitted to.
+    """
+    family, before, start = add_columns(
+        context.target, found.family, found.params, None, settings.tol, rng
+    )
+    if family.rank == found.family.rank:
+        return found
+    n = max(settings.n_draws, _DRAWS_PER_COLUMN * family.rank)
+    base, other = (family.matched_draws(n, context.target.dim, rng) for _ in range(2))
+    problem = objective.problem(context, (family, start), found.weight, base)
+    x, _ = ascend(problem, max_iter=_MAX_ITER, tol=objective.tolerance(settings))
+    wider = objective.candidate(problem, x)
+
+    def judged(params, weight):
+        problem = objective.problem(context, (family, params), weight, other)
+        return problem.value_and_gradient(problem.start)[0]
+
+    better = judged(wider.params, wider.weight) > judged(before, found.weight)
+    return wider if better else found
