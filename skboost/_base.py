@@ -118,7 +118,7 @@ def make_engine(
     )
     return Boosting(
         target,
-        DensityProposer(target, family, objective, starts, settings, box),
+        DensityProposer(target, family, objective, starts, box),
         combination.of(target, params["step_size"], params["corrective"]),
         settings,
     )
@@ -274,7 +274,7 @@ def _outside(engine, done, mixture, elbo, remaining, place):
     log_evidence = elbo.value + np.nan_to_num(max(remaining.value, 0.0))
     modes = done.state.modes
     found = engine.proposer.missed_modes(
-        mixture, modes, log_evidence, REPORT, done.n_iter
+        mixture, modes, log_evidence, engine.settings, REPORT, done.n_iter
     )
     if not found:
         return ""

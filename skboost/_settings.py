@@ -5,7 +5,9 @@ keep arithmetic safe (a ridge, a floor, a limit of a loop) stand beside the code
 needs them; here is what trades quality against cost.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+from skboost._budget import Budget
 
 # Standard errors by which an estimate has to differ before the difference is believed:
 # the one allowance for Monte Carlo noise of the whole package.
@@ -41,6 +43,8 @@ class Settings:
         Of the target, of which the search for modes may take a share.
     exact : bool
         Whether the target's closed Gaussian expectations are used.
+    budget : Budget
+        What the run may still spend.
     """
 
     n_draws: int = 512
@@ -53,6 +57,7 @@ class Settings:
     n_jobs: int | None = None
     max_evaluations: float = float("inf")
     exact: bool = False
+    budget: Budget = field(default_factory=Budget)
 
     # --- mechanisms of the search
 

@@ -1,7 +1,11 @@
 """Quasi-Newton ascent on problems with fixed draws."""
 
+from contextlib import suppress
+
 import numpy as np
 from scipy.optimize import minimize
+
+from skboost._budget import BudgetSpent
 
 # Below this many nats an iteration's gain is rounding.
 SMALLEST_TOL = 1e-9
@@ -9,7 +13,7 @@ SMALLEST_TOL = 1e-9
 _WALL = 1e150
 
 
-def ascend(problem, x=None, max_iter=60, tol=1e-5):
+def ascend(problem, x=None, max_iter=60, tol=1e-5, budget=None):
     """Maximise a problem from its start by limited-memory BFGS.
 
     Limited coordinates go through ``limit * tanh(z / limit)``: SciPy's solver spends
@@ -28,6 +32,8 @@ def ascend(problem, x=None, max_iter=60, tol=1e-5):
     tol : float, default=1e-5
         Stop when an iteration gains less than this many nats: far below the Monte
         Carlo error of the draws, so that more would fit noise.
+    budget : Budget, default=None
+        Once nothing is left of it, the search ends where it is.
 
     Returns
     -------
@@ -57,11 +63,13 @@ def ascend(problem, x=None, max_iter=60, tol=1e-5):
     z = start.copy()
     z[limited] = bound * np.arctanh(np.clip(z[limited] / bound, -0.999, 0.999))
     options = {"maxiter": max_iter, "gtol": 1e-7}
-    z, value = climb(value_and_gradient, z / scale, options, tol, natural=True)
+    z, value = climb(
+        value_and_gradient, z / scale, options, tol, natural=True, budget=budget
+    )
     return (squashed(z) if np.isfinite(value) else start), value
 
 
-def climb(value_and_gradient, z, options, tol=None, natural=False):
+def climb(value_and_gradient, z, options, tol=None, natural=False, budget=None):
     """The best point that limited-memory BFGS evaluates, and its value.
 
     A trial step may leave the range of floating point or the support of a density:
@@ -80,6 +88,8 @@ def climb(value_and_gradient, z, options, tol=None, natural=False):
     natural : bool, default=False
         Whether the curvature is about one, so that the gradient itself is the first
         step to try. Else its length is one, which overshoots where little is left.
+    budget : Budget, default=None
+        Checked before every evaluation but the first.
 
     Returns
     -------
@@ -91,6 +101,8 @@ def climb(value_and_gradient, z, options, tol=None, natural=False):
     unit = 1.0
 
     def negative(z):
+        if budget is not None and np.isfinite(best[0]):
+            budget.check()
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             value, gradient = value_and_gradient(z)
         if not (abs(value) < _WALL and np.isfinite(gradient).all()):
@@ -113,5 +125,7 @@ def climb(value_and_gradient, z, options, tol=None, natural=False):
         value, slope = pending.pop() if pending else negative(unit * y)
         return value, unit * slope
 
-    minimize(in_units, z / unit, jac=True, method="L-BFGS-B", options=options)
+    # What was found until then is the answer.
+    with suppress(BudgetSpent):
+        minimize(in_units, z / unit, jac=True, method="L-BFGS-B", options=options)
     return best[1], best[0]

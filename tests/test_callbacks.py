@@ -209,7 +209,7 @@ def engine():
     starts = np.zeros((1, 1))
     return Boosting(
         target,
-        DensityProposer(target, Gaussian("full"), JointGain(), starts, settings),
+        DensityProposer(target, Gaussian("full"), JointGain(), starts),
         Simplex.of(target, "line-search", "fully-corrective"),
         settings,
     )

@@ -8,6 +8,7 @@ and moves the weights. Pure: a state goes in, a state and a report come out.
 from dataclasses import dataclass, replace
 from time import perf_counter
 
+from skboost._budget import WatchedTarget
 from skboost._random import FRESH, PROBE, SEARCH, generator
 from skboost._settings import N_ERRORS, Settings
 from skboost.boosting._combination import Combination
@@ -66,7 +67,7 @@ class Boosting:
             best=fresh,
             best_iteration=1,
             remaining=self._remaining(fresh, 0),
-            modes=self.proposer.find_modes(fresh.mixture, modes, 0),
+            modes=self.proposer.find_modes(fresh.mixture, modes, settings, 0),
         )
         components = iterate.components
         heaviest = components.components[int(components.weights.argmax())]
@@ -82,10 +83,32 @@ class Boosting:
         Returns
         -------
         State, Info
+
+        Raises
+        ------
+        BudgetSpent
+            Where the budget of the settings ends within the iteration.
         """
+        budget = self.settings.budget
+        if not budget.limited:
+            return self._stepped(state)
+        target = WatchedTarget(self.target, budget)
+        watched = replace(
+            self,
+            target=target,
+            proposer=replace(self.proposer, target=target),
+            combination=replace(self.combination, target=target),
+        )
+        return watched._stepped(state)
+
+    def within(self, budget):
+        """This engine with a budget: the first mixture is as good as it allows."""
+        return replace(self, settings=replace(self.settings, budget=budget))
+
+    def _stepped(self, state):
         began, t = perf_counter(), state.iteration
         settings = self.settings.with_more_draws(state.draw_multiplier)
-        modes = self.proposer.find_modes(state.mixture, state.modes, t)
+        modes = self.proposer.find_modes(state.mixture, state.modes, self.settings, t)
         state = replace(state, modes=modes)
         component = self.proposer.propose(self._context(state, settings), settings)
         gap = self.combination.gap(state, component, settings)
@@ -220,7 +243,9 @@ class Boosting:
 
     def _info(self, state, move, component, began, gain=_NONE, gap=_NONE):
         family, params = component
-        improper = self.proposer.improper(state.mixture, state.iteration - 1)
+        improper = self.proposer.improper(
+            state.mixture, self.settings, state.iteration - 1
+        )
         return Info(
             iteration=state.iteration,
             move=move,

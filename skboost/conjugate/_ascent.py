@@ -31,7 +31,7 @@ class LocalOptimum(NamedTuple):
     bound: float
 
 
-def coordinate_ascent(target, natural, max_iter, tol):
+def coordinate_ascent(target, natural, max_iter, tol, budget=None):
     """Coordinate ascent until an iteration gains less than `tol` nats.
 
     Parameters
@@ -41,6 +41,8 @@ def coordinate_ascent(target, natural, max_iter, tol):
         Where to start.
     max_iter : int
     tol : float
+    budget : Budget, default=None
+        Once nothing is left of it, the ascent ends where it is.
 
     Returns
     -------
@@ -48,15 +50,15 @@ def coordinate_ascent(target, natural, max_iter, tol):
     """
     model, bound = target.model, -np.inf
     for _ in range(max_iter):
-        found = model.expect(natural, target.rows, target.weight)
+        found = target.expect(natural)
         before, bound = bound, model.elbo(natural, found.evidence)
-        if bound - before < tol:
+        if bound - before < tol or (budget is not None and budget.spent):
             break
         natural = model.updated(natural, found.statistics[0])
     return LocalOptimum(natural, bound)
 
 
-def annealed(target, natural, rng):
+def annealed(target, natural, rng, budget=None):
     """Coordinate ascent under noise that fades out.
 
     The tuneable annealing of Paisley et al. (Algorithm 1 with the whole data as the
@@ -66,8 +68,10 @@ def annealed(target, natural, rng):
     """
     model = target.model
     for variance in _NOISE * np.linspace(1.0, 0.0, _N_NOISY, endpoint=False):
+        if budget is not None and budget.spent:
+            break
         noise = variance * rng.standard_gamma(1.0 / variance, len(target.weight))
-        found = model.expect(natural, target.rows, noise * target.weight)
+        found = target.expect(natural, noise)
         natural = model.updated(natural, found.statistics[0])
     return natural
 

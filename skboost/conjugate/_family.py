@@ -236,6 +236,10 @@ class ConjugateTarget:
         """Numbers in a draw."""
         return self.family.draws_layout.size
 
+    def expect(self, natural, noise=1.0):
+        """Expected statistics and evidence of the rows, their weights times `noise`."""
+        return self.model.expect(natural, self.rows, noise * self.weight)
+
     def log_density(self, theta):
         """Log joint of draws (n, dim), shape (n,), nats."""
         evaluate = partial(_log_joint, self, theta)

@@ -39,17 +39,19 @@ class Ends(NamedTuple):
     settled: np.ndarray
 
 
-def find_mode(target, x, max_iter=200):
+def find_mode(target, x, max_iter=200, budget=None):
     """Where quasi-Newton ascent on the log joint from `x` ends."""
 
     def value_and_gradient(z):
         value, score = target.value_and_score(z[None])
         return value[0], score[0]
 
-    return climb(value_and_gradient, x, {"maxiter": max_iter})[0]
+    return climb(value_and_gradient, x, {"maxiter": max_iter}, budget=budget)[0]
 
 
-def climb_all(target, starts, scale, budget=np.inf, max_ticks=200, tol=1e-5):
+def climb_all(
+    target, starts, scale, max_evaluations=np.inf, max_ticks=200, tol=1e-5, budget=None
+):
     """Local maxima of the log joint, by limited-memory BFGS on all rows at once.
 
     Every tick evaluates one point of each climb that is still under way, so that the
@@ -62,12 +64,14 @@ def climb_all(target, starts, scale, budget=np.inf, max_ticks=200, tol=1e-5):
     starts : ndarray of shape (n, dim)
     scale : ndarray of shape (dim,) or float
         Lengths of first steps.
-    budget : float, default=inf
+    max_evaluations : float, default=inf
         Evaluations after which all climbs stop where they are.
     max_ticks : int, default=200
         Evaluations of each climb at most.
     tol : float, default=1e-5
-        Nats; a climb ends where several steps in a row predicted_gain less.
+        Nats; a climb ends where several steps in a row promise less.
+    budget : Budget, default=None
+        Once nothing is left of it, all climbs stop where they are.
 
     Returns
     -------
@@ -81,13 +85,17 @@ def climb_all(target, starts, scale, budget=np.inf, max_ticks=200, tol=1e-5):
         climbs = _Climbs(starts, height, score * scale, scale)
         for _ in range(max_ticks - 1):
             rows = climbs.under_way(tol)
-            if not len(rows) or spent >= budget:
+            if not len(rows) or spent >= max_evaluations or _is_spent(budget):
                 break
             points = climbs.trial(rows)
             spent += len(rows)
             height, score = target.value_and_score(points)
             climbs.update(rows, points, height, score * scale)
         return Ends(climbs.x, climbs.height, climbs.predicted_gain() < _SETTLED)
+
+
+def _is_spent(budget):
+    return budget is not None and budget.spent is not None
 
 
 class _Climbs:

@@ -126,7 +126,12 @@ class ModeSearch:
         share = _SHARE[where] * self.settings.max_evaluations
         batch = int(np.clip(share / _USUAL, 4, _BATCH[where]))
         modes, before, left, enough = known.reset_counts(), self._spent, share, batch
-        while modes.n_climbs < min(enough, _MOST[where]) and left > 0:
+        budget = self.settings.budget
+        while (
+            modes.n_climbs < min(enough, _MOST[where])
+            and left > 0
+            and budget.spent is None
+        ):
             modes = self._climbed(modes, draw(batch), scale, left)
             left = share - (self._spent - before)
             enough = max(batch, _PATIENCE[where] * modes.last)
@@ -136,6 +141,12 @@ class ModeSearch:
     def _spent(self):
         return getattr(self.target, "n_evaluations", 0)
 
-    def _climbed(self, modes, starts, scale, budget=np.inf):
-        ends = climb_all(self.target, starts, scale, budget)
+    def _climbed(self, modes, starts, scale, max_evaluations=np.inf):
+        ends = climb_all(
+            self.target,
+            starts,
+            scale,
+            max_evaluations,
+            budget=self.settings.budget,
+        )
         return add_ends(self.target, self.family, modes, ends)

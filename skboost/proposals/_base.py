@@ -45,11 +45,11 @@ class Proposer(ABC):
         params : ndarray of shape (n_params,)
         """
 
-    def find_modes(self, mixture, modes, *key):
+    def find_modes(self, mixture, modes, settings, *key):
         """The known modes, and those that lie around a mixture."""
         return modes
 
-    def missed_modes(self, mixture, modes, log_evidence, *key):
+    def missed_modes(self, mixture, modes, log_evidence, settings, *key):
         """Modes outside a mixture that probes find, the heaviest first."""
         return ()
 
@@ -57,6 +57,6 @@ class Proposer(ABC):
         """Raise where the density is zero at all draws of the first mixture."""
         return None
 
-    def improper(self, mixture, *key):
+    def improper(self, mixture, settings, *key):
         """Why a mixture seems to have no end to grow to; empty where it has one."""
         return ""

@@ -61,13 +61,7 @@ class ConjugateProposer(Proposer):
 
     def initial(self, settings):
         """The widths of a local optimum with the largest ELBO, and all optima."""
-        found = local_optima(
-            self.target,
-            self.init_params,
-            settings.n_restarts,
-            settings.seed,
-            settings.n_jobs,
-        )
+        found = local_optima(self.target, self.init_params, settings)
         rng = generator(settings.seed, 0, BASE)
         params, candidates = first_distribution(self.target, found, rng)
         # Runs of coordinate ascent end where climbs would; none weighs more here.
@@ -94,7 +88,7 @@ class ConjugateProposer(Proposer):
         return self.family, found[best[int(np.argmax(again))]]
 
 
-def local_optima(target, init, n_restarts, seed, n_jobs):
+def local_optima(target, init, settings):
     """Distinct ends of coordinate ascent, the best bound first, labels aligned.
 
     Parameters
@@ -102,31 +96,31 @@ def local_optima(target, init, n_restarts, seed, n_jobs):
     target : ConjugateTarget
     init : str
         Of the first start; the others go through all ways to start.
-    n_restarts, seed : int
-    n_jobs : int or None
+    settings : Settings
 
     Returns
     -------
     list of LocalOptimum
     """
-    scout = partial(_scout, target, init, seed)
-    scouted = chunked_map(scout, list(range(_N_SCOUTS * n_restarts)), n_jobs)
-    scouted = _distinct(scouted)[:n_restarts]
-    finish = partial(_finish, target)
-    return _aligned_modes(target.model, chunked_map(finish, scouted, n_jobs))
+    n, n_jobs = settings.n_restarts, settings.n_jobs
+    scout = partial(_scout, target, init, settings)
+    scouted = chunked_map(scout, list(range(_N_SCOUTS * n)), n_jobs)
+    finish = partial(_finish, target, settings.budget)
+    found = chunked_map(finish, _distinct(scouted)[:n], n_jobs)
+    return _aligned_modes(target.model, found)
 
 
-def _scout(target, init, seed, i):
-    rng = generator(seed, 0, SEARCH, i)
+def _scout(target, init, settings, i):
+    rng, budget = generator(settings.seed, 0, SEARCH, i), settings.budget
     chosen = init if i == 0 else INITS[i % len(INITS)]
     natural = start(target, chosen, rng, scaled=i > 0)
     if chosen == "random" or i >= len(INITS):
-        natural = annealed(target, natural, rng)
-    return coordinate_ascent(target, natural, _SCOUT_ITER, _TOL)
+        natural = annealed(target, natural, rng, budget)
+    return coordinate_ascent(target, natural, _SCOUT_ITER, _TOL, budget)
 
 
-def _finish(target, mode):
-    return coordinate_ascent(target, mode.natural, _MAX_ITER, _TOL)
+def _finish(target, budget, mode):
+    return coordinate_ascent(target, mode.natural, _MAX_ITER, _TOL, budget)
 
 
 def _distinct(modes):

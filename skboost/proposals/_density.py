@@ -6,7 +6,6 @@ from functools import cached_property
 import numpy as np
 
 from skboost._random import PROBE, SEARCH, generator
-from skboost._settings import Settings
 from skboost.modes import Box, ModeSearch, missed_modes
 from skboost.proposals._base import Proposer
 from skboost.proposals._greedy import best_candidate
@@ -34,8 +33,6 @@ class DensityProposer(Proposer):
         What a new component maximises.
     starts : ndarray of shape (n_starts, dim)
         Where the first components are looked for.
-    settings : Settings
-        Of the search for modes, which no growth of the draws changes.
     box : Box or None
         In which further starts are drawn.
     """
@@ -44,7 +41,6 @@ class DensityProposer(Proposer):
     family: object
     objective: object
     starts: np.ndarray
-    settings: Settings
     box: Box | None = None
 
     @cached_property
@@ -52,16 +48,16 @@ class DensityProposer(Proposer):
         """The target as searches see it: they step back from where it fails."""
         return failure_tolerant(self.target)
 
-    @cached_property
-    def mode_search(self):
+    def mode_search(self, settings):
         """Looks for modes, from the starts and around mixtures."""
         # Variants share their parameters' layout, and the last has the lightest tail.
         family = self.family.variants()[-1].with_rank()
-        return ModeSearch(self._tolerant, family, self.starts, self.box, self.settings)
+        return ModeSearch(self._tolerant, family, self.starts, self.box, settings)
 
     @property
     def modes_not_searched(self):
-        return self.mode_search.looks and not self.mode_search.probes
+        search = self.mode_search(None)
+        return search.looks and not search.probes
 
     @property
     def seeks_gain(self):
@@ -69,8 +65,9 @@ class DensityProposer(Proposer):
 
     def initial(self, settings):
         """Ordinary variational inference, at every mode that the starts lead to."""
-        modes = self.mode_search.from_starts()
-        return initial_mixture(self.mode_search, modes, self.family, settings), modes
+        search = self.mode_search(settings)
+        modes = search.from_starts()
+        return initial_mixture(search, modes, self.family, settings), modes
 
     def propose(self, context, settings):
         """The best component that starts of many kinds lead to."""
@@ -85,17 +82,18 @@ class DensityProposer(Proposer):
             )
         return found.family, found.params
 
-    def find_modes(self, mixture, modes, *key):
-        return self.mode_search.around(mixture, modes, *key)
+    def find_modes(self, mixture, modes, settings, *key):
+        return self.mode_search(settings).around(mixture, modes, *key)
 
-    def missed_modes(self, mixture, modes, log_evidence, *key):
-        return missed_modes(self.mode_search, mixture, modes, log_evidence, *key)
+    def missed_modes(self, mixture, modes, log_evidence, settings, *key):
+        search = self.mode_search(settings)
+        return missed_modes(search, mixture, modes, log_evidence, *key)
 
     def check_reached(self, fresh):
         check_reached(self.target, fresh, self.starts)
 
-    def improper(self, mixture, *key):
-        rng = generator(self.settings.seed, PROBE, *key, 1)
+    def improper(self, mixture, settings, *key):
+        rng = generator(settings.seed, PROBE, *key, 1)
         return drift_to_infinity(
             self._tolerant, mixture, self.starts, rng
         ) or collapse_to_pole(self._tolerant, mixture, rng)

@@ -51,19 +51,21 @@ def _member(target, family, starts, settings):
     base = first.matched_draws(n_draws, target.dim, generator(seed, 0, BASE))
     curvature = _expected_curvature(target, family, generator(seed, 0, BASE, 1))
     if curvature is not None:
-        moments = natural_gaussian(curvature, target.dim)
+        moments = natural_gaussian(curvature, target.dim, settings.budget)
         candidates = [_projected(family, *moments)]
         if isinstance(family, Gaussian) and family.full_covariance:
             # The optimum itself: a full Gaussian has no other variants.
             return np.nan, family, candidates[0]
     else:
-        candidates = _candidates(target, first, starts, base)
+        candidates = _candidates(target, first, starts, base, settings.budget)
     problems = [SingleELBO(target, first, p, base, settings.exact) for p in candidates]
     x, problem = _scouted(problems, settings)
     if family.low_rank:
         return fit_low_rank(target, problem.unpack(x), family.rank, settings)
     tol = max(1e-4 * settings.tol, SMALLEST_TOL)
-    x, value = ascend(problem, x, max_iter=settings.first_max_iter, tol=tol)
+    x, value = ascend(
+        problem, x, settings.first_max_iter, tol=tol, budget=settings.budget
+    )
     return value, family, problem.unpack(x)
 
 
@@ -76,10 +78,10 @@ def enough_draws(family, dim, settings):
     return max(n, 4 * dim) if family.full_covariance else n
 
 
-def _candidates(target, family, starts, base):
+def _candidates(target, family, starts, base, budget):
     """Components at modes and at starts."""
     starts = usable_starts(target, starts)
-    modes = np.array([find_mode(target, x) for x in starts])
+    modes = np.array([find_mode(target, x, budget=budget) for x in starts])
     modes = proper_modes(target, starts, modes)
     candidates = [_at_mode(target, family, mode) for mode in modes]
     # A density without a proper mode is better met where the user points.
@@ -94,7 +96,8 @@ def _scouted(problems, settings):
     values = chunked_map(_value_at_start, problems, settings.n_jobs, "shared")
     order = np.argsort(-np.array(values))[: max(2, settings.n_restarts)]
     problems = [problems[k] for k in order]
-    found = [(*ascend(p, max_iter=settings.first_scout_iter), p) for p in problems]
+    n_iter, budget = settings.first_scout_iter, settings.budget
+    found = [(*ascend(p, max_iter=n_iter, budget=budget), p) for p in problems]
     x, _, problem = max(found, key=lambda item: item[1])
     return x, problem
 

@@ -77,7 +77,9 @@ def _fitted(target, family, settings, item):
     best = (-np.inf,)
     for variant in family.variants():
         problem = _problem(target, variant.with_rank(), group, settings, k)
-        x, value = ascend(problem, max_iter=settings.joint_max_iter, tol=tol)
+        x, value = ascend(
+            problem, max_iter=settings.joint_max_iter, tol=tol, budget=settings.budget
+        )
         if value > best[0] or len(best) == 1:
             best = value, variant.with_rank(), *problem.unpack(x)
     value, family, params, shares = best

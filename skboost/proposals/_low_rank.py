@@ -51,7 +51,10 @@ def fit_low_rank(target, params, rank, settings):
             for base in (family.matched_draws(n, target.dim, rng) for _ in range(2))
         )
         x, value = ascend(
-            problem, max_iter=_MAX_ITER, tol=max(1e-2 * tol, SMALLEST_TOL)
+            problem,
+            max_iter=_MAX_ITER,
+            tol=max(1e-2 * tol, SMALLEST_TOL),
+            budget=settings.budget,
         )
         found = problem.unpack(x)
         # The search's own draws flatter; both ends on common draws do not.
@@ -65,7 +68,7 @@ def fit_low_rank(target, params, rank, settings):
             family, params = last
         if gain < 0.5 * own and own > 2.0 * tol and n < _MOST_DRAWS * settings.n_draws:
             n *= 2
-        elif not gain > max(tol, 0.1 * own):
+        elif not gain > max(tol, 0.1 * own) or settings.budget.spent:
             break
     return value, family, params
 

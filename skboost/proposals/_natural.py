@@ -7,7 +7,7 @@ _MAX_ITER = 100
 _SMALLEST_STEP = 1e-4
 
 
-def natural_gaussian(curvature, dim, tol=1e-10):
+def natural_gaussian(curvature, dim, budget, tol=1e-10):
     """Mean and covariance of the best Gaussian, by damped natural-gradient ascent.
 
     ``precision <- (1 - rho) precision + rho H`` and ``m <- m + rho Sigma g`` with H
@@ -20,6 +20,8 @@ def natural_gaussian(curvature, dim, tol=1e-10):
         ``(mean (dim,), factor (dim, dim)) -> value, gradient, H``: the expected log
         joint in nats, its gradient in the mean and the expected negative Hessian.
     dim : int
+    budget : Budget
+        Once nothing is left of it, the ascent ends where it is.
     tol : float, default=1e-10
         Stop when a full step promises less than this many nats, relative to the
         ELBO: convergence to rounding, so that the order of rows does not show.
@@ -53,7 +55,7 @@ def natural_gaussian(curvature, dim, tol=1e-10):
             accepted = new_elbo > elbo - 1e-13 * max(1.0, abs(elbo))
             if not accepted:
                 rho *= 0.5
-        if not accepted:
+        if not accepted or budget.spent:
             break
         change = new_elbo - elbo
         mean, precision, factor = mean + step, new_precision, new_factor

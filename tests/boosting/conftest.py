@@ -73,7 +73,7 @@ def make_boosting(density, dim=1, **chosen):
     )
     settings = Settings(**values)
     proposer = DensityProposer(
-        target, objective.component_family(family), objective, starts, settings
+        target, objective.component_family(family), objective, starts
     )
     return Boosting(target, proposer, combination, settings)
 

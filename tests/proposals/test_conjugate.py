@@ -312,7 +312,7 @@ def test_louis_widths_raise_the_elbo_where_clusters_overlap():
     X = np.random.default_rng(0).standard_normal((120, 2))
     X[::2] += 2.0, 3.0
     target = make_target(X, 2)
-    mode = local_optima(target, "kmeans", 3, 0, None)[0]
+    mode = local_optima(target, "kmeans", Settings(n_restarts=3))[0]
     values = {}
     for power in (0.0, 1.0):
         params = target.family.params(with_louis_widths(target, mode.natural, power))
@@ -347,6 +347,6 @@ def test_alignment_undoes_a_permutation(covariance_type, overlapping):
 
 
 def test_modes_are_distinct_and_in_order(overlapping):
-    modes = local_optima(make_target(overlapping, 3), "kmeans", 4, 0, None)
+    modes = local_optima(make_target(overlapping, 3), "kmeans", Settings(n_restarts=4))
     bounds = [mode.bound for mode in modes]
     assert all(a - b > 1e-3 for a, b in itertools.pairwise(bounds))

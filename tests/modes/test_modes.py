@@ -103,7 +103,7 @@ class TestClimbs:
     def test_the_budget_ends_them(self):
         target = CallableTarget(corners, 2)
         starts = np.random.default_rng(0).uniform(-10, 10, (10, 2))
-        climb_all(target, starts, 1e-3 * np.ones(2), budget=35)
+        climb_all(target, starts, 1e-3 * np.ones(2), max_evaluations=35)
         assert target.n_evaluations <= 35 + 10
 
 

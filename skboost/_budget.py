@@ -1,0 +1,89 @@
+"""What a run may spend: seconds, and evaluations of the target."""
+
+from time import perf_counter
+
+
+class BudgetSpent(Exception):
+    """A limit of the run was reached within an iteration."""
+
+
+class Budget:
+    """Seconds and evaluations that are left to a run.
+
+    Parameters
+    ----------
+    max_time : float, default=None
+        Seconds from now; None sets no limit.
+    max_evaluations : float, default=inf
+        Of the target, where it counts them.
+    target : Target, default=None
+        Whose evaluations are counted, those before this run included.
+    clock : callable, default=time.perf_counter
+        Seconds; a test may pass its own.
+    """
+
+    def __init__(
+        self,
+        max_time=None,
+        max_evaluations=float("inf"),
+        target=None,
+        clock=perf_counter,
+    ):
+        self.max_time, self.max_evaluations = max_time, max_evaluations
+        self._target, self._clock = target, clock
+        self._began = clock()
+
+    @property
+    def limited(self):
+        """Whether there is any limit."""
+        return self.max_time is not None or self.max_evaluations < float("inf")
+
+    @property
+    def spent(self):
+        """Why nothing is left, as a message of the run; None while something is."""
+        if self.max_time is not None and self._clock() - self._began >= self.max_time:
+            return f"Stopped at max_time={self.max_time} seconds."
+        if getattr(self._target, "n_evaluations", 0) >= self.max_evaluations:
+            return f"Stopped at max_evaluations={self.max_evaluations}."
+        return None
+
+    def check(self):
+        """Raise `BudgetSpent` where nothing is left."""
+        reason = self.spent
+        if reason is not None:
+            raise BudgetSpent(reason)
+
+
+class WatchedTarget:
+    """A target that can be evaluated only while a budget lasts.
+
+    Every method checks the budget before it computes, so that an iteration that runs
+    into a limit ends within one batch of evaluations. Attributes pass through.
+
+    Parameters
+    ----------
+    target : Target
+    budget : Budget
+    """
+
+    def __init__(self, target, budget):
+        self._target, self._budget = target, budget
+
+    def tolerant(self):
+        """The target as searches see it, under the same budget."""
+        tolerant = getattr(self._target, "tolerant", None)
+        return self if tolerant is None else WatchedTarget(tolerant(), self._budget)
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            # Copies and pickles ask for hooks before there is a target.
+            raise AttributeError(name)
+        found = getattr(self._target, name)
+        if not callable(found):
+            return found
+
+        def watched(*arguments):
+            self._budget.check()
+            return found(*arguments)
+
+        return watched
