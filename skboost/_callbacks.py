@@ -1,6 +1,6 @@
 """The one loop over iterations, and a callback that listens to it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from time import perf_counter
 
@@ -20,6 +20,10 @@ class Run:
     converged : bool
     message : str
         Why the run ended.
+    ended : bool
+        False while it runs.
+    interrupted : bool
+        Whether KeyboardInterrupt ended it: then nothing more is to be computed.
     """
 
     state: object
@@ -27,6 +31,8 @@ class Run:
     stages: tuple
     converged: bool
     message: str
+    ended: bool = True
+    interrupted: bool = False
 
     @property
     def n_iter(self):
@@ -106,8 +112,8 @@ class Limits:
         return None
 
 
-def run(engine, limits, previous=None, begin_iteration=None):
-    """Iterate an engine until a limit is reached.
+def run(engine, limits, previous=None, begin_iteration=None, finish=None):
+    """Iterate an engine until a limit is reached, or KeyboardInterrupt.
 
     Parameters
     ----------
@@ -118,26 +124,69 @@ def run(engine, limits, previous=None, begin_iteration=None):
     begin_iteration : callable, default=None
         Called before every iteration. It returns a function that is called with the
         `Run` after the iteration, and asks to stop by returning True.
+    finish : callable, default=None
+        Makes what is returned of the run that ended; None returns the run itself.
+        After an interruption it is called with `interrupted` of the last iteration
+        that was done, also where `finish` itself was interrupted.
 
     Returns
     -------
-    Run
+    Run, or what `finish` returns
+
+    Raises
+    ------
+    KeyboardInterrupt
+        The one that came, after `finish` has kept what there is. Without a single new
+        iteration there is nothing to keep, and `finish` is not called.
     """
+    finish = _itself if finish is None else finish
+    n_before = 0 if previous is None else previous.n_iter
+    latest = previous
+    try:
+        for done in _iterations(engine, limits, previous, begin_iteration):
+            latest = done
+        return finish(latest)
+    except KeyboardInterrupt:
+        if latest is not None and latest.n_iter > n_before:
+            finish(interrupted(latest))
+        raise
+
+
+def interrupted(done):
+    """A run that KeyboardInterrupt ended after its last whole iteration."""
+    return replace(
+        done,
+        converged=False,
+        message=f"Interrupted after iteration {done.n_iter}.",
+        ended=True,
+        interrupted=True,
+    )
+
+
+def _iterations(engine, limits, done, begin_iteration):
+    """The run after every iteration; the last one has ended."""
     began = perf_counter()
-    done = previous
     while True:
         if done is not None:
             reason = limits.reached(engine, done.history)
             if reason is not None:
-                return _ended(done, True, reason)
+                yield _ended(done, True, reason)
+                return
             reason = limits.spent(engine, done.history, began)
             if reason is not None:
-                return _ended(done, False, reason)
+                yield _ended(done, False, reason)
+                return
         end_iteration = _ignored if begin_iteration is None else begin_iteration()
         found = engine.init() if done is None else engine.step(done.state)
         done = _extended(done, *found)
+        yield done
         if end_iteration(done):
-            return _ended(done, False, "Stopped by a callback.")
+            yield _ended(done, False, "Stopped by a callback.")
+            return
+
+
+def _itself(done):
+    return done
 
 
 def _ignored(done):
@@ -146,7 +195,9 @@ def _ignored(done):
 
 def _extended(done, state, info):
     history, stages = ((), ()) if done is None else (done.history, done.stages)
-    return Run(state, (*history, info), (*stages, state.stage), False, "Running.")
+    return Run(
+        state, (*history, info), (*stages, state.stage), False, "Running.", ended=False
+    )
 
 
 def _ended(done, converged, message):

@@ -30,6 +30,7 @@ FLOORS = {
     "boosting": 4,
     "svi": 4,
     "_base": 5,
+    "_report": 5,
     "_starts": 5,
     "_callbacks": 5,
     "_sklearn": 5,
@@ -46,7 +47,7 @@ FLOORS = {
     "strategies": 7,
     "__init__": 8,
 }
-ONE_ROOM = {"_base", "_callbacks", "_sklearn", "_starts"}
+ONE_ROOM = {"_base", "_callbacks", "_report", "_sklearn", "_starts"}
 
 EXTRAS = {
     "arviz", "bridgestan", "jax", "matplotlib", "numpyro", "pandas", "pymc", "pytensor",

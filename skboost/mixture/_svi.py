@@ -132,7 +132,8 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         (``elbo_by_init_``, ``converged_``, ``message_``, ``history_``) are of `fit`;
         `partial_fit` does not set them.
     elbo_by_init_ : ndarray of shape (n_init,)
-        Final bounds of all runs: their spread is what the start decides.
+        Final bounds of all runs: their spread is what the start decides. NaN for runs
+        that an interruption left without an epoch.
     n_iter_ : int
         Epochs of the kept run. After `partial_fit` all steps so far, and the paths,
         `converged_`, `message_` and `history_` of an earlier run are gone.
@@ -279,6 +280,8 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         ValueError
             For data or combinations of parameters that mean nothing. What was fitted
             before stays usable.
+        KeyboardInterrupt
+            Once more, after the epochs done were kept with every fitted attribute.
         """
         with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
             values, weight = _canonical(*self._validated(X, sample_weight, reset=True))
