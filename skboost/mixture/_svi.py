@@ -89,7 +89,8 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         Rows in a step's batch; None is all rows, and so is more than there are.
     effective_batch_size : float or callable, default=None
         Batch size whose noise the steps carry; a callable takes the step, counted from
-        0. None, or more than the batch has, adds no noise.
+        1, such as ``lambda t: 50 * t`` (Paisley et al., section IV-A). None, or more
+        than the batch has, adds no noise.
     learning_rate : {"auto", "constant", "robbins-monro"}, float or LearningRate, \
             default="auto"
         Weight of a step. "auto" is 1 with all rows as the batch, and "robbins-monro",
