@@ -1,6 +1,5 @@
 """From hyperparameters to a run of the engine, and what every fit has around it."""
 
-import warnings
 from contextlib import contextmanager
 from numbers import Integral, Real
 
@@ -9,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 from skboost._callbacks import Limits, run
 from skboost._parallel import single_threaded_blas
+from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
 from skboost._report import report, warn_unfinished
 from skboost._sklearn import CallbackSupportMixin, Interval, StrOptions
@@ -160,38 +160,16 @@ def make_limits(params, max_evaluations=float("inf")):
     )
 
 
-def _package_version():
-    from skboost import __version__
-
-    return __version__
-
-
 def callback_data(X, y, sample_weight=None):
     """What callbacks are given of a call to `fit`, as the user passed it."""
     metadata = None if sample_weight is None else {"sample_weight": sample_weight}
     return {"X": X, "y": y, "metadata": metadata}
 
 
-class FittingEstimator(CallbackSupportMixin, BaseEstimator):
+class FittingEstimator(VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """What every estimator here does around a fit: pickles know their version, and a
     fit that fails leaves no trace.
     """
-
-    def __getstate__(self):
-        return {**super().__getstate__(), "_skboost_version": _package_version()}
-
-    def __setstate__(self, state):
-        state = dict(state)
-        written = state.pop("_skboost_version", None)
-        if written != _package_version():
-            warnings.warn(
-                f"{type(self).__name__} was pickled by skboost {written} and may not "
-                f"work in skboost {_package_version()}. Fit it again, or keep its "
-                "posterior_ with MixturePosterior.save, which does not depend on the "
-                "version.",
-                stacklevel=2,
-            )
-        super().__setstate__(state)
 
     @contextmanager
     def _keeping_old_fit(self):

@@ -10,6 +10,7 @@ import numpy as np
 from skboost._base import BOOSTING_CONSTRAINTS, make_engine, make_limits
 from skboost._callbacks import run
 from skboost._parallel import single_threaded_blas
+from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
 from skboost._report import history_record, report, warn_unfinished
 from skboost._sklearn import Interval, StrOptions, validate_params
@@ -53,7 +54,7 @@ _CONSTRAINTS = {
 
 
 @dataclass(frozen=True)
-class BoostingResult:
+class BoostingResult(VersionedPickle):
     """What `boost_posterior` returns; nats (save `pareto_k`), from fresh draws.
 
     Attributes

@@ -20,6 +20,7 @@ FLOORS = {
     "_parallel": 0,
     "_math": 0,
     "_rows": 0,
+    "_pickles": 0,
     "families": 1,
     "frank_wolfe": 1,
     "transforms": 1,
