@@ -56,7 +56,7 @@ def ours(name, n_clusters, seed, n_rows):
         options |= {
             "n_init": 10,
             "max_iter": 500,
-            "effective_batch_size": lambda t: n_rows * min(1.0, 0.1 + 0.03 * t),
+            "effective_batch_size": lambda t: n_rows * min(1.0, 0.07 + 0.03 * t),
         }
     return getattr(skboost.mixture, name)(**options)
 

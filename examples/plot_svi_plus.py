@@ -41,7 +41,8 @@ print("bounds, nats:", np.sort(batch.elbo_by_init_).round(1))
 # ------------------
 # SVI uses 60 rows a step; SVI+ adds the noise of batches of 20 rows. With rates that
 # decay, both kinds of noise die out. A third variant lets the effective batch size grow
-# with the step, so that it starts at 10 and there is no added noise in the end.
+# with the step t = 1, 2, …, so that it starts near 10 and there is no added noise in
+# the end.
 
 stochastic = settings | {"batch_size": 60, "max_iter": 150}
 fits = {
@@ -49,7 +50,7 @@ fits = {
     "SVI": SVIGaussianMixture(**stochastic).fit(X),
     "SVI+, M = 20": SVIGaussianMixture(**stochastic, effective_batch_size=20).fit(X),
     "SVI+, M grows": SVIGaussianMixture(
-        **stochastic, effective_batch_size=lambda step: 10 + step / 4
+        **stochastic, effective_batch_size=lambda t: 10 + t / 4
     ).fit(X),
 }
 for name, model in fits.items():

@@ -6,7 +6,7 @@ from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
 from skboost.model_selection import EvidenceSearch
 from skboost.posterior import MixturePosterior
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BoostedBayesianLogisticRegression",

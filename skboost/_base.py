@@ -1,34 +1,27 @@
-"""From hyperparameters to a run of the engine, and from a run to fitted attributes."""
+"""From hyperparameters to a run of the engine, and what every fit has around it."""
 
-import warnings
 from contextlib import contextmanager
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 
 from skboost._callbacks import Limits, run
 from skboost._parallel import single_threaded_blas
-from skboost._random import REPORT, generator, root_seed
+from skboost._pickles import VersionedPickle
+from skboost._random import root_seed
+from skboost._report import report, warn_unfinished
 from skboost._settings import Settings
 from skboost._sklearn import CallbackSupportMixin, Interval, StrOptions
 from skboost.boosting import COMBINATIONS, Boosting
 from skboost.families import FAMILIES, VariationalFamily, as_family
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
-from skboost.mixtures import FreshDraws
 from skboost.objectives import OBJECTIVES
 from skboost.posterior import MixturePosterior
 from skboost.proposals import DensityProposer
 
-# Nats of remaining KL above which an unfinished run is worth a warning.
-_LARGE_KL = 0.5
 # Entries of a table of draws that costs no evaluation of the target.
 _FREE_ENTRIES = 1 << 21
-# Draws for the importance-sampling part of the final report.
-_N_REMAINING = 1024
-# Modes that a message lists.
-_MAX_SHOWN = 5
 
 # What scikit-learn sets on an estimator while its callbacks run, and takes off after.
 _CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
@@ -185,176 +178,32 @@ def make_limits(params, max_evaluations=float("inf")):
     )
 
 
-def history_record(info):
-    """One iteration as a flat dict of plain numbers, as `history_` holds it."""
-    return {
-        "iteration": info.iteration,
-        "kind": info.kind,
-        "branch": info.move.branch,
-        "gamma": info.gamma,
-        "curvature": info.move.curvature,
-        "n_components": info.n_components,
-        "elbo": info.elbo.value,
-        "elbo_se": info.elbo.se,
-        "gain": info.gain.value,
-        "gain_se": info.gain.se,
-        "gap": info.gap.value,
-        "gap_se": info.gap.se,
-        "entropy": info.entropy,
-        "remaining_kl": info.remaining.value,
-        "remaining_kl_se": info.remaining.se,
-        "pareto_k": info.remaining.khat,
-        "outside": info.remaining.outside,
-        "seconds": info.seconds,
-        "seconds_weights": info.move.seconds,
-    }
-
-
-def report(engine, done, names=None, place=np.asarray, posterior=MixturePosterior):
-    """Fitted attributes of a run, by their public names, all from fresh draws.
-
-    Parameters
-    ----------
-    engine : Boosting
-    done : Run
-    names : sequence of str, default=None
-        Names of the coordinates.
-    place : callable, default=numpy.asarray
-        From unconstrained points (n, dim) to those that a user knows.
-    posterior : callable, default=MixturePosterior
-        Makes ``posterior_`` of the mixture and the names.
-
-    Returns
-    -------
-    dict
-    """
-    mixture = done.stages[-1]
-    settings = engine.settings
-    rng = generator(settings.seed, REPORT, done.n_iter)
-    fresh = FreshDraws.of(engine.target, mixture, settings.n_fresh, rng, settings.exact)
-    elbo, remaining = fresh.elbo(), fresh.remaining_kl(engine.target, _N_REMAINING, rng)
-    history = [history_record(info) for info in done.history]
-    message = done.message
-    if not engine.monotone and done.state.best_iteration != done.n_iter:
-        message += f" Kept the mixture of iteration {done.state.best_iteration}."
-    if fresh.outside > 0.0:
-        message += (
-            f" {100 * fresh.outside:.3g} % of the posterior's draws lie where the "
-            f"density is zero: {engine.combination.outside_advice}. The ELBO is that "
-            "of the posterior restricted to where it is not."
-        )
-    if engine.proposer.modes_not_searched:
-        message += (
-            f" With {engine.target.dim} coordinates modes outside the mixture were "
-            "not looked for: pass starts (x0) near any that may be there."
-        )
-    outside = _outside(engine, done, mixture, elbo, remaining, place)
-    return {
-        "posterior_": posterior(mixture, names),
-        "elbo_": elbo.value,
-        "elbo_se_": elbo.se,
-        "elbo_path_": np.array([h["elbo"] for h in history]),
-        "gain_path_": np.array([h["gain"] for h in history]),
-        "duality_gap_": history[-1]["gap"],
-        "duality_gap_se_": history[-1]["gap_se"],
-        "duality_gap_path_": np.array([h["gap"] for h in history]),
-        "remaining_kl_": remaining.value,
-        "remaining_kl_se_": remaining.se,
-        "pareto_k_": remaining.khat,
-        "n_iter_": done.n_iter,
-        "converged_": done.converged and not outside,
-        "message_": outside + message,
-        "history_": history,
-    }
-
-
-def _outside(engine, done, mixture, elbo, remaining, place):
-    """What to say of mass that probes find outside a mixture; empty without any."""
-    # What the mixture reaches has more mass than its ELBO says.
-    log_evidence = elbo.value + np.nan_to_num(max(remaining.value, 0.0))
-    modes = done.state.modes
-    found = engine.proposer.missed_modes(
-        mixture, modes, log_evidence, engine.settings, REPORT, done.n_iter
-    )
-    if not found:
-        return ""
-    places = place(np.array([one.location for one in found[:_MAX_SHOWN]]))
-    shown = [[float(f"{x:.4g}") for x in row] for row in places]
-    return (
-        f"uncertified: probes outside the mixture found {len(found)} "
-        f"mode{'s' * (len(found) > 1)} that it lacks, the heaviest with about "
-        f"{100 * found[0].mass:.2g} % of the posterior's mass. Pass more iterations "
-        f"(max_iter), or these with your x0: {shown}. "
-    )
-
-
-def warn_unfinished(done, attributes, stacklevel):
-    """Warn only where much is left: stopping early is normal for an anytime method."""
-    remaining = attributes["remaining_kl_"]
-    if done.history[-1].improper or attributes["message_"].startswith("uncertified"):
-        warnings.warn(attributes["message_"], ConvergenceWarning, stacklevel=stacklevel)
-        return
-    if not remaining > _LARGE_KL:
-        return
-    warnings.warn(
-        f"{attributes['message_']} About {remaining:.2g} nats of KL remain. Raise "
-        f"max_iter (or max_time), n_draws or n_restarts{_richer(attributes)}.",
-        ConvergenceWarning,
-        stacklevel=stacklevel,
-    )
-
-
-def _richer(attributes):
-    """Advice to use a family with full covariances, where that is not the one."""
-    family, _ = attributes["posterior_"].mixture.components[0]
-    # Conjugate distributions have no richer relatives.
-    if not isinstance(family, VariationalFamily) or family.full_covariance:
-        return ""
-    if "full" not in family.covariances:
-        return ", or use family='gaussian'"
-    return ", or use component_covariance='full'"
-
-
-def _package_version():
-    from skboost import __version__
-
-    return __version__
-
-
 def callback_data(X, y, sample_weight=None):
     """What callbacks are given of a call to `fit`, as the user passed it."""
     metadata = None if sample_weight is None else {"sample_weight": sample_weight}
     return {"X": X, "y": y, "metadata": metadata}
 
 
-class FittingEstimator(CallbackSupportMixin, BaseEstimator):
+class FittingEstimator(VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """What every estimator here does around a fit: pickles know their version, and a
     fit that fails leaves no trace.
     """
 
-    def __getstate__(self):
-        return {**super().__getstate__(), "_skboost_version": _package_version()}
-
-    def __setstate__(self, state):
-        state = dict(state)
-        written = state.pop("_skboost_version", None)
-        if written != _package_version():
-            warnings.warn(
-                f"{type(self).__name__} was pickled by skboost {written} and may not "
-                f"work in skboost {_package_version()}. Fit it again, or keep its "
-                "posterior_ with MixturePosterior.save, which does not depend on the "
-                "version.",
-                stacklevel=2,
-            )
-        super().__setstate__(state)
-
     @contextmanager
     def _keeping_old_fit(self):
-        """A fit that fails or is interrupted leaves the estimator as it was."""
+        """A fit that fails leaves the estimator as it was.
+
+        So does one that is interrupted, unless it had a new posterior to keep: what was
+        fitted is set all at once.
+        """
         before = dict(vars(self))
         try:
             yield
-        except BaseException:
+        except BaseException as error:
+            now = vars(self).get("_run")
+            kept = now is not None and now is not before.get("_run")
+            if kept and isinstance(error, KeyboardInterrupt):
+                raise
             # The callbacks are still to be torn down by scikit-learn.
             running = {k: v for k, v in vars(self).items() if k in _CALLBACK_STATE}
             vars(self).clear()
@@ -373,7 +222,8 @@ class BoostedEstimator(FittingEstimator):
         """Run the engine on a target and set every fitted attribute at the end.
 
         `data` is what callbacks are given: X and y as the user passed them, and
-        metadata such as sample weights.
+        metadata such as sample weights. An interrupted run is kept, unless it began
+        `anew` from the posterior before: its data could not be passed once more.
         """
         params = self.get_params(deep=False)
         going_on = self.warm_start and not anew and hasattr(self, "_run")
@@ -401,15 +251,20 @@ class BoostedEstimator(FittingEstimator):
                 **data,
             )
 
-        with single_threaded_blas():
-            done = run(engine, make_limits(params), previous, begin_iteration)
+        def finish(done):
             attributes = self._fitted_after(engine, done, names)
-        vars(self).update(attributes)
+            if not (anew and done.interrupted):
+                vars(self).update(attributes)
+            return attributes
+
+        limits = make_limits(params)
+        with single_threaded_blas():
+            attributes = run(engine, limits, previous, begin_iteration, finish)
         context.call_on_fit_task_end(
             estimator=self, reconstruction_attributes=lambda: attributes, **data
         )
         # Past `fit` and scikit-learn's wrapper of it, where the user called.
-        self._warn_unfinished(done, attributes, stacklevel=6)
+        self._warn_unfinished(attributes["_run"], attributes, stacklevel=6)
         return self
 
     def _warn_unfinished(self, done, attributes, stacklevel):

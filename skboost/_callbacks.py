@@ -1,8 +1,11 @@
 """The one loop over iterations, and a callback that listens to it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from time import perf_counter
+
+from skboost._budget import Budget, BudgetSpent
+from skboost._math import N_ERRORS
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,12 @@ class Run:
     converged : bool
     message : str
         Why the run ended.
+    ended : bool
+        False while it runs.
+    interrupted : bool
+        Whether KeyboardInterrupt ended it.
+    spent : bool
+        Whether a limit of time or of evaluations ended it.
     """
 
     state: object
@@ -27,6 +36,14 @@ class Run:
     stages: tuple
     converged: bool
     message: str
+    ended: bool = True
+    interrupted: bool = False
+    spent: bool = False
+
+    @property
+    def cut_short(self):
+        """Whether the target is not to be evaluated again."""
+        return self.interrupted or self.spent
 
     @property
     def n_iter(self):
@@ -90,9 +107,13 @@ class Limits:
         estimate = getattr(info, self.stopping)
         # Steps that do not minimise can lose ground on their way: that is no end.
         size = estimate.value if engine.monotone else abs(estimate.value)
-        return bool(size + 2.0 * estimate.se <= self.tol)
+        return bool(size + N_ERRORS * estimate.se <= self.tol)
 
-    def spent(self, engine, history, began):
+    def budget(self, engine, clock):
+        """What a run that begins now may spend, a `Budget`."""
+        return Budget(self.max_time, self.max_evaluations, engine.target, clock)
+
+    def over(self, history):
         """Why the run must end without convergence, or None."""
         if history[-1].improper:
             return history[-1].improper
@@ -100,15 +121,18 @@ class Limits:
             return (
                 f"Stopped at max_iter={self.max_iter}; more iterations may gain more."
             )
-        if self.max_time is not None and perf_counter() - began >= self.max_time:
-            return f"Stopped at max_time={self.max_time} seconds."
-        if getattr(engine.target, "n_evaluations", 0) >= self.max_evaluations:
-            return f"Stopped at max_evaluations={self.max_evaluations}."
         return None
 
 
-def run(engine, limits, previous=None, begin_iteration=None):
-    """Iterate an engine until a limit is reached.
+def run(
+    engine,
+    limits,
+    previous=None,
+    begin_iteration=None,
+    finish=None,
+    clock=perf_counter,
+):
+    """Iterate an engine until a limit is reached, or KeyboardInterrupt.
 
     Parameters
     ----------
@@ -119,26 +143,75 @@ def run(engine, limits, previous=None, begin_iteration=None):
     begin_iteration : callable, default=None
         Called before every iteration. It returns a function that is called with the
         `Run` after the iteration, and asks to stop by returning True.
+    finish : callable, default=None
+        Makes what is returned of the run that ended; None returns the run itself.
+        After an interruption it is called with `interrupted` of the last iteration
+        that was done, also where `finish` itself was interrupted.
+    clock : callable, default=time.perf_counter
+        Seconds; ``max_time`` is measured by it.
 
     Returns
     -------
-    Run
+    Run, or what `finish` returns
+
+    Raises
+    ------
+    KeyboardInterrupt
+        The one that came, after `finish` has kept what there is. Without a single new
+        iteration there is nothing to keep, and `finish` is not called.
     """
-    began = perf_counter()
-    done = previous
+    finish = _itself if finish is None else finish
+    n_before = 0 if previous is None else previous.n_iter
+    latest = previous
+    try:
+        budget = limits.budget(engine, clock)
+        engine = engine.within(budget)
+        for done in _iterations(engine, limits, budget, previous, begin_iteration):
+            latest = done
+        return finish(latest)
+    except KeyboardInterrupt:
+        if latest is not None and latest.n_iter > n_before:
+            finish(interrupted(latest))
+        raise
+
+
+def interrupted(done):
+    """A run that KeyboardInterrupt ended after its last whole iteration."""
+    message = f"Interrupted after iteration {done.n_iter}."
+    return replace(_ended(done, False, message), interrupted=True)
+
+
+def _iterations(engine, limits, budget, done, begin_iteration):
+    """The run after every iteration; the last one has ended."""
     while True:
         if done is not None:
             reason = limits.reached(engine, done.history)
             if reason is not None:
-                return _ended(done, True, reason)
-            reason = limits.spent(engine, done.history, began)
+                yield _ended(done, True, reason)
+                return
+            reason = limits.over(done.history)
             if reason is not None:
-                return _ended(done, False, reason)
+                yield _ended(done, False, reason)
+                return
+            if budget.spent is not None:
+                yield _spent(done, budget.spent)
+                return
         end_iteration = _ignored if begin_iteration is None else begin_iteration()
-        found = engine.init() if done is None else engine.step(done.state)
+        try:
+            found = engine.init() if done is None else engine.step(done.state)
+        except BudgetSpent as reason:
+            # The iteration under way is given up.
+            yield _spent(done, str(reason))
+            return
         done = _extended(done, *found)
+        yield done
         if end_iteration(done):
-            return _ended(done, False, "Stopped by a callback.")
+            yield _ended(done, False, "Stopped by a callback.")
+            return
+
+
+def _itself(done):
+    return done
 
 
 def _ignored(done):
@@ -147,11 +220,17 @@ def _ignored(done):
 
 def _extended(done, state, info):
     history, stages = ((), ()) if done is None else (done.history, done.stages)
-    return Run(state, (*history, info), (*stages, state.stage), False, "Running.")
+    return Run(
+        state, (*history, info), (*stages, state.stage), False, "Running.", ended=False
+    )
 
 
 def _ended(done, converged, message):
     return Run(done.state, done.history, done.stages, converged, message)
+
+
+def _spent(done, message):
+    return replace(_ended(done, False, message), spent=True)
 
 
 @dataclass

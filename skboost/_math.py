@@ -2,6 +2,10 @@
 
 import numpy as np
 
+# Standard errors by which an estimate has to differ before the difference is believed:
+# the one allowance for Monte Carlo noise of the whole package.
+N_ERRORS = 2.0
+
 
 def log_sum_exp(a, log_weights=None):
     """Row-wise ``ln sum_k exp(a_nk + log_weights_k)``; rows of -inf give -inf.

@@ -2,21 +2,17 @@
 
 import warnings
 from dataclasses import dataclass, fields
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
 
-from skboost._base import (
-    BOOSTING_CONSTRAINTS,
-    history_record,
-    make_engine,
-    make_limits,
-    report,
-    warn_unfinished,
-)
+from skboost._base import BOOSTING_CONSTRAINTS, make_engine, make_limits
 from skboost._callbacks import run
 from skboost._parallel import single_threaded_blas
+from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
+from skboost._report import history_record, report, warn_unfinished
 from skboost._sklearn import Interval, StrOptions, validate_params
 from skboost._starts import starting_points
 from skboost.posterior import MixturePosterior, as_posterior
@@ -58,7 +54,7 @@ _CONSTRAINTS = {
 
 
 @dataclass(frozen=True)
-class BoostingResult:
+class BoostingResult(VersionedPickle):
     """What `boost_posterior` returns; nats (save `pareto_k`), from fresh draws.
 
     Attributes
@@ -143,6 +139,32 @@ class BoostingResult:
             for mixture in unpack_mixtures(header, arrays)
         )
         return cls(posterior=posterior, stages=tuple(stages), **header["values"])
+
+
+class FitInterrupted(KeyboardInterrupt):
+    """`boost_posterior` was interrupted after at least one iteration.
+
+    Parameters
+    ----------
+    message : str
+    result : BoostingResult
+        Of the iterations that were done. The log density was not evaluated again: the
+        estimates are from the draws by which the best iteration was judged, and no
+        probe looked for modes outside the mixture.
+
+    Examples
+    --------
+    >>> from skboost.exceptions import FitInterrupted
+    >>> issubclass(FitInterrupted, KeyboardInterrupt)
+    True
+    """
+
+    def __init__(self, message, result):
+        super().__init__(message, result)
+        self.result = result
+
+    def __str__(self):
+        return f"{self.args[0]} What there is stands in the result of this exception."
 
 
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
@@ -243,6 +265,9 @@ def boost_posterior(
         For parameters that mean nothing, and where the density returns NaN, +inf or
         a wrong shape or fails (`LogDensityError`, with the point), is zero at every
         start, or rises without end.
+    FitInterrupted
+        For a KeyboardInterrupt (Ctrl-C) after the first iteration: its ``result`` is
+        that of the iterations done. Before that a plain KeyboardInterrupt.
 
     Warns
     -----
@@ -304,15 +329,11 @@ def boost_posterior(
         limits = make_limits(params, budget)
         place = np.asarray if constraints is None else constraints.forward
         warn_of_wrong_gradient(target, probe, stacklevel=4, place=place)
-        done = run(engine, limits, begin_iteration=_listener(callback))
-        fitted = report(engine, done, place=place)
+        finish = partial(_finished, engine, place, names, constraints)
+        done, fitted, result = run(engine, limits, None, _listener(callback), finish)
     warn_unfinished(done, fitted, stacklevel=4)
     _warn_of_failures(target, failures)
-
-    def on_users_scale(mixture):
-        return as_posterior(mixture, names, constraints)
-
-    return _result(fitted, done, target, on_users_scale)
+    return result
 
 
 def _warn_of_failures(target, failures):
@@ -371,7 +392,25 @@ def _listener(callback):
     return lambda: end_iteration
 
 
-def _result(fitted, done, target, on_users_scale):
+def _finished(engine, place, names, constraints, done):
+    """A run, its report and the result that users meet.
+
+    Raises
+    ------
+    FitInterrupted
+        With the result, where the run was interrupted.
+    """
+    fitted = report(engine, done, place=place)
+    result = _result(fitted, done, engine.target, names, constraints)
+    if done.interrupted:
+        raise FitInterrupted(result.message, result)
+    return done, fitted, result
+
+
+def _result(fitted, done, target, names, constraints):
+    def on_users_scale(mixture):
+        return as_posterior(mixture, names, constraints)
+
     scalars = {
         name.rstrip("_"): fitted[name]
         for name in (

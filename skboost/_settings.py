@@ -9,10 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from skboost._budget import Budget
 
-# Standard errors by which an estimate has to differ before the difference is believed:
-# the one allowance for Monte Carlo noise of the whole package.
-N_ERRORS = 2.0
-
 
 @dataclass(frozen=True)
 class Settings:

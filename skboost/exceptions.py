@@ -1,5 +1,6 @@
 """Errors and warnings of the package, to be caught or filtered by name."""
 
+from skboost._posterior_api import FitInterrupted
 from skboost.objectives import DegenerateComponentWarning
 from skboost.posterior import ImportanceWarning
 from skboost.targets import (
@@ -12,6 +13,7 @@ __all__ = [
     "DegenerateComponentWarning",
     "FailedEvaluationError",
     "FailedEvaluationWarning",
+    "FitInterrupted",
     "ImportanceWarning",
     "LogDensityError",
 ]

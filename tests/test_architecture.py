@@ -20,8 +20,10 @@ FLOORS = {
     "_parallel": 0,
     "_math": 0,
     "_rows": 0,
-    "_settings": 0,
-    "_solver": 0,
+    "_budget": 0,
+    "_pickles": 0,
+    "_settings": 1,
+    "_solver": 1,
     "families": 1,
     "frank_wolfe": 1,
     "transforms": 1,
@@ -35,6 +37,7 @@ FLOORS = {
     "svi": 4,
     "boosting": 5,
     "_base": 6,
+    "_report": 6,
     "_starts": 6,
     "_callbacks": 6,
     "_sklearn": 6,
@@ -51,7 +54,7 @@ FLOORS = {
     "strategies": 8,
     "__init__": 9,
 }
-ONE_ROOM = {"_base", "_callbacks", "_sklearn", "_starts"}
+ONE_ROOM = {"_base", "_callbacks", "_report", "_sklearn", "_starts"}
 
 EXTRAS = {
     "arviz", "bridgestan", "jax", "matplotlib", "numpyro", "pandas", "pymc", "pytensor",

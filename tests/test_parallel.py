@@ -18,6 +18,20 @@ def blas_threads(_):
     }
 
 
+@pytest.mark.parametrize("backend", ["threading", "loky", "shared"])
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_workers_pass_an_interruption_on(n_jobs, backend):
+    def interrupted(x):
+        if x == 3:
+            raise KeyboardInterrupt
+        return x
+
+    with pytest.raises(KeyboardInterrupt):
+        chunked_map(interrupted, list(range(7)), n_jobs, backend)
+    # And the pool still works.
+    assert chunked_map(abs, [-1, -2], n_jobs, backend) == [1, 2]
+
+
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
 def test_results_come_back_in_order(n_jobs, backend):

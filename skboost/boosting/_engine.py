@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from skboost._budget import WatchedTarget
+from skboost._math import N_ERRORS
 from skboost._random import FRESH, PROBE, SEARCH, generator
-from skboost._settings import N_ERRORS, Settings
+from skboost._settings import Settings
 from skboost.boosting._combination import Combination
 from skboost.boosting._simplex import SimplexIterate
 from skboost.boosting._state import Info, Move, State

@@ -236,6 +236,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         ValueError
             For data or combinations of parameters that mean nothing. What was fitted
             before stays usable.
+        KeyboardInterrupt
+            Once more, after the iterations done were kept with every fitted attribute.
 
         Warns
         -----
@@ -279,7 +281,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             data = self._data(rows, codes, sample_weight)
             given = callback_data(X, y, sample_weight)
             if first:
-                return self._boost(self._target(*data), given, names=self._names())
+                return self._boost(
+                    self._target(*data), given, names=self._names(), anew=True
+                )
             posterior = self.posterior_
             if self.max_components is not None:
                 posterior = posterior.truncate(self.max_components)

@@ -283,6 +283,8 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         ------
         ValueError
             For data or priors that mean nothing. What was fitted before stays usable.
+        KeyboardInterrupt
+            Once more, after the iterations done were kept with every fitted attribute.
 
         Warns
         -----

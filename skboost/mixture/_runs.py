@@ -1,14 +1,41 @@
 """Several runs of the natural-gradient engine, and what the best leaves."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from skboost._base import FittingEstimator
-from skboost._callbacks import run
+from skboost._callbacks import interrupted, run
 from skboost._parallel import chunked_map
 from skboost.svi import Stream, SVILimits
+
+
+@dataclass
+class Progress:
+    """What runs at the same time have done; their threads share it.
+
+    Attributes
+    ----------
+    runs : list of Run or None
+        Each after its last whole epoch; None before the first. What runs in other
+        processes have done is not known here.
+    interrupted : bool
+        Runs that still go on when the main thread was interrupted end when they see it.
+    """
+
+    runs: list
+    interrupted: bool = False
+
+    def left(self):
+        """The runs as an interruption leaves them."""
+        return [None if done is None else _left(done) for done in self.runs]
+
+
+def _left(done):
+    if not done.ended:
+        return interrupted(done)
+    return replace(done, message=f"{done.message} Then the fit was interrupted.")
 
 
 class NaturalGradientRuns(FittingEstimator):
@@ -22,10 +49,26 @@ class NaturalGradientRuns(FittingEstimator):
             context.subcontext(task_name="init", max_subtasks=self.max_iter)
             for _ in engines
         ]
-        previous = self._run if going_on else None
+        progress = Progress([None] * len(engines))
         # No closure: a backend may have to pickle it.
-        one = partial(self._fit_one, previous, data)
-        runs = chunked_map(one, list(zip(engines, tasks, strict=True)), self.n_jobs)
+        one = partial(self._fit_one, self._run if going_on else None, data, progress)
+        items = list(zip(range(len(engines)), engines, tasks, strict=True))
+        try:
+            runs = chunked_map(one, items, self.n_jobs)
+            attributes = self._keep_best(runs, engines, going_on)
+        except KeyboardInterrupt:
+            progress.interrupted = True
+            runs = progress.left()
+            if any(done is not None for done in runs):
+                self._keep_best(runs, engines, going_on)
+            raise
+        context.call_on_fit_task_end(
+            estimator=self, reconstruction_attributes=lambda: attributes, **data
+        )
+        return self
+
+    def _keep_best(self, runs, engines, going_on):
+        """Set every fitted attribute, and return them."""
         attributes = self._fitted_after(runs)
         if going_on:
             bounds = self.elbo_by_init_.copy()
@@ -36,26 +79,31 @@ class NaturalGradientRuns(FittingEstimator):
         counts = (state.step, state.n_groups, state.n_shrunk, state.elbo)
         attributes["_stream"] = Stream(state.natural, seen, *counts)
         vars(self).update(attributes)
-        context.call_on_fit_task_end(
-            estimator=self, reconstruction_attributes=lambda: attributes, **data
-        )
-        return self
+        return attributes
 
-    def _fit_one(self, previous, data, pair):
-        engine, context = pair
+    def _fit_one(self, previous, data, progress, item):
+        index, engine, context = item
         context.call_on_fit_task_begin(estimator=self, **data)
 
         def begin_iteration():
             task = context.subcontext(task_name="iteration")
             task.call_on_fit_task_begin(estimator=self, **data)
-            return lambda done: task.call_on_fit_task_end(
-                estimator=self,
-                reconstruction_attributes=lambda: self._fitted_after([done]),
-                **data,
-            )
+
+            def end_iteration(done):
+                progress.runs[index] = done
+                return progress.interrupted or task.call_on_fit_task_end(
+                    estimator=self,
+                    reconstruction_attributes=lambda: self._fitted_after([done]),
+                    **data,
+                )
+
+            return end_iteration
 
         limits = SVILimits(self.max_iter, self.tol, self.max_time)
         done = run(engine, limits, previous, begin_iteration)
+        if progress.interrupted:
+            return done
+        progress.runs[index] = done
         context.call_on_fit_task_end(
             estimator=self,
             reconstruction_attributes=lambda: self._fitted_after([done]),
@@ -66,9 +114,11 @@ class NaturalGradientRuns(FittingEstimator):
     # --- what was fitted
 
     def _fitted_after(self, runs):
-        """Fitted attributes of the best of several runs."""
-        elbos = np.array([done.history[-1].elbo for done in runs])
-        kept = int(np.argmax(elbos))
+        """Fitted attributes of the best of several runs; None is one without epochs."""
+        begun = [k for k, done in enumerate(runs) if done is not None]
+        elbos = np.full(len(runs), np.nan)
+        elbos[begun] = [runs[k].history[-1].elbo for k in begun]
+        kept = begun[int(np.argmax(elbos[begun]))]
         done = runs[kept]
         state = replace(done.state, ahead=None)
         history = [vars(info).copy() for info in done.history]

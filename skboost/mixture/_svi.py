@@ -89,7 +89,8 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         Rows in a step's batch; None is all rows, and so is more than there are.
     effective_batch_size : float or callable, default=None
         Batch size whose noise the steps carry; a callable takes the step, counted from
-        0. None, or more than the batch has, adds no noise.
+        1, such as ``lambda t: 50 * t`` (Paisley et al., section IV-A). None, or more
+        than the batch has, adds no noise.
     learning_rate : {"auto", "constant", "robbins-monro"}, float or LearningRate, \
             default="auto"
         Weight of a step. "auto" is 1 with all rows as the batch, and "robbins-monro",
@@ -132,7 +133,8 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         (``elbo_by_init_``, ``converged_``, ``message_``, ``history_``) are of `fit`;
         `partial_fit` does not set them.
     elbo_by_init_ : ndarray of shape (n_init,)
-        Final bounds of all runs: their spread is what the start decides.
+        Final bounds of all runs: their spread is what the start decides. NaN for runs
+        that an interruption left without an epoch.
     n_iter_ : int
         Epochs of the kept run. After `partial_fit` all steps so far, and the paths,
         `converged_`, `message_` and `history_` of an earlier run are gone.
@@ -279,6 +281,8 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         ValueError
             For data or combinations of parameters that mean nothing. What was fitted
             before stays usable.
+        KeyboardInterrupt
+            Once more, after the epochs done were kept with every fitted attribute.
         """
         with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
             values, weight = _canonical(*self._validated(X, sample_weight, reset=True))

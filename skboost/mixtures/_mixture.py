@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from skboost._math import log_sum_exp, log_weights, responsibilities
+from skboost._pickles import reconstruction
 from skboost.mixtures._densities import ComponentDensities
 
 
@@ -71,7 +72,7 @@ class Mixture:
 
     def __reduce__(self):
         # Through the constructor: unpickled arrays would come back writeable.
-        return type(self), (self.components, self.weights)
+        return reconstruction(type(self), self.components, self.weights)
 
     @classmethod
     def single(cls, family, params):

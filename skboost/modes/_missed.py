@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skboost._math import N_ERRORS
 from skboost._random import SCOUT, generator
-from skboost._settings import N_ERRORS
 
 # Draws around a mode by which its mass is estimated.
 _N_DRAWS = 256

@@ -13,11 +13,12 @@ Rows are anything with a length that positions select from. The unit that carrie
 noise is the row: a data point of a mixture, a document of a topic model.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import numpy as np
 
+from skboost._budget import Budget
 from skboost._random import generator
 from skboost.conjugate import natural_step, scaled
 from skboost.svi._schedules import effective_size, rate_at
@@ -91,12 +92,15 @@ class SVIInfo:
     seconds: float
 
 
-def noise_weights(effective_batch_size, step, size, seed):
-    """Centred normal weights of rows, with variance |S| / M - 1; None at zero."""
-    variance = size / effective_size(effective_batch_size, step, size) - 1.0
+def noise_weights(effective_batch_size, n_done, size, seed):
+    """Centred normal weights of rows, with variance |S| / M - 1; None at zero.
+
+    They are those of the step after `n_done` others.
+    """
+    variance = size / effective_size(effective_batch_size, n_done + 1, size) - 1.0
     if variance <= 0.0:
         return None
-    draws = generator(seed, step, _NOISE).standard_normal(size)
+    draws = generator(seed, n_done, _NOISE).standard_normal(size)
     return np.sqrt(variance) * (draws - draws.mean())
 
 
@@ -122,8 +126,10 @@ class NaturalGradient:
         |S|; None, or more than there are, is all rows.
     effective_batch_size : float or callable, default=None
         M: the noise of batches of this size. At most `batch_size`; None is no noise.
-        A callable takes the step, counted from 0.
+        A callable takes the step, counted from 1.
     seed : int, default=0
+    budget : Budget
+        Once nothing is left of it an epoch ends after the batch under way.
     """
 
     model: object
@@ -134,6 +140,7 @@ class NaturalGradient:
     batch_size: int | None = None
     effective_batch_size: object = None
     seed: int = 0
+    budget: Budget = field(default_factory=Budget)
 
     @property
     def size(self):
@@ -151,6 +158,10 @@ class NaturalGradient:
         """Whether no step lowers the bound: coordinate ascent."""
         quiet = self.effective_batch_size is None
         return self.whole and quiet and self.learning_rate.full
+
+    def within(self, budget):
+        """This engine with a budget."""
+        return replace(self, budget=budget)
 
     def init(self):
         """The first epoch."""
@@ -172,8 +183,10 @@ class NaturalGradient:
         began, before = perf_counter(), state
         for _ in range(-(-len(self.rows) // self.size)):
             state = self.advance(state)
+            if self.budget.spent:
+                break
         state = replace(state, epoch=state.epoch + 1, elbo=self.elbo(state))
-        last = state.step - 1
+        last = state.step
         return state, SVIInfo(
             iteration=state.epoch,
             n_steps=state.step,
@@ -193,7 +206,7 @@ class NaturalGradient:
             found = self._expect(state.natural, state.step)
         scale = self.model.temperature * len(self.rows) / self.size
         sums = [scaled(scale, total) for total in found.statistics]
-        rate = rate_at(self.learning_rate, state.step)
+        rate = rate_at(self.learning_rate, state.step + 1)
         done = natural_step(self.model.factors, state.natural, sums[0], rate, *sums[1:])
         after = state.step + 1
         return replace(
@@ -212,15 +225,15 @@ class NaturalGradient:
             found = self.model.expect(state.natural, self.rows, self.weight)
         return self.model.elbo(state.natural, found.evidence)
 
-    def _expect(self, natural, step):
-        """Expected statistics of the batch of a step, and of its noise."""
+    def _expect(self, natural, n_done):
+        """Expected statistics of the next step's batch, and of its noise."""
         rows, weight = self.rows, self.weight
         if not self.whole:
-            rng = generator(self.seed, step, _BATCH)
+            rng = generator(self.seed, n_done, _BATCH)
             batch = rng.choice(len(rows), self.size, replace=False)
             rows = rows[batch]
             weight = None if weight is None else weight[batch]
-        noise = noise_weights(self.effective_batch_size, step, self.size, self.seed)
+        noise = noise_weights(self.effective_batch_size, n_done, self.size, self.seed)
         if noise is None:
             return self.model.expect(natural, rows, weight)
         noise = noise if weight is None else weight * noise
@@ -256,10 +269,12 @@ class SVILimits:
             return f"Converged: the last round gained {gain:.2g} nats, within tol."
         return None
 
-    def spent(self, engine, history, began):
+    def budget(self, engine, clock):
+        """What a run that begins now may spend, a `Budget`."""
+        return Budget(self.max_time, clock=clock)
+
+    def over(self, history):
         """Why the run must end without convergence, or None."""
         if len(history) >= self.max_iter:
             return f"Stopped at max_iter={self.max_iter}."
-        if self.max_time is not None and perf_counter() - began >= self.max_time:
-            return f"Stopped at max_time={self.max_time} seconds."
         return None

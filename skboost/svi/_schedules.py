@@ -1,4 +1,4 @@
-"""Learning rates and effective batch sizes as functions of the step."""
+"""Learning rates and effective batch sizes as functions of the step, counted from 1."""
 
 from abc import ABC, abstractmethod
 from numbers import Real
@@ -15,7 +15,7 @@ class LearningRate(BaseEstimator, ABC):
 
     @abstractmethod
     def at(self, step):
-        """The rate of a step, counted from 0, in (0, 1]."""
+        """The rate of a step, counted from 1, in (0, 1]."""
 
 
 class ConstantRate(LearningRate):
@@ -40,7 +40,7 @@ class ConstantRate(LearningRate):
 
 
 class RobbinsMonro(LearningRate):
-    """``(delay + step) ** -forgetting`` with steps counted from 1.
+    """``(delay + step) ** -forgetting`` at a step counted from 1.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class RobbinsMonro(LearningRate):
             raise ValueError(
                 f"delay must be a number of at least 0; got {self.delay!r}."
             )
-        return float((self.delay + step + 1.0) ** -self.forgetting)
+        return float((self.delay + step) ** -self.forgetting)
 
 
 LEARNING_RATES = {"constant": ConstantRate, "robbins-monro": RobbinsMonro}
@@ -80,7 +80,7 @@ def as_learning_rate(learning_rate):
         made = ConstantRate(float(learning_rate))
     else:
         made = learning_rate
-    for step in (0, 1_000_000):
+    for step in (1, 1_000_000):
         rate_at(made, step)
     return made
 
@@ -92,7 +92,7 @@ def rate_at(learning_rate, step):
     ----------
     learning_rate : LearningRate
     step : int
-        Counted from 0.
+        Counted from 1.
 
     Raises
     ------
@@ -113,8 +113,10 @@ def effective_size(effective_batch_size, step, batch_size):
     Parameters
     ----------
     effective_batch_size : float, callable or None
-        A number, a function of the step (counted from 0), or None for no noise.
+        A number, a function of the step, or None for no noise.
     step : int
+        Counted from 1: ``lambda t: 50 * t`` begins with batches of 50 (Paisley et al.,
+        section IV-A).
     batch_size : int
 
     Raises

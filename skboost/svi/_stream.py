@@ -38,7 +38,8 @@ class Stream:
 
         N of Algorithm 1 is the weight of all rows so far, this batch included, and the
         rate is at least the batch's share of it: with decaying rates the late batches
-        are accumulated, row by row, and the early ones are slowly forgotten.
+        are accumulated, row by row, and the early ones are slowly forgotten. The first
+        batch, from which the stream starts, is step 1, so that this one is at least 2.
 
         Parameters
         ----------
@@ -61,7 +62,7 @@ class Stream:
         found = model.expect(natural, rows, *weightings)
         scale = total / batch
         sums = [scaled(model.temperature * scale, s) for s in found.statistics]
-        rate = max(rate_at(learning_rate, self.step), batch / total)
+        rate = max(rate_at(learning_rate, self.step + 1), batch / total)
         done = natural_step(model.factors, natural, sums[0], rate, *sums[1:])
         return Stream(
             done.natural,

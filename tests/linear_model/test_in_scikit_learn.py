@@ -193,21 +193,6 @@ def test_a_pickle_predicts_the_same_in_another_process(model, data, tmp_path):
     assert np.array_equal(np.load(tmp_path / "p.npy"), fitted.predict_proba(X))
 
 
-def test_a_pickle_of_another_version_warns(model, data):
-    fitted = model(max_iter=1).fit(*data)
-    state = fitted.__getstate__()
-    assert state["_skboost_version"]
-    state["_skboost_version"] = "0.0.1"
-    other = BoostedBayesianLogisticRegression.__new__(BoostedBayesianLogisticRegression)
-    with pytest.warns(UserWarning, match="pickled by skboost 0.0.1"):
-        other.__setstate__(state)
-    assert np.array_equal(other.predict_proba(data[0]), fitted.predict_proba(data[0]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        again = pickle.loads(pickle.dumps(fitted))
-    assert "_skboost_version" not in vars(again)
-
-
 # --- data frames
 
 

@@ -475,6 +475,35 @@ def test_improper_priors_are_refused(parameters, message):
         SVIGaussianMixture(**parameters).fit(blobs())
 
 
+def test_effective_sizes_grow_from_the_first_step():
+    # As written in the paper: M = 50 t.
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    model = SVIGaussianMixture(
+        2, effective_batch_size=lambda t: 50 * t, max_iter=3, random_state=0
+    )
+    sizes = [50.0, 100.0, 150.0, 200.0, 200.0]
+    fitted = model.fit(X)
+    assert [h["effective_batch_size"] for h in fitted.history_] == sizes[:3]
+    fitted.set_params(max_iter=5, warm_start=True).fit(X)
+    assert [h["effective_batch_size"] for h in fitted.history_] == sizes
+
+
+def test_the_first_batch_of_a_stream_is_step_one():
+    steps = []
+
+    def growing(t):
+        steps.append(t)
+        return 5.0 * t
+
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    model = SVIGaussianMixture(
+        2, effective_batch_size=growing, batch_size=20, random_state=0
+    )
+    # The first batch makes the start and carries no noise.
+    assert model.partial_fit(X).n_iter_ == 4
+    assert steps == [2, 3, 4]
+
+
 class Gap(LearningRate):
     def at(self, step):
         return float("nan") if step == 2 else 0.5

@@ -10,6 +10,7 @@ from skboost.conjugate import COVARIANCES, LAWS, GaussianMixtureModel, scaled
 from skboost.svi import (
     LEARNING_RATES,
     ConstantRate,
+    LearningRate,
     NaturalGradient,
     RobbinsMonro,
     SVILimits,
@@ -193,13 +194,14 @@ def test_temperature_multiplies_the_statistics():
 
 @pytest.mark.parametrize("name", LEARNING_RATES)
 def test_rates_stay_in_the_unit_interval(name):
-    rates = [as_learning_rate(name).at(step) for step in range(50)]
+    rates = [as_learning_rate(name).at(step) for step in range(1, 50)]
     assert all(0 < rate <= 1 for rate in rates)
     assert rates == sorted(rates, reverse=True)
 
 
 def test_robbins_monro_is_the_power_of_the_step():
-    assert RobbinsMonro(delay=3.0, forgetting=0.6).at(4) == pytest.approx(8.0**-0.6)
+    assert RobbinsMonro(delay=3.0, forgetting=0.6).at(5) == pytest.approx(8.0**-0.6)
+    assert as_learning_rate("robbins-monro").at(1) == pytest.approx(2.0**-0.7)
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.5, RobbinsMonro(forgetting=-1), float("nan")])
@@ -219,6 +221,41 @@ def test_effective_sizes_are_capped_by_the_batch():
     assert effective_size(70, 3, 20) == 20
     assert effective_size(lambda step: 5 * step, 3, 20) == 15
     assert effective_size(lambda step: 50 * step, 3, 20) == 20
+
+
+class Recording(LearningRate):
+    """A constant rate that remembers the steps it was asked about."""
+
+    def __init__(self):
+        self.steps = []
+
+    def at(self, step):
+        self.steps.append(step)
+        return 0.5
+
+
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_steps_count_from_one(batch_size):
+    model, rows, start = problem(n=60)
+    rate, steps = Recording(), []
+
+    def growing(t):
+        steps.append(t)
+        return 7.0 * t
+
+    engine = NaturalGradient(
+        model, rows, start, rate, None, batch_size, growing, seed=0
+    )
+    state, first = engine.init()
+    state, second = engine.step(state)
+    n_steps = 1 if batch_size is None else 3
+    assert set(rate.steps) == set(range(1, 2 * n_steps + 1))
+    assert steps[0] == min(steps) == 1
+    # The report is of the last step of the epoch.
+    assert first.n_steps == n_steps
+    size = 60 if batch_size is None else batch_size
+    assert first.effective_batch_size == min(size, 7.0 * n_steps)
+    assert second.effective_batch_size == min(size, 7.0 * 2 * n_steps)
 
 
 @pytest.mark.parametrize("value", [0, -1.0, float("nan"), "ten", None])

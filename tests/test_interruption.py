@@ -1,0 +1,534 @@
+"""Ctrl-C: what was done is kept, and the interruption goes on to whoever called."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections import Counter
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from skboost import (
+    BoostedBayesianLogisticRegression,
+    BoostedGaussianMixture,
+    EvidenceSearch,
+    SVIGaussianMixture,
+    boost_posterior,
+)
+from skboost.exceptions import FitInterrupted
+from skboost.frank_wolfe import Predefined
+from skboost.svi import NaturalGradient
+from skboost.targets import CallableTarget
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::skboost.exceptions.FailedEvaluationWarning"),
+]
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((60, 2)) + 3.0 * (np.arange(60) % 2)[:, None]
+Y = (X[:, 0] + RNG.standard_normal(60) > 1.0).astype(int)
+
+# Steps that do not minimise go on to the last iteration, and cost little.
+BOOSTED = {
+    "step_size": "predefined",
+    "corrective": "none",
+    "tol": 0.0,
+    "n_draws": 64,
+    "max_iter": 4,
+    "random_state": 0,
+}
+ESTIMATORS = {
+    "logistic": BoostedBayesianLogisticRegression(refine=False, **BOOSTED),
+    "monotone": BoostedBayesianLogisticRegression(
+        prior="laplace", max_iter=4, tol=0.0, n_draws=32, random_state=0
+    ),
+    "drawn": BoostedBayesianLogisticRegression(
+        family="laplace", refine=False, **BOOSTED
+    ),
+    "mixture": BoostedGaussianMixture(2, n_restarts=1, **BOOSTED),
+    "svi": SVIGaussianMixture(
+        3, batch_size=20, effective_batch_size=5, max_iter=4, random_state=0
+    ),
+    "coordinate ascent": SVIGaussianMixture(
+        3, max_iter=4, init_params="random", tol=0.0, random_state=0
+    ),
+}
+each_estimator = pytest.mark.parametrize("name", ESTIMATORS)
+
+
+class Interrupt:
+    """Callback that raises when an iteration begins or has ended."""
+
+    def __init__(self, iteration, when="end", error=KeyboardInterrupt):
+        self.iteration, self.when, self.error = iteration, when, error
+        self.counts = Counter()
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        self.counts["teardown"] += 1
+
+    def on_fit_task_begin(self, estimator, context):
+        self._met("begin", context)
+
+    def on_fit_task_end(self, estimator, context):
+        self._met("end", context)
+
+    def _met(self, when, context):
+        if context.task_name == "iteration":
+            self.counts[when] += 1
+            if self.when == when and self.counts[when] == self.iteration:
+                raise self.error
+
+
+def interrupted(estimator, iteration, when="end"):
+    """The estimator after a fit that was interrupted, without its callback."""
+    callback = Interrupt(iteration, when)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        estimator.set_callbacks(callback).fit(X, Y)
+    assert type(caught.value) is KeyboardInterrupt
+    assert callback.counts["teardown"] == 1
+    return estimator.set_callbacks()
+
+
+def fitted_names(estimator):
+    return {n for n in vars(estimator) if n.endswith("_") and not n.startswith("_")}
+
+
+def assert_same_fit(one, two):
+    assert np.array_equal(one.predict_proba(X), two.predict_proba(X))
+    assert np.array_equal(one.elbo_path_, two.elbo_path_)
+    assert one.elbo_ == two.elbo_
+    assert one.n_iter_ == two.n_iter_
+    assert one.message_ == two.message_
+
+
+# --- estimators
+
+
+@each_estimator
+@pytest.mark.parametrize(("iteration", "when"), [(2, "end"), (3, "begin")])
+def test_an_interrupted_fit_keeps_the_iterations_done(name, iteration, when):
+    whole = clone(ESTIMATORS[name]).fit(X, Y)
+    kept = interrupted(clone(ESTIMATORS[name]), iteration, when)
+    assert fitted_names(kept) == fitted_names(whole)
+    assert kept.n_iter_ == 2
+    assert len(kept.history_) == 2
+    assert not kept.converged_
+    assert kept.message_.startswith("Interrupted after iteration 2.")
+    assert np.array_equal(kept.elbo_path_, whole.elbo_path_[:2])
+    short = clone(ESTIMATORS[name]).set_params(max_iter=2).fit(X, Y)
+    assert np.array_equal(kept.predict_proba(X), short.predict_proba(X))
+    # Only finished reports differ: of other draws, within their errors.
+    error = np.hypot(getattr(kept, "elbo_se_", 0), getattr(short, "elbo_se_", 0))
+    assert abs(kept.elbo_ - short.elbo_) <= 5.0 * error + 1e-12
+    again = pickle.loads(pickle.dumps(kept))
+    assert np.array_equal(again.predict_proba(X), kept.predict_proba(X))
+
+
+@each_estimator
+@pytest.mark.parametrize(("iteration", "when"), [(1, "end"), (2, "end"), (4, "begin")])
+def test_a_warm_start_goes_on_after_an_interruption(name, iteration, when):
+    whole = clone(ESTIMATORS[name]).fit(X, Y)
+    kept = interrupted(clone(ESTIMATORS[name]), iteration, when)
+    assert_same_fit(kept.set_params(warm_start=True).fit(X, Y), whole)
+
+
+@each_estimator
+def test_a_warm_start_can_be_interrupted_again_and_again(name):
+    whole = clone(ESTIMATORS[name]).fit(X, Y)
+    model = clone(ESTIMATORS[name]).set_params(warm_start=True)
+    for _ in range(3):
+        interrupted(model, 1)
+    assert model.n_iter_ == 3
+    assert_same_fit(model.fit(X, Y), whole)
+
+
+@each_estimator
+def test_before_the_first_component_the_old_fit_stays(name):
+    model = interrupted(clone(ESTIMATORS[name]), 1, "begin")
+    assert not fitted_names(model)
+    assert not hasattr(model, "_run")
+    model.fit(X, Y)
+    before = dict(vars(model))
+    interrupted(model.set_params(temperature=0.5), 1, "begin")
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[k] is v for k, v in before.items() if k != "temperature")
+
+
+@each_estimator
+def test_a_warm_start_without_a_new_iteration_keeps_the_old_fit(name):
+    model = clone(ESTIMATORS[name]).set_params(warm_start=True, max_iter=2).fit(X, Y)
+    before = dict(vars(model))
+    interrupted(model.set_params(max_iter=4), 1, "begin")
+    assert all(vars(model)[k] is v for k, v in before.items() if k != "max_iter")
+
+
+@each_estimator
+def test_a_new_posterior_replaces_that_of_an_older_fit(name):
+    model = clone(ESTIMATORS[name]).fit(X, Y)
+    interrupted(model.set_params(temperature=0.5), 1)
+    assert model.n_iter_ == 1
+    tempered = clone(ESTIMATORS[name]).set_params(temperature=0.5, max_iter=1)
+    same = np.array_equal(model.predict_proba(X), tempered.fit(X, Y).predict_proba(X))
+    assert same
+
+
+@each_estimator
+def test_other_errors_still_leave_the_old_fit(name):
+    model = clone(ESTIMATORS[name]).fit(X, Y)
+    before = model.predict_proba(X)
+    model.set_params(temperature=0.5).set_callbacks(Interrupt(3, error=MemoryError))
+    with pytest.raises(MemoryError):
+        model.fit(X, Y)
+    assert np.array_equal(model.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_partial_fit_is_done_or_not(first):
+    # Kept half-way, the same rows could not be passed again without counting twice.
+    model = clone(ESTIMATORS["logistic"])
+    if not first:
+        model.partial_fit(X, Y)
+    before = dict(vars(model))
+    with pytest.raises(KeyboardInterrupt):
+        model.set_callbacks(Interrupt(2)).partial_fit(X, Y)
+    now = {k: v for k, v in vars(model).items() if k != "_skl_callbacks"}
+    assert now.keys() == before.keys()
+    assert all(now[k] is v for k, v in before.items())
+
+
+@pytest.mark.parametrize("name", ["logistic", "drawn", "monotone"])
+def test_an_interrupted_fit_evaluates_its_target_no_more(name, monkeypatch):
+    # Weights and searches are over; whatever comes now would take time.
+    model = clone(ESTIMATORS[name])
+    kept = interrupted(clone(model), 2)
+
+    def late(*arguments):
+        raise AssertionError("The target was evaluated after the interruption.")
+
+    class Late(Interrupt):
+        def on_fit_task_end(self, estimator, context):
+            for method in ("log_density", "value_and_score", "expected_log_density"):
+                if self.counts["end"] == self.iteration - 1:
+                    monkeypatch.setattr(
+                        "skboost.targets.LogisticTarget." + method, late
+                    )
+            super().on_fit_task_end(estimator, context)
+
+    with pytest.raises(KeyboardInterrupt):
+        model.set_callbacks(Late(2)).fit(X, Y)
+    assert model.elbo_ == kept.elbo_
+
+
+# --- runs beside each other
+
+
+def test_the_best_of_the_runs_that_began_is_kept():
+    model = SVIGaussianMixture(3, n_init=3, max_iter=5, tol=0.0, random_state=0)
+    whole = clone(model).fit(X)
+    # In the second run, after its second epoch.
+    kept = interrupted(model, 7)
+    bounds = kept.elbo_by_init_
+    assert bounds[0] == whole.elbo_by_init_[0]
+    assert np.isnan(bounds[2])
+    assert kept.elbo_ == np.nanmax(bounds)
+    # The first run is the better one here or not; its message tells which.
+    ended = kept.message_.endswith("Then the fit was interrupted.")
+    assert ended == (bounds[0] >= bounds[1])
+
+
+def test_threads_pass_an_interruption_on_and_stop(monkeypatch):
+    steps = Counter()
+    step = NaturalGradient.step
+
+    def counted(self, state):
+        steps["all"] += 1
+        return step(self, state)
+
+    monkeypatch.setattr(NaturalGradient, "step", counted)
+    model = SVIGaussianMixture(
+        3, n_init=2, n_jobs=2, batch_size=20, max_iter=100_000, random_state=0
+    )
+    kept = interrupted(model, 5)
+    assert kept.message_.startswith("Interrupted after iteration")
+    assert np.isfinite(kept.predict_proba(X)).all()
+    deadline = time.monotonic() + 20.0
+    before = None
+    while steps["all"] != before and time.monotonic() < deadline:
+        before = steps["all"]
+        time.sleep(0.5)
+    assert steps["all"] == before
+
+
+# --- boost_posterior
+
+
+def two_bumps(theta):
+    return anp.logaddexp(-2.0 * (theta[:, 0] + 2.0) ** 2, -((theta[:, 0] - 2.0) ** 2))
+
+
+class Density:
+    """`two_bumps` that counts its calls, and raises at one of them."""
+
+    def __init__(self, at=None):
+        self.at, self.calls = at, 0
+
+    def __call__(self, theta):
+        self.calls += 1
+        if self.calls == self.at:
+            raise KeyboardInterrupt
+        return two_bumps(theta)
+
+
+SETTINGS = {"dim": 1, "tol": 0.0, "n_draws": 64, "max_iter": 4, "random_state": 0}
+
+
+def interrupt_at(iteration, then=lambda: None):
+    def callback(record):
+        if record["iteration"] == iteration:
+            then()
+            raise KeyboardInterrupt
+
+    return callback
+
+
+def test_a_result_comes_with_the_interruption():
+    density, seen = Density(), []
+    whole = boost_posterior(two_bumps, **SETTINGS)
+    with pytest.raises(FitInterrupted, match="Interrupted after iteration 2") as caught:
+        boost_posterior(
+            density,
+            callback=interrupt_at(2, lambda: seen.append(density.calls)),
+            **SETTINGS,
+        )
+    result = caught.value.result
+    assert type(caught.value.__context__) is KeyboardInterrupt
+    # Not one evaluation more.
+    assert seen == [density.calls]
+    assert result.n_iter == 2 == len(result.history) == len(result.stages)
+    assert not result.converged
+    points = np.linspace(-4.0, 4.0, 9)[:, None]
+    assert np.array_equal(
+        result.posterior.log_density(points), whole.stages[1].log_density(points)
+    )
+    assert result.elbo == whole.history[1]["elbo"]
+    assert result.remaining_kl == whole.history[1]["remaining_kl"]
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.result.elbo == result.elbo
+    assert str(again) == str(caught.value)
+
+
+@pytest.mark.parametrize("constraints", [None, "positive"])
+def test_the_final_report_can_be_interrupted(constraints):
+    def density(theta):
+        if after_the_last:
+            raise KeyboardInterrupt
+        return -anp.sum((theta - 3.0) ** 2, axis=-1)
+
+    after_the_last = []
+    with pytest.raises(FitInterrupted) as caught:
+        boost_posterior(
+            density,
+            **SETTINGS | {"max_iter": 2},
+            constraints=constraints,
+            callback=lambda record: (
+                record["iteration"] == 2 and after_the_last.append(True)
+            ),
+        )
+    assert caught.value.result.n_iter == 2
+    assert caught.value.result.posterior.mean()[0] == pytest.approx(3.0, abs=0.2)
+
+
+@pytest.mark.parametrize("objective", ["kl", "hellinger"])
+@pytest.mark.parametrize("failures", ["raise", "zero"])
+def test_no_call_of_the_density_swallows_an_interruption(failures, objective):
+    settings = SETTINGS | {"max_iter": 2, "failures": failures, "objective": objective}
+    counted = Density()
+    boost_posterior(counted, **settings)
+    first, later = 0, 0
+    # Every place a density is called from: probing of its shape, climbs, draws.
+    for at in np.unique(np.linspace(1, counted.calls, 40).astype(int)):
+        density = Density(at)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            boost_posterior(density, **settings)
+        assert density.calls == at
+        if isinstance(caught.value, FitInterrupted):
+            later += 1
+            assert caught.value.result.n_failures == 0
+        else:
+            first += 1
+            assert type(caught.value) is KeyboardInterrupt
+    assert first
+    assert later
+
+
+@pytest.mark.parametrize("method", ["log_density", "value_and_score"])
+@pytest.mark.parametrize("failures", ["raise", "zero"])
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_targets_do_not_take_an_interruption_for_a_failure(
+    method, failures, vectorized
+):
+    def density(theta):
+        if np.ravel(theta)[0] > 5.0:
+            raise KeyboardInterrupt
+        return -anp.sum(theta**2, axis=-1)
+
+    target = CallableTarget(density, 2, vectorized=vectorized, failures=failures)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(target, method)(np.full((3, 2), 9.0))
+    with pytest.raises(KeyboardInterrupt):
+        getattr(target.tolerant(), method)(np.full((3, 2), 9.0))
+    assert target.n_failures == 0
+
+
+# --- searches
+
+
+class Interrupting(Predefined):
+    """A step size that is interrupted from a number of calls on."""
+
+    calls = Counter()
+
+    def choose(self, *arguments):
+        Interrupting.calls["all"] += 1
+        if Interrupting.calls["all"] == 2:
+            raise KeyboardInterrupt
+        return super().choose(*arguments)
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda model, grid: GridSearchCV(model, grid, cv=2, error_score=0.0),
+        lambda model, grid: EvidenceSearch(model, grid, n_repeats=1),
+    ],
+    ids=["GridSearchCV", "EvidenceSearch"],
+)
+def test_a_search_stops(search):
+    Interrupting.calls.clear()
+    model = clone(ESTIMATORS["logistic"]).set_params(step_size=Interrupting())
+    with pytest.raises(KeyboardInterrupt):
+        search(model, {"prior_scale": [0.1, 1.0, 10.0]}).fit(X, Y)
+    # No fit began after the one that was interrupted.
+    assert Interrupting.calls["all"] == 2
+
+
+def in_a_process(script, **popen):
+    """A script in a process of its own, which defines what it needs."""
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **popen,
+    )
+
+
+def test_a_search_in_other_processes_stops():
+    process = in_a_process(
+        """
+        import numpy as np
+        from sklearn.model_selection import GridSearchCV
+        from skboost import BoostedBayesianLogisticRegression
+        from skboost.frank_wolfe import Predefined
+
+        class Interrupting(Predefined):
+            def choose(self, *arguments):
+                raise KeyboardInterrupt
+
+        X = np.linspace(-1.0, 1.0, 20)[:, None]
+        model = BoostedBayesianLogisticRegression(
+            step_size=Interrupting(), tol=0.0, n_draws=32
+        )
+        search = GridSearchCV(
+            model, {"prior_scale": [0.1, 1.0]}, cv=2, n_jobs=2, error_score=0.0
+        )
+        try:
+            search.fit(X, (X[:, 0] > 0.1).astype(int))
+        except KeyboardInterrupt:
+            print("interrupted", hasattr(search, "cv_results_"))
+        """
+    )
+    out, err = process.communicate(timeout=120)
+    assert out.split() == ["interrupted", "False"], err
+
+
+def test_a_density_in_other_processes_passes_an_interruption_on():
+    process = in_a_process(
+        """
+        import numpy as np
+        from skboost import boost_posterior
+        from skboost.exceptions import FitInterrupted
+
+        def density(theta):
+            if abs(theta[0]) > 2.5:
+                raise KeyboardInterrupt
+            return -0.5 * theta[0] ** 2
+
+        def gradient(theta):
+            return -theta
+
+        try:
+            boost_posterior(
+                density, 1, gradient=gradient, vectorized=False, n_jobs=2,
+                n_draws=512, random_state=0, failures="zero",
+            )
+        except KeyboardInterrupt:
+            print("interrupted")
+        """
+    )
+    out, err = process.communicate(timeout=120)
+    assert out.split() == ["interrupted"], err
+
+
+SIGINT_SCRIPT = """
+    import numpy as np
+    from skboost import BoostedBayesianLogisticRegression
+
+    class Tell:
+        def setup(self, estimator, context): pass
+        def teardown(self, estimator, context): pass
+        def on_fit_task_begin(self, estimator, context): pass
+        def on_fit_task_end(self, estimator, context, *, fitted_estimator):
+            if fitted_estimator is not None and fitted_estimator.n_iter_ == 2:
+                print("two", flush=True)
+
+    X = np.linspace(-1.0, 1.0, 20)[:, None]
+    model = BoostedBayesianLogisticRegression(
+        step_size="predefined", corrective="none", refine=False, tol=0.0,
+        n_draws=32, max_iter=100_000, max_components=5, random_state=0, n_jobs={n_jobs},
+    )
+    try:
+        model.set_callbacks(Tell()).fit(X, (X[:, 0] > 0.1).astype(int))
+    except KeyboardInterrupt:
+        print(model.n_iter_, np.isfinite(model.predict_proba(X)).all(), model.message_)
+        raise
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c(n_jobs):
+    process = in_a_process(SIGINT_SCRIPT.format(n_jobs=n_jobs))
+    try:
+        assert process.stdout.readline() == "two\n"
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    n_iter, finite, *message = out.split()
+    assert int(n_iter) >= 2
+    assert finite == "True"
+    assert " ".join(message).startswith(f"Interrupted after iteration {n_iter}."), err
+    # As the shell expects it of a program that was interrupted.
+    assert process.returncode == -signal.SIGINT

@@ -1,0 +1,174 @@
+"""Files of skboost 0.1.0: archives are read, pickles read or refused in a sentence."""
+
+import copy
+import io
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.pipeline import make_pipeline
+
+import skboost
+from skboost import (
+    BoostedBayesianLogisticRegression,
+    BoostingResult,
+    MixturePosterior,
+    SVIGaussianMixture,
+    boost_posterior,
+)
+from skboost._pickles import Refused, check_version
+from skboost.mixture import ConjugateMixturePosterior
+
+FOLDER = Path(__file__).parent / "data" / "0.1.0"
+EXPECTED = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
+DENSITIES = EXPECTED["densities"]
+# Rounding of another processor.
+CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+
+
+def test_the_files_are_what_they_claim_to_be():
+    assert EXPECTED["skboost_version"] == "0.1.0"
+    assert len(list(FOLDER.glob("posterior_*.npz"))) == len(DENSITIES) > 0
+
+
+# --- archives
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_posteriors_are_read(name):
+    expected = DENSITIES[name]
+    posterior = MixturePosterior.load(FOLDER / f"posterior_{name}.npz")
+    found = posterior.log_density(np.array(expected["points"]))
+    assert_allclose(found, expected["posterior"], **CLOSE)
+    assert list(posterior.names or []) == (expected["names"] or [])
+
+
+@pytest.mark.parametrize(
+    "path", list(FOLDER.glob("result_*.npz")), ids=lambda p: p.stem
+)
+def test_results_are_read(path):
+    expected = DENSITIES[path.stem.removeprefix("result_")]
+    result = BoostingResult.load(path)
+    points = np.array(expected["points"])
+    assert result.elbo == expected["elbo"]
+    assert result.n_iter == len(result.history) == len(expected["stages"])
+    assert_allclose(
+        result.posterior.log_density(points), expected["posterior"], **CLOSE
+    )
+    for stage, values in zip(result.stages, expected["stages"], strict=True):
+        assert_allclose(stage.log_density(points), values, **CLOSE)
+
+
+def test_posteriors_of_mixtures_are_read():
+    expected = EXPECTED["mixture"]
+    posterior = ConjugateMixturePosterior.load(FOLDER / "mixture.npz")
+    draws = {key: np.array(value) for key, value in expected["draws"].items()}
+    assert_allclose(posterior.log_density(draws), expected["log_density"], **CLOSE)
+
+
+# --- pickles
+
+
+@pytest.mark.parametrize("path", list(FOLDER.glob("*.pkl")), ids=lambda p: p.stem)
+def test_pickles_are_read_or_refused_in_one_sentence(path):
+    try:
+        found = pickle.loads(path.read_bytes())
+    except pickle.UnpicklingError as error:
+        # No import error from the inside, and both versions.
+        assert "skboost 0.1.0 and" in str(error)
+        assert f"skboost {skboost.__version__}:" in str(error)
+        return
+    # What is read works; only posteriors have no state that a later version lacks.
+    assert path.stem == "posterior"
+    assert np.isfinite(found.log_density(np.zeros((1, len(found.mean()))))).all()
+
+
+def test_a_class_that_moved_is_refused_where_pickles_look_for_it(monkeypatch):
+    monkeypatch.setattr("skboost.posterior._mixture.Mixture", Refused)
+    with pytest.raises(pickle.UnpicklingError, match=r"skboost 0\.1\.0 and"):
+        pickle.loads((FOLDER / "posterior.pkl").read_bytes())
+
+
+def density(theta):
+    return -0.5 * np.sum(theta**2, axis=-1)
+
+
+def score(theta):
+    return -theta
+
+
+X = np.random.default_rng(0).normal(size=(20, 2))
+Y = (X[:, 0] > 0).astype(int)
+
+
+def objects():
+    logistic = BoostedBayesianLogisticRegression(max_iter=1, n_draws=16, random_state=0)
+    yield "estimator", logistic.fit(X, Y)
+    yield "unfitted", BoostedBayesianLogisticRegression()
+    yield "pipeline", make_pipeline(logistic)
+    yield "svi", SVIGaussianMixture(2, max_iter=1, random_state=0).fit(X)
+    yield (
+        "result",
+        boost_posterior(
+            density, 2, gradient=score, max_iter=1, n_draws=16, random_state=0
+        ),
+    )
+
+
+@pytest.fixture(params=objects(), ids=lambda pair: pair[0])
+def written(request):
+    return request.param[1]
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.3.0", "1.2.0"])
+@pytest.mark.parametrize("protocol", [2, 5])
+def test_other_versions_are_refused(written, version, protocol, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(skboost, "__version__", version)
+        data = pickle.dumps(written, protocol=protocol)
+        pickle.loads(data)
+    with pytest.raises(pickle.UnpicklingError, match=f"skboost {version} and cannot"):
+        pickle.loads(data)
+
+
+def test_the_version_is_checked_before_anything_else_is_looked_up(written, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(skboost, "__version__", "0.9.0")
+        data = pickle.dumps(written)
+
+    class Reader(pickle.Unpickler):
+        """Knows the classes that hold a version, and nothing that they hold."""
+
+        def find_class(self, module, name):
+            if module.startswith("skboost") and name not in known:
+                raise ModuleNotFoundError(module)
+            return super().find_class(module, name)
+
+    known = {
+        "check_version",
+        "BoostingResult",
+        "BoostedBayesianLogisticRegression",
+        "SVIGaussianMixture",
+    }
+    with pytest.raises(pickle.UnpicklingError, match=r"skboost 0\.9\.0"):
+        Reader(io.BytesIO(data)).load()
+
+
+def test_patch_releases_and_copies_are_read(written, monkeypatch):
+    major, minor, *_ = skboost.__version__.split(".")
+    with monkeypatch.context() as patch:
+        patch.setattr(skboost, "__version__", f"{major}.{minor}.99")
+        data = pickle.dumps(written)
+    for again in (pickle.loads(data), copy.copy(written), copy.deepcopy(written)):
+        assert type(again) is type(written)
+        assert vars(again).keys() == vars(written).keys()
+        assert "_skboost_version" not in vars(again)
+
+
+def test_versions_are_compared_by_their_first_two_numbers():
+    assert check_version(skboost.__version__) == skboost.__version__
+    with pytest.raises(pickle.UnpicklingError, match=r"skboost 0\.20\.0"):
+        check_version("0.20.0")
