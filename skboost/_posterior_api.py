@@ -239,10 +239,11 @@ def boost_posterior(
         NaN or +inf): an error with the point, or a density of zero there, with one
         warning at the end. Searches step back from such points in either case.
     max_evaluations : int, default=None
-        Evaluations of `log_density`, with or without gradient, after which no further
-        iteration begins. Half of them at most are spent on modes in a box. An
-        iteration under way is not cut short, and the final report adds
-        ``4 * n_draws`` and probes for at most a sixteenth of the budget.
+        Evaluations of `log_density`, with or without gradient. It binds within an
+        iteration: the one under way is given up, and what is reported was evaluated
+        before, so that the limit is exceeded by one batch at most. Only the first
+        mixture is always finished: its searches end early, and its draws are
+        evaluated. Half of the evaluations at most are spent on modes in a box.
     callback : callable, default=None
         Called with a dict per iteration, as in ``history``; True stops the run.
     names : sequence of str, default=None

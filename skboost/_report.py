@@ -136,8 +136,8 @@ def _remarks(engine, done, fresh):
     remarks = ""
     if done.cut_short:
         remarks += (
-            " The estimates are those of that iteration, and no probe looked for modes "
-            "outside the mixture."
+            " The estimates are those of the last whole iteration, and no probe looked "
+            "for modes outside the mixture."
         )
     if not engine.monotone and done.state.best_iteration != done.n_iter:
         remarks += f" Kept the mixture of iteration {done.state.best_iteration}."

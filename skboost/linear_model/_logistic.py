@@ -68,7 +68,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     tol : float, default=1e-2
         In nats. A component that gains less than a tenth of it is refused.
     max_time : float, default=None
-        Seconds after which no further iteration begins.
+        Seconds. They bind within an iteration: the one under way is given up, and what
+        is reported was computed before. The first component is always finished; its
+        search ends early.
     n_draws : int, default=512
         Monte Carlo draws kept per component. Where their noise hides what iterations
         gain, a run goes on with four times as many; not where expectations of the log

@@ -102,7 +102,9 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
     tol : float, default=1e-2
         In nats.
     max_time : float, default=None
-        Seconds after which no further iteration begins.
+        Seconds. They bind within an iteration: the one under way is given up, and what
+        is reported was computed before. The first component is always finished; its
+        search ends early.
     n_draws : int, default=256
         Monte Carlo draws kept per component.
     n_restarts : int, default=4

@@ -108,7 +108,7 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         Nats per epoch below which coordinate ascent has converged. Stochastic runs use
         all epochs.
     max_time : float, default=None
-        Seconds after which a run begins no further epoch.
+        Seconds after which a run ends, at the end of the batch under way.
     warm_start : bool, default=False
         Go on with the best run, under the first fit's prior, up to `max_iter` epochs in
         total; on the same data the result is that of one long run.

@@ -1,5 +1,6 @@
 """Posteriors as users meet them: summaries, marginals, plots, files."""
 
+from skboost.mixtures import Mixture
 from skboost.posterior._distance import HellingerEstimate
 from skboost.posterior._errors import ErrorEstimates
 from skboost.posterior._evidence import Evidence
@@ -22,6 +23,7 @@ __all__ = [
     "ImportanceSample",
     "ImportanceWarning",
     "Marginal",
+    "Mixture",
     "MixturePosterior",
     "Mode",
     "SampledMarginal",
