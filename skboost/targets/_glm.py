@@ -363,8 +363,8 @@ class GLMTarget(Target):
 
 def _signed_gram(block, weights):
     """``X^T diag(weights) X`` for weights of any sign; one product where one serves."""
-    if np.all(weights >= 0.0):
+    if weights.min() >= 0.0:
         return block.gram(weights)
-    if np.all(weights <= 0.0):
+    if weights.max() <= 0.0:
         return -block.gram(-weights)
     return block.gram(np.maximum(weights, 0.0)) - block.gram(np.maximum(-weights, 0.0))

@@ -76,16 +76,17 @@ class Multinomial(Likelihood):
             Weighted second derivatives with the sign changed, one row for each pair of
             classes in the order of ``numpy.triu_indices``.
         """
-        n_classes, n_rows, n_draws = eta.shape
-        first, second = np.triu_indices(n_classes)
-        weight = rows.weights / n_draws
+        first, second = np.triu_indices(self.n_outputs)
+        weight = rows.weights / eta.shape[2]
         p, total, top = self._exponentials(eta)
         p /= total
         value = -self._sum_normaliser(total, top, rows).mean()
         mean = p.sum(axis=2) * weight
-        bend = np.empty((first.size, n_rows))
+        bend = np.empty((first.size, eta.shape[1]))
         for pair, (k, m) in enumerate(zip(first, second, strict=True)):
-            product = np.einsum("rs,rs->r", p[k], p[m]) * weight
-            # p - p^2 is positive; its rounding need not be.
-            bend[pair] = np.maximum(mean[k] - product, 0.0) if k == m else -product
+            np.einsum("rs,rs->r", p[k], p[m], out=bend[pair])
+        bend *= -weight
+        # p - p^2 is positive; its rounding need not be.
+        same = first == second
+        bend[same] = np.maximum(mean + bend[same], 0.0)
         return value, -mean, bend
