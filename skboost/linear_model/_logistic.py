@@ -14,9 +14,10 @@ from skboost.targets import (
     PRIORS,
     ComposedTarget,
     FlatPrior,
-    LogisticTarget,
+    GLMTarget,
+    Logistic,
+    Multinomial,
     Prior,
-    SoftmaxTarget,
     as_prior,
     validate_scale,
 )
@@ -335,9 +336,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             "fit_intercept": self.fit_intercept,
             "n_jobs": self.n_jobs,
         }
-        if len(self.classes_) == 2:
-            return LogisticTarget(X, codes, **settings)
-        return SoftmaxTarget(X, codes, len(self.classes_), **settings)
+        n_classes = len(self.classes_)
+        likelihood = Logistic() if n_classes == 2 else Multinomial(n_classes)
+        return GLMTarget(X, codes, likelihood, **settings)
 
     def _names(self):
         """Names of the coordinates of the posterior."""

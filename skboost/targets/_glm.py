@@ -1,14 +1,16 @@
-"""Log joint densities of generalised linear models.
+"""Log joint densities of generalised linear models, whatever their likelihood.
 
 Notation: eta = X theta, theta = (coef..., intercept), w the sample weights times
 the temperature (which acts on the likelihood only).
 """
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
+from skboost._parallel import row_blocks
 from skboost.targets._base import Target
-from skboost.targets._design import Design, sum_log
-from skboost.targets._expectations import logistic_gaussian_expectations
+from skboost.targets._design import Design
+from skboost.targets._likelihood import WeightedRows
 from skboost.targets._priors import NormalPrior
 
 # Draws are taken in batches of this size so that blocks keep enough rows.
@@ -38,35 +40,91 @@ def validated_weights(sample_weight, n_samples, temperature):
     return temperature * weight
 
 
-class GLMTarget(Target):
-    """What linear models share: the design, the weights, the prior.
+def _has_one_predictor(target):
+    return target.likelihood.n_outputs == 1
 
-    Subclasses give the likelihood; this class adds the prior to it.
+
+def _has_several_predictors(target):
+    return target.likelihood.n_outputs > 1
+
+
+class GLMTarget(Target):
+    """Log joint density of a Bayesian generalised linear model.
+
+    Parameters
+    ----------
+    X : float array or CSR matrix (n_samples, n_features)
+        Used as it is, never copied.
+    y : array (n_samples,)
+        Responses, in the code of the likelihood.
+    likelihood : Likelihood
+    sample_weight : array (n_samples,), default=None
+        Class weights included; None is 1 everywhere.
+    temperature : float in (0, 1], default=1.0
+        Power of the likelihood (Alquier; the tempered posterior).
+    prior : Prior, default=None
+        None is ``NormalPrior()``.
+    scale : float or array (dim,) or (n_features [+ 1],), default=None
+        Prior scales, the intercept's last; those of one linear predictor serve all.
+        None takes the prior's own.
+    fit_intercept : bool, default=True
+        theta = (coef..., intercept) when True.
+    n_jobs : int, default=None
+        Threads over fixed blocks of rows; the result does not depend on it.
+
+    Attributes
+    ----------
+    dim : int
+        n_outputs * (n_features [+ 1]): one linear predictor after the other, each
+        with its intercept after its coefficients.
+    exact_gaussian : bool
+        True where a row has one linear predictor: every Gaussian expectation of the
+        log likelihood is a one-dimensional integral then.
+
+    Raises
+    ------
+    ValueError
+        For data, weights, scales or a temperature that mean nothing.
     """
 
-    def __init__(self, design, n_outputs, sample_weight, temperature, prior, scale):
-        self.design = design
-        self.dim = design.dim * n_outputs
+    def __init__(
+        self,
+        X,
+        y,
+        likelihood,
+        *,
+        sample_weight=None,
+        temperature=1.0,
+        prior=None,
+        scale=None,
+        fit_intercept=True,
+        n_jobs=None,
+    ):
+        self.likelihood = likelihood
+        self.design = design = Design(X, fit_intercept, n_jobs)
+        self.dim = design.dim * likelihood.n_outputs
+        self.exact_gaussian = _has_one_predictor(self)
         self.temperature = temperature
         self.prior = NormalPrior() if prior is None else prior
+        if scale is not None and np.shape(scale) == (design.dim,):
+            scale = np.tile(scale, likelihood.n_outputs)
         self.scale = self.prior.resolve_scale(self.dim, scale)
         self._weight = validated_weights(sample_weight, design.n_samples, temperature)
+        self.y = likelihood.checked(y, design.n_samples)
+        # What is linear in theta needs one product with the data, once.
+        width = design.dim + (0 if self.exact_gaussian else likelihood.n_outputs)
+        (self._linear,) = design.sum_rows(self._linear_part, width)
 
-    def _weights(self, rows):
-        """Weights of a slice of rows as an array."""
-        if isinstance(self._weight, float):
-            return np.full(rows.stop - rows.start, self._weight)
-        return self._weight[rows]
+    def _rows(self, rows, block):
+        """A slice of rows as likelihoods sum over it."""
+        weight = self._weight if isinstance(self._weight, float) else self._weight[rows]
+        return WeightedRows(block, self.y[rows], weight)
 
-    def _sum_weighted(self, values, rows):
-        """Column sums of w * values."""
-        return self._weights(rows) @ values
-
-    def _sum_weighted_log(self, values, rows, limit):
-        """Column sums of w * ln values; destroys ``values``."""
-        if isinstance(self._weight, float):
-            return self._weight * sum_log(values, limit)
-        return self._weight[rows] @ np.log(values, out=values)
+    def _linear_part(self, rows, block):
+        """``X^T (w * linear(y))``, (dim,), one linear predictor after the other."""
+        weights = self._rows(rows, block).weights
+        linear = self.likelihood.linear(self.y[rows])
+        return (block.pull((weights * linear.T).T).T.ravel(),)
 
     def _checked(self, theta):
         theta = np.asarray(theta, dtype=float)
@@ -75,6 +133,8 @@ class GLMTarget(Target):
                 f"theta must have shape (n_draws, {self.dim}); got {theta.shape}."
             )
         return theta
+
+    # --- at draws
 
     def log_density(self, theta):
         """Log joint density of each draw.
@@ -110,102 +170,43 @@ class GLMTarget(Target):
             for start in range(0, theta.shape[0], _DRAW_BATCH)
         ]
 
+    def _columns(self, theta):
+        """Coefficients of every linear predictor: array (n_outputs, ., n_draws)."""
+        stacked = theta.reshape(-1, self.likelihood.n_outputs, self.design.dim)
+        return np.ascontiguousarray(stacked.transpose(1, 2, 0))
 
-class LogisticTarget(GLMTarget):
-    """Log joint density of Bayesian logistic regression with two classes.
-
-    Parameters
-    ----------
-    X : float array or CSR matrix (n_samples, n_features)
-        Used as it is, never copied.
-    y : array (n_samples,) of 0 and 1
-    sample_weight : array (n_samples,), default=None
-        Class weights included; None is 1 everywhere.
-    temperature : float in (0, 1], default=1.0
-        Power of the likelihood (Alquier; the tempered posterior).
-    prior : Prior, default=None
-        None is ``NormalPrior()``.
-    scale : float or array (dim,), default=None
-        Prior scales, the intercept's last; None takes the prior's own.
-    fit_intercept : bool, default=True
-        theta = (coef..., intercept) when True.
-    n_jobs : int, default=None
-        Threads over fixed blocks of rows; the result does not depend on it.
-
-    Attributes
-    ----------
-    dim : int
-        n_features, plus one with an intercept.
-    """
-
-    exact_gaussian = True
-
-    def __init__(
-        self,
-        X,
-        y,
-        *,
-        sample_weight=None,
-        temperature=1.0,
-        prior=None,
-        scale=None,
-        fit_intercept=True,
-        n_jobs=None,
-    ):
-        design = Design(X, fit_intercept, n_jobs)
-        super().__init__(design, 1, sample_weight, temperature, prior, scale)
-        self.y = np.asarray(y, dtype=float)
-        if self.y.shape != (design.n_samples,) or np.any(self.y * (1.0 - self.y)):
-            raise ValueError(
-                f"y must hold 0 and 1, shape ({design.n_samples},); got shape "
-                f"{self.y.shape} and values such as {self.y.ravel()[:5]}."
-            )
-        # The odd part of the log likelihood is linear in theta: one product, once.
-        (self._odd,) = design.sum_rows(
-            lambda rows, block: (
-                block.pull(self._weights(rows) * (self.y[rows] - 0.5)),
-            ),
-            design.dim,
-        )
+    def _predictors(self, block, columns):
+        """Linear predictors (n_rows, n_draws), or (n_outputs, n_rows, n_draws)."""
+        if len(columns) == 1:
+            return block.apply(columns[0])
+        return np.stack([block.apply(column) for column in columns])
 
     def _log_likelihood(self, theta):
-        """sum_i w_i (y_i - 1/2) eta_i - w_i (|eta_i| / 2 + ln(1 + exp(-|eta_i|)))."""
-        columns = theta.T.copy()
+        columns = self._columns(theta)
 
-        def even_part(rows, block):
-            eta = block.apply(columns)
-            np.abs(eta, out=eta)
-            total = 0.5 * self._sum_weighted(eta, rows)
-            np.exp(np.negative(eta, out=eta), out=eta)
-            eta += 1.0
-            return (total + self._sum_weighted_log(eta, rows, 512),)
+        def part(rows, block):
+            eta = self._predictors(block, columns)
+            return (self.likelihood.total(eta, self._rows(rows, block)),)
 
-        (even,) = self.design.sum_rows(even_part, theta.shape[0])
-        return theta @ self._odd - even
+        width = self.likelihood.n_temporaries * theta.shape[0]
+        (value,) = self.design.sum_rows(part, width)
+        return theta @ self._linear + value
 
     def _value_and_slope(self, theta):
-        """The same through tanh(eta / 2), which is the slope of the even part."""
-        columns = 0.5 * theta.T
+        columns = self._columns(theta)
 
-        def even_part(rows, block):
-            eta = block.apply(columns)
-            size = np.abs(eta)
-            total = self._sum_weighted(size, rows)
-            np.tanh(eta, out=eta)
-            np.abs(eta, out=size)
-            # ln(1 + exp(-|eta|)) = -ln((1 + tanh(|eta| / 2)) / 2)
-            size += 1.0
-            size *= 0.5
-            total -= self._sum_weighted_log(size, rows, 512)
-            if isinstance(self._weight, float):
-                return total, self._weight * block.pull(eta)
-            eta *= self._weight[rows, None]
-            return total, block.pull(eta)
+        def part(rows, block):
+            eta = self._predictors(block, columns)
+            return self.likelihood.total_and_slope(eta, self._rows(rows, block))
 
-        n_draws = theta.shape[0]
-        even, slope = self.design.sum_rows(even_part, n_draws, n_draws * self.dim)
-        return theta @ self._odd - even, self._odd - 0.5 * slope.T
+        width = self.likelihood.n_temporaries * theta.shape[0]
+        value, slope = self.design.sum_rows(part, width, theta.size)
+        slope = slope.reshape(columns.shape).transpose(2, 0, 1).reshape(theta.shape)
+        return theta @ self._linear + value, self._linear + slope
 
+    # --- under Gaussians, where a row has one linear predictor
+
+    @available_if(_has_one_predictor)
     def expected_log_density(self, mean, variance=None, factor=None):
         """E[log joint] under N(mean, diag(variance) + factor factor^T), exactly.
 
@@ -246,6 +247,7 @@ class LogisticTarget(GLMTarget):
             g_factor = others.pop(0) + 2.0 * prior.d_variance[:, None] * factor
         return value + prior.value, g_mean + prior.d_mean, g_variance, g_factor
 
+    @available_if(_has_one_predictor)
     def expected_curvature(self, mean, factor):
         """E[log joint], its mean gradient and E[-Hessian] under N(mean, F F^T).
 
@@ -260,14 +262,14 @@ class LogisticTarget(GLMTarget):
         value : float, in nats
         g_mean : array (dim,)
         curvature : array (dim, dim), symmetric
-            The likelihood's part is positive semi-definite; a heavy-tailed prior's
-            diagonal can be negative.
+            The likelihood's part is positive semi-definite where the likelihood is
+            log-concave; a heavy-tailed prior's diagonal can be negative.
         """
 
         def part(rows, block):
             spread = block.apply(factor)
             value, slope, bend = self._expected_terms(rows, block, mean, None, spread)
-            return value, block.pull(slope), block.gram(bend)
+            return value, block.pull(slope), _signed_gram(block, bend)
 
         width = max(self.dim, factor.shape[1])
         value, g_mean, curvature = self.design.sum_rows(part, width, self.dim**2)
@@ -283,9 +285,10 @@ class LogisticTarget(GLMTarget):
             total += block.apply_squares(variance)
         if spread is not None:
             total += np.einsum("ij,ij->i", spread, spread)
-        softplus, sigmoid, bend = logistic_gaussian_expectations(centre, np.sqrt(total))
-        weight, y = self._weights(rows), self.y[rows]
-        return weight @ (y * centre - softplus), weight * (y - sigmoid), weight * bend
+        rows = self._rows(rows, block)
+        value, slope, bend = self.likelihood.expected(centre, np.sqrt(total), rows.y)
+        weights = rows.weights
+        return weights @ value, weights * slope, weights * bend
 
     def _expected_prior(self, mean, variance, factor):
         total = np.zeros(self.dim)
@@ -294,3 +297,74 @@ class LogisticTarget(GLMTarget):
         if factor is not None:
             total = total + np.einsum("ij,ij->i", factor, factor)
         return self.prior.expected(mean, total, self.scale)
+
+    # --- averaged over draws, where a row has several linear predictors
+
+    @available_if(_has_several_predictors)
+    def curvature(self, theta):
+        """Averages over draws of the log joint, its gradient and minus its Hessian.
+
+        Rows are averaged over the draws first, so that the Gram matrices cost the
+        same for one draw and for a thousand.
+
+        Parameters
+        ----------
+        theta : array (n_draws, dim)
+
+        Returns
+        -------
+        value : float, in nats
+        gradient : array (dim,)
+        curvature : array (dim, dim), symmetric
+            The prior's part is its expected curvature under a Gaussian with the
+            draws' means and variances, which is defined for a prior with a kink too.
+        """
+        theta = self._checked(theta)
+        columns = self._columns(theta)
+        n_pairs = len(columns) * (len(columns) + 1) // 2
+
+        def part(rows, block):
+            value, slope, bend = self._averaged_rows(rows, columns, n_pairs)
+            slope = np.stack([block.pull(column) for column in slope])
+            return value, slope.ravel(), self._grams(block, bend)
+
+        width = max(self.design.dim, n_pairs)
+        value, slope, curvature = self.design.sum_rows(part, width, self.dim**2)
+        value, slope = theta.mean(axis=0) @ self._linear + value, self._linear + slope
+        log_prior, score = self.prior.value_and_score(theta, self.scale)
+        prior = self.prior.expected(theta.mean(axis=0), theta.var(axis=0), self.scale)
+        curvature[np.diag_indices(self.dim)] += prior.curvature
+        return value + log_prior.mean(), slope + score.mean(axis=0), curvature
+
+    def _averaged_rows(self, rows, columns, n_pairs):
+        """``likelihood.curvature`` of a block, through blocks that fit all draws."""
+        n_rows = rows.stop - rows.start
+        slope, bend = np.empty((len(columns), n_rows)), np.empty((n_pairs, n_rows))
+        value = 0.0
+        width = self.likelihood.n_temporaries * columns.shape[2]
+        for inner in row_blocks(n_rows, width):
+            outer = slice(rows.start + inner.start, rows.start + inner.stop)
+            block = self.design.block(outer)
+            eta = self._predictors(block, columns)
+            more, slope[:, inner], bend[:, inner] = self.likelihood.curvature(
+                eta, self._rows(outer, block)
+            )
+            value += more
+        return value, slope, bend
+
+    def _grams(self, block, bend):
+        """Likelihood curvature: one weighted Gram matrix per pair of predictors."""
+        n_outputs, dim = self.likelihood.n_outputs, self.design.dim
+        out = np.empty((n_outputs, dim, n_outputs, dim))
+        for pair, (k, m) in enumerate(zip(*np.triu_indices(n_outputs), strict=True)):
+            out[k, :, m] = out[m, :, k] = _signed_gram(block, bend[pair])
+        return out.reshape(self.dim, self.dim)
+
+
+def _signed_gram(block, weights):
+    """``X^T diag(weights) X`` for weights of any sign; one product where one serves."""
+    if weights.min() >= 0.0:
+        return block.gram(weights)
+    if weights.max() <= 0.0:
+        return -block.gram(-weights)
+    return block.gram(np.maximum(weights, 0.0)) - block.gram(np.maximum(-weights, 0.0))

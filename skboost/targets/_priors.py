@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import gammaln, ndtr
 from sklearn.base import BaseEstimator
 
-from skboost.targets._expectations import gaussian_expectation_1d
+from skboost.targets._quadrature import gaussian_expectation_1d
 
 _LOG_2PI = np.log(2.0 * np.pi)
 

@@ -5,7 +5,7 @@ import pytest
 
 from skboost.families import FAMILIES
 from skboost.mixtures import Mixture, PooledDraws
-from skboost.targets import LogisticTarget, Target
+from skboost.targets import GLMTarget, Logistic, Target
 
 
 class Skewed(Target):
@@ -23,9 +23,8 @@ class Skewed(Target):
 
 def logistic_target(dim):
     rng = np.random.default_rng(3)
-    return LogisticTarget(
-        rng.standard_normal((12, dim)), rng.integers(0, 2, 12), fit_intercept=False
-    )
+    X, y = rng.standard_normal((12, dim)), rng.integers(0, 2, 12)
+    return GLMTarget(X, y, Logistic(), fit_intercept=False)
 
 
 TARGETS = {"exact": logistic_target, "Monte Carlo": Skewed}

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from skboost.families import Gaussian, Laplace
 from skboost.mixtures import FreshDraws, Mixture, duality_gap, elbo_gain
-from skboost.targets import LogisticTarget, Target
+from skboost.targets import GLMTarget, Logistic, Target
 
 N = 2048
 SEEDS = range(4)
@@ -51,7 +51,7 @@ def two_normals(means, stds, weights, family=None):
 def logistic(dim=1, n=15):
     rng = np.random.default_rng(3)
     X, y = rng.standard_normal((n, dim)), rng.integers(0, 2, n)
-    return LogisticTarget(X, y, fit_intercept=False)
+    return GLMTarget(X, y, Logistic(), fit_intercept=False)
 
 
 def fresh(target, mixture, seed=0, n=N, exact=False):

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from skboost.families import Gaussian, Laplace
 from skboost.mixtures import Mixture, PooledDraws, finite
-from skboost.targets import LogisticTarget, Target
+from skboost.targets import GLMTarget, Logistic, Target
 
 
 class Skewed(Target):
@@ -24,9 +24,8 @@ class Skewed(Target):
 
 def logistic(dim):
     rng = np.random.default_rng(3)
-    return LogisticTarget(
-        rng.standard_normal((12, dim)), rng.integers(0, 2, 12), fit_intercept=False
-    )
+    X, y = rng.standard_normal((12, dim)), rng.integers(0, 2, 12)
+    return GLMTarget(X, y, Logistic(), fit_intercept=False)
 
 
 def pool_of(target, mixture, n=64, seed=0, exact=False):

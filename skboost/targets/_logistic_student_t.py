@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaincinv
 
-from skboost.targets._expectations import sigmoid_expectation
+from skboost.targets._logistic_gaussian import sigmoid_expectation
 
 # Mass cut off at the lower end, a power; the upper end falls off like exp(-w / 2).
 _CUT = 1e-13

@@ -1,0 +1,50 @@
+"""Likelihood of logistic regression with two classes."""
+
+import numpy as np
+
+from skboost.targets._likelihood import Likelihood
+from skboost.targets._logistic_gaussian import logistic_gaussian_expectations
+
+
+class Logistic(Likelihood):
+    """``ln p(y | eta) = y eta - ln(1 + exp(eta))`` for y of 0 and 1.
+
+    It is ``(y - 1/2) eta`` plus an even function of eta, and is summed as these two.
+    """
+
+    def checked(self, y, n_samples):
+        y = np.asarray(y, dtype=float)
+        if y.shape != (n_samples,) or np.any(y * (1.0 - y)):
+            raise ValueError(
+                f"y must hold 0 and 1, shape ({n_samples},); got shape "
+                f"{y.shape} and values such as {y.ravel()[:5]}."
+            )
+        return y
+
+    def linear(self, y):
+        return y - 0.5
+
+    def total(self, eta, rows):
+        """``-sum_i w_i (|eta_i| / 2 + ln(1 + exp(-|eta_i|)))``."""
+        np.abs(eta, out=eta)
+        total = 0.5 * rows.sum(eta)
+        np.exp(np.negative(eta, out=eta), out=eta)
+        eta += 1.0
+        return -(total + rows.sum_log(eta))
+
+    def total_and_slope(self, eta, rows):
+        """The same through tanh(eta / 2), which gives the slope too."""
+        eta *= 0.5
+        size = np.abs(eta)
+        total = rows.sum(size)
+        np.tanh(eta, out=eta)
+        np.abs(eta, out=size)
+        # ln(1 + exp(-|eta|)) = -ln((1 + tanh(|eta| / 2)) / 2)
+        size += 1.0
+        size *= 0.5
+        total -= rows.sum_log(size)
+        return -total, -0.5 * rows.pull(eta)
+
+    def expected(self, mean, sd, y):
+        softplus, sigmoid, bend = logistic_gaussian_expectations(mean, sd)
+        return y * mean - softplus, y - sigmoid, bend
