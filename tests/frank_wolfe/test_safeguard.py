@@ -71,9 +71,11 @@ def disjoint(request):
     return SimpleNamespace(objective=objective, weights=weights, direction=direction)
 
 
-@pytest.mark.parametrize("memory", [None, 1e-6, 1.0, 1e9])
+@pytest.mark.parametrize(
+    ("memory", "iteration"), [(None, 1), (1e-6, 1), (1e9, 1), (None, 99), (1e-6, 99)]
+)
 @pytest.mark.parametrize("form", FORMS)
-def test_half_of_what_line_search_gains_at_least(disjoint, form, memory):
+def test_half_of_what_line_search_gains_at_least(disjoint, form, memory, iteration):
     objective, weights, direction = vars(disjoint).values()
     rule = AdaptiveBacktracking(form=form, slack=0.0)
     # Cells are no draws: their spread is not noise.
@@ -81,7 +83,7 @@ def test_half_of_what_line_search_gains_at_least(disjoint, form, memory):
         **{k: getattr(objective, k) for k in ("value", "slope", "divergence")}
     )
     best = change(objective, weights, LineSearch().choose(exact, weights, direction))
-    step = rule.choose(exact, weights, direction, memory, 1)
+    step = rule.choose(exact, weights, direction, memory, iteration)
     assert best < -0.1
     assert change(objective, weights, step) <= 0.5 * best
 

@@ -218,15 +218,29 @@ class TestAdaptive:
         assert step.gamma >= min(best / 2, 2 / 6)
         assert step.memory < 10
 
-    def test_a_trial_that_raises_the_objective_passes_only_as_published(
-        self, quadratic
+    @pytest.mark.parametrize("safeguard", [True, False])
+    def test_slack_lets_a_trial_raise_the_objective_only_as_published(
+        self, quadratic, safeguard
     ):
-        f, direction = self.problem(quadratic)
-        for safeguard, lowers in ((True, True), (False, False)):
-            rule = AdaptiveBacktracking(slack=10.0, safeguard=safeguard)
-            step = rule.choose(f, self.weights, direction, 0.1)
-            moved = apply(self.weights, step.direction, step.gamma)
-            assert (f.value(moved) < f.value(self.weights)) == lowers
+        # The minimiser is at .2, and the fallback beyond twice that.
+        f = quadratic(np.eye(3), [0.45, 0.35, 0.2])
+        direction = FrankWolfe().find(f.slope(self.weights), self.weights, 2)
+        rule = AdaptiveBacktracking(slack=10.0, safeguard=safeguard)
+        step = rule.choose(f, self.weights, direction, 0.1)
+        moved = apply(self.weights, step.direction, step.gamma)
+        assert step.gamma > 0
+        assert (f.value(moved) < f.value(self.weights)) == safeguard
+
+    def test_the_fallback_along_a_pairwise_direction_may_be_the_lowest(self, quadratic):
+        weights = np.array([0.5, 0.5, 0.0])
+        f = quadratic(np.eye(3), [0.5, 0.1, 0.4])
+        direction = Pairwise().find(f.slope(weights), weights, 2)
+        assert direction.kind == "pairwise"
+        # Of the trials one is too long and the next, a thousandth of it, too short.
+        rule = AdaptiveBacktracking(slack=0.0, increase=1e3)
+        step = rule.choose(f, weights, direction, None, 3)
+        assert (step.branch, step.gamma) == ("fallback", 2 / 5)
+        assert step.direction.kind == "pairwise"
 
     @pytest.mark.parametrize(("safeguard", "n_trials"), [(True, 4), (False, 5)])
     def test_number_of_trials_is_bounded(self, quadratic, safeguard, n_trials):
