@@ -105,17 +105,21 @@ class Report:
         )
         self.save()
 
-    def bar(self, what, value, relation, bound):
-        """Compare a figure with its bar; a miss is a row, never an error."""
-        met = bool(value <= bound if relation == "<=" else value >= bound)
+    def bar(self, what, value, relation, bound, se=0.0):
+        """Compare a figure with its bar; a miss is a row, never an error.
+
+        `se` is the standard error of the figure: see `verdict`.
+        """
+        found = verdict(value, relation, bound, se)
         self.bars.append(
             {"bar": what, "value": _plain(value), "relation": relation,
-             "bound": bound, "met": met}
+             "bound": bound, "se": _plain(se), "met": found == "met",
+             "verdict": found}
         )  # fmt: skip
         sign = "at most" if relation == "<=" else "at least"
-        verdict = "met" if met else "MISSED"
+        found = found.upper() if found == "missed" else found
         print(
-            f"  bar: {what}: {shown(value)}, {sign} {shown(bound)}: {verdict}",
+            f"  bar: {what}: {shown(value)}, {sign} {shown(bound)}: {found}",
             flush=True,
         )
         self.save()
@@ -143,6 +147,14 @@ class Report:
         }
         text = json.dumps(content, indent=1) + "\n"
         (self.out / f"{self.name}.json").write_text(text, encoding="utf-8")
+
+
+def verdict(value, relation, bound, se=0.0):
+    """Met, missed, or undecided: missed by less than two standard errors."""
+    excess = value - bound if relation == "<=" else bound - value
+    if excess <= 0:
+        return "met"
+    return "undecided" if excess < 2.0 * se else "missed"
 
 
 def shown(value):

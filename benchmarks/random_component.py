@@ -111,16 +111,17 @@ def cached(run, rule):
     return apply(weights, step.direction, step.gamma)[1], step.branch
 
 
+PUBLISHED = AdaptiveBacktracking(safeguard=False, max_increases=10)
 ALONE = "first component alone"
 SEARCHES = ("gradient line search", "gradient line search, ends at 0 or 1")
-ADAPTIVE = ("adaptive", "adaptive, 10 increases as in the paper")
+ADAPTIVE = ("adaptive", "adaptive as published")
 RULES = {
     ALONE: lambda run: (0.0, "none"),
     "predefined": lambda run: (PREDEFINED, "predefined"),
     SEARCHES[0]: lambda run: gradient_search(run, stop=False),
     SEARCHES[1]: lambda run: gradient_search(run, stop=True),
     ADAPTIVE[0]: lambda run: cached(run, AdaptiveBacktracking()),
-    ADAPTIVE[1]: lambda run: cached(run, AdaptiveBacktracking(max_increases=10)),
+    ADAPTIVE[1]: lambda run: cached(run, PUBLISHED),
     "exact line search, cached draws": lambda run: cached(run, LineSearch()),
 }
 

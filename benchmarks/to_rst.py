@@ -49,16 +49,20 @@ def list_table(title, rows):
 
 
 def bars_table(bars):
-    """The bars as rows: figure, bar, met or MISSED."""
+    """The bars as rows: figure, bar, met, undecided or missed."""
     return [
         {
             "bar": bar["bar"],
             "figure": bar["value"],
             "asked": f"{SIGN[bar['relation']]} {cell(float(bar['bound']))}",
-            "": "met" if bar["met"] else "**missed**",
+            "": _emphasised(bar.get("verdict", "met" if bar["met"] else "missed")),
         }
         for bar in bars
     ]
+
+
+def _emphasised(verdict):
+    return "**missed**" if verdict == "missed" else verdict
 
 
 def page(content):

@@ -1,8 +1,11 @@
 """How far to go along a direction."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from typing import NamedTuple
 
+import numpy as np
 from scipy.optimize import brentq
 from sklearn.base import BaseEstimator
 
@@ -22,14 +25,14 @@ class Step:
     gamma : float
         Step length along ``direction``; 0 means that nothing is gained.
     direction : Direction
-        The direction to apply: the one that was asked about, except on the
-        fallback branch, where it leads from the mixture to the new component.
+        The direction to apply: the one that was asked about, except that a
+        fallback may lead from the mixture to the new component instead.
     memory : float or None
         What the rule wants back at the next iteration.
     branch : str
         "predefined", "line-search", "constant", "adaptive", "fallback" or "zero".
     curvature : float or None
-        Curvature estimate that was accepted by the adaptive rule.
+        Curvature whose step the adaptive rule took; None after a fallback.
     """
 
     gamma: float
@@ -63,8 +66,8 @@ class StepSize(BaseEstimator):
         memory : float or None, default=None
             ``Step.memory`` of the previous iteration.
         iteration : int, default=1
-            Counted from 0; the first component is iteration 0, so the first
-            boosting step is iteration 1.
+            t, counted from 1: the first boosting step is step 1, and the first
+            component is what stood before it.
 
         Returns
         -------
@@ -77,12 +80,20 @@ class StepSize(BaseEstimator):
 
 
 class Predefined(StepSize):
-    """gamma = 2 / (t + 2), cut at the largest step (Dresdner et al. 2021, eq. 5)."""
+    """gamma = 2 / (t + 2), cut at the largest step (Dresdner et al. 2021, eq. 5).
+
+    t counts from 1. From 0, as the paper has it, the first step would be 1 and throw
+    the first component away.
+    """
 
     def choose(self, objective, weights, direction, memory=None, iteration=1):
         """Step length; parameters as in `StepSize.choose`."""
-        gamma = min(2.0 / (iteration + 2.0), direction.gamma_max)
-        return Step(gamma, direction, memory, "predefined")
+        return Step(_predefined(direction, iteration), direction, memory, "predefined")
+
+
+def _predefined(direction, iteration):
+    """2 / (t + 2), cut at the largest step."""
+    return min(2.0 / (iteration + 2.0), direction.gamma_max)
 
 
 class Constant(StepSize):
@@ -137,20 +148,32 @@ def exact_step(objective, weights, end):
     return float(brentq(derivative, 0.0, 1.0, xtol=1e-14, rtol=1e-12))
 
 
-# Increases of the curvature that later iterations hear of: beyond, it is that of a
-# component worth nearly nothing, and would leave no step to the next.
-_REMEMBERED = 10
+class _Trial(NamedTuple):
+    """A step that was tried, and how the objective changed, in nats."""
+
+    gamma: float
+    direction: Direction
+    change: float
+    branch: str
+    curvature: float | None = None
+    passed: bool = False
+
+    def step(self, memory):
+        branch = self.branch if self.gamma > 0 else "zero"
+        return Step(self.gamma, self.direction, memory, branch, self.curvature)
 
 
 class AdaptiveBacktracking(StepSize):
-    """Approximate backtracking on a local curvature estimate, aware of its noise.
+    """Approximate backtracking on a local estimate of the curvature, safeguarded.
 
-    Dresdner et al. 2021, Algorithm 2. Four things differ from the paper, because a
-    gap that is only noise would otherwise drive the curvature up for good: a gap not
-    positive beyond two standard errors gives a zero step and leaves the memory as
-    it was; the memory rises by at most ten increases an iteration; a search that
-    failed leaves no memory; and the fallback step leads to the new component
-    whatever the direction was.
+    Dresdner et al. 2021, Algorithm 2. The search begins with the curvature C of the
+    iteration before times ``decrease``, tries gamma = gap / C, and multiplies C by
+    ``increase`` until the change of the objective is at most that of the parabola,
+    -gamma gap + C gamma^2 / 2 (equations 8 and 11). With ``safeguard=False`` it is that
+    algorithm with its faults: where the mixture misses a component, the curvature of
+    the KL divergence at gamma = 0 is infinite, the test passes only for steps that gain
+    nothing, and the fallback may raise the objective. By default the rule never
+    freezes there, and never raises the objective on the cached draws.
 
     Parameters
     ----------
@@ -158,11 +181,11 @@ class AdaptiveBacktracking(StepSize):
         Factor in (0, 1] on the remembered curvature before each search (1/eta of
         the paper).
     increase : float, default=2.0
-        Factor above 1 on the curvature after each rejected trial.
+        Factor above 1 on the curvature after each rejected trial (tau of the paper).
     max_increases : int, default=64
-        Rejected trials before the fallback step 2 / (t + 2). The paper has 10, which
-        a component that is worth nearly nothing uses up: the fallback then gives it
-        a large weight. Trials cost arithmetic on cached draws only.
+        Increases of the curvature before the search ends without a trial that
+        passes; imax of the paper, which sets it to 10. Trials cost arithmetic on
+        cached draws only.
     form : {"curvature", "lipschitz"}, default="curvature"
         Quadratic model C gamma^2 / 2 (equation 8), or C n gamma^2 / 2 with n the
         divergence of the moving component from the mixture (appendix C.1).
@@ -171,9 +194,42 @@ class AdaptiveBacktracking(StepSize):
         the difference on the common draws, or 2 slack / t^2 (equation 11).
     initial : float, default=1.0
         Curvature before the first search.
-    """
+    safeguard : bool, default=True
+        False is the published algorithm, for comparison.
 
-    monotone = True
+    Notes
+    -----
+    This differs from the paper, always:
+
+    - No step leaves [0, gamma_max]: the paper's first trial is cut at 1 and its
+      fallback not at all, and weights would become negative.
+    - The slack is by default the noise of the very difference that is tested. The
+      paper's 2 slack / t^2 stands for it, at a scale that nobody knows; give ``slack``
+      a number for it.
+    - For the Lipschitz form the paper gives n for a step toward the new component
+      only; here it is that of the worst component for an away step and 1 for a
+      pairwise one.
+
+    And this with the safeguard alone:
+
+    - The lowest objective wins: of all trials, of the fallback 2 / (t + 2) along the
+      direction and toward the new component, each cut at its largest step, and of no
+      step. The test of sufficient decrease ends the search but need not choose: it
+      asks for a parabola that touches the objective at gamma = 0, which is blind to
+      what a longer step gains. The paper takes the fallback unseen.
+    - A trial that raises the objective never passes, even within the slack: the search
+      goes on to shorter steps.
+    - The search starts from a curvature whose step is no shorter than the fallback:
+      that of a component worth nearly nothing would leave no step to the next one.
+    - The curvature remembered is that of the step taken, and after a fallback the one
+      from before; the paper hands on what a failed search has raised.
+    - It is never below the one whose step is gamma_max: smaller ones give the same
+      step, and the memory would sink out of reach.
+    - A gap that is not positive beyond two standard errors gives no step and leaves
+      the memory as it was: a gap that is only noise drives the curvature up for good.
+    - The search ends after ``max_increases`` increases, as the name says. The paper's
+      loop ends when their number exceeds imax, one later.
+    """
 
     def __init__(
         self,
@@ -183,6 +239,7 @@ class AdaptiveBacktracking(StepSize):
         form="curvature",
         slack="noise",
         initial=1.0,
+        safeguard=True,
     ):
         self.decrease = decrease
         self.increase = increase
@@ -190,46 +247,75 @@ class AdaptiveBacktracking(StepSize):
         self.form = form
         self.slack = slack
         self.initial = initial
+        self.safeguard = safeguard
+
+    @property
+    def monotone(self):
+        """Whether no step is expected to lose: the published fallback may."""
+        return bool(self.safeguard)
 
     def choose(self, objective, weights, direction, memory=None, iteration=1):
         """Step length; parameters as in `StepSize.choose`."""
         self._check()
-        if direction.gap <= N_ERRORS * _gap_noise(objective, weights, direction):
+        line = _Line(objective, weights, direction)
+        choose = self._guarded if self.safeguard else self._published
+        return choose(line, memory, iteration)
+
+    def _published(self, line, memory, iteration):
+        start = self._start(memory)
+        last = self._search(line, start, self.max_increases + 1, iteration)[-1]
+        taken = last if last.passed else line.fallback(iteration)
+        return taken.step(last.curvature)
+
+    def _guarded(self, line, memory, iteration):
+        direction = line.direction
+        if direction.gap <= N_ERRORS * line.gap_noise():
             return Step(0.0, direction, memory, "zero")
-        size = self._size(objective, weights, direction)
-        curvature = self.decrease * (self.initial if memory is None else memory)
-        most = curvature * self.increase**_REMEMBERED
-        for _ in range(self.max_increases + 1):
-            gamma = min(direction.gap / (curvature * size), direction.gamma_max)
-            model = -gamma * direction.gap + 0.5 * curvature * size * gamma**2
-            moved = weights + gamma * direction.d
-            change, slack = self._change(objective, moved, weights, iteration)
-            if change <= model + slack:
-                # At gamma_max every smaller curvature gives the same step; keeping
-                # the largest of them stops the memory from sinking out of reach.
-                kept = max(curvature, direction.gap / (direction.gamma_max * size))
-                return Step(gamma, direction, min(kept, most), "adaptive", kept)
+        steepness = direction.gap / line.size(self.form)
+        start = self._start(memory)
+        excess = start * _predefined(direction, iteration) / steepness
+        if excess > 1:
+            start /= self.increase ** math.ceil(math.log(excess, self.increase))
+        trials = self._search(line, start, self.max_increases, iteration)
+        fallbacks = line.fallback(iteration), line.toward_new().fallback(iteration)
+        best = min(trials[-1], *trials, *fallbacks, key=lambda trial: trial.change)
+        if best.change >= 0:
+            return Step(0.0, direction, memory, "zero")
+        if best.curvature is None:
+            return best.step(memory)
+        kept = max(best.curvature, steepness / direction.gamma_max)
+        return best._replace(curvature=kept).step(kept)
+
+    def _start(self, memory):
+        return self.decrease * (self.initial if memory is None else memory)
+
+    def _search(self, line, curvature, n_increases, iteration):
+        """Trials of rising curvature, the last of which passes if any does."""
+        gap, size = line.direction.gap, line.size(self.form)
+        trials = []
+        for _ in range(n_increases + 1):
+            step = max(gap, 0.0) / (curvature * size)
+            gamma = min(step, line.direction.gamma_max)
+            change, error = line.change(gamma)
+            bound = -gamma * gap + 0.5 * curvature * size * gamma**2
+            bound += self._slack(error, iteration)
+            if self.safeguard:
+                bound = min(bound, 0.0)
+            trials.append(
+                _Trial(
+                    gamma, line.direction, change, "adaptive", curvature,
+                    passed=change <= bound,
+                )
+            )  # fmt: skip
+            if trials[-1].passed:
+                break
             curvature *= self.increase
-        slope = objective.slope(weights)
-        toward = frank_wolfe_direction(slope, weights, direction.new)
-        return Step(2.0 / (iteration + 2.0), toward, memory, "fallback")
+        return trials
 
-    def _size(self, objective, weights, direction):
-        if self.form == "curvature" or direction.kind == "pairwise":
-            return 1.0
-        moving = direction.away if direction.kind == "away" else direction.toward
-        # A component equal to the mixture has divergence 0; the ratio gap / size
-        # then says nothing, and the largest step is tried first.
-        return max(objective.divergence(moving, weights), 1e-12)
-
-    def _change(self, objective, moved, weights, iteration):
-        if hasattr(objective, "difference"):
-            change, error = objective.difference(moved, weights)
-        else:
-            change, error = objective.value(moved) - objective.value(weights), 0.0
+    def _slack(self, error, iteration):
         if self.slack == "noise":
-            return change, N_ERRORS * error
-        return change, 2.0 * self.slack / max(iteration, 1) ** 2
+            return N_ERRORS * error
+        return 2.0 * self.slack / iteration**2
 
     def _check(self):
         real = _is_real(self.decrease) and 0 < self.decrease <= 1
@@ -246,10 +332,46 @@ class AdaptiveBacktracking(StepSize):
         _require(real, "initial", "a positive number", self.initial)
 
 
-def _gap_noise(objective, weights, direction):
-    if hasattr(objective, "slope_noise"):
-        return objective.slope_noise(weights, direction.d)
-    return 0.0
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """The objective along a direction, and what is known of its noise."""
+
+    objective: object
+    weights: np.ndarray
+    direction: Direction
+
+    def gap_noise(self):
+        """Standard error of the direction's gap, nats."""
+        if hasattr(self.objective, "slope_noise"):
+            return self.objective.slope_noise(self.weights, self.direction.d)
+        return 0.0
+
+    def change(self, gamma):
+        """Objective after a step minus that before, and its standard error, nats."""
+        moved = self.weights + gamma * self.direction.d
+        if hasattr(self.objective, "difference"):
+            return self.objective.difference(moved, self.weights)
+        return self.objective.value(moved) - self.objective.value(self.weights), 0.0
+
+    def size(self, form):
+        """What multiplies the curvature in the quadratic model."""
+        direction = self.direction
+        if form == "curvature" or direction.kind == "pairwise":
+            return 1.0
+        moving = direction.away if direction.kind == "away" else direction.toward
+        # A component equal to the mixture has divergence 0; the ratio gap / size
+        # then says nothing, and the largest step is tried first.
+        return max(self.objective.divergence(moving, self.weights), 1e-12)
+
+    def toward_new(self):
+        """The line from the mixture to the new component."""
+        slope, new = self.objective.slope(self.weights), self.direction.new
+        return replace(self, direction=frank_wolfe_direction(slope, self.weights, new))
+
+    def fallback(self, iteration):
+        """The predefined step along this line."""
+        gamma = _predefined(self.direction, iteration)
+        return _Trial(gamma, self.direction, self.change(gamma)[0], "fallback")
 
 
 def _is_real(value):

@@ -63,7 +63,7 @@ def test_rules_are_scikit_learn_objects(rule):
     assert isinstance(rule, StepSize)
 
 
-def test_predefined_counts_the_first_component_as_iteration_zero(quadratic):
+def test_the_first_boosting_step_is_step_one():
     direction = FrankWolfe().find(np.zeros(2), np.array([1.0, 0.0]), 1)
     gammas = [Predefined().choose(None, None, direction, None, t).gamma for t in (1, 2)]
     assert gammas == [2 / 3, 2 / 4]
@@ -134,6 +134,18 @@ class Noisy:
         return self.noise
 
 
+class Counted:
+    """A function that counts how often two of its values are compared."""
+
+    def __init__(self, inner):
+        self.inner, self.n_differences = inner, 0
+        self.slope, self.value = inner.slope, inner.value
+
+    def difference(self, weights, other):
+        self.n_differences += 1
+        return self.value(weights) - self.value(other), 0.0
+
+
 class TestAdaptive:
     weights = np.array([0.6, 0.4, 0.0])
 
@@ -151,7 +163,7 @@ class TestAdaptive:
 
     def test_first_search_starts_from_one(self, quadratic):
         f, direction = self.problem(quadratic, scale=0.1)
-        rule = AdaptiveBacktracking(slack=0.0)
+        rule = AdaptiveBacktracking(slack=0.0, safeguard=False)
         assert rule.choose(f, self.weights, direction).curvature == 0.5
 
     def test_noisy_gap_gives_no_step_and_keeps_the_memory(self, quadratic):
@@ -178,36 +190,66 @@ class TestAdaptive:
         assert (step.branch, step.memory, step.gamma) == ("fallback", memory, 2 / 5)
 
     @pytest.mark.parametrize("strategy", [Away, Pairwise])
-    def test_fallback_leads_to_the_new_component(self, quadratic, strategy):
-        f = quadratic(1e6 * np.diag([1.0, 1.0, 1e-3]), [0.9, -0.5, 0.4])
-        direction = strategy().find(f.slope(self.weights), self.weights, 2)
-        assert direction.kind != "frank-wolfe"
-        step = AdaptiveBacktracking(max_increases=10).choose(
-            f, self.weights, direction, None, 2
-        )
-        assert step.branch == "fallback"
+    def test_fallback_may_lead_to_the_new_component(self, quadratic, strategy):
+        # The largest step of the direction is .01 at most, the worst one's weight.
+        weights = np.array([0.99, 0.01, 0.0])
+        f = quadratic(np.diag([1.0, 100.0, 1.0]), [0.2, 0.0, 0.8])
+        direction = strategy().find(f.slope(weights), weights, 2)
+        assert (direction.kind != "frank-wolfe") == (strategy is Pairwise)
+        step = AdaptiveBacktracking(slack=0.0).choose(f, weights, direction, 5.0)
+        if strategy is Pairwise:
+            assert (step.branch, step.memory) == ("fallback", 5.0)
         assert (step.direction.kind, step.direction.toward) == ("frank-wolfe", 2)
-        np.testing.assert_allclose(
-            apply(self.weights, step.direction, step.gamma), [0.3, 0.2, 0.5]
-        )
 
-    def test_a_large_curvature_gets_its_step_and_is_half_forgotten(self, quadratic):
+    def test_a_large_curvature_gets_its_step_and_is_remembered(self, quadratic):
         f, direction = self.problem(quadratic, scale=1e6)
         step = AdaptiveBacktracking(slack=0.0).choose(
-            f, self.weights, direction, 0.5, 3
+            f, self.weights, direction, 0.5, 20
         )
         assert step.branch == "adaptive"
-        assert step.gamma == direction.gap / step.curvature
-        assert step.curvature > step.memory == 0.25 * 2**10
-        moved = apply(self.weights, step.direction, step.gamma)
-        assert f.value(moved) < f.value(self.weights)
+        assert step.gamma == pytest.approx(direction.gap / step.curvature)
+        assert step.memory == step.curvature > 1e6
 
-    def test_number_of_trials_is_bounded(self, quadratic):
+    def test_a_huge_memory_leaves_a_step_to_the_next_component(self, quadratic):
         f, direction = self.problem(quadratic)
-        rule = AdaptiveBacktracking(slack=0.0, max_increases=1)
-        assert rule.choose(f, self.weights, direction, 2.0).branch == "adaptive"
-        rule = AdaptiveBacktracking(slack=0.0, max_increases=0)
-        assert rule.choose(f, self.weights, direction, 2.0).branch == "fallback"
+        rule = AdaptiveBacktracking(slack=0.0)
+        best = LineSearch().choose(f, self.weights, direction).gamma
+        step = rule.choose(f, self.weights, direction, 1e12, 4)
+        assert step.gamma >= min(best / 2, 2 / 6)
+        assert step.memory < 10
+
+    @pytest.mark.parametrize("safeguard", [True, False])
+    def test_slack_lets_a_trial_raise_the_objective_only_as_published(
+        self, quadratic, safeguard
+    ):
+        # The minimiser is at .2, and the fallback beyond twice that.
+        f = quadratic(np.eye(3), [0.45, 0.35, 0.2])
+        direction = FrankWolfe().find(f.slope(self.weights), self.weights, 2)
+        rule = AdaptiveBacktracking(slack=10.0, safeguard=safeguard)
+        step = rule.choose(f, self.weights, direction, 0.1)
+        moved = apply(self.weights, step.direction, step.gamma)
+        assert step.gamma > 0
+        assert (f.value(moved) < f.value(self.weights)) == safeguard
+
+    def test_the_fallback_along_a_pairwise_direction_may_be_the_lowest(self, quadratic):
+        weights = np.array([0.5, 0.5, 0.0])
+        f = quadratic(np.eye(3), [0.5, 0.1, 0.4])
+        direction = Pairwise().find(f.slope(weights), weights, 2)
+        assert direction.kind == "pairwise"
+        # Of the trials one is too long and the next, a thousandth of it, too short.
+        rule = AdaptiveBacktracking(slack=0.0, increase=1e3)
+        step = rule.choose(f, weights, direction, None, 3)
+        assert (step.branch, step.gamma) == ("fallback", 2 / 5)
+        assert step.direction.kind == "pairwise"
+
+    @pytest.mark.parametrize(("safeguard", "n_trials"), [(True, 4), (False, 5)])
+    def test_number_of_trials_is_bounded(self, quadratic, safeguard, n_trials):
+        f, direction = self.problem(quadratic, scale=1e6)
+        counted = Counted(f)
+        rule = AdaptiveBacktracking(slack=0.0, max_increases=3, safeguard=safeguard)
+        assert rule.choose(counted, self.weights, direction).branch == "fallback"
+        # The fallback and, with the safeguard, that toward the new component.
+        assert counted.n_differences == n_trials + 1 + safeguard
 
     def test_full_steps_do_not_sink_the_memory(self, quadratic):
         f = quadratic(np.eye(3), [-2.0, -2.0, 5.0])
@@ -223,7 +265,7 @@ class TestAdaptive:
     def test_lipschitz_form_rescales_the_curvature(self, table, strategy):
         f = table([-1, 1, 3], [1, 1, 1], lambda z: -0.5 * (z - 2) ** 2)
         direction = strategy().find(f.slope(self.weights), self.weights, 2)
-        rule = AdaptiveBacktracking(form="lipschitz", max_increases=30)
+        rule = AdaptiveBacktracking(form="lipschitz", safeguard=False)
         step = rule.choose(f, self.weights, direction)
         moving = direction.away if direction.kind == "away" else 2
         size = f.divergence(moving, self.weights)
