@@ -73,7 +73,7 @@ class FreshDraws:
 
     @property
     def log_ratio(self):
-        """``ln p - ln q`` at the draws, shape (n,), nats, where `log_joint` is known."""
+        """``ln p - ln q`` at the draws, shape (n,), nats; needs `log_joint`."""
         return self.log_joint - self.mixture.log_density(self.theta)
 
     def elbo(self):
