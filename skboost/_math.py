@@ -6,6 +6,8 @@ import numpy as np
 # the one allowance for Monte Carlo noise of the whole package.
 N_ERRORS = 2.0
 
+LOG_2PI = np.log(2.0 * np.pi)
+
 
 def log_sum_exp(a, log_weights=None):
     """Row-wise ``ln sum_k exp(a_nk + log_weights_k)``; rows of -inf give -inf.

@@ -4,6 +4,7 @@
 """
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -133,6 +134,32 @@ def imported_rooms(path):
         yield room, item.line
 
 
+def imported_files(path, modules):
+    """Names of the package's files that a file imports, inside of functions too.
+
+    ``from skboost.posterior import _tables`` imports a file where `modules` has it,
+    ``from skboost.posterior import Mode`` the folder's ``__init__``. The version is a
+    literal that the package's own ``__init__`` sets first: anyone may ask for it.
+    """
+    for item in imports(path):
+        if item.top != "skboost" or item.name == "__version__":
+            continue
+        full = f"{item.module}.{item.name}"
+        yield full if full in modules else item.module
+
+
+def circle(graph):
+    """Files that import each other, first and last the same; empty if there are none.
+
+    `graph` maps the name of each file to the names of those that it imports.
+    """
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
 def points_down(here, there):
     same_room = here == there or {here, there} <= ONE_ROOM
     return same_room or FLOORS[there] < FLOORS[here]
@@ -178,6 +205,13 @@ def test_imports_point_down(path):
         if not points_down(here, there)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_files_import_each_other_in_a_circle():
+    modules = {dotted(path) for path in FILES}
+    graph = {dotted(path): set(imported_files(path, modules)) for path in FILES}
+    found = circle(graph)
+    assert not found, " imported by ".join(found)
 
 
 @each_file
@@ -240,6 +274,30 @@ def test_the_parser_sees_every_way_to_import(source, rooms, monkeypatch):
     monkeypatch.setattr(f"{__name__}.tree", lambda path: ast.parse(source))
     path = PACKAGE / "boosting" / "_greedy.py"
     assert [room for room, _ in imported_rooms(path)] == rooms
+
+
+@pytest.mark.parametrize(
+    ("source", "modules"),
+    [
+        ("from skboost.posterior import Mode", ["skboost.posterior"]),
+        ("from skboost.posterior import _tables", ["skboost.posterior._tables"]),
+        ("from . import _tables", ["skboost.posterior._tables"]),
+        ("def f():\n    from ._tables import g", ["skboost.posterior._tables"]),
+        ("import skboost.families as families", ["skboost.families"]),
+        ("def f():\n    from skboost import __version__", []),
+    ],
+)
+def test_the_parser_finds_the_file_behind_an_import(source, modules, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.tree", lambda path: ast.parse(source))
+    known = {"skboost.posterior", "skboost.posterior._tables", "skboost.families"}
+    path = PACKAGE / "posterior" / "_posterior.py"
+    assert list(imported_files(path, known)) == modules
+
+
+def test_circles_of_any_length_are_found():
+    assert circle({"a": {"b"}, "b": {"a"}})
+    assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})) == set("abc")
+    assert not circle({"a": {"b", "c"}, "b": {"c"}, "c": set()})
 
 
 def test_arrows_up_and_sideways_are_refused():

@@ -148,8 +148,8 @@ class RootCombination(Combination):
 
     def refine(self, iterate, state, settings):
         """All roots moved together, until a share of what is left is gained."""
-        t = state.iteration
-        left = squared_hellinger(state.fresh).value
+        t, fresh = state.iteration, state.fresh
+        left = squared_hellinger(fresh.log_ratio, fresh.row_weights).value
         tol = max(settings.root_refine_share * left, SMALLEST_TOL)
         roots = self._moved(iterate.fixed, t, settings, tol)
         iterate = RootIterate(roots, self._pool(roots, t, settings))

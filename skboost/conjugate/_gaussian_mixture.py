@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skboost._math import log_sum_exp, log_weights, responsibilities
+from skboost._math import log_sum_exp, responsibilities
 from skboost._parallel import row_blocks
 from skboost.conjugate._covariances import COVARIANCES
 from skboost.conjugate._dirichlet import DirichletWeights
@@ -322,45 +322,8 @@ class GaussianMixtureModel:
         draws = self.law.sample(natural, n, rng)
         return weights | draws | {"means": draws["means"] + self.center}
 
-    def log_joint(self, draws, rows, weight=None):
-        """Log joint density of parameters and rows, assignments summed out.
-
-        ``ln p(theta) + a sum_n w_n ln sum_k pi_k N(x_n | mu_k, P_k)`` with a the
-        temperature; the posterior's density up to its normaliser.
-
-        Parameters
-        ----------
-        draws : dict
-            As `sample` returns.
-        rows : Rows
-        weight : ndarray of shape (n_rows,), default=None
-
-        Returns
-        -------
-        ndarray of shape (n_draws,)
-        """
-        found = self.log_prior(draws)
-        for i in range(len(found)):
-            gaussians, log_pi = self._of_draw(draws, i)
-            for block in self._blocks(rows):
-                each = log_sum_exp(gaussians.log_density(rows[block]), log_pi)
-                total = each.sum() if weight is None else weight[block] @ each
-                found[i] += self.temperature * total
-        return found
-
     def _centred(self, draws):
         return draws | {"means": draws["means"] - self.center}
-
-    def _of_draw(self, draws, i):
-        covariance, precisions = self.law.covariance, draws["precisions"][i]
-        roots = np.linalg.cholesky(covariance.matrices(precisions))
-        gaussians = covariance.gaussians(
-            draws["means"][i] - self.center,
-            roots,
-            covariance.log_det(precisions, self.dim),
-            0.0,
-        )
-        return gaussians, log_weights(draws["weights"][i])
 
     # --- summaries
 

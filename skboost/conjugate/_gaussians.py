@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-_LOG_2PI = np.log(2.0 * np.pi)
+from skboost._math import LOG_2PI
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class _Conditional:
         log_det = np.log(np.diag(lower)).sum()
         return cls(
             np.linalg.cholesky(marginal),
-            0.5 * len(lower) * _LOG_2PI - log_det,
+            0.5 * len(lower) * LOG_2PI - log_det,
             -half.T @ inverse,
             inverse.T @ inverse,
         )

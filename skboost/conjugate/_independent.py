@@ -2,10 +2,9 @@
 
 import numpy as np
 
+from skboost._math import LOG_2PI
 from skboost.conjugate._natural import Cone
 from skboost.conjugate._wishart import log_det_of_root
-
-_LOG_2PI = np.log(2.0 * np.pi)
 
 
 class NormalMeans:
@@ -74,14 +73,14 @@ class NormalMeans:
     def entropy(self, own):
         """Differential entropy, nats."""
         log_det = _log_det(self._matrices(own["precision"])).sum()
-        return 0.5 * (np.prod(self.shape) * (_LOG_2PI + 1.0) - log_det)
+        return 0.5 * (np.prod(self.shape) * (LOG_2PI + 1.0) - log_det)
 
     def log_density(self, own, draws):
         """Log densities of draws["means"], shape (n_draws,)."""
         matrices = self._matrices(own["precision"])
         away = draws["means"] - self.means(own)
         squares = np.einsum("skd,kde,ske->s", away, matrices, away)
-        constant = _log_det(matrices).sum() - np.prod(self.shape) * _LOG_2PI
+        constant = _log_det(matrices).sum() - np.prod(self.shape) * LOG_2PI
         return 0.5 * (constant - squares)
 
     def sample(self, own, n, rng):

@@ -6,11 +6,10 @@ costs more than its arithmetic. All draws and clusters are one stack of Gaussian
 
 import numpy as np
 
-from skboost._math import log_sum_exp, log_weights
+from skboost._math import LOG_2PI, log_sum_exp, log_weights
 from skboost._parallel import row_blocks
 
 _PARAMETERS = ("weights", "means", "precisions")
-_LOG_2PI = np.log(2.0 * np.pi)
 
 
 def log_parts(model, draws, rows):
@@ -54,7 +53,7 @@ def _diag(means, precisions, rows):
     stack, n_components = means.reshape(-1, means.shape[-1]), means.shape[1]
     scales = precisions.reshape(stack.shape)
     linear = scales * stack
-    constant = 0.5 * (np.log(scales) - _LOG_2PI - linear * stack)
+    constant = 0.5 * (np.log(scales) - LOG_2PI - linear * stack)
     found = rows.values @ linear.T - (rows.values**2) @ (0.5 * scales.T)
     seen = rows.seen
     found += constant.sum(axis=1) if seen is None else seen @ constant.T
@@ -97,7 +96,7 @@ def _complete(means, roots, values):
         squares += away
     log_root = np.log(np.diagonal(roots, axis1=-2, axis2=-1)).sum(axis=-1)
     squares = squares.reshape(len(values), *means.shape[:2])
-    return log_root - 0.5 * (squares + dim * _LOG_2PI)
+    return log_root - 0.5 * (squares + dim * LOG_2PI)
 
 
 _EVALUATE = {"full": _full, "tied": _tied, "diag": _diag, "spherical": _spherical}

@@ -2,9 +2,8 @@
 
 import numpy as np
 
+from skboost._math import LOG_2PI
 from skboost.conjugate._natural import Cone
-
-_LOG_2PI = np.log(2.0 * np.pi)
 
 
 class NormalWishart:
@@ -100,7 +99,7 @@ class NormalWishart:
         own, dim = natural[self.name], self.shape[1]
         wishart = self._wishart(own)
         log_det = self.covariance.expected_log_det(wishart, dim)
-        scale = self.covariance.parts(np.log(own["mean_precision"]) - _LOG_2PI - 1, dim)
+        scale = self.covariance.parts(np.log(own["mean_precision"]) - LOG_2PI - 1, dim)
         return wishart.entropy().sum() - 0.5 * np.sum(scale + log_det)
 
     def log_density(self, natural, draws):
@@ -115,7 +114,7 @@ class NormalWishart:
         """Log densities under a natural parameter of this factor."""
         precisions, dim = draws["precisions"], self.shape[1]
         found = self._wishart(own).log_density(self.covariance.matrices(precisions))
-        scale = self.covariance.parts(np.log(own["mean_precision"]) - _LOG_2PI, dim)
+        scale = self.covariance.parts(np.log(own["mean_precision"]) - LOG_2PI, dim)
         parts = scale + self.covariance.log_det(precisions, dim)
         away = (draws["means"] - self._means(own)) * np.sqrt(
             self._spread(own["mean_precision"])

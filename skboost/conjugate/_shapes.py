@@ -17,12 +17,9 @@ log determinant, comes in *parts*: for each coordinate where the shape is diagon
 one for each cluster.
 """
 
-import numpy as np
-
+from skboost._math import LOG_2PI
 from skboost.conjugate._natural import Cone
 from skboost.conjugate._wishart import Wishart
-
-_LOG_2PI = np.log(2.0 * np.pi)
 
 
 class Covariance:
@@ -99,6 +96,6 @@ class Covariance:
             Parts of the (expected) log determinants, and of the expected squared
             error of the means in units of the rows' own noise.
         """
-        constant = self.parts(_LOG_2PI, means.shape[1])
+        constant = self.parts(LOG_2PI, means.shape[1])
         offset = (log_det - spread - constant) / 2.0
         return self._gaussians(means, roots, offset)

@@ -9,11 +9,9 @@ import numpy as np
 from scipy.optimize import brentq
 from sklearn.base import BaseEstimator
 
+from skboost._math import N_ERRORS
 from skboost.frank_wolfe._directions import Direction, apply, frank_wolfe_direction
 from skboost.frank_wolfe._objective import slope_between
-
-# Two standard errors, the allowance for noise used everywhere in the package.
-N_ERRORS = 2.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from skboost.mixtures._diagnostics import (
     elbo_gain,
     remaining_kl,
 )
+from skboost.mixtures._hellinger import hellinger_gain, squared_hellinger
 from skboost.mixtures._mixture import Mixture
 from skboost.mixtures._pooled_draws import (
     PooledDraws,
@@ -20,7 +21,7 @@ from skboost.mixtures._psis import (
     log_mean_weight,
     psis,
 )
-from skboost.mixtures._root_draws import RootDraws, hellinger_gain, squared_hellinger
+from skboost.mixtures._root_draws import RootDraws
 from skboost.mixtures._roots import Roots
 
 __all__ = [

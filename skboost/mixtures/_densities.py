@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg.lapack import dtrtri
 
-from skboost._math import responsibilities
+from skboost._math import LOG_2PI, responsibilities
 from skboost._parallel import row_blocks
 
 
@@ -54,7 +54,7 @@ class GaussianStack:
             shift=np.concatenate(
                 [w @ (m - center) for w, m in zip(inverses, means, strict=True)]
             ),
-            constant=-0.5 * center.size * np.log(2.0 * np.pi) - np.array(log_scales),
+            constant=-0.5 * center.size * LOG_2PI - np.array(log_scales),
         )
 
     @property

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skboost._math import log_sum_exp, log_weights, mean_and_se
+from skboost._math import N_ERRORS, log_sum_exp, log_weights, mean_and_se
 from skboost.mixtures._pooled_draws import expectations
 from skboost.mixtures._psis import log_mean_weight, psis
 
@@ -71,6 +71,11 @@ class FreshDraws:
             return 0.0
         return float(self.row_weights @ np.isneginf(self.log_joint))
 
+    @property
+    def log_ratio(self):
+        """``ln p - ln q`` at the draws, shape (n,), nats; needs `log_joint`."""
+        return self.log_joint - self.mixture.log_density(self.theta)
+
     def elbo(self):
         """ELBO of the mixture, nats; restricted to the support where it leaves it.
 
@@ -78,8 +83,7 @@ class FreshDraws:
         most the entropy of the weights, and free of the target.
         """
         if self.expected is None:
-            log_q = self.mixture.log_density(self.theta)
-            return restricted_elbo(self.log_joint - log_q, self.row_weights)
+            return restricted_elbo(self.log_ratio, self.row_weights)
         table = self.mixture.log_components(self.theta)
         log_q = log_sum_exp(table, log_weights(self.mixture.weights))
         own = table[np.arange(len(table)), self.source]
@@ -285,6 +289,6 @@ def remaining_kl(log_joint, log_q):
         log_z - elbo,
         float(np.hypot(se_z, se_elbo)),
         khat,
-        half + 2.0 * se_half,
+        half + N_ERRORS * se_half,
         outside,
     )

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skboost._math import log_sum_exp, mean_and_se
-from skboost.mixtures._diagnostics import Estimate
+from skboost._math import log_sum_exp
 
 
 @dataclass(frozen=True)
@@ -87,55 +86,3 @@ class RootDraws:
         weights = np.exp(0.5 * self.log_components - self.log_pool[:, None])
         exact = control.roots.gram @ control.roots.coefficients
         return exact + residual @ weights / len(residual)
-
-
-def hellinger_gain(before, after):
-    """Fall in squared Hellinger distance from one mixture to another.
-
-    On the fresh draws of both, by the balance heuristic; the normaliser is estimated
-    on the same draws.
-
-    Parameters
-    ----------
-    before, after : FreshDraws
-
-    Returns
-    -------
-    Estimate
-        Between -1 and 1.
-    """
-    theta = np.concatenate([before.theta, after.theta])
-    log_joint = np.concatenate([before.log_joint, after.log_joint])
-    row_weights = 0.5 * np.concatenate([before.row_weights, after.row_weights])
-    log_old, log_new = (fresh.mixture.log_density(theta) for fresh in (before, after))
-    log_r = np.logaddexp(log_old, log_new) - np.log(2.0)
-    top = np.max(log_joint - log_r)
-    if not np.isfinite(top):
-        return Estimate(0.0, float("inf"))
-    z = row_weights @ np.exp(log_joint - log_r - top)
-    root = np.exp(0.5 * (log_joint - log_r - top))
-    change = np.exp(0.5 * (log_new - log_r)) - np.exp(0.5 * (log_old - log_r))
-    return Estimate(*mean_and_se(root * change / np.sqrt(z), row_weights))
-
-
-def squared_hellinger(fresh):
-    """Estimated squared Hellinger distance of a mixture to the target.
-
-    ``1 - mean(sqrt(w)) / sqrt(mean(w))`` with ``w = p / q`` on draws of q. It does not
-    see what q does not reach.
-
-    Parameters
-    ----------
-    fresh : FreshDraws
-
-    Returns
-    -------
-    Estimate
-    """
-    log_w = fresh.log_joint - fresh.mixture.log_density(fresh.theta)
-    w = np.exp(log_w - log_w.max())
-    mean = fresh.row_weights @ w
-    affinity = fresh.row_weights @ np.sqrt(w) / np.sqrt(mean)
-    # Delta method for a ratio of two means.
-    influence = np.sqrt(w / mean) - 0.5 * affinity * w / mean
-    return Estimate(float(1.0 - affinity), mean_and_se(influence, fresh.row_weights)[1])

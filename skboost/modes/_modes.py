@@ -20,8 +20,9 @@ _MAX_SHRINK = 12
 _NARROWEST = 1e-6
 # Share of the heaviest mode's mass below which another does not matter.
 _LIGHTEST = 1e-5
-# Above this dimension scales are not tried out, nor is there a Hessian to be tried.
-_MAX_DIM = 200
+# Above this dimension there is no Hessian: scales are not tried out, and the ends of
+# climbs cannot be told apart.
+MAX_HESSIAN_DIM = 200
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def laplace_approximation(target, family, mode):
     mode of ``-x^4``, whose curvature is zero.
     """
     covariance = inverse_curvature(target, mode, family)
-    if len(mode) > _MAX_DIM:
+    if len(mode) > MAX_HESSIAN_DIM:
         return _of_variances(target, family, mode, covariance)
     if covariance.ndim == 1:
         variances, axes = covariance, np.eye(len(mode))

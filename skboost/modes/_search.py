@@ -8,7 +8,7 @@ from skboost._random import SCOUT, generator
 from skboost._settings import Settings
 from skboost.modes._climb import climb_all
 from skboost.modes._curvature import knows_curvature
-from skboost.modes._modes import Box, Modes, add_ends
+from skboost.modes._modes import MAX_HESSIAN_DIM, Box, Modes, add_ends
 
 # Climbs at once, and at most, from a box and around a mixture.
 _BATCH, _MOST = {"box": 64, "around": 16}, {"box": 1024, "around": 256}
@@ -23,8 +23,6 @@ _USUAL = 30
 _FAR = (2.0, 50.0)
 # First steps, in standard deviations of the starts, that leave no basin.
 _FIRST_STEP = 0.07
-# Above this dimension climbs have no Hessian to tell their ends apart.
-_MAX_DIM = 200
 
 
 def far_draws(mixture, n, rng):
@@ -91,7 +89,7 @@ class ModeSearch:
     @property
     def probes(self):
         """Whether modes around mixtures are looked for."""
-        return self.looks and self.target.dim <= _MAX_DIM
+        return self.looks and self.target.dim <= MAX_HESSIAN_DIM
 
     def from_starts(self):
         """Modes that the starts lead to; none are looked for from a single start."""

@@ -1,16 +1,21 @@
 """Posteriors as users meet them: summaries, marginals, plots, files."""
 
 from skboost.mixtures import Mixture
-from skboost.posterior._distance import HellingerEstimate
-from skboost.posterior._errors import ErrorEstimates
-from skboost.posterior._evidence import Evidence
-from skboost.posterior._importance import ImportanceSample, ImportanceWarning
+from skboost.posterior._distances import ErrorEstimates, HellingerEstimate
+from skboost.posterior._importance import (
+    Evidence,
+    ImportanceSample,
+    ImportanceWarning,
+)
 from skboost.posterior._marginal import Marginal
 from skboost.posterior._modes import Mode
-from skboost.posterior._posterior import MixturePosterior, as_posterior
+from skboost.posterior._posterior import (
+    MixturePosterior,
+    TransformedPosterior,
+    as_posterior,
+)
 from skboost.posterior._storage import read_archive, write_archive
 from skboost.posterior._tables import summary_table
-from skboost.posterior._transformed import TransformedPosterior
 from skboost.posterior._transformed_marginal import (
     SampledMarginal,
     TransformedMarginal,

@@ -1,12 +1,16 @@
-"""Importance sampling from a mixture, with Pareto-smoothed weights."""
+"""Importance sampling from a mixture: one pass over the target, every question."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtri
 
+from skboost._math import mean_and_se
 from skboost.mixtures import effective_sample_size, log_mean_weight, psis
+from skboost.posterior._distances import estimate_errors
+from skboost.posterior._marginal import check_level
 
 # Above this shape no practical number of draws gives a reliable estimate.
 _MAX_KHAT = 0.7
@@ -16,9 +20,42 @@ class ImportanceWarning(UserWarning):
     """Importance weights have too heavy a tail to be trusted."""
 
 
+class Evidence(NamedTuple):
+    """Log evidence ``ln Z`` of a log joint density, from draws of q; nats.
+
+    Attributes
+    ----------
+    elbo, elbo_se : float
+        ``E_q[log joint - ln q]`` and its standard error. The ELBO itself is a lower
+        bound of ln Z; this is its Monte Carlo estimate. -inf, with no standard
+        error, where the log joint is -inf at a draw.
+    log_evidence, log_evidence_se : float
+        Importance-sampling estimate of ln Z, Pareto-smoothed, and its standard
+        error. It bounds nothing: it tends to be low, by all the mass that q never
+        reaches, and its standard error does not know of that.
+    interval : tuple of float
+        ``(low, high)``: the ELBO less its Monte Carlo error, and the estimate plus
+        its own. `low` is below ln Z with at least the confidence asked for, as far as
+        the error of the ELBO's average is normal. `high` is not an upper bound.
+    khat : float
+        Pareto shape of the weights: above 0.7 `log_evidence` is not reliable, and a
+        small value is no proof that it is.
+    """
+
+    elbo: float
+    elbo_se: float
+    log_evidence: float
+    log_evidence_se: float
+    interval: tuple
+    khat: float
+
+
 @dataclass(frozen=True, eq=False)
 class ImportanceSample:
     """Weighted draws that stand for the target, and how far to trust them.
+
+    The target was evaluated once at each draw; `evidence`, `errors` and `resample`
+    evaluate it no more.
 
     Attributes
     ----------
@@ -34,6 +71,13 @@ class ImportanceSample:
         Kish's, of the smoothed weights of the draws that were evaluated.
     log_evidence, log_evidence_se : float
         Estimate of the target's log normaliser and its standard error, nats.
+    log_ratio : ndarray of shape (n,) or None
+        ``log joint - ln q`` at `draws`, nats: the raw log weights. None after
+        `resample`, whose draws are no longer those of the mixture.
+
+    References
+    ----------
+    Vehtari, Simpson, Gelman, Yao & Gabry 2024, Pareto smoothed importance sampling.
     """
 
     draws: np.ndarray
@@ -42,6 +86,37 @@ class ImportanceSample:
     effective_sample_size: float
     log_evidence: float
     log_evidence_se: float
+    log_ratio: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, draws, log_q, log_joint):
+        """Weigh draws of a mixture.
+
+        Parameters
+        ----------
+        draws : ndarray of shape (n, dim)
+        log_q : ndarray of shape (n,)
+            Log density of the mixture there, nats.
+        log_joint : callable or object with ``log_density``
+            Maps (n, dim) to (n,), nats.
+
+        Raises
+        ------
+        ValueError
+            If the log joint is NaN or +inf at a draw, or -inf at all.
+        """
+        log_ratio = evaluate_log_joint(log_joint, draws) - log_q
+        smoothed, khat = psis(log_ratio)
+        log_evidence, log_evidence_se = log_mean_weight(smoothed)
+        return cls(
+            draws=draws,
+            log_weights=smoothed - logsumexp(smoothed),
+            khat=khat,
+            effective_sample_size=effective_sample_size(smoothed),
+            log_evidence=log_evidence,
+            log_evidence_se=log_evidence_se,
+            log_ratio=log_ratio,
+        )
 
     @property
     def weights(self):
@@ -54,6 +129,77 @@ class ImportanceSample:
             f"effective_sample_size={self.effective_sample_size:.0f}, log_evidence="
             f"{self.log_evidence:.4g} +- {self.log_evidence_se:.2g})"
         )
+
+    def evidence(self, level=0.95):
+        """Log evidence between a bound and an estimate: `Evidence`.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Confidence of either end of ``interval`` against Monte Carlo error.
+
+        Raises
+        ------
+        ValueError
+            If `level` is not between 0 and 1, or the draws are those of `resample`.
+        """
+        width = float(ndtri(0.5 * (1.0 + check_level(level))))
+        elbo, elbo_se = mean_and_se(self._raw("evidence"))
+        low = elbo if elbo == -float("inf") else elbo - width * elbo_se
+        high = self.log_evidence + width * self.log_evidence_se
+        return Evidence(
+            elbo,
+            elbo_se,
+            self.log_evidence,
+            self.log_evidence_se,
+            (low, high),
+            self.khat,
+        )
+
+    def errors(self):
+        """Distances between the mixture and the target: `ErrorEstimates`.
+
+        Raises
+        ------
+        ValueError
+            If the draws are those of `resample`.
+        """
+        log_ratio = self._raw("errors")
+        return estimate_errors(self.draws, log_ratio, psis(log_ratio))
+
+    def resample(self, n, rng):
+        """`n` equally weighted draws, in random order.
+
+        Systematic resampling: a draw of weight w comes floor(n w) or ceil(n w) times.
+
+        Parameters
+        ----------
+        n : int
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        ImportanceSample
+            Its `khat`, effective sample size and log evidence are those of this one.
+        """
+        cumulative = np.cumsum(self.weights)
+        points = (np.arange(n) + rng.random()) / n * cumulative[-1]
+        index = np.searchsorted(cumulative, points, side="right")
+        index = np.minimum(index, len(cumulative) - 1)
+        return replace(
+            self,
+            draws=self.draws[rng.permutation(index)],
+            log_weights=np.full(n, -np.log(n)),
+            log_ratio=None,
+        )
+
+    def _raw(self, method):
+        if self.log_ratio is None:
+            raise ValueError(
+                f"{method} needs the weighted draws of the mixture; got the equally "
+                "weighted ones of resample. Ask the sample before it is resampled."
+            )
+        return self.log_ratio
 
 
 def evaluate_log_joint(log_joint, theta):
@@ -94,36 +240,3 @@ def warn_heavy_tail(khat, stacklevel):
             ImportanceWarning,
             stacklevel=stacklevel + 1,
         )
-
-
-def importance_sample(draws, log_q, log_joint):
-    """`ImportanceSample` of draws (n, dim) with log densities `log_q`, (n,)."""
-    raw = evaluate_log_joint(log_joint, draws) - log_q
-    smoothed, khat = psis(raw)
-    log_evidence, log_evidence_se = log_mean_weight(smoothed)
-    return ImportanceSample(
-        draws=draws,
-        log_weights=smoothed - logsumexp(smoothed),
-        khat=khat,
-        effective_sample_size=effective_sample_size(smoothed),
-        log_evidence=log_evidence,
-        log_evidence_se=log_evidence_se,
-    )
-
-
-def resample(weighted, n, rng):
-    """`n` equally weighted rows of an `ImportanceSample`, in random order.
-
-    Systematic resampling: a draw of weight w comes floor(n w) or ceil(n w) times.
-    """
-    ladder = np.cumsum(weighted.weights)
-    ticks = (np.arange(n) + rng.random()) / n * ladder[-1]
-    index = np.minimum(np.searchsorted(ladder, ticks, side="right"), len(ladder) - 1)
-    return ImportanceSample(
-        draws=weighted.draws[rng.permutation(index)],
-        log_weights=np.full(n, -np.log(n)),
-        khat=weighted.khat,
-        effective_sample_size=weighted.effective_sample_size,
-        log_evidence=weighted.log_evidence,
-        log_evidence_se=weighted.log_evidence_se,
-    )

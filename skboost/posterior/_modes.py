@@ -45,7 +45,7 @@ class Mode:
         )
 
 
-def find_modes(mixture):
+def mixture_modes(mixture):
     """Modes reached by ascent from every component mean, highest first.
 
     Parameters

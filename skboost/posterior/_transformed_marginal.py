@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skboost._math import log_sum_exp, log_weights
+from skboost._math import LOG_2PI, log_sum_exp, log_weights
 from skboost.posterior._marginal import OneDimensional, checked_probabilities
 
 # Bins per kernel bandwidth, and the most bins.
@@ -171,5 +171,5 @@ def _binned(z):
 
 def _log_kernel_sum(z, centres, weights, width):
     residual = (z[:, None] - centres) / width
-    log_kernel = -0.5 * residual**2 - 0.5 * np.log(2.0 * np.pi) - np.log(width)
+    log_kernel = -0.5 * residual**2 - 0.5 * LOG_2PI - np.log(width)
     return log_sum_exp(log_kernel, np.log(weights))

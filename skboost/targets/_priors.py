@@ -7,9 +7,8 @@ import numpy as np
 from scipy.special import gammaln, ndtr
 from sklearn.base import BaseEstimator
 
+from skboost._math import LOG_2PI
 from skboost.targets._quadrature import gaussian_expectation_1d
-
-_LOG_2PI = np.log(2.0 * np.pi)
 
 
 @dataclass(frozen=True)
@@ -167,10 +166,10 @@ class NormalPrior(Prior):
     """
 
     def _standard(self, z):
-        return -0.5 * (z * z + _LOG_2PI), -z
+        return -0.5 * (z * z + LOG_2PI), -z
 
     def _standard_expected(self, mean, variance):
-        value = -0.5 * (mean**2 + variance + _LOG_2PI)
+        value = -0.5 * (mean**2 + variance + LOG_2PI)
         return value, -mean, np.full_like(mean, -0.5)
 
 
@@ -190,7 +189,7 @@ class LaplacePrior(Prior):
         # A floor this small keeps a point mass at a nonzero mean exact.
         sd = np.sqrt(np.maximum(variance, 1e-280))
         ratio = np.minimum(np.abs(mean) / sd, 50.0)
-        density = np.exp(-0.5 * ratio**2 - 0.5 * _LOG_2PI) / sd
+        density = np.exp(-0.5 * ratio**2 - 0.5 * LOG_2PI) / sd
         slope = np.sign(mean) * (1.0 - 2.0 * ndtr(-ratio))
         value = mean * slope + 2.0 * sd**2 * density
         return -value - np.log(2.0), -slope, -density

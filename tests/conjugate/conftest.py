@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from skboost.conjugate import COVARIANCES, LAWS, GaussianMixtureModel
+from skboost.conjugate._likelihood import log_likelihood
 
 EVERY = [(law, shape) for law in LAWS for shape in COVARIANCES]
 
@@ -48,6 +49,13 @@ def ascended(model, rows, weight=None, n_iter=10, seed=0):
         path.append(model.elbo(natural, found.evidence))
         natural = model.updated(natural, found.statistics[0])
     return natural, np.array(path)
+
+
+def log_joint(model, draws, rows, weight=None):
+    """Log joint density of draws of the parameters and the rows, nats."""
+    weight = np.ones(len(rows)) if weight is None else weight
+    found = log_likelihood(model, draws, rows, weight)
+    return model.log_prior(draws) + model.temperature * found
 
 
 @pytest.fixture(params=EVERY, ids="-".join)

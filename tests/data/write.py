@@ -99,6 +99,7 @@ def main(folder):
         "svi": SVIGaussianMixture(2, max_iter=2, random_state=0).fit(X),
         "search": search.set_params(n_repeats=1, random_state=0).fit(X),
         "posterior": logistic.posterior_,
+        "posterior_constraints": result.posterior,
         "result": result,
     }
     for name, fitted in objects.items():

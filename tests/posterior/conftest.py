@@ -1,64 +1,18 @@
-"""Mixtures of every family for the tests of this folder."""
+"""Posteriors of the mixtures that ``tests/mixtures`` makes."""
 
-import numpy as np
 import pytest
 
-from skboost.families import Gaussian, Laplace, StudentT
-from skboost.mixtures import Mixture
 from skboost.posterior import MixturePosterior
 
-FAMILIES = {
-    "full": [Gaussian("full")] * 3,
-    "diag": [Gaussian("diag")] * 3,
-    "low_rank": [Gaussian("low_rank", rank=1)] * 3,
-    "laplace": [Laplace()] * 3,
-    "student_t": [StudentT("full"), StudentT("diag", 30.0), StudentT("full", 8.0)],
-    "mixed": [Gaussian("full"), Laplace(), Gaussian("diag"), Gaussian("full")],
-}
-
-
-def make_mixture(families, dim, seed=0, spread=1.5):
-    rng = np.random.default_rng(seed)
-    components = []
-    for family in families:
-        a = rng.standard_normal((dim, dim))
-        covariance = a @ a.T / dim + 0.2 * np.eye(dim)
-        mean = spread * rng.standard_normal(dim)
-        components.append((family, family.from_moments(mean, covariance)))
-    return Mixture(tuple(components), rng.dirichlet(np.full(len(components), 2.0)))
-
-
-@pytest.fixture(params=FAMILIES.values(), ids=FAMILIES.keys())
-def families(request):
-    return request.param
+from ..mixtures.conftest import (  # noqa: F401  (fixtures of these tests as well)
+    FAMILIES,
+    families,
+    make_mixture,
+    mixture,
+    normal_mixture,
+)
 
 
 @pytest.fixture
-def mixture(families):
-    """Three or four components in three dimensions."""
-    return make_mixture(families, 3)
-
-
-@pytest.fixture
-def posterior(mixture):
+def posterior(mixture):  # noqa: F811  (the fixture by that name)
     return MixturePosterior(mixture, names=["a", "b", "c"])
-
-
-@pytest.fixture
-def normal_mixture():
-    """``normal_mixture(means, stds, weights)``: one-dimensional."""
-
-    def make(means, stds, weights):
-        family = Gaussian("full")
-        components = tuple(
-            (family, family.from_moments(np.array([m]), np.array([s**2])))
-            for m, s in zip(means, stds, strict=True)
-        )
-        return Mixture(components, np.array(weights))
-
-    return make
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(7)

@@ -18,7 +18,7 @@ from scipy.special import expit
 import skboost
 from skboost.families import Gaussian, Laplace
 from skboost.mixtures import Mixture
-from skboost.posterior import MixturePosterior, TransformedPosterior, _transformed
+from skboost.posterior import MixturePosterior, TransformedPosterior, _posterior
 from skboost.posterior._transformed_moments import user_draws
 from skboost.transforms import Constraints
 
@@ -339,7 +339,7 @@ def test_a_summary_draws_once_however_many_coordinates(mixed, monkeypatch):
         return user_draws(*args)
 
     expected = mixed.summary()
-    monkeypatch.setattr(_transformed, "user_draws", counted)
+    monkeypatch.setattr(_posterior, "user_draws", counted)
     assert_array_equal(np.asarray(mixed.summary()), np.asarray(expected))
     # Once for quantiles, once for probabilities; moments draw for themselves.
     assert len(drawn) == 2

@@ -187,6 +187,36 @@ def test_the_estimates_are_blind_to_what_is_never_reached(single):
     assert errors.khat < 0.7
 
 
+# --- one pass over the target
+
+
+def test_one_sample_answers_what_the_posterior_is_asked(wide):
+    calls = []
+
+    def counted(theta):
+        calls.append(len(theta))
+        return log_joint(theta)
+
+    weighted = wide.importance_weights(counted, n=500, random_state=3)
+    resampled = weighted.resample(200, np.random.default_rng(0))
+    same = {"n": 500, "random_state": 3}
+    assert weighted.evidence(0.8) == wide.evidence(log_joint, level=0.8, **same)
+    assert weighted.errors() == wide.error_estimates(log_joint, **same)
+    assert calls == [500]
+    counts = [np.sum(resampled.draws == draw) for draw in weighted.draws]
+    assert np.all(np.abs(counts - 200 * weighted.weights) < 1.0 + 1e-9)
+    assert resampled.log_evidence == weighted.log_evidence
+    with pytest.raises(ValueError, match="level must lie strictly"):
+        weighted.evidence(95)
+
+
+@pytest.mark.parametrize("method", ["evidence", "errors"])
+def test_resampled_draws_have_no_ratios_to_ask(wide, method):
+    resampled = wide.resample(log_joint, 50, random_state=0)
+    with pytest.raises(ValueError, match=f"{method} needs the weighted draws"):
+        getattr(resampled, method)()
+
+
 # --- warnings
 
 

@@ -1,11 +1,52 @@
-"""How far an approximation is from the target, as far as its own draws can tell."""
+"""How far an approximation is from its target, and two mixtures from each other."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from skboost.mixtures import psis
-from skboost.posterior._importance import evaluate_log_joint
+from skboost._math import mean_and_se
+from skboost.mixtures import squared_hellinger
+
+
+class HellingerEstimate(NamedTuple):
+    """Monte Carlo estimate of the Hellinger distance between two densities.
+
+    Attributes
+    ----------
+    distance : float
+        ``H = sqrt(1 - integral sqrt(p q))``, between 0 and 1.
+    se : float
+        Its standard error.
+    squared, squared_se : float
+        ``H^2``, unbiased, and its standard error.
+    """
+
+    distance: float
+    se: float
+    squared: float
+    squared_se: float
+
+
+def hellinger_distance(first, second, n, rng):
+    """`HellingerEstimate` from `n` draws, half from each mixture.
+
+    Under ``r = (p + q) / 2``, ``H^2 = E_r[(sqrt p - sqrt q)^2 / (p + q)]``: terms in
+    [0, 1], all zero where the mixtures agree, and no region of either is missed.
+    """
+    halves = [mixture.stratified_draws(n // 2, rng) for mixture in (first, second)]
+    theta = np.concatenate([half[0] for half in halves])
+    row_weights = 0.5 * np.concatenate([half[1] for half in halves])
+    log_p, log_q = first.log_density(theta), second.log_density(theta)
+    # (sqrt p - sqrt q)^2 / (p + q) = 1 - sech((ln p - ln q) / 2), without overflow.
+    with np.errstate(over="ignore"):
+        terms = 1.0 - 1.0 / np.cosh(0.5 * (log_p - log_q))
+    squared, squared_se = mean_and_se(terms, row_weights)
+    distance = np.sqrt(max(squared, 0.0))
+    se = 0.0 if squared_se == 0.0 else squared_se / max(2.0 * distance, 1e-300)
+    return HellingerEstimate(
+        float(distance), float(min(se, np.sqrt(squared_se))), squared, squared_se
+    )
 
 
 @dataclass(frozen=True)
@@ -87,13 +128,20 @@ class ErrorEstimates:
         return float(min(bound, 1.0))
 
 
-def estimate_errors(draws, log_q, log_joint):
-    """`ErrorEstimates` from draws (n, dim) of q with log densities `log_q`, (n,)."""
-    log_w = evaluate_log_joint(log_joint, draws) - log_q
-    smoothed, khat = psis(log_w)
-    squared, squared_se = _hellinger_squared(log_w)
+def estimate_errors(draws, log_ratio, smoothed):
+    """`ErrorEstimates` from draws of q.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n, dim)
+    log_ratio : ndarray of shape (n,)
+        ``ln p - ln q`` at the draws, nats.
+    smoothed : SmoothedWeights
+        The same, Pareto-smoothed.
+    """
+    squared, squared_se = squared_hellinger(log_ratio)
     h = np.sqrt(squared)
-    p = np.exp(smoothed - smoothed.max())
+    p = np.exp(smoothed.log_weights - smoothed.log_weights.max())
     p /= p.sum()
     distance = np.linalg.norm(draws - draws.mean(axis=0), axis=1)
     kl, kl_bound = _forward_kl(p, h)
@@ -106,21 +154,9 @@ def estimate_errors(draws, log_q, log_joint):
         forward_kl=kl,
         forward_kl_bound=kl_bound,
         importance_error=float((len(draws) ** -0.25 + 2.0 * np.sqrt(h)) ** 2),
-        khat=khat,
+        khat=smoothed.khat,
         n=len(draws),
     )
-
-
-def _hellinger_squared(log_w):
-    """``1 - mean(sqrt w) / sqrt(mean w)`` and its standard error (delta method)."""
-    w = np.exp(log_w - log_w.max())
-    w /= w.mean()
-    root = np.sqrt(w)
-    overlap = min(root.mean(), 1.0)
-    if w.size < 2:
-        return float(1.0 - overlap), float("inf")
-    influence = root - 0.5 * overlap * w
-    return float(1.0 - overlap), float(influence.std(ddof=1) / np.sqrt(w.size))
 
 
 def _wasserstein(order, h, distance, p):

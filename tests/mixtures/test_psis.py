@@ -39,6 +39,18 @@ def test_bounded_weights_have_a_small_khat():
     assert psis(log_w).khat < 0.3
 
 
+@pytest.mark.parametrize(("scale", "n"), [(0.5, 300), (1.0, 2000), (2.5, 10_000)])
+def test_weights_and_khat_are_those_of_arviz(scale, n):
+    psislw = getattr(pytest.importorskip("arviz"), "psislw", None)
+    if psislw is None:
+        pytest.skip("this version of ArviZ has no psislw")
+    log_w = scale * np.random.default_rng(n).standard_normal(n)
+    smoothed, khat = psis(log_w)
+    expected, expected_khat = psislw(log_w)
+    np.testing.assert_allclose(khat, float(expected_khat), rtol=1e-6)
+    np.testing.assert_allclose(smoothed - logsumexp(smoothed), expected, rtol=1e-6)
+
+
 def test_smoothing_keeps_the_order_the_body_and_the_maximum():
     log_w = 2.0 * np.random.default_rng(3).standard_normal(2000)
     smoothed, khat = psis(log_w)

@@ -1,0 +1,273 @@
+"""What posteriors answer on any scale: summaries, distances, importance sampling."""
+
+import numpy as np
+
+from skboost._random import generator, root_seed
+from skboost.posterior._distances import hellinger_distance
+from skboost.posterior._importance import ImportanceSample, warn_heavy_tail
+from skboost.posterior._marginal import check_level
+from skboost.posterior._storage import save_mixture
+from skboost.posterior._tables import arviz_data, check_names, summary_table
+
+
+def as_generator(random_state):
+    """Generator seeded by an int, a RandomState instance or None."""
+    return generator(root_seed(random_state))
+
+
+def check_size(name, value):
+    """A positive integer."""
+    if not (isinstance(value, int | np.integer) and value >= 1):
+        raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+    return int(value)
+
+
+class BasePosterior:
+    """A mixture under its coordinates' names, and what follows from a few methods.
+
+    A subclass has ``dim``, ``mean``, ``std`` and ``sample`` on the scale of its users,
+    and the methods ``_draw``, ``_quantiles``, ``_marginals`` and ``_with_mixture`` of
+    `MixturePosterior`.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Components of weight zero are dropped.
+    names : sequence of str of length dim, default=None
+    """
+
+    __slots__ = ("_mixture", "_names")
+
+    constraints = None
+
+    def __init__(self, mixture, names=None):
+        self._mixture = mixture.drop_zero_weights()
+        self._names = check_names(names, self.dim)
+
+    @property
+    def mixture(self):
+        return self._mixture
+
+    @property
+    def names(self):
+        return self._names
+
+    @property
+    def weights(self):
+        """Weights of the components, shape (n_components,)."""
+        return self._mixture.weights
+
+    @property
+    def n_components(self):
+        """Number of components."""
+        return self._mixture.n_components
+
+    def index_of(self, i):
+        """Index of a coordinate given by index or name."""
+        if isinstance(i, str):
+            if self._names is None or i not in self._names:
+                known = "it has none" if self._names is None else list(self._names)
+                raise ValueError(
+                    f"i must be one of the posterior's names ({known}); got {i!r}."
+                )
+            return self._names.index(i)
+        if not isinstance(i, int | np.integer) or not -self.dim <= i < self.dim:
+            raise ValueError(
+                f"i must be an index below dim={self.dim} or a name; got {i!r}."
+            )
+        return int(i) % self.dim
+
+    def interval(self, level=0.9):
+        """Central equal-tailed interval of every coordinate, shape (dim, 2).
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Probability inside, strictly between 0 and 1.
+        """
+        tail = 0.5 * (1.0 - check_level(level))
+        return self._quantiles([tail, 1.0 - tail])
+
+    def summary(self, level=0.9):
+        """Table with one row per coordinate.
+
+        Columns: mean, std, lower and upper end of the central interval that holds
+        `level`, median, and the probability of a positive value.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Probability inside, strictly between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame, or a structured ndarray where pandas is not installed
+        """
+        tail = 0.5 * (1.0 - check_level(level))
+        lower, median, upper = self._quantiles([tail, 0.5, 1.0 - tail]).T
+        below = [marginal.cdf(0.0) for marginal in self._marginals()]
+        columns = {
+            "mean": self.mean(),
+            "std": self.std(),
+            "lower": lower,
+            "median": median,
+            "upper": upper,
+            "probability_positive": 1.0 - np.array(below),
+        }
+        return summary_table(columns, self._names)
+
+    def truncate(self, k):
+        """The `k` heaviest components, weights divided by their sum."""
+        k = check_size("k", k)
+        keep = np.zeros(self.n_components, dtype=bool)
+        keep[np.argsort(-self.weights, kind="stable")[:k]] = True
+        return self._with_mixture(self._mixture.keep(keep))
+
+    def hellinger(self, other, n=10_000, random_state=None):
+        """Hellinger distance to another posterior: `HellingerEstimate`.
+
+        Parameters
+        ----------
+        other : MixturePosterior or Mixture
+        n : int, default=10_000
+            Draws, half from each.
+        random_state : int, RandomState instance or None, default=None
+        """
+        if other.dim != self.dim:
+            raise ValueError(
+                f"other must have dimension {self.dim}; got dimension {other.dim}."
+            )
+        if getattr(other, "constraints", None) != self.constraints:
+            raise ValueError(
+                "other must have the same constraints; got "
+                f"{getattr(other, 'constraints', None)} beside {self.constraints}."
+            )
+        other = getattr(other, "mixture", other)
+        n = max(check_size("n", n), 2)
+        return hellinger_distance(self._mixture, other, n, as_generator(random_state))
+
+    def importance_weights(self, log_joint, n=4000, random_state=None):
+        """Draws weighted towards the exact posterior: `ImportanceSample`.
+
+        Pareto-smoothed importance sampling (Vehtari et al. 2024), with k-hat,
+        effective sample size and the log evidence. A k-hat above 0.7 says that the
+        weights are not reliable. A small one is no proof that they are: it sees the
+        target only where the mixture has draws, and misses a mode that it never
+        reaches (Campbell & Li 2019, section 2).
+
+        Parameters
+        ----------
+        log_joint : callable (n, dim) -> (n,), or object with ``log_density``
+            Nats; -inf is legal.
+        n : int, default=4000
+        random_state : int, RandomState instance or None, default=None
+
+        Raises
+        ------
+        ValueError
+            If the log joint is NaN or +inf at a draw, or -inf at all.
+
+        Warns
+        -----
+        ImportanceWarning
+            If k-hat is above 0.7.
+        """
+        return self._weighted(log_joint, check_size("n", n), as_generator(random_state))
+
+    def _weighted(self, log_joint, n, rng):
+        """`ImportanceSample` of `n` fresh draws; warns the caller's caller."""
+        weighted = ImportanceSample.of(*self._draw(n, rng), log_joint)
+        warn_heavy_tail(weighted.khat, stacklevel=3)
+        return weighted
+
+    def resample(self, log_joint, n=1000, random_state=None, n_proposals=None):
+        """`n` equally weighted draws of the importance-corrected posterior.
+
+        Parameters
+        ----------
+        log_joint : callable (n, dim) -> (n,), or object with ``log_density``
+        n : int, default=1000
+        random_state : int, RandomState instance or None, default=None
+        n_proposals : int, default=None
+            Draws from the mixture that are weighted; None means ``max(4 n, 4000)``.
+
+        Returns
+        -------
+        ImportanceSample
+            `n` draws; heavy ones come more than once.
+
+        Warns
+        -----
+        ImportanceWarning
+            If k-hat is above 0.7; a small one is no proof, see `importance_weights`.
+        """
+        n, rng = check_size("n", n), as_generator(random_state)
+        if n_proposals is None:
+            n_proposals = max(4 * n, 4000)
+        n_proposals = check_size("n_proposals", n_proposals)
+        return self._weighted(log_joint, n_proposals, rng).resample(n, rng)
+
+    def evidence(self, log_joint, n=4000, level=0.95, random_state=None):
+        """Log evidence from fresh draws: `Evidence`, a bound and an estimate.
+
+        Parameters
+        ----------
+        log_joint : callable (n, dim) -> (n,), or object with ``log_density``
+            Nats; -inf is legal.
+        n : int, default=4000
+        level : float, default=0.95
+            Confidence of either end of ``interval`` against Monte Carlo error.
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        Evidence
+            ``elbo`` estimates a lower bound of ln Z; ``log_evidence`` estimates ln Z
+            by importance sampling and bounds nothing; each with a standard error.
+
+        Warns
+        -----
+        ImportanceWarning
+            If k-hat is above 0.7.
+        """
+        level, n = check_level(level), check_size("n", n)
+        return self._weighted(log_joint, n, as_generator(random_state)).evidence(level)
+
+    def error_estimates(self, log_joint, n=4000, random_state=None):
+        """Distances to the exact posterior and what follows: `ErrorEstimates`.
+
+        Hellinger distance, bounds of total variation, Wasserstein distance and
+        moments, and of the error of importance sampling (Campbell & Li 2019,
+        Propositions 4 to 8). All are estimates from this posterior's own draws and
+        blind to what it never reaches.
+
+        Parameters
+        ----------
+        log_joint : callable (n, dim) -> (n,), or object with ``log_density``
+            Nats; -inf is legal.
+        n : int, default=4000
+        random_state : int, RandomState instance or None, default=None
+
+        Warns
+        -----
+        ImportanceWarning
+            If k-hat is above 0.7.
+        """
+        n, rng = check_size("n", n), as_generator(random_state)
+        return self._weighted(log_joint, n, rng).errors()
+
+    def to_arviz(self, n=4000, random_state=None, n_chains=4):
+        """ArviZ data object with ``n`` draws as `n_chains` chains (extra ``arviz``).
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed.
+        """
+        per_chain = -(-check_size("n", n) // check_size("n_chains", n_chains))
+        draws = self.sample(per_chain * n_chains, random_state)
+        return arviz_data(draws, self._names, n_chains)
+
+    def save(self, path):
+        """Write to exactly `path`: an npz archive without pickled objects."""
+        save_mixture(path, self._mixture, self._names, self.constraints)
