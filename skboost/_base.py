@@ -15,7 +15,7 @@ from skboost._sklearn import CallbackSupportMixin, Interval, StrOptions
 from skboost.boosting import Boosting, UniversalBoosting
 from skboost.families import FAMILIES, VariationalFamily, as_family
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize, as_step_size
-from skboost.objectives import OBJECTIVES
+from skboost.objectives import OBJECTIVES, Objective, RootGain, as_objective
 from skboost.posterior import FreshDraws, MixturePosterior
 
 # Nats of remaining KL above which an unfinished run is worth a warning.
@@ -30,9 +30,6 @@ _MAX_SHOWN = 5
 # What scikit-learn sets on an estimator while its callbacks run, and takes off after.
 _CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
-# The Hellinger distance has an engine of its own: its components are roots.
-_ENGINES = {"hellinger": UniversalBoosting}
-
 # Its best combination is closed, so there is no step to choose and no duality gap.
 _ROOT_PARAMETERS = {
     "step_size": ("line-search",),
@@ -43,7 +40,7 @@ _ROOT_PARAMETERS = {
 BOOSTING_CONSTRAINTS = {
     "family": [StrOptions(set(FAMILIES)), VariationalFamily],
     "component_covariance": [StrOptions({"auto", "full", "low_rank", "diag"})],
-    "objective": [StrOptions(set(OBJECTIVES))],
+    "objective": [StrOptions(set(OBJECTIVES)), Objective],
     "entropy_weight": [Interval(Real, 0, None, closed="left"), callable, None],
     "step_size": [
         StrOptions(set(STEP_SIZES)),
@@ -64,19 +61,6 @@ BOOSTING_CONSTRAINTS = {
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
 }
-
-
-def make_objective(objective, entropy_weight):
-    """The objective of a name, with its own hyperparameter where it has one."""
-    cls = OBJECTIVES[objective]
-    if entropy_weight is None:
-        return cls()
-    if "entropy_weight" not in cls().get_params():
-        raise ValueError(
-            f"entropy_weight needs objective='relbo'; got objective={objective!r}. "
-            "Leave entropy_weight=None."
-        )
-    return cls(entropy_weight=entropy_weight)
 
 
 def make_engine(
@@ -110,14 +94,16 @@ def make_engine(
     family = as_family(params["family"], params["component_covariance"], target.dim)
     n_draws = params["n_draws"]
     exact = getattr(target, "exact_gaussian", False) and hasattr(family, "structure")
-    engine = _ENGINES.get(params["objective"], Boosting)
-    if params["objective"] == "hellinger":
+    objective = as_objective(params["objective"], params["entropy_weight"])
+    engine = Boosting
+    if isinstance(objective, RootGain):
+        # The Hellinger distance has an engine of its own: its components are roots.
         _check_roots(family, params)
-        exact = False
+        engine, exact = UniversalBoosting, False
     return engine(
         target=target,
         family=family,
-        objective=make_objective(params["objective"], params["entropy_weight"]),
+        objective=objective,
         step_size=as_step_size(params["step_size"]),
         corrective=params["corrective"],
         refine=params["refine"],

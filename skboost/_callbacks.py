@@ -87,6 +87,9 @@ class Limits:
     def _small(self, engine, info):
         """Whether an iteration's gain or gap is surely within `tol`."""
         estimate = getattr(info, self.stopping)
+        # A search that did worse than the components that are there proves nothing.
+        if self.stopping == "gap" and not estimate.certifies:
+            return False
         # Steps that do not minimise can lose ground on their way: that is no end.
         size = estimate.value if engine.monotone else abs(estimate.value)
         return bool(size + 2.0 * estimate.se <= self.tol)

@@ -241,10 +241,10 @@ class Boosting:
         return found.family, found.params
 
     def _proposed(self, state, leads):
-        """The greedy step's component, as a mixture of one, and its duality gap."""
+        """The greedy step's component, as a mixture of one, and the duality gap."""
         single = Mixture.single(*self._candidate(state, leads))
         fresh = self._fresh(single, state.iteration, 1)
-        return single, duality_gap(state.fresh, fresh)
+        return single, duality_gap(state.fresh, fresh, state.pool)
 
     def _first_better(self, state, proposals):
         """The first proposal worth having on fresh draws; the last if none is.

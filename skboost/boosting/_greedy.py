@@ -7,6 +7,7 @@ import numpy as np
 from skboost._math import log_sum_exp
 from skboost._parallel import chunked_map
 from skboost._random import SEARCH, generator
+from skboost.boosting._early_stopping import best_stop
 from skboost.boosting._ranks import in_family
 from skboost.boosting._solver import SMALLEST_TOL, ascend
 from skboost.boosting._starts import starting_components
@@ -14,7 +15,7 @@ from skboost.posterior import finite
 
 # Shares tried at every start, the largest first; the solver moves them. A tail
 # wants a small one.
-_SHARES = (0.25, 0.02, 0.002)
+SHARES = (0.25, 0.02, 0.002)
 # Draws that rank the starts, before any search.
 _N_RANK = 64
 _SCOUT_ITER = 6
@@ -23,8 +24,9 @@ _SCOUT_ITER = 6
 def propose(residual, objective, family, n_draws, n_restarts, tol, seed, n_jobs=None):
     """The best component found for what the mixture misses.
 
-    Every start is valued on common draws, the best `n_restarts` of every variant of
-    the family are searched a few steps, and the winner to convergence.
+    Every start is valued by the joint gain on common draws. The best `n_restarts` of
+    every variant of the family are searched a few steps, and the winner to convergence;
+    or each is searched, and stopped early, where the objective asks for that.
 
     Parameters
     ----------
@@ -57,6 +59,9 @@ def propose(residual, objective, family, n_draws, n_restarts, tol, seed, n_jobs=
             generator(seed, residual.iteration, SEARCH),
         )
     ]
+    if objective.early_stopping:
+        gains = partial(_gains, residual, n_draws, seed)
+        return best_stop(objective, problems, gains, n_jobs)
     x, problem = None, problems[0]
     if len(problems) > 1:
         scout = partial(ascend, max_iter=_SCOUT_ITER)
@@ -78,12 +83,19 @@ def _searches(residual, objective, family, n_draws, n_restarts, rng):
     best = np.where(values.max(axis=1) > 0, values.argmax(axis=1), 0)
     order = np.argsort(-values[range(len(starts)), best], kind="stable")[:n_restarts]
     return [
-        objective.problem(residual, (family, starts[k]), _SHARES[best[k]], base)
+        objective.problem(residual, (family, starts[k]), SHARES[best[k]], base)
         for k in order
     ]
 
 
-def start_values(residual, family, starts, base_draws):
+def _gains(residual, n_draws, seed, family, candidates, shares):
+    """Joint gains on draws that no search has seen, the same for all candidates."""
+    rng = generator(seed, residual.iteration, SEARCH, 3)
+    base = family.matched_draws(n_draws, residual.target.dim, rng)
+    return start_values(residual, family, candidates, base, shares)
+
+
+def start_values(residual, family, starts, base_draws, shares=SHARES):
     """Gain in ELBO of every start at every share, on common draws.
 
     A start that gains nothing yet is best searched from a large share: at a small
@@ -95,6 +107,8 @@ def start_values(residual, family, starts, base_draws):
     family : VariationalFamily
     starts : list of ndarray of shape (n_params,)
     base_draws : ndarray of shape (n, base_dim)
+    shares : sequence of float, default=(0.25, 0.02, 0.002)
+        Weights of the new component in the mixture.
 
     Returns
     -------
@@ -114,13 +128,13 @@ def start_values(residual, family, starts, base_draws):
         expected = [values.mean() for values in log_joint]
     log_rest = np.split(rest.mixture.log_density(everywhere), cuts)
     alone = rest.expected - rest.share @ rest.log_density
-    values = np.empty((len(starts), len(_SHARES)))
+    values = np.empty((len(starts), len(shares)))
     for k, params in enumerate(starts):
         here = np.column_stack([log_rest[k], family.log_density(theta[k], params)])
         there = np.column_stack(
             [rest.log_density, family.log_density(rest.theta, params)]
         )
-        for j, share in enumerate(_SHARES):
+        for j, share in enumerate(shares):
             logs = np.log([1.0 - share, share])
             gained = expected[k] - log_sum_exp(here, logs).mean()
             kept = rest.expected - rest.share @ log_sum_exp(there, logs)

@@ -1,9 +1,13 @@
 """A low-rank Gaussian that grows until what is left is noise or out of its reach."""
 
+from functools import partial
+
 import numpy as np
 
 from skboost._random import BASE, generator
 from skboost.boosting._curvature import wide_directions
+from skboost.boosting._early_stopping import best_stop
+from skboost.boosting._greedy import start_values
 from skboost.boosting._solver import SMALLEST_TOL, ascend
 from skboost.boosting._whitening import whitening_of
 from skboost.families import Gaussian
@@ -183,12 +187,21 @@ def broadened(residual, objective, found, n_draws, tol, rng):
     n = max(n_draws, _DRAWS_PER_COLUMN * family.rank)
     base, other = (family.matched_draws(n, residual.target.dim, rng) for _ in range(2))
     problem = objective.problem(residual, (family, start), found.share, base)
-    x, value = ascend(problem, max_iter=_MAX_ITER, tol=max(1e-2 * tol, SMALLEST_TOL))
-    wider = objective.candidate(problem, x, value)
+    if objective.early_stopping:
+        gains = partial(_gains, residual, base)
+        wider = best_stop(objective, [problem], gains)
+    else:
+        tol = max(1e-2 * tol, SMALLEST_TOL)
+        x, value = ascend(problem, max_iter=_MAX_ITER, tol=tol)
+        wider = objective.candidate(problem, x, value)
 
     def judged(params, share):
-        problem = objective.problem(residual, (family, params), share, other)
+        problem = objective.judge(residual, (family, params), share, other)
         return problem.value_and_gradient(problem.start)[0]
 
     better = judged(wider.params, wider.share) > judged(before, found.share)
     return wider if better else found
+
+
+def _gains(residual, base_draws, family, members, shares):
+    return start_values(residual, family, members, base_draws, shares)

@@ -9,7 +9,7 @@ SMALLEST_TOL = 1e-9
 _WALL = 1e150
 
 
-def ascend(problem, x=None, max_iter=60, tol=1e-5):
+def ascend(problem, x=None, max_iter=60, tol=1e-5, listener=None):
     """Maximise a problem from its start by limited-memory BFGS.
 
     Limited coordinates go through ``limit * tanh(z / limit)``: SciPy's solver spends
@@ -28,6 +28,8 @@ def ascend(problem, x=None, max_iter=60, tol=1e-5):
     tol : float, default=1e-5
         Stop when an iteration gains less than this many nats: far below the Monte
         Carlo error of the draws, so that more would fit noise.
+    listener : callable, default=None
+        Called with the point that every iteration ends at.
 
     Returns
     -------
@@ -57,11 +59,12 @@ def ascend(problem, x=None, max_iter=60, tol=1e-5):
     z = start.copy()
     z[limited] = bound * np.arctanh(np.clip(z[limited] / bound, -0.999, 0.999))
     options = {"maxiter": max_iter, "gtol": 1e-7}
-    z, value = climb(value_and_gradient, z / scale, options, tol, natural=True)
+    heard = None if listener is None else lambda z: listener(squashed(z))
+    z, value = climb(value_and_gradient, z / scale, options, tol, True, heard)
     return (squashed(z) if np.isfinite(value) else start), value
 
 
-def climb(value_and_gradient, z, options, tol=None, natural=False):
+def climb(value_and_gradient, z, options, tol=None, natural=False, listener=None):
     """The best point that limited-memory BFGS evaluates, and its value.
 
     A trial step may leave the range of floating point or the support of a density:
@@ -80,6 +83,8 @@ def climb(value_and_gradient, z, options, tol=None, natural=False):
     natural : bool, default=False
         Whether the curvature is about one, so that the gradient itself is the first
         step to try. Else its length is one, which overshoots where little is left.
+    listener : callable, default=None
+        Called with the point that every iteration ends at.
 
     Returns
     -------
@@ -113,5 +118,9 @@ def climb(value_and_gradient, z, options, tol=None, natural=False):
         value, slope = pending.pop() if pending else negative(unit * y)
         return value, unit * slope
 
-    minimize(in_units, z / unit, jac=True, method="L-BFGS-B", options=options)
+    callback = None if listener is None else lambda y: listener(unit * y)
+    minimize(
+        in_units, z / unit, jac=True, method="L-BFGS-B", options=options,
+        callback=callback,
+    )  # fmt: skip
     return best[1], best[0]

@@ -17,8 +17,10 @@ from skboost.objectives._strategies import (
     OBJECTIVES,
     DegenerateComponentWarning,
     JointGain,
+    Objective,
     ResidualGain,
     RootGain,
+    as_objective,
 )
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "JointELBO",
     "JointGain",
     "JointRoots",
+    "Objective",
     "Residual",
     "ResidualELBO",
     "ResidualGain",
@@ -35,8 +38,9 @@ __all__ = [
     "Rest",
     "RootControl",
     "RootGain",
-    "between_roots",
     "SingleELBO",
+    "as_objective",
+    "between_roots",
     "finite_value_and_score",
     "log_rule",
     "root_start_values",

@@ -1,9 +1,12 @@
 """Mixture posteriors: the numerical core, and what users meet."""
 
 from skboost.posterior._diagnostics import (
+    DualityGap,
     Estimate,
     FreshDraws,
     RemainingKL,
+    candidate_gap,
+    component_gaps,
     duality_gap,
     elbo_gain,
     remaining_kl,
@@ -33,6 +36,7 @@ from skboost.posterior._transformed_marginal import (
 )
 
 __all__ = [
+    "DualityGap",
     "ErrorEstimates",
     "Estimate",
     "Evidence",
@@ -53,6 +57,8 @@ __all__ = [
     "TransformedMarginal",
     "TransformedPosterior",
     "as_posterior",
+    "candidate_gap",
+    "component_gaps",
     "duality_gap",
     "elbo_gain",
     "finite",
