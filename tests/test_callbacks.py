@@ -1,5 +1,7 @@
 """The run loop, and the callbacks that listen to it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -15,6 +17,7 @@ from skboost.callbacks import ELBOMonitor
 from skboost.families import Gaussian
 from skboost.frank_wolfe import as_step_size
 from skboost.objectives import JointGain
+from skboost.posterior import Estimate
 from skboost.targets import CallableTarget
 
 X = np.linspace(-0.5, 0.5, 20)[:, None]
@@ -235,6 +238,21 @@ def test_a_wide_tolerance_ends_the_run_after_the_first_search(engine, stopping):
     assert done.converged
     assert done.n_iter == 2
     assert stopping in done.message
+
+
+def test_a_negative_gap_ends_no_run(engine):
+    done = run(engine, Limits(2, "gap", tol=1e6))
+    *before, last = done.history
+    worse = last.gap._replace(candidate=Estimate(-0.084, 0.01))
+    limits = Limits(9, "gap", tol=1e6)
+    assert limits.reached(engine, (*before, last)) is not None
+    assert limits.reached(engine, (*before, replace(last, gap=worse))) is None
+    # Within two standard errors of zero it may be an optimum.
+    noisy = last.gap._replace(candidate=Estimate(-0.084, 0.05))
+    assert limits.reached(engine, (*before, replace(last, gap=noisy))) is not None
+    # What ends a run by its gain does not ask for the gap.
+    by_gain = Limits(9, "gain", tol=1e6)
+    assert by_gain.reached(engine, (*before, replace(last, gap=worse))) is not None
 
 
 def test_time_ends_the_run(engine):

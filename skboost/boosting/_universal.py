@@ -99,8 +99,11 @@ class UniversalBoosting(Boosting):
         params = np.array([p for _, p in opened.components])
         roots = Roots.of(self.family, params, np.sqrt(opened.weights))
         pool = self._pool(roots, 0)
-        roots = self._refined(RootControl(roots, pool.log_overlap(roots)), 0)
-        pool = self._pool(roots, 0)
+        if self.refine or roots.n_components == 1:
+            # One root alone is not refined by this: the root with the largest overlap
+            # is the first component of Algorithm 1.
+            roots = self._refined(RootControl(roots, pool.log_overlap(roots)), 0)
+            pool = self._pool(roots, 0)
         if roots.n_components > 1 and self.corrective == "fully-corrective":
             roots, pool = self._pruned(*self._settled(roots, pool))
         mixture = roots.mixture()

@@ -111,9 +111,9 @@ class ResidualGain(Objective):
         weight = weight(iteration) if callable(weight) else weight
         if not (isinstance(weight, Real) and 0 <= weight < np.inf):
             raise ValueError(
-                "entropy_weight must be a finite number >= 0, or a function of the step "
-                f"t = 1, 2, ... that returns one; got {weight!r} at t = {iteration}. "
-                "Change entropy_weight, or leave it None."
+                "entropy_weight must be a finite number >= 0, or a function of the "
+                f"step t = 1, 2, ... that returns one; got {weight!r} at t = "
+                f"{iteration}. Change entropy_weight, or leave it None."
             )
         return float(weight)
 

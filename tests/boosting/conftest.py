@@ -7,7 +7,7 @@ import pytest
 from skboost.boosting import Boosting
 from skboost.families import as_family
 from skboost.frank_wolfe import as_step_size
-from skboost.objectives import OBJECTIVES
+from skboost.objectives import as_objective
 from skboost.targets import CallableTarget
 
 
@@ -73,7 +73,7 @@ def engine():
         } | settings
         values["target"] = CallableTarget(DENSITIES.get(density, density), dim)
         values["family"] = as_family(values["family"], "auto", dim)
-        values["objective"] = OBJECTIVES[values["objective"]]()
+        values["objective"] = as_objective(values["objective"])
         values["step_size"] = as_step_size(values["step_size"])
         return Boosting(**values)
 
