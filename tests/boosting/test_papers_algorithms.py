@@ -8,7 +8,7 @@ import autograd.numpy as anp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 
 from skboost.boosting import UniversalBoosting
 from skboost.families import Gaussian, as_family
@@ -20,10 +20,11 @@ from skboost.targets import CallableTarget
 N_STEPS = 5
 
 
-def double_well(theta):
-    """Two modes, and tails lighter than a Gaussian's: the residual ELBO is bounded."""
+def lopsided(theta):
+    """Two normals of different width that overlap."""
     x = theta[:, 0]
-    return -0.25 * (x**2 - 4.0) ** 2 + 0.3 * x
+    narrow, wide = -0.5 * ((x + 2.0) / 0.6) ** 2, -0.5 * (x - 1.0) ** 2
+    return anp.logaddexp(narrow + np.log(0.5), wide + np.log(0.7))
 
 
 class Overheard(StepSize):
@@ -79,9 +80,13 @@ def corrected(corrective, slope, weights):
     return new - weights, 1.0
 
 
-def best_on_a_grid(table, weights, d, gamma_max):
-    grid = np.linspace(0.0, gamma_max, 4001)
-    return grid[np.argmin([value_of(table, weights + g * d) for g in grid])]
+def best_step(table, weights, d, gamma_max):
+    def value(gamma):
+        return value_of(table, weights + gamma * d)
+
+    bounds, options = (0.0, gamma_max), {"xatol": 1e-10}
+    found = minimize_scalar(value, bounds=bounds, method="bounded", options=options)
+    return min((0.0, found.x, gamma_max), key=value)
 
 
 @pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
@@ -91,8 +96,8 @@ def test_algorithm_1_of_boosting(engine, corrective, step_size, entropy_weight):
     rule = Overheard(as_step_size(step_size))
     objective = Watched(entropy_weight, early_stopping=False)
     boosting = engine(
-        double_well, objective=objective, step_size=rule, corrective=corrective,
-        refine=False, n_restarts=1, tol=0.0, n_draws=256, starts=np.array([[2.0]]),
+        lopsided, objective=objective, step_size=rule, corrective=corrective,
+        refine=False, n_restarts=1, tol=0.0, starts=np.ones((1, 1)),
     )  # fmt: skip
     state, _ = boosting.init()
     for t in range(1, N_STEPS + 1):
@@ -104,18 +109,19 @@ def test_algorithm_1_of_boosting(engine, corrective, step_size, entropy_weight):
         # Lines 4 to 6: the direction, the step, and the new weights.
         d, gamma_max = corrected(corrective, slopes_of(table, weights), weights)
         if step_size == "line-search":
-            gamma = best_on_a_grid(table, weights, d, gamma_max)
+            gamma = best_step(table, weights, d, gamma_max)
         else:
             gamma = 2.0 / (t + 2.0) if step_size == "predefined" else step_size
         gamma = min(gamma, gamma_max)
-        atol = gamma_max / 2000 if step_size == "line-search" else 1e-12
+        atol = 1e-5 if step_size == "line-search" else 1e-12
+        # Steps that minimise are refused where they lose on fresh draws.
+        assert info.kind != "rejected" or (rule.monotone and t > 1)
         if info.kind != "rejected":
             moved = weights + gamma * d
             after = np.zeros(len(weights))
             after[kept_columns(before, state, objective)] = state.mixture.weights
             assert_allclose(after, moved, atol=atol)
     assert len(objective.solved) == N_STEPS
-    assert state.mixture.n_components > 1
 
 
 def kept_columns(before, after, objective):
@@ -133,8 +139,8 @@ def kept_columns(before, after, objective):
 def test_the_component_maximises_the_residual_elbo(engine, entropy_weight):
     objective = Watched(entropy_weight, early_stopping=False)
     boosting = engine(
-        double_well, objective=objective, step_size="predefined", corrective="none",
-        refine=False, n_restarts=1, tol=0.0, n_draws=256, starts=np.array([[2.0]]),
+        lopsided, objective=objective, step_size="predefined", corrective="none",
+        refine=False, n_restarts=1, tol=0.0, starts=np.ones((1, 1)),
     )  # fmt: skip
     state, _ = boosting.init()
     for t in range(1, N_STEPS + 1):
@@ -147,15 +153,15 @@ def test_the_component_maximises_the_residual_elbo(engine, entropy_weight):
             # Line 3, and equation 9 of Locatello et al., on the draws of the search.
             family, params = problem.family, problem.unpack(z)
             theta = family.transport(params, problem.base_draws)
-            return np.mean(
-                double_well(theta) - mixture.log_density(theta)
-            ) + weight * family.entropy(params)
+            residual = lopsided(theta) - mixture.log_density(theta)
+            return residual.mean() + weight * family.entropy(params)
 
         assert_allclose(relbo(x), value, rtol=1e-9)
-        best = minimize(lambda z: -relbo(z), problem.start, bounds=[
-            (-limit, limit) for limit in problem.limits
-        ])  # fmt: skip
+        # From where the solver ended no other solver finds anything better.
+        bounds = [(-limit, limit) for limit in problem.limits]
+        best = minimize(lambda z: -relbo(z), x, bounds=bounds, method="Nelder-Mead")
         assert value > -best.fun - 1e-3
+        assert value > relbo(problem.start) or np.array_equal(x, problem.start)
         assert np.array_equal(state.mixture.components[-1][1], problem.unpack(x))
 
 
@@ -168,8 +174,8 @@ def skewed(theta):
 
 
 def two_far(theta):
-    z = theta[:, 0, None] - np.array([-8.0, 8.0])
-    return anp.log(anp.sum(anp.exp(-0.5 * z**2), axis=1))
+    x = theta[:, 0]
+    return anp.logaddexp(skewed(theta), -0.5 * (x - 20.0) ** 2)
 
 
 @pytest.fixture
@@ -203,10 +209,8 @@ def test_the_first_root_has_the_largest_overlap(roots):
 
 def test_several_first_roots_stay_where_they_are_without_refinement(roots):
     plain, moved = (
-        roots(two_far, [[-8.0], [8.0]], refine).init()[0] for refine in (False, True)
+        roots(two_far, [[0.0], [20.0]], refine).init()[0] for refine in (False, True)
     )
     opened = plain.roots.params
     assert len(opened) == 2
     assert not np.array_equal(opened, moved.roots.params)
-    # Each is what ordinary variational inference makes of its mode.
-    assert_allclose(sorted(opened[:, 0]), [-8.0, 8.0], atol=1e-2)
