@@ -87,12 +87,12 @@ class Limits:
     def _small(self, engine, info):
         """Whether an iteration's gain or gap is surely within `tol`."""
         estimate = getattr(info, self.stopping)
-        # A search that did worse than the components that are there proves nothing.
-        if self.stopping == "gap" and not estimate.certifies:
-            return False
         # Steps that do not minimise can lose ground on their way: that is no end.
         size = estimate.value if engine.monotone else abs(estimate.value)
-        return bool(size + 2.0 * estimate.se <= self.tol)
+        if not size + 2.0 * estimate.se <= self.tol:
+            return False
+        # A search that did worse than the components that are there proves nothing.
+        return self.stopping != "gap" or estimate.certifies
 
     def spent(self, engine, history, began):
         """Why the run must end without convergence, or None."""
