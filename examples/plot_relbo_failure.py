@@ -163,8 +163,8 @@ plt.show()
 # path of the search and keeps the point where the mixture would gain most, with the
 # best weight: here that is at the second mode, and the way on only makes it worse. With
 # ``ResidualGain(early_stopping=False)`` the search goes on to its bounds, and a
-# `DegenerateComponentWarning` says so; such a component usually earns no weight, and the
-# run ends. That is no convergence to the posterior, and here hardly anything but the
+# `DegenerateComponentWarning` says so; such a component usually earns no weight, and
+# the run ends. That is no convergence to the posterior, and here hardly anything but the
 # warnings gives it away: by every estimate from draws of :math:`q`, half of the
 # posterior is all of it.
 
