@@ -164,8 +164,8 @@ plt.show()
 # best weight: here that is at the second mode, and the way on only makes it worse. With
 # ``ResidualGain(early_stopping=False)`` the search goes on to its bounds, and a
 # `DegenerateComponentWarning` says so; such a component usually earns no weight, and
-# the run ends. That is no convergence to the posterior, and here hardly anything but the
-# warnings gives it away: by every estimate from draws of :math:`q`, half of the
+# the run ends. That is no convergence to the posterior, and here hardly anything but
+# the warnings gives it away: by every estimate from draws of :math:`q`, half of the
 # posterior is all of it.
 
 for name in ("residual ELBO, λ = 1", "joint gain (default)"):
