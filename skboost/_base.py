@@ -16,7 +16,7 @@ from skboost._sklearn import CallbackSupportMixin, Interval, StrOptions
 from skboost.boosting import COMBINATIONS, Boosting
 from skboost.families import FAMILIES, VariationalFamily, as_family
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
-from skboost.objectives import OBJECTIVES
+from skboost.objectives import OBJECTIVES, Objective, as_objective
 from skboost.posterior import MixturePosterior
 from skboost.proposals import DensityProposer
 
@@ -32,7 +32,7 @@ _SETTINGS = ("n_draws", "n_restarts", "tol", "max_components", "refine")
 BOOSTING_CONSTRAINTS = {
     "family": [StrOptions(set(FAMILIES)), VariationalFamily],
     "component_covariance": [StrOptions({"auto", "full", "low_rank", "diag"})],
-    "objective": [StrOptions(set(OBJECTIVES))],
+    "objective": [StrOptions(set(OBJECTIVES)), Objective],
     "entropy_weight": [Interval(Real, 0, None, closed="left"), callable, None],
     "step_size": [
         StrOptions(set(STEP_SIZES)),
@@ -53,19 +53,6 @@ BOOSTING_CONSTRAINTS = {
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
 }
-
-
-def make_objective(objective, entropy_weight):
-    """The objective of a name, with its own hyperparameter where it has one."""
-    cls = OBJECTIVES[objective]
-    if entropy_weight is None:
-        return cls()
-    if "entropy_weight" not in cls().get_params():
-        raise ValueError(
-            f"entropy_weight needs objective='relbo'; got objective={objective!r}. "
-            "Leave entropy_weight=None."
-        )
-    return cls(entropy_weight=entropy_weight)
 
 
 def make_engine(
@@ -96,7 +83,7 @@ def make_engine(
     ValueError
         For a combination that means nothing; it names both parameters.
     """
-    objective = make_objective(params["objective"], params["entropy_weight"])
+    objective = as_objective(params["objective"], params["entropy_weight"])
     family = as_family(params["family"], params["component_covariance"], target.dim)
     family = objective.component_family(family)
     combination = COMBINATIONS[objective.combination]

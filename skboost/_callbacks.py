@@ -107,7 +107,10 @@ class Limits:
         estimate = getattr(info, self.stopping)
         # Steps that do not minimise can lose ground on their way: that is no end.
         size = estimate.value if engine.monotone else abs(estimate.value)
-        return bool(size + N_ERRORS * estimate.se <= self.tol)
+        if not size + N_ERRORS * estimate.se <= self.tol:
+            return False
+        # A search that did worse than the components that are there proves nothing.
+        return self.stopping != "gap" or estimate.certifies
 
     def budget(self, engine, clock):
         """What a run that begins now may spend, a `Budget`."""

@@ -64,8 +64,9 @@ class BoostingResult(VersionedPickle):
     elbo, elbo_se : float
         Evidence lower bound and its standard error.
     duality_gap, duality_gap_se : float
-        Of the last proposed component (Locatello et al. 2018, Lemma 4); a bound under
-        ``objective="relbo"`` only.
+        Largest over the last proposed component and all that the mixture has
+        (Locatello et al. 2018, Lemma 4); a bound under
+        ``ResidualGain(early_stopping=False)`` only.
     remaining_kl, remaining_kl_se, pareto_k : float
         Importance-sampling estimate of what the ELBO misses, its standard error, and
         k-hat, the shape of the weights' tail: above 0.7 the estimate is not reliable.

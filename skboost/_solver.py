@@ -13,7 +13,7 @@ SMALLEST_TOL = 1e-9
 _WALL = 1e150
 
 
-def ascend(problem, x=None, max_iter=60, tol=1e-5, budget=None):
+def ascend(problem, x=None, max_iter=60, tol=1e-5, budget=None, listener=None):
     """Maximise a problem from its start by limited-memory BFGS.
 
     Limited coordinates go through ``limit * tanh(z / limit)``: SciPy's solver spends
@@ -34,6 +34,8 @@ def ascend(problem, x=None, max_iter=60, tol=1e-5, budget=None):
         Carlo error of the draws, so that more would fit noise.
     budget : Budget, default=None
         Once nothing is left of it, the search ends where it is.
+    listener : callable, default=None
+        Called with the point that every iteration ends at.
 
     Returns
     -------
@@ -63,13 +65,28 @@ def ascend(problem, x=None, max_iter=60, tol=1e-5, budget=None):
     z = start.copy()
     z[limited] = bound * np.arctanh(np.clip(z[limited] / bound, -0.999, 0.999))
     options = {"maxiter": max_iter, "gtol": 1e-7}
+    heard = None if listener is None else lambda z: listener(squashed(z))
     z, value = climb(
-        value_and_gradient, z / scale, options, tol, natural=True, budget=budget
+        value_and_gradient,
+        z / scale,
+        options,
+        tol,
+        natural=True,
+        budget=budget,
+        listener=heard,
     )
     return (squashed(z) if np.isfinite(value) else start), value
 
 
-def climb(value_and_gradient, z, options, tol=None, natural=False, budget=None):
+def climb(
+    value_and_gradient,
+    z,
+    options,
+    tol=None,
+    natural=False,
+    budget=None,
+    listener=None,
+):
     """The best point that limited-memory BFGS evaluates, and its value.
 
     A trial step may leave the range of floating point or the support of a density:
@@ -90,6 +107,8 @@ def climb(value_and_gradient, z, options, tol=None, natural=False, budget=None):
         step to try. Else its length is one, which overshoots where little is left.
     budget : Budget, default=None
         Checked before every evaluation but the first.
+    listener : callable, default=None
+        Called with the point that every iteration ends at.
 
     Returns
     -------
@@ -125,7 +144,15 @@ def climb(value_and_gradient, z, options, tol=None, natural=False, budget=None):
         value, slope = pending.pop() if pending else negative(unit * y)
         return value, unit * slope
 
+    callback = None if listener is None else lambda y: listener(unit * y)
     # What was found until then is the answer.
     with suppress(BudgetSpent):
-        minimize(in_units, z / unit, jac=True, method="L-BFGS-B", options=options)
+        minimize(
+            in_units,
+            z / unit,
+            jac=True,
+            method="L-BFGS-B",
+            options=options,
+            callback=callback,
+        )
     return best[1], best[0]

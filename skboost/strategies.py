@@ -1,4 +1,4 @@
-"""Strategy objects: step sizes of boosting, learning rates of natural gradients."""
+"""Strategy objects: objectives and step sizes of boosting, learning rates of SVI."""
 
 from skboost.frank_wolfe import (
     AdaptiveBacktracking,
@@ -7,15 +7,20 @@ from skboost.frank_wolfe import (
     Predefined,
     StepSize,
 )
+from skboost.objectives import JointGain, Objective, ResidualGain, RootGain
 from skboost.svi import ConstantRate, LearningRate, RobbinsMonro
 
 __all__ = [
     "AdaptiveBacktracking",
     "Constant",
     "ConstantRate",
+    "JointGain",
     "LearningRate",
     "LineSearch",
+    "Objective",
     "Predefined",
+    "ResidualGain",
     "RobbinsMonro",
+    "RootGain",
     "StepSize",
 ]

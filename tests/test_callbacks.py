@@ -1,5 +1,7 @@
 """The run loop, and the callbacks that listen to it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -14,6 +16,7 @@ from skboost._settings import Settings
 from skboost.boosting import Boosting, Simplex
 from skboost.callbacks import ELBOMonitor
 from skboost.families import Gaussian
+from skboost.mixtures import Estimate
 from skboost.objectives import JointGain
 from skboost.proposals import DensityProposer
 from skboost.targets import CallableTarget
@@ -239,6 +242,21 @@ def test_a_wide_tolerance_ends_the_run_after_the_first_search(engine, stopping):
     assert stopping in done.message
 
 
+def test_a_negative_gap_ends_no_run(engine):
+    done = run(engine, Limits(2, "gap", tol=1e6))
+    *before, last = done.history
+    worse = last.gap._replace(candidate=Estimate(-0.084, 0.01))
+    limits = Limits(9, "gap", tol=1e6)
+    assert limits.reached(engine, (*before, last)) is not None
+    assert limits.reached(engine, (*before, replace(last, gap=worse))) is None
+    # Within two standard errors of zero it may be an optimum.
+    noisy = last.gap._replace(candidate=Estimate(-0.084, 0.05))
+    assert limits.reached(engine, (*before, replace(last, gap=noisy))) is not None
+    # What ends a run by its gain does not ask for the gap.
+    by_gain = Limits(9, "gain", tol=1e6)
+    assert by_gain.reached(engine, (*before, replace(last, gap=worse))) is not None
+
+
 def test_time_ends_the_run(engine):
     done = run(engine, Limits(1000, tol=0.0, max_time=1e-9))
     assert done.n_iter == 1
@@ -291,3 +309,11 @@ def test_callbacks_see_iterations_begin_and_the_sample_weight():
         ("end", "iteration", True),
         ("end", "fit", True),
     ]
+
+
+def test_a_first_search_that_finds_nothing_does_not_end_a_run_by_its_gap(engine):
+    # Before it there is only the first component, which has no gap to compare.
+    first, found = run(engine, Limits(2, "gap", tol=0.0)).history
+    refused = replace(found.move, kind="rejected")
+    nothing = replace(found, move=refused, exhausted=False)
+    assert Limits(9, "gap", tol=1e6).reached(engine, (first, nothing)) is None

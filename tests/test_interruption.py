@@ -220,9 +220,7 @@ def test_an_interrupted_fit_evaluates_its_target_no_more(name, monkeypatch):
         def on_fit_task_end(self, estimator, context):
             for method in ("log_density", "value_and_score", "expected_log_density"):
                 if self.counts["end"] == self.iteration - 1:
-                    monkeypatch.setattr(
-                        "skboost.targets.LogisticTarget." + method, late
-                    )
+                    monkeypatch.setattr("skboost.targets.GLMTarget." + method, late)
             super().on_fit_task_end(estimator, context)
 
     with pytest.raises(KeyboardInterrupt):

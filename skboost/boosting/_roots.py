@@ -119,8 +119,11 @@ class RootCombination(Combination):
         params = np.array([p for _, p in mixture.components])
         roots = Roots.of(family, params, np.sqrt(mixture.weights))
         iterate = RootIterate(roots, self._pool(roots, 0, settings))
-        roots = self._moved(iterate.fixed, 0, settings, SMALLEST_TOL)
-        iterate = RootIterate(roots, self._pool(roots, 0, settings))
+        if settings.refine or roots.n_components == 1:
+            # One root alone is not refined by this: the root with the largest overlap
+            # is the first component of Algorithm 1.
+            roots = self._moved(iterate.fixed, 0, settings, SMALLEST_TOL)
+            iterate = RootIterate(roots, self._pool(roots, 0, settings))
         if roots.n_components > 1 and self.fully_corrective:
             iterate = _settled(iterate).pruned(settings.max_components)
         return iterate

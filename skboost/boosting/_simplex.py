@@ -175,7 +175,7 @@ class Simplex(Combination):
             rng,
             settings.exact,
         )
-        return duality_gap(state.fresh, fresh)
+        return duality_gap(state.fresh, fresh, state.pool)
 
     def least_gain(self, settings):
         return settings.least_gain * settings.tol

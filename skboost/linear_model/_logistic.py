@@ -41,14 +41,17 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         Covariance of each component. ``"auto"``: full up to 300 parameters, low rank
         above (diagonal for Student-t components); Laplace components are diagonal. A
         family object has its own.
-    objective : {"kl", "relbo", "hellinger"}, default="kl"
+    objective : {"kl", "relbo", "hellinger"} or Objective, default="kl"
         What a new component maximises: the joint gain in ELBO, the residual ELBO of
-        Locatello et al. 2018, or the overlap of square roots of Campbell and Li 2019,
-        under which `tol` is squared Hellinger distance and ten iterations make up to
-        55 components; ``"hellinger"`` is not for Student-t components.
+        Locatello et al. 2018, its solver stopped where the joint gain is largest
+        (``ResidualGain(early_stopping=False)`` of `skboost.strategies` solves to the
+        end), or the overlap of square roots of Campbell and Li 2019, under which `tol`
+        is squared Hellinger distance and ten iterations make up to 55 components;
+        ``"hellinger"`` is not for Student-t components.
     entropy_weight : float or callable, default=None
         Price of entropy under ``objective="relbo"``: a number or a function of the
-        iteration t; None is ``1 / sqrt(t + 1)``.
+        boosting step t, counted from 1. None is the schedule of Locatello et al.,
+        ``1 / sqrt(t + 1)``; 1.0 is the multiplier of Dresdner et al. 2021.
     step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
             default="line-search"
         Weight of a new component; under ``"fully-corrective"`` the warm start of all
@@ -57,7 +60,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             default="fully-corrective"
         How the weights of old components move.
     refine : bool, default=True
-        Re-optimise old components after a new one; False is the papers' algorithm.
+        Re-optimise old components after a new one; False leaves them where they are,
+        as in the papers.
     max_iter : int, default=10
         Boosting iterations in total, the first component included.
     max_components : int, default=None
@@ -65,7 +69,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         dropped.
     stopping : {"gain", "gap"}, default="gain"
         Stop when this quantity (the gain in ELBO of the best candidate, or the
-        duality gap) plus two standard errors is at most `tol`.
+        duality gap) plus two standard errors is at most `tol`. A candidate whose own
+        gap is negative beyond its noise certifies nothing and ends no run.
     tol : float, default=1e-2
         In nats. A component that gains less than a tenth of it is refused.
     max_time : float, default=None
@@ -116,7 +121,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
         Per iteration, from fresh draws, nats.
     duality_gap_, duality_gap_se_ : float
-        Of the last proposed component, nats; a bound under ``objective="relbo"`` only.
+        Largest over the last proposed component and all that the mixture has, nats; a
+        bound under ``ResidualGain(early_stopping=False)`` only.
     remaining_kl_, remaining_kl_se_, pareto_k_ : float
         Importance-sampling estimate of what the ELBO still misses, nats, its standard
         error, and k-hat, the shape of the weights' tail: above 0.7 the estimate is not
@@ -247,7 +253,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         ConvergenceWarning
             Where more than half a nat of KL remains by estimate.
         DegenerateComponentWarning
-            Where the search of ``objective="relbo"`` ends at its bounds.
+            Where ``objective="relbo"`` proposes a component at the bounds of its
+            search; under early stopping only one that gains nothing.
         """
         with self._keeping_old_fit():
             rows, codes = self._validated(X, y, reset=True)

@@ -143,7 +143,8 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
     elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
         Per iteration, from fresh draws, nats.
     duality_gap_, duality_gap_se_ : float
-        Of the last proposed component, nats; no bound.
+        Largest over the last proposed component and all that the mixture has, nats; no
+        bound.
     remaining_kl_, remaining_kl_se_, pareto_k_ : float
         Importance-sampling estimate of what the ELBO still misses, nats, its standard
         error, and k-hat, the shape of the weights' tail: above 0.7 the estimate is not

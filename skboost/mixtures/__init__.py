@@ -1,9 +1,12 @@
 """Mixtures of densities: the numerical core of every posterior here."""
 
 from skboost.mixtures._diagnostics import (
+    DualityGap,
     Estimate,
     FreshDraws,
     RemainingKL,
+    candidate_gap,
+    component_gaps,
     duality_gap,
     elbo_gain,
     remaining_kl,
@@ -25,6 +28,7 @@ from skboost.mixtures._root_draws import RootDraws
 from skboost.mixtures._roots import Roots
 
 __all__ = [
+    "DualityGap",
     "Estimate",
     "FreshDraws",
     "Mixture",
@@ -33,6 +37,8 @@ __all__ = [
     "RootDraws",
     "Roots",
     "SmoothedWeights",
+    "candidate_gap",
+    "component_gaps",
     "duality_gap",
     "effective_sample_size",
     "elbo_gain",

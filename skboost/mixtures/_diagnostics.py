@@ -217,18 +217,72 @@ def _restricted_excess(ratio, excess, row_weights):
     return total / mass - np.log(mass), (share + lost) / mass
 
 
-def duality_gap(fresh, candidate):
-    """``E_q[ln q - log joint] - E_s[ln q - log joint]`` for a proposed component s.
+class DualityGap(NamedTuple):
+    """Estimate of the Frank-Wolfe duality gap, its standard error, both in nats.
 
-    Locatello et al. 2018, Lemma 4: an upper bound of the suboptimality over mixtures
-    of components with at least the entropy of s, up to how well s was found.
+    Attributes
+    ----------
+    value, se : float
+        The largest over the proposed component and all that the mixture has.
+    candidate : Estimate
+        That of the proposed component alone.
+    """
+
+    value: float
+    se: float
+    candidate: Estimate
+
+    @property
+    def certifies(self):
+        """Whether the search did as well as the components that are there already.
+
+        The gaps of the components average to zero under their weights, so the largest
+        of all is never negative, whatever the search found. A proposed component whose
+        own gap is negative by more than two standard errors is worse than what is
+        there: it does not solve the problem that the gap is the value of, and nothing
+        follows from either. Less than that may be noise around an optimum.
+        """
+        return bool(self.candidate.value >= -N_ERRORS * self.candidate.se)
+
+
+def duality_gap(fresh, candidate, pool):
+    """``E_q[ln q - log joint] - E_s[ln q - log joint]`` at the best known component s.
+
+    Locatello et al. 2018, Lemma 4: the maximum over s, which no search is sure to
+    find, bounds the suboptimality of q. Here it is taken over the proposed component
+    and all components of q.
 
     Parameters
     ----------
     fresh : FreshDraws
         Of the current mixture q.
     candidate : FreshDraws
-        Of the component s, as a mixture of one.
+        Of the proposed component, as a mixture of one.
+    pool : PooledDraws
+        Of the components of q.
+
+    Returns
+    -------
+    DualityGap
+        With the standard error of the largest estimate. The largest of several noisy
+        estimates is too large on average, which is the careful side of a bound.
+    """
+    proposed = candidate_gap(fresh, candidate)
+    values, errors = component_gaps(fresh.mixture, pool)
+    values, errors = np.append(values, proposed.value), np.append(errors, proposed.se)
+    if np.isnan(values).all():
+        return DualityGap(np.nan, np.nan, proposed)
+    best = int(np.nanargmax(values))
+    return DualityGap(float(values[best]), float(errors[best]), proposed)
+
+
+def candidate_gap(fresh, candidate):
+    """Duality gap of one component that may be new, from fresh draws.
+
+    Parameters
+    ----------
+    fresh, candidate : FreshDraws
+        As in `duality_gap`.
 
     Returns
     -------
@@ -246,6 +300,43 @@ def duality_gap(fresh, candidate):
         gain, se = mean_and_se(own - log_q, candidate.row_weights)
         gain += candidate.certain_part()
     return Estimate(float(gain - elbo.value), float(np.hypot(se, elbo.se)))
+
+
+def component_gaps(mixture, pool):
+    """Duality gaps of the components of a mixture, from their own pooled draws.
+
+    Both expectations are taken on the same draws, so that the gaps average to zero
+    under the weights exactly. No search of a component has seen its pooled draws; the
+    weights have been set on them.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    pool : PooledDraws
+        Of its components.
+
+    Returns
+    -------
+    values, errors : ndarray of shape (n_components,)
+        Nats; nan for a component of which no draw has positive density.
+    """
+    log_q = log_sum_exp(pool.log_components, log_weights(mixture.weights))
+    if pool.expected is None:
+        excess, certain = pool.log_joint - log_q, 0.0
+    else:
+        own = pool.log_components[np.arange(len(log_q)), pool.source]
+        excess, certain = own - log_q, pool.expected + pool.entropy
+    parts = [excess[pool.source == k] for k in range(mixture.n_components)]
+    means, errors = np.array([inside_mean(part) for part in parts]).T
+    nowhere = np.isnan(means)
+    means, errors = np.where(nowhere, 0.0, means + certain), np.nan_to_num(errors)
+    # Restricted to the support, a component counts by its mass inside.
+    mass = mixture.weights * [(part > -np.inf).mean() for part in parts]
+    share = mass / max(mass.sum(), np.finfo(float).tiny)
+    # The draws of a component serve both expectations.
+    contrast = np.eye(len(share)) - share
+    values = np.where(nowhere, np.nan, contrast @ means)
+    return values, np.sqrt(contrast**2 @ errors**2)
 
 
 class RemainingKL(NamedTuple):

@@ -1,6 +1,6 @@
 """What is maximised over densities: the joint ELBO, the residual ELBO, overlaps."""
 
-from skboost.objectives._base import Candidate, GreedyObjective, SearchContext
+from skboost.objectives._base import Candidate, Objective, SearchContext
 from skboost.objectives._hellinger import (
     JointRoots,
     ResidualRoot,
@@ -22,12 +22,61 @@ from skboost.objectives._single import SingleELBO
 
 OBJECTIVES = {"kl": JointGain, "relbo": ResidualGain, "hellinger": RootGain}
 
+
+def as_objective(objective, entropy_weight=None):
+    """Objective of a name or an instance.
+
+    Parameters
+    ----------
+    objective : {"kl", "relbo", "hellinger"} or Objective
+    entropy_weight : float or callable, default=None
+        For ``"relbo"`` by its name.
+
+    Returns
+    -------
+    Objective
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or `entropy_weight` has no meaning beside `objective`.
+    TypeError
+        If `objective` is neither a name nor an instance.
+    """
+    if isinstance(objective, Objective):
+        found = objective
+    elif not isinstance(objective, str):
+        raise TypeError(
+            f"objective must be one of {list(OBJECTIVES)} or an instance of one of "
+            "their classes in skboost.strategies; got an object of type "
+            f"{type(objective).__name__}. Pass an instance, not the class."
+        )
+    elif objective not in OBJECTIVES:
+        raise ValueError(
+            f"objective must be one of {list(OBJECTIVES)} or an instance of one of "
+            f"their classes in skboost.strategies; got {objective!r}. Choose one."
+        )
+    else:
+        found = OBJECTIVES[objective]()
+    if entropy_weight is None:
+        return found
+    if found is objective or not isinstance(found, ResidualGain):
+        advice = "Leave entropy_weight=None"
+        if isinstance(found, ResidualGain):
+            advice += ", and set that of the object: ResidualGain(entropy_weight=...)"
+        raise ValueError(
+            f"entropy_weight needs objective='relbo'; got objective={objective!r}. "
+            f"{advice}."
+        )
+    return type(found)(entropy_weight)
+
+
 __all__ = [
     "OBJECTIVES",
     "Candidate",
     "DegenerateComponentWarning",
     "FixedMixture",
-    "GreedyObjective",
+    "Objective",
     "JointELBO",
     "JointGain",
     "JointRoots",
@@ -38,6 +87,7 @@ __all__ = [
     "RootGain",
     "SearchContext",
     "SingleELBO",
+    "as_objective",
     "between_roots",
     "defensive_draws",
     "joint_gains",

@@ -54,19 +54,22 @@ class SearchContext(NamedTuple):
     mode_candidates: tuple = ()
 
 
-class GreedyObjective(BaseEstimator):
+class Objective(BaseEstimator):
     """Base class of what a new component maximises.
 
     Attributes
     ----------
     seeks_gain : bool
         Whether a better search means a larger gain of the mixture.
+    early_stopping : bool
+        Whether the solver's path is stopped where the joint gain is largest.
     scout_tolerance : float
         Gain of a quasi-Newton step below which a short search ends that only chooses
         among starts.
     """
 
     seeks_gain = True
+    early_stopping = False
     scout_tolerance = 1e-5
     # How components are combined, and whether closed expectations of the log joint
     # are of use.
@@ -127,6 +130,19 @@ class GreedyObjective(BaseEstimator):
         """
         raise NotImplementedError
 
-    def candidate(self, problem, x):
-        """The `Candidate` at the point `x` of a problem."""
+    def judge(self, context, component, weight, base_draws):
+        """The problem whose value at its start decides between components."""
+        return self.problem(context, component, weight, base_draws)
+
+    def candidate(self, problem, x, value):
+        """The `Candidate` at a point of a problem.
+
+        Parameters
+        ----------
+        problem : object
+            From `problem`.
+        x : ndarray
+        value : float
+            What the search says of the point, nats.
+        """
         raise NotImplementedError

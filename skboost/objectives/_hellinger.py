@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skboost._solver import SMALLEST_TOL
-from skboost.objectives._base import Candidate, GreedyObjective
+from skboost.objectives._base import Candidate, Objective
 from skboost.objectives._joint import LOGIT_RANGE
 
 # Half of the draws of every component are this much wider: ``f sqrt(s) / s`` has a
@@ -121,7 +121,7 @@ def root_overlap(family, params, eps, theta, residual, through):
     return value, gradient + family.pull_transport(params, eps, through)
 
 
-class RootGain(GreedyObjective):
+class RootGain(Objective):
     """Overlap of square roots (``"hellinger"``): Campbell and Li 2019."""
 
     combination = "roots"
@@ -132,7 +132,7 @@ class RootGain(GreedyObjective):
     scout_tolerance = SMALLEST_TOL
 
     def component_family(self, family):
-        """The family with one rank for all roots; see `GreedyObjective`."""
+        """The family with one rank for all roots; see `Objective`."""
         if not family.root_products:
             raise ValueError(
                 "objective='hellinger' needs a family whose square roots have products "
@@ -149,7 +149,7 @@ class RootGain(GreedyObjective):
         return defensive_draws(family, n, dim, rng)
 
     def rank_starts(self, context, family, starts, base_draws, rng, settings):
-        """The objective at every start; see `GreedyObjective.rank_starts`."""
+        """The objective at every start; see `Objective.rank_starts`."""
         few = defensive_draws(family, settings.n_rank_roots, context.target.dim, rng)
         values = start_values(context.target, context.fixed, family, starts, few)
         return values, np.full(len(starts), np.nan)
@@ -158,7 +158,7 @@ class RootGain(GreedyObjective):
         """The problem that the solver sees, in which the weight is worked out."""
         return ResidualRoot(context.target, context.fixed, *component, base_draws)
 
-    def candidate(self, problem, x):
+    def candidate(self, problem, x, value):
         """The component at the solver's last point."""
         return Candidate(problem.family, problem.unpack(x), np.nan)
 

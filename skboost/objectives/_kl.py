@@ -4,11 +4,11 @@ import numpy as np
 
 from skboost._math import log_sum_exp
 from skboost.mixtures import finite
-from skboost.objectives._base import Candidate, GreedyObjective
+from skboost.objectives._base import Candidate, Objective
 from skboost.objectives._joint import JointELBO
 
 
-class JointGain(GreedyObjective):
+class JointGain(Objective):
     """Gain in ELBO of adding the component with its best weight (``"kl"``).
 
     It needs no entropy weight, and can not degenerate: a component that collapses is
@@ -16,7 +16,7 @@ class JointGain(GreedyObjective):
     """
 
     def rank_starts(self, context, family, starts, base_draws, rng, settings):
-        """Gain of every start at its best weight; see `GreedyObjective.rank_starts`."""
+        """Gain of every start at its best weight; see `Objective.rank_starts`."""
         return ranked_by_joint_gain(context, family, starts, base_draws, settings)
 
     def problem(self, context, component, weight, base_draws):
@@ -30,7 +30,7 @@ class JointGain(GreedyObjective):
             context.exact,
         )
 
-    def candidate(self, problem, x):
+    def candidate(self, problem, x, value):
         """The component at the solver's last point."""
         (params,), shares = problem.unpack(x)
         return Candidate(problem.components[0][0], params, float(shares[-1]))

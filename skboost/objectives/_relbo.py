@@ -1,12 +1,13 @@
 """SearchContext ELBO: the greedy objective of Locatello et al. 2018, equation 9."""
 
 import warnings
+from numbers import Real
 
 import numpy as np
 
 from skboost.mixtures import finite_value_and_score
-from skboost.objectives._base import Candidate, GreedyObjective
-from skboost.objectives._kl import ranked_by_joint_gain
+from skboost.objectives._base import Candidate, Objective
+from skboost.objectives._kl import JointGain, ranked_by_joint_gain
 
 # Where the objective has no maximum the search ends at this limit: far enough to tell,
 # near enough that the component and its draws are still of use.
@@ -83,36 +84,62 @@ class ResidualELBO:
         return float(value), self.chart.pull(x, gradient)
 
 
-class ResidualGain(GreedyObjective):
-    """SearchContext ELBO (``"relbo"``): Locatello et al. 2018, equation 9.
+class ResidualGain(Objective):
+    """Residual ELBO (``"relbo"``): Locatello et al. 2018, equation 9.
 
     Parameters
     ----------
     entropy_weight : float or callable, default=None
-        Price of entropy, or a function of the iteration t that returns it. None is
-        the papers' ``1 / sqrt(t + 1)``.
+        Price of entropy, lambda: a number of at least 0, or a function of the boosting
+        step t, counted from 1, that returns one. None is the schedule of Locatello et
+        al. 2018, ``1 / sqrt(t + 1)``; 1.0 is the multiplier of Dresdner et al. 2021,
+        Algorithm 1, line 3.
+    early_stopping : bool, default=True
+        Stop the solver on its way to the maximum where the *joint* gain, the gain in
+        ELBO of adding the component with its best weight, is largest. Locatello et al.
+        2018, section 4, advise fewer iterations of the solver without saying how many.
+        False solves to convergence, as their pseudo-code is written, and often ends at
+        components that are of no use.
     """
 
     # Its maximum lies beyond what the mixture lacks: the better found, the worse.
     seeks_gain = False
 
-    def __init__(self, entropy_weight=None):
+    def __init__(self, entropy_weight=None, early_stopping=True):
         self.entropy_weight = entropy_weight
+        self.early_stopping = early_stopping
 
     def weight_at(self, iteration):
-        """Entropy weight of one iteration, t counted from 1."""
-        if self.entropy_weight is None:
+        """Entropy weight of boosting step t = 1, 2, ...; the first component has none.
+
+        Raises
+        ------
+        ValueError
+            If it is no finite number of at least 0.
+        """
+        weight = self.entropy_weight
+        if weight is None:
             return 1.0 / np.sqrt(iteration + 1.0)
-        if callable(self.entropy_weight):
-            return float(self.entropy_weight(iteration))
-        return float(self.entropy_weight)
+        weight = weight(iteration) if callable(weight) else weight
+        if not (isinstance(weight, Real) and 0 <= weight < np.inf):
+            raise ValueError(
+                "entropy_weight must be a finite number >= 0, or a function of the "
+                f"step t = 1, 2, ... that returns one; got {weight!r} at t = "
+                f"{iteration}. Change entropy_weight, or leave it None."
+            )
+        return float(weight)
 
     def rank_starts(self, context, family, starts, base_draws, rng, settings):
-        """Joint gain of every start; see `GreedyObjective.rank_starts`."""
+        """Joint gain of every start; see `Objective.rank_starts`."""
         return ranked_by_joint_gain(context, family, starts, base_draws, settings)
 
     def problem(self, context, component, weight, base_draws):
         """The problem that the solver sees, in which the weight has no part."""
+        if not isinstance(self.early_stopping, (bool, np.bool_)):
+            raise ValueError(
+                f"early_stopping must be True or False; got {self.early_stopping!r}. "
+                "Change early_stopping of the objective."
+            )
         return ResidualELBO(
             context.target,
             context.fixed.mixture,
@@ -122,17 +149,32 @@ class ResidualGain(GreedyObjective):
             context.exact,
         )
 
-    def candidate(self, problem, x):
-        """The component at the solver's last point; warns where it degenerated."""
+    def judge(self, context, component, weight, base_draws):
+        """The problem whose value at its start decides between components."""
+        decides = JointGain() if self.early_stopping else self
+        return decides.problem(context, component, weight, base_draws)
+
+    def candidate(self, problem, x, value):
+        """The component at a point of the search; warns where it degenerated.
+
+        Parameters
+        ----------
+        problem : ResidualELBO
+        x : ndarray
+        value : float
+            Residual ELBO, or the joint gain under early stopping: a component at the
+            end of its range that gains something is wide or far off, not degenerate.
+        """
         params = problem.unpack(x)
         at_limit = bool(np.any(np.abs(x) > 0.98 * problem.limits))
-        if at_limit:
+        if at_limit and not (self.early_stopping and value > 0):
             warnings.warn(
                 "objective='relbo' degenerated: the new component ran to the end of "
                 "the range of its search. The residual ELBO is unbounded where the "
                 "mixture has lighter tails than the target, and collapses to a point "
-                "where the entropy weight is small. Raise entropy_weight, or use "
-                "objective='kl', which has neither failure.",
+                "where the entropy weight is small. Use early stopping (the default), "
+                "raise entropy_weight, or use objective='kl', which has neither "
+                "failure.",
                 DegenerateComponentWarning,
                 stacklevel=2,
             )

@@ -29,7 +29,7 @@ class DensityProposer(Proposer):
         Unnormalised log posterior.
     family : VariationalFamily
         Of every component; each takes the best of its variants.
-    objective : GreedyObjective
+    objective : Objective
         What a new component maximises.
     starts : ndarray of shape (n_starts, dim)
         Where the first components are looked for.

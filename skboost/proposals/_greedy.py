@@ -7,19 +7,21 @@ import numpy as np
 from skboost._parallel import chunked_map
 from skboost._random import SEARCH, generator
 from skboost._solver import ascend
+from skboost.proposals._early_stopping import best_stop
 from skboost.proposals._starts import starting_components
 
 
 def best_candidate(context, objective, family, settings):
     """The best component found for what the mixture misses.
 
-    Every start is valued on common draws, the best ``n_restarts`` of every variant of
-    the family are searched a few steps, and the winner to convergence.
+    Every start is valued on common draws. The best ``n_restarts`` of every variant of
+    the family are searched a few steps, and the winner to convergence; or each is
+    searched, and stopped early, where the objective asks for that.
 
     Parameters
     ----------
     context : SearchContext
-    objective : GreedyObjective
+    objective : Objective
     family : VariationalFamily
     settings : Settings
 
@@ -32,6 +34,9 @@ def best_candidate(context, objective, family, settings):
         for variant in family.variants()
         for problem in _problems(context, objective, variant, settings)
     ]
+    if objective.early_stopping:
+        draws = partial(_unseen_draws, context, settings)
+        return best_stop(context, objective, problems, draws, settings)
     x, problem = None, problems[0]
     if len(problems) > 1:
         scout = partial(
@@ -40,8 +45,14 @@ def best_candidate(context, objective, family, settings):
         scouted = chunked_map(scout, problems, settings.n_jobs, "shared")
         winner = int(np.argmax([value for _, value in scouted]))
         x, problem = scouted[winner][0], problems[winner]
-    x, _ = ascend(problem, x, tol=objective.tolerance(settings))
-    return objective.candidate(problem, x)
+    x, value = ascend(problem, x, tol=objective.tolerance(settings))
+    return objective.candidate(problem, x, value)
+
+
+def _unseen_draws(context, settings, family):
+    """Base draws that no search has seen, the same for all components."""
+    rng = generator(settings.seed, context.iteration, SEARCH, 3)
+    return family.matched_draws(settings.n_draws, context.target.dim, rng)
 
 
 def _problems(context, objective, family, settings):

@@ -5,6 +5,7 @@ from skboost._solver import SMALLEST_TOL, ascend
 from skboost.families import Gaussian, rank_of
 from skboost.modes import add_columns
 from skboost.objectives import SingleELBO
+from skboost.proposals._early_stopping import best_stop
 
 _MAX_STEPS = 12
 _MAX_ITER = 40
@@ -95,7 +96,7 @@ def add_columns_to_candidate(context, objective, found, settings, rng):
     Parameters
     ----------
     context : SearchContext
-    objective : GreedyObjective
+    objective : Objective
     found : Candidate
         Of a low-rank family.
     settings : Settings
@@ -114,11 +115,16 @@ def add_columns_to_candidate(context, objective, found, settings, rng):
     n = max(settings.n_draws, _DRAWS_PER_COLUMN * family.rank)
     base, other = (family.matched_draws(n, context.target.dim, rng) for _ in range(2))
     problem = objective.problem(context, (family, start), found.weight, base)
-    x, _ = ascend(problem, max_iter=_MAX_ITER, tol=objective.tolerance(settings))
-    wider = objective.candidate(problem, x)
+    if objective.early_stopping:
+        wider = best_stop(context, objective, [problem], lambda _: base, settings)
+    else:
+        tol = objective.tolerance(settings)
+        wider = objective.candidate(
+            problem, *ascend(problem, max_iter=_MAX_ITER, tol=tol)
+        )
 
     def judged(params, weight):
-        problem = objective.problem(context, (family, params), weight, other)
+        problem = objective.judge(context, (family, params), weight, other)
         return problem.value_and_gradient(problem.start)[0]
 
     better = judged(wider.params, wider.weight) > judged(before, found.weight)

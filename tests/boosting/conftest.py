@@ -7,7 +7,7 @@ import pytest
 from skboost._settings import Settings
 from skboost.boosting import COMBINATIONS, Boosting
 from skboost.families import as_family
-from skboost.objectives import OBJECTIVES
+from skboost.objectives import as_objective
 from skboost.proposals import DensityProposer
 from skboost.targets import CallableTarget
 
@@ -65,7 +65,7 @@ def make_boosting(density, dim=1, **chosen):
         "n_fresh": 512,
     } | chosen
     target = CallableTarget(DENSITIES.get(density, density), dim)
-    objective = OBJECTIVES[values.pop("objective")]()
+    objective = as_objective(values.pop("objective"))
     family = as_family(values.pop("family"), "auto", dim)
     starts = values.pop("starts")
     combination = COMBINATIONS[objective.combination].of(

@@ -5,7 +5,7 @@ import pytest
 
 from skboost import boost_posterior
 from skboost.modes import find_mode
-from skboost.objectives import DegenerateComponentWarning
+from skboost.objectives import DegenerateComponentWarning, ResidualGain
 from skboost.targets import CallableTarget
 
 SEEDS = range(4)
@@ -78,13 +78,13 @@ def test_the_kept_iterate_is_named(densities, reverse_kl):
 
 
 @pytest.mark.parametrize("seed", SEEDS[:2])
-def test_the_residual_objective_says_when_it_degenerates(densities, seed):
+def test_the_unstopped_residual_objective_says_when_it_degenerates(densities, seed):
     # A Gaussian has lighter tails than a Cauchy: the residual ELBO is unbounded.
     with pytest.warns(DegenerateComponentWarning, match="lighter tails"):
         result = boost_posterior(
             densities["cauchy"],
             1,
-            objective="relbo",
+            objective=ResidualGain(early_stopping=False),
             refine=False,
             max_iter=5,
             tol=0.0,
@@ -92,6 +92,24 @@ def test_the_residual_objective_says_when_it_degenerates(densities, seed):
         )
     assert np.isfinite(result.elbo)
     assert np.isfinite(result.posterior.std()).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+def test_early_stopping_keeps_the_residual_objective_useful(
+    densities, reverse_kl, recwarn, seed
+):
+    result = boost_posterior(
+        densities["cauchy"],
+        1,
+        objective="relbo",
+        refine=False,
+        max_iter=5,
+        tol=0.0,
+        random_state=seed,
+    )
+    assert not [w for w in recwarn if w.category is DegenerateComponentWarning]
+    kl = [reverse_kl("cauchy", stage) for stage in result.stages]
+    assert kl[-1] < 0.2 * kl[0]
 
 
 @pytest.mark.parametrize("seed", SEEDS[:2])

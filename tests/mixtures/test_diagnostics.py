@@ -5,7 +5,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost.families import Gaussian, Laplace
-from skboost.mixtures import FreshDraws, Mixture, duality_gap, elbo_gain
+from skboost.mixtures import (
+    FreshDraws,
+    Mixture,
+    PooledDraws,
+    candidate_gap,
+    component_gaps,
+    duality_gap,
+    elbo_gain,
+)
 from skboost.targets import GLMTarget, Logistic, Target
 
 N = 2048
@@ -174,26 +182,103 @@ def test_gain_across_a_far_mode_is_finite():
 # --- duality gap
 
 
+def pooled(target, mixture, seed=0, n=1024, exact=False):
+    rng = np.random.default_rng(seed)
+    base = [family.base_draws(n, mixture.dim, rng) for family, _ in mixture.components]
+    return PooledDraws.of(target, mixture, base, exact)
+
+
+def quadrature_gaps(target, q, others, z):
+    """``E_q - E_s`` of ``ln q - log joint``, all restricted to the support."""
+    log_joint = target.log_density(z)
+    inside = np.isfinite(log_joint)
+    excess = np.where(inside, q.log_density(z) - log_joint, 0.0)
+
+    def mean(mixture):
+        density = np.where(inside, np.exp(mixture.log_density(z)), 0.0)
+        return np.trapezoid(density * excess, z[:, 0]) / np.trapezoid(density, z[:, 0])
+
+    return np.array([mean(q) - mean(s) for s in others])
+
+
+WIDE_GRID = np.linspace(-40, 40, 40_001)[:, None]
+THREE = Mixture(
+    two_normals([-0.5, 0.9], [0.5, 1.0], [0.5, 0.5]).components
+    + normal(2.0, 0.4).components,
+    np.array([0.38, 0.57, 0.05]),
+)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("exact", [False, True], ids=["Monte Carlo", "exact"])
-def test_duality_gap_agrees_with_quadrature(exact, seed):
+def test_the_gap_of_a_candidate_agrees_with_quadrature(exact, seed):
     target = logistic()
     q, s = two_normals([-0.5, 0.9], [0.5, 1.0], [0.4, 0.6]), normal(0.4, 0.7)
-    gap = duality_gap(
+    gap = candidate_gap(
         fresh(target, q, seed, exact=exact), fresh(target, s, seed + 100, exact=exact)
     )
-    z = np.linspace(-40, 40, 40_001)[:, None]
-    excess = q.log_density(z) - target.log_density(z)
-    weight = np.exp(q.log_density(z)) - np.exp(s.log_density(z))
-    truth = np.trapezoid(weight * excess, z[:, 0])
+    (truth,) = quadrature_gaps(target, q, [s], WIDE_GRID)
     assert abs(gap.value - truth) < 4 * gap.se
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("exact", [False, True], ids=["Monte Carlo", "exact"])
+def test_gaps_of_the_components_agree_with_quadrature(exact, seed):
+    target, q = logistic(), THREE
+    values, errors = component_gaps(q, pooled(target, q, seed, exact=exact))
+    singles = [Mixture.single(*component) for component in q.components]
+    truth = quadrature_gaps(target, q, singles, WIDE_GRID)
+    assert (np.abs(values - truth) < 4 * errors).all()
+    assert_allclose(q.weights @ values, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_gaps_where_density_is_zero_are_those_of_what_is_inside(seed):
+    target, z = HalfNormal(5.0), np.linspace(0, 40, 400_001)[1:, None]
+    values, errors = component_gaps(THREE, pooled(target, THREE, seed))
+    singles = [Mixture.single(*component) for component in THREE.components]
+    truth = quadrature_gaps(target, THREE, singles, z)
+    assert (np.abs(values - truth) < 4 * errors).all()
+
+
+def test_one_component_has_no_gap_to_itself():
+    target, q = logistic(), normal(0.4, 0.7)
+    values, errors = component_gaps(q, pooled(target, q))
+    assert values.tolist() == errors.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("exact", [False, True], ids=["Monte Carlo", "exact"])
+@pytest.mark.parametrize("mean", [-0.7, 0.4, 30.0], ids="candidate at {}".format)
+def test_the_duality_gap_is_the_largest(exact, mean):
+    target = logistic()
+    draws, s = fresh(target, THREE, exact=exact), normal(mean, 0.7)
+    proposed = fresh(target, s, 1, exact=exact)
+    gap = duality_gap(draws, proposed, pooled(target, THREE, exact=exact))
+    singles = [Mixture.single(*component) for component in THREE.components]
+    truth = quadrature_gaps(
+        target, THREE, [*singles, s], np.linspace(-60, 60, 60_001)[:, None]
+    )
+    assert abs(gap.value - truth.max()) < 4 * gap.se
+    assert abs(gap.candidate.value - truth[-1]) < 4 * gap.candidate.se
+    # The first candidate is better than what is there, the last far from it.
+    assert gap.certifies == (mean < 30.0)
+
+
+def test_a_candidate_within_noise_of_zero_still_certifies():
+    target, q = logistic(), normal(0.4, 0.7)
+    draws, pool = fresh(target, q), pooled(target, q)
+    gap = duality_gap(draws, fresh(target, q, 1), pool)
+    assert gap.certifies == (gap.candidate.value >= -2.0 * gap.candidate.se)
+    worse = fresh(target, normal(6.0, 0.3), 2)
+    assert not duality_gap(draws, worse, pool).certifies
+    assert duality_gap(draws, worse, pool).value == 0.0
 
 
 def test_duality_gap_vanishes_at_the_target():
     target = Normal([0.0, 0.0], 1.0, shift=7.0)
+    q = normal([0.0, 0.0], 1.0)
     gap = duality_gap(
-        fresh(target, normal([0.0, 0.0], 1.0)),
-        fresh(target, normal([3.0, 1.0], 0.2), 1),
+        fresh(target, q), fresh(target, normal([3.0, 1.0], 0.2), 1), pooled(target, q)
     )
     assert abs(gap.value) < 1e-9
 
@@ -324,15 +409,10 @@ def test_nothing_is_gained_on_itself_where_density_is_zero():
 @pytest.mark.parametrize("seed", SEEDS)
 def test_gap_where_density_is_zero_is_that_of_the_restricted_pair(seed):
     target, q, s = HalfNormal(5.0), MIXTURES[0], normal(0.3, 0.5)
-    gap = duality_gap(fresh(target, q, seed), fresh(target, s, seed + 100))
+    gap = candidate_gap(fresh(target, q, seed), fresh(target, s, seed + 100))
     z = np.linspace(0, 40, 400_001)[1:, None]
-    excess = q.log_density(z) - target.log_density(z)
-    means = []
-    for mixture in (q, s):
-        density = np.exp(mixture.log_density(z))
-        mass = np.trapezoid(density, z[:, 0])
-        means.append(np.trapezoid(density * excess, z[:, 0]) / mass)
-    assert abs(gap.value - (means[0] - means[1])) < 4 * gap.se
+    (truth,) = quadrature_gaps(target, q, [s], z)
+    assert abs(gap.value - truth) < 4 * gap.se
 
 
 def test_zero_densities_are_no_part_of_what_remains():
@@ -351,7 +431,12 @@ def test_no_draw_inside_is_no_certificate():
     assert draws.outside == 1.0
     assert draws.elbo().value == -np.inf
     assert elbo_gain(other, draws).value == -np.inf
-    assert np.isnan(duality_gap(other, draws).value)
+    assert np.isnan(candidate_gap(other, draws).value)
+    gap = duality_gap(other, draws, pooled(target, MIXTURES[0]))
+    assert gap.value >= 0.0
+    assert not gap.certifies
+    nowhere = normal(-30.0, 1.0)
+    assert np.isnan(component_gaps(nowhere, pooled(target, nowhere))[0]).all()
     remaining = draws.remaining_kl(target, N, np.random.default_rng(0))
     assert np.isnan(remaining.value)
     assert not remaining.spread < 1.0

@@ -16,6 +16,7 @@ from skboost.objectives import (
     ResidualELBO,
     ResidualGain,
     SearchContext,
+    as_objective,
 )
 from skboost.targets import CallableTarget
 
@@ -64,14 +65,44 @@ def test_the_price_of_entropy_is_lambda(case, components):
 
 
 def test_entropy_weight_schedules():
-    assert_allclose([ResidualGain().weight_at(t) for t in (0, 3)], [1.0, 0.5])
-    assert ResidualGain(2.5).weight_at(7) == 2.5
-    assert ResidualGain(lambda t: 1 / (1 + t)).weight_at(3) == 0.25
+    # Locatello et al. 2018 by default, Dresdner et al. 2021 by a multiplier of one.
+    assert_allclose([ResidualGain().weight_at(t) for t in (1, 3)], [0.5**0.5, 0.5])
+    assert [ResidualGain(1.0).weight_at(t) for t in (1, 9)] == [1.0, 1.0]
+    assert ResidualGain(lambda t: 1 / t).weight_at(1) == 1.0
+
+
+@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf, "one", lambda t: -t])
+def test_an_entropy_weight_is_a_number_of_at_least_zero(weight):
+    with pytest.raises(ValueError, match="entropy_weight must be a finite number >= 0"):
+        ResidualGain(weight).weight_at(1)
 
 
 @pytest.mark.parametrize("cls", OBJECTIVES.values(), ids=OBJECTIVES)
 def test_objectives_are_searched_as_any_estimator(cls):
-    assert set(cls().get_params()) <= {"entropy_weight"}
+    assert set(cls().get_params()) <= {"entropy_weight", "early_stopping"}
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_an_objective_is_a_name_or_an_instance(name):
+    assert type(as_objective(name)) is OBJECTIVES[name]
+    instance = OBJECTIVES[name]()
+    assert as_objective(instance) is instance
+
+
+def test_the_entropy_weight_belongs_to_the_name():
+    assert as_objective("relbo", 0.5).entropy_weight == 0.5
+    assert as_objective("relbo", 0.5).early_stopping
+    with pytest.raises(ValueError, match="needs objective='relbo'; got .*'kl'"):
+        as_objective("kl", 0.5)
+    with pytest.raises(ValueError, match=r"ResidualGain\(entropy_weight=...\)"):
+        as_objective(ResidualGain(early_stopping=False), 0.5)
+
+
+def test_what_is_no_objective():
+    with pytest.raises(ValueError, match="objective must be one of .*'residual'"):
+        as_objective("residual")
+    with pytest.raises(TypeError, match="Pass an instance, not the class"):
+        as_objective(ResidualGain)
 
 
 def residual_of(target, components, weights):
@@ -83,7 +114,9 @@ def residual_of(target, components, weights):
     return SearchContext(target, mixture, fixed, pool, 1, False)
 
 
-def test_a_scale_at_its_limit_is_called_degenerate():
+@pytest.fixture
+def at_the_limit():
+    """A problem of the residual ELBO, its start, and a point at the end of a scale."""
     family = Gaussian("full")
     component = (family, np.zeros(2))
     residual = residual_of(
@@ -91,13 +124,34 @@ def test_a_scale_at_its_limit_is_called_degenerate():
     )
     base = family.base_draws(64, 1, np.random.default_rng(0))
     problem = ResidualGain().problem(residual, component, 0.5, base)
-    inside, outside = problem.start, problem.start.copy()
+    outside = problem.start.copy()
     outside[1] = problem.limits[1]
+    return problem, problem.start, outside
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_a_scale_at_its_limit_is_called_degenerate(at_the_limit, early_stopping):
+    problem, inside, outside = at_the_limit
+    objective = ResidualGain(early_stopping=early_stopping)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ResidualGain().candidate(problem, inside)
+        objective.candidate(problem, inside, 0.0)
     with pytest.warns(DegenerateComponentWarning, match="objective='kl'"):
-        ResidualGain().candidate(problem, outside)
+        objective.candidate(problem, outside, 0.0)
+
+
+def test_a_component_that_gains_is_not_degenerate(at_the_limit, recwarn):
+    problem, _, outside = at_the_limit
+    ResidualGain().candidate(problem, outside, 0.3)
+    assert not recwarn
+    # Without early stopping the value is that of the residual ELBO and says nothing.
+    with pytest.warns(DegenerateComponentWarning):
+        ResidualGain(early_stopping=False).candidate(problem, outside, 0.3)
+
+
+def test_early_stopping_is_yes_or_no(at_the_limit):
+    with pytest.raises(ValueError, match="early_stopping must be True or False"):
+        ResidualGain(early_stopping="best").problem(None, None, 0.5, None)
 
 
 def test_the_joint_gain_reports_its_weight():
@@ -108,7 +162,7 @@ def test_the_joint_gain_reports_its_weight():
     )
     base = family.base_draws(64, 1, np.random.default_rng(0))
     problem = JointGain().problem(residual, component, 0.25, base)
-    found = JointGain().candidate(problem, problem.start)
+    found = JointGain().candidate(problem, problem.start, 0.0)
     assert_allclose(found.weight, 0.25)
     assert_allclose(found.params, component[1], atol=1e-12)
     assert found.family is family

@@ -1,0 +1,236 @@
+"""The residual ELBO stopped early: paths, their values, and what becomes of runs."""
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skboost import boost_posterior
+from skboost._settings import Settings
+from skboost.families import Gaussian
+from skboost.mixtures import Mixture, PooledDraws
+from skboost.objectives import (
+    FixedMixture,
+    JointGain,
+    ResidualGain,
+    SearchContext,
+    joint_gains,
+)
+from skboost.proposals._early_stopping import STOPS, best_stop, points_at_stops
+from skboost.strategies import ResidualGain as PublicResidualGain
+from skboost.targets import CallableTarget
+
+FAMILY = Gaussian("full")
+BASE = FAMILY.matched_draws(512, 1, np.random.default_rng(5))
+CORRECTIVE = ["none", "away", "pairwise", "fully-corrective"]
+
+
+def component(mean, std):
+    return FAMILY, FAMILY.from_moments(np.array([mean]), np.array([std**2]))
+
+
+@pytest.fixture
+def far_modes():
+    """Normals at -8 and 8, with weights .3 and .7."""
+
+    def log_density(theta):
+        x = theta[:, 0]
+        near = anp.log(0.7) - 0.5 * (x - 8.0) ** 2
+        far = anp.log(0.3) - 0.5 * (x + 8.0) ** 2
+        return anp.logaddexp(near, far) - 0.5 * np.log(2.0 * np.pi)
+
+    return log_density
+
+
+@pytest.fixture
+def context(far_modes):
+    """The mixture has one of two far modes."""
+    target = CallableTarget(far_modes, 1)
+    mixture = Mixture.single(*component(8.0, 1.0))
+    base = [FAMILY.base_draws(512, 1, np.random.default_rng(0))]
+    pool = PooledDraws.of(target, mixture, base, False)
+    fixed = FixedMixture.of(mixture, pool)
+    return SearchContext(target, mixture, fixed, pool, 1, False)
+
+
+@pytest.fixture
+def problem(context):
+    """``problem(mean, std)``: the search from there."""
+
+    def make(mean, std):
+        return ResidualGain().problem(context, component(mean, std), 0.5, BASE)
+
+    return make
+
+
+@pytest.fixture
+def gains(context):
+    """``gains(members, weights)``: of the mixture, on the draws of the searches."""
+
+    def values(members, weights):
+        return joint_gains(context, FAMILY, members, BASE, weights)
+
+    return values
+
+
+@pytest.fixture
+def stop(context):
+    """``stop(problems, n_jobs)``: the best stop on their paths."""
+
+    def best(problems, n_jobs=None):
+        settings = Settings(n_jobs=n_jobs)
+        return best_stop(context, ResidualGain(), problems, lambda _: BASE, settings)
+
+    return best
+
+
+def test_the_path_begins_at_the_start_and_climbs(problem):
+    one = problem(-6.0, 2.0)
+    path = points_at_stops(one)
+    assert np.array_equal(path[0], one.start)
+    assert 3 <= len(path) <= len(STOPS)
+    values = [one.value_and_gradient(x)[0] for x in path]
+    assert (np.diff(values) > 0).all()
+
+
+def test_a_path_stops_where_the_unstopped_solver_would_pass(problem):
+    # The same solver: the second stop is one iteration on its way.
+    one = problem(-6.0, 2.0)
+    path = points_at_stops(one)
+    once = problem(-6.0, 2.0)
+    moved = np.abs(path[1] - once.start).max()
+    assert moved > 0
+    assert np.abs(path[-1] - once.start).max() > moved
+
+
+@pytest.mark.parametrize("start", [(-6.0, 2.0), (-8.0, 1.0), (0.0, 1.0), (-7.0, 0.1)])
+def test_the_best_stop_is_never_worse_than_its_start(problem, gains, stop, start):
+    one = problem(*start)
+    shares = np.linspace(0.001, 0.999, 400)
+    found = stop([one])
+    at_start = gains([component(*start)[1]], shares).max()
+    reached = gains([found.params], shares).max()
+    # Weights are tried on a grid, so up to its fineness.
+    assert reached > at_start - 0.02 * abs(at_start) - 1e-12
+    assert gains([found.params], [found.weight]).max() <= reached + 1e-12
+
+
+def test_the_best_of_all_paths_wins(problem, gains, stop):
+    starts = [problem(-20.0, 1.0), problem(-6.0, 2.0), problem(8.0, 1.0)]
+
+    def gain(found):
+        return gains([found.params], [found.weight]).item()
+
+    found = stop(starts)
+    assert gain(found) == max(gain(stop([one])) for one in starts)
+    assert FAMILY.location(found.params)[0] < -5.0
+
+
+def test_values_are_gains_of_the_mixture(problem, gains, stop, far_modes):
+    found = stop([problem(-7.0, 1.5)])
+    value = gains([found.params], [found.weight]).item()
+    z = np.linspace(-60, 60, 60_001)[:, None]
+
+    def elbo(mixture):
+        log_q = mixture.log_density(z)
+        return np.trapezoid(np.exp(log_q) * (far_modes(z) - log_q), z[:, 0])
+
+    old = Mixture.single(*component(8.0, 1.0))
+    weights = [1 - found.weight, found.weight]
+    new = old.append(FAMILY, found.params).with_weights(weights)
+    assert_allclose(value, elbo(new) - elbo(old), atol=0.02)
+
+
+def test_the_search_is_the_same_for_every_number_of_threads(problem, stop):
+    starts = [problem(-20.0, 1.0), problem(-6.0, 2.0), problem(8.0, 1.0)]
+    one, two = (stop(starts, n) for n in (None, 2))
+    assert np.array_equal(one.params, two.params)
+
+
+def test_components_are_judged_by_what_they_are_chosen_by(context):
+    joint = JointGain().judge(context, component(-8.0, 1.0), 0.3, BASE)
+    early = ResidualGain().judge(context, component(-8.0, 1.0), 0.3, BASE)
+    plain = ResidualGain(early_stopping=False).judge(
+        context, component(-8.0, 1.0), 0.3, BASE
+    )
+    values = [p.value_and_gradient(p.start)[0] for p in (joint, early, plain)]
+    assert values[0] == values[1] != values[2]
+
+
+# --- whole runs
+
+
+def far_bump(theta):
+    z = 2.0 * (theta[:, 0, None] - np.array([-4.0, 4.0]))
+    return anp.log(anp.sum(anp.exp(-0.5 * z**2), axis=1)) - 0.5 * np.log(2 * np.pi)
+
+
+def ring(theta):
+    radius = anp.sqrt(anp.sum(theta**2, axis=1) + 1e-12)
+    return -2.0 * (radius - 3.0) ** 2 - LOG_RING
+
+
+_RADIUS = np.linspace(0.0, 12.0, 100_001)
+LOG_RING = np.log(
+    np.trapezoid(2 * np.pi * _RADIUS * np.exp(-2.0 * (_RADIUS - 3) ** 2), _RADIUS)
+)
+
+
+def relbo_run(log_density, start, corrective, seed, **settings):
+    return boost_posterior(
+        log_density,
+        len(start),
+        x0=start,
+        refine=False,
+        corrective=corrective,
+        max_iter=15,
+        n_draws=256,
+        random_state=seed,
+        **{"objective": "relbo"} | settings,
+    )
+
+
+def kl(log_density, posterior):
+    theta = posterior.sample(20_000, random_state=99)
+    return np.mean(posterior.log_density(theta) - log_density(theta))
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("corrective", CORRECTIVE)
+@pytest.mark.parametrize(
+    ("log_density", "start", "most"),
+    [(far_bump, [-4.0], 0.1), (ring, [3.0, 0.0], 0.4)],
+    ids=["far bump", "ring"],
+)
+def test_a_missing_part_is_found(log_density, start, most, corrective, seed, recwarn):
+    result = relbo_run(log_density, start, corrective, seed)
+    assert kl(log_density, result.posterior) < most
+    assert kl(log_density, result.stages[0]) > 0.6
+    assert not [w for w in recwarn if "degenerated" in str(w.message)]
+
+
+def test_the_unstopped_solver_finds_neither():
+    with pytest.warns(UserWarning, match="degenerated"):
+        result = relbo_run(
+            ring, [3.0, 0.0], "none", 0, objective=ResidualGain(early_stopping=False)
+        )
+    assert result.posterior.n_components == 1
+
+
+def test_the_name_is_the_default_instance():
+    assert PublicResidualGain is ResidualGain
+    by_name = relbo_run(far_bump, [-4.0], "none", 1, entropy_weight=1.0)
+    by_instance = relbo_run(far_bump, [-4.0], "none", 1, objective=ResidualGain(1.0))
+    assert by_name.elbo == by_instance.elbo
+
+
+def test_components_of_open_rank_take_part():
+    def two_bumps(theta):
+        shift = 3.0 * (anp.arange(6) == 0)
+        near, far = (-0.5 * anp.sum((theta - s) ** 2, axis=1) for s in (-shift, shift))
+        return anp.logaddexp(near, far) - np.log(2.0) - 3.0 * np.log(2 * np.pi)
+
+    result = relbo_run(
+        two_bumps, [-3.0] + [0.0] * 5, "none", 0, component_covariance="low_rank"
+    )
+    assert kl(two_bumps, result.posterior) < 0.2
