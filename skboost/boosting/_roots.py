@@ -245,9 +245,9 @@ class RootCombination(Combination):
         """Log densities of the components, and of what is drawn for them."""
         table = roots.components.log_components(theta)
         log_r, _ = log_defensive_density(
-            roots.family, roots.peaks - table, self.target.dim
+            roots.family, roots.log_peaks - table, self.target.dim
         )
-        return table, roots.peaks + log_r
+        return table, roots.log_peaks + log_r
 
     def _joined(self, iterate, family, params, t, settings):
         single = Roots.of(family, params, np.ones(1))

@@ -24,17 +24,17 @@ def joint_density(posterior, indices, x, y):
     """
     if posterior.constraints is None:
         return pair_density(posterior.mixture, indices, x, y)
-    alone = [posterior.constraints.elementwise(i) for i in indices]
-    if None in alone:
+    mapped = [posterior.constraints.elementwise(i) for i in indices]
+    if None in mapped:
         return _kernel_density(posterior, indices, x, y)
-    inside = [t.inside(v) for (t, _), v in zip(alone, (x, y), strict=True)]
+    inside = [t.inside(v) for (t, _), v in zip(mapped, (x, y), strict=True)]
     z = [
         t.inverse(v[mask])
-        for (t, _), v, mask in zip(alone, (x, y), inside, strict=True)
+        for (t, _), v, mask in zip(mapped, (x, y), inside, strict=True)
     ]
-    slope_x, slope_y = (t.derivative(v) for (t, _), v in zip(alone, z, strict=True))
+    slope_x, slope_y = (t.derivative(v) for (t, _), v in zip(mapped, z, strict=True))
     density = np.zeros((len(y), len(x)))
-    core = pair_density(posterior.mixture, [free for _, free in alone], *z)
+    core = pair_density(posterior.mixture, [free for _, free in mapped], *z)
     density[np.ix_(inside[1], inside[0])] = core / np.outer(slope_y, slope_x)
     return density
 

@@ -72,9 +72,9 @@ class GaussianStack:
         """Log densities from whitened residuals, shape (n, K), nats."""
         return self.constant - 0.5 * np.einsum("nkd,nkd->nk", residuals, residuals)
 
-    def score(self, residuals, shares):
-        """``sum_k shares_nk * d ln s_k / d theta``, shape (n, dim)."""
-        pulled = residuals * -shares[:, :, None]
+    def score(self, residuals, responsibilities):
+        """``sum_k responsibilities_nk * d ln s_k / d theta``, shape (n, dim)."""
+        pulled = residuals * -responsibilities[:, :, None]
         return pulled.reshape(len(residuals), -1) @ self.whiten
 
     def blocks(self, n):
@@ -112,7 +112,7 @@ class ComponentDensities:
         return index, GaussianStack.of(structures) if index else None
 
     @cached_property
-    def _others(self):
+    def _not_stacked(self):
         stacked = set(self._stacked[0])
         return [k for k in range(len(self.components)) if k not in stacked]
 
@@ -153,7 +153,7 @@ class ComponentDensities:
             residuals = stack.residuals(theta)
             out[:, index] = stack.log_density(residuals)
         evaluations = []
-        for k in self._others:
+        for k in self._not_stacked:
             family, params = self.components[k]
             evaluations.append(family.at(params, theta))
             out[:, k] = evaluations[-1].log_density
@@ -167,6 +167,6 @@ class ComponentDensities:
         score = np.zeros_like(theta)
         if stack is not None:
             score += stack.score(residuals, share[:, index])
-        for k, evaluation in zip(self._others, evaluations, strict=True):
+        for k, evaluation in zip(self._not_stacked, evaluations, strict=True):
             score += share[:, k, None] * evaluation.score()
         return score, log_q

@@ -88,27 +88,28 @@ class FreshDraws:
         log_q = log_sum_exp(table, log_weights(self.mixture.weights))
         own = table[np.arange(len(table)), self.source]
         overlap, se = mean_and_se(own - log_q, self.row_weights)
-        return Estimate(float(self.mixture.weights @ self._certain) + overlap, se)
+        return Estimate(self.certain_part() + overlap, se)
 
     @property
-    def _certain(self):
+    def _component_elbos(self):
+        """Exact ELBO of every component, nats."""
         entropy = [f.entropy(p) for f, p in self.mixture.components]
         return self.expected + np.array(entropy)
 
     def excess(self, theta, log_joint):
-        """``ln m`` and ``ln m - log joint`` at any draws, nats.
+        """``ln q`` and ``ln q - log joint`` at any draws, nats.
 
         With exact expectations the components' own log densities, shared out by
         responsibility, stand in for the log joint; `certain_part` has the rest.
         """
         table = self.mixture.log_components(theta)
-        log_m = log_sum_exp(table, log_weights(self.mixture.weights))
+        log_q = log_sum_exp(table, log_weights(self.mixture.weights))
         if log_joint is not None:
-            return log_m, log_m - log_joint
-        log_share = table + log_weights(self.mixture.weights) - log_m[:, None]
+            return log_q, log_q - log_joint
+        log_share = table + log_weights(self.mixture.weights) - log_q[:, None]
         share = np.exp(log_share)
         own = np.where(share > 0, share * table, 0.0).sum(axis=1)
-        return log_m, log_m - own
+        return log_q, log_q - own
 
     def remaining_kl(self, target, n, rng):
         """What importance sampling sees beyond the ELBO; see `remaining_kl`."""
@@ -123,7 +124,7 @@ class FreshDraws:
         """The part of the ELBO that needs no draws, nats."""
         if self.expected is None:
             return 0.0
-        return float(self.mixture.weights @ self._certain)
+        return float(self.mixture.weights @ self._component_elbos)
 
 
 def inside_mean(log_ratio, row_weights=None):
@@ -193,14 +194,14 @@ def elbo_gain(before, after):
     log_r = np.logaddexp(log_old, log_new) - np.log(2.0)
     with np.errstate(invalid="ignore"):
         old, new = old - centre, new - centre
-    old, spread_old = _restricted_excess(np.exp(log_old - log_r), old, row_weights)
-    new, spread_new = _restricted_excess(np.exp(log_new - log_r), new, row_weights)
+    old, spread_old = _negative_elbo(np.exp(log_old - log_r), old, row_weights)
+    new, spread_new = _negative_elbo(np.exp(log_new - log_r), new, row_weights)
     _, se = mean_and_se(spread_old - spread_new, row_weights)
     certain = after.certain_part() - before.certain_part()
     return Estimate(float(old - new + certain), se)
 
 
-def _restricted_excess(ratio, excess, row_weights):
+def _negative_elbo(ratio, excess, row_weights):
     """Minus the ELBO of one restricted mixture, and what every draw adds to it.
 
     `ratio` is the mixture's density over that of the draws; `excess` is inf where the

@@ -126,7 +126,7 @@ class PooledDraws:
         """KL(q || p) - ln Z as a convex function of the weights, on these draws.
 
         Where the expectation of the log joint is exact, the draws only serve
-        ``E[ln s_i - ln m]``, which is small and needs no evaluation of the target.
+        ``E[ln s_i - ln q]``, which is small and needs no evaluation of the target.
         """
         log_r = self.log_proposal
         ratio = np.exp(self.log_components - log_r[:, None])

@@ -87,7 +87,7 @@ class Roots:
         return self.coefficients * (self.gram @ self.coefficients)
 
     @property
-    def peaks(self):
+    def log_peaks(self):
         """Log density of every component at its highest point, nats."""
         return np.array([self.family.log_peak(p) for p in self.params])
 
@@ -115,13 +115,13 @@ class Roots:
     # --- the combination itself, as a function
 
     @cached_property
-    def _wide(self):
+    def _as_mixture(self):
         """The same function as a multiple of a mixture of widened components.
 
         The root of an exponential tail is that tail, twice as slow.
         """
         kappa = 2.0 ** (1.0 / self.family.tail_power)
-        log_integrals = self.dim * np.log(kappa) - 0.5 * self.peaks
+        log_integrals = self.dim * np.log(kappa) - 0.5 * self.log_peaks
         parts = tuple((self.family, self.family.widen(p, kappa)) for p in self.params)
         with np.errstate(divide="ignore"):
             logs = np.log(self.coefficients) + log_integrals
@@ -131,11 +131,11 @@ class Roots:
 
     def log_root(self, theta):
         """``ln sum_k lambda_k sqrt(s_k(theta))``, shape (n,)."""
-        mixture, log_total = self._wide
+        mixture, log_total = self._as_mixture
         return log_total + mixture.log_density(theta)
 
     def score_and_log_root(self, theta):
         """Gradient in `theta` (n, dim) of `log_root`, and its value (n,)."""
-        mixture, log_total = self._wide
+        mixture, log_total = self._as_mixture
         score, log_density = mixture.score_and_log_density(theta)
         return score, log_total + log_density

@@ -1,4 +1,9 @@
-"""What a search answers through its best estimator."""
+"""What a search answers through its best estimator.
+
+scikit-learn has the same methods in `BaseSearchCV` only, which is private. Its public
+children cross-validate: their ``fit``, ``score`` and routing of metadata would all have
+to be overridden, and a search on all of the data would pass for a `GridSearchCV`.
+"""
 
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted

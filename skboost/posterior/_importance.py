@@ -144,7 +144,7 @@ class ImportanceSample:
             If `level` is not between 0 and 1, or the draws are those of `resample`.
         """
         width = float(ndtri(0.5 * (1.0 + check_level(level))))
-        elbo, elbo_se = mean_and_se(self._raw("evidence"))
+        elbo, elbo_se = mean_and_se(self._known_ratio("evidence"))
         low = elbo if elbo == -float("inf") else elbo - width * elbo_se
         high = self.log_evidence + width * self.log_evidence_se
         return Evidence(
@@ -164,7 +164,7 @@ class ImportanceSample:
         ValueError
             If the draws are those of `resample`.
         """
-        log_ratio = self._raw("errors")
+        log_ratio = self._known_ratio("errors")
         return estimate_errors(self.draws, log_ratio, psis(log_ratio))
 
     def resample(self, n, rng):
@@ -193,7 +193,7 @@ class ImportanceSample:
             log_ratio=None,
         )
 
-    def _raw(self, method):
+    def _known_ratio(self, method):
         if self.log_ratio is None:
             raise ValueError(
                 f"{method} needs the weighted draws of the mixture; got the equally "

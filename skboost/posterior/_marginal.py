@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from skboost._math import log_sum_exp, log_weights
 
-_MAX_HALVINGS = 200
+_MAX_STEPS = 200
 
 
 def check_level(level):
@@ -29,7 +29,7 @@ def invert_cdf(cdf, pdf, p, guess, low, high, tolerance):
     """
     x = np.clip(guess, low, high)
     last = high - low
-    for _ in range(_MAX_HALVINGS):
+    for _ in range(_MAX_STEPS):
         excess = cdf(x) - p
         low = np.where(excess < 0, x, low)
         high = np.where(excess < 0, high, x)
@@ -47,7 +47,7 @@ def invert_cdf(cdf, pdf, p, guess, low, high, tolerance):
 
 def _bracket(cdf, p, center, reach):
     low, high = center - reach, center + reach
-    for _ in range(_MAX_HALVINGS):
+    for _ in range(_MAX_STEPS):
         below, above = cdf(low) > p, cdf(high) < p
         if not (below.any() or above.any()):
             break
@@ -119,7 +119,7 @@ def checked_probabilities(p):
     return p
 
 
-class OneDimensional:
+class BaseMarginal:
     """What follows from ``log_pdf`` and ``quantile`` of a marginal."""
 
     def pdf(self, x):
@@ -133,7 +133,7 @@ class OneDimensional:
 
 
 @dataclass(frozen=True, eq=False)
-class Marginal(OneDimensional):
+class Marginal(BaseMarginal):
     """Marginal density of one coordinate of a mixture.
 
     Parameters

@@ -87,10 +87,10 @@ def mixture_modes(mixture):
     ]
 
 
-def _distance(mixture, stds, members, way):
-    """Length of a way in standard deviations of the heaviest member."""
+def _distance(mixture, stds, members, displacement):
+    """Length of a displacement in standard deviations of the heaviest member."""
     heaviest = members[int(np.argmax(mixture.weights[members]))]
-    return float(np.linalg.norm(way / stds[heaviest]))
+    return float(np.linalg.norm(displacement / stds[heaviest]))
 
 
 def _climb(mixture, mean, std, start):

@@ -19,7 +19,7 @@ from skboost.posterior._transformed_marginal import (
     SampledMarginal,
     TransformedMarginal,
 )
-from skboost.posterior._transformed_moments import covariance, moments, user_draws
+from skboost.posterior._transformed_moments import covariance, fixed_draws, moments
 from skboost.transforms import Constraints
 
 
@@ -297,15 +297,15 @@ class TransformedPosterior(MixturePosterior):
         return [self._marginal(i, draws) for i in range(self.dim)]
 
     def _marginal(self, i, block_draws):
-        alone = self._constraints.elementwise(i)
-        if alone is None:
+        transformed = self._constraints.elementwise(i)
+        if transformed is None:
             return self._sampled(i, block_draws())
-        transform, free = alone
+        transform, free = transformed
         return TransformedMarginal(Marginal(self._mixture, free), transform)
 
     def _block_draws(self):
         """The fixed draws behind marginals inside of blocks."""
-        return user_draws(self._mixture, self._constraints)
+        return fixed_draws(self._mixture, self._constraints)
 
     def _sampled(self, i, draws):
         each = next(p.transform.each for p in self._constraints.parts if i in p.columns)

@@ -59,9 +59,9 @@ def read_archive(path, file_format, version, writer):
         EOFError,
         zipfile.BadZipFile,
     ) as error:
-        raise ValueError(_foreign(path, writer)) from error
+        raise ValueError(_wrong_file(path, writer)) from error
     if not isinstance(header, dict) or header.get("format") != file_format:
-        raise ValueError(_foreign(path, writer))
+        raise ValueError(_wrong_file(path, writer))
     if header["format_version"] > version:
         raise ValueError(
             f"path: {str(path)!r} was written by skboost {header['skboost_version']} "
@@ -71,7 +71,7 @@ def read_archive(path, file_format, version, writer):
     return header, arrays
 
 
-def _foreign(path, writer):
+def _wrong_file(path, writer):
     return f"path must be a file written by {writer}; got {str(path)!r}, which is none."
 
 

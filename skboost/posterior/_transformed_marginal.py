@@ -6,14 +6,14 @@ from functools import cached_property
 import numpy as np
 
 from skboost._math import LOG_2PI, log_sum_exp, log_weights
-from skboost.posterior._marginal import OneDimensional, checked_probabilities
+from skboost.posterior._marginal import BaseMarginal, checked_probabilities
 
 # Bins per kernel bandwidth, and the most bins.
 _BINS_PER_WIDTH, _MAX_BINS = 12, 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
-class TransformedMarginal(OneDimensional):
+class TransformedMarginal(BaseMarginal):
     """Marginal of an increasing function of one coordinate, by change of variables.
 
     Parameters
@@ -77,7 +77,7 @@ class TransformedMarginal(OneDimensional):
 
 
 @dataclass(frozen=True, eq=False)
-class SampledMarginal(OneDimensional):
+class SampledMarginal(BaseMarginal):
     """Marginal of one coordinate of a block, from weighted draws.
 
     The distribution function and the quantiles are those of the draws, good to about
@@ -116,7 +116,7 @@ class SampledMarginal(OneDimensional):
         return [_binned(z[self.source == k]) for k in range(self.weights.size)]
 
     @cached_property
-    def _ladder(self):
+    def _empirical_cdf(self):
         """Sorted draws and the probability up to the middle of each."""
         order = np.argsort(self.draws, kind="stable")
         weights = self.row_weights[order]
@@ -141,7 +141,7 @@ class SampledMarginal(OneDimensional):
 
     def cdf(self, x):
         """Probability of values up to x, the shape of x."""
-        return np.interp(x, *self._ladder, left=0.0, right=1.0)[()]
+        return np.interp(x, *self._empirical_cdf, left=0.0, right=1.0)[()]
 
     def quantile(self, p):
         """Values with probability `p` below, the shape of p.
@@ -152,7 +152,7 @@ class SampledMarginal(OneDimensional):
             If an entry of p lies outside [0, 1].
         """
         p = checked_probabilities(p)
-        values = np.interp(p, *self._ladder[::-1])
+        values = np.interp(p, *self._empirical_cdf[::-1])
         values = np.where(p == 0, self.range.low, values)
         return np.where(p == 1, self.range.high, values)[()]
 

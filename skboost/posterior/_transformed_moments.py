@@ -13,13 +13,15 @@ _MAX_DRAWS, _MAX_ENTRIES = 1 << 15, 1 << 22
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
 # Ends of the panels on one side of a component's centre, in its standard deviations:
 # fine where the mass is, then out to where heavy tails still count.
-_HALF = np.concatenate([np.arange(0.0, 40.0, 0.5), np.geomspace(40.0, 4000.0, 24)])
-_PANELS = np.concatenate([-_HALF[:0:-1], _HALF])
+_ENDS_ABOVE = np.concatenate(
+    [np.arange(0.0, 40.0, 0.5), np.geomspace(40.0, 4000.0, 24)]
+)
+_PANEL_ENDS = np.concatenate([-_ENDS_ABOVE[:0:-1], _ENDS_ABOVE])
 # Where an integrand still rises out here, in z, its integral does not exist.
 _FAR = np.array([350.0, 700.0])
 
 
-class UserDraws(NamedTuple):
+class FixedDraws(NamedTuple):
     """Fixed draws on the user's scale, their weights and components."""
 
     theta: np.ndarray
@@ -27,11 +29,11 @@ class UserDraws(NamedTuple):
     source: np.ndarray
 
 
-def user_draws(mixture, constraints):
+def fixed_draws(mixture, constraints):
     """Quasi-random draws, the same ones at every call: 32768, fewer above dim 128."""
     n = min(_MAX_DRAWS, max(_MAX_ENTRIES // constraints.dim, 1024))
     z, row_weights, source = mixture.stratified_draws(n, generator(0))
-    return UserDraws(constraints.forward(z), row_weights, source)
+    return FixedDraws(constraints.forward(z), row_weights, source)
 
 
 def moments(mixture, constraints, draws=None):
@@ -45,7 +47,7 @@ def moments(mixture, constraints, draws=None):
     mixture : Mixture
         Of the unconstrained coordinates.
     constraints : Constraints
-    draws : UserDraws, default=None
+    draws : FixedDraws, default=None
         To be used for blocks.
     """
     mean, std = np.empty(constraints.dim), np.empty(constraints.dim)
@@ -56,7 +58,7 @@ def moments(mixture, constraints, draws=None):
             pairs = [coordinate_moments(mixture, i, transform) for i in free]
             mean[columns], std[columns] = np.array(pairs).T
         else:
-            draws = user_draws(mixture, constraints) if draws is None else draws
+            draws = fixed_draws(mixture, constraints) if draws is None else draws
             theta, w = draws.theta[:, columns], draws.row_weights
             centre = w @ theta
             mean[columns], std[columns] = centre, np.sqrt(w @ (theta - centre) ** 2)
@@ -72,7 +74,7 @@ def covariance(mixture, constraints):
     Correlations of fixed draws times the standard deviations of `moments`; NaN
     beside an infinite variance.
     """
-    draws = user_draws(mixture, constraints)
+    draws = fixed_draws(mixture, constraints)
     _, std = moments(mixture, constraints, draws)
     centred = draws.theta - draws.row_weights @ draws.theta
     raw = (draws.row_weights[:, None] * centred).T @ centred
@@ -94,7 +96,7 @@ def coordinate_moments(mixture, i, transform):
     components, 1e-4 for those with kinks away from their mean. Infinite where an
     unbounded transform meets a tail that does not fall fast enough, or above e^300.
     """
-    z, weights = _rule(mixture, i, transform)
+    z, weights = _quadrature_rule(mixture, i, transform)
     theta, weights = transform.forward(z[weights > 0]), weights[weights > 0]
     weights /= weights.sum()
     # Distances from a typical value, so that an offset costs no digits.
@@ -104,9 +106,9 @@ def coordinate_moments(mixture, i, transform):
     with np.errstate(over="ignore"):
         variance = np.sum((np.sqrt(weights) * (theta - mean)) ** 2)
     if not _is_bounded(transform):
-        if _rises(mixture, i, transform, 1):
+        if _diverges(mixture, i, transform, 1):
             return (np.inf if np.isinf(transform.high) else -np.inf), np.inf
-        if _rises(mixture, i, transform, 2):
+        if _diverges(mixture, i, transform, 2):
             return mean, np.inf
     return mean, np.sqrt(variance)
 
@@ -115,7 +117,7 @@ def _is_bounded(transform):
     return np.isfinite(transform.high) and np.isfinite(transform.low)
 
 
-def _rule(mixture, i, transform):
+def _quadrature_rule(mixture, i, transform):
     """Nodes and weights of an integral against the marginal of coordinate i.
 
     What lies beyond the panels is put on their ends where `transform` is bounded.
@@ -124,7 +126,7 @@ def _rule(mixture, i, transform):
     scales = mixture.component_scales()[:, i]
     nodes, weights = [], []
     for k, (family, params) in enumerate(mixture.components):
-        ends = np.union1d(means[k] + scales[k] * _PANELS, transform.breakpoints)
+        ends = np.union1d(means[k] + scales[k] * _PANEL_ENDS, transform.breakpoints)
         half = 0.5 * np.diff(ends)[:, None]
         z = (ends[:-1, None] + half * (1.0 + _NODES)).ravel()
         density = np.exp(family.marginal_log_density(params, i, z))
@@ -138,7 +140,7 @@ def _rule(mixture, i, transform):
     return np.concatenate(nodes), np.concatenate(weights)
 
 
-def _rises(mixture, i, transform, power):
+def _diverges(mixture, i, transform, power):
     """Whether density times ``exp(power |z|)`` does not fall, far on the open side."""
     side = 1.0 if np.isinf(transform.high) else -1.0
     for (family, params), centre in zip(

@@ -19,7 +19,7 @@ import skboost
 from skboost.families import Gaussian, Laplace
 from skboost.mixtures import Mixture
 from skboost.posterior import MixturePosterior, TransformedPosterior, _posterior
-from skboost.posterior._transformed_moments import user_draws
+from skboost.posterior._transformed_moments import fixed_draws
 from skboost.transforms import Constraints
 
 from .conftest import FAMILIES, make_mixture
@@ -336,10 +336,10 @@ def test_a_summary_draws_once_however_many_coordinates(mixed, monkeypatch):
 
     def counted(*args):
         drawn.append(1)
-        return user_draws(*args)
+        return fixed_draws(*args)
 
     expected = mixed.summary()
-    monkeypatch.setattr(_posterior, "user_draws", counted)
+    monkeypatch.setattr(_posterior, "fixed_draws", counted)
     assert_array_equal(np.asarray(mixed.summary()), np.asarray(expected))
     # Once for quantiles, once for probabilities; moments draw for themselves.
     assert len(drawn) == 2
