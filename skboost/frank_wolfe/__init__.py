@@ -1,6 +1,6 @@
 """Weights on a simplex: directions, step sizes and the fully corrective solver.
 
-This room knows a table of numbers and nothing of densities.
+This package knows a table of numbers and nothing of densities.
 """
 
 from numbers import Real
