@@ -16,7 +16,7 @@ from skboost.frank_wolfe._directions import (
     worst_component,
 )
 from skboost.frank_wolfe._objective import DENSITY_FLOOR, WeightObjective
-from skboost.frank_wolfe._roots import best_coefficients, geodesic_step
+from skboost.frank_wolfe._root_coefficients import best_coefficients, geodesic_step
 from skboost.frank_wolfe._step_size import (
     AdaptiveBacktracking,
     Constant,

@@ -14,8 +14,8 @@ from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_cont
 from skboost.conjugate import COVARIANCES
 from skboost.mixture._fitted import FittedMixture, plain_errors
 from skboost.mixture._priors import CONCENTRATIONS, mixture_model
+from skboost.mixture._responsibilities import STARTS
 from skboost.mixture._runs import NaturalGradientRuns
-from skboost.mixture._starts import STARTS
 from skboost.svi import (
     LEARNING_RATES,
     LearningRate,
