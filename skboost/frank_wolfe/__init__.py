@@ -13,7 +13,6 @@ from skboost.frank_wolfe._directions import (
     Pairwise,
     apply,
     frank_wolfe_direction,
-    worst_component,
 )
 from skboost.frank_wolfe._objective import DENSITY_FLOOR, WeightObjective
 from skboost.frank_wolfe._root_coefficients import best_coefficients, geodesic_step
@@ -128,5 +127,4 @@ __all__ = [
     "frank_wolfe_direction",
     "geodesic_step",
     "minimise_on_simplex",
-    "worst_component",
 ]
