@@ -1,6 +1,6 @@
 """What each mechanism of the search is worth: switched off, one at a time.
 
-    python benchmarks/ablation.py [--replicates 3] [--iterations 6] [--jobs 1]
+    python benchmarks/ablation.py [--replicates 3] [--iterations 10] [--jobs 1]
                                   [--only split ...]
 
 Thirty-one posteriors, of which the search was tuned on one half (or on their like) and
@@ -170,7 +170,7 @@ def target_row(report, half, name, runs, mechanisms):
 
 def main():
     made = parser(__doc__, replicates=3)
-    made.add_argument("--iterations", type=int, default=6)
+    made.add_argument("--iterations", type=int, default=10)
     made.add_argument("--jobs", type=int, default=1, help="processes over targets")
     made.add_argument("--only", nargs="+", choices=list(WITHOUT), default=list(WITHOUT))
     made.add_argument("--name", default="ablation", help="of the JSON file")
