@@ -6,8 +6,29 @@ needs them; here is what trades quality against cost.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from skboost._budget import Budget
+
+
+class Climbs(NamedTuple):
+    """How many climbs look for modes, and what they may cost.
+
+    Attributes
+    ----------
+    batch, most : int
+        Climbs at once, and at most.
+    patience : int
+        Batches follow until that many times as many climbs were made as it took to
+        find the last mode: so the rarest found was found about that often.
+    share : float
+        Of all evaluations that a run may take.
+    """
+
+    batch: int
+    most: int
+    patience: int
+    share: float
 
 
 @dataclass(frozen=True)
@@ -99,6 +120,42 @@ class Settings:
     # Modes closer than that many standard deviations of either are fitted together.
     overlap: float = 6.0
     joint_max_iter: int = 50
+
+    # --- low-rank components, whose factor grows
+
+    # Times that a factor grows, and quasi-Newton steps after each.
+    low_rank_max_growths: int = 12
+    low_rank_max_iter: int = 40
+    # Draws that one column of the factor asks for; where a search fits noise there are
+    # more, up to this multiple of what the run has.
+    draws_per_column: int = 8
+    low_rank_most_draws: int = 4
+
+    # --- the search for modes
+
+    # From a box, and far around a mixture: sixteen climbs there cost 1 % of the
+    # evaluations of a fit.
+    box_climbs: Climbs = Climbs(64, 1024, 8, 0.5)
+    around_climbs: Climbs = Climbs(16, 256, 4, 0.0625)
+
+    # --- conjugate components
+
+    # Rounds of coordinate ascent of a scouting run and of one to convergence, and the
+    # nats per round at which it has converged.
+    ascent_scout_iter: int = 30
+    ascent_max_iter: int = 500
+    ascent_tol: float = 1e-3
+    # Scouting runs for the first component and for every other, for each restart.
+    n_first_runs: int = 5
+    n_runs: int = 2
+    # Draws of each distribution when all are ranked, and when the best are once more.
+    n_rank_all: int = 48
+    n_rank_best: int = 256
+    # Widths of every optimum: powers of Louis' correction.
+    louis_powers: tuple = (0.0, 0.5, 1.0, 1.5)
+    # Distributions of other widths, and at draws, that a step tries.
+    n_other_widths: int = 10
+    n_at_draws: int = 8
 
     # --- refinement, and what is kept
 

@@ -10,13 +10,6 @@ from skboost.modes._climb import climb_all
 from skboost.modes._curvature import knows_curvature
 from skboost.modes._modes import MAX_HESSIAN_DIM, Box, Modes, add_ends
 
-# Climbs at once, and at most, from a box and around a mixture.
-_BATCH, _MOST = {"box": 64, "around": 16}, {"box": 1024, "around": 256}
-# Batches follow until that many times as many climbs were made as it took to find the
-# last mode: so the rarest found was found about that often.
-_PATIENCE = {"box": 8, "around": 4}
-# Share of all evaluations that one search may take.
-_SHARE = {"box": 0.5, "around": 0.0625}
 # Evaluations of a climb, roughly.
 _USUAL = 30
 # Widths of far draws, in units of a component's own.
@@ -102,8 +95,9 @@ class ModeSearch:
         def draw(n):
             return self.box.draw(n, rng)
 
-        scale = _FIRST_STEP * draw(_BATCH["box"]).std(axis=0)
-        return self._searched("box", draw, scale, Modes())
+        plan = self.settings.box_climbs
+        scale = _FIRST_STEP * draw(plan.batch).std(axis=0)
+        return self._searched(plan, draw, scale, Modes())
 
     def around(self, mixture, known, *key):
         """The known modes and those that far draws of a mixture lead to."""
@@ -115,24 +109,23 @@ class ModeSearch:
             # Its own modes are no news.
             centres = [f.location(p) for f, p in mixture.components]
             known = self._climbed(known, np.array(centres), scale)
-        return self._searched(
-            "around", lambda n: far_draws(mixture, n, rng), scale, known
-        )
+        plan = self.settings.around_climbs
+        return self._searched(plan, lambda n: far_draws(mixture, n, rng), scale, known)
 
-    def _searched(self, where, draw, scale, known):
+    def _searched(self, plan, draw, scale, known):
         """Climb from ``draw(n)`` until few modes can be left."""
-        share = _SHARE[where] * self.settings.max_evaluations
-        batch = int(np.clip(share / _USUAL, 4, _BATCH[where]))
+        share = plan.share * self.settings.max_evaluations
+        batch = int(np.clip(share / _USUAL, 4, plan.batch))
         modes, before, left, enough = known.reset_counts(), self._spent, share, batch
         budget = self.settings.budget
         while (
-            modes.n_climbs < min(enough, _MOST[where])
+            modes.n_climbs < min(enough, plan.most)
             and left > 0
             and budget.spent is None
         ):
             modes = self._climbed(modes, draw(batch), scale, left)
             left = share - (self._spent - before)
-            enough = max(batch, _PATIENCE[where] * modes.last)
+            enough = max(batch, plan.patience * modes.last)
         return modes
 
     @property

@@ -23,15 +23,6 @@ from skboost.modes import Modes
 from skboost.objectives import joint_gains
 from skboost.proposals._base import Proposer
 
-# Iterations of a scouting run, and of one to convergence (nats per iteration).
-_SCOUT_ITER, _MAX_ITER, _TOL = 30, 500, 1e-3
-# Scouting runs for the first component, and for every other, by restarts asked for.
-_N_SCOUTS, _N_RUNS = 5, 2
-# Draws of each distribution when all are ranked, and when the best are once more.
-_N_RANK, _N_AGAIN = 48, 256
-_POWERS = (0.0, 0.5, 1.0, 1.5)
-# Distributions of other widths, and at draws, that a step tries.
-_N_WIDTHS, _N_POINTS = 10, 8
 # Bounds closer than this (nats) are one mode.
 _SAME = 1e-2
 
@@ -63,7 +54,7 @@ class ConjugateProposer(Proposer):
         """The widths of a local optimum with the largest ELBO, and all optima."""
         found = local_optima(self.target, self.init_params, settings)
         rng = generator(settings.seed, 0, BASE)
-        params, candidates = first_distribution(self.target, found, rng)
+        params, candidates = first_distribution(self.target, found, settings, rng)
         # Runs of coordinate ascent end where climbs would; none weighs more here.
         modes = Modes(candidates, (0.0,) * len(candidates), (1,) * len(candidates))
         return Mixture.single(self.family, params), modes
@@ -74,18 +65,19 @@ class ConjugateProposer(Proposer):
         rng = generator(seed, t, SEARCH)
         found = [
             *context.mode_candidates,
-            *_other_widths(context, rng),
-            *_at_draws(context, rng),
+            *_other_widths(context, settings, rng),
+            *_at_draws(context, settings, rng),
         ]
-        run = partial(_run, context, seed)
-        runs = list(range(_N_RUNS * settings.n_restarts))
+        run = partial(_run, context, settings)
+        runs = list(range(settings.n_runs * settings.n_restarts))
         for natural in chunked_map(run, runs, settings.n_jobs):
-            found += _all_widths(target, natural)
+            found += _all_widths(target, natural, settings)
         weights = settings.start_weights
-        gains = _gains(context, found, _N_RANK, weights, rng)
+        gains = _gains(context, found, settings.n_rank_all, weights, rng)
         best = np.argsort(-gains, kind="stable")[: max(settings.n_restarts, 2)]
-        again = _gains(context, [found[k] for k in best], _N_AGAIN, weights, rng)
-        return self.family, found[best[int(np.argmax(again))]]
+        found = [found[k] for k in best]
+        again = _gains(context, found, settings.n_rank_best, weights, rng)
+        return self.family, found[int(np.argmax(again))]
 
 
 def local_optima(target, init, settings):
@@ -104,8 +96,8 @@ def local_optima(target, init, settings):
     """
     n, n_jobs = settings.n_restarts, settings.n_jobs
     scout = partial(_scout, target, init, settings)
-    scouted = chunked_map(scout, list(range(_N_SCOUTS * n)), n_jobs)
-    finish = partial(_finish, target, settings.budget)
+    scouted = chunked_map(scout, list(range(settings.n_first_runs * n)), n_jobs)
+    finish = partial(_finish, target, settings)
     found = chunked_map(finish, _distinct(scouted)[:n], n_jobs)
     return _aligned_modes(target.model, found)
 
@@ -116,11 +108,13 @@ def _scout(target, init, settings, i):
     natural = start(target, chosen, rng, scaled=i > 0)
     if chosen == "random" or i >= len(INITS):
         natural = annealed(target, natural, rng, budget)
-    return coordinate_ascent(target, natural, _SCOUT_ITER, _TOL, budget)
+    n_iter, tol = settings.ascent_scout_iter, settings.ascent_tol
+    return coordinate_ascent(target, natural, n_iter, tol, budget)
 
 
-def _finish(target, budget, mode):
-    return coordinate_ascent(target, mode.natural, _MAX_ITER, _TOL, budget)
+def _finish(target, settings, mode):
+    n_iter, tol = settings.ascent_max_iter, settings.ascent_tol
+    return coordinate_ascent(target, mode.natural, n_iter, tol, settings.budget)
 
 
 def _distinct(modes):
@@ -140,7 +134,7 @@ def _aligned_modes(model, modes):
     ]
 
 
-def first_distribution(target, modes, rng):
+def first_distribution(target, modes, settings, rng):
     """Of the modes in several widths the one with the largest ELBO, and the rest.
 
     The ELBO here has the assignments summed out: it is larger than the bound of
@@ -154,18 +148,24 @@ def first_distribution(target, modes, rng):
         All optima as they are, as candidates.
     """
     family = target.family
-    found = [params for mode in modes for params in _all_widths(target, mode.natural)]
-    best = np.argsort(-_elbos(target, found, _N_RANK, rng), kind="stable")[:4]
-    again = _elbos(target, [found[k] for k in best], _N_AGAIN, rng)
+    found = [
+        params
+        for mode in modes
+        for params in _all_widths(target, mode.natural, settings)
+    ]
+    best = np.argsort(-_elbos(target, found, settings.n_rank_all, rng), kind="stable")[
+        :4
+    ]
+    again = _elbos(target, [found[k] for k in best], settings.n_rank_best, rng)
     candidates = tuple(family.params(mode.natural) for mode in modes)
     return found[best[int(np.argmax(again))]], candidates
 
 
-def _all_widths(target, natural):
+def _all_widths(target, natural, settings):
     """Parameters of one optimum at every width that is tried."""
     return [
         target.family.params(with_louis_widths(target, natural, power))
-        for power in _POWERS
+        for power in settings.louis_powers
     ]
 
 
@@ -192,10 +192,10 @@ def _bases(context):
     return [family.natural(mixture.components[k][1]) for k in heavy]
 
 
-def _other_widths(context, rng):
+def _other_widths(context, settings, rng):
     target, bases = context.target, _bases(context)
     found = []
-    for i in range(_N_WIDTHS):
+    for i in range(settings.n_other_widths):
         power = rng.uniform(0.0, 2.0)
         factor = np.exp(0.3 * rng.standard_normal(target.model.n_components))
         natural = with_louis_widths(target, bases[i % len(bases)], power, factor)
@@ -203,13 +203,13 @@ def _other_widths(context, rng):
     return found
 
 
-def _at_draws(context, rng):
+def _at_draws(context, settings, rng):
     """One step of coordinate ascent from draws that the mixture underrates."""
     target, pool, found = context.target, context.pool, []
     # Half the power of the importance weights: some draws, not the heaviest alone.
     log_ratio = 0.5 * (finite(pool.log_joint) - pool.log_proposal)
     chance = np.exp(log_ratio - log_ratio.max())
-    for i in rng.choice(len(chance), _N_POINTS, p=chance / chance.sum()):
+    for i in rng.choice(len(chance), settings.n_at_draws, p=chance / chance.sum()):
         resp = responsibilities_of(target, pool.theta[i])
         natural = target.model.start(target.rows, resp * target.weight[:, None])
         power = rng.uniform(0.5, 1.5)
@@ -219,14 +219,15 @@ def _at_draws(context, rng):
     return found
 
 
-def _run(context, seed, i):
+def _run(context, settings, i):
     """Aligned end of a run of coordinate ascent from a new place."""
     target = context.target
-    rng = generator(seed, context.iteration, SEARCH, i)
+    rng = generator(settings.seed, context.iteration, SEARCH, i)
     bases = _bases(context)
     base = bases[i % len(bases)]
     place = _PLACES[i % len(_PLACES)]
-    mode = coordinate_ascent(target, place(target, base, rng), _SCOUT_ITER, _TOL)
+    n_iter, tol = settings.ascent_scout_iter, settings.ascent_tol
+    mode = coordinate_ascent(target, place(target, base, rng), n_iter, tol)
     return aligned(target.model, mode.natural, bases[0])
 
 

@@ -7,13 +7,6 @@ from skboost.modes import add_columns
 from skboost.objectives import SingleELBO
 from skboost.proposals._early_stopping import best_stop
 
-_MAX_STEPS = 12
-_MAX_ITER = 40
-# Draws that one column of the factor asks for; where a search fits noise there are
-# more, up to this multiple of what the run has.
-_DRAWS_PER_COLUMN = 8
-_MOST_DRAWS = 4
-
 
 def fit_low_rank(target, params, rank, settings):
     """A low-rank Gaussian from a diagonal one, by curvature and by ELBO in turns.
@@ -42,18 +35,18 @@ def fit_low_rank(target, params, rank, settings):
     params : ndarray of shape (n_params,)
     """
     family, n, tol = Gaussian("diag"), settings.n_draws, settings.tol
-    for step in range(_MAX_STEPS):
+    for step in range(settings.low_rank_max_growths):
         rng = generator(settings.seed, 0, BASE, 2, step)
         last = family, params
         family, before, start = add_columns(target, *last, rank, tol, rng)
-        n = max(n, _DRAWS_PER_COLUMN * family.rank)
+        n = max(n, settings.draws_per_column * family.rank)
         problem, other = (
             SingleELBO(target, family, start, base, settings.exact)
             for base in (family.matched_draws(n, target.dim, rng) for _ in range(2))
         )
         x, value = ascend(
             problem,
-            max_iter=_MAX_ITER,
+            max_iter=settings.low_rank_max_iter,
             tol=max(1e-2 * tol, SMALLEST_TOL),
             budget=settings.budget,
         )
@@ -67,7 +60,11 @@ def fit_low_rank(target, params, rank, settings):
         value = other.elbo(params)
         if not better:
             family, params = last
-        if gain < 0.5 * own and own > 2.0 * tol and n < _MOST_DRAWS * settings.n_draws:
+        if (
+            gain < 0.5 * own
+            and own > 2.0 * tol
+            and n < settings.low_rank_most_draws * settings.n_draws
+        ):
             n *= 2
         elif not gain > max(tol, 0.1 * own) or settings.budget.spent:
             break
@@ -112,7 +109,7 @@ def add_columns_to_candidate(context, objective, found, settings, rng):
     )
     if family.rank == found.family.rank:
         return found
-    n = max(settings.n_draws, _DRAWS_PER_COLUMN * family.rank)
+    n = max(settings.n_draws, settings.draws_per_column * family.rank)
     base, other = (family.matched_draws(n, context.target.dim, rng) for _ in range(2))
     problem = objective.problem(context, (family, start), found.weight, base)
     if objective.early_stopping:
@@ -120,7 +117,7 @@ def add_columns_to_candidate(context, objective, found, settings, rng):
     else:
         tol = objective.tolerance(settings)
         wider = objective.candidate(
-            problem, *ascend(problem, max_iter=_MAX_ITER, tol=tol)
+            problem, *ascend(problem, max_iter=settings.low_rank_max_iter, tol=tol)
         )
 
     def judged(params, weight):
