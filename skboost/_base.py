@@ -171,6 +171,15 @@ def callback_data(X, y, sample_weight=None):
     return {"X": X, "y": y, "metadata": metadata}
 
 
+def _check_same_kind(before, now):
+    """Refuse to go on with components that the hyperparameters have no use for."""
+    if before != now:
+        raise ValueError(
+            "warm_start=True goes on with the same objective and family; got "
+            f"{' of '.join(now)} after {' of '.join(before)}. Set warm_start=False."
+        )
+
+
 class FittingEstimator(VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """What every estimator here does around a fit: pickles know their version, and a
     fit that fails leaves no trace.
@@ -225,6 +234,8 @@ class BoostedEstimator(FittingEstimator):
                 f"warm_start=True goes on with the same data; got {target.dim} "
                 f"parameters after {previous.state.mixture.dim}. Set warm_start=False."
             )
+        if previous is not None:
+            _check_same_kind(self._kind, engine.kind)
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, **data)
 
@@ -239,7 +250,7 @@ class BoostedEstimator(FittingEstimator):
                 **data,
             )
 
-        def finish(done):
+        def finish(engine, done):
             attributes = self._fitted_after(engine, done, names)
             if not (from_scratch and done.interrupted):
                 vars(self).update(attributes)
@@ -271,6 +282,7 @@ class BoostedEstimator(FittingEstimator):
         attributes.update(
             self._fitted(attributes["posterior_"]),
             _run=done,
+            _kind=engine.kind,
             _seed=engine.settings.seed,
             _stages=done.stages,
         )

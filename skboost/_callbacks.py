@@ -147,8 +147,9 @@ def run(
         Called before every iteration. It returns a function that is called with the
         `Run` after the iteration, and asks to stop by returning True.
     finish : callable, default=None
-        Makes what is returned of the run that ended; None returns the run itself.
-        After an interruption it is called with `interrupted` of the last iteration
+        ``finish(engine, run)`` makes what is returned of the run that ended; None
+        returns the run itself. The engine is the one with the run's budget. After an
+        interruption it is called with `interrupted` of the last iteration
         that was done, also where `finish` itself was interrupted.
     clock : callable, default=time.perf_counter
         Seconds; ``max_time`` is measured by it.
@@ -171,10 +172,10 @@ def run(
         engine = engine.within(budget)
         for done in _iterations(engine, limits, budget, previous, begin_iteration):
             latest = done
-        return finish(latest)
+        return finish(engine, latest)
     except KeyboardInterrupt:
         if latest is not None and latest.n_iter > n_before:
-            finish(interrupted(latest))
+            finish(engine, interrupted(latest))
         raise
 
 
@@ -211,20 +212,18 @@ def _end(engine, limits, budget, done):
     """The run as it ends after an iteration, or as it goes on."""
     over, spent = limits.over(done.history), budget.spent
     converged = limits.reached(engine, done.history)
-    if converged is not None:
+    if converged and not (over or spent):
         # A last look, where there is anything left to look with.
-        last = None if over or spent else engine.reopened(done.state)
-        if last is None:
-            return _ended(done, True, converged)
-        return replace(done, state=last, ended=False)
-    if over is not None:
-        return _ended(done, False, over)
-    if spent is not None:
-        return _spent(done, spent)
-    return replace(done, ended=False)
+        state = engine.reopened(done.state)
+        if state is not None:
+            return replace(done, state=state, ended=False)
+    reason = converged or over or spent
+    if reason is None:
+        return replace(done, ended=False)
+    return replace(_ended(done, converged is not None, reason), spent=spent is not None)
 
 
-def _itself(done):
+def _itself(engine, done):
     return done
 
 

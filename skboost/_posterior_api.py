@@ -331,7 +331,7 @@ def boost_posterior(
         limits = make_limits(params, budget)
         place = np.asarray if constraints is None else constraints.forward
         warn_of_wrong_gradient(target, probe, stacklevel=4, place=place)
-        finish = partial(_finished, engine, place, names, constraints)
+        finish = partial(_finished, place, names, constraints)
         done, fitted, result = run(engine, limits, None, _listener(callback), finish)
     warn_unfinished(done, fitted, stacklevel=4)
     _warn_of_failures(target, failures)
@@ -394,7 +394,7 @@ def _listener(callback):
     return lambda: end_iteration
 
 
-def _finished(engine, place, names, constraints, done):
+def _finished(place, names, constraints, engine, done):
     """A run, its report and the result that users meet.
 
     Raises

@@ -1,10 +1,12 @@
 """From a run of the engine to fitted attributes."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from skboost._budget import BudgetSpent
 from skboost._random import REPORT, generator
 from skboost.families import VariationalFamily
 from skboost.mixtures import FreshDraws
@@ -48,7 +50,7 @@ def report(engine, done, names=None, place=np.asarray, posterior=MixturePosterio
 
     They are drawn anew, and probes look for modes outside the mixture; after an
     interruption, or where time or evaluations are spent, the target is not evaluated
-    again: see `held`.
+    again: see `from_held_draws`.
 
     Parameters
     ----------
@@ -66,8 +68,12 @@ def report(engine, done, names=None, place=np.asarray, posterior=MixturePosterio
     dict
     """
     mixture = done.stages[-1]
-    final = held if done.cut_short else drawn_anew
-    fresh, remaining, outside = final(engine, done, place)
+    try:
+        final = from_held_draws if done.cut_short else from_new_draws
+        fresh, remaining, outside = final(engine.watched(), done, place)
+    except BudgetSpent:
+        done = replace(done, spent=True)
+        fresh, remaining, outside = from_held_draws(engine, done, place)
     elbo = fresh.elbo()
     history = [history_record(info) for info in done.history]
     message = done.message + _remarks(engine, done, fresh)
@@ -90,7 +96,7 @@ def report(engine, done, names=None, place=np.asarray, posterior=MixturePosterio
     }
 
 
-def drawn_anew(engine, done, place):
+def from_new_draws(engine, done, place):
     """Draws of a run's mixture, what remains, and what probes find outside of it.
 
     Parameters
@@ -120,8 +126,8 @@ def drawn_anew(engine, done, place):
     return fresh, remaining, _uncertified(found, place)
 
 
-def held(engine, done, place):
-    """The same as `drawn_anew` from what the run holds, without any evaluation.
+def from_held_draws(engine, done, place):
+    """The same as `from_new_draws` from what the run holds, without any evaluation.
 
     The draws are those by which its best iterate was judged; no probe has looked for
     modes outside of it.

@@ -179,3 +179,6 @@ def test_a_fit_whose_time_is_over_leaves_every_attribute(model, data):
     assert "max_time" in model.message_
     assert np.isfinite(model.elbo_)
     assert not model.converged_
+    # What was computed until then is not thrown away.
+    fitted = getattr(model, "coef_", getattr(model, "means_", None))
+    assert fitted.any()

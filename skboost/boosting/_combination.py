@@ -24,8 +24,8 @@ class Combination(ABC):
     unit: str
     outside_advice: str
     monotone: bool
-    # Whether a component can be split; see `split`.
-    splits = False
+    # What is combined, as a message names it.
+    kind: str
     # Hyperparameters of which only some values have a meaning here.
     allowed = {}
 
@@ -84,8 +84,11 @@ class Combination(ABC):
         """The gain above which an iterate is kept."""
 
     def split(self, state, settings):
-        """The iterate with its heaviest component split in two, and all refined."""
-        raise NotImplementedError
+        """The iterate with its heaviest component split in two, and all refined.
+
+        None where components cannot be split.
+        """
+        return None
 
     def candidates(self, state, components):
         """Those of the components at modes that are worth a search."""

@@ -8,7 +8,7 @@ and moves the weights. Pure: a state goes in, a state and a report come out.
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from skboost._budget import WatchedTarget
+from skboost._budget import BudgetSpent, WatchedTarget
 from skboost._math import N_ERRORS
 from skboost._random import FRESH, PROBE, REPORT, generator
 from skboost._settings import Settings
@@ -41,6 +41,11 @@ class Boosting:
     proposer: Proposer
     combination: Combination
     settings: Settings
+
+    @property
+    def kind(self):
+        """What is combined, and components of which family: two names."""
+        return self.combination.kind, self.proposer.kind
 
     @property
     def monotone(self):
@@ -89,17 +94,20 @@ class Boosting:
         BudgetSpent
             Where the budget of the settings ends within the iteration.
         """
+        return self.watched()._stepped(state)
+
+    def watched(self):
+        """This engine on a target that can be evaluated only while the budget lasts."""
         budget = self.settings.budget
         if not budget.limited:
-            return self._stepped(state)
+            return self
         target = WatchedTarget(self.target, budget)
-        watched = replace(
+        return replace(
             self,
             target=target,
             proposer=replace(self.proposer, target=target),
             combination=replace(self.combination, target=target),
         )
-        return watched._stepped(state)
 
     def reopened(self, state):
         """The state with modes that probes find outside its mixture; None without any.
@@ -116,10 +124,14 @@ class Boosting:
         State or None
         """
         mixture, key = state.mixture, (self.settings, REPORT, state.iteration)
-        modes = self.proposer.find_modes(mixture, state.modes, *key)
-        if len(modes.params) == len(state.modes.params):
+        proposer = self.watched().proposer
+        try:
+            modes = proposer.find_modes(mixture, state.modes, *key)
+            if len(modes.params) == len(state.modes.params):
+                return None
+            missed = proposer.missed_modes(mixture, modes, state.log_evidence, *key)
+        except BudgetSpent:
             return None
-        missed = self.proposer.missed_modes(mixture, modes, state.log_evidence, *key)
         return replace(state, modes=modes) if missed else None
 
     def within(self, budget):
@@ -137,10 +149,11 @@ class Boosting:
         iterate, fresh, gain = self._judged(state, appended, move.gamma, settings)
         if self._stuck(state, gain, settings):
             halves = self.combination.split(state, settings)
-            found = self._gain(state, halves, settings)
-            if found[1].value > gain.value:
-                iterate, (fresh, gain) = halves, found
-                move = replace(move, kind="split")
+            if halves is not None:
+                found = self._gain(state, halves, settings)
+                if found[1].value > gain.value:
+                    iterate, (fresh, gain) = halves, found
+                    move = replace(move, kind="split")
         if self.monotone and not self._worth(gain, settings):
             move = replace(move, kind="rejected")
             after = replace(state, iteration=t + 1, memory=move.memory)
@@ -191,9 +204,10 @@ class Boosting:
 
         Exact expectations leave few searches stuck.
         """
-        splits = settings.split and settings.refine and self.combination.splits
+        if settings.exact or not (settings.split and settings.refine):
+            return False
         left = state.remaining.value - state.remaining.se
-        return splits and not settings.exact and left > settings.tol >= gain.value
+        return left > settings.tol >= gain.value
 
     # --- the next state
 

@@ -96,6 +96,7 @@ class RootCombination(Combination):
     corrective: str
 
     unit = "of squared Hellinger distance"
+    kind = "square roots"
     outside_advice = "use constraints= or resample"
     monotone = True
     # The best combination is closed: there is no step to choose, and no duality gap.
@@ -210,7 +211,7 @@ class RootCombination(Combination):
                 *settings.root_refine_iter,
             )
         )
-        x, _ = ascend(problem, max_iter=n_iter, tol=tol)
+        x, _ = ascend(problem, max_iter=n_iter, tol=tol, budget=settings.budget)
         return Roots.of(roots.family, *problem.unpack(x))
 
     # --- draws

@@ -75,8 +75,8 @@ class Simplex(Combination):
     corrective: str
 
     unit = "nats"
+    kind = "mixtures"
     outside_advice = "use constraints=, objective='hellinger' or resample"
-    splits = True
 
     @classmethod
     def of(cls, target, step_size, corrective):
@@ -128,38 +128,7 @@ class Simplex(Combination):
         return iterate.pruned(settings.max_components), move
 
     def refine(self, iterate, state, settings):
-        """All components and weights moved together towards a higher ELBO.
-
-        The greedy step's own problem with every component moving and nothing fixed,
-        in place of a sweep over components one by one.
-        """
-        t, components = state.iteration, iterate.mixture.components
-        base = [
-            family.matched_draws(
-                settings.n_draws,
-                self.target.dim,
-                generator(settings.seed, t, REFINE, k),
-            )
-            for k, (family, _) in enumerate(components)
-        ]
-        problem = JointELBO(
-            failure_tolerant(self.target),
-            list(components),
-            base,
-            iterate.mixture.weights,
-            None,
-            settings.exact,
-        )
-        tol = max(1e-2 * settings.tol, SMALLEST_TOL)
-        x, _ = ascend(problem, max_iter=settings.refine_max_iter, tol=tol)
-        params, shares = problem.unpack(x)
-        moved = tuple((f, p) for (f, _), p in zip(components, params, strict=True))
-        iterate = self.redrawn(
-            SimplexIterate(Mixture(moved, np.asarray(shares)), None), t, settings
-        )
-        if self.fully_corrective:
-            iterate = self._reweighted(iterate)
-        return iterate.pruned(settings.max_components)
+        return self._refined(iterate.mixture, state.iteration, settings)
 
     def split(self, state, settings):
         """The heaviest component split in two, all refined.
@@ -170,7 +139,7 @@ class Simplex(Combination):
         rng = generator(settings.seed, state.iteration, SEARCH, 2)
         target = failure_tolerant(self.target)
         halves = split_component(target, state.mixture, settings, rng)
-        return self.refine(SimplexIterate(halves, None), state, settings)
+        return self._refined(halves, state.iteration, settings)
 
     def redrawn(self, iterate, t, settings):
         mixture = iterate.mixture
@@ -192,6 +161,33 @@ class Simplex(Combination):
 
     def least_gain(self, settings):
         return settings.least_gain * settings.tol
+
+    def _refined(self, mixture, t, settings):
+        """All components and weights moved together towards a higher ELBO.
+
+        The greedy step's own problem with every component moving and nothing fixed,
+        in place of a sweep over components one by one.
+        """
+        components = list(mixture.components)
+        base = [
+            family.matched_draws(
+                settings.n_draws,
+                self.target.dim,
+                generator(settings.seed, t, REFINE, k),
+            )
+            for k, (family, _) in enumerate(components)
+        ]
+        target, weights = failure_tolerant(self.target), mixture.weights
+        problem = JointELBO(target, components, base, weights, None, settings.exact)
+        tol = max(1e-2 * settings.tol, SMALLEST_TOL)
+        x, _ = ascend(problem, max_iter=settings.refine_max_iter, tol=tol)
+        params, shares = problem.unpack(x)
+        moved = tuple((f, p) for (f, _), p in zip(components, params, strict=True))
+        mixture = Mixture(moved, np.asarray(shares))
+        iterate = SimplexIterate(mixture, self._pool(mixture, t, settings))
+        if self.fully_corrective:
+            iterate = self._reweighted(iterate)
+        return iterate.pruned(settings.max_components)
 
     @staticmethod
     def _reweighted(iterate):

@@ -20,7 +20,7 @@ from skboost.conjugate._statistics import statistics_of
 _CHUNK = 32
 
 
-class Evaluation(NamedTuple):
+class LogDensities(NamedTuple):
     """Log densities of one component, as `ComponentDensities` asks for them."""
 
     log_density: np.ndarray
@@ -175,8 +175,8 @@ class ConjugateFamily:
         return self.draws_layout.flat(tree)
 
     def at(self, params, theta):
-        """Log densities of draws (n, dim), as an `Evaluation`."""
-        return Evaluation(self.log_density(theta, params))
+        """Log densities of draws (n, dim), as an `LogDensities`."""
+        return LogDensities(self.log_density(theta, params))
 
     def log_density(self, theta, params):
         """Log densities of draws (n, dim), shape (n,), nats."""

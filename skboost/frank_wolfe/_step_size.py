@@ -328,6 +328,8 @@ class AdaptiveBacktracking(StepSize):
         _require(real, "slack", "'noise' or a number >= 0", self.slack)
         real = _is_real(self.initial) and self.initial > 0
         _require(real, "initial", "a positive number", self.initial)
+        yes_or_no = isinstance(self.safeguard, (bool, np.bool_))
+        _require(yes_or_no, "safeguard", "True or False", self.safeguard)
 
 
 @dataclass(frozen=True, eq=False)

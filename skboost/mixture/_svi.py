@@ -108,10 +108,12 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         Nats per epoch below which coordinate ascent has converged. Stochastic runs use
         all epochs.
     max_time : float, default=None
-        Seconds after which a run ends, at the end of the batch under way.
+        Seconds after which a run ends, at the end of the batch under way; then the
+        bound on all rows is evaluated. The epoch counts as a whole one.
     warm_start : bool, default=False
         Go on with the best run, under the first fit's prior, up to `max_iter` epochs in
-        total; on the same data the result is that of one long run.
+        total; on the same data the result is that of one long run, unless `max_time`
+        ended an epoch early.
     random_state : int, RandomState instance or None, default=None
         Seed. The same seed gives the same fit for every `n_jobs`.
     n_jobs : int, default=None

@@ -8,24 +8,22 @@ from skboost.modes._curvature import (
     wide_directions,
 )
 from skboost.modes._factor import add_columns, with_factor
-from skboost.modes._missed import MissedMode, missed_modes
-from skboost.modes._modes import Box, Modes, add_ends, laplace_approximation
-from skboost.modes._search import ModeSearch, far_draws
+from skboost.modes._missed import missed_modes
+from skboost.modes._modes import MAX_HESSIAN_DIM, Box, Modes, add_ends
+from skboost.modes._search import ModeSearch
 
 __all__ = [
+    "MAX_HESSIAN_DIM",
     "Box",
-    "MissedMode",
     "ModeSearch",
     "Modes",
     "add_columns",
     "add_ends",
     "climb_all",
     "diagonal_curvature",
-    "far_draws",
     "find_mode",
     "inverse_curvature",
     "knows_curvature",
-    "laplace_approximation",
     "missed_modes",
     "wide_directions",
     "with_factor",

@@ -41,15 +41,15 @@ def add_columns(target, family, params, rank, tol, rng):
     if factor is None:
         factor = np.empty((mean.size, 0))
     now = factor.shape[1]
-    room = min(_MAX_RANK if rank is None else rank, mean.size) - now
-    if room == 0:
+    n_free = min(_MAX_RANK if rank is None else rank, mean.size) - now
+    if n_free == 0:
         return family, params, params
     if rank is None:
-        room = min(room, max(now, _FIRST_RANK))
+        n_free = min(n_free, max(now, _FIRST_RANK))
     eps = family.matched_draws(_N_POINTS, mean.size, rng)
     whitening = family.whitening(params)
     points = family.transport(params, eps)
-    curvature, directions = wide_directions(target, whitening, points, room, rng)
+    curvature, directions = wide_directions(target, whitening, points, n_free, rng)
     curvature = np.clip(curvature, _FLATTEST, 1.0 / (1.0 + _LEAST_EXCESS))
     if rank is None:
         # What a direction of a quadratic gains by the variance that is right for it.

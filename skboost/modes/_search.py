@@ -116,7 +116,12 @@ class ModeSearch:
         """Climb from ``draw(n)`` until few modes can be left."""
         share = plan.share * self.settings.max_evaluations
         batch = int(np.clip(share / _USUAL, 4, plan.batch))
-        modes, before, left, enough = known.reset_counts(), self._spent, share, batch
+        modes, before, left, enough = (
+            known.reset_counts(),
+            self._n_evaluations,
+            share,
+            batch,
+        )
         budget = self.settings.budget
         while (
             modes.n_climbs < min(enough, plan.most)
@@ -124,12 +129,12 @@ class ModeSearch:
             and budget.spent is None
         ):
             modes = self._climbed(modes, draw(batch), scale, left)
-            left = share - (self._spent - before)
+            left = share - (self._n_evaluations - before)
             enough = max(batch, plan.patience * modes.last)
         return modes
 
     @property
-    def _spent(self):
+    def _n_evaluations(self):
         return getattr(self.target, "n_evaluations", 0)
 
     def _climbed(self, modes, starts, scale, max_evaluations=np.inf):

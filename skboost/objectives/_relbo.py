@@ -1,4 +1,4 @@
-"""SearchContext ELBO: the greedy objective of Locatello et al. 2018, equation 9."""
+"""Residual ELBO: the greedy objective of Locatello et al. 2018, equation 9."""
 
 import warnings
 from numbers import Real

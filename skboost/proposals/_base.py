@@ -16,6 +16,8 @@ class Proposer(ABC):
 
     modes_not_searched = False
     seeks_gain = True
+    # The family of the components, as a message names it.
+    kind = "conjugate distributions"
 
     @abstractmethod
     def initial(self, settings):

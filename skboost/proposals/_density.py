@@ -6,7 +6,13 @@ from functools import cached_property
 import numpy as np
 
 from skboost._random import PROBE, SEARCH, generator
-from skboost.modes import Box, ModeSearch, missed_modes
+from skboost.modes import (
+    MAX_HESSIAN_DIM,
+    Box,
+    ModeSearch,
+    knows_curvature,
+    missed_modes,
+)
 from skboost.proposals._base import Proposer
 from skboost.proposals._greedy import best_candidate
 from skboost.proposals._initial import initial_mixture
@@ -56,8 +62,14 @@ class DensityProposer(Proposer):
 
     @property
     def modes_not_searched(self):
-        search = self.mode_search(None)
-        return search.looks and not search.probes
+        large = self.target.dim > MAX_HESSIAN_DIM
+        return large and not knows_curvature(self.target)
+
+    @property
+    def kind(self):
+        structure = "full" if self.family.full_covariance else "diagonal"
+        structure = "low-rank" if self.family.low_rank else structure
+        return f"{structure} {type(self.family).__name__}"
 
     @property
     def seeks_gain(self):

@@ -55,12 +55,12 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10):
             accepted = new_elbo > elbo - 1e-13 * max(1.0, abs(elbo))
             if not accepted:
                 rho *= 0.5
-        if not accepted or budget.spent:
+        if not accepted:
             break
         change = new_elbo - elbo
         mean, precision, factor = mean + step, new_precision, new_factor
         (_, gradient, target_precision), elbo = found, new_elbo
-        if change <= tol * max(1.0, abs(elbo)) * rho:
+        if change <= tol * max(1.0, abs(elbo)) * rho or budget.spent:
             break
         rho = min(1.0, 2.0 * rho)
     return mean, factor @ factor.T

@@ -55,7 +55,7 @@ def drift_to_infinity(target, mixture, starts, rng):
     centre = starts.mean(axis=0)
     usual = np.full(mixture.dim, _HUGE * max(1.0, np.abs(starts).max()))
     # Where the user's scale is an exponential away, it ends sooner.
-    usual = np.minimum(usual, getattr(target, "room", np.inf))
+    usual = np.minimum(usual, getattr(target, "largest_coordinate", np.inf))
     reach = np.hypot(mixture.mean() - centre, mixture.std())
     if not (reach > usual).any():
         return ""

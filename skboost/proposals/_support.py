@@ -72,7 +72,7 @@ def proper_modes(target, starts, modes):
 
 
 def shrink_to_support(target, family, params, base_draws):
-    """A component, shrink_to_support until its draws have positive density.
+    """A component, narrowed until its draws have positive density.
 
     A search can not step back from draws of zero density by a slope, so it starts
     where there are none. The component itself where narrowing does not help.

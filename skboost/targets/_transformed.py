@@ -6,7 +6,7 @@ from skboost.targets._base import Target
 from skboost.transforms import Ordered, Real
 
 # Half of the way to where transforms stop to change, and more than any scale needs.
-_ROOM = 300.0
+_LARGEST = 300.0
 # Steeper slopes say nothing that a search could use, and their squares overflow.
 _STEEPEST = 1e150
 
@@ -51,15 +51,15 @@ class TransformedTarget(Target):
         return getattr(self.target, "first_failure", None)
 
     @property
-    def room(self):
+    def largest_coordinate(self):
         """How far out coordinates may lie, shape (dim,): e^300 is no scale."""
-        room = np.full(self.dim, np.inf)
+        largest = np.full(self.dim, np.inf)
         for transform, _, free in self.constraints.parts:
             if isinstance(transform, Ordered):
                 free = free[1:]
             if not isinstance(transform, Real):
-                room[free] = _ROOM
-        return room
+                largest[free] = _LARGEST
+        return largest
 
     def tolerant(self):
         """This target as searches see it, where the user's has such a view."""

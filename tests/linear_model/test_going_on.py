@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
+from skboost import BoostedBayesianLogisticRegression
 from skboost.families import StudentT
 
 from .conftest import logistic_data, same_mixture
@@ -242,3 +243,23 @@ def test_a_parameter_that_means_nothing_leaves_the_old_fit(model, settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         fitted.set_params(**settings).fit(X, Y)
     assert np.array_equal(fitted.predict_proba(X), before)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"objective": "kl"}, {"objective": "hellinger"}),
+        ({"component_covariance": "diag"}, {"component_covariance": "full"}),
+        ({"family": "laplace"}, {"family": "gaussian"}),
+    ],
+    ids=["objective", "covariance", "family"],
+)
+def test_a_warm_start_with_other_components_is_refused(before, after):
+    model = BoostedBayesianLogisticRegression(
+        warm_start=True, max_iter=1, random_state=0, **SETTINGS, **before
+    ).fit(X, Y)
+    coef = model.coef_.copy()
+    model.set_params(max_iter=2, **after)
+    with pytest.raises(ValueError, match="same objective and family; got"):
+        model.fit(X, Y)
+    assert np.array_equal(model.coef_, coef)
