@@ -1,7 +1,7 @@
 """What each mechanism of the search is worth: switched off, one at a time.
 
     python benchmarks/ablation.py [--replicates 3] [--iterations 10] [--jobs 1]
-                                  [--only split ...]
+                                  [--only split ...] [--targets NAME ...]
 
 Thirty-four posteriors, of which the search was tuned on one half (or on their like) and
 never saw the other. Every fit is compared with one that differs in a single setting:
@@ -174,6 +174,7 @@ def main():
     made.add_argument("--jobs", type=int, default=1, help="processes over targets")
     made.add_argument("--only", nargs="+", choices=list(WITHOUT), default=list(WITHOUT))
     made.add_argument("--name", default="ablation", help="of the JSON file")
+    made.add_argument("--targets", nargs="+", help="some of them, by name")
     args = made.parse_args()
     report = Report(
         args.name,
@@ -183,7 +184,12 @@ def main():
         n_draws=512,
         **{"draws of the ELBO": 20_000, "processes": args.jobs},
     )
-    targets = [(half, name) for half, tasks in HALVES.items() for name in tasks()]
+    targets = [
+        (half, name)
+        for half, tasks in HALVES.items()
+        for name in tasks()
+        if args.targets is None or name in args.targets
+    ]
     jobs = [
         delayed(fits)(half, name, seed, args.iterations, args.only)
         for half, name in targets

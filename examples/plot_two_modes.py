@@ -43,8 +43,8 @@ def exact_kl(posterior):
 # %%
 # Four algorithms, four ways to move weights
 # ------------------------------------------
-# The *papers' algorithm* finds a component by the residual ELBO, from one start, and
-# never moves it again; only weights change. *Early stopping*, the default of
+# The papers find a component by the residual ELBO, from one start, and
+# never move it again; only weights change. *Early stopping*, the default of
 # ``objective="relbo"``, stops that search where the mixture would gain most. The
 # *joint gain* asks instead for the component and the
 # weight that raise the ELBO of the mixture most. The *default* of skboost also
@@ -97,8 +97,8 @@ for (name, corrective), result in results.items():
 # All variants find both modes. With the joint gain the fully corrective weights come
 # closest. But the choice of the next component matters more than the weights: the
 # residual ELBO, maximised to the end, soon proposes components that no weight makes
-# useful, and then most of its runs end, with much left to gain. Stopped early it comes
-# about as far as the joint gain. And to let old components move matters most of
+# useful, and then some of its runs end early, with much left to gain. Stopped early it
+# comes about as far as the joint gain. And to let old components move matters most of
 # all, so much that the four correctives coincide. The first Gaussian was fitted to
 # cover both modes, and as long as it may not move, many others are needed to correct
 # it.

@@ -43,8 +43,11 @@ class Budget:
         """Why nothing is left, as a message of the run; None while something is."""
         if self.max_time is not None and self._clock() - self._began >= self.max_time:
             return f"Stopped at max_time={self.max_time} seconds."
-        if getattr(self._target, "n_evaluations", 0) >= self.max_evaluations:
-            return f"Stopped at max_evaluations={self.max_evaluations}."
+        done = getattr(self._target, "n_evaluations", 0)
+        if done >= self.max_evaluations:
+            return (
+                f"Stopped at max_evaluations={self.max_evaluations}; {done} were made."
+            )
         return None
 
     def check(self):

@@ -199,7 +199,8 @@ def _iterations(engine, limits, budget, done, begin_iteration):
             found = engine.init() if done is None else engine.step(done.state)
         except BudgetSpent as reason:
             # The iteration under way is given up.
-            yield _spent(done, str(reason))
+            given_up = f" Iteration {done.n_iter + 1} was given up: it did not fit in."
+            yield _spent(done, str(reason) + given_up)
             return
         done = _extended(done, *found)
         yield done

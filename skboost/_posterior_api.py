@@ -165,7 +165,7 @@ class FitInterrupted(KeyboardInterrupt):
         self.result = result
 
     def __str__(self):
-        return f"{self.args[0]} What there is stands in the result of this exception."
+        return f"{self.args[0]} The posterior so far is in `.result` of this exception."
 
 
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)

@@ -91,7 +91,10 @@ def report(engine, done, names=None, place=np.asarray, posterior=MixturePosterio
         "pareto_k_": remaining.khat,
         "n_iter_": done.n_iter,
         "converged_": done.converged and not outside,
-        "message_": outside + message,
+        # Probes that found a mode contradict the word.
+        "message_": outside + message.replace("Converged", "The search ended")
+        if outside
+        else message,
         "history_": history,
     }
 

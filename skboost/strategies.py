@@ -5,6 +5,7 @@ from skboost.frank_wolfe import (
     Constant,
     LineSearch,
     Predefined,
+    Step,
     StepSize,
 )
 from skboost.objectives import JointGain, Objective, ResidualGain, RootGain
@@ -22,5 +23,6 @@ __all__ = [
     "ResidualGain",
     "RobbinsMonro",
     "RootGain",
+    "Step",
     "StepSize",
 ]

@@ -11,6 +11,7 @@ from skboost._solver import SMALLEST_TOL, ascend
 from skboost.boosting._combination import Combination, kept_components
 from skboost.boosting._state import Move
 from skboost.frank_wolfe import (
+    Step,
     apply,
     as_direction,
     as_step_size,
@@ -113,6 +114,11 @@ class Simplex(Combination):
         step = self.step_size.choose(
             table, weights, direction, state.memory, state.iteration
         )
+        if not isinstance(step, Step):
+            raise TypeError(
+                f"choose of step_size={self.step_size!r} must return a Step of "
+                f"skboost.strategies; got {step!r}."
+            )
         moved = apply(weights, step.direction, step.gamma)
         if self.fully_corrective:
             moved, _ = minimise_on_simplex(table, moved)

@@ -1,7 +1,8 @@
 """Several runs of the natural-gradient engine, and what the best leaves."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 
@@ -9,6 +10,9 @@ from skboost._base import FittingEstimator
 from skboost._callbacks import interrupted, run
 from skboost._parallel import chunked_map
 from skboost.svi import Stream, SVILimits
+
+# Seconds for a run that begins when the time is over: it takes a single batch.
+_LEAST_TIME = 1e-9
 
 
 @dataclass
@@ -22,10 +26,13 @@ class Progress:
         processes have done is not known here.
     interrupted : bool
         Runs that still go on when the main thread was interrupted end when they see it.
+    began : float
+        When the first of them did, by ``time.perf_counter``.
     """
 
     runs: list
     interrupted: bool = False
+    began: float = field(default_factory=perf_counter)
 
     def left(self):
         """The runs as an interruption leaves them."""
@@ -99,7 +106,11 @@ class NaturalGradientRuns(FittingEstimator):
 
             return end_iteration
 
-        limits = SVILimits(self.max_iter, self.tol, self.max_time)
+        # One limit for all runs: what is left of it when this one begins.
+        left = self.max_time
+        if left is not None:
+            left = max(left - (perf_counter() - progress.began), _LEAST_TIME)
+        limits = SVILimits(self.max_iter, self.tol, left)
         done = run(engine, limits, previous, begin_iteration)
         if progress.interrupted:
             return done

@@ -108,8 +108,9 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         Nats per epoch below which coordinate ascent has converged. Stochastic runs use
         all epochs.
     max_time : float, default=None
-        Seconds after which a run ends, at the end of the batch under way; then the
-        bound on all rows is evaluated. The epoch counts as a whole one.
+        Seconds of all runs together, after which a run ends at the end of the batch
+        under way, and later ones after a single batch; then the bound on all rows is
+        evaluated. The epoch counts as a whole one.
     warm_start : bool, default=False
         Go on with the best run, under the first fit's prior, up to `max_iter` epochs in
         total; on the same data the result is that of one long run, unless `max_time`

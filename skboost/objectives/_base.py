@@ -114,7 +114,7 @@ class Objective(BaseEstimator):
         -------
         values, weights : ndarray of shape (n_starts,)
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define rank_starts.")
 
     def problem(self, context, component, weight, base_draws):
         """The problem that the solver sees.
@@ -128,7 +128,7 @@ class Objective(BaseEstimator):
             Of the component where the search starts.
         base_draws : ndarray of shape (n, base_dim)
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define problem.")
 
     def judge(self, context, component, weight, base_draws):
         """The problem whose value at its start decides between components."""
@@ -145,4 +145,4 @@ class Objective(BaseEstimator):
         value : float
             What the search says of the point, nats.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define candidate.")
