@@ -416,6 +416,8 @@ def main():
                 rows.append(judged(name, kind.measure, found["here"], found["there"]))
     for row in rows:
         report.row("defaults against the other commit", **row)
+    # The page shows the tables in this order.
+    report.tables = dict(reversed(report.tables.items()))
     if rows:
         summarise(report, rows)
 
