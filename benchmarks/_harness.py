@@ -181,18 +181,19 @@ def versions():
     return found
 
 
-def commit():
-    """Commit of the checkout, with a plus where files differ from it."""
+def commit(root=_ROOT):
+    """Commit of a checkout, with a plus where files differ from it."""
     try:
-        head = _git("rev-parse", "--short", "HEAD")
-        return head + ("+" if _git("status", "--porcelain", "--", "skboost") else "")
+        head = _git(root, "rev-parse", "--short", "HEAD")
+        changed = _git(root, "status", "--porcelain", "--", "skboost")
+        return head + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
-def _git(*arguments):
+def _git(root, *arguments):
     done = subprocess.run(
-        ["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=True
+        ["git", *arguments], cwd=root, capture_output=True, text=True, check=True
     )
     return done.stdout.strip()
 
