@@ -29,6 +29,8 @@ class Run:
         Whether KeyboardInterrupt ended it.
     spent : bool
         Whether a limit of time or of evaluations ended it.
+    modes : Modes or None
+        Known after the last look of a run that converged; None without one.
     """
 
     state: object
@@ -39,6 +41,7 @@ class Run:
     ended: bool = True
     interrupted: bool = False
     spent: bool = False
+    modes: object = None
 
     @property
     def cut_short(self):
@@ -213,15 +216,17 @@ def _end(engine, limits, budget, done):
     """The run as it ends after an iteration, or as it goes on."""
     over, spent = limits.over(done.history), budget.spent
     converged = limits.reached(engine, done.history)
+    modes = None
     if converged and not (over or spent):
         # A last look, where there is anything left to look with.
-        state = engine.reopened(done.state)
+        modes, state = engine.last_look(done.state)
         if state is not None:
             return replace(done, state=state, ended=False)
     reason = converged or over or spent
     if reason is None:
         return replace(done, ended=False)
-    return replace(_ended(done, converged is not None, reason), spent=spent is not None)
+    ended = _ended(done, converged is not None, reason)
+    return replace(ended, spent=spent is not None, modes=modes)
 
 
 def _itself(engine, done):

@@ -124,7 +124,9 @@ def from_new_draws(engine, done, place):
     # What the mixture reaches has more mass than its ELBO says.
     log_evidence = fresh.elbo().value + np.nan_to_num(max(remaining.value, 0.0))
     key = (settings, REPORT, done.n_iter)
-    modes = engine.proposer.find_modes(mixture, done.state.modes, *key)
+    modes = done.modes
+    if modes is None or mixture is not done.state.mixture:
+        modes = engine.proposer.find_modes(mixture, done.state.modes, *key)
     found = engine.proposer.missed_modes(mixture, modes, log_evidence, *key)
     return fresh, remaining, _uncertified(found, place)
 

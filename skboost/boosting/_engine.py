@@ -109,8 +109,8 @@ class Boosting:
             combination=replace(self.combination, target=target),
         )
 
-    def reopened(self, state):
-        """The state with modes that probes find outside its mixture; None without any.
+    def last_look(self, state):
+        """Modes known after one more search around a mixture, and what it lacks.
 
         A run looks once more before it says that it has converged: a mode that its
         searches have missed is a candidate of the next one.
@@ -121,18 +121,21 @@ class Boosting:
 
         Returns
         -------
-        State or None
+        modes : Modes or None
+            None where the budget ends within the search.
+        reopened : State or None
+            The state with these modes, where the mixture lacks one that is new.
         """
         mixture, key = state.mixture, (self.settings, REPORT, state.iteration)
         proposer = self.watched().proposer
         try:
             modes = proposer.find_modes(mixture, state.modes, *key)
             if len(modes.params) == len(state.modes.params):
-                return None
+                return modes, None
             missed = proposer.missed_modes(mixture, modes, state.log_evidence, *key)
         except BudgetSpent:
-            return None
-        return replace(state, modes=modes) if missed else None
+            return None, None
+        return modes, replace(state, modes=modes) if missed else None
 
     def within(self, budget):
         """This engine with a budget: the first mixture is as good as it allows."""

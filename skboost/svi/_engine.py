@@ -163,9 +163,9 @@ class NaturalGradient:
         """This engine with a budget."""
         return replace(self, budget=budget)
 
-    def reopened(self, state):
-        """None: coordinate ascent has nothing further to look for."""
-        return None
+    def last_look(self, state):
+        """Coordinate ascent has nothing further to look for."""
+        return None, None
 
     def init(self):
         """The first epoch."""

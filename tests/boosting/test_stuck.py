@@ -190,7 +190,8 @@ class TestLastLook:
 
     def test_a_mode_that_searches_missed_is_a_candidate_of_the_next(self, engine):
         boosting, state = self.only_its_own(engine)
-        again = boosting.reopened(state)
+        modes, again = boosting.last_look(state)
+        assert modes is again.modes
         assert len(again.modes.params) == 2
         assert min(float(p[0]) for p in again.modes.params) < -6.0
         after, info = boosting.step(again)
@@ -200,14 +201,14 @@ class TestLastLook:
     def test_it_changes_nothing_where_nothing_is_missed(self, engine):
         boosting = engine("normal", dim=2)
         state, _ = boosting.init()
-        assert boosting.reopened(state) is None
+        assert boosting.last_look(state)[1] is None
 
     def test_the_run_goes_on_instead_of_ending(self, engine):
         boosting, state = self.only_its_own(engine)
         found = SimpleNamespace(
             init=lambda: (state, TestEnd.info(np.nan, kind="first")),
             step=boosting.step,
-            reopened=boosting.reopened,
+            last_look=boosting.last_look,
             within=lambda budget: found,
             target=boosting.target,
             settings=replace(boosting.settings, exact=True),
