@@ -99,7 +99,7 @@ class Settings:
     n_rank: int = 64
     # Quasi-Newton steps after which the best of several starts is chosen; after six
     # the order hardly changed.
-    scout_iter: int = 6
+    short_iter: int = 6
     # Modes that every search tries.
     max_candidates: int = 32
     # Proposal of the points where the target has more mass than the mixture: widths
@@ -115,7 +115,7 @@ class Settings:
     # --- the first components
 
     # Quasi-Newton steps before the best of several starts is chosen, and after.
-    first_scout_iter: int = 10
+    first_short_iter: int = 10
     first_max_iter: int = 100
     # Modes closer than that many standard deviations of either are fitted together.
     overlap: float = 6.0
@@ -140,12 +140,12 @@ class Settings:
 
     # --- conjugate components
 
-    # Rounds of coordinate ascent of a scouting run and of one to convergence, and the
+    # Rounds of coordinate ascent of a short run and of one to convergence, and the
     # nats per round at which it has converged.
-    ascent_scout_iter: int = 30
+    ascent_short_iter: int = 30
     ascent_max_iter: int = 500
     ascent_tol: float = 1e-3
-    # Scouting runs for the first component and for every other, for each restart.
+    # Short runs for the first component and for every other, for each restart.
     n_first_runs: int = 5
     n_runs: int = 2
     # Draws of each distribution when all are ranked, and when the best are once more.

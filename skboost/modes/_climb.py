@@ -14,10 +14,10 @@ _ARMIJO, _CUT = 1e-4, 0.25
 _GROWTH = 4.0
 # Refusals in a row after which a climb is stuck: at a wall, or at rounding.
 _MAX_REFUSED = 25
-# Small promises in a row after which a climb has ended: one may be that of a model
-# which has not seen the flattest direction yet.
+# Small predicted gains in a row after which a climb has ended: one may be that of a
+# model which has not seen the flattest direction yet.
 _N_SMALL = 4
-# Nats: a step that promises less no longer leads to another place.
+# Nats: a step that is predicted to gain less no longer leads to another place.
 _SETTLED = 1e-2
 
 
@@ -30,8 +30,8 @@ class Ends(NamedTuple):
     heights : ndarray of shape (n,)
         Log joint there, nats; -inf where the start lay outside the support.
     settled : ndarray of bool of shape (n,)
-        Whether a further step promises next to nothing: where the density still
-        rises, as it does for ever where it is unbounded, there is no mode.
+        Whether a further step is predicted to gain next to nothing: where the density
+        still rises, as it does for ever where it is unbounded, there is no mode.
     """
 
     points: np.ndarray
@@ -69,7 +69,7 @@ def climb_all(
     max_ticks : int, default=200
         Evaluations of each climb at most.
     tol : float, default=1e-5
-        Nats; a climb ends where several steps in a row promise less.
+        Nats; a climb ends where several steps in a row are predicted to gain less.
     budget : Budget, default=None
         Once nothing is left of it, all climbs stop where they are.
 
@@ -122,7 +122,7 @@ class _Climbs:
         return np.where(np.isfinite(self.height), predicted_gain, np.inf)
 
     def under_way(self, tol):
-        """Rows that go on; once a tick, since it counts small promises."""
+        """Rows that go on; once a tick, since it counts small predicted gains."""
         self.n_small = np.where(self.predicted_gain() < tol, self.n_small + 1, 0)
         return np.flatnonzero(~self.stopped & (self.n_small < _N_SMALL))
 
@@ -163,7 +163,7 @@ class _Climbs:
     def _aim(self, rows):
         """Directions of the next steps: the two-loop recursion on every row."""
         aim = self._newton(rows)
-        # A score of exactly zero has no direction, and promises nothing.
+        # A score of exactly zero has no direction, and nothing to gain.
         aim[~np.isfinite(aim).all(axis=1)] = 0.0
         self.direction[rows] = aim
         self.length[rows] = 1.0

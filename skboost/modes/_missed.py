@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._math import N_ERRORS
-from skboost._random import SCOUT, generator
+from skboost._random import MODES, generator
 
 # Draws around a mode by which its mass is estimated.
 _N_DRAWS = 256
@@ -53,7 +53,7 @@ def missed_modes(search, mixture, modes, log_evidence, *key):
     """
     if not np.isfinite(log_evidence):
         return []
-    rng = generator(search.settings.seed, SCOUT, *key, 1)
+    rng = generator(search.settings.seed, MODES, *key, 1)
     candidates = modes.heaviest(len(modes.params))
     mass = np.array(
         [_mass_outside(search, mixture, p, log_evidence, rng) for p in candidates]

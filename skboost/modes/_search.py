@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skboost._random import SCOUT, generator
+from skboost._random import MODES, generator
 from skboost._settings import Settings
 from skboost.modes._climb import climb_all
 from skboost.modes._curvature import knows_curvature
@@ -90,7 +90,7 @@ class ModeSearch:
             return Modes()
         if self.box is None:
             return self._climbed(Modes(), self.starts, np.ones(self.target.dim))
-        rng = generator(self.settings.seed, SCOUT)
+        rng = generator(self.settings.seed, MODES)
 
         def draw(n):
             return self.box.draw(n, rng)
@@ -103,7 +103,7 @@ class ModeSearch:
         """The known modes and those that far draws of a mixture lead to."""
         if not (self.probes and self.settings.search_modes):
             return known
-        rng = generator(self.settings.seed, SCOUT, *key)
+        rng = generator(self.settings.seed, MODES, *key)
         scale = np.min([f.scale(p) for f, p in mixture.components], axis=0)
         if not known.params:
             # Its own modes are no news.

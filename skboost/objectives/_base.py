@@ -63,14 +63,14 @@ class Objective(BaseEstimator):
         Whether a better search means a larger gain of the mixture.
     early_stopping : bool
         Whether the solver's path is stopped where the joint gain is largest.
-    scout_tolerance : float
+    short_tolerance : float
         Gain of a quasi-Newton step below which a short search ends that only chooses
         among starts.
     """
 
     seeks_gain = True
     early_stopping = False
-    scout_tolerance = 1e-5
+    short_tolerance = 1e-5
     # How components are combined, and whether closed expectations of the log joint
     # are of use.
     combination = "simplex"

@@ -129,7 +129,7 @@ class RootGain(Objective):
     # More draws are no cure where a combination of roots is stuck.
     seeks_gain = False
     # Squared overlaps are no nats: what is left is often below any `tol`.
-    scout_tolerance = SMALLEST_TOL
+    short_tolerance = SMALLEST_TOL
 
     def component_family(self, family):
         """The family with one rank for all roots; see `Objective`."""

@@ -170,7 +170,7 @@ class _Points:
             for f, p, eps in zip(families, params, problem.base_draws, strict=True)
         ]
         self.moving = shares if fixed is None else shares[1:]
-        self.rest_share = None if fixed is None else shares[0]
+        self.fixed_share = None if fixed is None else shares[0]
         own = np.concatenate(self.theta)
         everywhere = own if fixed is None else np.concatenate([own, fixed.theta])
         self.n_own = len(own)
@@ -187,8 +187,8 @@ class _Points:
             np.full(len(t), a / len(t))
             for t, a in zip(self.theta, self.moving, strict=True)
         ]
-        if self.rest_share is not None:
-            mass.append(self.rest_share * self.problem.fixed.share)
+        if self.fixed_share is not None:
+            mass.append(self.fixed_share * self.problem.fixed.share)
         return np.concatenate(mass)
 
     def _mix(self, own):
@@ -196,9 +196,9 @@ class _Points:
         log_parts = [e.log_density for e in self.evaluations]
         logs = [np.log(a) for a in self.moving]
         if fixed is not None:
-            self.score_rest, log_rest = fixed.mixture.score_and_log_density(own)
-            log_parts.append(np.concatenate([log_rest, fixed.log_density]))
-            logs.append(np.log(self.rest_share))
+            self.fixed_score, log_fixed = fixed.mixture.score_and_log_density(own)
+            log_parts.append(np.concatenate([log_fixed, fixed.log_density]))
+            logs.append(np.log(self.fixed_share))
         table = np.stack(log_parts).T + np.array(logs)
         self.responsibility, self.log_m = responsibilities(table)
 
@@ -220,8 +220,8 @@ class _Points:
     def value(self):
         """ELBO, nats."""
         value = self.moving @ self.expected - self._mass @ self.log_m
-        if self.rest_share is not None:
-            value += self.rest_share * self.problem.fixed.expected
+        if self.fixed_share is not None:
+            value += self.fixed_share * self.problem.fixed.expected
         return float(value)
 
     def gradients(self):
@@ -231,8 +231,8 @@ class _Points:
         score_m = sum(
             rho[:n, j, None] * e.score(slice(n)) for j, e in enumerate(self.evaluations)
         )
-        if self.rest_share is not None:
-            score_m = score_m + rho[:n, -1, None] * self.score_rest
+        if self.fixed_share is not None:
+            score_m = score_m + rho[:n, -1, None] * self.fixed_score
         through = self._mass[:n, None] * (self.score - score_m)
         cuts = np.cumsum([len(t) for t in self.theta])[:-1]
         pulled = zip(
@@ -257,10 +257,10 @@ class _Points:
         ends = np.cumsum([len(t) for t in self.theta])
         spent = np.split(self._mass * self.log_m, ends)
         gains = self.moving * self.expected - [s.sum() for s in spent[:n_parts]]
-        if self.rest_share is not None:
-            fixed = self.rest_share * self.problem.fixed.expected - spent[-1].sum()
+        if self.fixed_share is not None:
+            fixed = self.fixed_share * self.problem.fixed.expected - spent[-1].sum()
             gains = np.concatenate([[fixed], gains])
         used = self._mass @ self.responsibility
-        if self.rest_share is not None:
+        if self.fixed_share is not None:
             used = np.roll(used, 1)
         return gains - used

@@ -77,11 +77,11 @@ def joint_gains(context, family, starts, base_draws, weights):
     else:
         log_joint = np.split(finite(target.log_density(everywhere)), cuts)
         expected = [values.mean() for values in log_joint]
-    log_rest = np.split(fixed.mixture.log_density(everywhere), cuts)
+    log_fixed = np.split(fixed.mixture.log_density(everywhere), cuts)
     alone = fixed.expected - fixed.share @ fixed.log_density
     values = np.empty((len(starts), len(weights)))
     for k, params in enumerate(starts):
-        here = np.column_stack([log_rest[k], family.log_density(theta[k], params)])
+        here = np.column_stack([log_fixed[k], family.log_density(theta[k], params)])
         there = np.column_stack(
             [fixed.log_density, family.log_density(fixed.theta, params)]
         )

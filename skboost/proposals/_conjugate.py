@@ -95,20 +95,20 @@ def local_optima(target, init, settings):
     list of LocalOptimum
     """
     n, n_jobs = settings.n_restarts, settings.n_jobs
-    scout = partial(_scout, target, init, settings)
-    scouted = chunked_map(scout, list(range(settings.n_first_runs * n)), n_jobs)
+    short = partial(_short_run, target, init, settings)
+    searched = chunked_map(short, list(range(settings.n_first_runs * n)), n_jobs)
     finish = partial(_finish, target, settings)
-    found = chunked_map(finish, _distinct(scouted)[:n], n_jobs)
+    found = chunked_map(finish, _distinct(searched)[:n], n_jobs)
     return _aligned_modes(target.model, found)
 
 
-def _scout(target, init, settings, i):
+def _short_run(target, init, settings, i):
     rng, budget = generator(settings.seed, 0, SEARCH, i), settings.budget
     chosen = init if i == 0 else INITS[i % len(INITS)]
     natural = start(target, chosen, rng, scaled=i > 0)
     if chosen == "random" or i >= len(INITS):
         natural = annealed(target, natural, rng, budget)
-    n_iter, tol = settings.ascent_scout_iter, settings.ascent_tol
+    n_iter, tol = settings.ascent_short_iter, settings.ascent_tol
     return coordinate_ascent(target, natural, n_iter, tol, budget)
 
 
@@ -226,7 +226,7 @@ def _run(context, settings, i):
     bases = _bases(context)
     base = bases[i % len(bases)]
     place = _PLACES[i % len(_PLACES)]
-    n_iter, tol = settings.ascent_scout_iter, settings.ascent_tol
+    n_iter, tol = settings.ascent_short_iter, settings.ascent_tol
     mode = coordinate_ascent(target, place(target, base, rng), n_iter, tol)
     return aligned(target.model, mode.natural, bases[0])
 

@@ -59,7 +59,7 @@ def _member(target, family, starts, settings):
     else:
         candidates = _candidates(target, first, starts, base, settings.budget)
     problems = [SingleELBO(target, first, p, base, settings.exact) for p in candidates]
-    x, problem = _scouted(problems, settings)
+    x, problem = _best_of_short_searches(problems, settings)
     if family.low_rank:
         return fit_low_rank(target, problem.unpack(x), family.rank, settings)
     tol = max(1e-4 * settings.tol, SMALLEST_TOL)
@@ -89,14 +89,14 @@ def _candidates(target, family, starts, base, budget):
     return [shrink_to_support(target, family, p, base) for p in candidates]
 
 
-def _scouted(problems, settings):
+def _best_of_short_searches(problems, settings):
     """Where a short search of the problem that it likes best ended, and the problem."""
     if len(problems) == 1:
         return problems[0].start, problems[0]
     values = chunked_map(_value_at_start, problems, settings.n_jobs, "shared")
     order = np.argsort(-np.array(values))[: max(2, settings.n_restarts)]
     problems = [problems[k] for k in order]
-    n_iter, budget = settings.first_scout_iter, settings.budget
+    n_iter, budget = settings.first_short_iter, settings.budget
     found = [(*ascend(p, max_iter=n_iter, budget=budget), p) for p in problems]
     x, _, problem = max(found, key=lambda item: item[1])
     return x, problem

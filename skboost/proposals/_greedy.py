@@ -39,12 +39,12 @@ def best_candidate(context, objective, family, settings):
         return best_stop(context, objective, problems, draws, settings)
     x, problem = None, problems[0]
     if len(problems) > 1:
-        scout = partial(
-            ascend, max_iter=settings.scout_iter, tol=objective.scout_tolerance
+        short = partial(
+            ascend, max_iter=settings.short_iter, tol=objective.short_tolerance
         )
-        scouted = chunked_map(scout, problems, settings.n_jobs, "shared")
-        winner = int(np.argmax([value for _, value in scouted]))
-        x, problem = scouted[winner][0], problems[winner]
+        searched = chunked_map(short, problems, settings.n_jobs, "shared")
+        winner = int(np.argmax([value for _, value in searched]))
+        x, problem = searched[winner][0], problems[winner]
     x, value = ascend(problem, x, tol=objective.tolerance(settings))
     return objective.candidate(problem, x, value)
 
