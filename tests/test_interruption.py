@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
+from functools import partial
 
 import autograd.numpy as anp
 import numpy as np
@@ -421,14 +422,18 @@ def test_a_search_stops(search):
     assert Interrupting.calls["all"] == 2
 
 
-def in_a_process(script, **popen):
-    """A script in a process of its own, which defines what it needs."""
+def in_a_process(script):
+    """A script in a process of its own, which defines what it needs.
+
+    A shell in the background ignores interruptions, and so would the process.
+    """
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **popen,
+        preexec_fn=heard if os.name == "posix" else None,
     )
 
 
