@@ -370,7 +370,9 @@ def steps_picture(curves, path):
     """Step lengths and curvatures by iteration, with the plain direction."""
     quantities = {"gamma": "step γ", "curvature": "curvature C, nats"}
     shown = [(q, o) for q in quantities for o in list(OBJECTIVES)[:2]]
-    figure, axes = grid(len(shown), len(curves.data), (9.0, 7.2), sharex=True)
+    figure, axes = grid(
+        len(shown), len(curves.data), (9.0, 7.2), sharex=True, sharey="row"
+    )
     for line, (quantity, objective) in zip(axes, shown, strict=True):
         for ax, data in zip(line, curves.data, strict=True):
             for step, color in COLORS.items():
