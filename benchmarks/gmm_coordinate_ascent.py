@@ -63,7 +63,7 @@ def our_iteration(ours, rows, natural):
 def dropped_constants(ours, n):
     """What scikit-learn's bound leaves out, named."""
     k, dim = ours.n_components, ours.dim
-    prior = ours.law._wishart(ours.prior["clusters"])
+    prior = ours.clusters._wishart(ours.prior["clusters"])
     alpha = ours.weights.prior["alpha"]
     return {
         "rows: n D/2 ln 2 pi": n * dim / 2 * np.log(2 * np.pi),

@@ -5,7 +5,7 @@ Clusters with credible ellipses
 A Gaussian mixture fitted to data is one explanation of them. A posterior over mixtures
 says how sure the clusters are, and whether there is another explanation that the data
 allow. :class:`~skboost.mixture.BoostedGaussianMixture` grows that posterior as a
-mixture of conjugate laws, one at a time.
+mixture of conjugate distributions, one at a time.
 
 The data are made to look like the eruptions of a geyser: how long one lasts, and how
 long the next one is waited for.
@@ -69,28 +69,28 @@ fig.tight_layout()
 # Two explanations
 # ----------------
 # Here two groups are closer than two standard deviations. Are they two clusters, or
-# one? Both explain the rows. A single conjugate law, which is what coordinate ascent
-# fits, has to choose; the boosted mixture holds both, each with its weight.
+# one? Both explain the rows. A single conjugate distribution, which is what coordinate
+# ascent fits, has to choose; the boosted mixture holds both, each with its weight.
 
 Y = np.vstack([rng.normal(0.0, 1.0, (25, 2)), rng.normal(1.8, 1.0, (25, 2))])
 settings = {"n_components": 2, "n_draws": 512, "random_state": 0}
 one = BoostedGaussianMixture(**settings, max_iter=1).fit(Y)
 more = BoostedGaussianMixture(**settings, max_iter=15).fit(Y)
-for name, fit in (("one law", one), ("boosted", more)):
+for name, fit in (("one distribution", one), ("boosted", more)):
     print(
         f"{name:8s} ELBO {fit.elbo_:8.2f} +- {fit.elbo_se_:.2f}, about "
         f"{fit.remaining_kl_:.2f} nats left, {fit.posterior_.n_components} components"
     )
 
 # %%
-# What a single law estimates to be left is less than what boosting then finds: draws of
-# one explanation never see the other.
+# What a single distribution estimates to be left is less than what boosting then finds:
+# draws of one explanation never see the other.
 #
 # The weight of the larger cluster, at draws of both posteriors: close to one means that
 # one cluster has all rows.
 
 fig, ax = plt.subplots(figsize=(6, 3.2))
-for fit, label in ((one, "one law"), (more, "boosted")):
+for fit, label in ((one, "one distribution"), (more, "boosted")):
     weights = fit.posterior_.sample(4000, random_state=0)["weights"]
     larger = np.sort(weights.max(axis=1))
     ax.plot(larger, np.linspace(0, 1, len(larger)), label=label)

@@ -205,15 +205,16 @@ class BoostedEstimator(FittingEstimator):
     ``_fitted(posterior)``: the model's own attributes.
     """
 
-    def _boost(self, target, data, *, starts=None, names=None, anew=False):
+    def _boost(self, target, data, *, starts=None, names=None, from_scratch=False):
         """Run the engine on a target and set every fitted attribute at the end.
 
         `data` is what callbacks are given: X and y as the user passed them, and
         metadata such as sample weights. An interrupted run is kept, unless it began
-        `anew` from the posterior before: its data could not be passed once more.
+        `from_scratch` with the posterior before as its prior: its data could not be
+        passed once more.
         """
         params = self.get_params(deep=False)
-        going_on = self.warm_start and not anew and hasattr(self, "_run")
+        going_on = self.warm_start and not from_scratch and hasattr(self, "_run")
         previous = self._run if going_on else None
         seed = self._seed if going_on else root_seed(self.random_state)
         if starts is None:
@@ -240,7 +241,7 @@ class BoostedEstimator(FittingEstimator):
 
         def finish(done):
             attributes = self._fitted_after(engine, done, names)
-            if not (anew and done.interrupted):
+            if not (from_scratch and done.interrupted):
                 vars(self).update(attributes)
             return attributes
 

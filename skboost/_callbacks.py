@@ -188,17 +188,11 @@ def _iterations(engine, limits, budget, done, begin_iteration):
     """The run after every iteration; the last one has ended."""
     while True:
         if done is not None:
-            reason = limits.reached(engine, done.history)
-            if reason is not None:
-                yield _ended(done, True, reason)
+            end = _end(engine, limits, budget, done)
+            if end.ended:
+                yield end
                 return
-            reason = limits.over(done.history)
-            if reason is not None:
-                yield _ended(done, False, reason)
-                return
-            if budget.spent is not None:
-                yield _spent(done, budget.spent)
-                return
+            done = end
         end_iteration = _ignored if begin_iteration is None else begin_iteration()
         try:
             found = engine.init() if done is None else engine.step(done.state)
@@ -211,6 +205,23 @@ def _iterations(engine, limits, budget, done, begin_iteration):
         if end_iteration(done):
             yield _ended(done, False, "Stopped by a callback.")
             return
+
+
+def _end(engine, limits, budget, done):
+    """The run as it ends after an iteration, or as it goes on."""
+    over, spent = limits.over(done.history), budget.spent
+    converged = limits.reached(engine, done.history)
+    if converged is not None:
+        # A last look, where there is anything left to look with.
+        last = None if over or spent else engine.reopened(done.state)
+        if last is None:
+            return _ended(done, True, converged)
+        return replace(done, state=last, ended=False)
+    if over is not None:
+        return _ended(done, False, over)
+    if spent is not None:
+        return _spent(done, spent)
+    return replace(done, ended=False)
 
 
 def _itself(done):

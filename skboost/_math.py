@@ -1,4 +1,4 @@
-"""Small numerical helpers that several rooms share."""
+"""Small numerical helpers that several packages share."""
 
 import numpy as np
 

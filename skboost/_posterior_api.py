@@ -14,7 +14,7 @@ from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
 from skboost._report import history_record, report, warn_unfinished
 from skboost._sklearn import Interval, StrOptions, validate_params
-from skboost._starts import starting_points
+from skboost._starting_points import starting_points
 from skboost.posterior import MixturePosterior, as_posterior
 from skboost.posterior._storage import (
     constraints_from,

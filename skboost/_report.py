@@ -114,10 +114,9 @@ def drawn_anew(engine, done, place):
     remaining = fresh.remaining_kl(engine.target, _N_REMAINING, rng)
     # What the mixture reaches has more mass than its ELBO says.
     log_evidence = fresh.elbo().value + np.nan_to_num(max(remaining.value, 0.0))
-    modes = done.state.modes
-    found = engine.proposer.missed_modes(
-        mixture, modes, log_evidence, settings, REPORT, done.n_iter
-    )
+    key = (settings, REPORT, done.n_iter)
+    modes = engine.proposer.find_modes(mixture, done.state.modes, *key)
+    found = engine.proposer.missed_modes(mixture, modes, log_evidence, *key)
     return fresh, remaining, _uncertified(found, place)
 
 

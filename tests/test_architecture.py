@@ -39,7 +39,7 @@ FLOORS = {
     "boosting": 5,
     "_base": 6,
     "_report": 6,
-    "_starts": 6,
+    "_starting_points": 6,
     "_callbacks": 6,
     "_sklearn": 6,
     "adapters": 7,
@@ -55,7 +55,7 @@ FLOORS = {
     "strategies": 8,
     "__init__": 9,
 }
-ONE_ROOM = {"_base", "_callbacks", "_report", "_sklearn", "_starts"}
+ONE_ROOM = {"_base", "_callbacks", "_report", "_sklearn", "_starting_points"}
 
 EXTRAS = {
     "arviz", "bridgestan", "jax", "matplotlib", "numpyro", "pandas", "pymc", "pytensor",

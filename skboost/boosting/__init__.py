@@ -2,7 +2,7 @@
 
 from skboost.boosting._combination import Combination
 from skboost.boosting._engine import Boosting
-from skboost.boosting._roots import RootCombination
+from skboost.boosting._root_combination import RootCombination
 from skboost.boosting._simplex import Simplex
 from skboost.boosting._state import Info, Move, State
 

@@ -24,6 +24,8 @@ class Combination(ABC):
     unit: str
     outside_advice: str
     monotone: bool
+    # Whether a component can be split; see `split`.
+    splits = False
     # Hyperparameters of which only some values have a meaning here.
     allowed = {}
 
@@ -80,6 +82,10 @@ class Combination(ABC):
     @abstractmethod
     def least_gain(self, settings):
         """The gain above which an iterate is kept."""
+
+    def split(self, state, settings):
+        """The iterate with its heaviest component split in two, and all refined."""
+        raise NotImplementedError
 
     def candidates(self, state, components):
         """Those of the components at modes that are worth a search."""

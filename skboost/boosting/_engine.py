@@ -10,14 +10,13 @@ from time import perf_counter
 
 from skboost._budget import WatchedTarget
 from skboost._math import N_ERRORS
-from skboost._random import FRESH, PROBE, SEARCH, generator
+from skboost._random import FRESH, PROBE, REPORT, generator
 from skboost._settings import Settings
 from skboost.boosting._combination import Combination
-from skboost.boosting._simplex import SimplexIterate
 from skboost.boosting._state import Info, Move, State
 from skboost.mixtures import Estimate, FreshDraws, elbo_gain
 from skboost.objectives import SearchContext
-from skboost.proposals import Proposer, split_component
+from skboost.proposals import Proposer
 from skboost.targets import failure_tolerant
 
 _NONE = Estimate(float("nan"), float("nan"))
@@ -102,6 +101,27 @@ class Boosting:
         )
         return watched._stepped(state)
 
+    def reopened(self, state):
+        """The state with modes that probes find outside its mixture; None without any.
+
+        A run looks once more before it says that it has converged: a mode that its
+        searches have missed is a candidate of the next one.
+
+        Parameters
+        ----------
+        state : State
+
+        Returns
+        -------
+        State or None
+        """
+        mixture, key = state.mixture, (self.settings, REPORT, state.iteration)
+        modes = self.proposer.find_modes(mixture, state.modes, *key)
+        if len(modes.params) == len(state.modes.params):
+            return None
+        missed = self.proposer.missed_modes(mixture, modes, state.log_evidence, *key)
+        return replace(state, modes=modes) if missed else None
+
     def within(self, budget):
         """This engine with a budget: the first mixture is as good as it allows."""
         return replace(self, settings=replace(self.settings, budget=budget))
@@ -116,13 +136,11 @@ class Boosting:
         appended, move = self.combination.append(state, component, settings)
         iterate, fresh, gain = self._judged(state, appended, move.gamma, settings)
         if self._stuck(state, gain, settings):
-            halves, *found = self._split(state, settings)
+            halves = self.combination.split(state, settings)
+            found = self._gain(state, halves, settings)
             if found[1].value > gain.value:
-                iterate, (fresh, gain), move = (
-                    halves,
-                    found,
-                    replace(move, kind="split"),
-                )
+                iterate, (fresh, gain) = halves, found
+                move = replace(move, kind="split")
         if self.monotone and not self._worth(gain, settings):
             move = replace(move, kind="rejected")
             after = replace(state, iteration=t + 1, memory=move.memory)
@@ -173,23 +191,9 @@ class Boosting:
 
         Exact expectations leave few searches stuck.
         """
-        if not (settings.split and settings.refine) or settings.exact:
-            return False
+        splits = settings.split and settings.refine and self.combination.splits
         left = state.remaining.value - state.remaining.se
-        mixtures = isinstance(state.iterate, SimplexIterate)
-        return mixtures and left > settings.tol >= gain.value
-
-    def _split(self, state, settings):
-        """The heaviest component split in two, all refined: what it is and gains.
-
-        From weight zero a component has a slope to climb only where it gains on its
-        own; two halves that move together gain where none alone does.
-        """
-        rng = generator(settings.seed, state.iteration, SEARCH, 2)
-        target = failure_tolerant(self.target)
-        halves = split_component(target, state.mixture, settings, rng)
-        halves = self.combination.refine(SimplexIterate(halves, None), state, settings)
-        return halves, *self._gain(state, halves, settings)
+        return splits and not settings.exact and left > settings.tol >= gain.value
 
     # --- the next state
 

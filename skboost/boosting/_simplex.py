@@ -6,7 +6,7 @@ from time import perf_counter
 
 import numpy as np
 
-from skboost._random import FRESH, POOL, REFINE, generator
+from skboost._random import FRESH, POOL, REFINE, SEARCH, generator
 from skboost._solver import SMALLEST_TOL, ascend
 from skboost.boosting._combination import Combination, kept_components
 from skboost.boosting._state import Move
@@ -18,6 +18,7 @@ from skboost.frank_wolfe import (
 )
 from skboost.mixtures import FreshDraws, Mixture, PooledDraws, duality_gap, elbo_gain
 from skboost.objectives import FixedMixture, JointELBO
+from skboost.proposals import split_component
 from skboost.targets import failure_tolerant
 
 
@@ -75,6 +76,7 @@ class Simplex(Combination):
 
     unit = "nats"
     outside_advice = "use constraints=, objective='hellinger' or resample"
+    splits = True
 
     @classmethod
     def of(cls, target, step_size, corrective):
@@ -158,6 +160,17 @@ class Simplex(Combination):
         if self.fully_corrective:
             iterate = self._reweighted(iterate)
         return iterate.pruned(settings.max_components)
+
+    def split(self, state, settings):
+        """The heaviest component split in two, all refined.
+
+        From weight zero a component has a slope to climb only where it gains on its
+        own; two halves that move together gain where none alone does.
+        """
+        rng = generator(settings.seed, state.iteration, SEARCH, 2)
+        target = failure_tolerant(self.target)
+        halves = split_component(target, state.mixture, settings, rng)
+        return self.refine(SimplexIterate(halves, None), state, settings)
 
     def redrawn(self, iterate, t, settings):
         mixture = iterate.mixture

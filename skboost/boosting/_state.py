@@ -52,6 +52,13 @@ class State:
         return self.iterate.pool
 
     @property
+    def log_evidence(self):
+        """Of the part of the posterior that the mixture reaches, estimated, nats."""
+        remaining = self.remaining.value
+        # What the mixture reaches has more mass than its ELBO says.
+        return self.fresh.elbo().value + (remaining if remaining > 0.0 else 0.0)
+
+    @property
     def stage(self):
         """What the run keeps of this iteration."""
         return self.best.mixture

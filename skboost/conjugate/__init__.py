@@ -12,7 +12,10 @@ from skboost.conjugate._ascent import (
 )
 from skboost.conjugate._covariances import COVARIANCES
 from skboost.conjugate._family import ConjugateFamily, ConjugateTarget, DrawStream
-from skboost.conjugate._gaussian_mixture import LAWS, GaussianMixtureModel
+from skboost.conjugate._gaussian_mixture import (
+    CLUSTER_DISTRIBUTIONS,
+    GaussianMixtureModel,
+)
 from skboost.conjugate._natural import (
     combine,
     inside,
@@ -24,7 +27,7 @@ from skboost.conjugate._natural import (
 __all__ = [
     "COVARIANCES",
     "INITS",
-    "LAWS",
+    "CLUSTER_DISTRIBUTIONS",
     "ConjugateFamily",
     "ConjugateTarget",
     "DrawStream",

@@ -213,7 +213,9 @@ def with_louis_widths(target, natural, power, factor=1.0, resp=None):
     resolved = 1.0 - unresolved / max(prior_variance, _EPSILON)
     resolved = np.clip(resolved, _LEAST_SHARE, 1.0)
     counted = resp * weight[:, None] * (factor * share**power)
-    statistics = model.statistics(target.rows, counted, model.law.gaussians(natural))
+    statistics = model.statistics(
+        target.rows, counted, model.clusters.gaussians(natural)
+    )
     wide = model.updated(natural, statistics)
     counts = model.temperature * resolved**power * np.mean(factor) * count
     wide["weights"] = model.weights.target(natural, {"count": counts})
@@ -224,7 +226,7 @@ def with_louis_widths(target, natural, power, factor=1.0, resp=None):
 
 
 def aligned(model, natural, reference):
-    """The same law with its clusters in the order of a reference.
+    """The same distribution with its clusters in the order of a reference.
 
     Minimum-cost assignment on the Bhattacharyya distances between the clusters'
     Gaussians, with the affinity of their weights.
@@ -249,7 +251,7 @@ def _distances(model, a, b):
 
 def _matrices(model, natural):
     """Covariances of the clusters as matrices (n_components, dim, dim)."""
-    covariance, native = model.law.covariance, model.covariances(natural)
+    covariance, native = model.clusters.covariance, model.covariances(natural)
     precisions = covariance.native(np.linalg.inv(covariance.matrices(native)))
     return covariance.covariances(precisions, model.n_components, model.dim)
 

@@ -1,9 +1,9 @@
 """A conjugate model as a family and a target: parameters and draws as flat rows.
 
-The rooms that hold draws, weights and diagnostics know draws as rows of numbers and
+The packages that hold draws, weights and diagnostics know draws as rows of numbers and
 components as a family with a parameter vector. Laid out flat, the parameters of a
-mixture (weights, means, precisions) and the natural parameters of its law fit in, and
-nothing there has to know that they are no points of R^dim.
+mixture (weights, means, precisions) and the natural parameters of its distribution fit
+in, and nothing there has to know that they are no points of R^dim.
 """
 
 from dataclasses import dataclass
@@ -98,7 +98,7 @@ def _shapes(tree):
 
 @dataclass(frozen=True, eq=False)
 class ConjugateFamily:
-    """The laws q(pi) prod_k q(mu_k, P_k) of one conjugate model.
+    """The distributions q(pi) prod_k q(mu_k, P_k) of one conjugate model.
 
     The part of `VariationalFamily` that mixtures, pools of draws and their
     diagnostics use; parameters are natural parameters in a row.

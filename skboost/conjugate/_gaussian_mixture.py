@@ -18,7 +18,7 @@ from skboost.conjugate._natural import natural_step, scaled
 from skboost.conjugate._normal_wishart import NormalWishart
 from skboost.conjugate._rows import Rows
 
-LAWS = {
+CLUSTER_DISTRIBUTIONS = {
     "normal-wishart": NormalWishart,
     "independent": Independent,
     "known": KnownPrecisions,
@@ -52,8 +52,8 @@ class GaussianMixtureModel:
     ----------
     weights : DirichletWeights
         Factor of the mixture weights, with its prior.
-    law : NormalWishart, Independent or KnownPrecisions
-        Law of the clusters, with its prior. See `make`.
+    clusters : NormalWishart, Independent or KnownPrecisions
+        Distribution of the clusters, with its prior. See `make`.
     center : ndarray of shape (dim,)
         Prior mean of the clusters' means.
     temperature : float, default=1.0
@@ -68,20 +68,20 @@ class GaussianMixtureModel:
         Natural parameters of the prior.
     """
 
-    def __init__(self, weights, law, center, temperature=1.0):
-        self.weights, self.law = weights, law
+    def __init__(self, weights, clusters, center, temperature=1.0):
+        self.weights, self.clusters = weights, clusters
         self.center = np.asarray(center, dtype=float)
         self.temperature = temperature
-        self.factors = (weights, *law.factors)
+        self.factors = (weights, *clusters.factors)
         self.prior = {factor.name: factor.prior for factor in self.factors}
 
     @classmethod
-    def make(cls, law, covariance_type, alpha, center, temperature=1.0, **prior):
+    def make(cls, clusters, covariance_type, alpha, center, temperature=1.0, **prior):
         """A model from names and prior parameters.
 
         Parameters
         ----------
-        law : {"normal-wishart", "independent", "known"}
+        clusters : {"normal-wishart", "independent", "known"}
         covariance_type : {"full", "tied", "diag", "spherical"}
         alpha : ndarray of shape (n_components,)
             Of the Dirichlet prior.
@@ -100,23 +100,23 @@ class GaussianMixtureModel:
         """
         covariance = COVARIANCES[covariance_type]
         n_components, dim = len(alpha), len(center)
-        made = LAWS[law](covariance, n_components, dim, **prior)
+        made = CLUSTER_DISTRIBUTIONS[clusters](covariance, n_components, dim, **prior)
         return cls(DirichletWeights(alpha), made, center, temperature)
 
     @property
     def n_components(self):
         """Number of clusters."""
-        return self.law.shape[0]
+        return self.clusters.shape[0]
 
     @property
     def dim(self):
         """Number of features."""
-        return self.law.shape[1]
+        return self.clusters.shape[1]
 
     @property
     def covariance_type(self):
         """Name of the shape of the clusters' covariances."""
-        return self.law.covariance.name
+        return self.clusters.covariance.name
 
     def rows(self, X):
         """Data in the form that the methods below take.
@@ -136,7 +136,7 @@ class GaussianMixtureModel:
             For missing values under a covariance that cannot integrate them out.
         """
         rows = Rows.of(X, self.center)
-        if rows.patterns is not None and not self.law.covariance.handles_missing:
+        if rows.patterns is not None and not self.clusters.covariance.handles_missing:
             able = [name for name, c in COVARIANCES.items() if c.handles_missing]
             raise ValueError(
                 f"X contains NaN, which needs covariance_type to be one of {able}; "
@@ -153,7 +153,7 @@ class GaussianMixtureModel:
         -------
         ndarray of shape (n_rows, n_components)
         """
-        gaussians = self.law.gaussians(natural) if gaussians is None else gaussians
+        gaussians = self.clusters.gaussians(natural) if gaussians is None else gaussians
         found = gaussians.log_density(rows)
         found += self.weights.expected_log(natural["weights"])
         return found
@@ -161,7 +161,7 @@ class GaussianMixtureModel:
     def responsibilities(self, natural, rows):
         """Optimal q(z_n = k), shape (n_rows, n_components); rows sum to one."""
         found = np.empty((len(rows), self.n_components))
-        gaussians = self.law.gaussians(natural)
+        gaussians = self.clusters.gaussians(natural)
         for block in self._blocks(rows):
             joint = self.joint(natural, rows[block], gaussians)
             found[block], _ = responsibilities(joint)
@@ -182,7 +182,7 @@ class GaussianMixtureModel:
         -------
         Expectation
         """
-        gaussians = self.law.gaussians(natural)
+        gaussians = self.clusters.gaussians(natural)
         totals, evidence = [None] * len(weightings), 0.0
         for block in self._blocks(rows):
             part = rows[block]
@@ -218,8 +218,8 @@ class GaussianMixtureModel:
             found["first"], found["second"] = gaussians.completed(rows, resp)
         else:
             found["first"] = resp.T @ rows.values
-            found["second"] = self.law.covariance.second(rows.values, resp)
-        if self.law.covariance.counts_entries:
+            found["second"] = self.clusters.covariance.second(rows.values, resp)
+        if self.clusters.covariance.counts_entries:
             found["seen"] = (
                 np.repeat(found["count"][:, None], self.dim, axis=1)
                 if rows.seen is None
@@ -263,12 +263,12 @@ class GaussianMixtureModel:
         -------
         dict
         """
-        gaussians = self.law.gaussians(self.prior)
+        gaussians = self.clusters.gaussians(self.prior)
         return self.updated(self.prior, self.statistics(rows, resp, gaussians))
 
     def kl(self, natural):
         """KL of q from the prior, nats."""
-        return self.weights.kl(natural["weights"]) + self.law.kl(natural)
+        return self.weights.kl(natural["weights"]) + self.clusters.kl(natural)
 
     def elbo(self, natural, evidence):
         """The evidence lower bound, nats, with every constant.
@@ -281,7 +281,7 @@ class GaussianMixtureModel:
         """
         return float(self.temperature * evidence - self.kl(natural))
 
-    # --- the law of the parameters
+    # --- the distribution of the parameters
 
     def entropy(self, natural):
         """Differential entropy of q over all parameters, nats.
@@ -290,18 +290,18 @@ class GaussianMixtureModel:
         the distinct entries of the precisions.
         """
         return float(
-            self.weights.entropy(natural["weights"]) + self.law.entropy(natural)
+            self.weights.entropy(natural["weights"]) + self.clusters.entropy(natural)
         )
 
     def log_density(self, natural, draws):
         """ln q of draws, shape (n_draws,), nats."""
         weights = self.weights.log_density(natural["weights"], draws)
-        return weights + self.law.log_density(natural, self._centred(draws))
+        return weights + self.clusters.log_density(natural, self._centred(draws))
 
     def log_prior(self, draws):
         """Log prior density of draws, shape (n_draws,), nats."""
         weights = self.weights.log_density(self.weights.prior, draws)
-        return weights + self.law.log_prior(self._centred(draws))
+        return weights + self.clusters.log_prior(self._centred(draws))
 
     def sample(self, natural, n, rng):
         """Draws of the parameters from q.
@@ -319,7 +319,7 @@ class GaussianMixtureModel:
             ``precisions`` (n, native shape of the covariance type).
         """
         weights = self.weights.sample(natural["weights"], n, rng)
-        draws = self.law.sample(natural, n, rng)
+        draws = self.clusters.sample(natural, n, rng)
         return weights | draws | {"means": draws["means"] + self.center}
 
     def _centred(self, draws):
@@ -333,11 +333,11 @@ class GaussianMixtureModel:
 
     def means(self, natural):
         """E[mu], shape (n_components, dim)."""
-        return self.law.means(natural) + self.center
+        return self.clusters.means(natural) + self.center
 
     def covariances(self, natural):
         """Inverses of the expected precisions, as scikit-learn's `covariances_`."""
-        return self.law.covariances(natural)
+        return self.clusters.covariances(natural)
 
     def predictive_parts(self, natural, rows):
         """ln E[pi_k] + ln p(x_n | cluster k), parameters integrated out.
@@ -346,15 +346,15 @@ class GaussianMixtureModel:
         -------
         ndarray of shape (n_rows, n_components)
         """
-        laws = self.law.predictive(natural)
-        return laws.log_density(rows) + np.log(self.mean_weights(natural))
+        predictive = self.clusters.predictive(natural)
+        return predictive.log_density(rows) + np.log(self.mean_weights(natural))
 
     def log_predictive(self, natural, rows):
         """Log posterior predictive density of rows, shape (n_rows,), nats.
 
-        A mixture of Student-t laws under "normal-wishart", of Gaussians under "known":
-        both exact under q. Under "independent" each cluster's law is replaced by a
-        Student-t of equal mean and covariance.
+        A mixture of Student-t distributions under "normal-wishart", of Gaussians under
+        "known": both exact under q. Under "independent" each cluster's distribution is
+        replaced by a Student-t of equal mean and covariance.
         """
         parts = [
             log_sum_exp(self.predictive_parts(natural, rows[block]))
@@ -363,7 +363,7 @@ class GaussianMixtureModel:
         return np.concatenate(parts)
 
     def sample_rows(self, natural, counts, rng):
-        """Rows from the posterior predictive law, given how many of each cluster.
+        """Rows from the posterior predictive, given how many of each cluster.
 
         Returns
         -------
@@ -371,7 +371,7 @@ class GaussianMixtureModel:
         y : ndarray of int of shape (n_rows,)
         """
         y = np.repeat(np.arange(self.n_components), counts)
-        return self.law.predictive(natural).sample(y, rng) + self.center, y
+        return self.clusters.predictive(natural).sample(y, rng) + self.center, y
 
     def permuted(self, natural, order):
         """The same q with its clusters in another order.
@@ -391,7 +391,7 @@ class GaussianMixtureModel:
         }
 
     def _shared(self, factor, key):
-        tied = not self.law.covariance.group(*self.law.shape)
+        tied = not self.clusters.covariance.group(*self.clusters.shape)
         return tied and factor != "means" and key in ("dof", "second", "rate")
 
 

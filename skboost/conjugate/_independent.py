@@ -168,7 +168,7 @@ class WishartPrecisions:
 
 
 class _ClustersOfFactors:
-    """A law that is a product of independent factors."""
+    """A distribution that is a product of independent factors."""
 
     def kl(self, natural):
         """KL from the prior, nats."""
@@ -249,10 +249,10 @@ class Independent(_ClustersOfFactors):
         return self.covariance.divided(own["rate"], own["dof"])
 
     def predictive(self, natural):
-        """Student-t laws of a new row, given its cluster: an approximation.
+        """Student-t distributions of a new row, given its cluster: an approximation.
 
-        The exact law, a Student-t with a normal shift, has no closed form. This one has
-        its mean, its tails, and its covariance where that exists.
+        The exact distribution, a Student-t with a normal shift, has no closed form.
+        This one has its mean, its tails, and its covariance where that exists.
         """
         own, dim = natural["precisions"], self.shape[1]
         dof = own["dof"] - self.covariance.least_dof(dim)
@@ -312,7 +312,7 @@ class KnownPrecisions(_ClustersOfFactors):
         return self._known.copy()
 
     def predictive(self, natural):
-        """Gaussian laws of a new row, given its cluster: exact."""
+        """Gaussian distributions of a new row, given its cluster: exact."""
         ones = np.ones(self.covariance.mean_group(*self.shape))
         scale = self.covariance.per_cluster(self._known, ones)
         shift = self.covariance.mean_variance(natural["means"]["precision"])

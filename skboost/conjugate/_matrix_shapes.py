@@ -47,7 +47,7 @@ class Full(Covariance):
         return MatrixGaussians(means, roots, np.broadcast_to(offset, len(means)))
 
     def student(self, means, dof, scales):
-        """Student-t laws of rows, with scales of `per_cluster`."""
+        """Student-t distributions of rows, with scales of `per_cluster`."""
         return JointStudentTs(means, np.broadcast_to(dof, len(means)), scales)
 
     def per_cluster(self, native, factor):

@@ -69,7 +69,7 @@ class NormalWishart:
         )
         return Cone((own["dof"] - least,), matrices)
 
-    # --- the law of parameters
+    # --- the distribution of parameters
 
     def gaussians(self, natural):
         """Gaussians whose log densities are the expected ones."""
@@ -144,7 +144,7 @@ class NormalWishart:
         return self.covariance.divided(self._rate(own), own["dof"])
 
     def predictive(self, natural):
-        """Student-t laws of a new row, given its cluster: exact."""
+        """Student-t distributions of a new row, given its cluster: exact."""
         own, dim = natural[self.name], self.shape[1]
         dof = own["dof"] - self.covariance.least_dof(dim)
         scale = self.covariance.divided(self._rate(own), dof)

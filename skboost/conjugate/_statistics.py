@@ -1,11 +1,11 @@
 """Sufficient statistics of the parameters of a Gaussian mixture.
 
-The laws of a conjugate model are an exponential family in those parameters:
+The distributions of a conjugate model are an exponential family in those parameters:
 
     ln q(theta; lambda) = ln p(theta) + t(theta) . (lambda - lambda_prior) + c(lambda)
 
 With t and the log prior computed once for every draw, the density of a draw under any
-law is an inner product.
+distribution is an inner product.
 """
 
 import numpy as np
@@ -77,5 +77,5 @@ def _times(covariance_type, precisions, means):
 
 def _log_det(model, precisions):
     """ln |P| of every Wishart."""
-    roots = np.linalg.cholesky(model.law.covariance.matrices(precisions))
+    roots = np.linalg.cholesky(model.clusters.covariance.matrices(precisions))
     return 2.0 * np.log(np.diagonal(roots, axis1=-2, axis2=-1)).sum(axis=-1)

@@ -1,4 +1,4 @@
-"""Student-t laws of a new row, one for each cluster; Gaussians at infinite freedom."""
+"""Student-t distributions of a new row, one for each cluster, or their limits."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ def _stretch(dof, rng):
 
 @dataclass(frozen=True)
 class JointStudentTs:
-    """Elliptical laws.
+    """Elliptical distributions.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class JointStudentTs:
         return found
 
     def sample(self, clusters, rng):
-        """A row from each of the named laws."""
+        """A row from each of the named distributions."""
         roots = np.linalg.cholesky(self.scales)[clusters]
         normal = rng.standard_normal((len(clusters), self.means.shape[1]))
         stretch = _stretch(self.dof[clusters], rng)[:, None]
@@ -76,7 +76,7 @@ class JointStudentTs:
 
 @dataclass(frozen=True)
 class SeparateStudentTs:
-    """Products of one-dimensional laws.
+    """Products of one-dimensional distributions.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class SeparateStudentTs:
         return found
 
     def sample(self, clusters, rng):
-        """A row from each of the named laws."""
+        """A row from each of the named distributions."""
         normal = rng.standard_normal((len(clusters), self.means.shape[1]))
         normal *= _stretch(self.dof[clusters], rng)
         return self.means[clusters] + np.sqrt(self.scales[clusters]) * normal

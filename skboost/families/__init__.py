@@ -50,6 +50,14 @@ def as_family(family, component_covariance="auto", dim=1):
 
 
 def _with_own_covariance(family, component_covariance):
+    covariance = getattr(family, "covariance", None)
+    if covariance == "full" and not family.full_covariance:
+        # Families of a user's own written for skboost 0.1.0, which read the name.
+        raise TypeError(
+            f"family={family!r} has covariance='full' and needs the attribute "
+            "full_covariance = True, by which skboost 0.2.0 knows it; got False. Set "
+            "full_covariance on the class, or write it as a property."
+        )
     if isinstance(family, LaplaceProduct):
         raise ValueError(
             "family must be one that can be searched over; got LaplaceProduct(), the "

@@ -5,9 +5,9 @@ from math import log, pi, sqrt
 import numpy as np
 from scipy.special import expit
 
+from skboost.families._affinity import log_cosh
 from skboost.families._evaluation import Evaluation
 from skboost.families._location_scale import LocationScale
-from skboost.families._roots import log_cosh
 
 
 class DiagonalEvaluation(Evaluation):

@@ -6,6 +6,7 @@ from numbers import Integral
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from skboost.families._affinity import by_blocks
 from skboost.families._base import VariationalFamily
 from skboost.families._chart import Chart, LineChart
 from skboost.families._diagonal import DiagonalCovariance
@@ -16,7 +17,6 @@ from skboost.families._low_rank import (
     with_columns,
 )
 from skboost.families._moments import linear_moments, symmetric, whitened
-from skboost.families._roots import by_blocks
 
 COVARIANCES = {
     "full": FullCovariance,

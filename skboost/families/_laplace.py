@@ -4,13 +4,13 @@ from math import log
 
 import numpy as np
 
+from skboost.families._affinity import by_blocks
 from skboost.families._base import VariationalFamily
 from skboost.families._evaluation import Evaluation
 from skboost.families._laplace_product import LaplaceProduct
 from skboost.families._laplace_roots import log_affinity
 from skboost.families._location_scale import LocationScale
 from skboost.families._moments import symmetric
-from skboost.families._roots import by_blocks
 
 
 class LaplaceEvaluation(Evaluation):

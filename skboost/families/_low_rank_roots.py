@@ -12,8 +12,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import expit
 
+from skboost.families._affinity import log_cosh
 from skboost.families._moments import narrowed
-from skboost.families._roots import log_cosh
 
 
 class _Root:

@@ -1,6 +1,6 @@
 """Weights on a simplex: directions, step sizes and the fully corrective solver.
 
-This room knows a table of numbers and nothing of densities.
+This package knows a table of numbers and nothing of densities.
 """
 
 from numbers import Real
@@ -13,10 +13,9 @@ from skboost.frank_wolfe._directions import (
     Pairwise,
     apply,
     frank_wolfe_direction,
-    worst_component,
 )
 from skboost.frank_wolfe._objective import DENSITY_FLOOR, WeightObjective
-from skboost.frank_wolfe._roots import best_coefficients, geodesic_step
+from skboost.frank_wolfe._root_coefficients import best_coefficients, geodesic_step
 from skboost.frank_wolfe._step_size import (
     AdaptiveBacktracking,
     Constant,
@@ -128,5 +127,4 @@ __all__ = [
     "frank_wolfe_direction",
     "geodesic_step",
     "minimise_on_simplex",
-    "worst_component",
 ]

@@ -1,7 +1,7 @@
 """Figures of posteriors and of how they were found."""
 
 from skboost.inspection._convergence import ConvergenceDisplay
-from skboost.inspection._evidence import EvidenceDisplay
-from skboost.inspection._posterior import PosteriorDisplay
+from skboost.inspection._evidence_display import EvidenceDisplay
+from skboost.inspection._posterior_display import PosteriorDisplay
 
 __all__ = ["ConvergenceDisplay", "EvidenceDisplay", "PosteriorDisplay"]

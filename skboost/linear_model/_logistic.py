@@ -292,7 +292,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             given = callback_data(X, y, sample_weight)
             if first:
                 return self._boost(
-                    self._target(*data), given, names=self._names(), anew=True
+                    self._target(*data), given, names=self._names(), from_scratch=True
                 )
             posterior = self.posterior_
             if self.max_components is not None:
@@ -301,7 +301,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
             target = ComposedTarget(likelihood, posterior.mixture, self.temperature)
             starts = posterior.mean()[None]
             return self._boost(
-                target, given, starts=starts, names=self._names(), anew=True
+                target, given, starts=starts, names=self._names(), from_scratch=True
             )
 
     # --- data in

@@ -48,11 +48,11 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
 
     The posterior over weights, means and covariances of the clusters is itself a
     mixture, grown one component at a time by boosting. Each boosting component is a
-    conjugate law, q(weights) times the product over clusters of q(mean, precision);
-    the log joint density that it is fitted to has the assignments of rows to clusters
-    summed out. Several components describe several explanations of the data, and the
-    spread that coordinate ascent, as in scikit-learn's `BayesianGaussianMixture`,
-    leaves out.
+    conjugate distribution, q(weights) times the product over clusters of q(mean,
+    precision); the log joint density that it is fitted to has the assignments of rows
+    to clusters summed out. Several components describe several explanations of the
+    data, and the spread that coordinate ascent, as in scikit-learn's
+    `BayesianGaussianMixture`, leaves out.
 
     Parameters
     ----------
@@ -69,7 +69,8 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
     mean_prior_type : {"normal-wishart", "independent"}, default="normal-wishart"
         Whether a cluster's mean is tied to its precision, as in scikit-learn, or
         independent of it (Paisley et al.). Under the latter the predictive density
-        replaces each cluster's law by a Student-t of equal mean and covariance.
+        replaces each cluster's distribution by a Student-t of equal mean and
+        covariance.
     mean_precision_prior : float, default=None
         How many rows the prior mean is worth, 1 if None; "normal-wishart" only.
     mean_variance_prior : float, default=None
@@ -164,7 +165,7 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
 
     See Also
     --------
-    SVIGaussianMixture : The same model with one law as posterior, faster; streams.
+    SVIGaussianMixture : The same model with one component as posterior, faster.
     skboost.linear_model.BoostedBayesianLogisticRegression : For classification.
 
     References
@@ -364,8 +365,9 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
     def score_samples(self, X):
         """Log posterior predictive density of every row, nats.
 
-        Parameters are integrated out: a mixture of Student-t laws for every boosting
-        component, which for independent priors replace laws without a closed form.
+        Parameters are integrated out: a mixture of Student-t distributions for every
+        boosting component, which for independent priors replace distributions without a
+        closed form.
 
         Parameters
         ----------

@@ -77,7 +77,7 @@ class ClusterMethods:
         return float(self.score_samples(X).mean())
 
     def sample(self, n_samples=1, random_state=None):
-        """Rows from the posterior predictive law.
+        """Rows from the posterior predictive distribution.
 
         Parameters
         ----------
@@ -146,9 +146,9 @@ class FittedMixture(ClusterMethods):
     def score_samples(self, X):
         """Log posterior predictive density of each row, nats.
 
-        A mixture of Student-t laws, exact under the fitted posterior, except for
-        independent priors: there each cluster's law, which has no closed form, is
-        replaced by the Student-t of the same mean and covariance.
+        A mixture of Student-t distributions, exact under the fitted posterior, except
+        for independent priors: there each cluster's distribution, which has no closed
+        form, is replaced by the Student-t of the same mean and covariance.
 
         Parameters
         ----------

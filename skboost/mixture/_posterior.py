@@ -22,7 +22,7 @@ _N_DRAWS = 8192
 
 
 class ConjugateMixturePosterior:
-    """A mixture of conjugate laws over weights, means and precisions of clusters.
+    """A mixture of conjugate distributions of the weights, means and precisions.
 
     Labels are those of one labelling of the clusters: the exact posterior has
     ``n_clusters!`` copies of everything here.
@@ -119,7 +119,7 @@ class ConjugateMixturePosterior:
         return draws | {"covariances": self._inverse(draws["precisions"])}
 
     def _inverse(self, native):
-        covariance = self.model.law.covariance
+        covariance = self.model.clusters.covariance
         return covariance.native(np.linalg.inv(covariance.matrices(native)))
 
     def log_density(self, draws):
@@ -287,6 +287,9 @@ class ConjugateMixturePosterior:
         )
         own = {k[6:]: v for k, v in arrays.items() if k.startswith("model_")}
         settings = header["model"] | own
+        if "law" in settings:
+            # As archives of skboost 0.1.0 name it.
+            settings["clusters"] = settings.pop("law")
         family = ConjugateFamily(GaussianMixtureModel.make(**settings))
         components = tuple((family, params) for params in arrays["params"])
         return cls(Mixture(components, arrays["weights"]), settings)

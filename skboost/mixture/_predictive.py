@@ -33,7 +33,7 @@ def log_joint_clusters(posterior, rows):
 
 
 def draw_rows(posterior, n, rng, random_state):
-    """Rows of the posterior predictive law, each with parameters of its own.
+    """Rows of the posterior predictive distribution, each with parameters of its own.
 
     Returns
     -------
@@ -45,6 +45,6 @@ def draw_rows(posterior, n, rng, random_state):
     labels = (rng.random((n, 1)) > cumulative).sum(axis=1)
     labels = np.minimum(labels, model.n_components - 1)
     normal = rng.standard_normal((n, model.n_components, model.dim))
-    noise = model.law.covariance.noise(draws["precisions"], normal)
+    noise = model.clusters.covariance.noise(draws["precisions"], normal)
     each = np.arange(n)
     return draws["means"][each, labels] + noise[each, labels], labels

@@ -15,7 +15,7 @@ CONCENTRATIONS = {
 
 # Parameters of the estimators behind the settings of a model.
 _PARAMETERS = {
-    "law": "mean_prior_type",
+    "clusters": "mean_prior_type",
     "alpha": "weight_concentration_prior",
     "center": "mean_prior",
     "mean_precision": "mean_precision_prior",
@@ -53,9 +53,9 @@ def mixture_settings(estimator, X, weight):
     concentration = CONCENTRATIONS[estimator.weight_concentration_prior_type]
     n_components = estimator.n_components
     alpha = concentration(estimator.weight_concentration_prior, n_components)
-    law, prior = _law(estimator, covariance)
+    clusters, prior = _clusters(estimator, covariance)
     return {
-        "law": law,
+        "clusters": clusters,
         "covariance_type": estimator.covariance_type,
         "alpha": np.full(n_components, float(alpha)),
         "center": mean,
@@ -94,8 +94,8 @@ def check_same_model(before, now):
         )
 
 
-def _law(estimator, covariance):
-    """Name and prior parameters of the law of the clusters."""
+def _clusters(estimator, covariance):
+    """Name and prior parameters of the distribution of the clusters."""
     dim = len(covariance)
     shape = COVARIANCES[estimator.covariance_type]
     variance = estimator.mean_variance_prior

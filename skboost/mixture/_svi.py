@@ -14,8 +14,8 @@ from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_cont
 from skboost.conjugate import COVARIANCES
 from skboost.mixture._fitted import FittedMixture, plain_errors
 from skboost.mixture._priors import CONCENTRATIONS, mixture_model
+from skboost.mixture._responsibilities import STARTS
 from skboost.mixture._runs import NaturalGradientRuns
-from skboost.mixture._starts import STARTS
 from skboost.svi import (
     LEARNING_RATES,
     LearningRate,
@@ -79,9 +79,9 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
     covariance_prior : float or array-like, default=None
         `degrees_of_freedom_prior` times the prior covariance, in the shape of one
         cluster's; None is the covariance of the data. For diagonal and spherical
-        precisions the prior is the exact Gamma law; scikit-learn's bound keeps digamma
-        terms of the matrix case there, and for tied covariances counts the prior
-        `n_components` times.
+        precisions the prior is the exact Gamma distribution; scikit-learn's bound keeps
+        digamma terms of the matrix case there, and for tied covariances counts the
+        prior `n_components` times.
     known_covariances : float or array-like, default=None
         Covariances that are known, for all clusters or each: then only means and
         weights are inferred, the means with `mean_variance_prior`.
@@ -157,7 +157,7 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
     --------
     sklearn.mixture.BayesianGaussianMixture : Coordinate ascent without weights of rows,
         missing values, batches or tempering.
-    BoostedGaussianMixture : A mixture of such laws as posterior.
+    BoostedGaussianMixture : A mixture of such distributions as posterior.
 
     References
     ----------

@@ -29,19 +29,19 @@ class MissedMode(NamedTuple):
     mass: float
 
 
-def missed_modes(search, mixture, known, log_evidence, *key):
+def missed_modes(search, mixture, modes, log_evidence, *key):
     """Modes outside a mixture with more than ``tol`` of the mass, heaviest first.
 
-    Climbs from far draws of the mixture look for modes, as after every iteration. The
-    mass of one is estimated by importance sampling from its Laplace approximation: its
-    height, or Laplace's own formula, say little of modes that are no ellipses.
+    The mass of a mode is estimated by importance sampling from its Laplace
+    approximation: its height, or Laplace's own formula, say little of modes that are no
+    ellipses.
 
     Parameters
     ----------
     search : ModeSearch
     mixture : Mixture
-    known : Modes
-        Found before.
+    modes : Modes
+        All that are known.
     log_evidence : float
         Of the part of the posterior that the mixture reaches, nats.
     *key : int
@@ -53,7 +53,6 @@ def missed_modes(search, mixture, known, log_evidence, *key):
     """
     if not np.isfinite(log_evidence):
         return []
-    modes = search.around(mixture, known, *key)
     rng = generator(search.settings.seed, SCOUT, *key, 1)
     candidates = modes.heaviest(len(modes.params))
     mass = np.array(

@@ -1,4 +1,4 @@
-"""Modes of the target: climbs from many points, assignment apart and counted."""
+"""Modes of the target: climbs from many points, told apart and counted."""
 
 from dataclasses import dataclass, replace
 

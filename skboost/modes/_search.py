@@ -63,7 +63,7 @@ class ModeSearch:
     target : Target
         As searches see it.
     family : VariationalFamily
-        Of the leads: Laplace approximations at modes.
+        Of the candidates: Laplace approximations at modes.
     starts : ndarray of shape (n_starts, dim)
     box : Box or None
         Where further starts are drawn.

@@ -13,7 +13,7 @@ from skboost._math import log_sum_exp, log_weights, responsibilities
 from skboost.mixtures import finite, finite_value_and_score
 
 # Keeps every share above e-12 of the others within one search; weights are set to
-# exact zeros by the rooms that move weights, not here.
+# exact zeros by what moves weights, not here.
 LOGIT_RANGE = 12.0
 # Shares below this do not make steps any longer.
 _SMALLEST_SHARE = 1e-3

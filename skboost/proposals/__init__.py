@@ -3,7 +3,7 @@
 from skboost.proposals._base import Proposer
 from skboost.proposals._conjugate import ConjugateProposer
 from skboost.proposals._density import DensityProposer
-from skboost.proposals._starts import split_component
+from skboost.proposals._skewness import split_component
 
 __all__ = [
     "ConjugateProposer",

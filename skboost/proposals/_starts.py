@@ -4,13 +4,8 @@ import numpy as np
 
 from skboost._math import log_sum_exp
 from skboost.mixtures import Mixture
+from skboost.proposals._skewness import skewed_starts
 
-# Keeps a direction without strength from dividing by zero.
-_TINY = 1e-300
-# How far along the most skewed direction a start lies, in standard deviations.
-_SHIFTS = (-1.0, 1.0)
-# The same for both halves of a component that is split.
-_HALF_SHIFT = 0.5
 # Widths of the copies of heavy components.
 _COPIES = (0.6, 1.7)
 
@@ -63,72 +58,6 @@ def residual_points(context, n, settings, rng):
     return theta[np.unique(chosen)]
 
 
-def skew_direction(target, mixture, k, settings, rng):
-    """Direction, one standard deviation long, in which a component is most skewed.
-
-    Under a whitened Gaussian the third cumulant of the target along v is the slope
-    of ``ln p - ln q`` against ``(v z)^2 - 1``: a power iteration on that tensor needs
-    one score per draw, and finds in a hundred dimensions what random starts miss.
-
-    Parameters
-    ----------
-    target : Target
-    mixture : Mixture
-    k : int
-        The component.
-    settings : Settings
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of shape (dim,)
-    """
-    family, params = mixture.components[k]
-    scale = family.whitening(params)
-    theta = family.transport(
-        params, family.base_draws(settings.n_skew_draws, mixture.dim, rng)
-    )
-    _, score = target.value_and_score(theta)
-    residual = score - mixture.score_and_log_density(theta)[0]
-    z = scale.whiten(theta - family.location(params))
-    slope = scale.pull(residual)
-    directions = rng.standard_normal((mixture.dim, settings.n_skew_starts))
-    for _ in range(settings.n_skew_steps):
-        directions /= np.linalg.norm(directions, axis=0) + _TINY
-        directions = slope.T @ ((z @ directions) ** 2 - 1.0)
-    strength = np.linalg.norm(directions, axis=0)
-    best = directions[:, strength.argmax()]
-    return scale.lift(best / (np.linalg.norm(best) + _TINY))
-
-
-def split_component(target, mixture, settings, rng):
-    """The mixture with its heaviest component split where it is most skewed.
-
-    A start for a joint search of what no single component finds from weight zero.
-
-    Parameters
-    ----------
-    target : Target
-    mixture : Mixture
-    settings : Settings
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Mixture
-    """
-    k = int(mixture.weights.argmax())
-    family, params = mixture.components[k]
-    shift = _HALF_SHIFT * skew_direction(target, mixture, k, settings, rng)
-    here, there = (
-        family.recentre(params, family.location(params) + s * shift) for s in _SHIFTS
-    )
-    weights = np.append(mixture.weights, 0.5 * mixture.weights[k])
-    weights[k] *= 0.5
-    halves = mixture.replace(k, family, here).append(family, there)
-    return halves.with_weights(weights)
-
-
 def starting_components(context, family, settings, rng):
     """Candidate starts: at residual points, and rescaled copies of heavy components.
 
@@ -149,9 +78,9 @@ def starting_components(context, family, settings, rng):
     for k in np.argsort(-owners.weights, kind="stable")[:2]:
         params = family.convert(owners.components[k][1], dim)
         if settings.skewness_starts:
-            shift = skew_direction(context.target, owners, k, settings, rng)
-            centre = family.location(params)
-            starts += [family.recentre(params, centre + s * shift) for s in _SHIFTS]
+            starts += skewed_starts(
+                context.target, owners, k, family, params, settings, rng
+            )
         starts += [family.widen(params, width) for width in _COPIES]
     points = residual_points(context, 2 * settings.n_restarts + 2, settings, rng)
     if not len(points):

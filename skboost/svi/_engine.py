@@ -163,6 +163,10 @@ class NaturalGradient:
         """This engine with a budget."""
         return replace(self, budget=budget)
 
+    def reopened(self, state):
+        """None: coordinate ascent has nothing further to look for."""
+        return None
+
     def init(self):
         """The first epoch."""
         state = SVIState(self.start)

@@ -13,9 +13,11 @@ from scipy.optimize import minimize, minimize_scalar
 from skboost.families import Gaussian
 from skboost.frank_wolfe import as_step_size
 from skboost.objectives import ResidualGain
-from skboost.strategies import StepSize
+from skboost.strategies import AdaptiveBacktracking, StepSize
 
 N_STEPS = 5
+SLACK = 0.01
+PUBLISHED = AdaptiveBacktracking(safeguard=False, max_increases=10, slack=SLACK)
 
 
 def lopsided(theta):
@@ -87,8 +89,22 @@ def best_step(table, weights, d, gamma_max):
     return min((0.0, found.x, gamma_max), key=value)
 
 
+def backtracked(table, weights, d, gamma_max, t, curvature):
+    """Dresdner et al. 2021, Algorithm 2: the step, and the curvature handed on."""
+    gap, start = -slopes_of(table, weights) @ d, value_of(table, weights)
+    curvature = 0.5 * curvature
+    for i in range(12):
+        gamma = min(gap / curvature, 1.0, gamma_max)
+        model = start - gamma * gap + 0.5 * curvature * gamma**2
+        if value_of(table, weights + gamma * d) <= model + 2.0 * SLACK / t**2:
+            return max(gamma, 0.0), curvature
+        if i < 11:
+            curvature = 2.0 * curvature
+    return min(2.0 / (t + 2.0), gamma_max), curvature
+
+
 @pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
-@pytest.mark.parametrize("step_size", ["predefined", "line-search", 0.3])
+@pytest.mark.parametrize("step_size", ["predefined", "line-search", PUBLISHED, 0.3])
 @pytest.mark.parametrize("entropy_weight", [1.0, None], ids=["P0", "P1"])
 def test_algorithm_1_of_boosting(engine, corrective, step_size, entropy_weight):
     rule = Overheard(as_step_size(step_size))
@@ -98,6 +114,7 @@ def test_algorithm_1_of_boosting(engine, corrective, step_size, entropy_weight):
         refine=False, n_restarts=1, tol=0.0, starts=np.ones((1, 1)),
     )  # fmt: skip
     state, _ = boosting.init()
+    curvature = 1.0
     for t in range(1, N_STEPS + 1):
         before = state
         state, info = boosting.step(before)
@@ -108,6 +125,8 @@ def test_algorithm_1_of_boosting(engine, corrective, step_size, entropy_weight):
         d, gamma_max = corrected(corrective, slopes_of(table, weights), weights)
         if step_size == "line-search":
             gamma = best_step(table, weights, d, gamma_max)
+        elif step_size is PUBLISHED:
+            gamma, curvature = backtracked(table, weights, d, gamma_max, t, curvature)
         else:
             gamma = 2.0 / (t + 2.0) if step_size == "predefined" else step_size
         gamma = min(gamma, gamma_max)

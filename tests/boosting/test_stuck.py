@@ -1,5 +1,6 @@
 """Searches that are stuck, noise that hides gains, and when a run has converged."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import autograd.numpy as anp
@@ -7,11 +8,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost._callbacks import Limits
+from skboost._callbacks import Limits, run
 from skboost._settings import Settings
 from skboost._solver import ascend, climb
 from skboost.families import Gaussian
 from skboost.mixtures import Estimate, Mixture
+from skboost.modes import Modes
 from skboost.proposals import split_component
 from skboost.targets import CallableTarget
 
@@ -99,7 +101,8 @@ class TestSplit:
                           n_fresh=4096)  # fmt: skip
         state, _ = boosting.init()
         assert boosting._stuck(state, Estimate(0.0, 0.0), boosting.settings)
-        halves, _, gain = boosting._split(state, boosting.settings)
+        halves = boosting.combination.split(state, boosting.settings)
+        _, gain = boosting._gain(state, halves, boosting.settings)
         assert halves.n_components == 2
         assert gain.value > 5 * gain.se
 
@@ -167,3 +170,53 @@ class TestEnd:
         boosting = engine("cauchy", objective="relbo", n_draws=64, n_fresh=128)
         state, _ = boosting.init()
         assert boosting._with_more_draws(state, Estimate(0.01, 0.01)) is state
+
+
+class TestLastLook:
+    """Before a run says that it has converged it looks once more for modes."""
+
+    def only_its_own(self, engine):
+        """A state of one component that knows of no mode but its own."""
+        boosting = engine("far modes", starts=np.array([[8.0]]))
+        state, _ = boosting.init()
+        own = [8.0 - 1.0 < float(p[0]) < 8.0 + 1.0 for p in state.modes.params]
+        modes = Modes(
+            tuple(p for p, mine in zip(state.modes.params, own, strict=True) if mine),
+            tuple(m for m, mine in zip(state.modes.mass, own, strict=True) if mine),
+            tuple(c for c, mine in zip(state.modes.counts, own, strict=True) if mine),
+        )
+        assert len(modes.params) == 1
+        return boosting, replace(state, modes=modes)
+
+    def test_a_mode_that_searches_missed_is_a_candidate_of_the_next(self, engine):
+        boosting, state = self.only_its_own(engine)
+        again = boosting.reopened(state)
+        assert len(again.modes.params) == 2
+        assert min(float(p[0]) for p in again.modes.params) < -6.0
+        after, info = boosting.step(again)
+        assert info.gain.value > 0.3
+        assert after.mixture.n_components == 2
+
+    def test_it_changes_nothing_where_nothing_is_missed(self, engine):
+        boosting = engine("normal", dim=2)
+        state, _ = boosting.init()
+        assert boosting.reopened(state) is None
+
+    def test_the_run_goes_on_instead_of_ending(self, engine):
+        boosting, state = self.only_its_own(engine)
+        found = SimpleNamespace(
+            init=lambda: (state, TestEnd.info(np.nan, kind="first")),
+            step=boosting.step,
+            reopened=boosting.reopened,
+            within=lambda budget: found,
+            target=boosting.target,
+            settings=replace(boosting.settings, exact=True),
+            monotone=True,
+            combination=boosting.combination,
+        )
+        first = TestEnd.info(np.nan, kind="first", exhausted=True)
+        first.remaining = state.remaining
+        found.init = lambda: (state, first)
+        done = run(found, Limits(3, tol=1e-2))
+        assert done.n_iter > 1
+        assert done.state.mixture.n_components == 2

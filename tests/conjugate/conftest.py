@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 
-from skboost.conjugate import COVARIANCES, LAWS, GaussianMixtureModel
+from skboost.conjugate import CLUSTER_DISTRIBUTIONS, COVARIANCES, GaussianMixtureModel
 from skboost.conjugate._likelihood import log_likelihood
 
-EVERY = [(law, shape) for law in LAWS for shape in COVARIANCES]
+EVERY = [
+    (clusters, shape) for clusters in CLUSTER_DISTRIBUTIONS for shape in COVARIANCES
+]
 
 
 def covariance_for(X, shape):
@@ -17,17 +19,19 @@ def covariance_for(X, shape):
     }[shape]
 
 
-def make_model(law, shape, X, n_components=3, temperature=1.0):
+def make_model(clusters, shape, X, n_components=3, temperature=1.0):
     rate = covariance_for(X, shape)
     dof = X.shape[1] + 1.5
     prior = {
         "normal-wishart": {"mean_precision": 0.7, "dof": dof, "rate": rate},
         "independent": {"mean_variance": 9.0, "dof": dof, "rate": rate},
         "known": {"mean_variance": 9.0, "known": rate},
-    }[law]
+    }[clusters]
     alpha = np.linspace(0.5, 1.0, n_components)
     center = np.nanmean(X, axis=0) + 0.3
-    return GaussianMixtureModel.make(law, shape, alpha, center, temperature, **prior)
+    return GaussianMixtureModel.make(
+        clusters, shape, alpha, center, temperature, **prior
+    )
 
 
 def blobs(seed=0, n=40, dim=2):

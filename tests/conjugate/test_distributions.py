@@ -47,12 +47,12 @@ def test_wishart_in_one_dimension_is_gamma():
 
 @pytest.mark.parametrize("p", [1, 3])
 def test_wishart_draws_have_its_moments(rng, p):
-    law = Wishart(np.array(p + 2.5), random_rate(rng, p))
-    draws = law.sample(20_000, rng)
+    clusters = Wishart(np.array(p + 2.5), random_rate(rng, p))
+    draws = clusters.sample(20_000, rng)
     se = draws.std(axis=0) / np.sqrt(len(draws))
-    assert np.all(np.abs(draws.mean(axis=0) - law.mean) < 5 * se)
+    assert np.all(np.abs(draws.mean(axis=0) - clusters.mean) < 5 * se)
     log_det = np.linalg.slogdet(draws)[1]
-    error = abs(log_det.mean() - law.expected_log_det)
+    error = abs(log_det.mean() - clusters.expected_log_det)
     assert error < 5 * log_det.std() / np.sqrt(len(draws))
 
 
@@ -63,8 +63,8 @@ def test_draws_that_are_nearly_singular_have_densities(rng, p, excess, spread):
     """An empty cluster has the prior's degrees of freedom, which can be that few."""
     turn = np.linalg.qr(rng.normal(size=(p, p)))[0]
     rate = (turn * 10.0 ** np.linspace(-spread, spread, p)) @ turn.T
-    law = Wishart(np.array([p - 1.0 + excess]), ((rate + rate.T) / 2.0)[None])
-    assert np.isfinite(law.log_density(law.sample(2000, rng))).all()
+    clusters = Wishart(np.array([p - 1.0 + excess]), ((rate + rate.T) / 2.0)[None])
+    assert np.isfinite(clusters.log_density(clusters.sample(2000, rng))).all()
 
 
 def test_wishart_kl_is_the_expected_log_ratio(rng):

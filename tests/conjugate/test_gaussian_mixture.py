@@ -46,7 +46,7 @@ def test_the_likelihood_sums_the_assignments_out(law_and_shape):
     for i in range(3):
         pi, mu = draws["weights"][i], draws["means"][i]
         precision = draws["precisions"][i]
-        covariance = model.law.covariance.covariances(precision, 3, 2)
+        covariance = model.clusters.covariance.covariances(precision, 3, 2)
         log_p = np.stack(
             [
                 stats.multivariate_normal(mu[k], covariance[k]).logpdf(X)
@@ -59,10 +59,10 @@ def test_the_likelihood_sums_the_assignments_out(law_and_shape):
 
 
 @pytest.mark.parametrize("shape", COVARIANCES)
-@pytest.mark.parametrize("law", ["normal-wishart", "known"])
-def test_with_one_cluster_the_posterior_is_exact(law, shape):
+@pytest.mark.parametrize("clusters", ["normal-wishart", "known"])
+def test_with_one_cluster_the_posterior_is_exact(clusters, shape):
     X, weight = blobs(n=12), np.linspace(0.2, 2.0, 12)
-    model = make_model(law, shape, X, n_components=1, temperature=0.7)
+    model = make_model(clusters, shape, X, n_components=1, temperature=0.7)
     rows = model.rows(X)
     natural, path = ascended(model, rows, weight, n_iter=3)
     draws = model.sample(natural, 50, np.random.default_rng(0))
@@ -237,7 +237,7 @@ def test_full_coordinate_ascent_is_scikit_learns():
         expected = (found * ours.joint(natural, rows)).sum() - ours.kl(natural)
         bound = expected - (found * log_resp).sum()
         dropped.append(theirs._compute_lower_bound(log_resp, log_norm) - bound)
-    prior = ours.law._wishart(ours.prior["clusters"])
+    prior = ours.clusters._wishart(ours.prior["clusters"])
     constants = len(X) * dim / 2 * np.log(2 * np.pi)
     constants += prior.log_normaliser.sum()
     constants -= n_components * dim / 2 * np.log(0.6)
@@ -278,17 +278,17 @@ def test_updates_for_given_responsibilities_are_scikit_learns(shape):
 
 
 @pytest.mark.parametrize("shape", COVARIANCES)
-@pytest.mark.parametrize("law", ["normal-wishart", "independent", "known"])
-def test_predictive_density_integrates_to_one_and_averages_over_draws(law, shape):
+@pytest.mark.parametrize("clusters", ["normal-wishart", "independent", "known"])
+def test_predictive_density_integrates_to_one_and_averages_over_draws(clusters, shape):
     X = blobs(n=15, dim=1)
-    model = make_model(law, shape, X, n_components=2)
+    model = make_model(clusters, shape, X, n_components=2)
     natural, _ = ascended(model, model.rows(X))
 
     grid = np.linspace(-20.0, 20.0, 8001)
     density = np.exp(model.log_predictive(natural, model.rows(np.sinh(grid)[:, None])))
     total = (density * np.cosh(grid)).sum() * (grid[1] - grid[0])
     assert total == pytest.approx(1.0, abs=1e-6)
-    if law == "independent":
+    if clusters == "independent":
         return  # an approximation, tested by its moments below
     draws = model.sample(natural, 2000, np.random.default_rng(0))
     at = model.rows([[0.5]])
@@ -302,12 +302,14 @@ def test_the_independent_predictive_has_the_right_covariance(shape):
     X = blobs(n=30)
     model = make_model("independent", shape, X, n_components=1)
     natural, _ = ascended(model, model.rows(X))
-    law = model.law.predictive(natural)
-    dof = np.asarray(law.dof)
-    scale = law.scales[0]
+    clusters = model.clusters.predictive(natural)
+    dof = np.asarray(clusters.dof)
+    scale = clusters.scales[0]
     found = scale * (dof / (dof - 2)).reshape((-1,) + (1,) * (scale.ndim - 1))[0]
     draws = model.sample(natural, 40_000, np.random.default_rng(0))
-    noise = model.law.covariance.covariances(draws["precisions"][0], 1, 2)  # shape only
+    noise = model.clusters.covariance.covariances(
+        draws["precisions"][0], 1, 2
+    )  # shape only
     assert noise.shape == (1, 2, 2)
     precision = draws["precisions"].reshape(len(draws["means"]), -1)
     if shape in ("full", "tied"):
@@ -320,10 +322,10 @@ def test_the_independent_predictive_has_the_right_covariance(shape):
 
 
 @pytest.mark.parametrize("shape", ["full", "diag"])
-@pytest.mark.parametrize("law", ["normal-wishart", "known"])
-def test_missing_entries_are_integrated_out_of_the_predictive(law, shape):
+@pytest.mark.parametrize("clusters", ["normal-wishart", "known"])
+def test_missing_entries_are_integrated_out_of_the_predictive(clusters, shape):
     X = blobs()
-    model = make_model(law, shape, X)
+    model = make_model(clusters, shape, X)
     natural, _ = ascended(model, model.rows(X))
 
     # Tails like t: a grid that is even in arcsinh.
@@ -352,7 +354,7 @@ def test_filled_in_moments_are_the_conditional_ones():
     X = blobs()
     model = make_model("normal-wishart", "full", X, n_components=1)
     natural, _ = ascended(model, model.rows(X))
-    gaussians = model.law.gaussians(natural)
+    gaussians = model.clusters.gaussians(natural)
     rows = model.rows([[1.0, np.nan]])
     found = model.statistics(rows, np.ones((1, 1)), gaussians)
     # The same by quadrature over what is missing.
@@ -422,7 +424,7 @@ def test_cones_are_the_domains():
         X = blobs()
         model = make_model("normal-wishart", shape, X)
         natural, _ = ascended(model, model.rows(X))
-        factor, own = model.law, natural["clusters"]
+        factor, own = model.clusters, natural["clusters"]
         rate = factor.covariance.matrices(factor._rate(own))
         lowest = np.linalg.eigvalsh(rate)[..., 0]
         shifted = dict(own)

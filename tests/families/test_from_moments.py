@@ -153,3 +153,11 @@ def test_unknown_families_are_refused(name):
 def test_bad_hyperparameters_are_refused(family, message):
     with pytest.raises(ValueError, match=message):
         family.n_params(3)
+
+
+def test_a_family_written_for_the_first_version_is_told_what_has_changed():
+    class Own(Laplace):
+        covariance = "full"
+
+    with pytest.raises(TypeError, match="full_covariance = True, by which skboost"):
+        as_family(Own(), "auto", 3)

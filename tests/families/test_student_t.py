@@ -221,7 +221,7 @@ def test_it_has_no_exact_gaussian_expectations():
     assert not hasattr(StudentT(), "structure")
     assert not StudentT.root_products
     assert StudentT.tail_power is None
-    with pytest.raises(ValueError, match="'gaussian', 'laplace'"):
+    with pytest.raises(ValueError, match="'gaussian' or 'laplace'"):
         StudentT().log_affinity(np.zeros((1, 4)), np.zeros((1, 4)))
 
 

@@ -1,4 +1,4 @@
-"""The boosted mixture: closed forms, the predictive law, the posterior as an object."""
+"""The boosted mixture: closed forms, the predictive density, the posterior object."""
 
 import numpy as np
 import pytest
@@ -65,14 +65,14 @@ def test_marginals_of_one_cluster(groups, model):
     assert_allclose(marginal.cdf(exact.ppf(p)), p, atol=0.025)
 
 
-# --- the predictive law
+# --- the predictive distribution
 
 
-@pytest.mark.parametrize("law", ["normal-wishart", "independent"])
+@pytest.mark.parametrize("clusters", ["normal-wishart", "independent"])
 @pytest.mark.parametrize("covariance_type", TYPES)
-def test_the_predictive_density_integrates_to_one(covariance_type, law, model):
+def test_the_predictive_density_integrates_to_one(covariance_type, clusters, model):
     X, _ = two_groups(40, dim=1)
-    fit = model(covariance_type=covariance_type, mean_prior_type=law).fit(X)
+    fit = model(covariance_type=covariance_type, mean_prior_type=clusters).fit(X)
     mass, error = quad(
         lambda x: np.exp(fit.score_samples([[x]])[0]), -400, 400, points=[0, 4],
         limit=300,
@@ -124,7 +124,7 @@ def test_sampled_rows_have_the_predictive_law(fitted):
     assert_allclose(np.bincount(labels) / 4000, fitted.weights_, atol=0.04)
     for k in range(2):
         assert_allclose(X[labels == k].mean(axis=0), fitted.means_[k], atol=0.12)
-    # E over the law of its own density, two ways.
+    # E over the distribution of its own density, two ways.
     half = fitted.score_samples(X[:2000]), fitted.score_samples(X[2000:])
     error = np.hypot(*[np.std(part) / np.sqrt(2000) for part in half])
     assert abs(half[0].mean() - half[1].mean()) < 4.0 * error

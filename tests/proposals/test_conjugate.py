@@ -1,4 +1,4 @@
-"""Boosted mixtures of conjugate laws against sums over all assignments."""
+"""Boosted mixtures of conjugate distributions against sums over all assignments."""
 
 import itertools
 
@@ -30,14 +30,14 @@ MEAN_PRECISION, ALPHA = 0.4, 0.7
 
 def make_target(
     X, n_components, covariance_type="full", n_jobs=None, weight=None,
-    law="normal-wishart",
+    clusters="normal-wishart",
 ):  # fmt: skip
     rate = {"full": np.eye(X.shape[1]), "tied": np.eye(X.shape[1]),
             "diag": np.ones(X.shape[1]), "spherical": 1.0}[covariance_type]  # fmt: skip
     scale = {"normal-wishart": "mean_precision", "independent": "mean_variance"}
     model = GaussianMixtureModel.make(
-        law, covariance_type, np.full(n_components, ALPHA), np.zeros(X.shape[1]),
-        dof=X.shape[1] + 1.5, rate=rate, **{scale[law]: MEAN_PRECISION},
+        clusters, covariance_type, np.full(n_components, ALPHA), np.zeros(X.shape[1]),
+        dof=X.shape[1] + 1.5, rate=rate, **{scale[clusters]: MEAN_PRECISION},
     )  # fmt: skip
     weight = np.ones(len(X)) if weight is None else weight
     return ConjugateTarget(model, model.rows(X), weight, n_jobs)
@@ -162,10 +162,10 @@ def test_missing_entries_are_integrated_out(covariance_type):
     assert_allclose(target.log_density(theta), expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("law", ["normal-wishart", "independent"])
+@pytest.mark.parametrize("clusters", ["normal-wishart", "independent"])
 @pytest.mark.parametrize("covariance_type", COVARIANCES)
-def test_densities_are_inner_products(covariance_type, law, overlapping):
-    target = make_target(overlapping, 3, covariance_type, law=law)
+def test_densities_are_inner_products(covariance_type, clusters, overlapping):
+    target = make_target(overlapping, 3, covariance_type, clusters=clusters)
     rng = np.random.default_rng(4)
     family, model = target.family, target.model
     a, b = (start(target, "random_from_data", rng) for _ in range(2))
@@ -222,7 +222,7 @@ def test_boosting_reaches_the_evidence_of_one_labelling(apart):
 
 @pytest.mark.slow
 def test_boosting_gets_nearer_to_the_evidence(close):
-    """One law misses most of what several reach where clusters overlap."""
+    """One distribution misses most of what several reach where clusters overlap."""
     exact = exact_log_evidence(close, 2)
     engine = make_engine(make_target(close, 2))
     done = run(engine, Limits(max_iter=10))

@@ -6,7 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skboost._callbacks import run
-from skboost.conjugate import COVARIANCES, LAWS, GaussianMixtureModel, scaled
+from skboost.conjugate import (
+    CLUSTER_DISTRIBUTIONS,
+    COVARIANCES,
+    GaussianMixtureModel,
+    scaled,
+)
 from skboost.svi import (
     LEARNING_RATES,
     ConstantRate,
@@ -20,7 +25,7 @@ from skboost.svi import (
 from skboost.svi._engine import noise_weights
 
 
-def problem(law="normal-wishart", shape="full", n=60, seed=0, n_components=3):
+def problem(clusters="normal-wishart", shape="full", n=60, seed=0, n_components=3):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
     X[: n // 2] += 4.0
@@ -28,12 +33,12 @@ def problem(law="normal-wishart", shape="full", n=60, seed=0, n_components=3):
         "normal-wishart": {"mean_precision": 1.0, "dof": 3.0, "rate": 1.0},
         "independent": {"mean_variance": 10.0, "dof": 3.0, "rate": 1.0},
         "known": {"mean_variance": 10.0, "known": 1.0},
-    }[law]
+    }[clusters]
     if shape in ("full", "tied"):
-        key = "known" if law == "known" else "rate"
+        key = "known" if clusters == "known" else "rate"
         prior[key] = np.eye(2)
     model = GaussianMixtureModel.make(
-        law, shape, np.full(n_components, 0.5), np.zeros(2), **prior
+        clusters, shape, np.full(n_components, 0.5), np.zeros(2), **prior
     )
     rows = model.rows(X)
     start = model.start(rows, rng.dirichlet(np.ones(n_components), n))
@@ -45,13 +50,15 @@ def leaves(tree):
         yield from leaves(value) if isinstance(value, dict) else [value]
 
 
-every = [(law, shape) for law in LAWS for shape in COVARIANCES]
+every = [
+    (clusters, shape) for clusters in CLUSTER_DISTRIBUTIONS for shape in COVARIANCES
+]
 
 
-@pytest.mark.parametrize(("law", "shape"), every)
+@pytest.mark.parametrize(("clusters", "shape"), every)
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_all_rows_at_rate_one_is_coordinate_ascent(law, shape, temperature):
-    model, rows, natural = problem(law, shape)
+def test_all_rows_at_rate_one_is_coordinate_ascent(clusters, shape, temperature):
+    model, rows, natural = problem(clusters, shape)
     model.temperature = temperature
     weight = np.linspace(0.5, 2.0, len(rows))
     # M = N by name is no noise at all.

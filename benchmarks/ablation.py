@@ -1,0 +1,202 @@
+"""What each mechanism of the search is worth: switched off, one at a time.
+
+    python benchmarks/ablation.py [--replicates 3] [--iterations 10] [--jobs 1]
+                                  [--only split ...]
+
+Thirty-four posteriors, of which the search was tuned on one half (or on their like) and
+never saw the other. Every fit is compared with one that differs in a single setting:
+same target, same seed, one after the other in the same process. The ELBO is that of
+20,000 draws that no fit has seen, with one seed for all.
+
+``gain`` is the ELBO with the mechanism minus the ELBO without, so positive numbers
+speak for it. The standard error of a target's gain is the larger of its spread over
+seeds and of the Monte Carlo error of the ELBOs; that of a mean is over targets. A
+target is called better or worse beyond two standard errors and a thousandth of a nat.
+"""
+
+from _harness import Report, elbo_of, parser, timed  # isort: skip
+
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+from _densities import seen, unseen
+from joblib import Parallel, delayed
+
+from skboost import _base
+
+# Mechanism: the settings without it.
+WITHOUT = {
+    "refine": {"refine": False},
+    "search_modes": {"search_modes": False},
+    "draw_growth": {"draw_growth": 1},
+    "skewness_starts": {"skewness_starts": False},
+    "split": {"split": False},
+    "split and skewness": {"split": False, "skewness_starts": False},
+    "repeat_search": {"repeat_search": False},
+    "second start": {"n_restarts": 1},
+    "small start weights": {"start_weights": (0.25,)},
+}
+DEFAULT = "default"
+# Nats below which a gain is none, however sure: a tenth of the default `tol`, which
+# is what an iterate has to gain to be kept.
+LEAST = 1e-3
+HALVES = {"seen": seen, "unseen": unseen}
+
+
+def one_fit(task, changes, seed, max_iter):
+    """Figures of one fit with some settings changed."""
+    made = _base.make_settings
+
+    def changed(*args, **kwargs):
+        return replace(made(*args, **kwargs), **changes)
+
+    # The engine and its proposer share the settings, so they are changed where made.
+    with patch.object(_base, "make_settings", changed):
+        found, cpu, _ = timed(task.fit, random_state=seed, max_iter=max_iter)
+    posterior, n_iter, evaluations = found
+    elbo, se = elbo_of(task.log_density, posterior)
+    return {
+        "elbo": elbo,
+        "se": se,
+        "cpu": cpu,
+        "evaluations": np.nan if evaluations is None else float(evaluations),
+        "components": posterior.n_components,
+        "iterations": n_iter,
+    }
+
+
+def warm_up():
+    """Imports and caches that the first fit of a process would pay for."""
+    one_fit(seen()["two modes"], {}, 0, 2)
+
+
+def fits(half, name, seed, max_iter, mechanisms):
+    """Figures by mechanism of one target and seed."""
+    warm_up()
+    task = HALVES[half]()[name]
+    variants = {DEFAULT: {}, **{m: WITHOUT[m] for m in mechanisms}}
+    return {m: one_fit(task, v, seed, max_iter) for m, v in variants.items()}
+
+
+def compared(runs, mechanism):
+    """Gain of a mechanism on one target and what it costs, over seeds."""
+    on, off = ([run[m] for run in runs] for m in (DEFAULT, mechanism))
+    pairs = list(zip(on, off, strict=True))
+    gains = np.array([a["elbo"] - b["elbo"] for a, b in pairs])
+    noise = np.sqrt(sum(a["se"] ** 2 + b["se"] ** 2 for a, b in pairs)) / len(gains)
+    spread = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else 0.0
+    # Fits that agree to the last bit never used the mechanism: no noise either.
+    idle = all(
+        a["elbo"] == b["elbo"] and a["components"] == b["components"] for a, b in pairs
+    )
+    gain, se = float(gains.mean()), 0.0 if idle else float(max(noise, spread))
+    return {
+        "gain": gain,
+        "se": se,
+        "idle": idle,
+        "clear": abs(gain) > max(2 * se, LEAST),
+        "pairs": pairs,
+    }
+
+
+def ratio(pairs, key, average):
+    """Figures with a mechanism in units of those without."""
+    values = np.array([[a[key], b[key]] for a, b in pairs])
+    values = values[np.isfinite(values).all(axis=1)]
+    if not len(values):
+        return float("nan")
+    if average == "median":
+        return float(np.median(values[:, 0] / values[:, 1]))
+    return float(values[:, 0].sum() / values[:, 1].sum())
+
+
+def summary(report, results, mechanisms):
+    """One row per mechanism and half."""
+    for mechanism in mechanisms:
+        for label in ("seen", "unseen", "all"):
+            found = [
+                compared(runs, mechanism)
+                for (half, _), runs in results.items()
+                if label in (half, "all")
+            ]
+            gains = np.array([f["gain"] for f in found])
+            pairs = [pair for f in found for pair in f["pairs"]]
+            report.row(
+                "What a mechanism is worth (nats; costs with / without)",
+                mechanism=mechanism,
+                targets=f"{label}, {len(found)}",
+                gain=float(gains.mean()),
+                se=float(gains.std(ddof=1) / np.sqrt(len(gains))),
+                median=float(np.median(gains)),
+                smallest=float(gains.min()),
+                largest=float(gains.max()),
+                better=sum(f["clear"] and f["gain"] > 0 for f in found),
+                worse=sum(f["clear"] and f["gain"] < 0 for f in found),
+                idle=sum(f["idle"] for f in found),
+                **{
+                    "CPU, median": ratio(pairs, "cpu", "median"),
+                    "CPU, total": ratio(pairs, "cpu", "total"),
+                    "evaluations, median": ratio(pairs, "evaluations", "median"),
+                    "evaluations, total": ratio(pairs, "evaluations", "total"),
+                },
+            )
+
+
+def marked(found):
+    """A gain as text, with a star where it is clear."""
+    if found["idle"]:
+        return "idle"
+    star = "*" if found["clear"] else ""
+    return f"{found['gain']:+.4f}{star}"
+
+
+def target_row(report, half, name, runs, mechanisms):
+    """The default's figures on one target, and every mechanism's gain."""
+    default = [run[DEFAULT] for run in runs]
+    mean = {key: float(np.mean([f[key] for f in default])) for key in default[0]}
+    report.row(
+        "Gain of every mechanism by target (nats; * clearly)",
+        target=name,
+        half=half,
+        ELBO=mean["elbo"],
+        se=mean["se"],
+        components=mean["components"],
+        iterations=mean["iterations"],
+        **{"CPU s": mean["cpu"], "evaluations": mean["evaluations"]},
+        **{m: marked(compared(runs, m)) for m in mechanisms},
+    )
+
+
+def main():
+    made = parser(__doc__, replicates=3)
+    made.add_argument("--iterations", type=int, default=10)
+    made.add_argument("--jobs", type=int, default=1, help="processes over targets")
+    made.add_argument("--only", nargs="+", choices=list(WITHOUT), default=list(WITHOUT))
+    made.add_argument("--name", default="ablation", help="of the JSON file")
+    args = made.parse_args()
+    report = Report(
+        args.name,
+        args.out,
+        replicates=args.replicates,
+        max_iter=args.iterations,
+        n_draws=512,
+        **{"draws of the ELBO": 20_000, "processes": args.jobs},
+    )
+    targets = [(half, name) for half, tasks in HALVES.items() for name in tasks()]
+    jobs = [
+        delayed(fits)(half, name, seed, args.iterations, args.only)
+        for half, name in targets
+        for seed in range(args.replicates)
+    ]
+    found = Parallel(args.jobs, return_as="generator")(jobs)
+    results = {}
+    for half, name in targets:
+        runs = [next(found) for _ in range(args.replicates)]
+        results[half, name] = runs
+        target_row(report, half, name, runs, args.only)
+    summary(report, results, args.only)
+
+
+if __name__ == "__main__":
+    main()
