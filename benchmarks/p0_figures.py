@@ -27,7 +27,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from p0_tables import AS_IN_THE_PAPER, PUBLISHED, ds1, eicu_like
+from p0_tables import AS_IN_THE_PAPER, PUBLISHED, do_all_iterations, ds1, eicu_like
 from step_rules import TARGETS
 
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
@@ -196,6 +196,7 @@ def middle(values):
 
 def run_all(args):
     """Run what was asked for and write the file of results."""
+    do_all_iterations()
     report = Report(
         "p0_figures", args.out, replicates=args.replicates, iterations=args.iterations,
         draws=args.draws, rows=args.rows,
