@@ -96,7 +96,10 @@ def ring(**settings):
 
 
 def letter(record, before):
-    """What a boosting step was, in one letter of `KINDS`."""
+    """What a boosting step was, in one letter of `KINDS`.
+
+    A pairwise step that exchanges a component for the new one counts as pairwise.
+    """
     if record["branch"] == "zero":
         return "0"
     if record["kind"] == "rejected":
@@ -275,7 +278,7 @@ def finish(figure, axes, path, n_legend):
         handles, labels, loc="outside upper center", ncols=n_legend, frameon=False,
         fontsize=9,
     )  # fmt: skip
-    figure.savefig(path, dpi=95)
+    figure.savefig(path, dpi=88)
     print(path)
 
 
