@@ -90,7 +90,7 @@ class Report:
     def __init__(self, name, out, **settings):
         self.name, self.out = name, Path(out)
         self.settings, self.tables = settings, {}
-        self.bars, self.not_run_ = [], []
+        self.bars, self.not_run_, self.curves = [], [], []
         self.began = time.perf_counter()
 
     def row(self, table, **columns):
@@ -124,6 +124,10 @@ class Report:
         )
         self.save()
 
+    def curve(self, **columns):
+        """Keep the numbers behind a picture; tables and pages leave them out."""
+        self.curves.append(columns)
+
     def not_run(self, what, why):
         """Name what was left out."""
         self.not_run_.append({"what": what, "why": why})
@@ -145,6 +149,8 @@ class Report:
             "not_run": self.not_run_,
             "tables": self.tables,
         }
+        if self.curves:
+            content["curves"] = self.curves
         text = json.dumps(content, indent=1) + "\n"
         (self.out / f"{self.name}.json").write_text(text, encoding="utf-8")
 

@@ -1,0 +1,424 @@
+"""The pictures of Dresdner et al. 2021: ELBO, parameters and kinds of steps.
+
+    python benchmarks/p0_figures.py [--replicates 3] [--iterations 10] [--draws 100]
+                                    [--rows 3000] [--sets ds1 eicu ring] [--draw]
+
+Four step rules (predefined, line search, adaptive, adaptive as published) by three
+corrective rules, without refinement, all iterations done, for components by the joint
+gain (``"kl"``), by the residual ELBO with the paper's entropy weight of 1 stopped early
+(``"relbo"``), and solved to the end as in the paper's pseudo-code. Replicates differ by
+the seed of the fit alone, so that what they spread over is the method, not the data.
+
+Data: ds1_100_test without an intercept (2,674 x 100, the test part of ChemReact),
+generated data like the eICU table with an intercept (0.7 ``rows`` x 70), as the train
+log likelihoods of the paper suggest, both with Laplace components; and a ring in the
+plane from a start on it, where every further component matters.
+
+Writes ``results/p0_figures.json`` with the numbers behind the curves, and in
+``doc/_static`` the pictures ``p0_elbo_SET.png`` (Fig. 1, centre and right),
+``p0_parameters.png`` (Figs 2 and 4), ``p0_kinds.png`` (Fig. 3) and ``p0_steps.png``
+(step lengths and curvatures, which the paper does not show). ``--draw`` makes the
+pictures from that file without running anything.
+"""
+
+from _harness import Report, parser, shared_module, timed  # isort: skip
+
+import json
+from pathlib import Path
+
+import numpy as np
+from p0_tables import AS_IN_THE_PAPER, PUBLISHED, do_all_iterations, ds1, eicu_like
+from step_rules import TARGETS
+
+from skboost import BoostedBayesianLogisticRegression, boost_posterior
+from skboost.strategies import ResidualGain
+
+_STATIC = Path(__file__).resolve().parent.parent / "doc" / "_static"
+OBJECTIVES = {
+    "kl": "kl",
+    "relbo": ResidualGain(entropy_weight=1.0),
+    "relbo, unstopped": ResidualGain(entropy_weight=1.0, early_stopping=False),
+}
+STEP_SIZES = {
+    "predefined": "predefined",
+    "line-search": "line-search",
+    "adaptive": "adaptive",
+    "adaptive, published": PUBLISHED,
+}
+CORRECTIVE = ("none", "away", "pairwise")
+# One letter per step in the file of results.
+KINDS = {
+    "F": "Frank-Wolfe",
+    "A": "away",
+    "P": "pairwise",
+    "D": "drop",
+    "B": "fallback",
+    "R": "refused",
+    "0": "no step",
+}
+LETTERS = {"frank-wolfe": "F", "away": "A", "pairwise": "P"}
+
+
+# --- the runs
+
+
+def problems(args):
+    """Name, parameters of one component and ``run(**settings)`` of every data set."""
+    load = shared_module(args.shared, "data", "load")
+    make_synthetic = shared_module(args.shared, "data", "make_synthetic")
+    if "ds1" in args.sets and load is not None:
+        yield "ds1", 2 * 100, logistic(ds1(load, 0), fit_intercept=False)
+    if "eicu" in args.sets and make_synthetic is not None:
+        data = eicu_like(make_synthetic, args.rows)
+        yield "eicu", 2 * 71, logistic(data, fit_intercept=True)
+    if "ring" in args.sets:
+        yield "ring", 2 + 3, ring
+
+
+def logistic(data, fit_intercept):
+    """A function that fits a logistic model with Laplace components."""
+
+    def run(**settings):
+        model = BoostedBayesianLogisticRegression(
+            family="laplace", fit_intercept=fit_intercept, **settings
+        )
+        return model.fit(*data[:2]).history_
+
+    return run
+
+
+def ring(**settings):
+    """History of a run on the ring of ``step_rules.py``; full Gaussians."""
+    target = TARGETS["ring"]
+    return boost_posterior(
+        target.log_density, len(target.start), x0=target.start, **settings
+    ).history
+
+
+def letter(record, before):
+    """What a boosting step was, in one letter of `KINDS`.
+
+    A pairwise step that exchanges a component for the new one counts as pairwise.
+    """
+    if record["branch"] == "zero":
+        return "0"
+    if record["kind"] == "rejected":
+        return "R"
+    if record["n_components"] - before < (record["kind"] == "frank-wolfe"):
+        return "D"
+    if record["branch"] == "fallback":
+        return "B"
+    return LETTERS[record["kind"]]
+
+
+def letters(history):
+    """All boosting steps of a run, one letter each."""
+    sizes = [record["n_components"] for record in history]
+    steps = zip(history[1:], sizes, strict=False)
+    return "".join(letter(record, before) for record, before in steps)
+
+
+def column(histories, key, n, end=None):
+    """One quantity of several runs: an array (runs, n), None as nan.
+
+    A run that ended before iteration n stays where it was: its last value is repeated,
+    or `end` stands there.
+    """
+    rows = []
+    for history in histories:
+        found = [record[key] for record in history]
+        last = found[-1] if end is None else end
+        rows.append(found + [last] * (n - len(found)))
+    return np.array(rows, dtype=float)
+
+
+def text(values):
+    """Numbers on one line of the file of results, nan where nothing is known."""
+    return " ".join(f"{value:.6g}" for value in values)
+
+
+def measured(run, args, objective, corrective, step):
+    """Histories of one combination over the seeds, and the median CPU seconds."""
+    runs = [
+        timed(
+            run,
+            objective=OBJECTIVES[objective],
+            corrective=corrective,
+            step_size=STEP_SIZES[step],
+            max_iter=args.iterations,
+            n_draws=args.draws,
+            random_state=seed,
+            **AS_IN_THE_PAPER,
+        )[:2]
+        for seed in range(args.replicates)
+    ]
+    histories, seconds = zip(*runs, strict=True)
+    return histories, float(np.median(seconds))
+
+
+def summarise(report, name, size, key, histories, seconds):
+    """One row of the table and the curves of one combination."""
+    objective, corrective, step = key
+    n = report.settings["iterations"]
+    elbo, sizes = column(histories, "elbo", n), column(histories, "n_components", n)
+    # Runs of one seed share the first component: their gains are compared by pairs.
+    gain = elbo[:, -1] - elbo[:, 0]
+    steps = [letters(history) for history in histories]
+    curvature, gamma = (
+        column(histories, k, n, end=np.nan)[:, 1:] for k in ("curvature", "gamma")
+    )
+    report.row(
+        name,
+        objective=objective,
+        corrective=corrective,
+        **{"step size": step, "last ELBO over the first": gain.mean()},
+        se=float(gain.std(ddof=min(1, len(gain) - 1)) / np.sqrt(len(gain))),
+        components=float(np.median(sizes[:, -1])),
+        **{kind: "".join(steps).count(k) for k, kind in KINDS.items()},
+        **{"CPU s": seconds},
+    )
+    report.curve(
+        data=name,
+        objective=objective,
+        corrective=corrective,
+        step=step,
+        steps=" ".join(steps),
+        elbo_mean=text(elbo.mean(axis=0)),
+        elbo_sd=text(elbo.std(axis=0, ddof=min(1, len(elbo) - 1))),
+        parameters=text(size * sizes.mean(axis=0)),
+        gamma=text(middle(gamma)),
+        curvature=text(middle(curvature)),
+    )
+
+
+def middle(values):
+    """Median of every column over what is known of it; nan where nothing is."""
+    known = [column[np.isfinite(column)] for column in values.T]
+    return np.array([np.median(v) if v.size else np.nan for v in known])
+
+
+def run_all(args):
+    """Run what was asked for and write the file of results."""
+    do_all_iterations()
+    report = Report(
+        "p0_figures", args.out, replicates=args.replicates, iterations=args.iterations,
+        draws=args.draws, rows=args.rows,
+    )  # fmt: skip
+    found = []
+    for name, size, run in problems(args):
+        found.append(name)
+        for objective in OBJECTIVES:
+            for corrective in CORRECTIVE:
+                for step in STEP_SIZES:
+                    key = objective, corrective, step
+                    histories, seconds = measured(run, args, *key)
+                    summarise(report, name, size, key, histories, seconds)
+    for name in set(args.sets) - set(found):
+        report.not_run(name, "no data in the shared folder")
+    report.save()
+
+
+# --- the pictures
+
+COLORS = {"predefined": "C1", "line-search": "k", "adaptive": "C0",
+          "adaptive, published": "C3"}  # fmt: skip
+KIND_COLORS = {"F": "#4c78a8", "A": "#72b7b2", "P": "#9ecae9", "D": "#54a24b",
+               "B": "#f58518", "R": "#bab0ac", "0": "#eeeeee"}  # fmt: skip
+TITLES = {"ds1": "ds1_100_test", "eicu": "eicu_like", "ring": "ring"}
+# The methods of the paper's Figs 2 and 4.
+METHODS = {
+    "predefined": ("predefined", "none", "C1"),
+    "line-search": ("line-search", "none", "k"),
+    "AdaFW": ("adaptive", "none", "C0"),
+    "AdaAFW": ("adaptive", "away", "C2"),
+    "AdaPFW": ("adaptive", "pairwise", "C4"),
+}
+
+
+class Curves:
+    """The curves of a file of results, by data, objective, corrective rule and step."""
+
+    def __init__(self, path):
+        entries = json.loads(path.read_text(encoding="utf-8"))["curves"]
+        names = ("data", "objective", "corrective", "step")
+        self.found = {tuple(e[name] for name in names): e for e in entries}
+        self.data = [name for name in TITLES if any(k[0] == name for k in self.found)]
+
+    def get(self, data, objective, corrective, step, what):
+        """One quantity as an array; nan where there is none."""
+        found = self.found[data, objective, corrective, step][what]
+        return np.array(found.split(), dtype=float)
+
+    def steps(self, data, objective, corrective, step):
+        """Letters of all steps of all seeds."""
+        found = self.found[data, objective, corrective, step]["steps"]
+        return found.replace(" ", "")
+
+
+def grid(n_rows, n_columns, size, **options):
+    """A figure with axes that are always a table, frames half drawn."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(
+        n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, **options
+    )
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize=8)
+    return figure, axes
+
+
+def finish(figure, axes, path, n_legend):
+    """Legend above all panels, and the file."""
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=n_legend, frameon=False,
+        fontsize=9,
+    )  # fmt: skip
+    figure.savefig(path, dpi=88)
+    print(path)
+
+
+def clip(ax, least):
+    """Cut off, or squeeze, what predefined steps lose; the others are seen in full."""
+    low, high = ax.get_ylim()
+    if low < least - 10.0:
+        ax.set_yscale("symlog", linthresh=1.0)
+    else:
+        ax.set_ylim(max(low, least - 0.3 * (high - least)), high)
+
+
+def elbo_picture(curves, data, path):
+    """Fig. 1: ELBO by iteration; rows are objectives, columns corrective rules."""
+    figure, axes = grid(
+        len(OBJECTIVES), len(CORRECTIVE), (9.5, 7.5), sharex=True, sharey="row"
+    )
+    # The first component is the same for all: its mean is the zero of the axis.
+    zero = curves.get(data, "kl", "none", "adaptive", "elbo_mean")[0]
+    for line, objective in zip(axes, OBJECTIVES, strict=True):
+        least = 0.0
+        for ax, corrective in zip(line, CORRECTIVE, strict=True):
+            for step, color in COLORS.items():
+                key = data, objective, corrective, step
+                mean = curves.get(*key, "elbo_mean") - zero
+                sd = curves.get(*key, "elbo_sd")
+                t = np.arange(1, len(mean) + 1)
+                ax.plot(t, mean, color=color, lw=1.5, label=step)
+                ax.fill_between(t, mean - sd, mean + sd, color=color, alpha=0.13, lw=0)
+                if step != "predefined":
+                    least = min(least, (mean - sd).min())
+            ax.set_title(f"{objective}; {corrective}", fontsize=9)
+        clip(line[0], least)
+        line[0].set_ylabel("ELBO over the first\ncomponent's, nats", fontsize=9)
+    for ax in axes[-1]:
+        ax.set_xlabel("iteration", fontsize=9)
+    finish(figure, axes, path, len(COLORS))
+
+
+def parameters_picture(curves, path):
+    """Figs 2 and 4: parameters of the mixture by iteration, by the paper's methods."""
+    figure, axes = grid(
+        len(OBJECTIVES), len(curves.data), (9.5, 7.5), sharex=True, sharey="col"
+    )
+    for line, objective in zip(axes, OBJECTIVES, strict=True):
+        for ax, data in zip(line, curves.data, strict=True):
+            for k, (name, (step, corrective, color)) in enumerate(METHODS.items()):
+                mean = curves.get(data, objective, corrective, step, "parameters")
+                t = np.arange(1, len(mean) + 1)
+                # Shifted a little, since many curves coincide.
+                shift = 0.012 * mean.max() * (k - 2)
+                ax.plot(t, mean + shift, color=color, lw=1.5, label=name)
+                if step == "adaptive":
+                    step = "adaptive, published"
+                    mean = curves.get(data, objective, corrective, step, "parameters")
+                    ax.plot(t, mean + shift, color=color, lw=1.2, ls=":",
+                            label=f"{name}, published")  # fmt: skip
+            ax.set_title(f"{TITLES[data]}; {objective}", fontsize=9)
+        line[0].set_ylabel("parameters of the mixture", fontsize=9)
+    for ax in axes[-1]:
+        ax.set_xlabel("iteration", fontsize=9)
+    finish(figure, axes, path, 4)
+
+
+def kinds_picture(curves, path):
+    """Fig. 3: how often every kind of step was taken, over iterations and seeds."""
+    figure, axes = grid(
+        len(OBJECTIVES), len(curves.data), (9.5, 9.5), sharex=True, sharey=True
+    )
+    names = [(step, corrective) for step in STEP_SIZES for corrective in CORRECTIVE]
+    # A gap after every step rule.
+    places = [k + 0.4 * (k // len(CORRECTIVE)) for k in range(len(names))]
+    for line, objective in zip(axes, OBJECTIVES, strict=True):
+        for ax, data in zip(line, curves.data, strict=True):
+            steps = [curves.steps(data, objective, c, s) for s, c in names]
+            left = np.zeros(len(names))
+            for key, kind in KINDS.items():
+                share = np.array([text.count(key) / len(text) for text in steps])
+                ax.barh(places, share, left=left, label=kind, height=0.8,
+                        color=KIND_COLORS[key])  # fmt: skip
+                left += share
+            ax.set_title(f"{TITLES[data]}; {objective}", fontsize=9)
+    labels = [f"{step}; {corrective}" for step, corrective in names]
+    axes[0, 0].set_yticks(places, labels)
+    axes[0, 0].invert_yaxis()
+    axes[0, 0].set_xlim(0, 1)
+    for ax in axes[-1]:
+        ax.set_xlabel("share of the steps", fontsize=9)
+    finish(figure, axes, path, len(KINDS))
+
+
+def steps_picture(curves, path):
+    """Step lengths and curvatures by iteration, with the plain direction."""
+    quantities = {"gamma": "step γ", "curvature": "curvature C, nats"}
+    shown = [(q, o) for q in quantities for o in list(OBJECTIVES)[:2]]
+    figure, axes = grid(
+        len(shown), len(curves.data), (9.0, 7.2), sharex=True, sharey="row"
+    )
+    for line, (quantity, objective) in zip(axes, shown, strict=True):
+        for ax, data in zip(line, curves.data, strict=True):
+            for step, color in COLORS.items():
+                middle = curves.get(data, objective, "none", step, quantity)
+                t = np.arange(2, len(middle) + 2)
+                if quantity == "gamma" or np.isfinite(middle).any():
+                    ax.plot(t, middle, color=color, lw=1.3, marker="o", ms=3,
+                            label=step)  # fmt: skip
+            ax.set_title(f"{TITLES[data]}; {objective}", fontsize=9)
+            if quantity == "gamma":
+                ax.set_ylim(-0.03, 1.03)
+            else:
+                ax.set_yscale("log")
+        line[0].set_ylabel(quantities[quantity], fontsize=9)
+    for ax in axes[-1]:
+        ax.set_xlabel("iteration", fontsize=9)
+    finish(figure, axes, path, len(COLORS))
+
+
+def pictures(path, folder):
+    """All pictures of one file of results."""
+    curves = Curves(path)
+    for data in curves.data:
+        elbo_picture(curves, data, folder / f"p0_elbo_{data}.png")
+    parameters_picture(curves, folder / "p0_parameters.png")
+    kinds_picture(curves, folder / "p0_kinds.png")
+    steps_picture(curves, folder / "p0_steps.png")
+
+
+def main():
+    made = parser(__doc__, replicates=3)
+    made.add_argument("--iterations", type=int, default=10)
+    made.add_argument("--draws", type=int, default=100)
+    made.add_argument("--rows", type=int, default=3000, help="of the generated set")
+    made.add_argument("--sets", nargs="+", choices=TITLES, default=list(TITLES))
+    made.add_argument("--figures", type=Path, default=_STATIC, help="for pictures")
+    made.add_argument("--draw", action="store_true", help="pictures alone")
+    args = made.parse_args()
+    if not args.draw:
+        run_all(args)
+    pictures(args.out / "p0_figures.json", args.figures)
+
+
+if __name__ == "__main__":
+    main()
