@@ -112,8 +112,12 @@ class Limits:
         size = estimate.value if engine.monotone else abs(estimate.value)
         if not size + N_ERRORS * estimate.se <= self.tol:
             return False
-        # A search that did worse than the components that are there proves nothing.
-        return self.stopping != "gap" or estimate.certifies
+        if self.stopping != "gap":
+            return True
+        # A search that did worse than the components that are there proves nothing, and
+        # nor does a noisy one beside a single component, whose own gap is exactly zero.
+        own = estimate.candidate
+        return estimate.certifies and own.value + N_ERRORS * own.se <= self.tol
 
     def budget(self, engine, clock):
         """What a run that begins now may spend, a `Budget`."""

@@ -252,6 +252,10 @@ def test_a_negative_gap_ends_no_run(engine):
     # Within two standard errors of zero it may be an optimum.
     noisy = last.gap._replace(candidate=Estimate(-0.084, 0.05))
     assert limits.reached(engine, (*before, replace(last, gap=noisy))) is not None
+    # But not where the noise is larger than what is asked for.
+    exact = last.gap._replace(value=0.0, se=0.0, candidate=Estimate(-0.01, 0.5))
+    strict = Limits(9, "gap", tol=0.1)
+    assert strict.reached(engine, (*before, replace(last, gap=exact))) is None
     # What ends a run by its gain does not ask for the gap.
     by_gain = Limits(9, "gain", tol=1e6)
     assert by_gain.reached(engine, (*before, replace(last, gap=worse))) is not None
