@@ -47,7 +47,7 @@ class WeightObjective:
     Notes
     -----
     Any object with `value`, `slope` and `hessian` can stand in for it. The adaptive
-    step takes `difference` and `slope_noise` as well where the function is a Monte
+    step takes `difference` as well where the function is a Monte
     Carlo estimate, and `divergence` for its Lipschitz form.
     """
 
@@ -155,11 +155,6 @@ class WeightObjective:
         q, q_other = self.density_ratio(weights), self.density_ratio(other)
         terms = _x_log_x_minus_x(q) - _x_log_x_minus_x(q_other)
         return mean_and_se(terms + self.offset @ (weights - other))
-
-    def slope_noise(self, weights, d):
-        """Standard error of the directional derivative ``slope(weights) @ d``."""
-        log_q = _floored_log(self.density_ratio(weights))
-        return mean_and_se((self.ratio @ d) * log_q + self.offset @ d)[1]
 
     def divergence(self, i, weights):
         """KL(s_i || q) in nats, never negative.

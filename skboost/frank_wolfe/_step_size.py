@@ -223,8 +223,7 @@ class AdaptiveBacktracking(StepSize):
       from before; the paper hands on what a failed search has raised.
     - It is never below the one whose step is gamma_max: smaller ones give the same
       step, and the memory would sink out of reach.
-    - A gap that is not positive beyond two standard errors gives no step and leaves
-      the memory as it was: a gap that is only noise drives the curvature up for good.
+    - A gap that is not positive gives no step and leaves the memory as it was.
     - The search ends after ``max_increases`` increases, as the name says. The paper's
       loop ends when their number exceeds imax, one later.
     """
@@ -267,7 +266,7 @@ class AdaptiveBacktracking(StepSize):
 
     def _guarded(self, line, memory, iteration):
         direction = line.direction
-        if direction.gap <= N_ERRORS * line.gap_noise():
+        if direction.gap <= 0:
             return Step(0.0, direction, memory, "zero")
         steepness = direction.gap / line.size(self.form)
         start = self._start(memory)
@@ -339,12 +338,6 @@ class _Line:
     objective: object
     weights: np.ndarray
     direction: Direction
-
-    def gap_noise(self):
-        """Standard error of the direction's gap, nats."""
-        if hasattr(self.objective, "slope_noise"):
-            return self.objective.slope_noise(self.weights, self.direction.d)
-        return 0.0
 
     def change(self, gamma):
         """Objective after a step minus that before, and its standard error, nats."""

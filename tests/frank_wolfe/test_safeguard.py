@@ -19,7 +19,6 @@ from skboost.frank_wolfe import (
     apply,
     frank_wolfe_direction,
 )
-from skboost.frank_wolfe._step_size import N_ERRORS
 
 FORMS = ("curvature", "lipschitz")
 
@@ -147,7 +146,7 @@ def test_no_step_is_worse_than_none_or_the_fallback(situation):
     for line in (direction, forward):
         gamma = min(2 / (iteration + 2), line.gamma_max)
         fallback = objective.value(apply(weights, line, gamma))
-        if direction.gap > N_ERRORS * objective.slope_noise(weights, direction.d):
+        if direction.gap > 0:
             assert value <= fallback + rounding
         else:
             assert step.gamma == 0

@@ -123,17 +123,6 @@ class TestLineSearch:
         assert step.gamma == pytest.approx(1e-4 / (1 + 1e-4), rel=1e-6)
 
 
-class Noisy:
-    """A function whose slope is known only up to a standard error."""
-
-    def __init__(self, inner, noise):
-        self.inner, self.noise = inner, noise
-        self.slope, self.value = inner.slope, inner.value
-
-    def slope_noise(self, weights, d):
-        return self.noise
-
-
 class Counted:
     """A function that counts how often two of its values are compared."""
 
@@ -165,14 +154,6 @@ class TestAdaptive:
         f, direction = self.problem(quadratic, scale=0.1)
         rule = AdaptiveBacktracking(slack=0.0, safeguard=False)
         assert rule.choose(f, self.weights, direction).curvature == 0.5
-
-    def test_noisy_gap_gives_no_step_and_keeps_the_memory(self, quadratic):
-        f, direction = self.problem(quadratic)
-        noisy = Noisy(f, 0.6 * direction.gap)
-        step = AdaptiveBacktracking().choose(noisy, self.weights, direction, 3.0)
-        assert (step.gamma, step.memory, step.branch) == (0.0, 3.0, "zero")
-        clear = Noisy(f, 0.4 * direction.gap)
-        assert AdaptiveBacktracking().choose(clear, self.weights, direction).gamma > 0
 
     def test_negative_gap_gives_no_step(self, quadratic):
         f = quadratic(np.eye(2), [1.0, 0.0])

@@ -57,16 +57,6 @@ def test_difference_is_the_difference_of_values(objective):
     assert objective.difference(a, a) == (0.0, 0.0)
 
 
-def test_slope_noise_covers_the_spread_over_pools(table):
-    weights, d = np.array([0.2, 0.5, 0.3]), np.array([-0.2, 0.5, -0.3])
-    slopes, errors = [], []
-    for seed in range(60):
-        f = table(MEANS, SDS, log_joint, n_draws=200, seed=seed)
-        slopes.append(f.slope(weights) @ d)
-        errors.append(f.slope_noise(weights, d))
-    assert 0.2 * np.mean(errors) < np.std(slopes) < 1.3 * np.mean(errors)
-
-
 def test_divergence_of_a_component(objective):
     weights = np.array([0.2, 0.5, 0.3])
     x = np.linspace(-25, 25, 20001)
