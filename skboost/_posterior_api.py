@@ -1,7 +1,6 @@
 """Any log density: the engine of the estimators behind one function."""
 
 import warnings
-from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Integral, Real
 
@@ -10,20 +9,13 @@ import numpy as np
 from skboost._base import BOOSTING_CONSTRAINTS, make_engine, make_limits
 from skboost._callbacks import run
 from skboost._parallel import single_threaded_blas
-from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
 from skboost._report import history_record, report, warn_unfinished
+from skboost._result import BoostingResult, FitInterrupted
 from skboost._sklearn import Interval, StrOptions, validate_params
 from skboost._starting_points import starting_points
-from skboost.posterior import MixturePosterior, as_posterior
-from skboost.posterior._storage import (
-    constraints_from,
-    constraints_record,
-    pack_mixtures,
-    read_archive,
-    unpack_mixtures,
-    write_archive,
-)
+from skboost.boosting import Boosting, WarpingBoosting
+from skboost.posterior import as_posterior
 from skboost.posterior._tables import check_names
 from skboost.targets import (
     CallableTarget,
@@ -32,9 +24,7 @@ from skboost.targets import (
     TransformedTarget,
     warn_of_wrong_gradient,
 )
-from skboost.transforms import Constraints
-
-_RESULT_FORMAT, _RESULT_VERSION = "skboost-result", 1
+from skboost.transforms import Constraints, WarpedConstraints
 
 _CONSTRAINTS = {
     **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k != "warm_start"},
@@ -47,125 +37,11 @@ _CONSTRAINTS = {
     "constraints": "no_validation",
     "log_prior": [callable, None],
     "failures": [StrOptions({"raise", "zero"})],
+    "warp": [StrOptions({"auto"}), None],
     "max_evaluations": [Interval(Real, 1, None, closed="left"), None],
     "callback": [callable, None],
     "names": ["array-like", None],
 }
-
-
-@dataclass(frozen=True)
-class BoostingResult(VersionedPickle):
-    """What `boost_posterior` returns; nats (save `pareto_k`), from fresh draws.
-
-    Attributes
-    ----------
-    posterior : MixturePosterior
-        A `TransformedPosterior` where there are constraints.
-    elbo, elbo_se : float
-        Evidence lower bound and its standard error.
-    duality_gap, duality_gap_se : float
-        Largest over the last proposed component and all that the mixture has
-        (Locatello et al. 2018, Lemma 4); a bound under
-        ``ResidualGain(early_stopping=False)`` only.
-    remaining_kl, remaining_kl_se, pareto_k : float
-        Importance-sampling estimate of what the ELBO misses, its standard error, and
-        k-hat, the shape of the weights' tail: above 0.7 the estimate is not reliable.
-        Blind to what the mixture never reaches.
-    converged : bool
-        Whether the stopping rule ended the run, and no probe found a mode that the
-        mixture lacks.
-    message : str
-        Why the run ended; it begins with "uncertified" where probes outside the
-        mixture found a mode that it lacks, with more than `tol` of the mass.
-    n_iter : int
-        Iterations done.
-    n_evaluations : int
-        Points at which the log density was evaluated; with its gradient counts once.
-    n_failures : int
-        Points at which it failed: raised, was NaN or +inf, or its gradient not finite.
-    history : list of dict
-        One record per iteration, as in `BoostedBayesianLogisticRegression`.
-    stages : tuple of MixturePosterior
-        The best posterior known after each iteration.
-    """
-
-    posterior: MixturePosterior
-    elbo: float
-    elbo_se: float
-    duality_gap: float
-    duality_gap_se: float
-    remaining_kl: float
-    remaining_kl_se: float
-    pareto_k: float
-    converged: bool
-    message: str
-    n_iter: int
-    n_evaluations: int
-    n_failures: int
-    history: list
-    stages: tuple
-
-    def __repr__(self):
-        return (
-            f"BoostingResult(elbo={self.elbo:.4g}, "
-            f"n_components={self.posterior.n_components}, message={self.message!r})"
-        )
-
-    def save(self, path):
-        """Write to exactly `path`: an npz archive without pickled objects.
-
-        Everything is kept, the stages too; a component that several of them share is
-        stored once.
-        """
-        posteriors = (self.posterior, *self.stages)
-        header, arrays = pack_mixtures([p.mixture for p in posteriors])
-        header["names"] = self.posterior.names
-        header["constraints"] = constraints_record(self.posterior.constraints)
-        header["values"] = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name not in ("posterior", "stages")
-        }
-        write_archive(path, _RESULT_FORMAT, _RESULT_VERSION, header, arrays)
-
-    @classmethod
-    def load(cls, path):
-        """Result that `save` wrote; refuses other files with a ValueError."""
-        header, arrays = read_archive(
-            path, _RESULT_FORMAT, _RESULT_VERSION, "BoostingResult.save"
-        )
-        constraints = constraints_from(header["constraints"])
-        posterior, *stages = (
-            as_posterior(mixture, header["names"], constraints)
-            for mixture in unpack_mixtures(header, arrays)
-        )
-        return cls(posterior=posterior, stages=tuple(stages), **header["values"])
-
-
-class FitInterrupted(KeyboardInterrupt):
-    """`boost_posterior` was interrupted after at least one iteration.
-
-    Parameters
-    ----------
-    message : str
-    result : BoostingResult
-        Of the iterations that were done. The log density was not evaluated again: the
-        estimates are from the draws by which the best iteration was judged, and no
-        probe looked for modes outside the mixture.
-
-    Examples
-    --------
-    >>> from skboost.exceptions import FitInterrupted
-    >>> issubclass(FitInterrupted, KeyboardInterrupt)
-    True
-    """
-
-    def __init__(self, message, result):
-        super().__init__(message, result)
-        self.result = result
-
-    def __str__(self):
-        return f"{self.args[0]} The posterior so far is in `.result` of this exception."
 
 
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
@@ -182,6 +58,7 @@ def boost_posterior(
     max_evaluations=None,
     callback=None,
     names=None,
+    warp=None,
     family="gaussian",
     component_covariance="auto",
     objective="kl",
@@ -197,6 +74,7 @@ def boost_posterior(
     n_draws=512,
     n_restarts=2,
     temperature=1.0,
+    calibrate=None,
     random_state=None,
     n_jobs=None,
 ):
@@ -249,9 +127,16 @@ def boost_posterior(
         Called with a dict per iteration, as in ``history``; True stops the run.
     names : sequence of str, default=None
         Names of the coordinates.
+    warp : {"auto"} or None, default=None
+        "auto" fits a map of the unconstrained coordinates after the first component,
+        one that bends, scales and skews it (a banana and a funnel are such maps of a
+        Gaussian), and goes on with boosting behind it. Where it gains no more than
+        `tol`, or less than a second component would, it is declined and the run goes
+        on as without; the result's ``warp`` says which. Needs ``family="gaussian"``
+        with full covariances. See :doc:`/user_guide/warp`.
     family, component_covariance, objective, entropy_weight, step_size, corrective, \
     refine, max_iter, max_components, stopping, tol, max_time, n_draws, n_restarts, \
-    temperature, random_state
+    temperature, calibrate, random_state
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
     n_jobs : int, default=None
         Processes over fixed chunks of draws; worth it where one evaluation takes
@@ -327,11 +212,12 @@ def boost_posterior(
     }
     with single_threaded_blas():
         budget = max_evaluations or float("inf")
-        engine = make_engine(target, params, starts, seed, None, box, budget)
+        kind = Boosting if warp is None else WarpingBoosting
+        engine = make_engine(target, params, starts, seed, None, box, budget, kind)
         limits = make_limits(params, budget)
         place = np.asarray if constraints is None else constraints.forward
         warn_of_wrong_gradient(target, probe, stacklevel=4, place=place)
-        finish = partial(_finished, place, names, constraints)
+        finish = partial(_finished, names, constraints, calibrate)
         done, fitted, result = run(engine, limits, None, _listener(callback), finish)
     warn_unfinished(done, fitted, stacklevel=4)
     _warn_of_failures(target, failures)
@@ -394,22 +280,29 @@ def _listener(callback):
     return lambda: end_iteration
 
 
-def _finished(place, names, constraints, engine, done):
+def _finished(names, constraints, method, engine, done):
     """A run, its report and the result that users meet.
+
+    The engine may have gone on behind a warp, which the result's posterior undoes.
 
     Raises
     ------
     FitInterrupted
         With the result, where the run was interrupted.
     """
-    fitted = report(engine, done, place=place)
-    result = _result(fitted, done, engine.target, names, constraints)
+    warp = getattr(engine, "warp", None)
+    if warp is not None and warp.accepted:
+        free = constraints or Constraints(None, engine.target.dim)
+        constraints = WarpedConstraints(free, warp.warp)
+    place = np.asarray if constraints is None else constraints.forward
+    fitted = report(engine, done, place=place, method=method)
+    result = _result(fitted, done, engine.target, names, constraints, warp)
     if done.interrupted:
         raise FitInterrupted(result.message, result)
     return done, fitted, result
 
 
-def _result(fitted, done, target, names, constraints):
+def _result(fitted, done, target, names, constraints, warp):
     def on_users_scale(mixture):
         return as_posterior(mixture, names, constraints)
 
@@ -417,7 +310,8 @@ def _result(fitted, done, target, names, constraints):
         name.rstrip("_"): fitted[name]
         for name in (
             "elbo_", "elbo_se_", "duality_gap_", "duality_gap_se_", "remaining_kl_",
-            "remaining_kl_se_", "pareto_k_", "converged_", "message_",
+            "remaining_kl_se_", "remaining_kl_interval_", "pareto_k_", "calibration_",
+            "converged_", "message_",
         )
     }  # fmt: skip
     return BoostingResult(
@@ -426,6 +320,7 @@ def _result(fitted, done, target, names, constraints):
         n_evaluations=target.n_evaluations,
         n_failures=target.n_failures,
         history=fitted["history_"],
-        stages=tuple(on_users_scale(mixture) for mixture in done.stages),
+        stages=tuple(on_users_scale(mixture) for mixture in fitted["_stages"]),
+        warp=warp,
         **scalars,
     )

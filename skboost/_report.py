@@ -2,20 +2,27 @@
 
 import warnings
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost._budget import BudgetSpent
-from skboost._random import REPORT, generator
+from skboost._random import INTERVAL, REPORT, generator
+from skboost.calibration import (
+    Calibration,
+    Interval,
+    calibrate,
+    lower_end,
+    n_chains,
+    remaining_kl_interval,
+)
 from skboost.families import VariationalFamily
-from skboost.mixtures import FreshDraws
+from skboost.mixtures import FreshDraws, Mixture, RemainingKL
 from skboost.posterior import MixturePosterior
 
 # Nats of remaining KL above which an unfinished run is worth a warning.
 _LARGE_KL = 0.5
-# Draws for the importance-sampling part of the final report.
-_N_REMAINING = 1024
 # Modes that a message lists.
 _MAX_SHOWN = 5
 
@@ -45,7 +52,39 @@ def history_record(info):
     }
 
 
-def report(engine, done, names=None, place=np.asarray, posterior=MixturePosterior):
+class Final(NamedTuple):
+    """What a run ends with.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    fresh : FreshDraws
+        Of it.
+    remaining : RemainingKL
+    interval : Interval
+        Of the remaining KL.
+    outside : str
+        What to say of modes that the mixture lacks; empty without any.
+    calibration : Calibration or None
+        None where none was asked for.
+    """
+
+    mixture: Mixture
+    fresh: FreshDraws
+    remaining: RemainingKL
+    interval: Interval
+    outside: str
+    calibration: Calibration | None
+
+
+def report(
+    engine,
+    done,
+    names=None,
+    place=np.asarray,
+    posterior=MixturePosterior,
+    method=None,
+):
     """Fitted attributes of a run, by their public names, all from fresh draws.
 
     They are drawn anew, and probes look for modes outside the mixture; after an
@@ -62,23 +101,26 @@ def report(engine, done, names=None, place=np.asarray, posterior=MixturePosterio
         From unconstrained points (n, dim) to those that a user knows.
     posterior : callable, default=MixturePosterior
         Makes ``posterior_`` of the mixture and the names.
+    method : str, default=None
+        Of the correction that follows a run that has ended; None is none.
 
     Returns
     -------
     dict
     """
-    mixture = done.stages[-1]
     try:
-        final = from_held_draws if done.cut_short else from_new_draws
-        fresh, remaining, outside = final(engine.watched(), done, place)
+        of_draws = from_held_draws if done.cut_short else from_new_draws
+        final = of_draws(engine.watched(), done, place, method)
     except BudgetSpent:
         done = replace(done, spent=True)
-        fresh, remaining, outside = from_held_draws(engine, done, place)
-    elbo = fresh.elbo()
+        final = from_held_draws(engine, done, place, method)
+    remaining, outside = final.remaining, final.outside
+    elbo = final.fresh.elbo()
     history = [history_record(info) for info in done.history]
-    message = done.message + _remarks(engine, done, fresh)
+    message = done.message + _remarks(engine, done, final)
     return {
-        "posterior_": posterior(mixture, names),
+        "posterior_": posterior(final.mixture, names),
+        "_stages": (*done.stages[:-1], final.mixture),
         "elbo_": elbo.value,
         "elbo_se_": elbo.se,
         "elbo_path_": np.array([h["elbo"] for h in history]),
@@ -88,6 +130,7 @@ def report(engine, done, names=None, place=np.asarray, posterior=MixturePosterio
         "duality_gap_path_": np.array([h["gap"] for h in history]),
         "remaining_kl_": remaining.value,
         "remaining_kl_se_": remaining.se,
+        "remaining_kl_interval_": tuple(final.interval),
         "pareto_k_": remaining.khat,
         "n_iter_": done.n_iter,
         "converged_": done.converged and not outside,
@@ -95,32 +138,34 @@ def report(engine, done, names=None, place=np.asarray, posterior=MixturePosterio
         "message_": outside + message.replace("Converged", "The search ended")
         if outside
         else message,
+        "calibration_": final.calibration,
         "history_": history,
     }
 
 
-def from_new_draws(engine, done, place):
-    """Draws of a run's mixture, what remains, and what probes find outside of it.
+def from_new_draws(engine, done, place, method=None):
+    """What new draws of a run's mixture say, corrected where that was asked for.
 
     Parameters
     ----------
     engine : Boosting
     done : Run
     place : callable
+    method : str, default=None
         As in `report`.
 
     Returns
     -------
-    fresh : FreshDraws
-    remaining : RemainingKL
-    outside : str
-        What to say of modes that the mixture lacks; empty without any.
+    Final
     """
-    mixture = done.stages[-1]
     settings = engine.settings
+    mixture, calibration = _calibrated(engine, done, method)
     rng = generator(settings.seed, REPORT, done.n_iter)
-    fresh = FreshDraws.of(engine.target, mixture, settings.n_fresh, rng, settings.exact)
-    remaining = fresh.remaining_kl(engine.target, _N_REMAINING, rng)
+    # A correction may bring components that are not Gaussian.
+    gaussian = all(hasattr(family, "structure") for family, _ in mixture.components)
+    exact = settings.exact and gaussian
+    fresh = FreshDraws.of(engine.target, mixture, settings.n_fresh, rng, exact)
+    remaining = fresh.remaining_kl(engine.target, settings.n_report, rng)
     # What the mixture reaches has more mass than its ELBO says.
     log_evidence = fresh.elbo().value + np.nan_to_num(max(remaining.value, 0.0))
     key = (settings, REPORT, done.n_iter)
@@ -128,22 +173,61 @@ def from_new_draws(engine, done, place):
     if modes is None or mixture is not done.state.mixture:
         modes = engine.proposer.find_modes(mixture, done.state.modes, *key)
     found = engine.proposer.missed_modes(mixture, modes, log_evidence, *key)
-    return fresh, remaining, _uncertified(found, place)
+    interval = Interval(lower_end(remaining), np.inf)
+    if done.ended and not (found or done.history[-1].improper):
+        interval = _interval(engine, done, mixture, fresh.elbo(), remaining)
+    outside = _uncertified(found, place)
+    return Final(mixture, fresh, remaining, interval, outside, calibration)
 
 
-def from_held_draws(engine, done, place):
+def _calibrated(engine, done, method):
+    """The mixture that a run ends with, and what became of its correction."""
+    mixture, settings = done.stages[-1], engine.settings
+    if method is None or not done.ended:
+        return mixture, None
+    if done.history[-1].improper:
+        return mixture, Calibration(reason="the posterior seems to be improper.")
+    return calibrate(
+        engine.target,
+        mixture,
+        method,
+        settings.seed,
+        exact=settings.exact,
+        tol=settings.tol,
+    )
+
+
+def _interval(engine, done, mixture, elbo, remaining):
+    """The interval of the remaining KL, where the budget of the run leaves room."""
+    target = engine.target
+    n = n_chains(getattr(target, "n_evaluations", 0))
+    rng = generator(engine.settings.seed, INTERVAL, done.n_iter)
+    try:
+        return remaining_kl_interval(target, mixture, elbo, remaining, n, rng)
+    except BudgetSpent:
+        return Interval(lower_end(remaining), np.inf)
+
+
+def from_held_draws(engine, done, place, method=None):
     """The same as `from_new_draws` from what the run holds, without any evaluation.
 
     The draws are those by which its best iterate was judged; no probe has looked for
     modes outside of it.
     """
     state = done.state
-    return state.best, done.history[state.best_iteration - 1].remaining, ""
+    remaining = done.history[state.best_iteration - 1].remaining
+    calibration = None
+    if method is not None:
+        calibration = Calibration(reason="the run was cut short before it was judged.")
+    interval = Interval(lower_end(remaining), np.inf)
+    return Final(done.stages[-1], state.best, remaining, interval, "", calibration)
 
 
-def _remarks(engine, done, fresh):
+def _remarks(engine, done, final):
     """What a message says beside the reason for the end."""
-    remarks = ""
+    fresh = final.fresh
+    remarks = _of_interval(final.interval) if done.ended else ""
+    remarks += _of_calibration(final.calibration)
     if done.cut_short:
         remarks += (
             " The estimates are those of the last whole iteration, and no probe looked "
@@ -163,6 +247,32 @@ def _remarks(engine, done, fresh):
             "not looked for: pass starts (x0) near any that may be there."
         )
     return remarks
+
+
+def _of_interval(interval):
+    """What remains, as a sentence."""
+    lower, upper = interval
+    if not np.isfinite(upper):
+        if not lower:
+            return " Nothing says how many nats of KL remain at most."
+        least = f" At least {lower:.2g} nats of KL remain"
+        return f"{least}, and nothing says how many at most."
+    return (
+        f" Between {lower:.2g} and {upper:.2g} nats of KL remain, as far as short "
+        "chains from the posterior reach."
+    )
+
+
+def _of_calibration(calibration):
+    """What became of a correction, as a sentence; empty where none was asked for."""
+    if calibration is None:
+        return ""
+    if not calibration.applied:
+        return f" No correction was applied: {calibration.reason}"
+    return (
+        f" A correction ({calibration.method}, step {calibration.step:g}) was applied "
+        f"and changed the ELBO by {calibration.elbo_change:.2g} nats."
+    )
 
 
 def _uncertified(found, place):
@@ -188,7 +298,7 @@ def warn_unfinished(done, attributes, stacklevel):
     if not remaining > _LARGE_KL:
         return
     warnings.warn(
-        f"{attributes['message_']} About {remaining:.2g} nats of KL remain. Raise "
+        f"{attributes['message_']} The estimate is {remaining:.2g} nats. Raise "
         f"max_iter (or max_time), n_draws or n_restarts{_richer(attributes)}.",
         ConvergenceWarning,
         stacklevel=stacklevel,

@@ -217,7 +217,8 @@ class Boosting:
     def _advanced(self, state, iterate, fresh, memory):
         t = state.iteration
         best, best_iteration = state.best, state.best_iteration
-        if self.monotone or elbo_gain(best, fresh).value > 0:
+        last = self.monotone or not self.settings.keep_best
+        if last or elbo_gain(best, fresh).value > 0:
             best, best_iteration = fresh, t + 1
         return replace(
             state,

@@ -105,7 +105,7 @@ class Info:
     n_components : int
     elbo, gain, gap : Estimate
         Of the iterate from fresh draws; gain over the iterate before; duality gap of
-        the iterate before, a `DualityGap` save in the first iteration.
+        the iterate before, a `DualityGap` except in the first iteration.
     entropy : float
         Entropy of the proposed component, which the gap's certificate names.
     remaining : RemainingKL

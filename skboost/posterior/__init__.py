@@ -1,13 +1,16 @@
 """Posteriors as users meet them: summaries, marginals, plots, files."""
 
 from skboost.mixtures import Mixture
+from skboost.posterior._base import check_size, heaviest, resampled
+from skboost.posterior._calibrated import CalibrationWarning
 from skboost.posterior._distances import ErrorEstimates, HellingerEstimate
 from skboost.posterior._importance import (
     Evidence,
     ImportanceSample,
     ImportanceWarning,
+    warn_heavy_tail,
 )
-from skboost.posterior._marginal import Marginal
+from skboost.posterior._marginal import Marginal, check_level
 from skboost.posterior._modes import Mode
 from skboost.posterior._posterior import (
     MixturePosterior,
@@ -15,13 +18,14 @@ from skboost.posterior._posterior import (
     as_posterior,
 )
 from skboost.posterior._storage import read_archive, write_archive
-from skboost.posterior._tables import summary_table
+from skboost.posterior._tables import arviz_groups, summary_table
 from skboost.posterior._transformed_marginal import (
     SampledMarginal,
     TransformedMarginal,
 )
 
 __all__ = [
+    "CalibrationWarning",
     "ErrorEstimates",
     "Evidence",
     "HellingerEstimate",
@@ -34,8 +38,14 @@ __all__ = [
     "SampledMarginal",
     "TransformedMarginal",
     "TransformedPosterior",
+    "arviz_groups",
     "as_posterior",
+    "check_level",
+    "check_size",
+    "heaviest",
     "read_archive",
+    "resampled",
     "summary_table",
+    "warn_heavy_tail",
     "write_archive",
 ]

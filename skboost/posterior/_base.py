@@ -8,6 +8,7 @@ from skboost.posterior._importance import ImportanceSample, warn_heavy_tail
 from skboost.posterior._marginal import check_level
 from skboost.posterior._storage import save_mixture
 from skboost.posterior._tables import arviz_data, check_names, summary_table
+from skboost.posterior._warped import unwarped
 
 
 def as_generator(random_state):
@@ -20,6 +21,31 @@ def check_size(name, value):
     if not (isinstance(value, int | np.integer) and value >= 1):
         raise ValueError(f"{name} must be a positive integer; got {value!r}.")
     return int(value)
+
+
+def heaviest(mixture, k):
+    """The `k` heaviest components of a mixture, weights divided by their sum."""
+    keep = np.zeros(mixture.n_components, dtype=bool)
+    keep[np.argsort(-mixture.weights, kind="stable")[: check_size("k", k)]] = True
+    return mixture.keep(keep)
+
+
+def resampled(weigh, n, n_proposals, rng):
+    """`n` equally weighted draws, an `ImportanceSample`.
+
+    Parameters
+    ----------
+    weigh : callable
+        Gives an `ImportanceSample` of as many draws of the mixture as it is asked for.
+    n : int
+    n_proposals : int or None
+        Draws that are weighted; None means ``max(4 n, 4000)``.
+    rng : numpy.random.Generator
+    """
+    n = check_size("n", n)
+    if n_proposals is None:
+        n_proposals = max(4 * n, 4000)
+    return weigh(check_size("n_proposals", n_proposals)).resample(n, rng)
 
 
 class BasePosterior:
@@ -118,10 +144,7 @@ class BasePosterior:
 
     def truncate(self, k):
         """The `k` heaviest components, weights divided by their sum."""
-        k = check_size("k", k)
-        keep = np.zeros(self.n_components, dtype=bool)
-        keep[np.argsort(-self.weights, kind="stable")[:k]] = True
-        return self._with_mixture(self._mixture.keep(keep))
+        return self._with_mixture(heaviest(self._mixture, k))
 
     def hellinger(self, other, n=10_000, random_state=None):
         """Hellinger distance to another posterior: `HellingerEstimate`.
@@ -137,14 +160,17 @@ class BasePosterior:
             raise ValueError(
                 f"other must have dimension {self.dim}; got dimension {other.dim}."
             )
-        if getattr(other, "constraints", None) != self.constraints:
+        # Neither constraints nor warps change a distance where both have the same.
+        (own, constraints), (its, others) = unwarped(self), unwarped(other)
+        if getattr(other, "constraints", None) == self.constraints:
+            own, its = self._mixture, getattr(other, "mixture", other)
+        elif others != constraints:
             raise ValueError(
                 "other must have the same constraints; got "
                 f"{getattr(other, 'constraints', None)} beside {self.constraints}."
             )
-        other = getattr(other, "mixture", other)
         n = max(check_size("n", n), 2)
-        return hellinger_distance(self._mixture, other, n, as_generator(random_state))
+        return hellinger_distance(own, its, n, as_generator(random_state))
 
     def importance_weights(self, log_joint, n=4000, random_state=None):
         """Draws weighted towards the exact posterior: `ImportanceSample`.
@@ -201,11 +227,14 @@ class BasePosterior:
         ImportanceWarning
             If k-hat is above 0.7; a small one is no proof, see `importance_weights`.
         """
-        n, rng = check_size("n", n), as_generator(random_state)
-        if n_proposals is None:
-            n_proposals = max(4 * n, 4000)
-        n_proposals = check_size("n_proposals", n_proposals)
-        return self._weighted(log_joint, n_proposals, rng).resample(n, rng)
+        rng = as_generator(random_state)
+
+        def weigh(n_proposals):
+            sample = ImportanceSample.of(*self._draw(n_proposals, rng), log_joint)
+            warn_heavy_tail(sample.khat, stacklevel=4)
+            return sample
+
+        return resampled(weigh, n, n_proposals, rng)
 
     def evidence(self, log_joint, n=4000, level=0.95, random_state=None):
         """Log evidence from fresh draws: `Evidence`, a bound and an estimate.

@@ -150,7 +150,7 @@ class Marginal(BaseMarginal):
         return f"Marginal(index={self.index}, n_components={self.mixture.n_components})"
 
     def component_log_pdf(self, x):
-        """Log densities of the components, shape (*x.shape, n_components), nats."""
+        """Log densities of the components, nats, shape ``(*x.shape, n_components)``."""
         x = np.asarray(x, dtype=float)
         columns = _columns(self.mixture, "marginal_log_density", self.index, x.ravel())
         return columns.reshape(*x.shape, columns.shape[1])

@@ -50,7 +50,7 @@ def mixture_modes(mixture):
 
     Parameters
     ----------
-    mixture : Mixture
+    mixture : Mixture or BehindWarp
 
     Returns
     -------

@@ -11,6 +11,7 @@ import numpy as np
 
 from skboost.mixtures import Mixture
 from skboost.posterior._base import BasePosterior, as_generator, check_size
+from skboost.posterior._calibrated import calibrated
 from skboost.posterior._marginal import Marginal, coordinate_quantiles
 from skboost.posterior._modes import mixture_modes
 from skboost.posterior._storage import load_mixture
@@ -20,6 +21,7 @@ from skboost.posterior._transformed_marginal import (
     TransformedMarginal,
 )
 from skboost.posterior._transformed_moments import covariance, fixed_draws, moments
+from skboost.posterior._warped import BehindWarp
 from skboost.transforms import Constraints
 
 
@@ -121,6 +123,70 @@ class MixturePosterior(BasePosterior):
         """Marginals of all coordinates."""
         return [self.marginal(i) for i in range(self.dim)]
 
+    def calibrate(
+        self,
+        log_joint,
+        gradient=None,
+        method="auto",
+        random_state=None,
+        *,
+        return_calibration=False,
+    ):
+        """A posterior with better moments and tails, corrected by the log joint.
+
+        What boosting minimises forgives missing tails and standard deviations that are
+        a few per cent small. In few dimensions Student-t components are fitted to
+        weighted draws, in many the whole mixture is shifted and stretched to the
+        moments of short gradient chains. Draws that nothing was fitted to judge it;
+        where they see no gain beyond noise it is declined. The cost is 4,000 to 100,000
+        evaluations, and it reaches no mode that the posterior lacks.
+
+        Parameters
+        ----------
+        log_joint : callable (n, dim) -> (n,), or object with ``log_density``
+            Nats; -inf is legal.
+        gradient : callable, default=None
+            Of `log_joint`, of the shape of its argument; None asks autograd. Needed
+            where weights are no guide, as in many dimensions.
+        method : {"auto", "moments"}, default="auto"
+            ``"auto"`` spends little of the ELBO; ``"moments"`` does what it takes for
+            standard deviations and intervals.
+        random_state : int, RandomState instance or None, default=None
+        return_calibration : bool, default=False
+            Whether to return what became of it as well.
+
+        Returns
+        -------
+        posterior : MixturePosterior
+            A new one, of the same class; equal to this one where it was declined.
+        calibration : Calibration
+            Only with `return_calibration`.
+
+        Warns
+        -----
+        CalibrationWarning
+            If it was declined; the message says why.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skboost.families import Gaussian
+        >>> from skboost.posterior import Mixture, MixturePosterior
+        >>> normal = Mixture.single(Gaussian("diag"), np.zeros(4))
+        >>> def log_joint(theta):
+        ...     return -0.5 * (theta**2).sum(axis=1) / 1.5**2
+        >>> wide = MixturePosterior(normal).calibrate(
+        ...     log_joint, method="moments", random_state=0
+        ... )
+        >>> bool(np.all(abs(wide.std() - 1.5) < 0.1))
+        True
+        """
+        mixture, calibration = calibrated(
+            self, log_joint, gradient, method, random_state
+        )
+        posterior = self._with_mixture(mixture)
+        return (posterior, calibration) if return_calibration else posterior
+
     def modes(self):
         """Local maxima, highest first: list of `Mode`.
 
@@ -150,7 +216,7 @@ class MixturePosterior(BasePosterior):
 class TransformedPosterior(MixturePosterior):
     """Posterior of constrained parameters: a mixture of unconstrained ones, mapped.
 
-    Everything it returns is on the user's scale, save `mixture`. Two posteriors with
+    Everything it returns is on the user's scale, except `mixture`. Two posteriors with
     the same constraints have the Hellinger distance of their mixtures; importance
     weights, evidence and error estimates take the log joint on the user's scale, and
     the Jacobian cancels.
@@ -308,7 +374,7 @@ class TransformedPosterior(MixturePosterior):
         return fixed_draws(self._mixture, self._constraints)
 
     def _sampled(self, i, draws):
-        each = next(p.transform.each for p in self._constraints.parts if i in p.columns)
+        each = self._constraints.range_of(i)
         theta = draws.theta[:, i]
         return SampledMarginal(
             theta, draws.row_weights, draws.source, self.weights, each
@@ -336,8 +402,11 @@ class TransformedPosterior(MixturePosterior):
         Each has its ``location`` on the user's scale. ``log_density`` and ``distance``
         are those of the unconstrained coordinates: a density has other maxima on
         every scale, and may have none on the user's (at an edge it may be infinite).
+        Behind a warp they are the maxima that climbs from the components' centres
+        reach; ``distance`` is then taken before the warp.
         """
-        modes = mixture_modes(self._mixture)
+        warp, mixture = self._constraints.warp, self._mixture
+        modes = mixture_modes(mixture if warp is None else BehindWarp(mixture, warp))
         locations = self._constraints.forward(np.array([m.location for m in modes]))
         return [
             replace(mode, location=location)

@@ -7,11 +7,12 @@ import numpy as np
 
 import skboost.families as families
 from skboost.mixtures import Mixture
-from skboost.transforms import Constraints
+from skboost.transforms import Constraints, WarpedConstraints
 
 FORMAT = "skboost-posterior"
-# Version 2 adds constraints. A file without any is still written as version 1.
-FORMAT_VERSION = 2
+# Version 2 adds constraints, version 3 warps. A file without any is still written as
+# the version that did without.
+FORMAT_VERSION = 3
 
 
 def _package_version():
@@ -87,7 +88,7 @@ def save_mixture(path, mixture, names=None, constraints=None):
     if constraints is not None:
         header["constraints"] = constraints_record(constraints)
     arrays = {f"params_{k}": p for k, (_, p) in enumerate(mixture.components)}
-    version = 1 if constraints is None else FORMAT_VERSION
+    version = 1 if constraints is None else 2 if constraints.warp is None else 3
     write_archive(path, FORMAT, version, header, {"weights": mixture.weights, **arrays})
 
 
@@ -112,14 +113,17 @@ def constraints_record(constraints):
     """Constraints as JSON can hold them; None stays None."""
     if constraints is None:
         return None
-    return {"dim": constraints.dim, "parts": constraints.record()}
+    warped = constraints.warp is not None
+    return {"dim": constraints.dim, "parts": constraints.record(), "warped": warped}
 
 
 def constraints_from(record):
     """Constraints of a `constraints_record`; None stays None."""
     if record is None:
         return None
-    return Constraints.from_record(record["parts"], record["dim"])
+    # Files before version 3 have no warps.
+    kind = WarpedConstraints if record.get("warped") else Constraints
+    return kind.from_record(record["parts"], record["dim"])
 
 
 def pack_mixtures(mixtures):

@@ -62,19 +62,25 @@ def _structured(labels, columns):
 
 
 def arviz_data(draws, names, n_chains):
-    """ArviZ data object of independent draws, split into chains."""
+    """ArviZ data object of independent draws of a vector, split into chains."""
+    columns = enumerate(() if names is None else names)
+    named = {name: draws[:, i] for i, name in columns} or {"theta": draws}
+    return arviz_groups(named, n_chains)
+
+
+def arviz_groups(draws, n_chains):
+    """ArviZ data object of a dict of independent draws, split into chains."""
     try:
         import arviz
     except ImportError as error:
         raise ImportError(
             "to_arviz needs ArviZ, which is not installed. Install it with "
-            "`pip install skboost[arviz]`."
+            "`pip install arviz`."
         ) from error
-    chains = draws.reshape(n_chains, -1, draws.shape[1])
-    if names is None:
-        group = {"theta": chains}
-    else:
-        group = {name: chains[:, :, i] for i, name in enumerate(names)}
+    group = {
+        name: values.reshape(n_chains, -1, *values.shape[1:])
+        for name, values in draws.items()
+    }
     # ArviZ 1.0 takes all groups in one dictionary, earlier ones a keyword each.
     if int(arviz.__version__.split(".")[0]) >= 1:
         return arviz.from_dict({"posterior": group})

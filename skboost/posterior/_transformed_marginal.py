@@ -38,7 +38,7 @@ class TransformedMarginal(BaseMarginal):
         return self.transform.forward(self.base.component_locations())
 
     def component_log_pdf(self, x):
-        """Log densities of the components, shape (*x.shape, n_components), nats."""
+        """Log densities of the components, nats, shape ``(*x.shape, n_components)``."""
         x, inside = self._inside(x)
         n_components = self.base.mixture.n_components
         out = np.full((*x.shape, n_components), -np.inf)
@@ -123,7 +123,7 @@ class SampledMarginal(BaseMarginal):
         return self.draws[order], np.cumsum(weights) - 0.5 * weights
 
     def component_log_pdf(self, x):
-        """Log densities of the components, shape (*x.shape, n_components), nats."""
+        """Log densities of the components, nats, shape ``(*x.shape, n_components)``."""
         x = np.asarray(x, dtype=float)
         inside = self.range.inside(x)
         out = np.full((*x.shape, self.weights.size), -np.inf)

@@ -11,6 +11,8 @@ from skboost.transforms._elementwise import (
     interval,
 )
 from skboost.transforms._parse import TRANSFORMS, as_transform
+from skboost.transforms._warp import Warp
+from skboost.transforms._warped import WarpedConstraints
 
 __all__ = [
     "TRANSFORMS",
@@ -23,6 +25,8 @@ __all__ = [
     "Simplex",
     "Transform",
     "UpperBound",
+    "Warp",
+    "WarpedConstraints",
     "as_transform",
     "interval",
 ]

@@ -49,6 +49,8 @@ class Constraints:
         Number of unconstrained coordinates: `dim`, less one for each simplex. They
         keep the order of the user's; the last of a simplex is left out.
     parts : tuple of Part
+    warp : Warp or None
+        Map of the unconstrained coordinates; see `WarpedConstraints`.
 
     Raises
     ------
@@ -66,6 +68,8 @@ class Constraints:
     >>> constraints.forward(np.zeros((1, 3))).round(3)
     array([[1.   , 0.333, 0.333, 0.333]])
     """
+
+    warp = None
 
     def __init__(self, constraints, dim, names=None):
         parsed = parse(constraints, dim, names)
@@ -134,6 +138,28 @@ class Constraints:
             ],
         )
 
+    def mapped(self, z):
+        """Points, log Jacobian and the way back of gradients.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n, n_free)
+
+        Returns
+        -------
+        theta : ndarray of shape (n, dim)
+        log_jacobian : ndarray of shape (n,)
+            Nats.
+        pull : callable
+            From the gradient (n, dim) of a function f at theta to that of
+            ``f(forward(z)) + log_jacobian(z)``, of shape (n, n_free).
+        """
+
+        def pull(gradient):
+            return self.pull(z, gradient) + self.log_jacobian_gradient(z)
+
+        return self.forward(z), self.log_jacobian(z), pull
+
     def contains(self, theta):
         """Which points (n, dim) lie inside all constraints, bool, shape (n,)."""
         parts = [p.transform.contains(theta[:, p.columns]) for p in self.parts]
@@ -168,6 +194,10 @@ class Constraints:
             if transform.elementwise and i in columns:
                 return transform, int(free[columns == i][0])
         return None
+
+    def range_of(self, i):
+        """An elementwise transform that has the range of coordinate i."""
+        return next(p.transform.each for p in self.parts if i in p.columns)
 
     def record(self):
         """The constraints as JSON can hold them: list of [constraint, coordinates]."""

@@ -1,0 +1,308 @@
+"""What ``warp="auto"`` gains and costs, beside ``warp=None`` in the same run.
+
+    python benchmarks/warp.py [--replicates 5] [--only NAME ...]
+    python benchmarks/warp.py --public [--replicates 5] [--only NAME ...]
+
+Densities with known normalisers; each replicate has its own seed, and its own rotation
+where there is one. Form, thresholds and limits of the warp were chosen while looking
+at the *tuned* half, at rotations of other seeds; the *judged* half was first run when
+nothing changed any more. Both halves are curved or skewed; the *mixtures* are what
+``warp=None`` is good at, and should stay as they are. All settings but `warp` are the
+defaults; ``KL`` is the log normaliser minus the ELBO of 20,000 new draws.
+
+``--public`` runs the fourteen posteriors of posteriordb in its place, which were looked
+at while the limit of log scales was chosen. ``KL(p|q)`` and the energy ratio are as in
+`posteriordb.py`.
+"""
+
+import json
+
+from _harness import Report, elbo_of, parser, shared_module, timed  # isort: skip
+
+import autograd.numpy as anp
+import numpy as np
+from autograd.scipy.stats import norm
+from scipy.special import gammaln
+from targets_1d import TARGETS, normal_mixture
+
+from skboost import boost_posterior
+
+LOG_2PI = np.log(2.0 * np.pi)
+SHAPE = 1.5
+SKEWS = np.array([2.0, 3.0, 4.0, 6.0])
+
+
+def normals(x, sd=1.0):
+    """Log densities of independent normals, summed."""
+    return (-0.5 * (x / sd) ** 2 - anp.log(sd) - 0.5 * LOG_2PI).sum(axis=1)
+
+
+# --- densities: each takes (n, dim); all but the ring are normalised
+
+
+def log_gammas(theta):
+    return (SHAPE * theta - anp.exp(theta) - gammaln(SHAPE)).sum(axis=1)
+
+
+def bananas(theta):
+    """Pairs of x ~ N(0, 4) and y ~ N(x^2 / 4, 1 / 4)."""
+    x, y = theta[:, ::2], theta[:, 1::2]
+    return normals(x, 2.0) + normals(y - 0.25 * x**2, 0.5)
+
+
+def bent_plate(theta):
+    """One x ~ N(0, 1), and all others N((x^2 - 1) / 2, 1 / 4)."""
+    x = theta[:, :1]
+    return normals(x) + normals(theta[:, 1:] - 0.5 * (x**2 - 1.0), 0.5)
+
+
+def funnel(theta):
+    """Neal's: v ~ N(0, 9), and all others N(0, e^v)."""
+    v = theta[:, :1]
+    scaled = normals(theta[:, 1:] * anp.exp(-0.5 * v))
+    return normals(v, 3.0) + scaled - 0.5 * (theta.shape[1] - 1) * v[:, 0]
+
+
+def skew_normals(theta):
+    skews = np.resize(SKEWS, theta.shape[1])
+    return normals(theta) + (norm.logcdf(skews * theta) + np.log(2.0)).sum(axis=1)
+
+
+def student_t(theta, df=5.0):
+    constant = gammaln(0.5 * (df + 1)) - gammaln(0.5 * df) - 0.5 * np.log(df * np.pi)
+    return (constant - 0.5 * (df + 1) * anp.log1p(theta**2 / df)).sum(axis=1)
+
+
+def waves(theta):
+    """Pairs of x ~ N(0, 1) and y ~ N(sin 2x, 1 / 4)."""
+    x, y = theta[:, ::2], theta[:, 1::2]
+    return normals(x) + normals(y - anp.sin(2.0 * x), 0.5)
+
+
+def chain(theta):
+    """Each coordinate bends the next: N(0.4 (x^2 - 1), 0.36)."""
+    bent = theta[:, 1:] - 0.4 * (theta[:, :-1] ** 2 - 1.0)
+    return normals(theta[:, :1]) + normals(bent, 0.6)
+
+
+def two_funnels(theta):
+    """Two drivers, each with half of the others."""
+    drivers, rest = theta[:, :2], theta[:, 2:]
+    half = rest.shape[1] // 2
+    total = normals(drivers)
+    for k in (0, 1):
+        v = drivers[:, k : k + 1]
+        total = total + normals(rest[:, k * half : (k + 1) * half] * anp.exp(-v))
+        total = total - half * v[:, 0]
+    return total
+
+
+def ring(theta):
+    radius = anp.sqrt((theta**2).sum(axis=1) + 1e-12)
+    return -0.5 * ((radius - 3.0) / 0.4) ** 2
+
+
+def ring_log_z():
+    radius = np.linspace(0.0, 8.0, 200_001)
+    height = 2.0 * np.pi * radius * np.exp(-0.5 * ((radius - 3.0) / 0.4) ** 2)
+    return float(np.log(height.sum() * radius[1]))
+
+
+def spherical_mixture(weights, centres, stds):
+    """Mixture of spherical normals in several dimensions, normalised."""
+    centres, stds = np.array(centres, dtype=float), np.array(stds)
+
+    def log_density(theta):
+        z = (theta[:, None, :] - centres) / stds[:, None]
+        each = -0.5 * (z**2).sum(axis=2) - 0.5 * centres.shape[1] * LOG_2PI
+        each = each + np.log(weights) - centres.shape[1] * np.log(stds)
+        top = anp.max(each, axis=1, keepdims=True)
+        return top[:, 0] + anp.log(anp.exp(each - top).sum(axis=1))
+
+    return log_density
+
+
+FOUR_BUMPS = spherical_mixture(
+    [0.4, 0.3, 0.2, 0.1], [[0, 0], [4, 0], [0, 5], [-5, -4]], [0.5, 1.0, 1.5, 0.8]
+)
+OVERLAPPING = spherical_mixture(
+    [0.4, 0.3, 0.3],
+    [[0, 0, 0, 0], [1.5, 1.5, 0, 0], [-1, 2, 1, -1]],
+    [1.0, 0.6, 0.8],
+)
+
+# Name: log density, dim, rotated at random, half, largest KL, seconds.
+TASKS = {
+    "log-gammas, 5-D": (log_gammas, 5, False, "tuned", 0.01, 2),
+    "log-gammas, 5-D, rotated": (log_gammas, 5, True, "tuned", 0.03, 5),
+    "log-gammas, 12-D, rotated": (log_gammas, 12, True, "tuned", 0.06, 10),
+    "bananas, 10-D": (bananas, 10, False, "tuned", 0.005, 2),
+    "bananas, 10-D, rotated": (bananas, 10, True, "tuned", 0.2, 10),
+    "bent plate, 10-D": (bent_plate, 10, False, "tuned", 0.005, 2),
+    "bent plate, 10-D, rotated": (bent_plate, 10, True, "tuned", 0.2, 10),
+    "funnel, 10-D": (funnel, 10, False, "tuned", 0.01, 2),
+    "funnel, 10-D, rotated": (funnel, 10, True, "tuned", 0.2, 10),
+    "skew-normals, 8-D, rotated": (skew_normals, 8, True, "judged", None, None),
+    "Student-t, 6-D, rotated": (student_t, 6, True, "judged", None, None),
+    "waves, 6-D": (waves, 6, False, "judged", None, None),
+    "chain, 6-D, rotated": (chain, 6, True, "judged", None, None),
+    "two funnels, 8-D": (two_funnels, 8, False, "judged", None, None),
+    "two funnels, 8-D, rotated": (two_funnels, 8, True, "judged", None, None),
+    "ring": (ring, 2, False, "mixtures", None, None),
+    "four bumps": (FOUR_BUMPS, 2, False, "mixtures", None, None),
+    "overlapping mixture, 4-D": (OVERLAPPING, 4, False, "mixtures", None, None),
+    "bimodal, overlapping, 1-D": (
+        normal_mixture([0.5, 0.5], [-1.2, 1.2], [1.0, 0.7]), 1, False, "mixtures",
+        None, None,
+    ),
+    **{
+        f"{name}, 1-D": (log_density, 1, False, "mixtures", None, None)
+        for name, (log_density, _, _) in TARGETS.items()
+    },
+}  # fmt: skip
+LOG_Z = {"ring": ring_log_z()}
+
+
+def rotated(log_density, dim, seed):
+    """The density of coordinates turned by a random rotation."""
+    draws = np.random.default_rng(seed + 1).standard_normal((dim, dim))
+    turn = np.linalg.qr(draws)[0]
+    return lambda theta: log_density(anp.dot(theta, turn))
+
+
+def main():
+    made = parser(__doc__, replicates=5)
+    made.add_argument("--only", nargs="+", default=[""], help="parts of names")
+    made.add_argument("--public", action="store_true", help="posteriordb")
+    args = made.parse_args()
+    name = "warp_public" if args.public else "warp"
+    report = Report(name, args.out, replicates=args.replicates)
+    if args.public:
+        public(report, args)
+        return
+    for task, (log_density, dim, turn, half, bound, seconds) in TASKS.items():
+        if not any(part in task for part in args.only):
+            continue
+        runs = []
+        for seed in range(args.replicates):
+            density = rotated(log_density, dim, seed) if turn else log_density
+            runs.append(both(density, dim, LOG_Z.get(task, 0.0), seed)[0])
+        columns = {k: np.array([run[k] for run in runs]) for k in runs[0]}
+        summarise(report, half, task, columns)
+        bars(report, half, task, columns, bound, seconds)
+
+
+def both(log_density, dim, log_z, seed):
+    """Figures of one density by ``warp=None`` and by ``"auto"``."""
+    single, _, _ = timed(
+        boost_posterior, log_density, dim, max_iter=1, random_state=seed
+    )
+    figures = {"one Gaussian": log_z - elbo_of(log_density, single.posterior)[0]}
+    results = {}
+    for label, warp in (("None", None), ("auto", "auto")):
+        result, cpu, _ = timed(
+            boost_posterior, log_density, dim, warp=warp, random_state=seed
+        )
+        results[label] = result
+        elbo, se = elbo_of(log_density, result.posterior)
+        figures |= {
+            f"KL {label}": log_z - elbo,
+            f"se {label}": se,
+            f"components {label}": result.posterior.n_components,
+            f"CPU s {label}": cpu,
+            f"left {label}": result.remaining_kl,
+        }
+    figures["accepted"] = result.warp.accepted
+    figures["gain"] = result.warp.gain
+    figures["edges"] = result.warp.n_scales + result.warp.n_curves
+    return figures, results
+
+
+def summarise(report, half, task, columns):
+    """Medians over the seeds, as a row."""
+    report.row(
+        half,
+        density=task,
+        **{
+            "one Gaussian": np.median(columns["one Gaussian"]),
+            "KL None": np.median(columns["KL None"]),
+            "KL auto": np.median(columns["KL auto"]),
+            "worst auto": columns["KL auto"].max(),
+            "se": np.median(columns["se auto"]),
+            "accepted": f"{int(columns['accepted'].sum())} of {len(columns['gain'])}",
+            "gain of the map": np.median(columns["gain"]),
+            "edges": np.median(columns["edges"]),
+            "components None": np.median(columns["components None"]),
+            "components auto": np.median(columns["components auto"]),
+            "CPU s None": np.median(columns["CPU s None"]),
+            "CPU s auto": np.median(columns["CPU s auto"]),
+        },
+    )
+
+
+def bars(report, half, task, columns, bound, seconds):
+    """The figure asked for; else not worse than without by more than the spread."""
+    n = len(columns["gain"])
+    se = float(np.median(columns["se auto"]) / np.sqrt(n))
+    if bound is not None:
+        kl = np.median(columns["KL auto"])
+        report.bar(f"{half}: {task}: median KL", kl, "<=", bound, se)
+        median = np.median(columns["CPU s auto"])
+        report.bar(f"{half}: {task}: median CPU s", median, "<=", float(seconds))
+        return
+    worse = columns["KL auto"] - columns["KL None"]
+    spread = float(columns["KL None"].std(ddof=1))
+    error = float(np.hypot(se, np.median(columns["se None"]) / np.sqrt(n)))
+    report.bar(f"{half}: {task}: mean KL, auto minus None, against the spread",
+               worse.mean(), "<=", spread, error)  # fmt: skip
+
+
+def public(report, args):
+    """The posteriors of posteriordb."""
+    targets = shared_module(args.shared, "posteriordb", "targets")
+    if targets is None:
+        report.not_run("posteriordb", "no posteriors in the shared folder")
+        return
+    folder = args.shared / "posteriordb"
+    score = shared_module(args.shared, "posteriordb", "score").score
+    log_z = json.loads((folder / "logz.json").read_text())
+    for name in sorted(log_z):
+        if not any(part in name for part in args.only):
+            continue
+        posterior, norm_z = targets.load(name), log_z[name]["logz"]
+        runs = []
+        for seed in range(args.replicates):
+            run, results = both(posterior.logp, posterior.dim, norm_z, seed)
+            for label, result in results.items():
+                run |= scored(score, posterior, result, norm_z, label)
+            runs.append(run)
+        columns = {k: np.array([run[k] for run in runs]) for k in runs[0]}
+        short = name.split("-")[1]
+        summarise(report, "posteriordb", short, columns)
+        report.row(
+            "posteriordb, by the reference draws",
+            posterior=short,
+            **{
+                f"{figure} {label}": np.median(columns[f"{figure} {label}"])
+                for figure in ("KL(p|q)", "energy ratio")
+                for label in ("None", "auto")
+            },
+        )
+        bars(report, "posteriordb", short, columns, None, None)
+        seconds = [np.median(columns[f"CPU s {w}"]) for w in ("auto", "None")]
+        report.bar(f"{short}: median CPU s against None", seconds[0], "<=",
+                   float(seconds[1]))  # fmt: skip
+
+
+def scored(score, posterior, result, log_z, label):
+    """Figures by reference draws."""
+    draws = result.posterior.sample(5000, random_state=1)
+    found = score(posterior, draws, result.posterior.log_density, logz=log_z)
+    return {
+        f"KL(p|q) {label}": found["kl_forward"],
+        f"energy ratio {label}": found["energy_ratio"],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""What follows a fit: corrections of moments and tails, and what remains at most."""
+
+from skboost.calibration._calibrate import CALIBRATIONS, calibrate
+from skboost.calibration._interval import (
+    Interval,
+    lower_end,
+    n_chains,
+    remaining_kl_interval,
+)
+from skboost.calibration._record import Calibration
+
+__all__ = [
+    "CALIBRATIONS",
+    "Calibration",
+    "Interval",
+    "calibrate",
+    "lower_end",
+    "n_chains",
+    "remaining_kl_interval",
+]

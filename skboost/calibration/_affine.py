@@ -1,0 +1,138 @@
+"""One affine map of a whole mixture, to moments by short chains."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skboost._math import mean_and_se
+from skboost.calibration._chains import Chains, Coordinates
+from skboost.calibration._judge import allowed_loss, refusal
+from skboost.calibration._record import Calibration, Declined
+from skboost.mixtures import FreshDraws, Mixture, elbo_gain
+
+# Chains, and trajectories of each, that estimate the moments, and as many that judge.
+N_CHAINS = 512
+_N_TRAJECTORIES = 2
+_N_JUDGES = 256
+# Draws of either mixture behind the change in ELBO.
+_N_FRESH = 1024
+
+
+@dataclass(frozen=True)
+class AffineMap:
+    """A shift and a scale for every coordinate, the same for all components.
+
+    Draws of the mixture become draws nearer to the target in two trajectories of
+    Hamiltonian Monte Carlo. Stein's identity ``E[S g] = 0``, g the score of the target
+    and S the scatter of the mixture, takes most of the noise from their moments:
+
+        mean = avg(x + S g),  cov = S + sym avg[(x - mean + S g)(x - mean)^T]
+
+    are exact for a Gaussian target of covariance S wherever the chains are. The logs of
+    the scales are shrunk to their mean, and the shifts to zero, by as much as they are
+    noise (empirical Bayes).
+
+    Parameters
+    ----------
+    guarded : bool
+        Whether the ELBO may fall by little, and by less than ``E_p[ln q]`` gains; then
+        shorter steps are tried as well, the longest first. See `allowed_loss`.
+
+    References
+    ----------
+    Mira, Solgi & Imparato 2013, Zero variance Markov chain Monte Carlo for Bayesian
+    estimators, Statistics and Computing 23.
+    """
+
+    guarded: bool
+    method = "affine"
+
+    @property
+    def steps(self):
+        """Shares of the whole map that are tried."""
+        return (1.0, 0.8, 0.6, 0.4, 0.2) if self.guarded else (1.0,)
+
+    def corrected(self, problem, pilot):
+        """The mixture after the map, and the record; raises `Declined`."""
+        coordinates = Coordinates(problem.mixture)
+        chains = self._chains(problem, coordinates, N_CHAINS, 1)
+        shift, log_scale = stein_map(chains, coordinates)
+        judges = self._chains(problem, coordinates, _N_JUDGES, 2)
+        before = self._fresh(problem, problem.mixture)
+        for step in self.steps:
+            mixture = mapped(
+                problem.mixture, coordinates, step * shift, step * log_scale
+            )
+            record = self._judged(problem, step, mixture, judges, before)
+            reason = refusal(record, self._allowed(record, pilot, mixture.dim))
+            if not reason:
+                return mixture, record
+        raise Declined(replace(record, step=0.0, reason=reason))
+
+    def _allowed(self, record, pilot, dim):
+        """Nats of the ELBO that a map may cost."""
+        allowed = allowed_loss(self.guarded, pilot.kl, dim)
+        return min(allowed, record.log_score_gain) if self.guarded else allowed
+
+    def _chains(self, problem, coordinates, n, key):
+        """Chains from draws of the mixture, a few trajectories later."""
+        rng = problem.rng(key)
+        chains = Chains.at(problem.target, problem.mixture.sample(n, rng)).inside()
+        for _ in range(_N_TRAJECTORIES if len(chains.theta) >= n // 2 else 0):
+            chains = chains.moved(problem.target, coordinates, rng)
+        if len(chains.theta) < n // 2:
+            failure = getattr(problem.target, "first_failure", None)
+            reason = (
+                "the density is zero or failed, it or its gradient, at "
+                f"{n - len(chains.theta)} of {n} draws."
+            )
+            reason += f" First: {failure}" if failure else ""
+            raise Declined(Calibration(self.method, reason=reason))
+        return chains
+
+    def _fresh(self, problem, mixture):
+        exact = problem.exact_for(mixture)
+        return FreshDraws.of(problem.target, mixture, _N_FRESH, problem.rng(3), exact)
+
+    def _judged(self, problem, step, mixture, judges, before):
+        change = elbo_gain(before, self._fresh(problem, mixture))
+        gain = mixture.log_density(judges.theta) - problem.mixture.log_density(
+            judges.theta
+        )
+        return Calibration(self.method, step, *change, *mean_and_se(gain))
+
+
+def stein_map(chains, coordinates):
+    """Shift (dim,) and logs of scales (dim,) towards the moments that chains see."""
+    newton = coordinates.times_scatter(chains.score)
+    std = np.sqrt(coordinates.variance)
+    target_mean = chains.theta + newton
+    mean = target_mean.mean(axis=0)
+    apart = chains.theta - mean
+    terms = 1.0 + (apart + newton) * apart / coordinates.variance
+    n = len(terms)
+    variance = np.maximum(terms.mean(axis=0), 0.1)
+    noise = 0.5 * terms.std(axis=0, ddof=1) / np.sqrt(n) / variance
+    log_scale = shrunk(0.5 * np.log(variance), noise)
+    shift = (mean - coordinates.location) / std
+    noise = target_mean.std(axis=0, ddof=1) / np.sqrt(n) / std
+    return std * shrunk(shift, noise, centre=0.0), log_scale
+
+
+def shrunk(values, noise, centre=None):
+    """Values pulled to their mean, or to `centre`, by their share of noise."""
+    centre = values.mean() if centre is None else centre
+    spread = max(np.mean((values - centre) ** 2 - noise**2), 0.0)
+    share = spread / np.maximum(spread + noise**2, np.finfo(float).tiny)
+    return centre + share * (values - centre)
+
+
+def mapped(mixture, coordinates, shift, log_scale):
+    """The mixture of ``location + shift + scale * (theta - location)``."""
+    scale, centre = np.exp(log_scale), coordinates.location
+    components = []
+    for family, params in mixture.components:
+        place = centre + shift + scale * (family.location(params) - centre)
+        stretched = family.widen(np.array(params), scale)
+        components.append((family, family.recentre(stretched, place)))
+    return Mixture(tuple(components), mixture.weights)

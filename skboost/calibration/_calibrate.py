@@ -1,0 +1,79 @@
+"""Corrections by name, and how one is chosen and tried."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skboost.calibration._affine import AffineMap
+from skboost.calibration._heavy_tailed import HeavyTails
+from skboost.calibration._problem import Problem
+from skboost.calibration._record import Calibration, Declined
+from skboost.targets import failure_tolerant
+
+# Effective draws for each dimension, of the pilot's, below which weights are no guide,
+# and dimensions above which scale matrices of weighted draws cost too much.
+_FEW, _MANY_DIMENSIONS = 5, 20
+
+
+class Method(NamedTuple):
+    """Corrections where importance weights serve, and where they do not."""
+
+    weighted: object
+    by_chains: object
+
+    def choose(self, pilot, dim):
+        """The correction for what the pilot saw."""
+        few = pilot.effective_sample_size < _FEW * dim
+        return self.by_chains if few or dim > _MANY_DIMENSIONS else self.weighted
+
+
+# By the names that users give: guarded, and as strong as it comes.
+CALIBRATIONS = {
+    "auto": Method(HeavyTails(guarded=True), AffineMap(guarded=True)),
+    "moments": Method(HeavyTails(guarded=False), AffineMap(guarded=False)),
+}
+
+
+def calibrate(target, mixture, method, seed, *, exact=False, tol=1e-2):
+    """A mixture with better moments and tails, or the same one.
+
+    Parameters
+    ----------
+    target : Target
+        With a gradient.
+    mixture : Mixture
+    method : str
+        One of `CALIBRATIONS`.
+    seed : int
+    exact : bool, default=False
+        Whether the target's closed Gaussian expectations are used.
+    tol : float, default=1e-2
+        Nats below which nothing is corrected.
+
+    Returns
+    -------
+    mixture : Mixture
+        The one that came, where the correction was declined.
+    Calibration
+
+    Raises
+    ------
+    BudgetSpent
+        Where the target is watched and its budget ends.
+    """
+    problem = Problem(failure_tolerant(target), mixture, exact, seed)
+    try:
+        pilot = problem.pilot()
+        if not np.isfinite(pilot.remaining.value):
+            reason = "the density is zero or failed at every draw."
+            return mixture, Calibration(reason=reason)
+        if pilot.remaining.spread < tol:
+            reason = f"draws see less than {tol:g} nats that are left to correct."
+            return mixture, Calibration(reason=reason)
+        chosen = CALIBRATIONS[method].choose(pilot, mixture.dim)
+        return chosen.corrected(problem, pilot)
+    except Declined as declined:
+        return mixture, declined.calibration
+    except (ValueError, FloatingPointError) as error:
+        # Singular matrices, and moments that no member of a family has.
+        return mixture, Calibration(reason=f"its numbers failed ({error}).")

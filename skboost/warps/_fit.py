@@ -1,0 +1,213 @@
+"""A warp of a Gaussian, fitted to a posterior once and accepted or declined."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skboost._math import N_ERRORS
+from skboost._random import WARP, generator
+from skboost._solver import ascend
+from skboost.families import Gaussian
+from skboost.transforms import Warp
+from skboost.warps._judge import elbo_gain, tail_gain
+from skboost.warps._problem import WarpedELBO
+from skboost.warps._structure import Sample, candidate_axes, find_edges
+
+# Limits of log scales. Where draws do not ask for the wider one the narrower is safer:
+# on a hierarchical model whose scale shrinks to nothing the wider one gained as much
+# and lost the tail.
+_CAREFUL, _BOLD = 2.0, 8.0
+# Draws that the linear part, dim^2 numbers, asks for; at most so many.
+_DRAWS_PER_DIM, _MOST_DRAWS = 128, 8192
+# Fourth powers of scores stay finite below this.
+_STEEPEST = 1e50
+
+
+@dataclass(frozen=True)
+class WarpReport:
+    """What became of the search for a warp; gains in nats.
+
+    Attributes
+    ----------
+    accepted : bool
+        Whether the posterior is behind the warp.
+    reason : str
+        Why it is or is not.
+    gain, gain_se : float
+        What the warp adds to the ELBO of a single Gaussian, on fresh draws, and its
+        standard error; nan where none was fitted. Also of a warp that was declined.
+    tail_gain, tail_gain_se : float
+        By how much it lowers ``KL(p || q)`` of a single Gaussian, from wide draws.
+    axes : str
+        Along what the warp acts: "coordinates" of the first Gaussian whitened by its
+        Cholesky factor, "curvature" or "contrast" for rotations of these; empty where
+        none was fitted.
+    n_scales, n_curves : int
+        Pairs of its axes of which one changes the scale, or bends the mean, of the
+        other.
+    warp : Warp or None
+        The map itself where it was accepted, from coordinates in which the mixture
+        lives to unconstrained parameters.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np
+    >>> from skboost import boost_posterior
+    >>> def log_gamma(theta):
+    ...     return np.sum(1.5 * theta - np.exp(theta), axis=1)
+    >>> result = boost_posterior(log_gamma, dim=2, warp="auto", random_state=0)
+    >>> result.warp.accepted, bool(result.warp.gain > 0.05)
+    (True, True)
+    """
+
+    accepted: bool
+    reason: str
+    gain: float = float("nan")
+    gain_se: float = float("nan")
+    tail_gain: float = float("nan")
+    tail_gain_se: float = float("nan")
+    axes: str = ""
+    n_scales: int = 0
+    n_curves: int = 0
+    warp: Warp | None = None
+
+    def declined(self, reason):
+        """The same report of a warp that is not used after all."""
+        return replace(self, accepted=False, reason=f"Declined: {reason}.", warp=None)
+
+    def record(self):
+        """The report as JSON can hold it."""
+        plain = {k: v for k, v in vars(self).items() if k != "warp"}
+        return plain | {"warp": None if self.warp is None else self.warp.record()}
+
+    @classmethod
+    def from_record(cls, record):
+        """The report that `record` was made from; None stays None."""
+        if record is None:
+            return None
+        warp = record["warp"]
+        return cls(**record | {"warp": None if warp is None else Warp(**warp)})
+
+
+def not_tried(reason):
+    """The report where no warp was fitted."""
+    return WarpReport(False, f"Not tried: {reason}.")
+
+
+def find_warp(target, mean, covariance, settings):
+    """Fit a warp that starts as a Gaussian, and say whether it is worth having.
+
+    Parameters
+    ----------
+    target : Target
+        As searches see it.
+    mean : ndarray of shape (dim,)
+    covariance : ndarray of shape (dim, dim)
+        Of the best Gaussian.
+    settings : Settings
+
+    Returns
+    -------
+    WarpReport
+        Accepted where the gain on fresh draws, less two standard errors, exceeds
+        ``settings.tol``, and wide draws do not see heavier losses in the tails.
+
+    Raises
+    ------
+    BudgetSpent
+        Where the target stops because nothing is left of a budget.
+    """
+    try:
+        factor = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        return not_tried("the first component has no Cholesky factor")
+    fitted = _fitted(target, mean, factor, settings)
+    if fitted is None:
+        return not_tried(
+            "the density is zero, or too steep, at draws of the first component"
+        )
+    axes, warp = fitted
+    if not _is_regular(warp):
+        return not_tried("the search ended at a map without an inverse")
+    gaussian = _linear(mean, factor)
+    n, seed = settings.n_fresh_warp, settings.seed
+    gain = elbo_gain(target, gaussian, warp, n, generator(seed, 0, WARP, 1))
+    tails = tail_gain(target, gaussian, warp, n, generator(seed, 0, WARP, 2))
+    report = WarpReport(
+        True,
+        f"Accepted: it gains {gain.value:.2g} nats (standard error {gain.se:.1g}).",
+        *gain,
+        *tails,
+        axes,
+        int(np.count_nonzero(warp.scales)),
+        int(np.count_nonzero(warp.curves)),
+        warp,
+    )
+    reason = _why_not(gain, tails, settings.tol)
+    return report.declined(reason) if reason else report
+
+
+def _why_not(gain, tails, tol):
+    """Why a warp is not worth having; empty where it is."""
+    if not np.isfinite(gain).all():
+        return "the density is zero, or not finite, at fresh draws through it"
+    if not gain.value - N_ERRORS * gain.se > tol:
+        return (
+            f"it gains {gain.value:.2g} nats on fresh draws (standard error "
+            f"{gain.se:.1g}), not surely more than tol={tol:g}"
+        )
+    if not tails.value + N_ERRORS * tails.se > 0.0:
+        return (
+            "wide draws see mass in its tails that it has lost: KL(p || q) rises by "
+            f"{-tails.value:.2g} nats (standard error {tails.se:.1g})"
+        )
+    return ""
+
+
+def _fitted(target, mean, factor, settings):
+    """Name of the axes and the warp of the best fit; None where none is possible."""
+    dim, rng = len(mean), generator(settings.seed, 0, WARP)
+    n = min(max(settings.n_draws_warp, _DRAWS_PER_DIM * dim), _MOST_DRAWS)
+    base = Gaussian("diag").matched_draws(n, dim, rng)
+    value, score = target.value_and_score(mean + base @ factor.T)
+    if not (np.isfinite(value).all() and (np.abs(score) < _STEEPEST).all()):
+        return None
+    sample = Sample(base, score @ factor + base)
+
+    def fit(limit, axes, x=None, max_iter=settings.warp_short_iter):
+        turned = sample.rotated(axes)
+        frame = mean, factor @ axes, turned.w, find_edges(turned)
+        problem = WarpedELBO(target, *frame, limit)
+        tol, budget = 1e-3 * settings.tol, settings.budget
+        x, value = ascend(problem, x, max_iter, tol=tol, budget=budget)
+        return value, x, problem
+
+    candidates = candidate_axes(sample)
+    short = {name: fit(_CAREFUL, axes) for name, axes in candidates.items()}
+    best = max(short, key=lambda name: short[name][0])
+    # Without a reason to turn them, the coordinates are those that a user knows.
+    if not short[best][0] > short["coordinates"][0] + settings.tol:
+        best = "coordinates"
+    frame = candidates[best], short[best][1], settings.warp_max_iter
+    value, x, problem = fit(_CAREFUL, *frame)
+    if problem.edges.scales.any():
+        bold = fit(_BOLD, candidates[best], short[best][1], settings.warp_max_iter)
+        if bold[0] > value + settings.least_gain * settings.tol:
+            _, x, problem = bold
+    return best, problem.unpack(x)
+
+
+def _is_regular(warp):
+    """Whether everything in a warp is finite, and its linear part has an inverse."""
+    record = [np.asarray(part) for part in warp.record().values()]
+    return bool(
+        all(np.isfinite(part).all() for part in record)
+        and np.linalg.cond(warp.matrix) < 1.0 / np.finfo(float).eps
+    )
+
+
+def _linear(mean, factor):
+    """A Gaussian as a warp."""
+    dim = len(mean)
+    none = np.zeros((dim, dim))
+    return Warp(mean, factor, np.ones(dim), np.ones(dim), none, none)

@@ -1,0 +1,318 @@
+"""Corrections after a fit: moments that are known, and reasons to decline."""
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import gammaln
+
+from skboost.calibration import CALIBRATIONS, Calibration, calibrate
+from skboost.calibration._affine import shrunk, stein_map
+from skboost.calibration._chains import Chains, Coordinates
+from skboost.calibration._heavy_tailed import jointly_weighted
+from skboost.calibration._judge import allowed_loss, refusal
+from skboost.calibration._student_fit import Pool, student_fit
+from skboost.families import Gaussian, Laplace, LaplaceProduct, StudentT
+from skboost.mixtures import Mixture
+from skboost.targets import CallableTarget
+
+ROOT = np.array([[1.0, 0.0], [0.8, 0.5]])
+SCATTER = ROOT @ ROOT.T
+
+
+class NormalTarget:
+    """N(mean, covariance) with its score; counts evaluations."""
+
+    def __init__(self, mean, covariance):
+        self.mean, self.precision = np.asarray(mean), np.linalg.inv(covariance)
+        self.dim = len(self.mean)
+        self.constant = 0.5 * np.linalg.slogdet(self.precision)[1]
+        self.constant -= 0.5 * self.dim * np.log(2 * np.pi)
+        self.n_evaluations = 0
+
+    def log_density(self, theta):
+        return self.value_and_score(theta)[0]
+
+    def value_and_score(self, theta):
+        self.n_evaluations += len(theta)
+        score = -(theta - self.mean) @ self.precision
+        return self.constant + 0.5 * ((theta - self.mean) * score).sum(axis=1), score
+
+
+def student_t(theta, df=5.0):
+    """Multivariate Student-t of scale matrix SCATTER, normalised."""
+    z = anp.dot(theta, np.linalg.inv(ROOT).T)
+    constant = gammaln(0.5 * (df + 2)) - gammaln(0.5 * df) - np.log(df * np.pi)
+    constant -= np.log(np.linalg.det(ROOT))
+    return constant - 0.5 * (df + 2) * anp.log1p(anp.sum(z**2, axis=-1) / df)
+
+
+def normal(mean, covariance):
+    family = Gaussian("full")
+    return Mixture.single(family, family.from_moments(mean, covariance))
+
+
+# --- stretching a component
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        Gaussian("diag"),
+        Gaussian("full"),
+        Gaussian("low_rank", rank=2),
+        Laplace(),
+        StudentT("full", 4.0),
+        StudentT("diag", 4.0),
+    ],
+)
+def test_widening_by_coordinates_is_a_change_of_variables(family, rng):
+    params = family.from_moments(rng.standard_normal(3), np.array([1.0, 0.3, 2.0]))
+    params = family.move(params, 0.3 * rng.standard_normal(params.size))
+    width, centre = np.array([0.5, 1.0, 3.0]), family.location(params)
+    theta = centre + rng.standard_normal((20, 3))
+    found = family.log_density(centre + width * (theta - centre),
+                               family.widen(params, width))  # fmt: skip
+    expected = family.log_density(theta, params) - np.log(width).sum()
+    assert_allclose(found, expected, atol=1e-10)
+
+
+def test_a_product_of_laplace_densities_widens_by_coordinates(rng):
+    family, params = LaplaceProduct(), np.concatenate(
+        [rng.standard_normal(2), [0.1, -0.2], rng.standard_normal(2), [0.3, 0.0]]
+    )  # fmt: skip
+    width, centre = np.array([0.5, 2.0]), family.mean(params)
+    theta = centre + rng.standard_normal((20, 2))
+    found = family.log_density(centre + width * (theta - centre),
+                               family.widen(params, width))  # fmt: skip
+    expected = family.log_density(theta, params) - np.log(width).sum()
+    assert_allclose(found, expected, atol=1e-10)
+
+
+# --- chains
+
+
+def test_chains_leave_their_target_as_it_is(rng):
+    target = NormalTarget([1.0, -2.0], SCATTER)
+    n = 20_000
+    theta = target.mean + rng.standard_normal((n, 2)) @ ROOT.T
+    # Coordinates of a mixture that is far from the target.
+    coordinates = Coordinates(normal(np.zeros(2), np.diag([0.2, 3.0])))
+    chains = Chains.at(target, theta)
+    for _ in range(3):
+        chains = chains.moved(target, coordinates, rng)
+    error = 5.0 / np.sqrt(n)
+    assert not np.array_equal(chains.theta, theta)
+    assert_allclose(chains.theta.mean(axis=0), target.mean, atol=error * ROOT.max())
+    assert_allclose(np.cov(chains.theta.T), SCATTER, atol=2 * error)
+    assert_allclose(chains.log_joint, target.log_density(chains.theta))
+
+
+def test_chains_stay_where_the_density_is_not_zero(rng):
+    def half(theta):
+        return anp.where(theta[:, 0] > 0, -0.5 * anp.sum(theta**2, axis=1), -anp.inf)
+
+    target = CallableTarget(half, 2, lambda t: -t, vectorized=True)
+    chains = Chains.at(target, abs(rng.standard_normal((200, 2))))
+    coordinates = Coordinates(normal(np.zeros(2), np.eye(2)))
+    for _ in range(3):
+        chains = chains.moved(target, coordinates, rng)
+    assert (chains.theta[:, 0] > 0).all()
+    assert len(chains.inside().theta) == 200
+
+
+# --- the affine map
+
+
+def test_steins_moments_of_a_normal_need_no_converged_chains(rng):
+    """With the mixture's covariance they are exact wherever the chains are."""
+    mixture = normal(np.zeros(2), SCATTER)
+    target = NormalTarget([0.7, -1.5], SCATTER)
+    chains = Chains.at(target, 5.0 + rng.standard_normal((50, 2)))
+    shift, log_scale = stein_map(chains, Coordinates(mixture))
+    # A ridge of 1e-9 on correlations is between them.
+    assert_allclose(shift, target.mean, atol=1e-7)
+    assert_allclose(log_scale, 0.0, atol=1e-7)
+
+
+def test_noise_is_shrunk_away_and_differences_are_kept():
+    values = np.array([0.1, 0.1, 0.1, 0.9])
+    assert_allclose(shrunk(values, np.full(4, 1e-9)), values)
+    assert_allclose(shrunk(values, np.full(4, 10.0)), values.mean())
+    assert_allclose(shrunk(values, np.full(4, 10.0), centre=0.0), 0.0)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_a_map_finds_the_moments_of_a_normal_in_many_dimensions(covariance):
+    dim = 60
+    std = np.linspace(0.5, 2.0, dim)
+    target = NormalTarget(np.full(dim, 0.3) * std, np.diag(std**2))
+    family = Gaussian(covariance)
+    start = family.from_moments(np.zeros(dim), 0.7 * std**2)
+    mixture = Mixture.single(family, start)
+    found, record = calibrate(target, mixture, "moments", 0)
+    assert record.method == "affine" and record.applied and record.step == 1.0
+    # 512 chains, whose noise Stein's identity cuts to a third and shrinkage further.
+    assert_allclose(found.mean() / std, 0.3, atol=0.1)
+    assert_allclose(found.std() / std, 1.0, atol=0.1)
+    before = np.abs(mixture.std() / std - 1.0).mean()
+    assert np.abs(found.std() / std - 1.0).mean() < 0.3 * before
+    assert record.log_score_gain > 2 * record.log_score_gain_se
+
+
+def test_a_guarded_map_keeps_its_allowance():
+    dim = 60
+    target = NormalTarget(np.zeros(dim), np.eye(dim))
+    mixture = normal(np.zeros(dim), 0.85 * np.eye(dim))
+    found, record = calibrate(target, mixture, "auto", 0)
+    assert record.applied
+    assert record.elbo_change > -allowed_loss(True, 10.0, dim)
+    assert np.abs(found.std() - 1.0).mean() < np.abs(mixture.std() - 1.0).mean()
+
+
+# --- Student-t components
+
+
+def test_the_moments_of_a_student_t_are_found():
+    df = 5.0
+    mixture = normal(np.zeros(2), 1.2 * SCATTER)
+    found, record = calibrate(CallableTarget(student_t, 2), mixture, "moments", 0)
+    assert record.method == "heavy-tailed" and record.applied
+    family, _ = found.components[0]
+    assert isinstance(family, StudentT)
+    # The truth and two Monte Carlo errors of a variance by some thousand draws.
+    assert_allclose(found.covariance(), df / (df - 2) * SCATTER, rtol=0.15, atol=0.02)
+    assert_allclose(found.mean(), 0.0, atol=0.08)
+    assert record.pareto_k < 0.7
+
+
+def test_both_directions_gain_where_tails_are_guarded():
+    target = CallableTarget(student_t, 2)
+    mixture = normal(np.zeros(2), 1.2 * SCATTER)
+    found, record = calibrate(target, mixture, "auto", 0)
+    assert record.applied
+    rng = np.random.default_rng(1)
+    eps = rng.standard_normal((20_000, 2)) @ ROOT.T
+    theta = eps / np.sqrt(rng.chisquare(5.0, 20_000) / 5.0)[:, None]
+    gain = found.log_density(theta) - mixture.log_density(theta)
+    assert gain.mean() > 4 * gain.std() / np.sqrt(len(gain))
+    assert record.elbo_change > -allowed_loss(True, 0.1)
+
+
+def test_a_student_t_fit_has_the_degrees_of_freedom_of_its_target(rng):
+    target = CallableTarget(student_t, 2)
+    fit, pool, proposal = student_fit(target, normal(np.zeros(2), SCATTER), 2048, rng)
+    (family, params), = fit.components  # fmt: skip
+    assert 4.0 <= family.df <= 7.0
+    assert_allclose(family.moments(params)[1] / family._variance, SCATTER, atol=0.1)
+    assert pool.effective_sample_size > 0.5 * len(pool.theta)
+    assert len(pool.theta) == 4 * 2048
+
+
+def test_joint_weights_solve_a_convex_problem(rng):
+    """Two components of the target itself: the weights are those of the target."""
+    parts = tuple((Gaussian("diag"), np.array([m, 0.0])) for m in (-1.5, 1.5))
+    truth = Mixture(parts, np.array([0.3, 0.7]))
+    theta = truth.sample(4000, rng)
+    log_p = truth.log_density(theta)
+    pool = Pool.of(theta, log_p + 3.0, [truth])
+    found = jointly_weighted(parts, Mixture.single(*parts[0]), pool)
+    assert_allclose(found.weights, truth.weights, atol=1e-3)
+
+
+# --- declined
+
+
+@pytest.mark.parametrize(
+    ("change", "gain", "se", "found"),
+    [
+        (-0.05, 0.3, 0.1, ""),
+        (-0.05, 0.3, 0.2, "no gain beyond two standard errors"),
+        (-0.05, np.nan, 0.2, "no gain beyond two standard errors"),
+        (-0.2, 0.3, 0.1, "would cost 0.2 nats"),
+        (np.nan, 0.3, 0.1, "no number"),
+    ],
+)
+def test_what_is_refused(change, gain, se, found):
+    record = Calibration("affine", 1.0, change, 0.01, gain, se)
+    reason = refusal(record, 0.1)
+    assert found in reason and bool(reason) == bool(found)
+
+
+def test_a_correction_of_moments_is_not_bought_at_any_price():
+    assert allowed_loss(True, 0.2) < allowed_loss(False, 0.2) < 3.0
+    assert allowed_loss(False, 0.2, 500) > 10.0
+
+
+@pytest.mark.parametrize("method", sorted(CALIBRATIONS))
+@pytest.mark.parametrize("dim", [2, 60])
+def test_an_exact_fit_is_left_alone(method, dim):
+    target = NormalTarget(np.zeros(dim), np.eye(dim))
+    mixture = normal(np.zeros(dim), np.eye(dim))
+    found, record = calibrate(target, mixture, method, 0)
+    assert found is mixture
+    assert not record.applied
+    assert "left to correct" in record.reason
+
+
+@pytest.mark.parametrize("method", sorted(CALIBRATIONS))
+@pytest.mark.parametrize("wrong", [-1.0, 0.0, 10.0])
+def test_a_wrong_gradient_does_no_harm(method, wrong):
+    """Chains are right under any gradient, so what they accept is a gain."""
+    dim, variance = 60, 1.2
+
+    class Wrong(NormalTarget):
+        def value_and_score(self, theta):
+            value, score = super().value_and_score(theta)
+            return value, wrong * score
+
+    target = Wrong(np.zeros(dim), variance * np.eye(dim))
+    mixture = normal(np.zeros(dim), np.eye(dim))
+    found, record = calibrate(target, mixture, method, 0)
+    if not record.applied:
+        assert found is mixture and record.reason
+    theta = np.random.default_rng(5).standard_normal((4000, dim)) * np.sqrt(variance)
+    gain = found.log_density(theta) - mixture.log_density(theta)
+    assert gain.mean() >= 0
+
+
+@pytest.mark.parametrize("dim", [2, 60])
+def test_a_density_that_fails_leaves_the_mixture(dim):
+    def broken(theta):
+        return anp.nan * anp.sum(theta, axis=-1)
+
+    def half_broken(theta):
+        return anp.where(theta[:, 0] > 0, anp.nan, -0.1 * anp.sum(theta**2, axis=-1))
+
+    mixture = normal(np.zeros(dim), np.eye(dim))
+    for log_density in (broken, half_broken):
+        target = CallableTarget(log_density, dim, lambda t: 0 * t, vectorized=True)
+        for method in CALIBRATIONS:
+            found, record = calibrate(target, mixture, method, 0)
+            if not record.applied:
+                assert found is mixture and record.reason
+            assert np.isfinite(found.mean()).all()
+            assert log_density is half_broken or not record.applied
+
+
+def test_a_gradient_that_raises_is_named():
+    dim = 60
+
+    def gradient(theta):
+        raise RuntimeError("no gradient here")
+
+    target = CallableTarget(
+        lambda t: -0.4 * np.sum(t**2, axis=-1), dim, gradient, vectorized=True
+    )
+    mixture = normal(np.zeros(dim), np.eye(dim))
+    found, record = calibrate(target, mixture, "moments", 0)
+    assert found is mixture
+    assert "gradient" in record.reason
+
+
+def test_the_same_seed_gives_the_same_correction():
+    target = CallableTarget(student_t, 2)
+    mixture = normal(np.zeros(2), 1.2 * SCATTER)
+    one, again, other = (calibrate(target, mixture, "moments", s)[0] for s in (3, 3, 4))
+    assert np.array_equal(one.components[0][1], again.components[0][1])
+    assert not np.array_equal(one.components[0][1], other.components[0][1])

@@ -1,0 +1,267 @@
+"""`calibrate` of `boost_posterior`, of estimators and of posteriors."""
+
+import pickle
+import warnings
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils._param_validation import InvalidParameterError
+
+from skboost import (
+    BoostedBayesianLogisticRegression,
+    BoostingResult,
+    MixturePosterior,
+    boost_posterior,
+)
+from skboost.calibration import Calibration
+from skboost.exceptions import CalibrationWarning
+from skboost.families import Gaussian
+from skboost.mixtures import Mixture
+from skboost.posterior import TransformedPosterior
+from skboost.transforms import Constraints
+
+
+def student_t(theta, df=4.0):
+    return -0.5 * (df + 2) * anp.log1p(anp.sum(theta**2, axis=-1) / df)
+
+
+def student_t_gradient(theta, df=4.0):
+    squared = np.sum(theta**2, axis=-1, keepdims=True)
+    return -(df + 2) * theta / (df + squared)
+
+
+def boost(method, log_density=student_t, dim=2, **settings):
+    settings = {"random_state": 0, "max_iter": 1, "n_draws": 128} | settings
+    return boost_posterior(log_density, dim, calibrate=method, **settings)
+
+
+def many_rows():
+    """Few rows of many columns: a posterior that one Gaussian misses by a nat."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 40))
+    probability = 1 / (1 + np.exp(-X @ rng.standard_normal(40)))
+    return X, (rng.random(60) < probability).astype(int)
+
+
+# --- boost_posterior
+
+
+def test_nothing_is_corrected_by_default():
+    result = boost(None)
+    assert result.calibration is None
+    assert "correction" not in result.message
+
+
+@pytest.mark.parametrize("method", ["auto", "moments"])
+def test_tails_are_corrected(method):
+    plain, result = boost(None), boost(method)
+    assert isinstance(result.calibration, Calibration)
+    assert result.calibration.applied
+    assert "A correction (heavy-tailed, step 1) was applied" in result.message
+    truth = np.sqrt(2.0)
+    off, now = (np.abs(r.posterior.std() / truth - 1).max() for r in (plain, result))
+    assert now < (0.5 * off if method == "moments" else off)
+    # All that is reported is that of what is returned.
+    theta = result.posterior.sample(50_000, random_state=1)
+    elbo = student_t(theta) - result.posterior.log_density(theta)
+    error = 4 * np.hypot(result.elbo_se, elbo.std() / np.sqrt(len(elbo)))
+    assert abs(result.elbo - elbo.mean()) < error
+    z = theta[:5]
+    assert_allclose(result.stages[-1].log_density(z), result.posterior.log_density(z))
+    assert result.n_evaluations > plain.n_evaluations
+
+
+def test_a_corrected_result_is_saved_and_pickled(tmp_path):
+    result = boost("moments")
+    result.save(tmp_path / "result.npz")
+    for again in (
+        BoostingResult.load(tmp_path / "result.npz"),
+        pickle.loads(pickle.dumps(result)),
+    ):
+        assert again.calibration == result.calibration
+        assert again.remaining_kl_interval == result.remaining_kl_interval
+        z = np.ones((1, 2))
+        assert again.posterior.log_density(z) == result.posterior.log_density(z)
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_correction_for_every_n_jobs():
+    def student_t(theta):  # workers can not import this file: pickled by value
+        return -3.0 * anp.log1p(anp.sum(theta**2, axis=-1) / 4.0)
+
+    one, two = (boost("moments", student_t, n_jobs=n) for n in (None, 2))
+    z = np.random.default_rng(0).standard_normal((5, 2))
+    assert np.array_equal(one.posterior.log_density(z), two.posterior.log_density(z))
+    assert one.calibration == two.calibration
+    assert one.remaining_kl_interval == two.remaining_kl_interval
+
+
+def test_constraints_and_names_are_kept():
+    def log_normal(theta):
+        return -0.5 * anp.sum(anp.log(theta) ** 4 + 2 * anp.log(theta), axis=-1)
+
+    result = boost("moments", log_normal, constraints="positive", names=["a", "b"])
+    assert result.posterior.names == ("a", "b")
+    assert isinstance(result.posterior, TransformedPosterior)
+    assert (result.posterior.sample(100, random_state=0) > 0).all()
+
+
+def test_a_limit_of_evaluations_binds_inside():
+    plain = boost(None)
+    budget = plain.n_evaluations + 2000
+    result = boost("moments", max_evaluations=budget)
+    assert result.n_evaluations < budget + 5000
+    assert not result.calibration.applied
+    assert result.calibration.reason
+    z = np.ones((1, 2))
+    assert result.posterior.log_density(z) == plain.posterior.log_density(z)
+    assert result.remaining_kl_interval[1] == np.inf
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_run_without_time_is_not_corrected():
+    result = boost("moments", max_time=1e-9)
+    assert not result.calibration.applied
+    assert "cut short" in result.calibration.reason
+    assert result.remaining_kl_interval[1] == np.inf
+
+
+def test_the_interval_is_in_the_message():
+    result = boost(None, lambda t: -0.5 * anp.sum(t**2, axis=-1), 3)
+    lower, upper = result.remaining_kl_interval
+    assert lower == 0.0 and upper < 0.02
+    assert "nats of KL remain" in result.message
+
+
+def test_a_mode_that_probes_find_leaves_nothing_to_say():
+    def two(theta):
+        return anp.logaddexp(
+            -0.5 * anp.sum((theta / 0.5) ** 2, axis=-1),
+            -0.5 * anp.sum(((theta - 60.0) / 0.5) ** 2, axis=-1),
+        )
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = boost(None, two, 2, x0=[0.0, 0.0], n_restarts=1)
+    if result.message.startswith("uncertified"):
+        assert result.remaining_kl_interval[1] == np.inf
+    else:
+        assert result.posterior.n_components > 1 or result.remaining_kl < 0.1
+
+
+def test_a_typo_is_refused():
+    with pytest.raises(InvalidParameterError, match="calibrate"):
+        boost("momments")
+    with pytest.raises(InvalidParameterError, match="calibrate"):
+        BoostedBayesianLogisticRegression(calibrate="yes").fit([[0.0], [1.0]], [0, 1])
+
+
+# --- estimators
+
+
+def test_an_estimator_is_corrected_in_many_dimensions():
+    X, y = many_rows()
+    plain = BoostedBayesianLogisticRegression(max_iter=1, random_state=0).fit(X, y)
+    model = BoostedBayesianLogisticRegression(
+        max_iter=1, calibrate="moments", random_state=0
+    ).fit(X, y)
+    assert plain.calibration_ is None
+    assert model.calibration_.applied and model.calibration_.method == "affine"
+    assert model.elbo_ < plain.elbo_
+    # One Gaussian of least KL is too narrow where the posterior is skewed.
+    assert model.posterior_.std().mean() > 1.02 * plain.posterior_.std().mean()
+    *_, last = model.staged_predict_proba(X)
+    assert np.array_equal(last, model.predict_proba(X))
+    assert_allclose(model.coef_[0], model.posterior_.mean()[:-1])
+
+
+@pytest.mark.slow
+def test_going_on_is_one_long_run():
+    X, y = many_rows()
+    settings = {"calibrate": "moments", "random_state": 0, "tol": 0.0, "n_draws": 128}
+    long = BoostedBayesianLogisticRegression(max_iter=2, **settings).fit(X, y)
+    halves = BoostedBayesianLogisticRegression(max_iter=1, warm_start=True, **settings)
+    halves.fit(X, y).set_params(max_iter=2).fit(X, y)
+    assert np.array_equal(halves.predict_proba(X), long.predict_proba(X))
+    assert halves.calibration_ == long.calibration_
+
+
+@pytest.mark.slow
+def test_corrections_are_searched_over():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = make_pipeline(
+        StandardScaler(), BoostedBayesianLogisticRegression(max_iter=1, random_state=0)
+    )
+    name = "boostedbayesianlogisticregression__calibrate"
+    search = GridSearchCV(
+        model,
+        {name: [None, "auto", "moments"]},
+        scoring="neg_log_loss",
+        cv=2,
+        n_jobs=2,
+        error_score="raise",
+    ).fit(X[::4, :8], y[::4])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+# --- posteriors
+
+
+def gaussian_posterior(dim=2, names=None):
+    family = Gaussian("full")
+    params = family.from_moments(np.zeros(dim), np.eye(dim))
+    return MixturePosterior(Mixture.single(family, params), names)
+
+
+@pytest.mark.parametrize("gradient", [None, student_t_gradient])
+def test_a_posterior_is_corrected_by_a_log_joint(gradient):
+    posterior = gaussian_posterior(names=["a", "b"])
+    found, record = posterior.calibrate(
+        student_t,
+        gradient,
+        method="moments",
+        random_state=0,
+        return_calibration=True,
+    )
+    assert record.applied and record.reason == ""
+    assert found.names == ("a", "b")
+    # Monte Carlo errors of standard deviations with tails of four degrees of freedom.
+    assert_allclose(found.std(), np.sqrt(2.0), rtol=0.15)
+    assert_allclose(posterior.std(), 1.0)
+
+
+def test_a_declined_correction_is_said():
+    posterior = gaussian_posterior()
+    with pytest.warns(CalibrationWarning, match="left to correct") as caught:
+        found = posterior.calibrate(
+            lambda t: -0.5 * np.sum(t**2, axis=1), random_state=0
+        )
+    assert caught[0].filename == __file__
+    assert_allclose(found.std(), posterior.std())
+
+
+def test_a_constrained_posterior_is_corrected_on_its_users_scale():
+    """Logs of the parameters are Student-t; the log joint has their Jacobian."""
+    posterior = TransformedPosterior(
+        gaussian_posterior().mixture, Constraints("positive", dim=2), names=["a", "b"]
+    )
+
+    def log_joint(theta):
+        return student_t(anp.log(theta)) - anp.sum(anp.log(theta), axis=-1)
+
+    found = posterior.calibrate(log_joint, method="moments", random_state=0)
+    assert isinstance(found, TransformedPosterior)
+    assert found.names == ("a", "b")
+    assert_allclose(found.mixture.std(), np.sqrt(2.0), rtol=0.15)
+
+
+def test_unknown_methods_are_refused():
+    with pytest.raises(ValueError, match="method must be one of.*'momments'"):
+        gaussian_posterior().calibrate(student_t, method="momments")

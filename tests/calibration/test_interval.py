@@ -1,0 +1,140 @@
+"""The interval for the remaining KL: where it holds, and where it says nothing."""
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+
+from skboost._random import generator
+from skboost.calibration import lower_end, n_chains, remaining_kl_interval
+from skboost.families import Gaussian
+from skboost.mixtures import Estimate, FreshDraws, Mixture, RemainingKL
+from skboost.targets import CallableTarget
+
+LOG_2PI = np.log(2 * np.pi)
+
+
+def funnel(theta):
+    """Normalised; the log variance of the others comes first."""
+    first = -0.5 * (theta[:, 0] / 3.0) ** 2 - np.log(3.0)
+    rest = -0.5 * theta[:, 1:] ** 2 * anp.exp(-theta[:, :1]) - 0.5 * theta[:, :1]
+    return first + anp.sum(rest, axis=1) - 0.5 * theta.shape[1] * LOG_2PI
+
+
+def shoulder(theta):
+    z = anp.sum(theta**2, axis=1)
+    apart = theta - np.array([4.0, 0.0])
+    other = -0.5 * anp.sum((apart / 0.7) ** 2, axis=1) - 2 * np.log(0.7)
+    return anp.logaddexp(np.log(0.9) - 0.5 * z, np.log(0.1) + other) - LOG_2PI
+
+
+def gaussian(theta):
+    return -0.5 * anp.sum(theta**2, axis=1) - 0.5 * theta.shape[1] * LOG_2PI
+
+
+def diagonal(mean, std):
+    mean, std = np.broadcast_arrays(np.asarray(mean, dtype=float), std)
+    return Mixture.single(Gaussian("diag"), np.concatenate([mean, np.log(std)]))
+
+
+def interval(log_density, mixture, seed=0, n=128):
+    target = CallableTarget(log_density, mixture.dim)
+    fresh = FreshDraws.of(target, mixture, 2048, generator(seed), False)
+    remaining = fresh.remaining_kl(target, 1024, generator(seed, 1))
+    return remaining_kl_interval(
+        target, mixture, fresh.elbo(), remaining, n, generator(seed, 2)
+    )
+
+
+@pytest.mark.parametrize("dim", [1, 5, 40])
+def test_an_exact_fit_leaves_next_to_nothing(dim):
+    lower, upper = interval(gaussian, diagonal(np.zeros(dim), 1.0))
+    assert lower == 0.0
+    assert upper < 0.01
+
+
+@pytest.mark.parametrize("dim", [2, 5, 10])
+@pytest.mark.parametrize("seed", range(3))
+def test_it_contains_the_truth_on_a_funnel(dim, seed):
+    """Where the estimate from the mixture's own draws is far below it."""
+    # Near the Gaussian of least KL.
+    std = np.append(1.0 if dim > 2 else 1.5, np.full(dim - 1, 0.9))
+    mixture = diagonal(np.zeros(dim), std)
+    theta = mixture.sample(200_000, generator(9))
+    truth = -(funnel(theta) - mixture.log_density(theta)).mean()
+    lower, upper = interval(funnel, mixture, seed)
+    assert lower < truth < upper
+    assert upper < 6 * truth + 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_contains_the_truth_where_a_shoulder_is_missed(seed):
+    mixture = diagonal(np.zeros(2), 1.0)
+    theta = mixture.sample(200_000, generator(9))
+    truth = -(shoulder(theta) - mixture.log_density(theta)).mean()
+    lower, upper = interval(shoulder, mixture, seed)
+    assert lower < truth < upper < 1.0
+
+
+@pytest.mark.parametrize("std", [0.8, 1.25])
+def test_its_excess_is_the_divergence_the_other_way(std):
+    """Against a normal of another width both divergences are known."""
+    dim = 4
+    kl = dim * (0.5 * (std**2 - 1) - np.log(std))
+    lower, upper = interval(gaussian, diagonal(np.zeros(dim), std), n=256)
+    other_way = dim * (0.5 * (1 / std**2 - 1) + np.log(std))
+    assert lower < kl < upper < kl + 1.5 * other_way + 0.2
+
+
+def test_nothing_is_said_where_the_mixture_misses():
+    lower, upper = interval(gaussian, diagonal(np.full(5, 40.0), 0.1))
+    assert upper == np.inf
+    assert lower >= 0.0
+
+
+def test_nothing_is_said_where_the_density_is_zero():
+    def nowhere(theta):
+        return anp.where(theta[:, 0] > 50, 0.0, -anp.inf)
+
+    mixture = diagonal(np.zeros(2), 1.0)
+    target = CallableTarget(nowhere, 2, lambda t: 0 * t, vectorized=True)
+    remaining = RemainingKL(np.nan, np.nan, np.inf, np.inf, 1.0)
+    elbo = Estimate(-np.inf, np.nan)
+    found = remaining_kl_interval(target, mixture, elbo, remaining, 64, generator(0))
+    assert found == (0.0, np.inf)
+
+
+def test_nothing_is_said_without_a_gradient():
+    class NoGradient:
+        dim = 2
+        log_density = staticmethod(gaussian)
+
+    mixture = diagonal(np.zeros(2), 1.0)
+    remaining = RemainingKL(0.5, 0.1, 0.2, 0.6)
+    found = remaining_kl_interval(
+        NoGradient(), mixture, Estimate(0.0, 0.1), remaining, 64, generator(0)
+    )
+    assert found.lower == pytest.approx(0.3) and found.upper == np.inf
+
+
+@pytest.mark.parametrize("n", [64, 200])
+def test_it_evaluates_what_it_says(n):
+    mixture = diagonal(np.zeros(3), 0.9)
+    target = CallableTarget(gaussian, 3)
+    before = target.n_evaluations
+    remaining = RemainingKL(0.0, 0.1, 0.2, 0.6)
+    remaining_kl_interval(
+        target, mixture, Estimate(0.0, 0.1), remaining, n, generator(0)
+    )
+    assert target.n_evaluations - before == pytest.approx(18 * n, abs=5)
+
+
+def test_a_share_of_the_run_pays_for_the_chains():
+    assert n_chains(0) == 64
+    assert n_chains(10**9) == 256
+    assert 18 * n_chains(30_000) <= 0.1 * 30_000
+
+
+def test_the_lower_end_is_never_negative():
+    assert lower_end(RemainingKL(0.1, 0.2, 0.1, 1.0)) == 0.0
+    assert lower_end(RemainingKL(np.nan, np.nan, np.inf, np.inf)) == 0.0
+    assert lower_end(RemainingKL(0.5, 0.2, 0.1, 1.0)) == pytest.approx(0.1)

@@ -1,0 +1,399 @@
+"""``warp="auto"``: everything that a posterior can do, behind a warp."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import digamma, gammaln, ndtri, polygamma
+from sklearn.utils._param_validation import InvalidParameterError
+
+import skboost
+from skboost import BoostingResult, boost_posterior
+from skboost.boosting import WarpingBoosting
+from skboost.exceptions import FitInterrupted
+from skboost.posterior import MixturePosterior, TransformedPosterior
+from skboost.targets import FailedEvaluationWarning, LogDensityError
+
+LOG_2PI = np.log(2.0 * np.pi)
+TOL = 1e-2
+SHAPE = 1.5
+
+
+def normal(theta):
+    return -0.5 * anp.sum(theta**2, axis=-1)
+
+
+def banana(theta):
+    """x ~ N(0, 1), y ~ N(x^2 - 1, 1 / 4)."""
+    x, y = theta[..., 0], theta[..., 1]
+    return -0.5 * x**2 - 2.0 * (y - x**2 + 1.0) ** 2
+
+
+BANANA_LOG_Z = LOG_2PI + np.log(0.5)
+
+
+def gamma(theta):
+    """Independent gamma variables of shape 1.5 and rate 1."""
+    return anp.sum((SHAPE - 1.0) * anp.log(theta) - theta, axis=-1)
+
+
+def two_modes(theta):
+    return anp.logaddexp(normal(theta - 4.0), normal(theta + 4.0))
+
+
+def boost(log_density, dim, **settings):
+    settings = {"random_state": 0, "warp": "auto"} | settings
+    return boost_posterior(log_density, dim, **settings)
+
+
+@pytest.fixture(scope="module")
+def bent():
+    return boost(banana, 2, names=["x", "y"])
+
+
+@pytest.fixture(scope="module")
+def positive():
+    return boost(gamma, 2, constraints="positive")
+
+
+def elbo(log_density, posterior, n=20_000):
+    theta = posterior.sample(n, random_state=11)
+    ratio = log_density(theta) - posterior.log_density(theta)
+    return ratio.mean(), ratio.std() / np.sqrt(n)
+
+
+# --- what it finds
+
+
+def test_a_banana_is_one_warped_gaussian(bent):
+    assert bent.warp.accepted and bent.warp.n_curves == 1
+    value, error = elbo(banana, bent.posterior)
+    # The family holds the posterior, and the run stops within tol of it.
+    assert BANANA_LOG_Z - value < TOL + 3 * error
+    assert abs(bent.elbo - value) < 3 * np.hypot(error, bent.elbo_se)
+    single = boost(banana, 2, warp=None, max_iter=1)
+    gain = bent.elbo - single.elbo
+    assert abs(bent.warp.gain - gain) < TOL + 3 * np.hypot(
+        bent.warp.gain_se, single.elbo_se
+    )
+
+
+def test_constraints_are_composed_with_a_warp(positive):
+    assert positive.warp.accepted
+    posterior = positive.posterior
+    assert isinstance(posterior, TransformedPosterior)
+    value, error = elbo(gamma, posterior)
+    assert 2 * gammaln(SHAPE) - value < TOL + 3 * error
+    draws = posterior.sample(20_000, random_state=0)
+    assert (draws > 0).all()
+    logs = np.log(draws)
+    assert_allclose(logs.mean(axis=0), digamma(SHAPE), atol=0.03)
+    assert_allclose(logs.std(axis=0), np.sqrt(polygamma(1, SHAPE)), rtol=0.03)
+
+
+def test_a_gaussian_is_left_as_it_is():
+    result, plain = boost(normal, 3), boost(normal, 3, warp=None)
+    assert not result.warp.accepted and plain.warp is None
+    assert type(result.posterior) is MixturePosterior
+    theta = result.posterior.sample(50, random_state=0)
+    assert_allclose(
+        result.posterior.log_density(theta), plain.posterior.log_density(theta), rtol=0
+    )
+    assert result.elbo == plain.elbo and result.message == plain.message
+
+
+def test_a_declined_warp_wastes_no_iteration():
+    def cross(theta):
+        wide, narrow = np.array([3.0, 0.4]), np.array([0.4, 3.0])
+        return anp.logaddexp(normal(theta / wide), normal(theta / narrow))
+
+    result, plain = boost(cross, 2), boost(cross, 2, warp=None)
+    assert "a second component in its place gains" in result.warp.reason
+    assert np.isfinite(result.warp.gain) and result.warp.warp is None
+    assert result.elbo == plain.elbo
+    assert [h["elbo"] for h in result.history] == [h["elbo"] for h in plain.history]
+
+
+@pytest.mark.parametrize(
+    ("log_density", "settings", "reason"),
+    [
+        (two_modes, {"x0": (-8.0 * np.ones(2), 8.0 * np.ones(2))}, "several modes"),
+        (banana, {"family": "laplace"}, "family='gaussian'"),
+        (banana, {"component_covariance": "diag"}, "full covariances"),
+    ],
+)
+def test_where_no_warp_is_tried(log_density, settings, reason):
+    result = boost(log_density, 2, max_iter=2, **settings)
+    assert not result.warp.accepted
+    assert result.warp.reason.startswith("Not tried") and reason in result.warp.reason
+
+
+def test_the_hellinger_objective_goes_on_behind_a_warp():
+    result = boost(banana, 2, objective="hellinger", max_iter=2)
+    assert result.warp.accepted
+    value, error = elbo(banana, result.posterior)
+    assert BANANA_LOG_Z - value < 2 * TOL + 3 * error
+
+
+# --- the density and its draws
+
+
+def test_the_density_integrates_to_one(bent):
+    x, y = np.linspace(-7, 7, 561), np.linspace(-8, 40, 1921)
+    grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    density = np.exp(bent.posterior.log_density(grid))
+    assert_allclose(density.sum() * (x[1] - x[0]) * (y[1] - y[0]), 1.0, atol=1e-3)
+
+
+def test_one_dimension_integrates_to_one_and_agrees_with_draws():
+    result = boost(lambda t: anp.sum(SHAPE * t - anp.exp(t), axis=-1), 1)
+    assert result.warp.accepted
+    t = np.linspace(-25.0, 8.0, 20_001)
+    density = np.exp(result.posterior.log_density(t[:, None]))
+    step = t[1] - t[0]
+    assert_allclose(density.sum() * step, 1.0, atol=1e-6)
+    draws = result.posterior.sample(40_000, random_state=0)[:, 0]
+    for level in (-2.0, 0.0, 1.0):
+        probability = density[t <= level].sum() * step
+        assert abs((draws <= level).mean() - probability) < 3 * 0.5 / 200
+
+
+def test_draws_agree_with_the_density(bent):
+    # E_q[h / q] is the area under h: a normal density of known area one.
+    theta = bent.posterior.sample(40_000, random_state=3)
+    spread = 0.5 * theta - np.array([0.0, -0.25])
+    log_h = normal(spread / 0.4) - LOG_2PI - 2 * np.log(0.8)
+    ratio = np.exp(log_h - bent.posterior.log_density(theta))
+    assert abs(ratio.mean() - 1.0) < 4 * ratio.std() / 200
+
+
+def test_summaries_of_a_banana(bent):
+    posterior = bent.posterior
+    # y = x^2 - 1 + noise: mean 0, variance 2 + 1 / 4.
+    assert_allclose(posterior.mean(), 0.0, atol=0.06)
+    assert_allclose(posterior.std(), [1.0, 1.5], rtol=0.05)
+    assert abs(posterior.covariance()[0, 1]) < 0.1
+    assert_allclose(posterior.interval(0.9)[0], ndtri([0.05, 0.95]), atol=0.04)
+    marginal = posterior.marginal("y")
+    p = np.array([0.1, 0.5, 0.9])
+    assert_allclose(marginal.cdf(marginal.quantile(p)), p, atol=1e-3)
+    draws = posterior.sample(40_000, random_state=5)[:, 1]
+    assert_allclose(marginal.cdf(np.quantile(draws, p)), p, atol=0.01)
+    x = np.linspace(-4.0, 25.0, 2001)
+    assert_allclose(marginal.pdf(x).sum() * (x[1] - x[0]), 1.0, atol=5e-3)
+    assert len(posterior.summary()) == 2
+
+
+def test_the_mode_is_that_of_the_density_after_the_warp(bent):
+    mode = bent.posterior.modes()[0]
+    assert_allclose(mode.location, [0.0, -1.0], atol=0.15)
+    steps = 0.05 * np.vstack([np.eye(2), -np.eye(2)])
+    around = bent.posterior.log_density(mode.location + steps)
+    at = bent.posterior.log_density(mode.location[None])[0]
+    assert (around < at).all()
+    assert_allclose(mode.log_density, at, atol=1e-8)
+
+
+@pytest.mark.slow
+def test_importance_sampling_and_distances(bent):
+    evidence = bent.posterior.evidence(banana, random_state=0)
+    assert abs(evidence.log_evidence - BANANA_LOG_Z) < 0.02
+    plain = boost(banana, 2, warp=None)
+    near = bent.posterior.hellinger(plain.posterior, random_state=0)
+    assert near.distance < 0.2
+    assert_allclose(
+        plain.posterior.hellinger(bent.posterior, random_state=0).squared,
+        near.squared,
+        atol=5 * near.squared_se,
+    )
+    assert bent.posterior.hellinger(bent.posterior).distance == 0.0
+    with pytest.raises(ValueError, match="same constraints"):
+        bent.posterior.hellinger(boost(gamma, 2, constraints="positive").posterior)
+
+
+# --- kept, loaded, cut
+
+
+@pytest.mark.parametrize("which", ["bent", "positive"])
+def test_results_there_and_back(which, request, tmp_path):
+    result = request.getfixturevalue(which)
+    result.save(tmp_path / "result")
+    loaded = BoostingResult.load(tmp_path / "result")
+    result.posterior.save(tmp_path / "posterior")
+    again = [
+        loaded.posterior,
+        loaded.stages[-1],
+        MixturePosterior.load(tmp_path / "posterior"),
+        pickle.loads(pickle.dumps(result)).posterior,
+    ]
+    theta = result.posterior.sample(20, random_state=0)
+    for other in again:
+        assert other.constraints == result.posterior.constraints
+        assert_allclose(
+            other.log_density(theta), result.posterior.log_density(theta), rtol=1e-12
+        )
+    assert loaded.warp.record() == result.warp.record()
+    assert loaded.posterior.names == result.posterior.names
+
+
+def test_results_without_a_warp_are_as_before(tmp_path):
+    result = boost(normal, 1, warp=None)
+    result.save(tmp_path / "result")
+    with np.load(tmp_path / "result") as archive:
+        assert '"format_version": 1' in str(archive["header"])
+    assert BoostingResult.load(tmp_path / "result").warp is None
+
+
+@pytest.mark.slow
+def test_a_pickle_opens_in_a_new_process(bent, tmp_path):
+    theta = bent.posterior.sample(4, random_state=0)
+    (tmp_path / "p.pickle").write_bytes(pickle.dumps((bent.posterior, theta)))
+    code = (
+        "import pickle, sys; p, t = pickle.load(open(sys.argv[1], 'rb'));"
+        "print(repr(p.log_density(t).tolist()))"
+    )
+    folder = str(Path(skboost.__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "p.pickle")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": folder},
+    )
+    assert_allclose(eval(done.stdout), bent.posterior.log_density(theta), rtol=1e-13)
+
+
+def test_stages_and_truncations_are_behind_the_same_warp():
+    def chain(theta):
+        bent = theta[..., 1:] - 0.5 * (theta[..., :-1] ** 2 - 1.0)
+        return normal(theta[..., :1]) + normal(2.0 * bent)
+
+    result = boost(chain, 4, max_iter=3)
+    assert result.warp.accepted and result.posterior.n_components > 1
+    for stage in (*result.stages, result.posterior.truncate(1)):
+        assert stage.constraints == result.posterior.constraints
+        assert stage.constraints.warp == result.warp.warp
+        theta = stage.sample(200, random_state=0)
+        assert np.isfinite(stage.log_density(theta)).all()
+    assert len(result.stages) == result.n_iter == len(result.history)
+    assert result.stages[0].n_components == 1
+
+
+def test_arviz_takes_the_draws(bent):
+    pytest.importorskip("arviz")
+    data = bent.posterior.to_arviz(n=400, random_state=0)
+    assert np.asarray(data.posterior["x"]).size == 400
+
+
+def test_a_pair_is_drawn_from_draws(bent):
+    from skboost.inspection._pair import joint_density
+
+    x, y = np.linspace(-4.0, 4.0, 81), np.linspace(-4.0, 16.0, 201)
+    density = joint_density(bent.posterior, [0, 1], x, y)
+    assert_allclose(density.sum() * (x[1] - x[0]) * (y[1] - y[0]), 1.0, atol=0.02)
+
+
+# --- limits, failures, errors
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_answer_for_every_n_jobs(bent):
+    def banana(theta):  # workers can not import this file: pickled by value
+        x, y = theta[..., 0], theta[..., 1]
+        return -0.5 * x**2 - 2.0 * (y - x**2 + 1.0) ** 2
+
+    other = boost(banana, 2, names=["x", "y"], n_jobs=2)
+    assert other.warp.record() == bent.warp.record()
+    assert (other.elbo, other.message) == (bent.elbo, bent.message)
+
+
+@pytest.mark.parametrize("limit", [2000, 20_000])
+def test_evaluations_are_limited_within_the_search(limit):
+    result = boost(banana, 2, max_evaluations=limit)
+    # One batch of fresh draws at most, and the first mixture.
+    assert result.n_evaluations < limit + 2 * 8192
+    assert result.message.startswith("Stopped at max_evaluations")
+    if not result.warp.accepted:
+        assert "max_evaluations" in result.warp.reason
+
+
+def test_time_is_limited_within_the_search():
+    result = boost(banana, 2, max_time=1e-3)
+    assert not result.warp.accepted
+    assert "half of what max_time and max_evaluations leave" in result.warp.reason
+    assert result.n_iter == 1 and np.isfinite(result.elbo)
+
+
+def test_one_iteration_is_one_gaussian_through_the_warp():
+    result = boost(banana, 2, max_iter=1)
+    assert result.warp.accepted and result.posterior.n_components == 1
+    assert result.history[0]["kind"] == "first"
+
+
+def test_densities_that_fail_far_out():
+    def failing(theta):
+        value = banana(theta)
+        far = theta[..., 1] > 8.0
+        return np.where(far, np.nan, value)
+
+    def gradient(theta):
+        x, y = theta[..., 0], theta[..., 1]
+        residual = 4.0 * (y - x**2 + 1.0)
+        return np.stack([2.0 * x * residual - x, -residual], axis=-1)
+
+    with pytest.warns(FailedEvaluationWarning):
+        result = boost(failing, 2, gradient=gradient, failures="zero", max_iter=2)
+    assert result.warp is not None
+    assert np.isfinite(result.elbo)
+    assert result.posterior.sample(10, random_state=0).shape == (10, 2)
+
+
+def test_a_warp_behind_which_the_density_fails_is_declined(monkeypatch):
+    def fails(engine, warp):
+        raise LogDensityError("not a number")
+
+    monkeypatch.setattr(WarpingBoosting, "_behind", fails)
+    result = boost(banana, 2, max_iter=2)
+    plain = boost(banana, 2, max_iter=2, warp=None)
+    assert result.warp.reason == "Declined: the density fails at draws behind it."
+    assert result.elbo == plain.elbo
+
+
+def test_an_interruption_while_the_warp_is_sought():
+    calls = []
+
+    def stop(theta):
+        calls.append(len(theta))
+        if sum(calls) > 20_000:
+            raise KeyboardInterrupt
+        return (
+            -0.5 * theta[..., 0] ** 2 - 2.0 * (theta[..., 1] - theta[..., 0] ** 2) ** 2
+        )
+
+    def gradient(theta):
+        x, y = theta[..., 0], theta[..., 1]
+        residual = 4.0 * (y - x**2)
+        return np.stack([2.0 * x * residual - x, -residual], axis=-1)
+
+    with pytest.raises(KeyboardInterrupt) as error:
+        boost(stop, 2, gradient=gradient)
+    # Before the first iteration there is nothing to keep.
+    assert not isinstance(error.value, FitInterrupted)
+
+
+def test_a_callback_hears_every_iteration():
+    heard = []
+    result = boost(banana, 2, callback=lambda record: heard.append(record["iteration"]))
+    assert heard == list(range(1, result.n_iter + 1))
+
+
+@pytest.mark.parametrize("wrong", ["always", True, 3])
+def test_unknown_values_are_refused(wrong):
+    with pytest.raises(InvalidParameterError, match="warp"):
+        boost(normal, 1, warp=wrong)

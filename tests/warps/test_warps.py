@@ -1,0 +1,334 @@
+"""The fit of a warp: gradients, structure, and what makes it worth having."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skboost._budget import Budget, BudgetSpent, WatchedTarget
+from skboost._settings import Settings
+from skboost.families import Gaussian
+from skboost.mixtures import Estimate
+from skboost.targets import Target
+from skboost.transforms import Warp
+from skboost.warps import WarpReport, _fit, find_warp, not_tried
+from skboost.warps._fit import _why_not
+from skboost.warps._judge import elbo_gain, log_density_through, tail_gain
+from skboost.warps._problem import WarpedELBO
+from skboost.warps._structure import Edges, Sample, candidate_axes, find_edges
+
+STEP = 1e-5
+
+
+class Density(Target):
+    """A log density and its gradient, in rotated coordinates where asked."""
+
+    def __init__(self, value, gradient, dim, rotation=None):
+        self.value, self.gradient, self.dim = value, gradient, dim
+        self.rotation = np.eye(dim) if rotation is None else rotation
+        self.n_evaluations = 0
+
+    def value_and_score(self, theta):
+        self.n_evaluations += len(theta)
+        own = theta @ self.rotation
+        return self.value(own), self.gradient(own) @ self.rotation.T
+
+
+def standard_normal(dim):
+    return Density(lambda x: -0.5 * (x**2).sum(axis=1), lambda x: -x, dim)
+
+
+def funnel(dim=5, rotation=None):
+    """First coordinate standard normal, the others with log variance it."""
+
+    def value(x):
+        scaled = (x[:, 1:] ** 2).sum(axis=1) * np.exp(-x[:, 0])
+        return -0.5 * (x[:, 0] ** 2 + scaled + (dim - 1) * x[:, 0])
+
+    def gradient(x):
+        shrunk = np.exp(-x[:, :1])
+        rest = 0.5 * (x[:, 1:] ** 2 * shrunk).sum(axis=1) - 0.5 * (dim - 1)
+        return np.column_stack([rest - x[:, 0], -x[:, 1:] * shrunk])
+
+    return Density(value, gradient, dim, rotation)
+
+
+def bananas(dim=4, rotation=None):
+    """Pairs of x ~ N(0, 1) and y ~ N(x^2 - 1, 1 / 4), all x first."""
+    half = dim // 2
+
+    def parts(x):
+        return x[:, :half], 4.0 * (x[:, half:] - x[:, :half] ** 2 + 1.0)
+
+    def value(x):
+        first, residual = parts(x)
+        return -0.5 * (first**2).sum(axis=1) - (residual**2).sum(axis=1) / 8.0
+
+    def gradient(x):
+        first, residual = parts(x)
+        return np.column_stack([2.0 * first * residual - first, -residual])
+
+    return Density(value, gradient, dim, rotation)
+
+
+def log_gammas(dim=5, rotation=None):
+    """Independent logarithms of gamma variables of shape 1.5."""
+    return Density(
+        lambda x: (1.5 * x - np.exp(x)).sum(axis=1),
+        lambda x: 1.5 - np.exp(x),
+        dim,
+        rotation,
+    )
+
+
+def rotation(dim, seed=0):
+    draws = np.random.default_rng(seed).standard_normal((dim, dim))
+    return np.linalg.qr(draws)[0]
+
+
+def sample(target, mean, factor, n=4096):
+    base = Gaussian("diag").matched_draws(n, target.dim, np.random.default_rng(3))
+    _, score = target.value_and_score(mean + base @ factor.T)
+    return Sample(base, score @ factor + base)
+
+
+def linear(mean, factor):
+    one, none = np.ones(len(mean)), np.zeros((len(mean),) * 2)
+    return Warp(mean, factor, one, one, none, none)
+
+
+# --- the problem
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(0)
+    lower = np.tril(np.ones((4, 4), dtype=bool), -1)
+    factor = np.linalg.cholesky(np.eye(4) + 0.3)
+    base = rng.standard_normal((64, 4))
+    edges = Edges(lower, lower)
+    return WarpedELBO(funnel(4), rng.standard_normal(4), factor, base, edges, 2.0)
+
+
+def test_gradient_is_that_of_the_differences(problem):
+    x = problem.start + 0.2 * np.random.default_rng(1).standard_normal(
+        len(problem.start)
+    )
+    _, gradient = problem.value_and_gradient(x)
+    each = [
+        problem.value_and_gradient(x + h)[0] - problem.value_and_gradient(x - h)[0]
+        for h in STEP * np.eye(len(x))
+    ]
+    assert_allclose(gradient, np.array(each) / (2 * STEP), rtol=1e-5, atol=1e-6)
+
+
+def test_value_is_the_elbo_of_the_warp(problem):
+    x = problem.start + 0.1 * np.random.default_rng(1).standard_normal(
+        len(problem.start)
+    )
+    warp = problem.unpack(x)
+    z = problem.base
+    log_joint = problem.target.log_density(warp.forward(z))
+    elbo = (log_joint + warp.log_jacobian(z)).mean()
+    entropy = 0.5 * 4 * (1 + np.log(2 * np.pi))
+    # The ridge takes little.
+    assert_allclose(problem.value_and_gradient(x)[0], elbo + entropy, atol=5e-3)
+
+
+def test_it_starts_as_the_gaussian(problem):
+    warp = problem.unpack(problem.start)
+    points = problem.mean + problem.base @ problem.factor.T
+    assert_allclose(warp.forward(problem.base), points, atol=1e-12)
+
+
+def test_a_reflection_is_no_way_to_go(problem):
+    x = problem.start
+    x[4] = -1.0
+    assert problem.value_and_gradient(x)[0] == -np.inf
+
+
+def test_in_many_dimensions_the_linear_part_is_diagonal():
+    dim = 60
+    none = Edges(*np.zeros((2, dim, dim), dtype=bool))
+    base = np.random.default_rng(0).standard_normal((8, dim))
+    target = standard_normal(dim)
+    problem = WarpedELBO(target, np.zeros(dim), np.eye(dim), base, none, 2.0)
+    assert len(problem.start) == 4 * dim
+
+
+# --- structure
+
+
+def test_edges_of_a_funnel_and_of_bananas():
+    edges = find_edges(sample(funnel(), np.zeros(5), np.eye(5)))
+    expected = np.zeros((5, 5), dtype=bool)
+    expected[1:, 0] = True
+    assert (edges.scales == expected).all() and not edges.curves.any()
+    edges = find_edges(sample(bananas(), np.zeros(4), np.diag([0.4, 0.4, 0.5, 0.5])))
+    expected = np.zeros((4, 4), dtype=bool)
+    expected[[2, 3], [0, 1]] = True
+    assert (edges.curves == expected).all() and not edges.scales.any()
+
+
+def test_a_gaussian_has_no_edges():
+    edges = find_edges(sample(standard_normal(6), np.zeros(6), np.eye(6)))
+    assert not edges.scales.any() and not edges.curves.any()
+
+
+def test_drivers_come_first():
+    order = [4, 2, 0, 1, 3]
+    turned = sample(funnel(5, np.eye(5)[:, order]), np.zeros(5), np.eye(5))
+    axes = candidate_axes(turned)["coordinates"]
+    assert np.abs(axes[:, 0]).argmax() == 4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_driver_of_a_rotated_funnel_is_found(seed):
+    turned = rotation(5, seed)
+    draws = sample(funnel(5, turned), np.zeros(5), np.eye(5), 16384)
+    axes = candidate_axes(draws)
+    assert np.abs(axes["curvature"][:, 0] @ turned[:, 0]) > 0.98
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rotated_independent_coordinates_are_found(seed):
+    turned = rotation(5, seed)
+    # Near the best Gaussian, which is the same in every direction.
+    centre = turned @ np.full(5, 0.1)
+    found = candidate_axes(sample(log_gammas(5, turned), centre, 0.85 * np.eye(5)))
+    overlap = np.abs(found["contrast"].T @ turned)
+    assert (overlap.max(axis=0) > 0.97).all()
+
+
+def test_axes_are_orthonormal_and_few_where_tensors_would_be_large():
+    for dim, names in [(1, 1), (4, 3), (30, 2), (60, 1)]:
+        target = standard_normal(dim)
+        axes = candidate_axes(sample(target, np.zeros(dim), np.eye(dim), 256))
+        assert len(axes) == names
+        for found in axes.values():
+            assert_allclose(found.T @ found, np.eye(dim), atol=1e-10)
+
+
+# --- judgement
+
+
+def test_gain_of_one_gaussian_over_another():
+    before, after = linear([0.5, 0.0], np.eye(2)), linear([0.0, 0.0], np.eye(2))
+    target, rng = standard_normal(2), np.random.default_rng(0)
+    gain = elbo_gain(target, before, after, 4096, rng)
+    # KL(N(m, I) || N(0, I)) is half the square of m.
+    assert abs(gain.value - 0.125) < 3 * gain.se
+
+
+def test_tail_gain_of_one_gaussian_over_another():
+    before, after = linear([0.0, 0.0], 0.5 * np.eye(2)), linear([0.0, 0.0], np.eye(2))
+    target, rng = standard_normal(2), np.random.default_rng(0)
+    gain = tail_gain(target, before, after, 8192, rng)
+    # KL(N(0, I) || N(0, I / 4)): per coordinate ln s + 1 / 2 s^2 - 1 / 2, s = 1 / 2.
+    assert abs(gain.value - 2 * (np.log(0.5) + 2.0 - 0.5)) < 3 * gain.se
+
+
+def test_density_through_a_warp_integrates_to_one():
+    bend, scale = [[0.0, 0.0], [0.4, 0.0]], [[0.0, 0.0], [0.5, 0.0]]
+    matrix = [[1.0, 0.2], [0.0, 0.7]]
+    warp = Warp([0.1, -0.2], matrix, [0.8, 1.3], [1.2, 0.7], scale, bend, 2.0)
+    x = np.linspace(-16.0, 16.0, 641)
+    y = np.linspace(-14.0, 30.0, 881)
+    grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    density = np.exp(log_density_through(warp, grid))
+    cell = (x[1] - x[0]) * (y[1] - y[0])
+    assert_allclose(density.sum() * cell, 1.0, atol=2e-3)
+
+
+# --- the search
+
+
+def settings(**other):
+    return Settings(**{"seed": 0, "tol": 0.01} | other)
+
+
+def test_a_gaussian_needs_none():
+    report = find_warp(standard_normal(3), np.zeros(3), np.eye(3), settings())
+    assert not report.accepted and report.warp is None
+    assert report.reason.startswith("Declined: it gains")
+    assert abs(report.gain) < 1e-3
+
+
+@pytest.mark.parametrize("turned", [None, rotation(4)])
+def test_bananas_are_images_of_a_gaussian(turned):
+    target = bananas(4, turned)
+    # Some Gaussian: whatever it lacks the warp has to gain.
+    spread = np.diag([0.3, 0.3, 0.4, 0.4])
+    if turned is not None:
+        spread = turned @ spread @ turned.T
+    report = find_warp(target, np.zeros(4), spread, settings())
+    assert report.accepted and report.n_curves >= 2
+    assert (report.axes == "coordinates") == (turned is None)
+    z = np.random.default_rng(9).standard_normal((8000, 4))
+    y = report.warp.forward(z)
+    log_q = -0.5 * (z**2).sum(axis=1) - 2 * np.log(2 * np.pi)
+    log_q -= report.warp.log_jacobian(z)
+    log_z = 2 * np.log(2 * np.pi) + 2 * np.log(0.5)
+    each = target.log_density(y) - log_z - log_q
+    divergence, error = -each.mean(), each.std() / np.sqrt(len(z))
+    # The family holds the posterior; the fit stops within tol of it.
+    assert -3 * error < divergence < 0.01 + 3 * error
+
+
+def test_tails_that_are_lost_are_seen():
+    clear = Estimate(1.0, 0.01)
+    lost = _why_not(clear, Estimate(-0.5, 0.1), 0.01)
+    assert "KL(p || q) rises by 0.5 nats" in lost
+    assert not _why_not(clear, Estimate(-0.1, 0.1), 0.01)
+    assert "fresh draws" in _why_not(Estimate(0.02, 0.01), Estimate(0, 0), 0.01)
+    assert "not finite" in _why_not(Estimate(np.nan, 0.1), Estimate(0, 0), 0.01)
+    assert "not finite" in _why_not(Estimate(1.0, np.inf), Estimate(0, 0), 0.01)
+
+
+def test_where_the_density_is_zero_nothing_is_fitted():
+    half = Density(
+        lambda x: np.where(x[:, 0] > 0, -0.5 * (x**2).sum(axis=1), -np.inf),
+        lambda x: -x,
+        2,
+    )
+    report = find_warp(half, np.zeros(2), np.eye(2), settings())
+    assert not report.accepted
+    assert "zero, or too steep, at draws of the first component" in report.reason
+
+
+def test_scores_without_squares_are_no_ground_for_a_fit():
+    steep = Density(lambda x: -0.5 * (x**2).sum(axis=1), lambda x: 1e150 * x, 2)
+    report = find_warp(steep, np.zeros(2), np.eye(2), settings())
+    assert "too steep" in report.reason
+
+
+def test_a_map_without_an_inverse_is_refused(monkeypatch):
+    singular = linear(np.zeros(2), np.ones((2, 2)))
+    monkeypatch.setattr(_fit, "_fitted", lambda *arguments: ("coordinates", singular))
+    report = find_warp(standard_normal(2), np.zeros(2), np.eye(2), settings())
+    assert "without an inverse" in report.reason and report.warp is None
+
+
+def test_a_singular_covariance_is_refused():
+    report = find_warp(standard_normal(2), np.zeros(2), np.ones((2, 2)), settings())
+    assert "no Cholesky factor" in report.reason
+
+
+def test_no_evaluation_after_the_budget():
+    target = bananas(4)
+    budget = Budget(max_evaluations=3000, target=target)
+    watched = WatchedTarget(target, budget)
+    with pytest.raises(BudgetSpent):
+        find_warp(watched, np.zeros(4), 0.3 * np.eye(4), settings(budget=budget))
+    assert target.n_evaluations < 3000 + 2 * 4096
+
+
+def test_reports_are_kept_as_json():
+    report = find_warp(bananas(4), np.zeros(4), 0.3 * np.eye(4), settings())
+    for one in (report, report.declined("no reason"), not_tried("none")):
+        again = WarpReport.from_record(json.loads(json.dumps(one.record())))
+        assert again.record() == one.record() or not np.isfinite(one.gain)
+        assert again.warp == one.warp
+    assert report.declined("it is late").reason == "Declined: it is late."
+    assert WarpReport.from_record(None) is None
