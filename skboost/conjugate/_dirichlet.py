@@ -25,6 +25,11 @@ class DirichletWeights:
     def __init__(self, alpha):
         self.prior = {"alpha": np.asarray(alpha, dtype=float)}
 
+    @property
+    def shapes(self):
+        """Shapes of what one draw holds."""
+        return {"weights": self._prior.shape}
+
     def target(self, natural, statistics):
         """Natural parameter of the optimal factor, given summed statistics."""
         return {"alpha": self.prior["alpha"] + statistics["count"]}
@@ -33,9 +38,25 @@ class DirichletWeights:
         """The domain: every alpha is positive."""
         return Cone((own["alpha"],))
 
+    def permuted(self, own, order):
+        """The same distribution of clusters in another order."""
+        return {"alpha": np.take(own["alpha"], order)}
+
     def mean(self, own):
         """Expected weights, shape (n_components,)."""
         return own["alpha"] / own["alpha"].sum()
+
+    def moments(self, own):
+        """Mean and covariance of the weights.
+
+        Returns
+        -------
+        dict of str to pair of ndarray
+            ``weights``: (n_components,) and (n_components, n_components).
+        """
+        mean = self.mean(own)
+        covariance = np.diag(mean) - np.outer(mean, mean)
+        return {"weights": (mean, covariance / (own["alpha"].sum() + 1.0))}
 
     def expected_log(self, own):
         """E[ln pi], shape (n_components,)."""
@@ -53,17 +74,18 @@ class DirichletWeights:
             own
         )
 
+    def statistics(self, draws):
+        """Sufficient statistics of draws: ln pi, (n_draws, n_components)."""
+        return {"alpha": np.log(np.maximum(draws["weights"], _TINY))}
+
     def log_density(self, own, draws):
         """Log densities of draws["weights"], shape (n_draws,)."""
-        log_pi = np.log(np.maximum(draws["weights"], _TINY))
+        log_pi = self.statistics(draws)["alpha"]
         return log_pi @ (own["alpha"] - 1.0) - _log_normaliser(own["alpha"])
 
     def sample(self, own, n, rng):
         """``{"weights": (n, n_components)}``, strictly positive."""
-        # Gammas of tiny shape underflow to zero, and densities at zero are infinite.
-        alpha = own["alpha"]
-        log_gamma = np.log(rng.standard_gamma(alpha + 1.0, (n, len(alpha))))
-        log_gamma += np.log1p(-rng.random((n, len(alpha)))) / alpha
+        log_gamma = log_gammas(own["alpha"], n, rng)
         log_gamma -= log_gamma.max(axis=1, keepdims=True)
         weights = np.maximum(np.exp(log_gamma), _TINY)
         return {"weights": weights / weights.sum(axis=1, keepdims=True)}
@@ -71,6 +93,14 @@ class DirichletWeights:
     @property
     def _prior(self):
         return self.prior["alpha"]
+
+
+def log_gammas(shape, n, rng):
+    """Logarithms of Gamma draws, (n, len(shape)), finite for every shape."""
+    # Gammas of tiny shape underflow to zero, and densities at zero are infinite.
+    draws = np.log(rng.standard_gamma(shape + 1.0, (n, len(shape))))
+    draws += np.log1p(-rng.random((n, len(shape)))) / shape
+    return draws
 
 
 def _log_normaliser(alpha):

@@ -117,13 +117,18 @@ class ConjugateFamily:
         native = _native_shape(self.model.covariance_type, k, d)
         return Layout(
             {
-                "weights": (k,),
+                **self.model.weights.shapes,
                 "means": (k, d),
                 "precisions": native,
                 "statistics": self._natural_layout.shapes,
                 "log_prior": (),
             }
         )
+
+    @property
+    def parameters(self):
+        """Names of the parameters in a draw."""
+        return (*self.model.weights.shapes, "means", "precisions")
 
     @cached_property
     def _natural_layout(self):
@@ -167,9 +172,9 @@ class ConjugateFamily:
         Parameters
         ----------
         draws : dict
-            ``weights``, ``means``, ``precisions``, with a leading axis of draws.
+            As the model samples them, with a leading axis of draws.
         """
-        tree = {name: draws[name] for name in ("weights", "means", "precisions")}
+        tree = {name: draws[name] for name in self.parameters}
         tree["statistics"] = self._ordered(statistics_of(self.model, draws))
         tree["log_prior"] = self.model.log_prior(draws)
         return self.draws_layout.flat(tree)

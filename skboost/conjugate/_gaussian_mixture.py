@@ -5,18 +5,18 @@ mixture: all they need are expected statistics, updates that are linear in them,
 densities.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from skboost._math import log_sum_exp, responsibilities
 from skboost._parallel import row_blocks
 from skboost.conjugate._covariances import COVARIANCES
 from skboost.conjugate._dirichlet import DirichletWeights
+from skboost.conjugate._expectation import Expectation
 from skboost.conjugate._independent import Independent, KnownPrecisions
 from skboost.conjugate._natural import natural_step, scaled
 from skboost.conjugate._normal_wishart import NormalWishart
 from skboost.conjugate._rows import Rows
+from skboost.conjugate._stick_breaking import StickBreakingWeights
 
 CLUSTER_DISTRIBUTIONS = {
     "normal-wishart": NormalWishart,
@@ -24,21 +24,10 @@ CLUSTER_DISTRIBUTIONS = {
     "known": KnownPrecisions,
 }
 
-
-class Expectation(NamedTuple):
-    """Sums over rows under the optimal local factors.
-
-    Attributes
-    ----------
-    statistics : tuple of dict
-        Weighted sums of expected sufficient statistics, one for each weighting.
-    evidence : float
-        ``sum_n w_n ln sum_k exp(E[ln pi_k] + E[ln N(x_n | k)])`` for the first
-        weighting, nats.
-    """
-
-    statistics: tuple
-    evidence: float
+WEIGHT_DISTRIBUTIONS = {
+    "dirichlet": DirichletWeights,
+    "stick-breaking": StickBreakingWeights,
+}
 
 
 class GaussianMixtureModel:
@@ -50,7 +39,7 @@ class GaussianMixtureModel:
 
     Parameters
     ----------
-    weights : DirichletWeights
+    weights : DirichletWeights or StickBreakingWeights
         Factor of the mixture weights, with its prior.
     clusters : NormalWishart, Independent or KnownPrecisions
         Distribution of the clusters, with its prior. See `make`.
@@ -59,6 +48,10 @@ class GaussianMixtureModel:
     temperature : float, default=1.0
         Power a of the likelihood in (0, 1] (Alquier, Algorithm 1): statistics, and
         the bound's sum over rows with the entropy of the assignments, count a times.
+    reg_covar : float, default=0.0
+        Every row stands for a cloud of this variance around it: it adds this much to
+        the scatter of its cluster and takes half of this times the trace of the
+        precision from the log likelihood, which stays below what it is without.
 
     Attributes
     ----------
@@ -68,15 +61,25 @@ class GaussianMixtureModel:
         Natural parameters of the prior.
     """
 
-    def __init__(self, weights, clusters, center, temperature=1.0):
+    def __init__(self, weights, clusters, center, temperature=1.0, reg_covar=0.0):
         self.weights, self.clusters = weights, clusters
         self.center = np.asarray(center, dtype=float)
-        self.temperature = temperature
+        self.temperature, self.reg_covar = temperature, reg_covar
         self.factors = (weights, *clusters.factors)
         self.prior = {factor.name: factor.prior for factor in self.factors}
 
     @classmethod
-    def make(cls, clusters, covariance_type, alpha, center, temperature=1.0, **prior):
+    def make(
+        cls,
+        clusters,
+        covariance_type,
+        alpha,
+        center,
+        temperature=1.0,
+        weights="dirichlet",
+        reg_covar=0.0,
+        **prior,
+    ):
         """A model from names and prior parameters.
 
         Parameters
@@ -84,10 +87,12 @@ class GaussianMixtureModel:
         clusters : {"normal-wishart", "independent", "known"}
         covariance_type : {"full", "tied", "diag", "spherical"}
         alpha : ndarray of shape (n_components,)
-            Of the Dirichlet prior.
+            Of the Dirichlet prior, or the concentration for each stick.
         center : ndarray of shape (dim,)
             Prior mean of the clusters' means.
         temperature : float, default=1.0
+        weights : {"dirichlet", "stick-breaking"}, default="dirichlet"
+        reg_covar : float, default=0.0
         **prior
             ``mean_precision``, ``dof`` and ``rate`` for "normal-wishart";
             ``mean_variance``, ``dof`` and ``rate`` for "independent";
@@ -101,7 +106,8 @@ class GaussianMixtureModel:
         covariance = COVARIANCES[covariance_type]
         n_components, dim = len(alpha), len(center)
         made = CLUSTER_DISTRIBUTIONS[clusters](covariance, n_components, dim, **prior)
-        return cls(DirichletWeights(alpha), made, center, temperature)
+        factor = WEIGHT_DISTRIBUTIONS[weights](alpha)
+        return cls(factor, made, center, temperature, reg_covar)
 
     @property
     def n_components(self):
@@ -153,7 +159,7 @@ class GaussianMixtureModel:
         -------
         ndarray of shape (n_rows, n_components)
         """
-        gaussians = self.clusters.gaussians(natural) if gaussians is None else gaussians
+        gaussians = self._gaussians(natural) if gaussians is None else gaussians
         found = gaussians.log_density(rows)
         found += self.weights.expected_log(natural["weights"])
         return found
@@ -161,7 +167,7 @@ class GaussianMixtureModel:
     def responsibilities(self, natural, rows):
         """Optimal q(z_n = k), shape (n_rows, n_components); rows sum to one."""
         found = np.empty((len(rows), self.n_components))
-        gaussians = self.clusters.gaussians(natural)
+        gaussians = self._gaussians(natural)
         for block in self._blocks(rows):
             joint = self.joint(natural, rows[block], gaussians)
             found[block], _ = responsibilities(joint)
@@ -182,7 +188,7 @@ class GaussianMixtureModel:
         -------
         Expectation
         """
-        gaussians = self.clusters.gaussians(natural)
+        gaussians = self._gaussians(natural)
         totals, evidence = [None] * len(weightings), 0.0
         for block in self._blocks(rows):
             part = rows[block]
@@ -225,7 +231,26 @@ class GaussianMixtureModel:
                 if rows.seen is None
                 else resp.T @ rows.seen
             )
+        if self.reg_covar:
+            spread = self.clusters.covariance.absorb(found, self._row_variance)
+            found["second"] = found["second"] + spread
         return found
+
+    def _gaussians(self, natural):
+        if not self.reg_covar:
+            return self.clusters.gaussians(natural)
+        precisions = self.clusters.precisions(natural)
+        covariance = self.clusters.covariance
+        spread = covariance.trace(precisions, self._row_variance, self.dim)
+        return self.clusters.gaussians(natural, spread)
+
+    @property
+    def _row_variance(self):
+        """Covariance of the cloud that a row stands for, as variances of means are."""
+        covariance = self.clusters.covariance
+        return covariance.mean_variance(
+            covariance.mean_precision(1.0 / self.reg_covar, *self.clusters.shape)
+        )
 
     def _blocks(self, rows):
         return row_blocks(len(rows), self.n_components + 2 * self.dim)
@@ -315,8 +340,9 @@ class GaussianMixtureModel:
         Returns
         -------
         dict
-            ``weights`` (n, n_components), ``means`` (n, n_components, dim), and
-            ``precisions`` (n, native shape of the covariance type).
+            ``weights`` (n, n_components), under stick-breaking ``leftover`` (n,),
+            ``means`` (n, n_components, dim), and ``precisions`` (n, native shape of
+            the covariance type).
         """
         weights = self.weights.sample(natural["weights"], n, rng)
         draws = self.clusters.sample(natural, n, rng)
@@ -328,7 +354,7 @@ class GaussianMixtureModel:
     # --- summaries
 
     def mean_weights(self, natural):
-        """E[pi], shape (n_components,)."""
+        """E[pi], shape (n_components,); over its sum under stick-breaking."""
         return self.weights.mean(natural["weights"])
 
     def means(self, natural):
@@ -338,6 +364,13 @@ class GaussianMixtureModel:
     def covariances(self, natural):
         """Inverses of the expected precisions, as scikit-learn's `covariances_`."""
         return self.clusters.covariances(natural)
+
+    def moments(self, natural):
+        """Of the factor of the weights and of `NormalWishart.moments`, means moved."""
+        found = self.clusters.moments(natural)
+        means, spread = found["means"]
+        moved = {"means": (means + self.center, spread)}
+        return self.weights.moments(natural["weights"]) | found | moved
 
     def predictive_parts(self, natural, rows):
         """ln E[pi_k] + ln p(x_n | cluster k), parameters integrated out.
@@ -376,19 +409,23 @@ class GaussianMixtureModel:
     def permuted(self, natural, order):
         """The same q with its clusters in another order.
 
+        Under stick-breaking the sticks are those of the same counts in that order.
+
         Parameters
         ----------
         natural : dict
         order : ndarray of shape (n_components,)
             Position k of the result is cluster ``order[k]``.
         """
-        return {
-            name: {
-                key: value if self._shared(name, key) else np.take(value, order, 0)
-                for key, value in own.items()
+        found = {"weights": self.weights.permuted(natural["weights"], order)}
+        for factor in self.clusters.factors:
+            found[factor.name] = {
+                key: value
+                if self._shared(factor.name, key)
+                else np.take(value, order, 0)
+                for key, value in natural[factor.name].items()
             }
-            for name, own in natural.items()
-        }
+        return found
 
     def _shared(self, factor, key):
         tied = not self.clusters.covariance.group(*self.clusters.shape)

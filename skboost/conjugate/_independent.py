@@ -4,6 +4,7 @@ import numpy as np
 
 from skboost._math import LOG_2PI
 from skboost.conjugate._natural import Cone
+from skboost.conjugate._shapes import wishart_moments
 from skboost.conjugate._wishart import log_det_of_root
 
 
@@ -197,6 +198,12 @@ class _ClustersOfFactors:
         """Expected means, shape (n_components, dim)."""
         return self._means.means(natural["means"])
 
+    def _mean_moments(self, natural):
+        """Means of the means and their covariances."""
+        variance = self._means.variance(natural["means"])
+        matrices = self.covariance.mean_matrices(variance, self.shape[1])
+        return self.means(natural), matrices
+
     def _spread(self, natural, precision):
         """Parts of E[(mu - m)' E[P] (mu - m)]."""
         return self.covariance.trace(
@@ -225,28 +232,36 @@ class Independent(_ClustersOfFactors):
     def __init__(self, covariance, n_components, dim, mean_variance, dof, rate):
         self.covariance, self.shape = covariance, (n_components, dim)
         self._means = NormalMeans(
-            covariance, n_components, dim, 1.0 / mean_variance, self._expected_precision
+            covariance, n_components, dim, 1.0 / mean_variance, self.precisions
         )
         self._precisions = WishartPrecisions(
             covariance, n_components, dim, dof, rate, self._means
         )
         self.factors = (self._means, self._precisions)
 
-    def gaussians(self, natural):
-        """Gaussians whose log densities are the expected ones."""
+    def gaussians(self, natural, spread=0.0):
+        """Gaussians whose log densities are the expected ones, less half of parts."""
         wishart = self._precisions.wishart(natural["precisions"])
         precision = self.covariance.native(wishart.mean)
         return self.covariance.gaussians(
             self.means(natural),
             wishart.root,
             self.covariance.expected_log_det(wishart, self.shape[1]),
-            self._spread(natural, precision),
+            self._spread(natural, precision) + spread,
         )
 
     def covariances(self, natural):
         """Inverses of the expected precisions, a native array."""
         own = natural["precisions"]
         return self.covariance.divided(own["rate"], own["dof"])
+
+    def moments(self, natural):
+        """As `NormalWishart.moments`."""
+        wishart = self._precisions.wishart(natural["precisions"])
+        return {
+            "means": self._mean_moments(natural),
+            **wishart_moments(self.covariance, wishart),
+        }
 
     def predictive(self, natural):
         """Student-t distributions of a new row, given its cluster: an approximation.
@@ -266,7 +281,8 @@ class Independent(_ClustersOfFactors):
         widened = scale + self.covariance.divided(shift, stretch)
         return self.covariance.student(self.means(natural), dof, widened)
 
-    def _expected_precision(self, natural):
+    def precisions(self, natural):
+        """Expected precisions, a native array."""
         wishart = self._precisions.wishart(natural["precisions"])
         return self.covariance.native(wishart.mean)
 
@@ -294,22 +310,31 @@ class KnownPrecisions(_ClustersOfFactors):
             n_components,
             dim,
             1.0 / mean_variance,
-            self._known_precision,
+            self.precisions,
         )
         self.factors = (self._means,)
 
-    def gaussians(self, natural):
-        """Gaussians whose log densities are the expected ones."""
+    def gaussians(self, natural, spread=0.0):
+        """Gaussians whose log densities are the expected ones, less half of parts."""
         return self.covariance.gaussians(
             self.means(natural),
             np.linalg.cholesky(self.covariance.matrices(self._precision)),
             self.covariance.log_det(self._precision, self.shape[1]),
-            self._spread(natural, self._precision),
+            self._spread(natural, self._precision) + spread,
         )
 
     def covariances(self, natural):
         """The known covariances, a native array."""
         return self._known.copy()
+
+    def moments(self, natural):
+        """As `NormalWishart.moments`; what is known has no variance."""
+        none = np.zeros_like(self._known)
+        return {
+            "means": self._mean_moments(natural),
+            "precisions": (self._precision, none),
+            "covariances": (self._known, none),
+        }
 
     def predictive(self, natural):
         """Gaussian distributions of a new row, given its cluster: exact."""
@@ -320,7 +345,8 @@ class KnownPrecisions(_ClustersOfFactors):
             self.means(natural), np.full_like(ones, np.inf), scale + shift
         )
 
-    def _known_precision(self, natural):
+    def precisions(self, natural):
+        """The known precisions, a native array."""
         return self._precision
 
     def sample(self, natural, n, rng):

@@ -15,6 +15,8 @@ _PARAMETERS = ("weights", "means", "precisions")
 def log_parts(model, draws, rows):
     """``ln pi_k + ln N(x_n | mu_k, P_k)`` of every draw, missing entries left out.
 
+    With `reg_covar` of the model less half of it times the trace of P_k.
+
     Parameters
     ----------
     model : GaussianMixtureModel
@@ -28,7 +30,10 @@ def log_parts(model, draws, rows):
     """
     means = draws["means"] - model.center
     evaluate = _EVALUATE[model.covariance_type]
-    return evaluate(means, draws["precisions"], rows) + log_weights(draws["weights"])
+    found = evaluate(means, draws["precisions"], rows) + log_weights(draws["weights"])
+    if model.reg_covar:
+        found -= 0.5 * model.reg_covar * _traces(model, draws["precisions"], rows)
+    return found
 
 
 def log_likelihood(model, draws, rows, weight):
@@ -47,6 +52,20 @@ def log_likelihood(model, draws, rows, weight):
             each = log_sum_exp(parts.reshape(-1, n_components))
             found[some] += weight[block] @ each.reshape(-1, n_chosen)
     return found
+
+
+def _traces(model, precisions, rows):
+    """tr P of every draw and cluster, over what is observed where that counts."""
+    covariance, dim = model.clusters.covariance, model.dim
+    if covariance.counts_entries and rows.seen is not None:
+        return np.einsum("rd,nkd->rnk", rows.seen, precisions)
+    traces = {
+        "full": lambda: np.einsum("nkdd->nk", precisions),
+        "tied": lambda: np.einsum("ndd->n", precisions)[:, None],
+        "diag": lambda: precisions.sum(axis=-1),
+        "spherical": lambda: dim * precisions,
+    }
+    return traces[covariance.name]()
 
 
 def _diag(means, precisions, rows):

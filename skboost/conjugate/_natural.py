@@ -1,9 +1,10 @@
 """Natural parameters as trees of arrays, steps along them, and where they must stay.
 
 A natural parameter, and a sum of sufficient statistics, is a dict of arrays (or of
-such dicts). All that inference needs of them is linear: `combine`. The domain of every
-factor is a product of half-lines and cones of positive definite matrices, so how far
-one may walk along a line is an eigenvalue: `largest_step`.
+such dicts; or, for statistics, of anything that has sums and multiples). All that
+inference needs of them is linear: `combine`. The domain of every factor is a product of
+half-lines and cones of positive definite matrices, so how far one may walk along a line
+is an eigenvalue: `largest_step`.
 """
 
 from typing import NamedTuple
@@ -84,8 +85,9 @@ def natural_step(factors, natural, statistics, rate, noise=None):
     """Move every factor in turn towards the optimum that the statistics give.
 
     ``lambda <- (1 - rate) lambda + rate (eta + statistics + kappa noise)`` (Paisley et
-    al., Algorithm 1), where kappa, at most 1, is 0.99 times what leads to the boundary
-    of the factor's domain, for each of its groups.
+    al., Algorithm 1), where kappa, at most 1, is 0.99 times (or the factor's own
+    ``reach`` times) what leads to the boundary of the factor's domain, for each of its
+    groups.
 
     Parameters
     ----------
@@ -106,10 +108,11 @@ def natural_step(factors, natural, statistics, rate, noise=None):
     Step
     """
     natural, n_groups, n_shrunk = dict(natural), 0, 0
+    noisy = None if noise is None else combine(1.0, statistics, 1.0, noise)
     for factor in factors:
         target = factor.target(natural, statistics)
-        if noise is not None:
-            shaken = factor.target(natural, combine(1.0, statistics, 1.0, noise))
+        if noisy is not None:
+            shaken = factor.target(natural, noisy)
             target, kappa = inside(factor, target, shaken)
             n_groups, n_shrunk = n_groups + kappa.size, n_shrunk + np.sum(kappa < 1.0)
         natural[factor.name] = combine(1.0 - rate, natural[factor.name], rate, target)
@@ -124,10 +127,11 @@ def inside(factor, start, end):
     own : dict
         Natural parameter of the factor.
     kappa : ndarray of shape (\\*group)
-        How far each group went: 0.99 times as far as it could, at most 1.
+        How far each group went: 0.99 times as far as it could, or the factor's own
+        ``reach``, at most 1.
     """
     boundary = largest_step(factor.cone(start), factor.cone(end))
-    kappa = np.minimum(_INSIDE * boundary, 1.0)
+    kappa = np.minimum(getattr(factor, "reach", _INSIDE) * boundary, 1.0)
     return {key: _between(start[key], end[key], kappa) for key in start}, kappa
 
 

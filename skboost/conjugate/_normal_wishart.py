@@ -4,6 +4,7 @@ import numpy as np
 
 from skboost._math import LOG_2PI
 from skboost.conjugate._natural import Cone
+from skboost.conjugate._shapes import wishart_moments
 
 
 class NormalWishart:
@@ -71,15 +72,15 @@ class NormalWishart:
 
     # --- the distribution of parameters
 
-    def gaussians(self, natural):
-        """Gaussians whose log densities are the expected ones."""
+    def gaussians(self, natural, spread=0.0):
+        """Gaussians whose log densities are the expected ones, less half of parts."""
         own, dim = natural[self.name], self.shape[1]
         wishart = self._wishart(own)
         return self.covariance.gaussians(
             self._means(own),
             wishart.root,
             self.covariance.expected_log_det(wishart, dim),
-            self.covariance.parts(1.0 / own["mean_precision"], dim),
+            self.covariance.parts(1.0 / own["mean_precision"], dim) + spread,
         )
 
     def kl(self, natural):
@@ -142,6 +143,32 @@ class NormalWishart:
         """Inverses of the expected precisions, a native array."""
         own = natural[self.name]
         return self.covariance.divided(self._rate(own), own["dof"])
+
+    def precisions(self, natural):
+        """Expected precisions, a native array."""
+        return self.covariance.native(self._wishart(natural[self.name]).mean)
+
+    def moments(self, natural):
+        """Means and covariances of the means, means and variances of the precisions.
+
+        Returns
+        -------
+        dict of str to pair of ndarray
+            ``means``: (n_components, dim) and (n_components, dim, dim);
+            ``precisions`` and ``covariances``: native arrays. NaN or inf where a
+            distribution has no such moment.
+        """
+        own, (_, dim) = natural[self.name], self.shape
+        wishart = self._wishart(own)
+        inverse = self.covariance.native(wishart.inverse_mean)
+        scaled = self.covariance.per_cluster(inverse, 1.0 / own["mean_precision"])
+        with np.errstate(invalid="ignore"):
+            spread = self.covariance.mean_matrices(scaled, dim)
+        # Of a Student-t with as many degrees of freedom as the Wishart has to spare.
+        spare = own["dof"] - self.covariance.least_dof(dim)
+        spare = spare[..., None] if spare.ndim < 2 else spare
+        means = np.where(spare > 1.0, self._means(own), np.nan)
+        return {"means": (means, spread), **wishart_moments(self.covariance, wishart)}
 
     def predictive(self, natural):
         """Student-t distributions of a new row, given its cluster: exact."""

@@ -99,3 +99,15 @@ class Covariance:
         constant = self.parts(LOG_2PI, means.shape[1])
         offset = (log_det - spread - constant) / 2.0
         return self._gaussians(means, roots, offset)
+
+
+def wishart_moments(covariance, wishart):
+    """Means and variances of precisions and of their inverses, native arrays."""
+    moments = {
+        "precisions": (wishart.mean, wishart.variance),
+        "covariances": (wishart.inverse_mean, wishart.inverse_variance),
+    }
+    return {
+        name: tuple(covariance.native(matrices) for matrices in pair)
+        for name, pair in moments.items()
+    }

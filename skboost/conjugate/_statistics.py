@@ -10,8 +10,6 @@ distribution is an inner product.
 
 import numpy as np
 
-_TINY = np.finfo(float).tiny
-
 
 def statistics_of(model, draws):
     """``t(theta)`` of every draw, in the form of the model's natural parameters.
@@ -20,7 +18,7 @@ def statistics_of(model, draws):
     ----------
     model : GaussianMixtureModel
     draws : dict
-        ``weights``, ``means``, ``precisions``, with a leading axis of draws.
+        As the model samples them, with a leading axis of draws.
 
     Returns
     -------
@@ -28,7 +26,7 @@ def statistics_of(model, draws):
         Of dicts of arrays with a leading axis of draws, keyed as ``model.prior``.
     """
     means, precisions = draws["means"] - model.center, draws["precisions"]
-    found = {"weights": {"alpha": np.log(np.maximum(draws["weights"], _TINY))}}
+    found = {"weights": model.weights.statistics(draws)}
     for name, own in model.prior.items():
         if name != "weights":
             found[name] = _STATISTICS[name](model, own, means, precisions)

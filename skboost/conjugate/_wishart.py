@@ -59,6 +59,32 @@ class Wishart:
         """E[P], shape (\\*group, p, p)."""
         return self.root @ np.swapaxes(self.root, -1, -2)
 
+    @property
+    def variance(self):
+        """Variances of the entries of P, shape (\\*group, p, p)."""
+        unit = self.mean / self.dof[..., None, None]
+        return self.dof[..., None, None] * _squares_and_products(unit, 1.0, 1.0)
+
+    @property
+    def inverse_mean(self):
+        """E[inverse(P)]; where there is none, inf on the diagonal and NaN beside it."""
+        excess = (self.dof - self.dim - 1.0)[..., None, None]
+        return self._where(excess > 0, self.rate / np.where(excess > 0, excess, 1.0))
+
+    @property
+    def inverse_variance(self):
+        """Variances of the entries of inverse(P); as `inverse_mean` where none is."""
+        excess = (self.dof - self.dim)[..., None, None]
+        known = excess > 3.0
+        excess = np.where(known, excess, 4.0)
+        products = _squares_and_products(self.rate, excess + 1.0, excess - 1.0)
+        variance = products / (excess * (excess - 1.0) ** 2 * (excess - 3.0))
+        return self._where(known, variance)
+
+    def _where(self, known, values):
+        none = np.where(np.eye(self.dim) > 0, np.inf, np.nan)
+        return np.where(known, values, none)
+
     @cached_property
     def expected_log_det(self):
         """E[ln |P|], shape (\\*group)."""
@@ -106,3 +132,10 @@ class Wishart:
         # Rounding leaves some products without a Cholesky factor; this is above it.
         precisions[..., range(p), range(p)] *= 1.0 + _ROUNDING * p
         return precisions
+
+
+def _squares_and_products(matrices, a, b):
+    """``a M_ij^2 + b M_ii M_jj`` over a stack."""
+    diagonal = np.diagonal(matrices, axis1=-2, axis2=-1)
+    products = diagonal[..., :, None] * diagonal[..., None, :]
+    return a * matrices**2 + b * products

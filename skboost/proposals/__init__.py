@@ -3,9 +3,11 @@
 from skboost.proposals._base import Proposer
 from skboost.proposals._conjugate import ConjugateProposer
 from skboost.proposals._density import DensityProposer
+from skboost.proposals._factors import FACTOR_PROPOSERS
 from skboost.proposals._skewness import split_component
 
 __all__ = [
+    "FACTOR_PROPOSERS",
     "ConjugateProposer",
     "DensityProposer",
     "Proposer",

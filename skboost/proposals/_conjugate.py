@@ -1,6 +1,6 @@
 """Components of a conjugate mixture posterior: local optima, at many widths."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -25,6 +25,9 @@ from skboost.proposals._base import Proposer
 
 # Bounds closer than this (nats) are one mode.
 _SAME = 1e-2
+# Shares of a limited time after which the first component's search ends and its optima
+# are no longer compared: drawing from the best and the report need the rest.
+_SEARCH_SHARE, _RANK_SHARE = 0.4, 0.6
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,13 @@ class ConjugateProposer(Proposer):
     target : ConjugateTarget
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}
         How the first start is made.
+    first : dict, default=None
+        Natural parameters to start from in its place.
     """
 
     target: object
     init_params: str = "kmeans"
+    first: dict | None = None
 
     @property
     def family(self):
@@ -52,7 +58,7 @@ class ConjugateProposer(Proposer):
 
     def initial(self, settings):
         """The widths of a local optimum with the largest ELBO, and all optima."""
-        found = local_optima(self.target, self.init_params, settings)
+        found = local_optima(self.target, self.init_params, settings, self.first)
         rng = generator(settings.seed, 0, BASE)
         params, candidates = first_distribution(self.target, found, settings, rng)
         # Runs of coordinate ascent end where climbs would; none weighs more here.
@@ -80,7 +86,7 @@ class ConjugateProposer(Proposer):
         return self.family, found[int(np.argmax(again))]
 
 
-def local_optima(target, init, settings):
+def local_optima(target, init, settings, first=None):
     """Distinct ends of coordinate ascent, the best bound first, labels aligned.
 
     Parameters
@@ -89,21 +95,31 @@ def local_optima(target, init, settings):
     init : str
         Of the first start; the others go through all ways to start.
     settings : Settings
+    first : dict, default=None
+        The first start, where it is given.
 
     Returns
     -------
     list of LocalOptimum
     """
     n, n_jobs = settings.n_restarts, settings.n_jobs
-    short = partial(_short_run, target, init, settings)
+    settings = replace(settings, budget=settings.budget.part(_SEARCH_SHARE))
+    short = partial(_short_run, target, init, settings, first)
     searched = chunked_map(short, list(range(settings.n_first_runs * n)), n_jobs)
+    searched = [mode for mode in searched if mode is not None]
     finish = partial(_finish, target, settings)
     found = chunked_map(finish, _distinct(searched)[:n], n_jobs)
     return _aligned_modes(target.model, found)
 
 
-def _short_run(target, init, settings, i):
+def _short_run(target, init, settings, first, i):
+    """A local optimum, nearly; None where there is no time for more than the first."""
     rng, budget = generator(settings.seed, 0, SEARCH, i), settings.budget
+    if i > 0 and budget.spent:
+        return None
+    if i == 0 and first is not None:
+        n_iter, tol = settings.ascent_short_iter, settings.ascent_tol
+        return coordinate_ascent(target, first, n_iter, tol, budget)
     chosen = init if i == 0 else INITS[i % len(INITS)]
     natural = start(target, chosen, rng, scaled=i > 0)
     if chosen == "random" or i >= len(INITS):
@@ -148,15 +164,14 @@ def first_distribution(target, modes, settings, rng):
         All optima as they are, as candidates.
     """
     family = target.family
-    found = [
-        params
-        for mode in modes
-        for params in _all_widths(target, mode.natural, settings)
-    ]
-    best = np.argsort(-_elbos(target, found, settings.n_rank_all, rng), kind="stable")[
-        :4
-    ]
-    again = _elbos(target, [found[k] for k in best], settings.n_rank_best, rng)
+    budget, found = settings.budget.part(_RANK_SHARE), []
+    for mode in modes:
+        if not (found and budget.spent):
+            found += _all_widths(target, mode.natural, settings)
+    elbos = _elbos(target, found, settings.n_rank_all, rng, budget)
+    best = np.argsort(-elbos, kind="stable")[:4]
+    again = [found[k] for k in best]
+    again = _elbos(target, again, settings.n_rank_best, rng, budget)
     candidates = tuple(family.params(mode.natural) for mode in modes)
     return found[best[int(np.argmax(again))]], candidates
 
@@ -169,13 +184,16 @@ def _all_widths(target, natural, settings):
     ]
 
 
-def _elbos(target, found, n, rng):
-    values = []
-    for params in found:
+def _elbos(target, found, n, rng, budget):
+    """ELBO of every distribution from draws; -inf once the budget is spent."""
+    values = np.full(len(found), -np.inf)
+    for k, params in enumerate(found):
+        if budget.spent:
+            break
         theta = target.family.transport(params, DrawStream(n, rng))
         log_joint = finite(target.log_density(theta))
-        values.append(log_joint.mean() + target.family.entropy(params))
-    return np.array(values)
+        values[k] = log_joint.mean() + target.family.entropy(params)
+    return values
 
 
 def _gains(context, found, n, weights, rng):

@@ -51,7 +51,9 @@ def _member(target, family, starts, settings):
     base = first.matched_draws(n_draws, target.dim, generator(seed, 0, BASE))
     curvature = _expected_curvature(target, family, generator(seed, 0, BASE, 1))
     if curvature is not None:
-        moments = natural_gaussian(curvature, target.dim, settings.budget)
+        moments = natural_gaussian(
+            curvature, target.dim, settings.budget, start=target.first_guess
+        )
         candidates = [_projected(family, *moments)]
         if isinstance(family, Gaussian) and family.full_covariance:
             # The optimum itself: a full Gaussian has no other variants.

@@ -7,7 +7,7 @@ _MAX_ITER = 100
 _SMALLEST_STEP = 1e-4
 
 
-def natural_gaussian(curvature, dim, budget, tol=1e-10):
+def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
     """Mean and covariance of the best Gaussian, by damped natural-gradient ascent.
 
     ``precision <- (1 - rho) precision + rho H`` and ``m <- m + rho Sigma g`` with H
@@ -25,16 +25,18 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10):
     tol : float, default=1e-10
         Stop when a full step promises less than this many nats, relative to the
         ELBO: convergence to rounding, so that the order of rows does not show.
+    start : tuple of arrays (dim,), default=None
+        Mean and standard deviations to begin at; None is zero, and 0.1.
 
     Returns
     -------
     mean : ndarray of shape (dim,)
     covariance : ndarray of shape (dim, dim)
     """
-    mean = np.zeros(dim)
     # A narrow start: wide ones flatten the likelihood and ask for a wild first step.
-    _, _, precision = curvature(mean, 0.1 * np.eye(dim))
-    factor = inverse_factor(precision)
+    mean, width = (np.zeros(dim), np.full(dim, 0.1)) if start is None else start
+    _, _, precision = curvature(mean, np.diag(width))
+    precision, factor = _proper(precision, width)
     value, gradient, target_precision = curvature(mean, factor)
     elbo = value + _log_volume(factor)
     rho = 1.0
@@ -64,6 +66,19 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10):
             break
         rho = min(1.0, 2.0 * rho)
     return mean, factor @ factor.T
+
+
+def _proper(precision, width):
+    """A precision near the one given that is positive definite, and its factor."""
+    try:
+        return precision, inverse_factor(precision)
+    except LinAlgError:
+        # A likelihood that is not log-concave can bend upwards: as steeply is as good
+        # a guess, in coordinates of one size.
+        size, axes = np.linalg.eigh(width[:, None] * precision * width)
+        size = np.maximum(np.abs(size), 1e-8 * np.abs(size).max())
+        precision = (axes * size) @ axes.T / np.outer(width, width)
+        return precision, inverse_factor(precision)
 
 
 def inverse_factor(precision):

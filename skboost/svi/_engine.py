@@ -9,8 +9,13 @@ A model is anything with
   first, the local part of the bound;
 - ``elbo(natural, evidence)``.
 
+A model that finds its local factors by iteration returns them as ``local`` of the
+expectation, and takes them by that keyword to do no worse than they: in coordinate
+ascent they are kept from step to step, so that it never loses ground.
+
 Rows are anything with a length that positions select from. The unit that carries the
-noise is the row: a data point of a mixture, a document of a topic model.
+noise is the row: a data point of a mixture, a document of a topic model, an observed
+entry of a matrix.
 """
 
 from dataclasses import dataclass, field, replace
@@ -40,12 +45,16 @@ class SVIState:
     epoch : int
         Epochs done.
     elbo : float
-        Of `natural` on all rows, without noise, nats.
+        Of `natural` on all rows, or estimated from those that are watched, without
+        noise, nats.
     n_groups, n_shrunk : int
         Groups of natural parameters that got noise so far, and of which the noise had
         to be shrunk.
     ahead : Expectation or None
         With all rows as the batch: what the next step needs and the bound needed.
+    local : object, default=None
+        Of a model that finds local factors by iteration: those than which `ahead`
+        does no worse.
     """
 
     natural: dict
@@ -55,6 +64,7 @@ class SVIState:
     n_groups: int = 0
     n_shrunk: int = 0
     ahead: object = None
+    local: object = None
 
     @property
     def stage(self):
@@ -73,7 +83,7 @@ class SVIInfo:
     n_steps : int
         Steps done so far.
     elbo, gain : float
-        On all rows, without noise, and its change; nats.
+        As in `SVIState`, and its change; nats.
     learning_rate, effective_batch_size : float
         Of the last step.
     n_groups, n_shrunk : int
@@ -128,6 +138,11 @@ class NaturalGradient:
         M: the noise of batches of this size. At most `batch_size`; None is no noise.
         A callable takes the step, counted from 1.
     seed : int, default=0
+    watched : ndarray of int, default=None
+        Positions of the rows by which the bound is estimated where batches are not all
+        rows. None evaluates all rows after every epoch.
+    scale : float, default=1.0
+        How many times the evidence of those rows is that of all.
     budget : Budget
         Once nothing is left of it an epoch ends after the batch under way.
     """
@@ -140,6 +155,8 @@ class NaturalGradient:
     batch_size: int | None = None
     effective_batch_size: object = None
     seed: int = 0
+    watched: np.ndarray | None = None
+    scale: float = 1.0
     budget: Budget = field(default_factory=Budget)
 
     @property
@@ -169,12 +186,7 @@ class NaturalGradient:
 
     def init(self):
         """The first epoch."""
-        state = SVIState(self.start)
-        if self.whole:
-            ahead = self._expect(state.natural, 0)
-            elbo = self.model.elbo(state.natural, ahead.evidence)
-            state = replace(state, ahead=ahead, elbo=elbo)
-        return self.step(state)
+        return self.step(SVIState(self.start))
 
     def step(self, state):
         """One epoch.
@@ -184,7 +196,8 @@ class NaturalGradient:
         state : SVIState
         info : SVIInfo
         """
-        began, before = perf_counter(), state
+        began, state = perf_counter(), self._looked_ahead(state)
+        before = state
         for _ in range(-(-len(self.rows) // self.size)):
             state = self.advance(state)
             if self.budget.spent:
@@ -203,6 +216,14 @@ class NaturalGradient:
             seconds=perf_counter() - began,
         )
 
+    def _looked_ahead(self, state):
+        """With all rows as the batch: what this step needs, and the bound before it."""
+        if not self.whole or state.ahead is not None:
+            return state
+        ahead = self._expect(state.natural, state.step, state.local)
+        elbo = self.model.elbo(state.natural, ahead.evidence)
+        return replace(state, ahead=ahead, elbo=elbo)
+
     def advance(self, state):
         """One step of every factor: one batch."""
         found = state.ahead
@@ -212,36 +233,44 @@ class NaturalGradient:
         sums = [scaled(scale, total) for total in found.statistics]
         rate = rate_at(self.learning_rate, state.step + 1)
         done = natural_step(self.model.factors, state.natural, sums[0], rate, *sums[1:])
-        after = state.step + 1
+        after, local = state.step + 1, found.local if self.monotone else None
         return replace(
             state,
             natural=done.natural,
             step=after,
             n_groups=state.n_groups + done.n_groups,
             n_shrunk=state.n_shrunk + done.n_shrunk,
-            ahead=self._expect(done.natural, after) if self.whole else None,
+            ahead=self._expect(done.natural, after, local) if self.whole else None,
+            local=local,
         )
 
     def elbo(self, state):
-        """The bound on all rows, without noise, nats."""
-        found = state.ahead
-        if found is None:
-            found = self.model.expect(state.natural, self.rows, self.weight)
-        return self.model.elbo(state.natural, found.evidence)
+        """The bound of all rows, without noise, nats."""
+        if state.ahead is not None:
+            return self.model.elbo(state.natural, state.ahead.evidence)
+        rows, weight, scale = self.rows, self.weight, 1.0
+        if self.watched is not None:
+            rows, scale = rows[self.watched], self.scale
+            weight = None if weight is None else weight[self.watched]
+        found = self.model.expect(state.natural, rows, weight)
+        return self.model.elbo(state.natural, scale * found.evidence)
 
-    def _expect(self, natural, n_done):
+    def _expect(self, natural, n_done, local=None):
         """Expected statistics of the next step's batch, and of its noise."""
         rows, weight = self.rows, self.weight
+        going_on = {}
         if not self.whole:
             rng = generator(self.seed, n_done, _BATCH)
             batch = rng.choice(len(rows), self.size, replace=False)
             rows = rows[batch]
             weight = None if weight is None else weight[batch]
+        elif self.monotone and local is not None and len(local) == len(rows):
+            going_on["local"] = local
+        weightings = [weight]
         noise = noise_weights(self.effective_batch_size, n_done, self.size, self.seed)
-        if noise is None:
-            return self.model.expect(natural, rows, weight)
-        noise = noise if weight is None else weight * noise
-        return self.model.expect(natural, rows, weight, noise)
+        if noise is not None:
+            weightings.append(noise if weight is None else weight * noise)
+        return self.model.expect(natural, rows, *weightings, **going_on)
 
     def _effective(self, step):
         return effective_size(self.effective_batch_size, step, self.size)

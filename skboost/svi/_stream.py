@@ -33,40 +33,73 @@ class Stream:
     n_shrunk: int = 0
     elbo: float = -np.inf
 
-    def absorb(self, model, rows, weight, learning_rate, effective_batch_size, seed):
+    @classmethod
+    def after(cls, state, weight):
+        """The stream that goes on where a fit ended.
+
+        Parameters
+        ----------
+        state : SVIState
+        weight : ndarray of shape (n_rows,)
+            Of all rows of the fit.
+
+        Returns
+        -------
+        Stream
+        """
+        counts = (state.step, state.n_groups, state.n_shrunk, state.elbo)
+        return cls(state.natural, float(weight.sum()), *counts)
+
+    def absorb(
+        self,
+        model,
+        rows,
+        weight,
+        learning_rate,
+        effective_batch_size,
+        seed,
+        total=None,
+    ):
         """The stream after one more batch.
 
         N of Algorithm 1 is the weight of all rows so far, this batch included, and the
         rate is at least the batch's share of it: with decaying rates the late batches
-        are accumulated, row by row, and the early ones are slowly forgotten. The first
+        are accumulated, row by row, and the early ones are slowly forgotten. Without a
+        rate it is that share, and nothing is forgotten. The first
         batch, from which the stream starts, is step 1, so that this one is at least 2.
+        A stream of weight 0 has seen nothing: its batch makes the whole step.
 
         Parameters
         ----------
         model : conjugate model
         rows : rows of the model
         weight : ndarray of shape (n_rows,)
-        learning_rate : LearningRate
+        learning_rate : LearningRate or None
         effective_batch_size : float, callable or None
         seed : int
+        total : float, default=None
+            N where it is known: then the rate is that of the schedule.
 
         Returns
         -------
         Stream
         """
         batch = float(weight.sum())
-        total = self.weight + batch
-        natural = grown(model, self.natural, total / self.weight)
+        seen, natural = self.weight + batch, self.natural
+        rate = 0.0 if learning_rate is None else rate_at(learning_rate, self.step + 1)
+        if total is None:
+            total, rate = seen, max(rate, batch / seen)
+            if self.weight:
+                natural = grown(model, natural, seen / self.weight)
         noise = noise_weights(effective_batch_size, self.step, len(rows), seed)
         weightings = (weight,) if noise is None else (weight, weight * noise)
         found = model.expect(natural, rows, *weightings)
         scale = total / batch
         sums = [scaled(model.temperature * scale, s) for s in found.statistics]
-        rate = max(rate_at(learning_rate, self.step + 1), batch / total)
         done = natural_step(model.factors, natural, sums[0], rate, *sums[1:])
         return Stream(
             done.natural,
-            total,
+            seen,
             self.step + 1,
             self.n_groups + done.n_groups,
             self.n_shrunk + done.n_shrunk,

@@ -19,7 +19,7 @@ def covariance_for(X, shape):
     }[shape]
 
 
-def make_model(clusters, shape, X, n_components=3, temperature=1.0):
+def make_model(clusters, shape, X, n_components=3, temperature=1.0, **settings):
     rate = covariance_for(X, shape)
     dof = X.shape[1] + 1.5
     prior = {
@@ -30,7 +30,7 @@ def make_model(clusters, shape, X, n_components=3, temperature=1.0):
     alpha = np.linspace(0.5, 1.0, n_components)
     center = np.nanmean(X, axis=0) + 0.3
     return GaussianMixtureModel.make(
-        clusters, shape, alpha, center, temperature, **prior
+        clusters, shape, alpha, center, temperature, **settings, **prior
     )
 
 

@@ -453,6 +453,7 @@ def test_metadata_is_routed(rows, labelled):
         assert search.score(X, y, sample_weight=halves) == pytest.approx(recall)
 
 
+@pytest.mark.slow
 def test_a_search_can_be_searched(labelled):
     inner = EvidenceSearch(boosted(), {"prior_scale": [0.1, 1.0]}, n_repeats=1)
     outer = GridSearchCV(inner, {"estimator__prior": ["normal", "laplace"]}, cv=2)

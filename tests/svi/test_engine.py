@@ -77,6 +77,7 @@ def test_all_rows_at_rate_one_is_coordinate_ascent(clusters, shape, temperature)
     assert info.elbo == pytest.approx(model.elbo(natural, evidence), rel=1e-12)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(every),
     st.integers(0, 10_000),

@@ -1,15 +1,13 @@
-"""scikit-learn's own checks of searches over two kinds of models, without excuses."""
+"""Callbacks of a search and of the models that it fits."""
 
 import pytest
 from sklearn.base import clone
 from sklearn.callback import AutoPropagatedCallback
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skboost import BoostedBayesianLogisticRegression, EvidenceSearch
 from skboost.callbacks import ELBOMonitor
-from skboost.mixture import SVIGaussianMixture
 
 from .conftest import NormalMean
 
@@ -17,31 +15,6 @@ MODEL = BoostedBayesianLogisticRegression(max_iter=1, n_draws=64)
 SEARCH = EvidenceSearch(
     MODEL, {"prior_scale": [0.5, 2.0]}, n_repeats=1, error_score="raise"
 )
-OF_MIXTURES = EvidenceSearch(
-    SVIGaussianMixture(max_iter=10),
-    {"n_components": [1, 2]},
-    n_repeats=1,
-    error_score="raise",
-)
-
-
-def _checks():
-    for search in (SEARCH, OF_MIXTURES):
-        model = type(search.estimator).__name__
-        for number, (made, check) in enumerate(estimator_checks_generator(search)):
-            name = getattr(check, "func", check).__name__
-            # The mixture is the faster of the two.
-            marks = [] if "Mixture" in model else [pytest.mark.slow]
-            yield pytest.param(made, check, id=f"{model}-{number}-{name}", marks=marks)
-
-
-@pytest.mark.parametrize(("estimator", "check"), list(_checks()))
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_check_estimator(estimator, check):
-    check(estimator)
-
-
-# --- callbacks
 
 
 class Log(AutoPropagatedCallback):

@@ -1,0 +1,380 @@
+"""Matrix factorisation: faces, ratings, new users, seconds an epoch, ELBO curves.
+
+    python benchmarks/matrix_factorization.py faces --replicates 10
+    python benchmarks/matrix_factorization.py movielens_100k --replicates 5
+    python benchmarks/matrix_factorization.py movielens_1m --replicates 1
+    python benchmarks/matrix_factorization.py fold_in
+    python benchmarks/matrix_factorization.py speed
+    python benchmarks/matrix_factorization.py curves --set movielens_100k --starts 20
+
+Every part writes ``results/matrix_factorization_PART.json``. ALS is the ridge
+regression by turns of ``_factors.py``, its penalty chosen on a tenth of the training
+entries of another seed; its predictive density is the normal one with the training
+error. Bars name the figures that were asked for; their standard errors are over masks
+or splits.
+"""
+
+from _harness import Report, parser, shared_module, timed  # isort: skip
+
+import time
+
+import numpy as np
+import scipy.sparse as sp
+from _factors import RidgeALS, chosen_ridge, faces, masked, ratings, triples
+
+from skboost import BoostedMatrixFactorization, SVIMatrixFactorization
+from skboost._entries import Entries
+from skboost.conjugate import FactorTarget, MatrixFactorizationModel, Observed
+from skboost.conjugate import factor_round as balanced_round
+from skboost.model_selection import train_test_split_entries
+from skboost.strategies import RobbinsMonro
+
+_Z = 1.6448536269514722
+_GRIDS = {"faces": (0.03, 0.1, 0.3, 1.0, 3.0), "ratings": (3.0, 6.0, 10.0, 15.0)}
+_FACES = {False: (0.0130, 0.0107, 0.0076), True: (0.0120, 0.0098, 0.0073)}
+_RATINGS = {"movielens_100k": 0.915, "movielens_1m": 0.855}
+_P2 = {"noise_scale": np.sqrt(0.5), "prior_scale": 1.0}
+
+
+# --- predictions
+
+
+def bayes(model, train, held):
+    """Squared error, log density, coverage and seconds of one of our estimators."""
+    rows, cols, values = held
+    model, cpu, _ = timed(model.fit, train)
+    mean, std = model.predict_entries(rows, cols, return_std=True)
+    inside = np.abs(values - mean) < _Z * std
+    density = model.log_density_entries(rows, cols, values)
+    return {
+        "mse": float(np.mean((values - mean) ** 2)),
+        "density": float(density.mean()),
+        "coverage": float(inside.mean()),
+        "cpu": cpu,
+        "elbo": model.elbo_,
+    }
+
+
+def ridge(model, train, held):
+    """The same of ALS, with the normal density of the training error."""
+    rows, cols, values = held
+    found, cpu, _ = timed(model.fit, train)
+    where = triples(train)
+    std = np.sqrt(np.mean((found.predict(*where[:2]) - where[2]) ** 2))
+    errors = values - found.predict(rows, cols)
+    density = -0.5 * (errors / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
+    return {
+        "mse": float(np.mean(errors**2)),
+        "density": float(density.mean()),
+        "coverage": float(np.mean(np.abs(errors) < _Z * std)),
+        "cpu": cpu,
+        "elbo": np.nan,
+    }
+
+
+def mean_and_error(values):
+    values = np.asarray(values, dtype=float)
+    se = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return float(values.mean()), float(se)
+
+
+def methods(rank, biases, seed, averages, max_time):
+    """Our estimators by name."""
+    own = {"n_components": rank, "biases": biases, "random_state": seed}
+    boosted = {**own, "n_restarts": 1, "max_iter": 3, "max_time": max_time}
+    found = {
+        "single": SVIMatrixFactorization(**own),
+        "boosted": BoostedMatrixFactorization(**boosted),
+    }
+    if averages:
+        found["boosted, averaged"] = BoostedMatrixFactorization(
+            **boosted, step_size="predefined", corrective="none"
+        )
+    return found
+
+
+def table(report, title, label, runs, root):
+    """A row for each method, and what boosting changes, paired."""
+    for name in runs[0]:
+        cells = {"case": label, "method": name}
+        errors = [run[name]["mse"] for run in runs]
+        errors = np.sqrt(errors) if root else errors
+        error, se = mean_and_error(errors)
+        cells |= {"RMSE" if root else "MSE": error, "se": se}
+        for key, words in (
+            ("density", "log density"), ("coverage", "90 % inside"), ("cpu", "CPU s"),
+        ):  # fmt: skip
+            cells[words] = mean_and_error([run[name][key] for run in runs])[0]
+        report.row(title, **cells)
+    for name in runs[0]:
+        if not name.startswith("boosted"):
+            continue
+        cells = {"case": label, "method": name}
+        for key, words in (
+            ("mse", "MSE"),
+            ("density", "log density"),
+            ("elbo", "ELBO"),
+        ):
+            change = [run[name][key] - run["single"][key] for run in runs]
+            cells[words], cells["2 se, " + words] = mean_and_error(change)
+            cells["2 se, " + words] *= 2.0
+        report.row(f"{title}: boosted minus single, paired", **cells)
+
+
+def bars(report, label, runs, bound, root):
+    what = "RMSE" if root else "MSE"
+    for name in runs[0]:
+        if name == "ALS":
+            continue
+        errors = [run[name]["mse"] for run in runs]
+        value, se = mean_and_error(np.sqrt(errors) if root else errors)
+        report.bar(f"{label}, {name}: {what}", value, "<=", bound, np.nan_to_num(se))
+        cover, se = mean_and_error([run[name]["coverage"] for run in runs])
+        off, se = abs(cover - 0.9), np.nan_to_num(se)
+        report.bar(f"{label}, {name}: coverage off 0.9", off, "<=", 0.02, se)
+    change = [run["boosted"]["mse"] - run["single"]["mse"] for run in runs]
+    value, se = mean_and_error(change)
+    se = np.nan_to_num(se)
+    report.bar(f"{label}: MSE, boosted minus single", value, "<=", 0.0, se)
+
+
+def run_faces(report, load, args):
+    X = faces(load)
+    for biases, bounds in _FACES.items():
+        for rank in args.ranks or (3, 5, 10):
+            bound = bounds[(3, 5, 10).index(rank)]
+            tuning, _ = masked(X, 1000)
+            penalty = chosen_ridge(tuning, rank, biases, _GRIDS["faces"])
+            runs = []
+            for seed in range(args.replicates):
+                train, held = masked(X, seed)
+                als = RidgeALS(rank, penalty, biases, n_iter=30, seed=seed)
+                found = {"ALS": ridge(als, train, held)}
+                for name, model in methods(rank, biases, seed, False, None).items():
+                    found[name] = bayes(model, train, held)
+                if not biases and seed < args.gradient:
+                    found["gradient, single"], found["gradient, boosted"] = gradient(
+                        rank, seed, train, held
+                    )
+                runs.append(found)
+            label = f"rank {rank}, {'biases' if biases else 'no biases'}"
+            own = [name for name in runs[0] if not name.startswith("gradient")]
+            common = [{name: run[name] for name in own} for run in runs]
+            table(report, "faces", label, common, root=False)
+            bars(report, label, common, bound, root=False)
+            few = [run for run in runs if "gradient, single" in run]
+            for name in ("gradient, single", "gradient, boosted") if few else ():
+                error, se = mean_and_error([run[name]["mse"] for run in few])
+                report.row(
+                    f"faces: proposals by gradients, {len(few)} masks",
+                    case=label, method=name, MSE=error, se=se,
+                    **{"CPU s": mean_and_error([run[name]["cpu"] for run in few])[0]},
+                )  # fmt: skip
+
+
+def gradient(rank, seed, train, held):
+    """Diagonal Gaussians by gradients: alone, and boosted."""
+    made = BoostedMatrixFactorization(
+        rank, proposal="gradient", n_restarts=1, random_state=seed
+    )
+    return [
+        bayes(made.set_params(max_iter=max_iter), train, held) for max_iter in (1, 3)
+    ]
+
+
+def run_ratings(report, load, args):
+    X = ratings(load, args.part)
+    for rank in args.ranks or (5, 10):
+        tuning, _ = train_test_split_entries(X, random_state=1000)
+        penalty = chosen_ridge(tuning, rank, True, _GRIDS["ratings"])
+        runs = []
+        for seed in range(args.replicates):
+            train, test = train_test_split_entries(X, random_state=seed)
+            held = triples(test)
+            als = RidgeALS(rank, penalty, True, n_iter=30, seed=seed)
+            found = {"ALS": ridge(als, train, held)}
+            for name, model in methods(rank, True, seed, True, args.max_time).items():
+                found[name] = bayes(model, train, held)
+            runs.append(found)
+        label = f"rank {rank}"
+        table(report, args.part, label, runs, root=True)
+        bars(report, label, runs, _RATINGS[args.part], root=True)
+
+
+# --- new users
+
+
+def run_fold_in(report, load, args):
+    """A thousand users left out: half of each one's ratings known, half predicted."""
+    X = ratings(load, args.set)
+    rng = np.random.default_rng(0)
+    n_new = min(1000, X.shape[0] // 4)
+    order = rng.permutation(X.shape[0])
+    new, old = X[order[:n_new]], X[order[n_new:]]
+    known, held = train_test_split_entries(new, test_size=0.5, random_state=0)
+    where = triples(held)
+    for rank in args.ranks or (5, 10):
+        model = SVIMatrixFactorization(rank, biases=True, random_state=0)
+        model, fit_cpu, _ = timed(model.fit, old)
+        model.transform(known[:10])
+        began = time.process_time()
+        folded = model.predict_entries(*where[:2], X=known)
+        cpu = time.process_time() - began
+        whole = SVIMatrixFactorization(rank, biases=True, random_state=0)
+        whole, refit_cpu, _ = timed(whole.fit, sp.vstack([known, old]).tocsr())
+        again = whole.predict_entries(*where[:2])
+        found = [np.sqrt(np.mean((p - where[2]) ** 2)) for p in (folded, again)]
+        report.row(
+            f"fold-in of {n_new} new users, {args.set}",
+            rank=rank,
+            **{
+                "ms a user": 1e3 * cpu / n_new,
+                "RMSE, folded in": found[0],
+                "RMSE, refitted": found[1],
+                "CPU s, fit": fit_cpu,
+                "CPU s, refit": refit_cpu,
+            },
+        )
+        excess = float(found[0] - found[1])
+        report.bar(f"rank {rank}: RMSE above a refit", excess, "<=", 0.01)
+
+
+# --- seconds
+
+
+def run_speed(report, load, args):
+    X = ratings(load, args.set)
+    for dtype in ("float64", "float32"):
+        kind = np.dtype(dtype).type
+        als = RidgeALS(10, 10.0, True, dtype=kind)
+        sides, _ = als.prepare(X)
+        state = als.start(X.shape)
+        ours, theirs = [], []
+        for _ in range(args.turns):
+            # What a fit does once, such as sorting the entries, cancels.
+            cpu = [timed(one_fit(dtype, n).fit, X)[1] for n in (2, 10)]
+            ours.append((cpu[1] - cpu[0]) / 8.0)
+            began = time.process_time()
+            for _ in range(8):
+                state = als.round(sides, state)
+            theirs.append((time.process_time() - began) / 8.0)
+        ours, theirs = float(np.median(ours)), float(np.median(theirs))
+        report.row(
+            f"seconds an epoch, rank 10 with biases, {args.set}",
+            dtype=dtype, SVIMatrixFactorization=ours, ALS=theirs, ratio=ours / theirs,
+        )  # fmt: skip
+        report.bar(f"{dtype}: epoch in units of ALS", ours / theirs, "<=", 1.5)
+
+
+def one_fit(dtype, max_iter):
+    return SVIMatrixFactorization(
+        10, biases=True, dtype=dtype, tol=0.0, max_iter=max_iter, random_state=0
+    )
+
+
+# --- ELBO by epoch, as Paisley et al., Fig. 1
+
+
+_NOISE = {"effective_batch_size": lambda t: 50.0 * t}
+STEPS = {
+    "batch": {},
+    "SVI+, rate t^-0.85": {
+        **_NOISE,
+        "learning_rate": RobbinsMonro(delay=0.0, forgetting=0.85),
+    },
+    "SVI+, rate 0.85": {**_NOISE, "learning_rate": 0.85},
+}
+
+
+def run_curves(report, load, args):
+    X = ratings(load, args.set)
+    for rank in args.ranks or (5, 10):
+        paths = {name: [] for name in (*STEPS, "batch, best gauge")}
+        for seed in range(args.starts):
+            own = {**_P2, "random_state": seed, "tol": 0.0, "max_iter": args.epochs}
+            for name, options in STEPS.items():
+                model = SVIMatrixFactorization(rank, **own, **options)
+                paths[name].append(timed(model.fit, X)[0].elbo_path_)
+            paths["batch, best gauge"].append(with_gauge(X, rank, seed, args.epochs))
+        label = f"{args.set}, rank {rank}"
+        summarise(report, label, {k: np.array(v) for k, v in paths.items()}, args)
+
+
+def with_gauge(X, rank, seed, n_epochs):
+    """Bounds of coordinate ascent with the best gauge after every round."""
+    entries = Entries.of(X)
+    magnitude = float(np.sqrt(np.mean(entries.values**2)))
+    model = MatrixFactorizationModel(entries.shape, rank, **_P2, magnitude=magnitude)
+    target = FactorTarget(model, Observed(entries))
+    natural, path = model.start(np.random.default_rng(seed)), []
+    for _ in range(n_epochs):
+        natural = balanced_round(target, natural)
+        path.append(target.bound(natural))
+    return path
+
+
+def summarise(report, label, paths, args):
+    n = len(paths["batch"])
+    for name, found in paths.items():
+        value, se = mean_and_error(found[:, -1])
+        spread = {"least": found[:, -1].min(), "most": found[:, -1].max()}
+        report.row(
+            f"{label}: ELBO after {args.epochs} epochs, {n} starts, nats",
+            method=name, mean=value, se=se, **spread,
+        )  # fmt: skip
+        report.curve(
+            case=label, method=name, mean=[float(v) for v in found.mean(axis=0)],
+            least=[float(v) for v in found.min(axis=0)],
+            most=[float(v) for v in found.max(axis=0)],
+        )  # fmt: skip
+    for epoch in (10, 20, args.epochs):
+        cells = {"epoch": epoch}
+        for name in list(paths)[1:]:
+            change = paths[name][:, epoch - 1] - paths["batch"][:, epoch - 1]
+            cells[name], cells["2 se, " + name] = mean_and_error(change)
+            cells["2 se, " + name] *= 2.0
+        report.row(f"{label}: ELBO minus that of batch, paired", **cells)
+
+
+PARTS = {
+    "faces": run_faces,
+    "movielens_100k": run_ratings,
+    "movielens_1m": run_ratings,
+    "fold_in": run_fold_in,
+    "speed": run_speed,
+    "curves": run_curves,
+}
+
+
+def main():
+    options = parser(__doc__, replicates=5)
+    options.add_argument("part", choices=list(PARTS))
+    options.add_argument("--set", default="movielens_1m", help="of fold_in and so on")
+    options.add_argument("--ranks", nargs="+", type=int, help="instead of all")
+    options.add_argument("--gradient", type=int, default=3, help="masks, faces")
+    options.add_argument("--max-time", type=float, help="of a boosted fit, ratings")
+    options.add_argument("--turns", type=int, default=3, help="of speed")
+    options.add_argument("--starts", type=int, default=20, help="of curves")
+    options.add_argument("--epochs", type=int, default=50, help="of curves")
+    args = options.parse_args()
+    load = shared_module(args.shared, "data", "load")
+    kept = {
+        "faces": ("replicates",),
+        "movielens_100k": ("replicates", "max_time"),
+        "movielens_1m": ("replicates", "max_time"),
+        "fold_in": ("set",),
+        "speed": ("set", "turns"),
+        "curves": ("set", "starts", "epochs"),
+    }[args.part]
+    name = f"matrix_factorization_{args.part}"
+    if args.part == "curves":
+        name += args.set.removeprefix("movielens")
+    report = Report(name, args.out, **{key: getattr(args, key) for key in kept})
+    if load is None:
+        report.not_run(args.part, "the shared data are not there")
+        return
+    PARTS[args.part](report, load, args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Observed entries of a matrix, in memory linear in their number."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Entries of a matrix that were observed, sorted by row and then by column.
+
+    Made by `of` from a matrix, or by `make` from positions and values in any order.
+
+    Attributes
+    ----------
+    rows, columns : ndarray of int of shape (n_entries,)
+    values : ndarray of shape (n_entries,)
+    shape : tuple of int
+        Of the matrix.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    shape: tuple
+
+    @classmethod
+    def of(cls, X, dtype=np.float64):
+        """The observed entries of a matrix.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_columns)
+            NaN is missing. Of a sparse matrix the stored entries are observed, zeros
+            among them, and the others missing. DIA matrices lose stored zeros, and
+            BSR matrices store whole blocks: that is how SciPy converts them.
+        dtype : dtype, default=float64
+            Of the values, float32 or float64.
+
+        Returns
+        -------
+        Entries
+
+        Raises
+        ------
+        ValueError
+            If `X` has not two dimensions, a sparse matrix stores an entry twice, or a
+            value is infinite.
+        """
+        if np.ndim(X) != 2:
+            raise ValueError(
+                f"X must be a matrix of rows and columns; got {np.ndim(X)} dimensions."
+            )
+        if sparse.issparse(X):
+            found = X.tocoo()
+            rows, columns, values = found.row, found.col, found.data
+            values = np.asarray(values, dtype=dtype)
+            seen = ~np.isnan(values)
+            if not seen.all():
+                rows, columns, values = rows[seen], columns[seen], values[seen]
+            return cls.make(rows, columns, values, X.shape)
+        X = np.asarray(X, dtype=dtype)
+        rows, columns = np.nonzero(~np.isnan(X))
+        return cls(*_indices(rows, columns), _finite(X[rows, columns]), X.shape)
+
+    @classmethod
+    def make(cls, rows, columns, values, shape):
+        """Entries from positions and values in any order.
+
+        Parameters
+        ----------
+        rows, columns : array-like of int of shape (n_entries,)
+        values : ndarray of shape (n_entries,)
+        shape : tuple of int
+            Of the matrix.
+
+        Returns
+        -------
+        Entries
+
+        Raises
+        ------
+        ValueError
+            If an entry stands twice, a value is not finite, or a position lies outside
+            of the matrix.
+        """
+        rows, columns = np.asarray(rows), np.asarray(columns)
+        _check_inside("row", rows, shape[0])
+        _check_inside("column", columns, shape[1])
+        # Linear in the entries, where a sort is not.
+        order = sparse.coo_array((np.arange(len(rows)), (rows, columns)), shape=shape)
+        order = order.tocsr()
+        if order.nnz < len(rows):
+            raise ValueError(_twice(rows, columns))
+        order = order.data
+        return cls(
+            *_indices(rows[order], columns[order]),
+            _finite(np.asarray(values)[order]),
+            tuple(int(n) for n in shape),
+        )
+
+    def __len__(self):
+        """Number of entries."""
+        return len(self.values)
+
+    def __getitem__(self, index):
+        """Some of the entries of the same matrix: a slice, a mask, or positions.
+
+        Positions may come in any order; the entries stay sorted.
+        """
+        index = np.sort(np.arange(len(self))[index])
+        if np.any(index[1:] == index[:-1]):
+            raise IndexError("Positions of entries must be distinct.")
+        parts = self.rows[index], self.columns[index], self.values[index]
+        return Entries(*parts, self.shape)
+
+    @cached_property
+    def row_pointers(self):
+        """Where each row begins, and the end: shape (n_rows + 1,)."""
+        counts = np.bincount(self.rows, minlength=self.shape[0])
+        return np.concatenate([[0], np.cumsum(counts)])
+
+    @property
+    def row_counts(self):
+        """Entries of each row, shape (n_rows,)."""
+        return np.diff(self.row_pointers)
+
+    @property
+    def column_counts(self):
+        """Entries of each column, shape (n_columns,)."""
+        return np.bincount(self.columns, minlength=self.shape[1])
+
+    @cached_property
+    def by_column(self):
+        """Positions of the entries in the order of columns, then rows."""
+        return self.matrix(np.arange(len(self))).tocsc().data
+
+    @cached_property
+    def transposed(self):
+        """The entries of the transposed matrix: those `by_column`."""
+        order = self.by_column
+        parts = self.columns[order], self.rows[order], self.values[order]
+        return Entries(*parts, self.shape[::-1])
+
+    def of_rows(self, index):
+        """The entries of some rows, which are numbered anew from 0.
+
+        Parameters
+        ----------
+        index : slice, mask, or ndarray of int
+            Rows in any order; a row may stand more than once.
+
+        Returns
+        -------
+        Entries
+            Of the matrix ``X[index]``.
+        """
+        index = np.arange(self.shape[0])[index]
+        counts = self.row_counts[index]
+        starts = self.row_pointers[:-1][index] - (np.cumsum(counts) - counts)
+        positions = np.repeat(starts, counts) + np.arange(counts.sum())
+        rows = np.repeat(np.arange(len(index), dtype=self.rows.dtype), counts)
+        columns, values = self.columns[positions], self.values[positions]
+        return Entries(rows, columns, values, (len(index), self.shape[1]))
+
+    def halves(self, rng):
+        """The entries of each row cut in two at random.
+
+        Returns
+        -------
+        first, second : Entries
+            Of a row with an odd number of entries the second half has one more, so
+            that a single entry is never in the first.
+        """
+        order = np.lexsort((rng.random(len(self)), self.rows))
+        within = np.arange(len(self)) - self.row_pointers[:-1][self.rows]
+        first = np.zeros(len(self), dtype=bool)
+        first[order] = within < (self.row_counts // 2)[self.rows]
+        return self[first], self[~first]
+
+    def with_values(self, values):
+        """The same positions with other values, shape (n_entries,)."""
+        return Entries(self.rows, self.columns, values, self.shape)
+
+    def matrix(self, values=None):
+        """A sparse matrix (CSR) that stores the entries, or other values in them."""
+        values = self.values if values is None else values
+        pointers = self.row_pointers.astype(self.columns.dtype)
+        return sparse.csr_array((values, self.columns, pointers), shape=self.shape)
+
+
+def _indices(rows, columns):
+    """As SciPy's sparse matrices hold them: 32 bits where they suffice."""
+    last = max([len(rows), *(int(part.max(initial=0)) for part in (rows, columns))])
+    kind = np.int32 if last <= np.iinfo(np.int32).max else np.int64
+    return rows.astype(kind), columns.astype(kind)
+
+
+def _finite(values):
+    if not np.all(np.isfinite(values)):
+        first = values[~np.isfinite(values)][0]
+        raise ValueError(f"Observed entries of X must be finite; got {first!r}.")
+    return values
+
+
+def _check_inside(name, index, n):
+    if index.size and not (0 <= index.min() and index.max() < n):
+        raise ValueError(
+            f"Every {name} must be an integer from 0 to {n - 1}; got "
+            f"{index.min()} to {index.max()}."
+        )
+
+
+def _twice(rows, columns):
+    order = np.lexsort((columns, rows))
+    rows, columns = rows[order], columns[order]
+    same = np.flatnonzero((rows[1:] == rows[:-1]) & (columns[1:] == columns[:-1]))
+    return (
+        f"X stores {len(same)} entries more than once, the first of them at row "
+        f"{rows[same[0]]}, column {columns[same[0]]}. Keep one value for each; "
+        "X.sum_duplicates() would add them up."
+    )

@@ -1,0 +1,295 @@
+"""Bayesian matrix factorisation as a conjugate exponential-family model."""
+
+from functools import cached_property
+
+import numpy as np
+
+from skboost._parallel import row_blocks
+from skboost.conjugate._factor_gaussians import GaussianFactors, times_in_full
+from skboost.conjugate._natural import natural_step
+from skboost.conjugate._precisions import GammaPrecisions, KnownPrecisions, worth_one
+from skboost.conjugate._weighted_entries import Observed, WeightedEntries
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+class MatrixExpectation:
+    """Entries whose sums the factors take, and the bound's part of them.
+
+    Attributes
+    ----------
+    statistics : tuple of dict
+        ``entries``: `WeightedEntries`, for each weighting.
+    local : None
+        There are no local factors.
+    """
+
+    local = None
+
+    def __init__(self, model, natural, statistics):
+        self.statistics = statistics
+        self._model, self._natural = model, natural
+
+    @cached_property
+    def evidence(self):
+        """E[ln p(values | factors)] of the first weighting, nats.
+
+        Computed when asked for: steps on batches have no use for it.
+        """
+        return self._model.log_likelihood(self._natural, self.statistics[0])
+
+
+class _Side(GaussianFactors):
+    """Factors of one side of a model, as `natural_step` takes them."""
+
+    def __init__(self, model, *args):
+        super().__init__(*args)
+        self._model = model
+
+    def target(self, natural, statistics):
+        """The optimum of q given the other side's."""
+        other = self._model.other[self.name]
+        sums = statistics["entries"].sums(self.name, other.moments(natural[other.name]))
+        noise, _ = self._model.noise.expected(natural)
+        shared, _ = self._model.scales[self.name].expected(natural)
+        return self.regressed(sums, noise, shared, self.prior)
+
+    def own_squares(self, natural, statistics):
+        """How many Gaussians there are, and their sums of squares."""
+        own = natural[self.name]
+        return len(own["first"]), self.squares(own)
+
+
+class MatrixFactorizationModel:
+    """Normal factors, and normal noise on the observed entries.
+
+    ``R_ij ~ N(mu + b_i + c_j + u_i'v_j, 1 / tau)`` with normal ``u_i``, ``v_j``,
+    ``b_i`` and ``c_j`` (Paisley et al., section IV-A; Locatello et al., section 5.3;
+    without biases b, c and mu are zero), and q a product of a Gaussian for each row
+    and each column, and of Gamma distributions of the precisions that are not known.
+    The values of the entries are about mu already.
+
+    Natural parameters are a dict of "rows", "columns" and, where they are inferred,
+    "row_scales", "column_scales" and "noise". Nothing here has a state but the moments
+    of the last natural parameters of each side, which are remembered: each run should
+    have a model of its own.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Rows and columns.
+    n_components : int
+        Rank r.
+    noise_scale : float or None, default=None
+        Standard deviation of the noise. None infers it: the precision has a
+        Gamma(1/2, magnitude^2 / 2) prior, worth one entry.
+    prior_scale : float, dict or None, default=None
+        Prior standard deviation of every factor and bias, or by "rows" and "columns"
+        those of the coordinates, (p,). None infers them, for each coordinate of each
+        side: the precisions have Gamma priors worth one variable, of a variance with
+        which products of factors vary as the values do.
+    magnitude : float, default=1.0
+        Root mean square of the values.
+    biases : bool, default=False
+    dtype : dtype, default=float64
+    priors : dict, default=None
+        By "rows" and "columns", natural parameters of a prior of its own for each of
+        them; by "noise", shape and rate.
+    """
+
+    temperature = 1.0
+
+    def __init__(
+        self,
+        shape,
+        n_components,
+        noise_scale=None,
+        prior_scale=None,
+        magnitude=1.0,
+        biases=False,
+        dtype=np.float64,
+        priors=None,
+    ):
+        self.shape, self.n_components, self.biases = shape, n_components, biases
+        self.dtype, self.magnitude = np.dtype(dtype), magnitude
+        priors = {} if priors is None else priors
+        # (u, b, 1) and (v, 1, c).
+        free = np.arange(n_components + biases)
+        turned = np.append(free[:n_components], n_components + 1) if biases else free
+        last, before = (n_components + 1, n_components) if biases else (None, None)
+        self.rows = _Side(self, "rows", free, last, dtype, priors.get("rows"))
+        self.columns = _Side(
+            self, "columns", turned, before, dtype, priors.get("columns")
+        )
+        self.other = {"rows": self.columns, "columns": self.rows}
+        self.scales = {
+            side.name: self._scales(side, prior_scale)
+            for side in (self.rows, self.columns)
+        }
+        if noise_scale is None:
+            prior = priors.get("noise", worth_one(magnitude**2))
+            self.noise = GammaPrecisions("noise", prior, self._squared_errors)
+        else:
+            self.noise = KnownPrecisions(noise_scale)
+        found = [scales.factors for scales in self.scales.values()]
+        self.factors = (self.rows, self.columns, *sum(found, ()), *self.noise.factors)
+
+    @property
+    def typical_variances(self):
+        """Of factors, and biases, that explain values of the magnitude, (p,)."""
+        found = np.full(self.rows.dim, self.magnitude / np.sqrt(self.n_components))
+        found[self.n_components :] = self.magnitude**2
+        return found
+
+    def _scales(self, side, prior_scale):
+        if prior_scale is None:
+            name = {"rows": "row_scales", "columns": "column_scales"}[side.name]
+            prior = worth_one(self.typical_variances)
+            return GammaPrecisions(name, prior, side.own_squares)
+        if isinstance(prior_scale, dict):
+            return KnownPrecisions(np.asarray(prior_scale[side.name], dtype=float))
+        return KnownPrecisions(np.full(side.dim, float(prior_scale)))
+
+    # --- expectations over the entries
+
+    def expect(self, natural, observed, *weightings):
+        """Entries with their weights, and the evidence of the first weighting.
+
+        Parameters
+        ----------
+        natural : dict
+        observed : Observed
+        *weightings : ndarray of shape (n_entries,)
+            Of any sign. None weighs all alike.
+
+        Returns
+        -------
+        MatrixExpectation
+        """
+        found = [
+            {"entries": WeightedEntries(observed, self._cast(weight))}
+            for weight in (weightings or (None,))
+        ]
+        return MatrixExpectation(self, natural, tuple(found))
+
+    def _cast(self, weight):
+        return None if weight is None else np.asarray(weight, dtype=self.dtype)
+
+    def _squared_errors(self, natural, statistics):
+        """Weight of all entries, and sum of E[(R_ij - u_i'v_j - b_i - c_j)^2]."""
+        entries = statistics["entries"]
+        rows = self.rows.moments(natural["rows"])
+        columns = self.columns.moments(natural["columns"])
+        second, first = entries.sums("columns", rows)
+        above, beside = np.triu_indices(second.shape[1])
+        products = np.sum(columns.second * second[:, above, beside], 0, dtype=float)
+        squares = products @ times_in_full(second.shape[1])
+        crossed = np.sum(first * columns.augmented, dtype=float)
+        errors = max(float(entries.squares - 2.0 * crossed + squares), 0.0)
+        return entries.total, errors
+
+    def log_likelihood(self, natural, statistics):
+        """E[ln p(values | factors)], nats."""
+        precision, log_precision = self.noise.expected(natural)
+        total, squares = self._squared_errors(natural, statistics)
+        found = total * (log_precision - _LOG_2PI) - precision * squares
+        return 0.5 * float(found)
+
+    def elbo(self, natural, evidence):
+        """The evidence lower bound, nats, with every constant."""
+        return float(self.temperature * evidence - self.kl(natural))
+
+    def kl(self, natural):
+        """KL of q from the prior, nats."""
+        found = self.noise.kl(natural)
+        for side in (self.rows, self.columns):
+            scales = self.scales[side.name]
+            found += scales.kl(natural)
+            found += side.kl(natural[side.name], *scales.expected(natural))
+        return found
+
+    # --- updates
+
+    def updated(self, natural, statistics, rate=1.0):
+        """One step of every factor in turn towards its optimum, 1 for all the way."""
+        return natural_step(self.factors, natural, statistics, rate).natural
+
+    def start(self, rng, spread=0.3):
+        """Random factors of columns from which those of rows follow.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        spread : float, default=0.3
+            Standard deviation of the means of the factors, in units of those of which
+            products vary as the values do.
+
+        Returns
+        -------
+        dict
+        """
+        variances = self.typical_variances
+        shape = self.shape[1], self.n_components
+        means = np.zeros((self.shape[1], self.columns.dim))
+        means[:, : self.n_components] = rng.standard_normal(shape)
+        means *= spread * np.sqrt(variances)
+        zero = np.zeros((self.shape[0], self.rows.dim))
+        found = {
+            "rows": self.rows.start(zero, variances),
+            "columns": self.columns.start(means, 0.01 * spread**2 * variances),
+        }
+        for scales in self.scales.values():
+            found |= scales.start(variances)
+        return found | self.noise.start(self.magnitude**2)
+
+    def folded_in(self, natural, entries):
+        """The optimal factors of other rows, given those of the columns.
+
+        Parameters
+        ----------
+        natural : dict
+        entries : Entries
+            Of any number of rows, about mu.
+
+        Returns
+        -------
+        Moments
+            Of the rows' Gaussians: their exact posterior under q of the columns and
+            the expected precision of the noise.
+        """
+        columns = self.columns.moments(natural["columns"])
+        sums = WeightedEntries(Observed(entries)).sums("rows", columns)
+        noise, _ = self.noise.expected(natural)
+        shared, _ = self.scales["rows"].expected(natural)
+        return self.rows.stack(self.rows.regressed(sums, noise, shared))
+
+
+def predicted_entries(rows, columns, pairs):
+    """Mean and variance of ``u_i'v_j + b_i + c_j`` at some entries.
+
+    Parameters
+    ----------
+    rows, columns : Moments
+    pairs : tuple of ndarray of int of shape (n,)
+        Rows and columns.
+
+    Returns
+    -------
+    mean, variance : ndarray of shape (n,)
+    """
+    twice = times_in_full(rows.augmented.shape[1])
+    means, variances = [np.empty(0)], [np.empty(0)]
+    for block in row_blocks(len(pairs[0]), 4 * len(twice)):
+        i, j = pairs[0][block], pairs[1][block]
+        means.append(np.sum(rows.augmented[i] * columns.augmented[j], 1, dtype=float))
+        found = rows.spread[i] * columns.second[j] + rows.outer[i] * columns.spread[j]
+        variances.append(found @ twice)
+    return np.concatenate(means), np.concatenate(variances)
+
+
+def predicted_rows(rows, columns):
+    """The same at all entries, shape (n_rows, n_columns)."""
+    mean = rows.augmented @ columns.augmented.T
+    variance = rows.spread * times_in_full(rows.augmented.shape[1]) @ columns.second.T
+    outer = rows.outer * times_in_full(rows.augmented.shape[1])
+    return mean, variance + outer @ columns.spread.T

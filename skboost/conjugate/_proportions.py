@@ -1,0 +1,293 @@
+"""Topic proportions of documents given the topics: the local step of a topic model.
+
+With the assignments of the tokens eliminated (Hoffman, Blei, Bach 2010, Algorithm 1),
+
+    gamma_dk <- alpha + e_dk sum_w n_dw b_kw / sum_j e_dj b_jw,
+    e = exp E[ln theta], b = exp E[ln beta].
+
+Documents of like length are padded into blocks, so that both sums are products of
+batches of small matrices. After few iterations most topics hold nothing of most
+documents: each phase of the iteration gathers only those that still matter in one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, psi, xlogy
+
+# Iterations of each phase; the last phase takes what is left of them.
+_PHASES = (5, 5, 20, 30)
+# From this iteration on every other step is extrapolated.
+_SETTLED = 10
+_LONGEST = 16.0
+# Share of a document's tokens below which a topic plays no further part in it.
+_NOTHING = 1e-10
+# Share of the topics above which all are gathered.
+_MANY = 0.3
+# Entries of a block's words times topics: twice the second-level cache, which costs
+# less than more blocks would.
+_BLOCK = 1 << 18
+_TINY = np.finfo(float).tiny
+# Under priors below about 1/300 the exponentials of a topic that a word or a document
+# lacks would underflow; no token must be left without a topic.
+_LEAST = 1e-140
+
+
+class LocalSettings(NamedTuple):
+    """When the iteration of a document ends.
+
+    Attributes
+    ----------
+    alpha : float
+        Of the symmetric Dirichlet prior of the proportions.
+    max_iter : int
+    tol : float
+        Mean absolute change of gamma, in tokens, that ends it.
+    """
+
+    alpha: float
+    max_iter: int = 100
+    tol: float = 1e-3
+
+
+class WordTable(NamedTuple):
+    """exp E[ln beta] by word, each word's row scaled to a largest entry of one.
+
+    The scale cancels in the iteration, and words that no topic has ever seen do not
+    underflow.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_words, n_topics)
+    shift : ndarray of shape (n_words,)
+        Logarithms of the scales.
+    """
+
+    values: np.ndarray
+    shift: np.ndarray
+
+    @classmethod
+    def of(cls, expected_log):
+        """The table of E[ln beta], shape (n_words, n_topics)."""
+        shift = expected_log.max(axis=1)
+        scaled = np.exp(expected_log - shift[:, None])
+        return cls(np.maximum(scaled, _LEAST, out=scaled), shift)
+
+
+class Proportions:
+    """Optimal factors of documents: q(theta_d) = Dirichlet(gamma_d) and assignments.
+
+    Attributes
+    ----------
+    gamma : ndarray of shape (n_documents, n_topics)
+    weight : ndarray of shape (n_documents, n_topics)
+        e of the assignments from which `gamma` follows, up to a factor.
+    ratio : ndarray of shape (n_entries,)
+        n_dw / sum_k e_dk b_kw for every entry of the counts.
+    evidence : ndarray of shape (n_documents,)
+        The documents' part of the bound at `gamma` and those assignments, nats.
+    """
+
+    def __init__(self, gamma, n_entries):
+        self.gamma = gamma
+        self.weight = np.zeros_like(gamma)
+        self.ratio = np.zeros(n_entries)
+        self.evidence = np.zeros(len(gamma))
+
+    def improve(self, other, rows):
+        """Take over the factors of documents whose bound is better in another."""
+        better = other.evidence > self.evidence
+        for name in ("gamma", "weight", "evidence"):
+            getattr(self, name)[better] = getattr(other, name)[better]
+        entries = np.repeat(better, rows.lengths)
+        self.ratio[entries] = other.ratio[entries]
+
+
+def local_step(rows, table, settings, start=None):
+    """Iterate the proportions of each document until they settle.
+
+    Parameters
+    ----------
+    rows : Documents
+    table : WordTable
+    settings : LocalSettings
+    start : ndarray of shape (n_documents, n_topics), default=None
+        gamma to go on from, without extrapolation: the bound is not lower than there.
+        None starts from equal proportions.
+
+    Returns
+    -------
+    Proportions
+    """
+    alpha, left, fresh = settings.alpha, settings.max_iter, start is None
+    if fresh:
+        # The first iteration is the same product for all documents.
+        equal = table.values / table.values.sum(axis=1, keepdims=True)
+        start, left = alpha + rows.counts @ equal, left - 1
+    found = Proportions(np.array(start), rows.counts.nnz)
+    docs, done = np.flatnonzero(rows.lengths), 0
+    for n_iter in (*_PHASES, settings.max_iter):
+        n_iter = min(n_iter, max(left, 1) - done)
+        if n_iter <= 0 or not len(docs):
+            break
+        stops = settings._replace(max_iter=n_iter)
+        active = _active(found.gamma[docs] - settings.alpha)
+        if not (fresh or done):
+            # What held nothing under earlier topics may hold something now.
+            active[:] = True
+        extrapolates = fresh and done >= _SETTLED
+        docs = _phase(rows, table, found, docs, active, stops, extrapolates)
+        done += n_iter
+    found.evidence = _evidence(rows, table, found, settings.alpha)
+    return found
+
+
+def _evidence(rows, table, found, alpha):
+    """Expected log likelihoods less the divergences of both local factors, nats."""
+    counts, n_topics = rows.counts, found.gamma.shape[1]
+    log_norm = np.log(counts.data / found.ratio) + table.shift[counts.indices]
+    total = np.concatenate([[0.0], np.cumsum(counts.data * log_norm)])
+    tokens = total[counts.indptr[1:]] - total[counts.indptr[:-1]]
+    tokens -= xlogy(found.gamma - alpha, found.weight).sum(axis=1)
+    rise = (gammaln(found.gamma) - gammaln(alpha)).sum(axis=1)
+    whole = n_topics * alpha
+    return tokens + rise - gammaln(whole + rows.totals) + gammaln(whole)
+
+
+def _active(held):
+    """Which topics play a part in documents, from the tokens that each holds."""
+    active = held > _NOTHING * held.sum(axis=1, keepdims=True)
+    # Whole rows of the table lie together: many topics cost no more than all.
+    active[active.sum(axis=1) > _MANY * active.shape[1]] = True
+    return active
+
+
+def _phase(rows, table, found, docs, active, settings, extrapolates):
+    """Some iterations of some documents; the positions of those that go on."""
+    n_active, lengths = active.sum(axis=1), rows.lengths[docs]
+    order = np.lexsort((docs, n_active, lengths))
+    going_on = []
+    for part in _blocks(lengths[order], n_active[order]):
+        some = order[part]
+        block = _Block(rows, table, found, docs[some], active[some], settings.alpha)
+        going_on.append(block.iterate(settings, extrapolates))
+    return np.concatenate(going_on)
+
+
+def _blocks(lengths, n_active):
+    """Slices whose documents, padded to the longest, fill about one block."""
+    begin, n = 0, len(lengths)
+    while begin < n:
+        widest = np.maximum.accumulate(n_active[begin:])
+        size = np.arange(1, n - begin + 1) * lengths[begin:] * widest
+        end = begin + max(1, int(np.searchsorted(size, _BLOCK, side="right")))
+        yield slice(begin, end)
+        begin = end
+
+
+class _Block:
+    """Documents padded to one number of words and of topics."""
+
+    def __init__(self, rows, table, found, docs, active, alpha):
+        self.found, self.docs, self.alpha = found, docs, alpha
+        begin, lengths = rows.counts.indptr[docs], rows.lengths[docs]
+        column = np.arange(lengths.max())
+        self.real = column < lengths[:, None]
+        self.entries = np.where(self.real, begin[:, None] + column, begin[:, None])
+        words = rows.counts.indices[self.entries].astype(np.intp)
+        self.counts = np.where(self.real, rows.counts.data[self.entries], 0.0)
+        width, n_topics = active.sum(axis=1).max(), active.shape[1]
+        self.topics = np.argsort(~active, axis=1, kind="stable")[:, :width]
+        self.gamma = np.take_along_axis(found.gamma[docs], self.topics, axis=1)
+        if width == n_topics:
+            self.topics = np.broadcast_to(np.arange(n_topics), self.topics.shape)
+            self.gamma = found.gamma[docs]
+            self.table = table.values[words]
+        else:
+            flat = (words * n_topics)[:, :, None] + self.topics[:, None, :]
+            self.table = table.values.reshape(-1)[flat]
+        self.open = np.ones(len(docs), dtype=bool)
+
+    def iterate(self, settings, extrapolates):
+        """Iterate; the positions of documents that have not settled."""
+        enough = settings.tol * self.found.gamma.shape[1]
+        first, settled = None, np.zeros(len(self.docs), dtype=bool)
+        for left in range(settings.max_iter - 1, -1, -1):
+            now = self._step()
+            change = now.gamma - self.gamma
+            settled = self.open & (np.abs(change).sum(axis=1) < enough)
+            ends = settled if left else self.open
+            if ends.any():
+                self._keep(now, ends)
+            self.open &= ~settled
+            if not left or not self.open.any():
+                break
+            if first is None or not extrapolates:
+                first, self.gamma = change, now.gamma
+            else:
+                self.gamma = _extrapolated(now.gamma, first, change, self.alpha)
+                first = None
+            if 4 * np.count_nonzero(self.open) < 3 * len(self.open):
+                first = None if first is None else first[self.open]
+                self._drop_settled()
+        return self.docs[self.open]
+
+    def _step(self):
+        """One iteration of every document."""
+        weight = psi(self.gamma)
+        weight -= weight.max(axis=1, keepdims=True)
+        weight = np.maximum(np.exp(weight, out=weight), _LEAST, out=weight)
+        ratio = self.counts / (self.table @ weight[:, :, None])[:, :, 0]
+        gamma = (ratio[:, None, :] @ self.table)[:, 0]
+        gamma *= weight
+        gamma += self.alpha
+        return _Iteration(gamma, weight, ratio)
+
+    def _keep(self, now, ends):
+        """Write down what an iteration found of the documents that end with it."""
+        found, docs, real = self.found, self.docs[ends], self.real[ends]
+        found.gamma[docs], found.weight[docs] = self.alpha, 0.0
+        where = docs[:, None], self.topics[ends]
+        found.gamma[where] = now.gamma[ends]
+        found.weight[where] = now.weight[ends]
+        found.ratio[self.entries[ends][real]] = now.ratio[ends][real]
+
+    def _drop_settled(self):
+        """Go on with the documents that have not settled."""
+        for name in _OF_DOCUMENTS:
+            setattr(self, name, getattr(self, name)[self.open])
+        self.open = np.ones(len(self.docs), dtype=bool)
+
+
+_OF_DOCUMENTS = (
+    "docs", "real", "entries", "counts", "topics", "gamma", "table",
+)  # fmt: skip
+
+
+class _Iteration(NamedTuple):
+    """What one iteration of a block found.
+
+    Attributes
+    ----------
+    gamma, weight : ndarray of shape (n_documents, n_active)
+        The new gamma, and e of the gamma before, up to a factor.
+    ratio : ndarray of shape (n_documents, n_padded)
+        Counts over sum_k e_dk b_kw.
+    """
+
+    gamma: np.ndarray
+    weight: np.ndarray
+    ratio: np.ndarray
+
+
+def _extrapolated(gamma, first, second, alpha):
+    """The limit that two steps in a row point to (Varadhan and Roland 2008, S3).
+
+    Each topic keeps at least a tenth of the tokens that the last step gave it.
+    """
+    bend = second - first
+    length = np.sqrt((first**2).sum(axis=1) / np.maximum((bend**2).sum(axis=1), _TINY))
+    length = np.clip(length, 1.0, _LONGEST)[:, None]
+    before = gamma - second - first
+    far = before + 2.0 * length * first + length**2 * bend
+    return np.maximum(far, alpha + 0.1 * (gamma - alpha))

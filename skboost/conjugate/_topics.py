@@ -1,0 +1,254 @@
+"""Latent Dirichlet allocation as a conjugate exponential-family model."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.special import gammaln, psi
+
+from skboost._parallel import chunked_map, row_blocks
+from skboost.conjugate._documents import Documents
+from skboost.conjugate._expectation import Expectation
+from skboost.conjugate._natural import Cone
+from skboost.conjugate._proportions import LocalSettings, WordTable, local_step
+
+
+class TopicWords:
+    """Factor q(beta) = prod_k Dirichlet(lambda_k) of the topics' words.
+
+    Natural parameter: ``{"lambda": (n_words, n_topics)}``; a document adds the expected
+    counts of its words in each topic. Every entry has a half-line of its own as domain,
+    and so its own allowance for noise.
+
+    Parameters
+    ----------
+    eta : float
+        Of the symmetric Dirichlet prior.
+    n_words, n_topics : int
+    """
+
+    name = "topics"
+
+    def __init__(self, eta, n_words, n_topics):
+        self.eta = float(eta)
+        self.prior = {"lambda": np.full((n_words, n_topics), self.eta)}
+
+    def target(self, natural, statistics):
+        """Natural parameter of the optimal factor, given summed statistics."""
+        return {"lambda": self.prior["lambda"] + statistics["count"]}
+
+    def cone(self, own):
+        """The domain: every entry is positive."""
+        return Cone((own["lambda"],))
+
+    def mean(self, own):
+        """Expected probabilities of words, shape (n_words, n_topics)."""
+        return own["lambda"] / own["lambda"].sum(axis=0)
+
+    def expected_log(self, own):
+        """E[ln beta], shape (n_words, n_topics)."""
+        return psi(own["lambda"]) - psi(own["lambda"].sum(axis=0))
+
+    def kl(self, own):
+        """KL from the prior, nats."""
+        rise = own["lambda"] - self.prior["lambda"]
+        gain = np.vdot(rise, self.expected_log(own))
+        return gain - _log_normaliser(own["lambda"]) + _log_normaliser(self._prior)
+
+    @property
+    def _prior(self):
+        return self.prior["lambda"]
+
+
+def _log_normaliser(parameters):
+    return gammaln(parameters).sum() - gammaln(parameters.sum(axis=0)).sum()
+
+
+class LocalFactors(NamedTuple):
+    """Of all documents, and what the bound that they reach follows from.
+
+    Attributes
+    ----------
+    gamma : ndarray of shape (n_documents, n_topics)
+    natural : dict
+    evidence : float
+        Nats.
+    """
+
+    gamma: np.ndarray
+    natural: dict
+    evidence: float
+
+    def __len__(self):
+        return len(self.gamma)
+
+
+class TopicModel:
+    """Latent Dirichlet allocation (Blei, Ng, Jordan 2003; Hoffman, Blei, Bach 2010).
+
+    Rows are documents. Their proportions and assignments are local factors, found by
+    an iteration that can go on from earlier ones.
+
+    Parameters
+    ----------
+    topics : TopicWords
+    local : LocalSettings
+        Prior of the proportions, and when their iteration ends.
+    temperature : float, default=1.0
+        Power in (0, 1] of the likelihood of each document given the topics.
+    n_jobs : int, default=None
+        Threads over chunks of documents.
+    """
+
+    def __init__(self, topics, local, temperature=1.0, n_jobs=None):
+        self.topics, self.local = topics, local
+        self.temperature, self.n_jobs = temperature, n_jobs
+        self.factors = (topics,)
+        self.prior = {topics.name: topics.prior}
+
+    @classmethod
+    def make(cls, n_topics, n_words, alpha, eta, temperature=1.0, n_jobs=None, **local):
+        """A model from its sizes and priors; `local` as in `LocalSettings`."""
+        topics = TopicWords(eta, n_words, n_topics)
+        return cls(topics, LocalSettings(alpha, **local), temperature, n_jobs)
+
+    @property
+    def n_topics(self):
+        """Number of topics."""
+        return self.topics.prior["lambda"].shape[1]
+
+    @property
+    def n_words(self):
+        """Size of the vocabulary."""
+        return self.topics.prior["lambda"].shape[0]
+
+    @property
+    def settings(self):
+        """What two models must share for one to go on from the other."""
+        return {
+            "n_components": self.n_topics,
+            "n_features": self.n_words,
+            "doc_topic_prior": self.local.alpha,
+            "topic_word_prior": self.topics.eta,
+            "temperature": self.temperature,
+        }
+
+    def rows(self, X):
+        """Documents of a dense or sparse matrix of non-negative entries."""
+        return Documents.of(X)
+
+    # --- documents
+
+    def gamma(self, natural, rows):
+        """Dirichlet parameters of the documents, shape (n_documents, n_topics)."""
+        found = self._proportions(self._table(natural), rows)
+        return np.concatenate([part.gamma for _, part in found])
+
+    def expect(self, natural, rows, *weightings, local=None):
+        """Expected statistics and evidence under the optimal local factors.
+
+        Parameters
+        ----------
+        natural : dict
+        rows : Documents
+        *weightings : ndarray of shape (n_documents,)
+            Weights of documents, of any sign; the statistics are linear in them. The
+            first weighs the evidence. None weighs all alike.
+        local : LocalFactors, default=None
+            Of the same documents under the topics before: the bound does not fall
+            below theirs.
+
+        Returns
+        -------
+        Expectation
+        """
+        table, weight = self._table(natural), weightings[0]
+        found = self._proportions(table, rows)
+        evidence = _evidence(found, weight)
+        # Equal proportions lead to better topics than those of rounds before, which no
+        # document ever leaves again, but may lose ground near the end.
+        if local is not None and self._falls(natural, evidence, local):
+            self._improve(found, table, local.gamma)
+            evidence = _evidence(found, weight)
+        statistics = tuple({"count": _counts(table, found, w)} for w in weightings)
+        gamma = np.concatenate([part.gamma for _, part in found])
+        return Expectation(statistics, evidence, LocalFactors(gamma, natural, evidence))
+
+    def _falls(self, natural, evidence, local):
+        before = self.elbo(local.natural, local.evidence)
+        return self.elbo(natural, evidence) < before
+
+    def _table(self, natural):
+        return WordTable.of(self.topics.expected_log(natural["topics"]))
+
+    def _proportions(self, table, rows):
+        """Optimal local factors: pairs of documents and `Proportions`, by chunk."""
+
+        def one(chunk):
+            part = rows[chunk]
+            return part, local_step(part, table, self.local)
+
+        return chunked_map(one, rows.chunks(), self.n_jobs)
+
+    def _improve(self, found, table, gamma):
+        """Go on from `gamma` where that leads a document to a better bound."""
+
+        def one(item):
+            (part, local), start = item
+            local.improve(local_step(part, table, self.local, start), part)
+
+        ends = np.cumsum([len(part) for part, _ in found])
+        starts = np.split(gamma, ends[:-1])
+        chunked_map(one, list(zip(found, starts, strict=True)), self.n_jobs)
+
+    def log_predictive(self, natural, gamma, rows):
+        """Log probabilities of words given other words of their documents.
+
+        Parameters
+        ----------
+        natural : dict
+        gamma : ndarray of shape (n_documents, n_topics)
+            From those other words.
+        rows : Documents
+
+        Returns
+        -------
+        ndarray of shape (n_entries,)
+            ``ln sum_k E[theta_dk] E[beta_kw]`` for every entry of the counts, nats.
+        """
+        means = self.topics.mean(natural["topics"])
+        shares = gamma / gamma.sum(axis=1, keepdims=True)
+        documents = np.repeat(np.arange(len(rows)), rows.lengths)
+        words, found = rows.counts.indices, np.empty(rows.counts.nnz)
+        for block in row_blocks(len(words), 2 * self.n_topics):
+            found[block] = np.einsum(
+                "nk,nk->n", shares[documents[block]], means[words[block]]
+            )
+        return np.log(found)
+
+    def elbo(self, natural, evidence):
+        """The evidence lower bound, nats, with every constant that depends on q."""
+        kl = self.topics.kl(natural["topics"])
+        return float(self.temperature * evidence - kl)
+
+
+def _evidence(found, weight):
+    """Weighted sum of the documents' parts of the bound, nats."""
+    evidence = np.concatenate([part.evidence for _, part in found])
+    return float(evidence.sum() if weight is None else weight @ evidence)
+
+
+def _counts(table, found, weight):
+    """Expected counts of words in topics, shape (n_words, n_topics)."""
+    total, done = np.zeros_like(table.values), 0
+    for part, local in found:
+        counts = part.counts
+        ratios = sparse.csr_array(
+            (local.ratio, counts.indices, counts.indptr), counts.shape
+        )
+        shares = local.weight
+        if weight is not None:
+            shares = shares * weight[done : done + len(part), None]
+        total += ratios.T @ shares
+        done += len(part)
+    return total * table.values

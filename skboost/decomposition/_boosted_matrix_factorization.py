@@ -1,0 +1,416 @@
+"""Matrix factorisation whose posterior over all factors is grown by boosting."""
+
+import warnings
+from copy import copy
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from skboost._base import (
+    BOOSTING_CONSTRAINTS,
+    BoostedEstimator,
+    callback_data,
+    make_settings,
+)
+from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost.boosting import Boosting, Simplex
+from skboost.conjugate import FactorTarget, MatrixFactorizationModel, Observed
+from skboost.decomposition._posterior import MatrixFactorizationPosterior
+from skboost.decomposition._predictions import (
+    MatrixPredictions,
+    Piece,
+    observed_entries,
+    plain_errors,
+)
+from skboost.proposals import FACTOR_PROPOSERS
+
+_SHARED = (
+    "step_size",
+    "corrective",
+    "max_iter",
+    "max_components",
+    "stopping",
+    "tol",
+    "max_time",
+    "n_restarts",
+    "warm_start",
+    "random_state",
+    "n_jobs",
+)
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+# Numbers in the draws that are kept for a component, and how many draws that may be.
+_DRAW_ENTRIES, _FEWEST, _MOST = 1 << 20, 8, 64
+
+# Entries that probes of what remains may evaluate, and how many draws that is at least.
+# In thousands of dimensions they see little, at the price of an epoch each.
+_EVALUATED, _FEWEST_PROBES = 1 << 22, 16
+
+
+class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
+    """Matrix factorisation with a mixture as the posterior over all factors.
+
+    The model is that of `SVIMatrixFactorization`; its posterior is a mixture, grown one
+    component at a time by boosting. A component is a distribution of the factors of all
+    rows and all columns, and so a whole explanation of the matrix; several of them say
+    that the data have several. Predictions average over components.
+
+    Parameters
+    ----------
+    n_components : int, default=5
+        Rank: coordinates of a factor.
+    noise_scale : float or "infer", default="infer"
+        Standard deviation of the noise. "infer" makes its precision part of the
+        posterior, under a Gamma prior that is worth a single entry.
+    prior_scale : float or "infer", default="infer"
+        Prior standard deviation of every factor and bias; 1.0 is that of the papers.
+        "infer" makes one for each coordinate of rows and of columns part of the
+        posterior.
+    biases : bool, default=False
+        Whether an entry also has a row bias, a column bias, and the mean of all
+        observed entries added.
+    proposal : {"coordinate_ascent", "gradient"}, default="coordinate_ascent"
+        How components are found. "coordinate_ascent": Gaussians with a full covariance
+        for each row and column, where annealed runs of coordinate ascent end.
+        "gradient": a Gaussian for each single factor, by gradients of the residual
+        ELBO from random starts, as in Locatello et al.; slower, and worse on large
+        matrices.
+    step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
+            default="line-search"
+        Weight of a new component; under ``"fully-corrective"`` the warm start of all
+        weights. With ``"predefined"`` and ``corrective="none"``, the rule of Locatello
+        et al., steps do not maximise the ELBO, and the mixture of the last iteration
+        is the result: an average over explanations, where the others keep the best.
+    corrective : {"fully-corrective", "pairwise", "away", "none"}, \
+            default="fully-corrective"
+        How the weights of old components move.
+    max_iter : int, default=5
+        Boosting iterations in total, the first component included.
+    max_components : int, default=None
+        Bound on the number of components of the mixture.
+    stopping : {"gain", "gap"}, default="gain"
+        Stop when this quantity plus two standard errors is at most `tol`.
+    tol : float, default=1.0
+        In nats. An explanation that is found once more, next to itself, gains up to
+        ln 2 without any effect on predictions, so less than that is no news in large
+        matrices; in small ones 0.01 is of use.
+    max_time : float, default=None
+        Seconds. They bind within an iteration: the one under way is given up. The first
+        component is always finished; its search ends early.
+    n_draws : int, default=None
+        Monte Carlo draws kept per component, for the overlap of components only: the
+        expected log joint density is exact. None is 64 for small matrices, and fewer,
+        at least 8, for large ones, whose components do not overlap.
+    n_restarts : int, default=2
+        Runs for each component, of which the best is taken.
+    warm_start : bool, default=False
+        Go on with the last run up to `max_iter` iterations in total, on the same
+        data; the result is that of one long run.
+    random_state : int, RandomState instance or None, default=None
+        Seed of every start and draw. The same seed gives the same fit for every
+        `n_jobs`.
+    n_jobs : int, default=None
+        Threads over runs and over draws.
+
+    Attributes
+    ----------
+    posterior_ : MatrixFactorizationPosterior
+        Over the factors of all rows and columns, and the scales that are inferred.
+    components_ : ndarray of shape (n_components, n_features)
+        Posterior means of the columns' factors under the heaviest component. Those of
+        different components have no coordinates in common, so they are not averaged.
+    row_factors_ : ndarray of shape (n_rows, n_components)
+        The same for the rows of `fit`.
+    row_biases_, column_biases_ : ndarray of shape (n_rows,) and (n_features,)
+        Posterior means of the biases under the heaviest component, zero without
+        `biases`.
+    global_bias_ : float
+        With `biases` the mean of the observed entries, 0 without.
+    noise_scale_ : float
+        Root of the expected variance of the noise.
+    elbo_, elbo_se_ : float
+        Evidence lower bound and its standard error, nats. The posterior has a copy of
+        itself for every rotation of the factors (for every change of signs where
+        prior scales are inferred), and this one describes a single one.
+    elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
+        Per iteration, from fresh draws, nats.
+    duality_gap_, duality_gap_se_ : float
+        Largest over the last proposed component and all that the mixture has, nats; no
+        bound.
+    remaining_kl_, remaining_kl_se_, pareto_k_ : float
+        As of the other boosted estimators. In thousands of dimensions the weights of
+        draws are too unequal for an estimate (`pareto_k_` above 0.7), and some KL
+        remains in any case: rows and columns are taken to be independent.
+    n_iter_ : int
+        Iterations done.
+    converged_ : bool
+        Whether the stopping rule ended the run.
+    message_ : str
+        Why the run ended.
+    history_ : list of dict
+        One record per iteration.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of columns, where `X` has them.
+
+    See Also
+    --------
+    SVIMatrixFactorization : One component as posterior, in batches, with new entries.
+
+    References
+    ----------
+    Locatello, Dresdner, Khanna, Valera, Rätsch: Boosting Black Box Variational
+    Inference, 2018 (Algorithm 1, section 5.3). Paisley, Fazelnia, Barr: Stochastic
+    Variational Inference with Tuneable Stochastic Annealing, 2025 (annealing).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from skboost.decomposition import BoostedMatrixFactorization
+    >>> X = load_iris().data.copy()
+    >>> X[::5, 2] = np.nan
+    >>> model = BoostedMatrixFactorization(2, max_iter=2, random_state=0).fit(X)
+    >>> mean, std = model.predict_entries([0, 5], [2, 2], return_std=True)
+    >>> mean.shape, model.transform(X).shape
+    ((2,), (150, 2))
+    """
+
+    # Of the factors; single precision is left to SVIMatrixFactorization.
+    dtype = "float64"
+
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "noise_scale": [_POSITIVE, StrOptions({"infer"})],
+        "prior_scale": [_POSITIVE, StrOptions({"infer"})],
+        "biases": ["boolean"],
+        "proposal": [StrOptions(set(FACTOR_PROPOSERS))],
+        "n_draws": [Interval(Integral, 2, None, closed="left"), None],
+        **{name: BOOSTING_CONSTRAINTS[name] for name in _SHARED},
+    }
+
+    def __init__(
+        self,
+        n_components=5,
+        *,
+        noise_scale="infer",
+        prior_scale="infer",
+        biases=False,
+        proposal="coordinate_ascent",
+        step_size="line-search",
+        corrective="fully-corrective",
+        max_iter=5,
+        max_components=None,
+        stopping="gain",
+        tol=1.0,
+        max_time=None,
+        n_draws=None,
+        n_restarts=2,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_components = n_components
+        self.noise_scale = noise_scale
+        self.prior_scale = prior_scale
+        self.biases = biases
+        self.proposal = proposal
+        self.step_size = step_size
+        self.corrective = corrective
+        self.max_iter = max_iter
+        self.max_components = max_components
+        self.stopping = stopping
+        self.tol = tol
+        self.max_time = max_time
+        self.n_draws = n_draws
+        self.n_restarts = n_restarts
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # --- fit
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Fit the posterior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+            In an array NaN is missing. Of a sparse matrix the stored entries are
+            observed, zeros among them, and those that are not stored are missing.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If no entry is observed, a sparse matrix stores one twice, or values are
+            infinite. What was fitted before stays usable.
+        KeyboardInterrupt
+            Once more, after the iterations done were kept with every fitted attribute.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` or `max_time` ended a run whose last component still gained.
+        """
+        with self._keeping_old_fit(), plain_errors():
+            entries = observed_entries(self, X, self.dtype, reset=True)
+            if not len(entries):
+                raise ValueError("X must have at least one observed entry; got none.")
+            mean = float(entries.values.mean()) if self.biases else 0.0
+            entries = entries.with_values(entries.values - mean)
+            settings = self._model_settings(entries)
+            if self.warm_start and hasattr(self, "_run"):
+                self._check_goes_on(settings)
+            self._settings, self.global_bias_ = settings, mean
+            model = MatrixFactorizationModel(**settings)
+            target = FactorTarget(model, Observed(entries), self.n_jobs)
+            return self._boost(target, callback_data(X, y))
+
+    def _model_settings(self, entries):
+        # Values that are all alike say nothing about a scale.
+        magnitude = float(np.sqrt(np.mean(entries.values**2))) or 1.0
+        return {
+            "shape": tuple(int(n) for n in entries.shape),
+            "n_components": int(self.n_components),
+            "noise_scale": None if self.noise_scale == "infer" else self.noise_scale,
+            "prior_scale": None if self.prior_scale == "infer" else self.prior_scale,
+            "magnitude": magnitude,
+            "biases": bool(self.biases),
+        }
+
+    def _check_goes_on(self, settings):
+        before = self._settings
+        changed = [name for name in settings if settings[name] != before[name]]
+        if changed:
+            raise ValueError(
+                "warm_start=True goes on with the same model and data; got "
+                f"{ {name: settings[name] for name in changed} } after "
+                f"{ {name: before[name] for name in changed} }. Set warm_start=False."
+            )
+
+    def _engine(self, target, params, starts, seed):
+        n_draws = params["n_draws"]
+        if n_draws is None:
+            n_draws = int(np.clip(_DRAW_ENTRIES // target.dim, _FEWEST, _MOST))
+        params = {**params, "refine": False, "n_draws": n_draws}
+        settings = make_settings(
+            params, seed, self.n_jobs, dim=target.dim, exact=target.exact_gaussian
+        )
+        combination = Simplex.of(target, params["step_size"], params["corrective"])
+        few = _EVALUATED // len(target.entries)
+        few = int(np.clip(few, min(_FEWEST_PROBES, settings.n_fresh), settings.n_fresh))
+        settings = replace(
+            settings,
+            keep_best=combination.monotone,
+            n_probe_remaining=min(settings.n_probe_remaining, few),
+            n_report=min(settings.n_report, few),
+        )
+        proposer = FACTOR_PROPOSERS[params["proposal"]](target)
+        return Boosting(target, proposer, combination, settings)
+
+    def _posterior(self, mixture, names):
+        return MatrixFactorizationPosterior(mixture, self._settings)
+
+    def _fitted(self, posterior):
+        rank = self.n_components
+        pieces = self._pieces_of(posterior)
+        heaviest = pieces[int(posterior.weights.argmax())]
+        noise = sum(piece.weight * piece.noise for piece in pieces)
+        return {
+            "components_": heaviest.columns.mean[:, :rank].T,
+            "row_factors_": heaviest.rows.mean[:, :rank],
+            "row_biases_": heaviest.rows.mean[:, rank:].sum(axis=1),
+            "column_biases_": heaviest.columns.mean[:, rank:].sum(axis=1),
+            "noise_scale_": float(np.sqrt(noise)),
+        }
+
+    def _warn_unfinished(self, done, attributes, stacklevel):
+        # Some KL remains wherever rows depend on columns, and averages are not meant to
+        # converge: a warning is worth it only where the last component still gained.
+        gain = attributes["gain_path_"][-1]
+        if not done.converged and gain > self.tol:
+            warnings.warn(
+                f"{attributes['message_']} The last component gained {gain:.2g} nats. "
+                "Raise max_iter (or max_time), n_restarts or tol.",
+                ConvergenceWarning,
+                stacklevel=stacklevel,
+            )
+
+    # --- what was fitted
+
+    @property
+    def _model(self):
+        return self.posterior_.model
+
+    def _pieces(self, entries=None):
+        return self._pieces_of(self.posterior_, entries)
+
+    @staticmethod
+    def _pieces_of(posterior, entries=None):
+        """One piece for each component, of the rows of the fit or of others."""
+        model, pieces = posterior.model, []
+        for weight, natural in zip(
+            posterior.weights, posterior.components, strict=True
+        ):
+            if entries is None:
+                rows = model.rows.stack(natural["rows"])
+            else:
+                rows = model.folded_in(natural, entries)
+            columns = model.columns.stack(natural["columns"])
+            noise = float(model.noise.variance(natural))
+            pieces.append(Piece(float(weight), rows, columns, noise))
+        return pieces
+
+    def transform(self, X):
+        """Posterior means of the factors of rows, folded into the heaviest component.
+
+        Components have no coordinates in common, so their factors are not averaged;
+        `reconstruct` and `predict_entries` average what all of them predict.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Observed entries, as in `fit`. A row without any has the prior's mean.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components) or (n_samples, n_components + 1)
+            With `biases` the last column is the rows' bias.
+        """
+        return self._heaviest(self._folded_in(X)).rows.mean
+
+    def _columns_of_transform(self):
+        return self._heaviest(self._pieces()).columns
+
+    @staticmethod
+    def _heaviest(pieces):
+        return max(pieces, key=lambda piece: piece.weight)
+
+    def staged_predict_entries(self, rows, columns, return_std=False):
+        """`predict_entries` after every iteration; the last is the final one.
+
+        Parameters
+        ----------
+        rows, columns : array-like of int of shape (n,)
+            Positions, from 0.
+        return_std : bool, default=False
+
+        Yields
+        ------
+        ndarray of shape (n,), or a pair of them with `return_std`
+        """
+        check_is_fitted(self)
+        stage = copy(self)
+        for mixture in self._stages:
+            stage.posterior_ = self._posterior(mixture, None)
+            yield stage.predict_entries(rows, columns, return_std=return_std)

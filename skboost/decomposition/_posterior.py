@@ -1,0 +1,196 @@
+"""The posterior over all factors of a matrix, as users meet it."""
+
+import numpy as np
+
+from skboost._random import generator, root_seed
+from skboost.conjugate import FactorFamily, MatrixFactorizationModel
+from skboost.families import Gaussian
+from skboost.mixtures import Mixture
+from skboost.posterior import read_archive, write_archive
+
+FORMAT, FORMAT_VERSION = "skboost-matrix-factorization-posterior", 1
+_SIDES = {"row_factors": "rows", "column_factors": "columns"}
+# Standard deviations of what is inferred, by the names of their precisions.
+_SCALES = {
+    "row_scales": "row_scales",
+    "column_scales": "column_scales",
+    "noise_scale": "noise",
+}
+
+
+class MatrixFactorizationPosterior:
+    """A mixture of distributions of all factors of a matrix.
+
+    A component is a product of Gaussians, one for each row and column, or for each
+    single factor, and of distributions of the scales that are inferred. Factors are
+    those of one rotation: the exact posterior has all others as well, with the same
+    predictions.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Components of weight zero are dropped.
+    settings : dict
+        Arguments of `MatrixFactorizationModel` that made the model.
+
+    Attributes
+    ----------
+    mixture : Mixture
+        The numerical core.
+    settings : dict
+    """
+
+    __slots__ = ("_family", "_mixture", "_settings")
+
+    def __init__(self, mixture, settings):
+        self._mixture = mixture.drop_zero_weights()
+        self._settings = settings
+        self._family = FactorFamily(MatrixFactorizationModel(**settings))
+
+    def __repr__(self):
+        n_rows, n_columns = self.model.shape
+        return (
+            f"MatrixFactorizationPosterior(n_rows={n_rows}, n_columns={n_columns}, "
+            f"rank={self.model.n_components}, n_components={self.n_components})"
+        )
+
+    @property
+    def mixture(self):
+        return self._mixture
+
+    @property
+    def settings(self):
+        return self._settings
+
+    @property
+    def model(self):
+        """The conjugate model."""
+        return self._family.model
+
+    @property
+    def weights(self):
+        """Weights of the components, shape (n_components,)."""
+        return self._mixture.weights
+
+    @property
+    def n_components(self):
+        """Number of components."""
+        return self._mixture.n_components
+
+    @property
+    def dim(self):
+        """Numbers in one draw."""
+        return self._mixture.dim
+
+    @property
+    def components(self):
+        """Natural parameters of the components, a list of dicts.
+
+        Those of diagonal Gaussians have diagonal precisions, and a Gamma distribution
+        with the moments of each inferred precision.
+        """
+        return [self._natural(*component) for component in self._mixture.components]
+
+    def _natural(self, family, params):
+        if isinstance(family, FactorFamily):
+            return family.natural(params)
+        layout = self._family.draws_layout
+        mean, variance, _ = family.structure(params)
+        mean, variance = layout.tree(mean[None]), layout.tree(variance[None])
+        found = {}
+        for name in _SIDES.values():
+            precision = 1.0 / variance[name][0]
+            found[name] = {
+                "precision": precision[:, :, None] * np.eye(precision.shape[1]),
+                "first": precision * mean[name][0],
+            }
+        for name in self._family.gammas:
+            # Mean and relative variance of a log-normal distribution.
+            shape = 1.0 / np.expm1(variance[name][0])
+            expected = np.exp(mean[name][0] + 0.5 * variance[name][0])
+            found[name] = {"shape": shape, "rate": shape / expected}
+        return found
+
+    # --- draws and densities
+
+    def sample(self, n=1, random_state=None):
+        """Draws in random order.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        dict
+            ``row_factors`` (n, n_rows, p) and ``column_factors`` (n, n_columns, p),
+            with the bias as the last of p numbers where there are biases; where they
+            are inferred ``noise_scale`` (n,), ``row_scales`` and ``column_scales``
+            (n, p).
+        """
+        if not (isinstance(n, int | np.integer) and n >= 1):
+            raise ValueError(f"n must be a positive integer; got {n!r}.")
+        theta = self._mixture.sample(int(n), generator(root_seed(random_state)))
+        tree = self._family.draws_layout.tree(theta)
+        draws = {key: tree[name] for key, name in _SIDES.items()}
+        for key, name in _SCALES.items():
+            if name in tree:
+                draws[key] = np.exp(-0.5 * tree[name])
+        return draws
+
+    def log_density(self, draws):
+        """Log density of draws, shape (n,), nats.
+
+        Parameters
+        ----------
+        draws : dict
+            As `sample` returns. Of scales it is the density of the logarithms of their
+            precisions, ``-2 ln(scale)``.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing or has the wrong shape.
+        """
+        layout, tree = self._family.draws_layout, {}
+        for key, name in (_SIDES | _SCALES).items():
+            if name not in layout.shapes:
+                continue
+            shape = layout.shapes[name]
+            array = np.asarray(draws.get(key, np.nan), dtype=float)
+            if array.shape[1:] != shape or array.ndim != len(shape) + 1:
+                wanted = ", ".join(["n", *map(str, shape)])
+                raise ValueError(
+                    f"draws[{key!r}] must have shape ({wanted}); got {array.shape}."
+                )
+            tree[name] = array if key in _SIDES else -2.0 * np.log(array)
+        ordered = {name: tree[name] for name in layout.shapes}
+        return self._mixture.log_density(layout.flat(ordered))
+
+    # --- disk
+
+    def save(self, path):
+        """Write to exactly `path`: an npz archive without pickled objects."""
+        arrays = {"weights": self.weights}
+        kinds = []
+        for k, (family, params) in enumerate(self._mixture.components):
+            kinds.append("diag" if isinstance(family, Gaussian) else "factors")
+            arrays[f"params_{k}"] = params
+        header = {"model": self._settings, "kinds": kinds}
+        write_archive(path, FORMAT, FORMAT_VERSION, header, arrays)
+
+    @classmethod
+    def load(cls, path):
+        """Posterior that `save` wrote; refuses other files with a ValueError."""
+        header, arrays = read_archive(
+            path, FORMAT, FORMAT_VERSION, "MatrixFactorizationPosterior.save"
+        )
+        settings = header["model"] | {"shape": tuple(header["model"]["shape"])}
+        own = FactorFamily(MatrixFactorizationModel(**settings))
+        families = {"diag": Gaussian("diag"), "factors": own}
+        components = tuple(
+            (families[kind], arrays[f"params_{k}"])
+            for k, kind in enumerate(header["kinds"])
+        )
+        return cls(Mixture(components, arrays["weights"]), settings)

@@ -1,0 +1,424 @@
+"""Latent Dirichlet allocation by natural gradients: coordinate ascent, SVI and SVI+."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils.validation import check_non_negative, validate_data
+
+from skboost._base import callback_data
+from skboost._parallel import single_threaded_blas
+from skboost._random import generator, root_seed
+from skboost._runs import NaturalGradientRuns
+from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost.conjugate import TopicModel
+from skboost.decomposition._fitted_topics import FittedTopics
+from skboost.decomposition._topic_starts import STARTS
+from skboost.svi import (
+    LEARNING_RATES,
+    LearningRate,
+    NaturalGradient,
+    RobbinsMonro,
+    Stream,
+    SVILimits,
+    as_learning_rate,
+)
+
+# Streams of one fit.
+_START, _STEPS, _WATCHED = 0, 1, 2
+
+# What a stream has no part in.
+_OF_RUN = (
+    "_run",
+    "_kept",
+    "elbo_path_",
+    "elbo_by_init_",
+    "converged_",
+    "message_",
+    "history_",
+)
+
+# Steps of the default schedule, as in scikit-learn: early batches count for less.
+_DELAY, _FORGETTING = 10.0, 0.7
+
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+_COUNT = Interval(Integral, 1, None, closed="left")
+
+
+class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
+    """Topics of documents, fitted in batches of any size, with tuneable noise.
+
+    Variational inference in latent Dirichlet allocation: with all documents as one
+    batch it is coordinate ascent, as ``learning_method="batch"`` of
+    `sklearn.decomposition.LatentDirichletAllocation`; with `batch_size` it is
+    stochastic variational inference (SVI), as ``"online"`` there; with a smaller
+    `effective_batch_size` the steps carry the noise of batches of that size (SVI+).
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        Number of topics.
+    doc_topic_prior : float, default=None
+        Of the symmetric Dirichlet prior of a document's topics; None is
+        ``1 / n_components``.
+    topic_word_prior : float, default=None
+        Of the symmetric Dirichlet prior of a topic's words; None is
+        ``1 / n_components``.
+    batch_size : int, default=None
+        Documents in a step's batch; None is all documents, and so is more than there
+        are. Then the topics of each document, 8 bytes for each document and topic, are
+        kept from one step to the next, so that the bound never falls.
+    effective_batch_size : float or callable, default=None
+        Batch size whose noise the steps carry; a callable takes the step, counted from
+        1. None, or more than the batch has, adds no noise.
+    learning_rate : {"auto", "constant", "robbins-monro"}, float or LearningRate, \
+            default="auto"
+        Weight of a step. "auto" is 1 with all documents as the batch, and
+        ``(t + 10) ** -0.7`` at the t-th step otherwise:
+        ``RobbinsMonro(delay=learning_offset, forgetting=learning_decay)`` is
+        scikit-learn's schedule.
+    temperature : float, default=1.0
+        Power of the likelihood of each document in (0, 1]; 1 is Bayes.
+    init_params : {"kmeans", "random"}, default="kmeans"
+        First topics: words of clusters of documents (of at most 10,000 of them), mixed
+        with those of all, or, as in scikit-learn, random numbers.
+    n_init : int, default=1
+        Runs from different starts; the best by ELBO is kept.
+    max_iter : int, default=100
+        Epochs in total: passes over the documents.
+    tol : float, default=1e-4
+        Nats per token and epoch below which coordinate ascent has converged. Stochastic
+        runs use all epochs.
+    elbo_size : int, default=250
+        Documents, drawn once by the seed, from which the bound of stochastic runs is
+        estimated after each epoch, as if all tokens were like theirs. None, or more
+        than there are, evaluates all. Coordinate ascent has the exact bound anyway.
+    max_doc_update_iter : int, default=100
+        Most iterations for the topics of a document; at least two are made.
+    mean_change_tol : float, default=1e-3
+        Mean change over topics of what a document has of them, in tokens, that ends
+        those iterations.
+    total_samples : float, default=None
+        Documents of the whole stream for `partial_fit`, where that is known. None
+        counts them.
+    max_time : float, default=None
+        Seconds of all runs together, after which a run ends at the end of the batch
+        under way, and later ones after a single batch.
+    warm_start : bool, default=False
+        Go on with the best run, up to `max_iter` epochs in total; on the same data the
+        result is that of one long run, unless `max_time` ended an epoch early.
+    random_state : int, RandomState instance or None, default=None
+        Seed. The same seed gives the same fit for every `n_jobs`.
+    n_jobs : int, default=None
+        Threads over runs, and over chunks of 1,024 documents.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Parameters of the topics' Dirichlet distributions: as counts of the words in
+        each topic. ``components_ / components_.sum(axis=1, keepdims=True)`` are
+        probabilities.
+    exp_dirichlet_component_ : ndarray of shape (n_components, n_features)
+        Exponentials of the expected logarithms of the words' probabilities.
+    doc_topic_prior_, topic_word_prior_ : float
+        The priors in use.
+    elbo_ : float
+        Evidence lower bound of all documents, nats, up to the multinomial coefficients
+        of the counts, which no parameter has a part in. With batches an estimate from
+        `elbo_size` documents, after `partial_fit` from the last batch.
+    elbo_path_ : ndarray of shape (`n_iter_`,)
+        Of the kept run, after each epoch. This and the other attributes of a run
+        (``elbo_by_init_``, ``converged_``, ``message_``, ``history_``) are of `fit`;
+        `partial_fit` does not set them.
+    elbo_by_init_ : ndarray of shape (n_init,)
+        Final bounds of all runs. NaN for runs that an interruption left without an
+        epoch.
+    n_iter_ : int
+        Epochs of the kept run; after `partial_fit` all steps so far.
+    converged_ : bool
+        Whether the kept run ended by `tol`.
+    message_ : str
+        Why the kept run ended.
+    history_ : list of dict
+        One record per epoch of the kept run.
+    noise_shrunk_ : float
+        Share of the entries of `components_`, over all steps, whose noise had to be
+        shrunk because it would have made them negative; 0 without noise.
+    n_features_in_ : int
+        Number of words.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of words, where `X` has them.
+
+    See Also
+    --------
+    sklearn.decomposition.LatentDirichletAllocation : Without added noise, restarts, a
+        bound of the whole fit, or document completion.
+    SVIGaussianMixture : The same steps for clusters of vectors.
+
+    References
+    ----------
+    Blei, Ng, Jordan: Latent Dirichlet Allocation, 2003. Hoffman, Blei, Bach: Online
+    Learning for Latent Dirichlet Allocation, 2010 (Algorithms 1 and 2). Paisley,
+    Fazelnia, Barr: Stochastic Variational Inference with Tuneable Stochastic Annealing,
+    2025 (Algorithm 1, section IV-B).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost.decomposition import SVILatentDirichletAllocation
+    >>> X = np.array([[4, 3, 0, 0], [5, 2, 0, 0], [0, 0, 3, 4], [0, 1, 2, 5]])
+    >>> lda = SVILatentDirichletAllocation(n_components=2, random_state=0).fit(X)
+    >>> lda.transform(X).shape
+    (4, 2)
+    >>> [sorted(words) for words in sorted(lda.top_words(list("abcd"), 2))]
+    [['a', 'b'], ['c', 'd']]
+    """
+
+    _parameter_constraints = {
+        "n_components": [_COUNT],
+        "doc_topic_prior": [_POSITIVE, None],
+        "topic_word_prior": [_POSITIVE, None],
+        "batch_size": [_COUNT, None],
+        "effective_batch_size": [_POSITIVE, callable, None],
+        "learning_rate": [
+            StrOptions({"auto", *LEARNING_RATES}),
+            Interval(Real, 0, 1, closed="right"),
+            LearningRate,
+        ],
+        "temperature": [Interval(Real, 0, 1, closed="right")],
+        "init_params": [StrOptions(set(STARTS))],
+        "n_init": [_COUNT],
+        "max_iter": [_COUNT],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "elbo_size": [_COUNT, None],
+        "max_doc_update_iter": [_COUNT],
+        "mean_change_tol": [Interval(Real, 0, None, closed="left")],
+        "total_samples": [_POSITIVE, None],
+        "max_time": [_POSITIVE, None],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        n_components=10,
+        *,
+        doc_topic_prior=None,
+        topic_word_prior=None,
+        batch_size=None,
+        effective_batch_size=None,
+        learning_rate="auto",
+        temperature=1.0,
+        init_params="kmeans",
+        n_init=1,
+        max_iter=100,
+        tol=1e-4,
+        elbo_size=250,
+        max_doc_update_iter=100,
+        mean_change_tol=1e-3,
+        total_samples=None,
+        max_time=None,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_components = n_components
+        self.doc_topic_prior = doc_topic_prior
+        self.topic_word_prior = topic_word_prior
+        self.batch_size = batch_size
+        self.effective_batch_size = effective_batch_size
+        self.learning_rate = learning_rate
+        self.temperature = temperature
+        self.init_params = init_params
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.elbo_size = elbo_size
+        self.max_doc_update_iter = max_doc_update_iter
+        self.mean_change_tol = mean_change_tol
+        self.total_samples = total_samples
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Fit the posterior of the topics.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in documents, or other non-negative weights: a weight of
+            one half is half a token. Documents without any words are legal.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For negative entries, or a warm start of another model. What was fitted
+            before stays usable.
+        KeyboardInterrupt
+            Once more, after the epochs done were kept with every fitted attribute.
+        """
+        with self._keeping_old_fit(), single_threaded_blas():
+            matrix = self._validated(X, reset=True, whom="fit")
+            going_on = self.warm_start and hasattr(self, "_run")
+            self._set_model(going_on, "warm_start=True", "Set warm_start=False.")
+            rows = self._model.rows(matrix)
+            self._n_tokens = float(rows.counts.sum())
+            return self._fit_all(
+                self._engines(rows, going_on), callback_data(X, y), going_on
+            )
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Take one more batch of a stream in; earlier ones are not needed again.
+
+        The first batch sets the vocabulary and the first topics: let it have more
+        documents than topics. Batches beyond `batch_size` are cut. With `total_samples`
+        steps are those of a stream of that length; without, all documents so far are
+        the data, and the rate of a step is at least the batch's share of them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As in `fit`.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As `fit` does, and for a model that has changed since the first batch.
+        """
+        with self._keeping_old_fit(), single_threaded_blas():
+            first = not hasattr(self, "_model")
+            matrix = self._validated(X, reset=first, whom="partial_fit")
+            self._set_model(not first, "partial_fit", "Begin with a clone.")
+            rows = self._model.rows(matrix)
+            size = len(rows) if self.batch_size is None else self.batch_size
+            for begin in range(0, len(rows), size):
+                self._take_in(rows[begin : begin + size])
+            return self
+
+    def _take_in(self, rows):
+        stream = getattr(self, "_stream", None)
+        if stream is None:
+            known = self.total_samples
+            share = 1.0 if known is None else known / len(rows)
+            stream = Stream(self._start(rows, 0, share), 0.0)
+        stream = stream.absorb(
+            self._model,
+            rows,
+            np.ones(len(rows)),
+            self._rate(whole=False),
+            self.effective_batch_size,
+            self._seed,
+            self.total_samples,
+        )
+        # A batch run could not be continued from here, nor does its report hold.
+        for name in _OF_RUN:
+            vars(self).pop(name, None)
+        vars(self).update(
+            self._parameters(stream.natural),
+            _stream=stream,
+            elbo_=stream.elbo,
+            noise_shrunk_=stream.n_shrunk / max(1, stream.n_groups),
+            n_iter_=stream.step,
+        )
+
+    # --- data, model and engines
+
+    def _validated(self, X, reset, whom):
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
+        check_non_negative(X, f"{type(self).__name__}.{whom}")
+        return X
+
+    def _set_model(self, going_on, what, advice):
+        """The model and the seed of a new fit, or those of the fit that goes on."""
+        made = self._made()
+        if not going_on:
+            self._seed = root_seed(self.random_state)
+        elif made.settings != self._model.settings:
+            raise ValueError(
+                f"{what} goes on with the same model; got {made.settings} after "
+                f"{self._model.settings}. {advice}"
+            )
+        # Tolerances and threads may change.
+        self._model = made
+
+    def _made(self):
+        equal = 1.0 / self.n_components
+        alpha, eta = self.doc_topic_prior, self.topic_word_prior
+        return TopicModel.make(
+            self.n_components,
+            self.n_features_in_,
+            equal if alpha is None else float(alpha),
+            equal if eta is None else float(eta),
+            self.temperature,
+            self.n_jobs,
+            max_iter=self.max_doc_update_iter,
+            tol=self.mean_change_tol,
+        )
+
+    def _rate(self, whole):
+        if self.learning_rate == "auto":
+            return as_learning_rate(1.0 if whole else RobbinsMonro(_DELAY, _FORGETTING))
+        return as_learning_rate(self.learning_rate)
+
+    def _going_on(self, state, engine):
+        return {"_stream": Stream.after(state, engine.weight)}
+
+    def _limits(self, engine, max_time):
+        return SVILimits(self.max_iter, self.tol * self._n_tokens, max_time)
+
+    def _engines(self, rows, going_on):
+        """One for each run."""
+        n = len(rows)
+        whole = self.batch_size is None or self.batch_size >= n
+        indices = [self._kept] if going_on else range(self.n_init)
+        return [
+            NaturalGradient(
+                self._model,
+                rows,
+                None if going_on else self._start(rows, i),
+                self._rate(whole),
+                np.ones(n),
+                self.batch_size,
+                self.effective_batch_size,
+                int(generator(self._seed, _STEPS, i).integers(2**31)),
+                *self._watched(rows),
+            )
+            for i in indices
+        ]
+
+    def _watched(self, rows):
+        """Documents by which the bound is estimated, and their share of the tokens."""
+        n = len(rows)
+        if self.elbo_size is None or self.elbo_size >= n:
+            return None, 1.0
+        rng = generator(self._seed, _WATCHED)
+        some = np.sort(rng.choice(n, self.elbo_size, replace=False))
+        tokens = rows[some].counts.sum()
+        return (some, self._n_tokens / tokens) if tokens else (None, 1.0)
+
+    def _start(self, rows, i, share=1.0):
+        """Natural parameters that the i-th run begins with.
+
+        All documents are `share` times those of `rows`.
+        """
+        words = STARTS[self.init_params](
+            rows, self.n_components, generator(self._seed, _START, i)
+        )
+        prior = self._model.topics.prior["lambda"]
+        return {"topics": {"lambda": prior + share * words}}

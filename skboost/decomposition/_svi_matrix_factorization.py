@@ -1,0 +1,423 @@
+"""Bayesian matrix factorisation by natural gradients: coordinate ascent, SVI, SVI+."""
+
+from numbers import Integral, Real
+
+import numpy as np
+
+from skboost._base import callback_data
+from skboost._parallel import single_threaded_blas
+from skboost._random import generator, root_seed
+from skboost._runs import NaturalGradientRuns
+from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost.conjugate import MatrixFactorizationModel, Observed
+from skboost.decomposition._more_entries import taken_in, with_rows
+from skboost.decomposition._predictions import (
+    MatrixPredictions,
+    Piece,
+    observed_entries,
+    plain_errors,
+)
+from skboost.svi import (
+    LEARNING_RATES,
+    LearningRate,
+    NaturalGradient,
+    SVILimits,
+    as_learning_rate,
+)
+
+# Streams of one fit.
+_START, _STEPS = 0, 1
+
+# What belongs to a run over all entries, and not to entries that came later.
+_OF_RUN = (
+    "_run",
+    "_kept",
+    "elbo_path_",
+    "elbo_by_init_",
+    "converged_",
+    "message_",
+    "history_",
+)
+
+_MODEL = ("n_components", "noise_scale", "prior_scale", "biases", "dtype")
+
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+
+
+class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
+    """Bayesian factorisation of a matrix with missing entries.
+
+    Every row has a factor u, every column a factor v, and an observed entry is their
+    inner product with normal noise. The posterior is a Gaussian with a full covariance
+    for each row and each column, so that predictions say how sure they are. With all
+    entries as one batch it is fitted by coordinate ascent; with `batch_size` by
+    stochastic variational inference (SVI); with a smaller `effective_batch_size` the
+    steps carry the noise of batches of that size (SVI+).
+
+    Parameters
+    ----------
+    n_components : int, default=5
+        Rank: coordinates of a factor.
+    noise_scale : float or "infer", default="infer"
+        Standard deviation of the noise, in the units of `X`. "infer" gives the
+        precision a Gamma prior that is worth a single entry, with the mean square of
+        the observed values, and a Gamma distribution in the posterior.
+    prior_scale : float or "infer", default="infer"
+        Prior standard deviation of every factor and bias; 1.0 is that of the papers.
+        "infer" finds one for each coordinate of rows and of columns, under a Gamma
+        prior of the precision that is worth a single factor: a coordinate that
+        explains nothing shrinks, so that too large a rank does little harm.
+    biases : bool, default=False
+        Whether an entry also has a row bias, a column bias, and the mean of all
+        observed entries added. Ratings want them; without, `X` is factorised as it is.
+    batch_size : int, default=None
+        Observed entries in a step's batch; None is all of them. Each step also moves
+        every row and column a little, so that batches should be larger than those.
+    effective_batch_size : float or callable, default=None
+        Batch size whose noise the steps carry; a callable takes the step, counted from
+        1. Paisley et al. use ``lambda t: 50 * t`` with all entries as the batch and
+        rates of exponent 0.85, ``RobbinsMonro(delay=0.0, forgetting=0.85)``. None, or
+        more than the batch has, adds no noise.
+    learning_rate : {"auto", "constant", "robbins-monro"}, float or LearningRate, \
+            default="auto"
+        Weight of a step. "auto" is 1 with all entries as the batch, and
+        "robbins-monro", ``(t + 1) ** -0.7`` at the t-th step, otherwise.
+    n_init : int, default=1
+        Runs from different starts; the best by ELBO is kept.
+    max_iter : int, default=100
+        Epochs in total: passes over the observed entries.
+    tol : float, default=1e-5
+        Gain in ELBO per epoch *and observed entry*, nats, below which coordinate ascent
+        has converged. Stochastic runs use all epochs.
+    max_time : float, default=None
+        Seconds of all runs together, after which a run ends at the end of the batch
+        under way, and later ones after a single batch.
+    warm_start : bool, default=False
+        Go on with the best run up to `max_iter` epochs in total; on the same data the
+        result is that of one long run.
+    dtype : {"float64", "float32"}, default="float64"
+        Of the factors. Single precision halves memory and traffic; then the ELBO is
+        exact to about six digits only.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts, batches and noise. The same seed gives the same fit for
+        every `n_jobs`.
+    n_jobs : int, default=None
+        Threads over the runs of `n_init`.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Posterior means of the columns' factors. They are defined up to a rotation that
+        the rows' factors undo: predictions mean something, single coordinates do not.
+    component_covariances_ : ndarray of shape (n_features, p, p)
+        Posterior covariances of the columns' factors; with `biases` p is n_components
+        + 1, and the last coordinate the bias.
+    row_factors_ : ndarray of shape (n_rows, n_components)
+        Posterior means of the factors of the rows of `fit`.
+    row_covariances_ : ndarray of shape (n_rows, p, p)
+        Their posterior covariances.
+    global_bias_ : float
+        With `biases` the mean of the observed entries of the (first) fit, 0 without.
+    row_biases_, column_biases_ : ndarray of shape (n_rows,) and (n_features,)
+        Posterior means of the biases, zero without `biases`.
+    noise_scale_ : float
+        Standard deviation of the noise; where it is inferred, of the posterior mean of
+        its precision.
+    row_scales_, column_scales_ : ndarray of shape (p,)
+        Prior standard deviations, those of mean precisions where they are inferred.
+    elbo_ : float
+        Evidence lower bound on all observed entries, nats, every constant included.
+        `partial_fit` adds the bound on what the new entries say given the others.
+    elbo_path_ : ndarray of shape (`n_iter_`,)
+        Of the kept run, after each epoch. This and the other attributes of a run
+        (``elbo_by_init_``, ``converged_``, ``message_``, ``history_``) are of `fit`;
+        a later `partial_fit` takes them away.
+    elbo_by_init_ : ndarray of shape (n_init,)
+        Final bounds of all runs. NaN for runs that an interruption left without an
+        epoch.
+    n_iter_ : int
+        Epochs of the kept run, those of `partial_fit` added.
+    converged_ : bool
+        Whether the kept run ended by `tol`.
+    message_ : str
+        Why the kept run ended.
+    history_ : list of dict
+        One record per epoch of the kept run: steps, bound, gain, rate, effective batch
+        size, groups with noise and with shrunk noise, seconds.
+    noise_shrunk_ : float
+        Share of the factors, over all steps, whose noise had to be shrunk to stay in
+        the parameter space; 0 without noise.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of columns, where `X` has them.
+
+    See Also
+    --------
+    SVIGaussianMixture : The same steps for mixtures.
+
+    References
+    ----------
+    Paisley, Fazelnia, Barr: Stochastic Variational Inference with Tuneable Stochastic
+    Annealing, 2025 (Algorithm 1, section IV-A). Lim, Teh: Variational Bayesian Approach
+    to Movie Rating Prediction, 2007. Broderick, Boyd, Wibisono, Wilson, Jordan:
+    Streaming Variational Bayes, 2013 (`partial_fit`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from skboost.decomposition import SVIMatrixFactorization
+    >>> X = load_iris().data.copy()
+    >>> X[::5, 2] = np.nan
+    >>> model = SVIMatrixFactorization(2, random_state=0).fit(X)
+    >>> mean, std = model.predict_entries([0, 5], [2, 2], return_std=True)
+    >>> mean.shape, model.transform(X).shape
+    ((2,), (150, 2))
+    """
+
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "noise_scale": [_POSITIVE, StrOptions({"infer"})],
+        "prior_scale": [_POSITIVE, StrOptions({"infer"})],
+        "biases": ["boolean"],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "effective_batch_size": [_POSITIVE, callable, None],
+        "learning_rate": [
+            StrOptions({"auto", *LEARNING_RATES}),
+            Interval(Real, 0, 1, closed="right"),
+            LearningRate,
+        ],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_time": [_POSITIVE, None],
+        "warm_start": ["boolean"],
+        "dtype": [StrOptions({"float64", "float32"})],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        n_components=5,
+        *,
+        noise_scale="infer",
+        prior_scale="infer",
+        biases=False,
+        batch_size=None,
+        effective_batch_size=None,
+        learning_rate="auto",
+        n_init=1,
+        max_iter=100,
+        tol=1e-5,
+        max_time=None,
+        warm_start=False,
+        dtype="float64",
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_components = n_components
+        self.noise_scale = noise_scale
+        self.prior_scale = prior_scale
+        self.biases = biases
+        self.batch_size = batch_size
+        self.effective_batch_size = effective_batch_size
+        self.learning_rate = learning_rate
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.dtype = dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Fit the posterior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+            In an array NaN is missing. Of a sparse matrix the stored entries are
+            observed, zeros among them, and those that are not stored are missing.
+            Rows and columns without observed entries keep their prior.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If no entry is observed, a sparse matrix stores one twice, or values are
+            infinite. What was fitted before stays usable.
+        KeyboardInterrupt
+            Once more, after the epochs done were kept with every fitted attribute.
+        """
+        with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
+            entries = observed_entries(self, X, self.dtype, reset=True)
+            if not len(entries):
+                raise ValueError("X must have at least one observed entry; got none.")
+            going_on = self.warm_start and hasattr(self, "_run")
+            if going_on:
+                self._check_goes_on("warm_start=True", "Set warm_start=False.")
+                if self._model.shape != entries.shape:
+                    raise ValueError(
+                        "warm_start=True goes on with the same data; got X of shape "
+                        f"{entries.shape} after {self._model.shape}. Set "
+                        "warm_start=False, or use partial_fit for new rows."
+                    )
+            else:
+                self._begin(entries)
+            entries = entries.with_values(entries.values - self._shift(entries))
+            engines = self._engines(entries, going_on)
+            return self._fit_all(engines, callback_data(X, y), going_on)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Take new entries in; those so far are not needed again.
+
+        The posterior so far is the prior of the new entries, which coordinate ascent
+        goes over up to `max_iter` times: only the rows and columns that have new
+        entries move. On an estimator that was not fitted this is `fit`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+            The *new* entries only; an entry that was given before counts as one more
+            observation of it. Row i of `X` is row i of the matrix: with more rows than
+            there were, the further ones are new; fewer are the first of those known.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As `fit` does, and for a model that has changed since the first call.
+        """
+        if not hasattr(self, "_natural"):
+            return self.fit(X)
+        with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
+            self._check_goes_on("partial_fit", "Begin with a clone.")
+            entries = self._about_mean(X)
+            shape = (max(entries.shape[0], self._model.shape[0]), entries.shape[1])
+            natural = with_rows(self._model, self._natural, shape[0])
+            elbo, n_iter = self.elbo_, self.n_iter_
+            if len(entries):
+                limits = self._limits_for(len(entries), self.max_time)
+                natural, done = taken_in(self._model, natural, entries, limits)
+                elbo, n_iter = elbo + done.state.elbo, n_iter + done.n_iter
+            # The report of a run over all entries does not hold any longer.
+            for name in _OF_RUN:
+                vars(self).pop(name, None)
+            self._model = self._made(shape, self._model.magnitude)
+            vars(self).update(self._parameters(natural), elbo_=elbo, n_iter_=n_iter)
+            return self
+
+    # --- model and engines
+
+    def _begin(self, entries):
+        """What a fit from scratch holds on to."""
+        mean = float(np.mean(entries.values, dtype=float))
+        self.global_bias_ = mean if self.biases else 0.0
+        squares = np.square(entries.values - self.global_bias_, dtype=float)
+        # Values that are all alike say nothing about a scale.
+        self._model = self._made(entries.shape, float(np.sqrt(squares.mean())) or 1.0)
+        self._made_with = self._of_model()
+        self._seed = root_seed(self.random_state)
+
+    def _made(self, shape, magnitude):
+        """A model; each run has one of its own."""
+        return MatrixFactorizationModel(
+            shape,
+            self.n_components,
+            None if self.noise_scale == "infer" else self.noise_scale,
+            None if self.prior_scale == "infer" else self.prior_scale,
+            magnitude,
+            self.biases,
+            self.dtype,
+        )
+
+    def _engines(self, entries, going_on):
+        """One for each run."""
+        whole = self.batch_size is None or self.batch_size >= len(entries)
+        rate = self.learning_rate
+        if rate == "auto":
+            rate = 1.0 if whole else "robbins-monro"
+        engines = []
+        for i in [self._kept] if going_on else range(self.n_init):
+            model = self._made(entries.shape, self._model.magnitude)
+            start = None if going_on else model.start(generator(self._seed, _START, i))
+            engine = NaturalGradient(
+                model,
+                Observed(entries),
+                start,
+                as_learning_rate(rate),
+                batch_size=self.batch_size,
+                effective_batch_size=self.effective_batch_size,
+                seed=int(generator(self._seed, _STEPS, i).integers(2**31)),
+            )
+            engines.append(engine)
+        return engines
+
+    def _limits(self, engine, max_time):
+        return self._limits_for(len(engine.rows), max_time)
+
+    def _limits_for(self, n_entries, max_time):
+        return SVILimits(self.max_iter, self.tol * n_entries, max_time)
+
+    def _check_goes_on(self, what, advice):
+        before, now = self._made_with, self._of_model()
+        if before != now:
+            raise ValueError(
+                f"{what} goes on with the same model; got {now} after {before}. "
+                f"{advice}"
+            )
+
+    def _of_model(self):
+        """Hyperparameters that say what the model is."""
+        return {name: getattr(self, name) for name in _MODEL}
+
+    # --- what was fitted
+
+    def _pieces(self, entries=None):
+        natural, model = self._natural, self._model
+        if entries is None:
+            rows = model.rows.moments(natural["rows"])
+        else:
+            rows = model.folded_in(natural, entries)
+        columns = model.columns.moments(natural["columns"])
+        return [Piece(1.0, rows, columns, float(model.noise.variance(natural)))]
+
+    def _parameters(self, natural):
+        """Fitted attributes that follow from the natural parameters."""
+        model, rank = self._model, self.n_components
+        rows = model.rows.moments(natural["rows"])
+        columns = model.columns.moments(natural["columns"])
+        scales = {
+            name: np.sqrt(scales.variance(natural))
+            for name, scales in model.scales.items()
+        }
+        return {
+            "components_": columns.mean[:, :rank].T,
+            "component_covariances_": columns.covariance,
+            "row_factors_": rows.mean[:, :rank],
+            "row_covariances_": rows.covariance,
+            "row_biases_": rows.mean[:, rank:].sum(axis=1),
+            "column_biases_": columns.mean[:, rank:].sum(axis=1),
+            "row_scales_": scales["rows"],
+            "column_scales_": scales["columns"],
+            "noise_scale_": float(np.sqrt(model.noise.variance(natural))),
+            "_natural": natural,
+        }
+
+    def _columns_of_transform(self):
+        return self._model.columns.moments(self._natural["columns"])

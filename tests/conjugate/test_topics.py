@@ -1,0 +1,371 @@
+"""Topics: the bound against enumeration and quadrature, and the local step."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.special import gammaln, logsumexp, psi
+from scipy.stats import beta
+from sklearn.decomposition import LatentDirichletAllocation
+
+from skboost.conjugate import TopicModel
+from skboost.conjugate._proportions import LocalSettings, WordTable, local_step
+from skboost.svi import ConstantRate, NaturalGradient, RobbinsMonro
+
+
+def corpus(n_documents=40, n_words=30, n_topics=4, length=30, seed=0):
+    """Counts and the topics that they were drawn from."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_words, 0.1), n_topics)
+    shares = rng.dirichlet(np.full(n_topics, 0.2), n_documents)
+    return np.array([rng.multinomial(length, p @ topics) for p in shares]), topics
+
+
+def problem(alpha=0.1, eta=0.1, seed=0, **settings):
+    X, topics = corpus(seed=seed)
+    model = TopicModel.make(4, 30, alpha, eta, **settings)
+    rng = np.random.default_rng(seed)
+    words = 0.1 + 300 * topics.T * rng.gamma(5.0, 0.2, topics.T.shape)
+    return model, model.rows(X), {"topics": {"lambda": words}}
+
+
+def table_of(model, natural):
+    return WordTable.of(model.topics.expected_log(natural["topics"]))
+
+
+def plain_iteration(counts, b, alpha, gamma, n_iter):
+    """The fixed point of Hoffman et al., Algorithm 1, one document after another."""
+    gamma = np.array(gamma)
+    for row, x in zip(gamma, counts, strict=True):
+        for _ in range(n_iter):
+            e = np.exp(psi(row) - psi(row.sum()))
+            row[:] = alpha + e * (b.T @ (x / (b @ e)))
+    return gamma
+
+
+def dirichlet_multinomial(counts, prior):
+    """Log probability of a sequence of draws with these counts."""
+    n = counts.sum(axis=-1)
+    whole = prior * counts.shape[-1]
+    inner = gammaln(counts + prior).sum(axis=-1) - counts.shape[-1] * gammaln(prior)
+    return inner + gammaln(whole) - gammaln(whole + n)
+
+
+def log_evidence(documents, n_topics, n_words, alpha, eta):
+    """ln p(w) by enumeration of all assignments of all tokens."""
+    words = np.concatenate(documents)
+    of = np.repeat(np.arange(len(documents)), [len(d) for d in documents])
+    total = []
+    for z in product(range(n_topics), repeat=len(words)):
+        shares = np.zeros((len(documents), n_topics))
+        topics = np.zeros((n_topics, n_words))
+        np.add.at(shares, (of, list(z)), 1.0)
+        np.add.at(topics, (list(z), words), 1.0)
+        found = dirichlet_multinomial(shares, alpha).sum()
+        total.append(found + dirichlet_multinomial(topics, eta).sum())
+    return logsumexp(total)
+
+
+# --- the bound
+
+
+@pytest.mark.parametrize(("alpha", "eta"), [(0.5, 0.5), (1.0, 0.3), (5.0, 2.0)])
+def test_the_bound_is_below_the_evidence_and_near_it(alpha, eta):
+    documents = [[0, 0, 1], [2, 2, 1, 2]]
+    X = np.array([np.bincount(d, minlength=3) for d in documents])
+    exact = log_evidence([np.array(d) for d in documents], 2, 3, alpha, eta)
+    model = TopicModel.make(2, 3, alpha, eta, max_iter=1000, tol=1e-10)
+    rows, best = model.rows(X), -np.inf
+    for seed in range(5):
+        words = np.random.default_rng(seed).gamma(1.0, 1.0, (3, 2))
+        natural = {"topics": {"lambda": eta + words}}
+        engine = NaturalGradient(model, rows, natural, ConstantRate())
+        state, info = engine.init()
+        for _ in range(60):
+            state, info = engine.step(state)
+        best = max(best, info.elbo)
+    # Two relabelled modes are a gap of at most ln 2; mean field adds its own.
+    assert exact - 2.5 < best <= exact
+
+
+def test_without_choices_the_bound_is_the_evidence():
+    # One topic: nothing is latent but its words, whose posterior is exact.
+    X, _ = corpus()
+    model = TopicModel.make(1, 30, 0.3, 0.2)
+    rows = model.rows(X)
+    natural = {"topics": {"lambda": 0.2 + X.sum(axis=0)[:, None].astype(float)}}
+    found = model.elbo(natural, model.expect(natural, rows, None).evidence)
+    assert found == pytest.approx(dirichlet_multinomial(X.sum(axis=0), 0.2), rel=1e-12)
+
+
+def test_a_documents_part_of_the_bound_is_its_integral():
+    model = TopicModel.make(2, 5, 0.4, 0.3)
+    rng = np.random.default_rng(3)
+    natural = {"topics": {"lambda": rng.gamma(1.0, 2.0, (5, 2)) + 0.1}}
+    counts = np.array([[3.0, 0.0, 2.5, 1.0, 1.0]])
+    expected_log = model.topics.expected_log(natural["topics"])
+    found = local_step(model.rows(counts), table_of(model, natural), model.local)
+    e, gamma = found.weight[0], found.gamma[0]
+    phi = e * np.exp(expected_log)
+    phi /= phi.sum(axis=1, keepdims=True)
+    q = beta(*gamma)
+    log_theta = [q.expect(np.log), q.expect(lambda t: np.log1p(-t))]
+    tokens = counts[0] @ (phi * (log_theta + expected_log - np.log(phi))).sum(axis=1)
+    divergence = q.expect(lambda t: q.logpdf(t) - beta.logpdf(t, 0.4, 0.4))
+    assert found.evidence[0] == pytest.approx(tokens - divergence, rel=1e-7)
+    # gamma is what those assignments say.
+    assert_allclose(gamma, 0.4 + counts[0] @ phi, rtol=1e-10)
+
+
+def test_the_divergence_of_topics_is_its_integral():
+    model = TopicModel.make(2, 2, 0.4, 0.7)
+    own = {"lambda": np.array([[3.0, 0.8], [1.5, 2.0]])}
+    expected = 0.0
+    for a, b in own["lambda"].T:
+        q = beta(a, b)
+        expected += q.expect(lambda t, q=q: q.logpdf(t) - beta.logpdf(t, 0.7, 0.7))
+    assert model.topics.kl(own) == pytest.approx(expected, rel=1e-6)
+
+
+@given(
+    st.integers(0, 1000),
+    st.sampled_from([0.02, 0.5, 3.0]),
+    st.sampled_from([0.02, 0.5]),
+    st.sampled_from([1.0, 0.3]),
+    st.sampled_from([2, 100]),
+)
+@settings(max_examples=15, deadline=None)
+def test_coordinate_ascent_never_lowers_the_bound(seed, alpha, eta, power, max_iter):
+    X, _ = corpus(seed=seed)
+    model = TopicModel.make(4, 30, alpha, eta, temperature=power, max_iter=max_iter)
+    words = np.random.default_rng(seed).gamma(1.0, 1.0, (30, 4))
+    engine = NaturalGradient(
+        model, model.rows(X), {"topics": {"lambda": eta + words}}, ConstantRate()
+    )
+    state, info = engine.init()
+    for _ in range(25):
+        before = info.elbo
+        state, info = engine.step(state)
+        assert info.elbo >= before - 1e-9 * abs(before)
+
+
+# --- the local step
+
+
+def test_the_local_step_is_scikit_learns():
+    # Before extrapolation begins; their norm has an epsilon that ours has not.
+    X, _ = corpus(60)
+    X[7] = 0
+    model, _, natural = problem(alpha=0.05)
+    model.local = LocalSettings(0.05, max_iter=9, tol=1e-3)
+    theirs = LatentDirichletAllocation(
+        4, doc_topic_prior=0.05, topic_word_prior=0.1, max_doc_update_iter=9, max_iter=1
+    ).fit(X)
+    theirs.components_ = natural["topics"]["lambda"].T
+    expected_log = model.topics.expected_log(natural["topics"])
+    theirs.exp_dirichlet_component_ = np.exp(expected_log).T
+    gamma = model.gamma(natural, model.rows(X))
+    assert_allclose(gamma[7], 0.05)
+    expected = theirs.transform(X)
+    assert_allclose(gamma / gamma.sum(axis=1, keepdims=True), expected, atol=1e-9)
+    bound = model.elbo(natural, model.expect(natural, model.rows(X), None).evidence)
+    assert bound == pytest.approx(theirs.score(X), rel=1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.02, 0.3, 4.0])
+def test_topics_left_out_of_a_document_do_not_matter(alpha):
+    model, rows, natural = problem(alpha=alpha)
+    b = np.exp(model.topics.expected_log(natural["topics"]))
+    counts = rows.counts.toarray()
+    start = np.random.default_rng(0).gamma(2.0, 1.0, (len(rows), 4)) + alpha
+    expected = plain_iteration(counts, b, alpha, start, 300)
+    stops = LocalSettings(alpha, max_iter=300, tol=0.0)
+    found = local_step(rows, table_of(model, natural), stops, start)
+    assert_allclose(found.gamma, expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [0.02, 0.3, 4.0])
+def test_documents_end_where_another_iteration_changes_nothing(alpha):
+    model, rows, natural = problem(alpha=alpha)
+    b = np.exp(model.topics.expected_log(natural["topics"]))
+    stops = LocalSettings(alpha, max_iter=2000, tol=1e-9)
+    found = local_step(rows, table_of(model, natural), stops)
+    again = plain_iteration(rows.counts.toarray(), b, alpha, found.gamma, 1)
+    assert np.abs(again - found.gamma).mean(axis=1).max() < 1e-8
+    # Extrapolated steps do not lead to worse optima.
+    plain = local_step(rows, table_of(model, natural), stops, np.ones_like(found.gamma))
+    se = (found.evidence - plain.evidence).std() / np.sqrt(len(rows))
+    assert (found.evidence - plain.evidence).mean() > -3 * se - 1e-6
+
+
+def test_going_on_does_not_lower_the_bound_of_a_document():
+    model, rows, natural = problem(alpha=0.05)
+    table = table_of(model, natural)
+    short = LocalSettings(0.05, max_iter=3, tol=0.0)
+    found = local_step(rows, table, short)
+    for _ in range(5):
+        more = local_step(rows, table, short, found.gamma)
+        assert np.all(more.evidence >= found.evidence - 1e-9 * abs(found.evidence))
+        found = more
+
+
+def test_words_that_no_topic_has_seen_go_where_the_document_is():
+    model, _, natural = problem()
+    words = natural["topics"]["lambda"]
+    words *= 300.0 / words.sum(axis=0)
+    words[-1] = 1e-3
+    X, _ = corpus()
+    X[:, -1] = 0
+    known = model.gamma(natural, model.rows(X))
+    X[:, -1] = 3
+    unknown = model.gamma(natural, model.rows(X))
+    # Its probability is the same in all topics: their shares hardly change.
+    assert_allclose(unknown.sum(axis=1), known.sum(axis=1) + 3)
+    shares = [gamma / gamma.sum(axis=1, keepdims=True) for gamma in (known, unknown)]
+    assert np.median(np.abs(shares[0] - shares[1]).max(axis=1)) < 0.02
+
+
+def test_tiny_priors_and_weights_stay_finite():
+    X, _ = corpus()
+    model = TopicModel.make(4, 30, 1e-4, 1e-5)
+    rng = np.random.default_rng(0)
+    natural = {"topics": {"lambda": 1e-5 + rng.gamma(0.1, 1.0, (30, 4))}}
+    for scale in (1e-9, 1.0, 1e9):
+        found = model.expect(natural, model.rows(scale * X), None)
+        assert np.isfinite(found.evidence)
+        total = found.statistics[0]["count"].sum()
+        assert total == pytest.approx(scale * X.sum(), rel=1e-9)
+    # A word of a topic that the rest of the document has nothing of.
+    natural["topics"]["lambda"][:] = 1e-5
+    natural["topics"]["lambda"][:15, 0] = natural["topics"]["lambda"][15:, 1] = 10.0
+    document = np.zeros((1, 30))
+    document[0, [0, 1, 2, 20]] = 7.0, 9.0, 8.0, 1.0
+    found = model.gamma(natural, model.rows(document))
+    assert found.sum() == pytest.approx(25.0 + 4e-4, rel=1e-9)
+
+
+# --- expected statistics
+
+
+def test_statistics_are_linear_in_the_weights():
+    model, rows, natural = problem()
+    rng = np.random.default_rng(1)
+    a, b = rng.random(len(rows)), rng.standard_normal(len(rows))
+    one, two = model.expect(natural, rows, a, b).statistics
+    (both,) = model.expect(natural, rows, 2 * a + b).statistics
+    assert_allclose(2 * one["count"] + two["count"], both["count"], atol=1e-10)
+    words = np.asarray(rows.counts.T @ a)
+    assert_allclose(one["count"].sum(axis=1), words, rtol=1e-10)
+
+
+def test_a_weight_of_two_is_a_document_that_stands_twice():
+    model, rows, natural = problem()
+    weight = np.ones(len(rows))
+    weight[:7] = 2.0
+    twice = model.rows(sparse.vstack([rows.counts, rows.counts[:7]]))
+    found, other = (
+        model.expect(natural, rows, weight),
+        model.expect(natural, twice, None),
+    )
+    assert found.evidence == pytest.approx(other.evidence, rel=1e-10)
+    assert_allclose(
+        found.statistics[0]["count"], other.statistics[0]["count"], rtol=1e-9
+    )
+
+
+def test_chunks_and_threads_do_not_show(monkeypatch):
+    model, rows, natural = problem()
+    expected = model.expect(natural, rows, None)
+    monkeypatch.setattr("skboost.conjugate._documents._CHUNK", 7)
+    found = [
+        TopicModel.make(4, 30, 0.1, 0.1, n_jobs=n).expect(natural, rows, None)
+        for n in (1, 2)
+    ]
+    assert found[0].evidence == found[1].evidence
+    count = [f.statistics[0]["count"] for f in (expected, *found)]
+    assert np.array_equal(count[1], count[2])
+    assert_allclose(count[1], count[0], rtol=1e-9)
+
+
+# --- noise
+
+
+@pytest.mark.parametrize("effective", [0.5, 5.0])
+def test_noise_is_shrunk_word_by_word(effective):
+    model, rows, natural = problem()
+    engine = NaturalGradient(
+        model, rows, natural, RobbinsMonro(), None, 10, effective, 1
+    )
+    state, info = engine.init()
+    assert np.all(state.natural["topics"]["lambda"] > 0)
+    assert state.n_groups == 4 * 4 * 30
+    assert 0 < state.n_shrunk < state.n_groups
+    assert np.isfinite(info.elbo)
+
+
+def test_bounds_of_watched_rows_are_scaled():
+    model, rows, natural = problem()
+    watched = np.arange(10)
+    engine = NaturalGradient(
+        model, rows, natural, RobbinsMonro(), None, 10, None, 0, watched, 4.0
+    )
+    state, info = engine.init()
+    evidence = model.expect(state.natural, rows[watched], None).evidence
+    assert info.elbo == pytest.approx(model.elbo(state.natural, 4 * evidence))
+
+
+# --- against sampling
+
+
+def gibbs(X, n_topics, alpha, eta, n_sweeps, rng):
+    """Collapsed Gibbs sampling: mean shares of pairs of documents in common."""
+    documents, words = np.nonzero(X)
+    repeat = X[documents, words]
+    documents, words = np.repeat(documents, repeat), np.repeat(words, repeat)
+    z = rng.integers(n_topics, size=len(words))
+    shares = np.zeros((len(X), n_topics))
+    topics = np.zeros((n_topics, X.shape[1]))
+    np.add.at(shares, (documents, z), 1)
+    np.add.at(topics, (z, words), 1)
+    total = np.zeros((len(X), len(X)))
+    for sweep in range(n_sweeps):
+        for i, (d, w) in enumerate(zip(documents, words, strict=True)):
+            shares[d, z[i]] -= 1
+            topics[z[i], w] -= 1
+            p = (shares[d] + alpha) * (topics[:, w] + eta)
+            p /= topics.sum(axis=1) + eta * X.shape[1]
+            z[i] = np.searchsorted(np.cumsum(p), rng.random() * p.sum())
+            shares[d, z[i]] += 1
+            topics[z[i], w] += 1
+        if sweep >= n_sweeps // 5:
+            mean = (shares + alpha) / (shares + alpha).sum(axis=1, keepdims=True)
+            total += mean @ mean.T
+    return total / (n_sweeps - n_sweeps // 5)
+
+
+@pytest.mark.slow
+def test_documents_share_topics_as_gibbs_sampling_says():
+    X, _ = corpus(n_documents=10, n_words=12, n_topics=2, length=25, seed=5)
+    rng = np.random.default_rng(0)
+    chains = [gibbs(X, 2, 0.2, 0.2, 600, rng) for _ in range(3)]
+    expected, spread = np.mean(chains, axis=0), np.std(chains, axis=0, ddof=1)
+    model = TopicModel.make(2, 12, 0.2, 0.2, max_iter=500, tol=1e-8)
+    rows, best = model.rows(X), None
+    for seed in range(10):
+        words = np.random.default_rng(seed).gamma(1.0, 1.0, (12, 2))
+        engine = NaturalGradient(
+            model, rows, {"topics": {"lambda": 0.2 + words}}, ConstantRate()
+        )
+        state, info = engine.init()
+        for _ in range(100):
+            state, info = engine.step(state)
+        if best is None or info.elbo > best[0]:
+            gamma = model.gamma(state.natural, rows)
+            best = info.elbo, gamma / gamma.sum(axis=1, keepdims=True)
+    # Mean field ignores how sure the topics are: a tenth is its own error here.
+    assert np.abs(best[1] @ best[1].T - expected).max() < 0.1 + 3 * spread.max()
+    assert np.abs(best[1] @ best[1].T - expected).mean() < 0.04

@@ -1,0 +1,371 @@
+"""Boosted matrix factorisation: explanations, averages, and scikit-learn's company."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse, stats
+from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils._param_validation import InvalidParameterError
+
+from skboost import BoostedMatrixFactorization, SVIMatrixFactorization
+from skboost._entries import Entries
+from skboost.callbacks import ELBOMonitor
+from skboost.conjugate import FactorTarget, Observed
+from skboost.decomposition import MatrixFactorizationPosterior
+from skboost.model_selection import (
+    EvidenceSearch,
+    cross_val_score_entries,
+    train_test_split_entries,
+)
+
+KNOWN = {"noise_scale": 0.3, "prior_scale": 1.0}
+
+
+def low_rank(shape=(40, 15), rank=2, noise=0.3, seed=0, share=0.6):
+    """A matrix of low rank with gaps, and what is hidden in them."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+    X += noise * rng.standard_normal(shape)
+    hidden = rng.random(shape) > share
+    rows, columns = np.nonzero(hidden)
+    return np.where(hidden, np.nan, X), (rows, columns, X[rows, columns])
+
+
+def two_groups(n=6, seed=0):
+    """Rows and columns of two groups, and nothing observed between them.
+
+    The factors of one group may change their signs while those of the other keep
+    theirs: two explanations, which differ in what they say between the groups.
+    """
+    rng = np.random.default_rng(seed)
+    X = np.outer(rng.uniform(1, 2, 2 * n), rng.uniform(1, 2, 2 * n))
+    X += 0.1 * rng.standard_normal(X.shape)
+    X[:n, n:] = X[n:, :n] = np.nan
+    return X
+
+
+def target_of(fitted, X):
+    """The log joint density of a fit without biases."""
+    return FactorTarget(fitted.posterior_.model, Observed(Entries.of(X)))
+
+
+def model(**params):
+    defaults = {"n_components": 2, "max_iter": 3, "random_state": 0}
+    return BoostedMatrixFactorization(**(defaults | params))
+
+
+# --- explanations of the data
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proposal", ["coordinate_ascent", "gradient"])
+def test_two_explanations_have_one_half_each(proposal):
+    X = two_groups()
+    fitted = BoostedMatrixFactorization(
+        1, proposal=proposal, n_restarts=6, tol=1e-3, random_state=0, **KNOWN
+    ).fit(X)
+    weights = fitted.posterior_.weights
+    signs = [np.sign(p.rows.mean[0] * p.columns.mean[9])[0] for p in fitted._pieces()]
+    assert_allclose(weights @ np.equal(signs, 1.0), 0.5, atol=0.03)
+    # The second explanation doubles the evidence.
+    assert_allclose(fitted.elbo_path_[-1] - fitted.elbo_path_[0], np.log(2), atol=0.1)
+    # Within the groups they agree; between them one says plus and one says minus.
+    mean, std = fitted.predict_entries([0, 0], [0, 9], return_std=True)
+    assert abs(mean[0] - X[0, 0]) < 3 * std[0] and std[0] < 0.5
+    assert abs(mean[1]) < 0.2 and std[1] > 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("biases", [False, True])
+def test_boosted_is_no_worse_than_single(biases):
+    X, (rows, columns, values) = low_rank()
+    boosted = model(biases=biases).fit(X)
+    single = SVIMatrixFactorization(
+        2, biases=biases, random_state=0, tol=1e-9, max_iter=2000
+    ).fit(X)
+    assert boosted.elbo_ > single.elbo_ - 0.1
+    errors = [
+        np.mean((m.predict_entries(rows, columns) - values) ** 2)
+        for m in (boosted, single)
+    ]
+    assert errors[0] < 1.05 * errors[1]
+
+
+def test_the_elbo_is_that_of_fresh_draws():
+    X, _ = low_rank((8, 6))
+    fitted = model().fit(X)
+    posterior, target = fitted.posterior_, target_of(fitted, X)
+    theta = posterior.mixture.sample(4000, np.random.default_rng(0))
+    ratio = target.log_density(theta) - posterior.mixture.log_density(theta)
+    error = np.hypot(ratio.std(ddof=1) / np.sqrt(len(ratio)), fitted.elbo_se_)
+    assert abs(ratio.mean() - fitted.elbo_) < 4.5 * error
+
+
+def test_steps_that_average_keep_the_last_mixture():
+    X = two_groups()
+    fitted = BoostedMatrixFactorization(
+        1, step_size="predefined", corrective="none", max_iter=4, tol=0.0,
+        random_state=0, **KNOWN,
+    ).fit(X)  # fmt: skip
+    assert fitted.n_iter_ == fitted.posterior_.n_components == 4
+    # gamma_t = 2 / (t + 2), t = 1, 2, 3.
+    weights = np.ones(1)
+    for gamma in 2.0 / (np.arange(1, 4) + 2.0):
+        weights = np.append((1.0 - gamma) * weights, gamma)
+    assert_allclose(fitted.posterior_.weights, weights)
+
+
+@pytest.mark.parametrize(
+    ("step_size", "corrective"),
+    [
+        ("line-search", "none"),
+        ("adaptive", "away"),
+        ("predefined", "pairwise"),
+        (0.5, "fully-corrective"),
+    ],
+)
+def test_every_way_to_move_weights(step_size, corrective):
+    fitted = BoostedMatrixFactorization(
+        1, step_size=step_size, corrective=corrective, max_iter=3, n_restarts=1,
+        random_state=0, **KNOWN,
+    ).fit(two_groups(3))  # fmt: skip
+    assert_allclose(fitted.posterior_.weights.sum(), 1.0)
+    assert np.isfinite(fitted.elbo_)
+
+
+# --- predictions
+
+
+def test_predictions_are_those_of_the_mixture():
+    X = two_groups(4)
+    fitted = BoostedMatrixFactorization(
+        1, step_size="predefined", corrective="none", random_state=0, **KNOWN
+    ).fit(X)
+    draws = fitted.posterior_.sample(20_000, random_state=1)
+    entries = np.einsum("nik,njk->nij", draws["row_factors"], draws["column_factors"])
+    mean, std = fitted.reconstruct(return_std=True)
+    error = entries.std(axis=0) / np.sqrt(len(entries))
+    assert (np.abs(entries.mean(axis=0) - mean) < 4.5 * error + 1e-12).all()
+    assert_allclose(np.sqrt(entries.var(axis=0) + 0.09), std, rtol=0.05)
+
+
+def test_densities_of_entries_are_mixtures_of_normals():
+    fitted = BoostedMatrixFactorization(
+        1, step_size="predefined", corrective="none", random_state=0, **KNOWN
+    ).fit(two_groups(4))
+    expected = 0.0
+    for weight, rows, columns, noise in fitted._pieces():
+        u, v = rows.mean[1, 0], columns.mean[2, 0]
+        a, b = rows.covariance[1, 0, 0], columns.covariance[2, 0, 0]
+        variance = u**2 * b + v**2 * a + a * b + noise
+        expected += weight * stats.norm(u * v, np.sqrt(variance)).pdf(0.7)
+    found = fitted.log_density_entries([1], [2], [0.7])
+    assert_allclose(found, np.log(expected), rtol=1e-10)
+    with pytest.raises(ValueError, match="values must have shape"):
+        fitted.log_density_entries([1], [2], [0.7, 0.8])
+
+
+def test_stages_end_at_the_final_prediction():
+    X, (rows, columns, _) = low_rank()
+    fitted = model().fit(X)
+    stages = list(fitted.staged_predict_entries(rows, columns, return_std=True))
+    assert len(stages) == fitted.n_iter_
+    for found, final in zip(
+        stages[-1], fitted.predict_entries(rows, columns, return_std=True), strict=True
+    ):
+        assert_array_equal(found, final)
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_rows_are_folded_in(biases):
+    X, _ = low_rank()
+    fitted = model(biases=biases, max_iter=1).fit(X)
+    factors = fitted.transform(X)
+    assert factors.shape == (40, 2 + biases)
+    assert_allclose(fitted.inverse_transform(factors), fitted.reconstruct(X))
+    assert_allclose(factors[:, :2], fitted.row_factors_, atol=0.2)
+    assert fitted.components_.shape == (2, 15)
+    with pytest.raises(ValueError, match="columns that transform gives"):
+        fitted.inverse_transform(factors[:, :1])
+
+
+# --- the posterior
+
+
+@pytest.mark.parametrize("proposal", ["coordinate_ascent", "gradient"])
+def test_the_posterior_survives_the_disk(tmp_path, proposal):
+    X, _ = low_rank((8, 6))
+    posterior = model(biases=True, proposal=proposal, max_iter=2).fit(X).posterior_
+    draws = posterior.sample(5, random_state=0)
+    assert draws["row_factors"].shape == (5, 8, 3)
+    assert draws["noise_scale"].shape == (5,) and (draws["noise_scale"] > 0).all()
+    assert draws["column_scales"].shape == (5, 3)
+    path = tmp_path / "posterior.npz"
+    posterior.save(path)
+    again = MatrixFactorizationPosterior.load(path)
+    assert_allclose(again.log_density(draws), posterior.log_density(draws))
+    assert repr(again) == repr(posterior)
+    with pytest.raises(ValueError, match=r"draws\['noise_scale'\] must have shape"):
+        posterior.log_density({k: v for k, v in draws.items() if k != "noise_scale"})
+    with pytest.raises(ValueError, match="n must be a positive integer"):
+        posterior.sample(0)
+    with pytest.raises(ValueError):
+        other = tmp_path / "other.npz"
+        np.savez(other, a=np.zeros(2))
+        MatrixFactorizationPosterior.load(other)
+
+
+# --- one run
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_fit_for_every_n_jobs():
+    X, _ = low_rank()
+    one, two = (model(n_jobs=n).fit(X) for n in (None, 2))
+    assert_array_equal(one.elbo_path_, two.elbo_path_)
+    assert_array_equal(one.reconstruct(), two.reconstruct())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proposal", ["coordinate_ascent", "gradient"])
+def test_warm_start_is_one_long_fit(proposal):
+    X = two_groups(3)
+    params = {"n_components": 1, "tol": 0.0, "proposal": proposal, **KNOWN}
+    whole = model(**params).fit(X)
+    short = model(**params, warm_start=True).set_params(max_iter=1).fit(X)
+    short.set_params(max_iter=3).fit(X)
+    assert_array_equal(whole.elbo_path_, short.elbo_path_)
+    assert_array_equal(whole.reconstruct(), short.reconstruct())
+
+
+def test_going_on_with_another_model_is_refused():
+    X, _ = low_rank()
+    fitted = model(warm_start=True, max_iter=1).fit(X)
+    before = fitted.reconstruct()
+    with pytest.raises(ValueError, match="warm_start=True goes on with the same"):
+        fitted.set_params(n_components=3).fit(X)
+    assert_array_equal(fitted.set_params(n_components=2).reconstruct(), before)
+
+
+class Interrupting(ELBOMonitor):
+    """A monitor that presses Ctrl-C after two iterations."""
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        super().on_fit_task_end(estimator, context, fitted_estimator=fitted_estimator)
+        if len(self.records) == 2:
+            raise KeyboardInterrupt
+        return False
+
+
+def test_an_interruption_keeps_what_was_done():
+    X = two_groups(3)
+    params = {"n_components": 1, "tol": 0.0, "max_iter": 4, **KNOWN}
+    fitted = model(**params).set_callbacks(Interrupting())
+    with pytest.raises(KeyboardInterrupt):
+        fitted.fit(X)
+    assert fitted.n_iter_ == 2 and "Interrupted" in fitted.message_
+    whole = model(**params).fit(X)
+    assert_array_equal(fitted.elbo_path_, whole.elbo_path_[:2])
+    fitted.set_callbacks().set_params(warm_start=True).fit(X)
+    assert_array_equal(fitted.reconstruct(), whole.reconstruct())
+
+
+def test_a_limit_of_time_leaves_a_valid_posterior():
+    X, (rows, columns, _) = low_rank()
+    fitted = model(max_time=1e-6, max_iter=50).fit(X)
+    assert fitted.n_iter_ == 1 and "max_time" in fitted.message_
+    assert np.isfinite(fitted.predict_entries(rows, columns)).all()
+
+
+def test_a_fit_that_fails_leaves_the_one_before():
+    X, _ = low_rank()
+    fitted = model(max_iter=1).fit(X)
+    before = fitted.reconstruct()
+    with pytest.raises(ValueError, match="at least one observed entry"):
+        fitted.fit(np.full((3, 15), np.nan))
+    with pytest.raises(ValueError, match="infinity"):
+        fitted.fit(np.full((3, 15), np.inf))
+    assert_array_equal(fitted.reconstruct(), before)
+
+
+@pytest.mark.parametrize(
+    "typo", [{"proposal": "gradients"}, {"noise_scale": "auto"}, {"n_draws": 1}]
+)
+def test_typos_name_the_parameter(typo):
+    with pytest.raises(InvalidParameterError, match=next(iter(typo))):
+        model(**typo).fit(low_rank()[0])
+
+
+# --- data of other kinds
+
+
+def test_stored_entries_are_what_is_not_nan():
+    X, _ = low_rank()
+    rows, columns = np.nonzero(~np.isnan(X))
+    given = sparse.coo_array((X[rows, columns], (rows, columns)), shape=X.shape)
+    dense = model(max_iter=1).fit(X)
+    for kind in ("csr", "csc", "coo"):
+        other = model(max_iter=1).fit(given.asformat(kind))
+        assert_allclose(other.reconstruct(), dense.reconstruct(), atol=1e-8)
+
+
+def test_empty_rows_and_a_rank_above_the_matrix():
+    X, _ = low_rank((6, 4))
+    X[2], X[:, 1] = np.nan, np.nan
+    fitted = model(n_components=6, biases=True, max_iter=2).fit(X)
+    mean, std = fitted.reconstruct(return_std=True)
+    assert np.isfinite(mean).all() and np.isfinite(std).all()
+    assert std[2].mean() > std[[0, 1, 3, 4, 5]].mean()
+
+
+# --- scikit-learn's company
+
+
+def test_pickles_and_frames():
+    frame = load_iris(as_frame=True).data.copy()
+    frame.iloc[::3, 1] = np.nan
+    fitted = model(max_iter=1).set_output(transform="pandas")
+    found = fitted.fit_transform(frame)
+    assert list(found.columns) == list(fitted.get_feature_names_out())
+    assert_array_equal(fitted.feature_names_in_, frame.columns)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert_array_equal(again.transform(frame), found)
+
+
+@pytest.mark.slow
+def test_a_pipeline_in_a_grid_search():
+    X = load_iris().data[::3].copy()
+    X[::4, 2] = np.nan
+    pipe = make_pipeline(StandardScaler(), model(max_iter=1, n_restarts=1))
+    grid = {"boostedmatrixfactorization__n_components": [1, 2]}
+    search = GridSearchCV(pipe, grid, cv=2, n_jobs=2).fit(X)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.slow
+def test_the_rank_is_found_by_evidence_and_by_held_out_entries():
+    X, _ = low_rank((60, 15), rank=2, share=0.8)
+    one = model(max_iter=1, n_restarts=4, **KNOWN)
+    search = EvidenceSearch(one, {"n_components": [1, 2, 4]}, n_repeats=1).fit(X)
+    assert search.best_params_ == {"n_components": 2}
+    scores = [
+        cross_val_score_entries(one.set_params(n_components=r), X, cv=3).mean()
+        for r in (1, 2, 4)
+    ]
+    assert int(np.argmax(scores)) == 1
+    train, test = train_test_split_entries(X, random_state=0)
+    held = np.nonzero(~np.isnan(test))
+    fitted = one.set_params(n_components=2).fit(train)
+    density = fitted.log_density_entries(*held, test[held]).mean()
+    assert (
+        density
+        > fitted.set_params(n_components=1)
+        .fit(train)
+        .log_density_entries(*held, test[held])
+        .mean()
+    )

@@ -1,0 +1,440 @@
+"""The estimator of topics: runs, scikit-learn's company, streams, and bad input."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils._param_validation import InvalidParameterError
+
+from skboost.callbacks import ELBOMonitor
+from skboost.conjugate import Documents
+from skboost.decomposition import SVILatentDirichletAllocation
+from skboost.decomposition._coherence import npmi
+from skboost.decomposition._fitted_topics import halves
+from skboost.model_selection import EvidenceSearch
+from skboost.svi import LearningRate, RobbinsMonro
+
+STOCHASTIC = {"batch_size": 50, "effective_batch_size": 25}
+BOTH = pytest.mark.parametrize("settings", [{}, STOCHASTIC], ids=["all", "batches"])
+
+
+def corpus(n_documents=200, n_words=40, n_topics=3, length=60, seed=0):
+    """Counts and the topics that they were drawn from."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_words, 0.1), n_topics)
+    shares = rng.dirichlet(np.full(n_topics, 0.2), n_documents)
+    return np.array([rng.multinomial(length, p @ topics) for p in shares]), topics
+
+
+X, TOPICS = corpus()
+
+
+def made(n_components=3, **settings):
+    settings = {"max_iter": 8, "random_state": 0} | settings
+    return SVILatentDirichletAllocation(n_components, **settings)
+
+
+# --- what is found
+
+
+@BOTH
+def test_topics_are_recovered(settings):
+    X, topics = corpus(n_documents=600, length=100)
+    model = made(max_iter=10, n_init=2, **settings).fit(X)
+    found = model.components_ / model.components_.sum(axis=1, keepdims=True)
+    distance = np.abs(topics[:, None] - found[None]).sum(axis=-1) / 2.0
+    order = linear_sum_assignment(distance)
+    assert distance[order].max() < 0.05
+
+
+@pytest.mark.parametrize("init_params", ["kmeans", "random"])
+def test_the_path_never_falls(init_params):
+    model = made(5, init_params=init_params, max_iter=60, tol=0.0).fit(X)
+    path = model.elbo_path_
+    assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
+    assert model.elbo_ == path[-1]
+    assert len(path) == model.n_iter_ == len(model.history_)
+    assert model.noise_shrunk_ == 0.0
+
+
+def test_tol_is_nats_per_token():
+    model = made(max_iter=500, tol=1e-4).fit(X)
+    assert model.converged_
+    gains = np.diff(model.elbo_path_)
+    assert gains[-1] <= 1e-4 * X.sum() < gains[-2]
+
+
+@BOTH
+def test_the_same_seed_is_the_same_fit_for_every_n_jobs(settings):
+    one, two = (made(n_init=2, n_jobs=n, **settings).fit(X) for n in (1, 2))
+    assert np.array_equal(one.components_, two.components_)
+    assert np.array_equal(one.elbo_by_init_, two.elbo_by_init_)
+    assert np.array_equal(one.transform(X), two.transform(X))
+
+
+@BOTH
+def test_a_warm_start_goes_on_as_one_long_run(settings):
+    long = made(max_iter=9, **settings).fit(X)
+    short = made(max_iter=4, warm_start=True, **settings).fit(X)
+    short = pickle.loads(pickle.dumps(short)).set_params(max_iter=9).fit(X)
+    assert np.array_equal(short.elbo_path_, long.elbo_path_)
+    assert np.array_equal(short.components_, long.components_)
+
+
+def test_a_run_can_end_with_coordinate_ascent():
+    model = made(warm_start=True, **STOCHASTIC).fit(X)
+    before = model.score(X)
+    model.set_params(batch_size=None, effective_batch_size=None, max_iter=20).fit(X)
+    assert model.score(X) > before
+    # And on other documents of the same words.
+    model.set_params(max_iter=25).fit(X[:70])
+    assert 20 < model.n_iter_ <= 25
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"n_components": 4}, {"doc_topic_prior": 0.5}, {"temperature": 0.5}],
+)
+def test_warm_start_refuses_another_model(changed):
+    model = made(warm_start=True).fit(X)
+    with pytest.raises(ValueError, match="warm_start=True goes on with the same model"):
+        model.set_params(**changed).fit(X)
+    assert model.components_.shape == (3, 40)
+
+
+def test_a_smaller_temperature_is_less_data():
+    # One topic: its parameters are the prior and that share of the counts.
+    model = made(1, temperature=0.25, topic_word_prior=0.5).fit(X)
+    assert_allclose(model.components_[0], 0.5 + 0.25 * X.sum(axis=0), rtol=1e-10)
+
+
+def test_scikit_learns_schedule():
+    rate = RobbinsMonro(delay=10.0, forgetting=0.7)
+    named = made(batch_size=50, learning_rate=rate).fit(X)
+    assert np.array_equal(named.components_, made(batch_size=50).fit(X).components_)
+    assert named.history_[0]["learning_rate"] == 14**-0.7
+
+
+def test_noise_is_counted():
+    model = made(batch_size=50, effective_batch_size=5).fit(X)
+    assert 0 < model.noise_shrunk_ < 1
+    assert np.all(model.components_ > 0)
+
+
+def test_bounds_are_estimated_from_some_documents():
+    few, all_of_them = (made(batch_size=50, elbo_size=n).fit(X) for n in (60, None))
+    assert np.array_equal(few.components_, all_of_them.components_)
+    assert few.elbo_ != all_of_them.elbo_
+    assert few.elbo_ == pytest.approx(all_of_them.elbo_, rel=0.05)
+    assert all_of_them.elbo_ == pytest.approx(all_of_them.score(X), rel=1e-12)
+
+
+def test_callbacks_interruption_and_time():
+    monitor = ELBOMonitor()
+    model = made(n_init=2, max_iter=4, batch_size=50).set_callbacks(monitor).fit(X)
+    assert len(monitor.records) == 8
+    quick = made(max_time=1e-6, max_iter=1000).fit(X)
+    assert quick.n_iter_ == 1
+    assert quick.message_.startswith("Stopped at max_time")
+
+    class Interrupt(ELBOMonitor):
+        def on_fit_task_end(self, estimator, context):
+            if context.task_name == "iteration":
+                self.records.append(None)
+            if len(self.records) == 3:
+                raise KeyboardInterrupt
+
+    model = made(max_iter=8).set_callbacks(Interrupt())
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    assert model.n_iter_ == 3
+    assert model.message_ == "Interrupted after iteration 3."
+    assert np.isfinite(model.transform(X)).all()
+
+
+# --- streams
+
+
+def test_a_stream_of_one_batch_is_a_full_step():
+    model = made().partial_fit(X)
+    start = made(max_iter=1).fit(X)
+    assert_allclose(model.components_, start.components_, rtol=1e-8)
+    assert model.n_iter_ == 1
+    assert not hasattr(model, "elbo_path_")
+
+
+@pytest.mark.parametrize("total_samples", [None, 600])
+def test_a_stream_learns_the_topics(total_samples):
+    X, _ = corpus(n_documents=600)
+    first = made(batch_size=100, total_samples=total_samples).partial_fit(X[:100])
+    before = first.document_completion_perplexity(X[500:], 0)
+    # Steps of a known length have the rates of the schedule, and need more of them.
+    model, n_passes = first, 1 if total_samples is None else 4
+    for _ in range(n_passes):
+        model.partial_fit(X[100:500])
+    assert model.n_iter_ == 1 + 4 * n_passes
+    assert model.document_completion_perplexity(X[500:], 0) < before
+    expected = 500 if total_samples is None else 600
+    tokens = model.components_.sum() / 60
+    assert tokens == pytest.approx(expected, rel=0.2)
+    whole = made().fit(X[:500]).document_completion_perplexity(X[500:], 0)
+    assert model.document_completion_perplexity(X[500:], 0) < 1.1 * whole
+
+
+def test_a_stream_goes_on_after_fit():
+    model = made().fit(X)
+    model.partial_fit(X[:50])
+    assert model.n_iter_ > 8
+    with pytest.raises(ValueError, match="partial_fit goes on with the same model"):
+        model.set_params(n_components=5).partial_fit(X)
+
+
+# --- documents and words
+
+
+@pytest.mark.parametrize("kind", ["csr_matrix", "csc_matrix", "coo_array", "lil_array"])
+def test_every_sparse_format_is_the_same_data(kind):
+    made_of = getattr(sparse, kind)(X)
+    assert np.array_equal(
+        made().fit(made_of).transform(made_of), made().fit(X).transform(X)
+    )
+
+
+def test_stored_zeros_and_duplicates_do_not_matter():
+    stored = sparse.coo_matrix(
+        (
+            np.r_[X[X > 0] / 2.0, X[X > 0] / 2.0, 0.0],
+            [np.r_[index, index, 0] for index in np.nonzero(X)],
+        ),
+        X.shape,
+    ).tocsr(copy=False)
+    zeros = sparse.csr_matrix(X, dtype=float)
+    zeros.data[:3] = 0.0
+    kept = zeros.copy()
+    made().fit(zeros)
+    assert (zeros != kept).nnz == 0 and zeros.nnz == kept.nnz
+    assert_allclose(made().fit(stored).components_, made().fit(X).components_)
+
+
+def test_fractional_counts_are_weights():
+    model = made().fit(0.5 * X)
+    assert model.components_.sum() == pytest.approx(0.5 * X.sum() + 40, rel=1e-10)
+    assert np.isfinite(model.document_completion_perplexity(0.5 * X, 0))
+
+
+def test_documents_without_words_have_the_prior():
+    empty = X.copy()
+    empty[[0, 7]] = 0
+    model = made().fit(empty)
+    assert_allclose(model.transform(empty)[[0, 7]], 1.0 / 3.0)
+    assert_allclose(model.transform(empty, normalize=False)[0], model.doc_topic_prior_)
+    nothing = made().fit(np.zeros((5, 4)))
+    assert_allclose(nothing.components_, 1.0 / 3.0)
+    assert_allclose(nothing.transform(np.eye(4)).sum(axis=1), 1.0)
+
+
+def test_more_topics_than_documents():
+    model = made(20).fit(X[:6])
+    assert np.isfinite(model.elbo_)
+    assert_allclose(model.transform(X).sum(axis=1), 1.0)
+
+
+def test_halves_are_all_of_the_tokens():
+    fractional = X[:50].astype(float)
+    fractional[0] *= 0.7
+    rows = Documents.of(fractional)
+    found = halves(rows, np.random.default_rng(0))
+    one, two = (half.counts.toarray() for half in found)
+    assert_allclose(one + two, fractional)
+    assert np.all(one.sum(axis=1)[1:] == 30)
+    assert np.array_equal(one[1:] % 1, np.zeros_like(one[1:]))
+    again = halves(rows, np.random.default_rng(0))[0].counts.toarray()
+    assert np.array_equal(one, again)
+
+
+def test_completion_is_by_posterior_means():
+    model = made().fit(X)
+    first, second = halves(Documents.of(X), np.random.default_rng(0))
+    shares = model.transform(first.counts)
+    words = model.components_ / model.components_.sum(axis=1, keepdims=True)
+    held_out = second.counts.toarray()
+    expected = np.exp(-(held_out * np.log(shares @ words)).sum() / held_out.sum())
+    means = model._model.log_predictive(
+        model._natural, model.transform(first.counts, normalize=False), second
+    )
+    found = np.exp(-(second.counts.data @ means) / held_out.sum())
+    assert found == pytest.approx(expected, rel=1e-10)
+    assert model.document_completion_perplexity(X) < 40
+    assert model.document_completion_perplexity(
+        X, 1
+    ) != model.document_completion_perplexity(X, 2)
+
+
+def test_coherence_of_pairs():
+    counts = Documents.of(np.array([[1, 1, 0], [2, 1, 0], [0, 0, 1], [1, 0, 0]])).counts
+    # Words 0 and 1: p = 3/4, 1/2, 1/2 together.
+    pair = np.log(0.5 / (0.75 * 0.5)) / -np.log(0.5)
+    assert npmi(counts, np.array([0, 1])) == pytest.approx(pair)
+    # Words 0 and 2 never meet.
+    assert npmi(counts, np.array([0, 2])) == -1.0
+    mean = (pair - 1.0 - 1.0) / 3.0
+    assert npmi(counts, np.array([0, 1, 2])) == pytest.approx(mean)
+    always = Documents.of(np.ones((4, 2))).counts
+    assert npmi(always, np.array([0, 1])) == 1.0
+    assert np.isnan(npmi(Documents.of(np.zeros((4, 2))).counts, np.array([0, 1])))
+
+
+def test_topics_are_more_coherent_than_random_words():
+    model = made().fit(X)
+    found = model.coherence(X, top_n=5)
+    assert found.shape == (3,)
+    words = np.random.default_rng(0).permutation(40)[:20].reshape(4, 5)
+    random = [npmi(Documents.of(X).counts, some) for some in words]
+    assert found.mean() > np.mean(random)
+
+
+def test_top_words_have_names():
+    names = [f"word{k}" for k in range(40)]
+    model = made().fit(pd.DataFrame(X, columns=names))
+    top = model.top_words(n=4)
+    assert top == model.top_words(names, 4)
+    assert [len(words) for words in top] == [4, 4, 4]
+    assert top[0][0] == names[model.components_[0].argmax()]
+    assert made().fit(X).top_words(n=1)[0][0] == model.components_[0].argmax()
+    named = made().fit(X)
+    with pytest.raises(ValueError, match="feature_names must have a name for each"):
+        named.top_words(names[1:])
+    with pytest.raises(ValueError, match="n must be an integer of at least 1"):
+        named.top_words(n=0)
+    with pytest.raises(ValueError, match="top_n must be an integer of at least 2"):
+        named.coherence(X, 1)
+
+
+# --- in scikit-learn's company
+
+
+TEXTS = [
+    "goal match team goal",
+    "team match player",
+    "vote party law",
+    "law court vote vote",
+] * 8
+
+
+@pytest.mark.slow
+def test_from_texts_to_classes():
+    y = np.array(["sport", "sport", "state", "state"] * 8)
+    pipeline = make_pipeline(CountVectorizer(), made(2), LogisticRegression()).fit(
+        TEXTS, y
+    )
+    assert pipeline.score(TEXTS, y) == 1.0
+    name = "svilatentdirichletallocation__n_components"
+    search = GridSearchCV(pipeline, {name: [1, 2]}, n_jobs=2, cv=4).fit(TEXTS, y)
+    assert search.best_params_ == {name: 2}
+    names = pipeline[0].get_feature_names_out()
+    sport = {"goal", "match", "team"}
+    assert any(set(top) <= sport for top in pipeline[1].top_words(names, 2))
+
+
+def test_evidence_chooses_the_number_of_topics():
+    search = EvidenceSearch(
+        made(max_iter=60), {"n_components": [1, 3, 12]}, n_repeats=2, random_state=0
+    ).fit(X)
+    assert search.best_params_ == {"n_components": 3}
+    assert search.best_elbo_ == search.best_estimator_.elbo_
+
+
+def test_frames_come_out():
+    model = made().set_output(transform="pandas").fit(X)
+    frame = model.transform(X)
+    assert list(frame.columns) == list(model.get_feature_names_out())
+    assert frame.columns[0] == "svilatentdirichletallocation0"
+
+
+def test_fit_transform_is_both():
+    assert np.array_equal(made().fit_transform(X), made().fit(X).transform(X))
+
+
+@pytest.mark.slow
+def test_clones_and_pickles_of_other_processes(tmp_path):
+    model = made(**STOCHASTIC).fit(X)
+    assert clone(model).get_params() == model.get_params()
+    path = tmp_path / "model.pkl"
+    path.write_bytes(pickle.dumps((model, X)))
+    code = (
+        "import pickle, sys; model, X = pickle.load(open(sys.argv[1], 'rb'));"
+        "print(repr(float(model.transform(X).sum(axis=0)[0])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert float(done.stdout) == model.transform(X).sum(axis=0)[0]
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"n_components": 0},
+        {"init_params": "k-means"},
+        {"learning_rate": "fast"},
+        {"learning_rate": 1.5},
+        {"doc_topic_prior": 0.0},
+        {"tol": -1.0},
+        {"elbo_size": 0},
+        {"total_samples": -3},
+        {"effective_batch_size": 0},
+    ],
+)
+def test_parameters_that_mean_nothing(changed):
+    with pytest.raises(InvalidParameterError, match=next(iter(changed))):
+        made().set_params(**changed).fit(X)
+
+
+def test_a_rate_beyond_one_is_named():
+    class Twice(LearningRate):
+        def at(self, step):
+            return 2.0
+
+    with pytest.raises(ValueError, match="learning_rate must give rates"):
+        made(learning_rate=Twice(), batch_size=50).fit(X)
+
+
+def test_bad_data_leaves_the_old_fit():
+    model = made().fit(X)
+    before = model.components_
+    for bad, match in ((-X, "Negative values"), (np.full((3, 40), np.nan), "NaN")):
+        for method in ("fit", "partial_fit", "transform", "score", "coherence"):
+            with pytest.raises(ValueError, match=match):
+                getattr(model, method)(bad)
+    assert model.components_ is before
+    assert model.transform(X).shape == (200, 3)
+    with pytest.raises(ValueError, match="X must have tokens"):
+        model.perplexity(np.zeros((2, 40)))
+    with pytest.raises(ValueError, match="X must have tokens"):
+        model.document_completion_perplexity(np.zeros((2, 40)))
+
+
+@pytest.mark.parametrize("method", ["transform", "score", "perplexity", "coherence"])
+def test_not_fitted(method):
+    with pytest.raises(NotFittedError):
+        getattr(made(), method)(X)
+    with pytest.raises(NotFittedError):
+        made().top_words()

@@ -1,0 +1,658 @@
+"""The estimator: closed forms, scikit-learn's company, new entries, and bad input."""
+
+import pickle
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils._param_validation import InvalidParameterError
+
+from skboost.callbacks import ELBOMonitor
+from skboost.decomposition import BoostedMatrixFactorization, SVIMatrixFactorization
+from skboost.model_selection import EvidenceSearch
+from skboost.strategies import RobbinsMonro
+
+
+def low_rank(n_rows=60, n_columns=25, rank=3, noise=0.3, seed=0):
+    """A complete matrix of low rank with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, rank)) @ rng.standard_normal((rank, n_columns))
+    return X + noise * rng.standard_normal(X.shape)
+
+
+def gappy(share=0.5, seed=0, **of):
+    """Training matrix with NaN, and the rows, columns and values of what is hidden."""
+    X = low_rank(seed=seed, **of)
+    hidden = np.random.default_rng(seed + 1).random(X.shape) > share
+    rows, columns = np.nonzero(hidden)
+    return np.where(hidden, np.nan, X), (rows, columns, X[rows, columns])
+
+
+def as_sparse(X):
+    """The entries that are not NaN, stored."""
+    rows, columns = np.nonzero(~np.isnan(X))
+    return sparse.csr_array((X[rows, columns], (rows, columns)), shape=X.shape)
+
+
+def model(**params):
+    return SVIMatrixFactorization(**({"n_components": 3, "random_state": 0} | params))
+
+
+# --- the fit
+
+
+@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize("params", [{}, {"noise_scale": 0.3, "prior_scale": 1.0}])
+def test_the_path_never_falls(biases, params):
+    X, _ = gappy(0.4)
+    fitted = model(biases=biases, max_iter=80, tol=0.0, **params).fit(X)
+    path = fitted.elbo_path_
+    assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
+    assert fitted.elbo_ == path[-1]
+
+
+def test_hidden_entries_are_predicted_within_their_errors():
+    X, (rows, columns, values) = gappy()
+    fitted = model().fit(X)
+    mean, std = fitted.predict_entries(rows, columns, return_std=True)
+    inside = np.abs(values - mean) < 1.645 * std
+    # Of 90 percent intervals, with the binomial standard error.
+    assert abs(inside.mean() - 0.9) < 4.0 * np.sqrt(0.09 / len(values))
+    assert np.sqrt(np.mean((values - mean) ** 2)) < 0.5
+    assert abs(fitted.noise_scale_ - 0.3) < 0.05
+    assert_allclose(std > fitted.noise_scale_, True)
+
+
+def test_superfluous_coordinates_shrink():
+    X, (rows, columns, values) = gappy()
+    errors = [
+        np.mean((model(n_components=r).fit(X).predict_entries(rows, columns) - v) ** 2)
+        for r, v in [(3, values), (12, values)]
+    ]
+    assert errors[1] < 1.5 * errors[0]
+    scales = model(n_components=12, max_iter=400).fit(X)
+    products = np.sort(scales.row_scales_ * scales.column_scales_)
+    assert products[-4] < 0.3 * products[-3]
+
+
+def test_known_scales_are_kept():
+    X, _ = gappy()
+    fitted = model(noise_scale=0.25, prior_scale=2.0, biases=True).fit(X)
+    assert_allclose(fitted.noise_scale_, 0.25)
+    assert_allclose(fitted.row_scales_, [2.0] * 4)
+    assert_allclose(fitted.global_bias_, np.nanmean(X))
+
+
+def test_the_fit_scales_with_the_data():
+    X, (rows, columns, _) = gappy()
+    plain, scaled = model(max_iter=20).fit(X), model(max_iter=20).fit(1e4 * X)
+    assert_allclose(
+        1e4 * plain.predict_entries(rows, columns),
+        scaled.predict_entries(rows, columns),
+        rtol=1e-6,
+        atol=1e-3,
+    )
+    n = np.sum(~np.isnan(X))
+    assert_allclose(scaled.elbo_, plain.elbo_ - n * np.log(1e4), rtol=1e-8)
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_batches_come_near_to_coordinate_ascent(biases):
+    X, (rows, columns, values) = gappy(0.7, n_rows=120)
+    whole = model(biases=biases).fit(X)
+    batches = model(biases=biases, batch_size=400, max_iter=40).fit(X)
+    assert batches.history_[0]["n_steps"] == -(-np.sum(~np.isnan(X)) // 400)
+    errors = [
+        np.mean((fitted.predict_entries(rows, columns) - values) ** 2)
+        for fitted in (whole, batches)
+    ]
+    assert errors[1] < 1.3 * errors[0]
+    assert batches.elbo_ > whole.elbo_ - 0.1 * abs(whole.elbo_)
+    assert whole.converged_ and not batches.converged_
+
+
+def test_noise_is_counted_and_ends_with_the_schedule():
+    X, _ = gappy(0.7)
+    seen = []
+
+    def schedule(step):
+        seen.append(step)
+        return 100 * step
+
+    fitted = model(
+        effective_batch_size=schedule,
+        learning_rate=RobbinsMonro(delay=0.0, forgetting=0.85),
+        max_iter=15,
+    ).fit(X)
+    assert seen[0] == 1
+    n = np.sum(~np.isnan(X))
+    groups = [record["n_groups"] for record in fitted.history_]
+    noisy = [100 * record["n_steps"] < n for record in fitted.history_]
+    assert_array_equal(np.array(groups) > 0, noisy)
+    # Rows, columns, the scales of both, and the noise.
+    assert groups[0] == 60 + 25 + 3 + 3 + 1
+    assert 0.0 < fitted.noise_shrunk_ <= 1.0
+    assert np.isfinite(fitted.elbo_path_).all()
+
+
+def test_strong_noise_leaves_finite_factors():
+    X, _ = gappy(0.7)
+    fitted = model(effective_batch_size=2, biases=True, max_iter=30).fit(X)
+    assert np.isfinite(fitted.elbo_path_).all()
+    assert np.abs(fitted.reconstruct()).max() < 1e3
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"batch_size": 200, "effective_batch_size": 50}],
+    ids=["whole", "svi"],
+)
+def test_the_same_seed_gives_the_same_fit_for_every_n_jobs(params):
+    X, _ = gappy()
+    params = params | {"n_init": 3, "max_iter": 5}
+    fits = [model(n_jobs=n, **params).fit(X) for n in (None, 2, 3)]
+    for other in fits[1:]:
+        assert_array_equal(fits[0].components_, other.components_)
+        assert_array_equal(fits[0].elbo_by_init_, other.elbo_by_init_)
+    assert fits[0].elbo_ == fits[0].elbo_by_init_.max()
+    other = model(random_state=1, **params).fit(X)
+    assert not np.allclose(fits[0].components_, other.components_)
+
+
+@pytest.mark.parametrize("params", [{}, {"batch_size": 200}])
+def test_warm_start_is_one_long_fit(params):
+    X, _ = gappy()
+    long = model(max_iter=12, tol=0.0, **params).fit(X)
+    short = model(max_iter=5, tol=0.0, warm_start=True, **params).fit(X)
+    short.set_params(max_iter=12).fit(X)
+    assert_allclose(short.elbo_path_, long.elbo_path_, rtol=1e-10)
+    assert_allclose(short.components_, long.components_, rtol=1e-6, atol=1e-9)
+    with pytest.raises(ValueError, match="warm_start=True goes on with the same data"):
+        short.fit(X[:-1])
+    with pytest.raises(ValueError, match="warm_start=True goes on with the same model"):
+        short.set_params(n_components=2).fit(X)
+    assert short.components_.shape == (3, 25)
+    with pytest.raises(ValueError, match="'noise_scale': 0.5"):
+        short.set_params(n_components=3, noise_scale=0.5).fit(X)
+
+
+def test_single_precision_is_kept_and_close():
+    X, (rows, columns, _) = gappy()
+    double = model(max_iter=30).fit(X)
+    single = model(max_iter=30, dtype="float32").fit(X)
+    assert single.components_.dtype == np.float32
+    assert single.transform(X).dtype == np.float32
+    assert single.reconstruct().dtype == np.float32
+    assert_allclose(single.elbo_, double.elbo_, rtol=1e-3)
+    assert_allclose(
+        single.predict_entries(rows, columns),
+        double.predict_entries(rows, columns),
+        atol=0.01,
+    )
+
+
+# --- what is observed
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "lil", "dok"])
+@pytest.mark.parametrize("share", [0.1, 0.6])
+def test_stored_entries_are_what_is_not_nan(kind, share):
+    X, _ = gappy(share)
+    X[0, :3] = 0.0
+    stored = as_sparse(X)
+    assert stored.nnz == np.sum(~np.isnan(X))
+    dense = model(max_iter=5).fit(X)
+    found = model(max_iter=5).fit(stored.asformat(kind))
+    assert_allclose(found.elbo_path_, dense.elbo_path_, rtol=1e-12)
+    assert_allclose(found.transform(stored), dense.transform(as_sparse(X)), rtol=1e-7)
+
+
+def test_zeros_that_are_not_stored_are_missing():
+    X = np.where(np.isnan(gappy()[0]), 0.0, gappy()[0])
+    dense, stored = model(max_iter=3).fit(X), model(max_iter=3).fit(sparse.csr_array(X))
+    assert abs(dense.elbo_ - stored.elbo_) > 1.0
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_empty_rows_and_columns_keep_the_prior(biases):
+    X, _ = gappy()
+    X[4], X[:, 2] = np.nan, np.nan
+    fitted = model(biases=biases, prior_scale=1.5, max_iter=20).fit(X)
+    assert_allclose(fitted.row_factors_[4], 0.0, atol=1e-12)
+    assert_allclose(fitted.components_[:, 2], 0.0, atol=1e-12)
+    prior = 1.5**2 * np.eye(3 + biases)
+    assert_allclose(fitted.row_covariances_[4], prior, rtol=1e-12)
+    mean, std = fitted.predict_entries([4], [2], return_std=True)
+    assert_allclose(mean, fitted.global_bias_, atol=1e-12)
+    assert std[0] > fitted.noise_scale_
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_one_entry_for_each_row_and_a_rank_above_the_matrix(biases):
+    rng = np.random.default_rng(0)
+    X = np.full((30, 4), np.nan)
+    X[np.arange(30), rng.integers(0, 4, 30)] = 3.0 + rng.standard_normal(30)
+    fitted = model(n_components=9, biases=biases).fit(X)
+    assert np.isfinite(fitted.elbo_path_).all()
+    mean, std = fitted.reconstruct(return_std=True)
+    assert np.isfinite(mean).all() and np.all(std > 0)
+    assert np.isfinite(fitted.score(X))
+
+
+def test_a_single_entry_and_values_all_alike_are_no_error():
+    X = np.full((3, 2), np.nan)
+    X[1, 1] = 2.0
+    for values in (X, np.zeros((4, 3)), np.full((4, 3), 7.0)):
+        for biases in (False, True):
+            fitted = model(biases=biases).fit(values)
+            assert np.isfinite(fitted.reconstruct(return_std=True)).all()
+
+
+def test_entries_that_mean_nothing_are_refused():
+    with pytest.raises(ValueError, match="at least one observed entry"):
+        model().fit(np.full((4, 3), np.nan))
+    with pytest.raises(ValueError, match="infinity"):
+        model().fit([[1.0, np.inf], [0.0, 1.0]])
+    twice = sparse.coo_array(([1.0, 2.0], ([0, 0], [1, 1])), shape=(3, 3))
+    with pytest.raises(ValueError, match="entries more than once"):
+        model().fit(twice)
+    with pytest.raises(ValueError, match="could not convert string"):
+        model().fit([["a", "b"], ["c", "d"]])
+
+
+@pytest.mark.parametrize(
+    "typo",
+    [
+        {"noise_scale": "inferr"},
+        {"noise_scale": -1.0},
+        {"prior_scale": 0.0},
+        {"n_components": 0},
+        {"dtype": "float16"},
+        {"learning_rate": 1.5},
+        {"biases": "yes"},
+    ],
+)
+def test_typos_name_the_parameter(typo):
+    with pytest.raises(InvalidParameterError, match=next(iter(typo))):
+        model(**typo).fit(low_rank())
+
+
+def test_a_fit_that_fails_leaves_the_one_before():
+    X, _ = gappy()
+    fitted = model(max_iter=5).fit(X)
+    before = fitted.reconstruct()
+    with pytest.raises(ValueError, match="at least one observed"):
+        fitted.fit(np.full(X.shape, np.nan))
+    with pytest.raises(ValueError, match="effective_batch_size must return"):
+        fitted.set_params(effective_batch_size=lambda t: "all").fit(X)
+    assert_array_equal(fitted.reconstruct(), before)
+
+
+def test_memory_is_linear_in_the_observed_entries():
+    rng = np.random.default_rng(0)
+    n, shape = 30_000, (20_000, 15_000)
+    positions = rng.choice(np.prod(shape), n, replace=False)
+    X = sparse.coo_array((rng.random(n), divmod(positions, shape[1])), shape=shape)
+    tracemalloc.start()
+    model(n_components=2, max_iter=2).fit(X)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # The matrix itself would take 2,400 MB.
+    assert peak < 60e6
+
+
+# --- predictions
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_folding_rows_in_is_the_posterior_given_the_columns(biases):
+    X, _ = gappy()
+    fitted = model(biases=biases, noise_scale=0.3, prior_scale=1.5).fit(X)
+    new = np.where(np.random.default_rng(5).random((2, 25)) < 0.3, low_rank(2), np.nan)
+    found = fitted.transform(new)
+    V, C = fitted.components_.T, fitted.component_covariances_
+    for row, own in zip(new, found, strict=True):
+        seen = np.flatnonzero(~np.isnan(row))
+        precision, first = np.eye(3 + biases) / 1.5**2, np.zeros(3 + biases)
+        for j in seen:
+            second = np.ones((3 + biases, 3 + biases))
+            second[:3, :3] = np.outer(V[j], V[j]) + C[j][:3, :3]
+            features, covariance = np.ones(3 + biases), np.zeros(3 + biases)
+            features[:3] = V[j]
+            if biases:
+                second[3, :3] = second[:3, 3] = V[j]
+                covariance[:3] = C[j][:3, 3]
+            left = row[j] - fitted.global_bias_ - fitted.column_biases_[j]
+            precision += second / 0.3**2
+            first += (left * features - covariance) / 0.3**2
+        assert_allclose(own, np.linalg.solve(precision, first), rtol=1e-8)
+
+
+def test_folding_in_does_as_well_as_a_refit():
+    X, _ = gappy(0.6, n_rows=400)
+    old, new = X[:300], X[300:]
+    truth = low_rank(400, seed=0)[300:]
+    folded = model(biases=True).fit(old).reconstruct(new)
+    refit = model(biases=True).fit(X).reconstruct()[300:]
+    hidden = np.isnan(new)
+    errors = [
+        np.sqrt(np.mean((found - truth)[hidden] ** 2)) for found in (folded, refit)
+    ]
+    assert errors[0] < errors[1] + 0.01
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_transform_and_its_inverse_reconstruct(biases):
+    X, _ = gappy()
+    fitted = model(biases=biases).fit(X)
+    factors = fitted.transform(X)
+    assert factors.shape == (60, 3 + biases)
+    assert_allclose(fitted.inverse_transform(factors), fitted.reconstruct(X))
+    pairs = np.array([3, 40]), np.array([0, 24])
+    mean, std = fitted.reconstruct(return_std=True)
+    for whole, some in zip(
+        (mean, std), fitted.predict_entries(*pairs, return_std=True), strict=True
+    ):
+        assert_allclose(whole[pairs], some, rtol=1e-9)
+    folded = fitted.predict_entries(*pairs, X=X)
+    assert_allclose(folded, fitted.reconstruct(X)[pairs], rtol=1e-9)
+    with pytest.raises(ValueError, match="columns that transform gives"):
+        fitted.inverse_transform(factors[:, :-1])
+
+
+def test_positions_that_do_not_exist_are_refused():
+    fitted = model(max_iter=2).fit(low_rank())
+    with pytest.raises(ValueError, match="rows must be from 0 to 59"):
+        fitted.predict_entries([60], [0])
+    with pytest.raises(ValueError, match="columns must be from 0 to 24"):
+        fitted.predict_entries([0], [-1])
+    with pytest.raises(ValueError, match="rows must be integers"):
+        fitted.predict_entries([0.5], [1])
+    with pytest.raises(ValueError, match="one position each"):
+        fitted.predict_entries([0, 1], [1])
+    assert fitted.predict_entries([], []).shape == (0,)
+
+
+def test_the_score_is_the_density_of_what_was_not_folded_in():
+    X, _ = gappy(0.6, n_rows=300)
+    test = X[200:]
+    fitted = {rank: model(n_components=rank).fit(X[:200]) for rank in (1, 3)}
+    scores = {rank: own.score(test) for rank, own in fitted.items()}
+    assert scores[3] > scores[1]
+    noise_only = -0.5 * np.log(2 * np.pi * np.e * 0.3**2)
+    assert scores[3] < noise_only
+    assert (
+        fitted[3].score(test) == scores[3] == clone(fitted[3]).fit(X[:200]).score(test)
+    )
+    with pytest.raises(ValueError, match="observed entry to be scored"):
+        fitted[3].score(np.full((2, 25), np.nan))
+
+
+def test_a_larger_rank_does_not_always_score_higher():
+    X, _ = gappy(0.3, n_rows=90, rank=2, noise=1.0)
+    params = {"prior_scale": 1.0, "noise_scale": 1.0}
+    scores = [
+        model(n_components=r, **params).fit(X[:60]).score(X[60:]) for r in (2, 15)
+    ]
+    assert scores[0] > scores[1]
+
+
+# --- new entries
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_new_rows_are_folded_in_and_teach_the_columns(biases):
+    X, _ = gappy(0.6, n_rows=120)
+    fitted = model(biases=biases).fit(X[:80])
+    before = fitted.components_.copy()
+    more = np.full(X.shape, np.nan)
+    more[80:] = X[80:]
+    own = fitted.row_factors_[:80].copy()
+    fitted.partial_fit(more)
+    assert fitted.row_factors_.shape == (120, 3)
+    assert_array_equal(fitted.row_factors_[:80], own)
+    assert not np.allclose(fitted.components_, before)
+    truth, hidden = low_rank(120), np.isnan(X)
+    refit = model(biases=biases).fit(X)
+    errors = [
+        np.sqrt(np.mean((f.reconstruct() - truth)[hidden] ** 2))
+        for f in (fitted, refit)
+    ]
+    assert errors[0] < errors[1] + 0.05
+    for name in ("elbo_path_", "converged_", "history_"):
+        assert not hasattr(fitted, name)
+
+
+def test_new_entries_move_only_what_they_touch():
+    X, _ = gappy()
+    fitted = model().fit(X)
+    rows, columns = fitted.row_factors_.copy(), fitted.components_.copy()
+    n_iter, elbo = fitted.n_iter_, fitted.elbo_
+    i, j = np.argwhere(np.isnan(X))[7]
+    more = sparse.coo_array(([1.0], ([i], [j])), shape=X.shape)
+    fitted.partial_fit(more)
+    assert_array_equal(np.flatnonzero((fitted.row_factors_ != rows).any(axis=1)), [i])
+    assert_array_equal(np.flatnonzero((fitted.components_ != columns).any(axis=0)), [j])
+    assert fitted.n_iter_ > n_iter
+    # One more entry says little, and not more than its density allows.
+    assert elbo - 20.0 < fitted.elbo_ < elbo + 5.0
+
+
+def test_with_known_columns_two_halves_are_one_whole():
+    # Columns with many entries hardly move: then rows are exact whatever comes first.
+    X = low_rank(400, 25)
+    fitted = model(noise_scale=0.3, prior_scale=1.0).fit(X)
+    new = low_rank(3, 25, seed=0)
+    at_once, by_halves = (pickle.loads(pickle.dumps(fitted)) for _ in range(2))
+    whole = np.full((403, 25), np.nan)
+    whole[400:] = new
+    at_once.partial_fit(whole)
+    for half in (slice(0, 12), slice(12, 25)):
+        part = np.full(whole.shape, np.nan)
+        part[:, half] = whole[:, half]
+        by_halves.partial_fit(part)
+    assert_allclose(
+        by_halves.reconstruct()[400:], at_once.reconstruct()[400:], atol=0.02
+    )
+
+
+def test_partial_fit_of_nothing_new_changes_nothing():
+    X, _ = gappy()
+    fitted = model(max_iter=5).partial_fit(X)
+    assert fitted.n_iter_ == 5 and hasattr(fitted, "history_")
+    before = fitted.reconstruct()
+    fitted.partial_fit(np.full((62, 25), np.nan))
+    assert_array_equal(fitted.reconstruct()[:60], before)
+    assert_allclose(fitted.row_factors_[60:], 0.0)
+    fitted.partial_fit(X[:2])
+    with pytest.raises(ValueError, match="partial_fit goes on with the same model"):
+        fitted.set_params(n_components=2).partial_fit(X)
+    with pytest.raises(ValueError, match="features"):
+        fitted.set_params(n_components=3).partial_fit(X[:, :5])
+
+
+# --- a reference posterior
+
+
+def gibbs(X, rank, noise, scale, n_sweeps, seed=0):
+    """Draws of u_i'v_j for all entries, by turns of exact conditionals."""
+    rng = np.random.default_rng(seed)
+    seen = ~np.isnan(X)
+    values = np.where(seen, X, 0.0)
+    V = rng.standard_normal((X.shape[1], rank))
+
+    def conditional(pattern, values, other):
+        outer = (other[:, :, None] * other[:, None, :]).reshape(len(other), -1)
+        precision = (pattern @ outer).reshape(-1, rank, rank) / noise**2
+        precision += np.eye(rank) / scale**2
+        mean = np.linalg.solve(precision, (values @ other / noise**2)[:, :, None])
+        roots = np.linalg.cholesky(np.linalg.inv(precision))
+        draws = rng.standard_normal(mean.shape)
+        return (mean + roots @ draws)[:, :, 0]
+
+    found = []
+    for _ in range(n_sweeps):
+        U = conditional(seen.astype(float), values, V)
+        V = conditional(seen.T.astype(float), values.T, U)
+        found.append(U @ V.T)
+    return np.array(found[n_sweeps // 5 :])
+
+
+@pytest.mark.slow
+def test_predictions_are_those_of_a_long_gibbs_sampler():
+    # Every column has about 180 entries and is nearly known, so that what mean field
+    # neglects, how rows and columns depend on each other, is small beside the widths.
+    X, _ = gappy(0.6, n_rows=300, n_columns=8, rank=2)
+    chains = [gibbs(X, 2, 0.3, 1.0, 2500, seed) for seed in range(4)]
+    means = np.array([chain.mean(axis=0) for chain in chains])
+    error = means.std(axis=0, ddof=1) / np.sqrt(len(chains))
+    std = np.sqrt(np.mean([chain.var(axis=0) for chain in chains], axis=0))
+    fitted = model(n_components=2, noise_scale=0.3, prior_scale=1.0, tol=1e-9)
+    fitted.set_params(max_iter=2000).fit(X)
+    mean, predictive = fitted.reconstruct(return_std=True)
+    # A tenth of a standard deviation for mean field, beyond Monte Carlo's part.
+    away = np.abs(mean - means.mean(axis=0)) - 4.0 * error
+    assert np.mean(away < 0.1 * std) > 0.99
+    own = np.sqrt(predictive**2 - 0.3**2)
+    assert_allclose(np.median(own / std), 1.0, atol=0.1)
+
+
+# --- scikit-learn's company
+
+
+@pytest.mark.slow
+def test_pickles_predict_the_same_in_a_new_process(tmp_path):
+    X, _ = gappy()
+    fitted = model(max_iter=5, biases=True).fit(X)
+    path = tmp_path / "model.pickle"
+    path.write_bytes(pickle.dumps(fitted))
+    code = (
+        "import pickle, sys\n"
+        f"m = pickle.load(open({str(path)!r}, 'rb'))\n"
+        "sys.stdout.write(repr(float(m.reconstruct()[3, 4])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert_allclose(float(done.stdout), fitted.reconstruct()[3, 4], rtol=1e-12)
+
+
+def test_frames_give_names_and_set_output_takes_them():
+    frame = load_iris(as_frame=True).data.copy()
+    frame.iloc[::3, 1] = np.nan
+    fitted = model(n_components=2, biases=True, max_iter=5).set_output(
+        transform="pandas"
+    )
+    found = fitted.fit_transform(frame)
+    assert isinstance(found, pd.DataFrame)
+    assert list(found.columns) == [f"svimatrixfactorization{i}" for i in range(3)]
+    assert list(found.columns) == list(fitted.get_feature_names_out())
+    assert_array_equal(fitted.feature_names_in_, frame.columns)
+
+
+@pytest.mark.slow
+def test_a_pipeline_in_a_grid_search():
+    X, y = load_digits(n_class=3, return_X_y=True)
+    X = np.where(np.random.default_rng(0).random(X.shape) < 0.4, np.nan, X / 16.0)
+    pipe = make_pipeline(
+        SVIMatrixFactorization(max_iter=10, random_state=0), LogisticRegression()
+    )
+    grid = {"svimatrixfactorization__n_components": [1, 6]}
+    search = GridSearchCV(pipe, grid, cv=3, n_jobs=2).fit(X, y)
+    assert search.best_params_["svimatrixfactorization__n_components"] == 6
+    assert search.best_score_ > 0.9
+
+
+def test_a_search_over_the_rank_by_its_own_score():
+    X, _ = gappy(0.5, n_rows=150)
+    search = GridSearchCV(model(max_iter=30), {"n_components": [1, 2, 3]}, cv=3).fit(X)
+    assert search.best_params_ == {"n_components": 3}
+
+
+def test_a_search_over_the_rank_by_the_bound():
+    X, _ = gappy()
+    search = EvidenceSearch(model(), {"n_components": [1, 3, 7]}).fit(X)
+    assert search.best_params_ == {"n_components": 3}
+
+
+def test_nothing_is_predicted_before_a_fit():
+    for method in ("transform", "score", "reconstruct"):
+        with pytest.raises(NotFittedError):
+            getattr(model(), method)(low_rank())
+
+
+# --- time, interruptions, callbacks
+
+
+def test_a_limit_of_time_leaves_a_valid_posterior():
+    X, (rows, columns, _) = gappy()
+    fitted = model(max_time=1e-6, batch_size=50, n_init=2).fit(X)
+    assert fitted.n_iter_ == 1 and "max_time" in fitted.message_
+    assert np.isfinite(fitted.predict_entries(rows, columns)).all()
+
+
+class Interrupting(ELBOMonitor):
+    """A monitor that presses Ctrl-C after three epochs."""
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        super().on_fit_task_end(estimator, context, fitted_estimator=fitted_estimator)
+        if len(self.records) == 3:
+            raise KeyboardInterrupt
+        return False
+
+
+def test_an_interruption_keeps_what_was_done():
+    X, _ = gappy()
+    fitted = model(tol=0.0, max_iter=20).set_callbacks(Interrupting())
+    with pytest.raises(KeyboardInterrupt):
+        fitted.fit(X)
+    assert fitted.n_iter_ == 3 and "Interrupted" in fitted.message_
+    assert np.isfinite(fitted.reconstruct()).all()
+    whole = model(tol=0.0, max_iter=20).fit(X)
+    assert_array_equal(fitted.elbo_path_, whole.elbo_path_[:3])
+    fitted.set_callbacks().set_params(warm_start=True).fit(X)
+    assert_allclose(fitted.elbo_path_, whole.elbo_path_, rtol=1e-12)
+
+
+def test_new_entries_that_are_interrupted_leave_no_trace(monkeypatch):
+    def pressed(engine, state):
+        raise KeyboardInterrupt
+
+    X, _ = gappy()
+    fitted = model(max_iter=5).fit(X)
+    before = fitted.reconstruct()
+    monkeypatch.setattr("skboost.svi.NaturalGradient.step", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        fitted.partial_fit(np.vstack([X, X[:1]]))
+    assert_array_equal(fitted.reconstruct(), before)
+    assert fitted.n_iter_ == 5 and len(fitted.history_) == 5
+
+
+def test_a_monitor_hears_every_epoch():
+    monitor = ELBOMonitor()
+    fitted = model(max_iter=6, tol=0.0).set_callbacks(monitor).fit(low_rank())
+    assert [record["elbo"] for record in monitor.records] == list(fitted.elbo_path_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind", [SVIMatrixFactorization, BoostedMatrixFactorization])
+def test_parameters_set_after_the_fit_do_not_change_what_was_fitted(kind):
+    X = np.random.default_rng(0).normal(size=(6, 4))
+    model = kind(2, biases=True, max_iter=1, random_state=0).fit(X)
+    found = model.transform(X)
+    model.set_params(n_components=4, biases=False)
+    assert len(model.get_feature_names_out()) == found.shape[1] == 3
+    assert model.inverse_transform(found).shape == X.shape
+    with pytest.raises(NotFittedError):
+        kind().get_feature_names_out()
