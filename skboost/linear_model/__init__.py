@@ -1,5 +1,15 @@
-"""Linear models with a boosted mixture as posterior."""
+"""Linear models with a posterior: a boosted mixture, or one that follows a stream."""
 
+from skboost.linear_model._linear import BoostedBayesianLinearRegression
 from skboost.linear_model._logistic import BoostedBayesianLogisticRegression
+from skboost.linear_model._online_linear import OnlineBayesianLinearRegression
+from skboost.linear_model._online_logistic import OnlineBayesianLogisticRegression
+from skboost.linear_model._poisson import BoostedBayesianPoissonRegression
 
-__all__ = ["BoostedBayesianLogisticRegression"]
+__all__ = [
+    "BoostedBayesianLinearRegression",
+    "BoostedBayesianLogisticRegression",
+    "BoostedBayesianPoissonRegression",
+    "OnlineBayesianLinearRegression",
+    "OnlineBayesianLogisticRegression",
+]

@@ -2,35 +2,27 @@
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skboost.linear_model._coefficients import CoefficientPosterior, check_level
 from skboost.linear_model._predictive import BinaryPredictive, SoftmaxPredictive
 
 
-class BayesianClassifier(ClassifierMixin):
+class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
     """Predictions that average over a posterior, and what is known of coefficients.
 
     For estimators with ``posterior_`` over (coefficients, intercept) of every class,
-    ``classes_``, ``n_features_in_`` and the mixtures of all iterations, ``_stages``.
+    ``classes_`` and ``n_features_in_``.
     """
 
     @property
-    def _has_intercept(self):
-        """Whether the fit has an intercept, whatever the parameter says by now."""
-        n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
-        return self.posterior_.dim > n_outputs * self.n_features_in_
+    def _n_outputs(self):
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _predictive(self, mixture=None):
         mixture = self.posterior_.mixture if mixture is None else mixture
         if len(self.classes_) == 2:
             return BinaryPredictive(mixture, self._has_intercept)
         return SoftmaxPredictive(mixture, self._has_intercept, len(self.classes_))
-
-    def _checked(self, X):
-        check_is_fitted(self)
-        return validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=np.float64
-        )
 
     def predict_proba(self, X):
         """Posterior predictive probabilities of the classes.
@@ -79,21 +71,6 @@ class BayesianClassifier(ClassifierMixin):
         tiny = np.finfo(float).tiny
         return np.log(np.maximum(predictive.proba(X), tiny))
 
-    def staged_predict_proba(self, X):
-        """Predictive probabilities after every iteration; the last is the final one.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Yields
-        ------
-        ndarray of shape (n_samples, n_classes)
-        """
-        X = self._checked(X)
-        for mixture in self._stages:
-            yield self._predictive(mixture).proba(X)
-
     def predict_latent(self, X):
         """Mean and standard deviation of the linear predictor.
 
@@ -123,11 +100,7 @@ class BayesianClassifier(ClassifierMixin):
             Lower and upper end; for two classes, of the second class.
         """
         X = self._checked(X)
-        if not 0.0 < level < 1.0:
-            raise ValueError(
-                f"level must be a probability strictly between 0 and 1; got {level!r}."
-            )
-        return self._predictive().interval(X, level)
+        return self._predictive().interval(X, check_level(level))
 
     def predict_uncertainty(self, X):
         """Entropy of the prediction, and its split.
@@ -161,11 +134,7 @@ class BayesianClassifier(ClassifierMixin):
         coef : ndarray of shape (n, n_features) or (n, n_classes, n_features)
         intercept : ndarray of shape (n,) or (n, n_classes)
         """
-        check_is_fitted(self)
-        draws = self.posterior_.sample(n, random_state)
-        draws = draws.reshape(n, -1, self.n_features_in_ + self._has_intercept)
-        coef = draws[:, :, : self.n_features_in_]
-        intercept = draws[:, :, -1] if self._has_intercept else np.zeros(coef.shape[:2])
+        coef, intercept, _ = self._draws(n, random_state)
         if len(self.classes_) == 2:
             return coef[:, 0], intercept[:, 0]
         return coef, intercept
@@ -183,12 +152,4 @@ class BayesianClassifier(ClassifierMixin):
         ndarray of shape (1, n_features, 2) or (n_classes, n_features, 2)
             Lower and upper ends.
         """
-        check_is_fitted(self)
-        ends = self.posterior_.interval(level)
-        ends = ends.reshape(-1, self.n_features_in_ + self._has_intercept, 2)
-        return ends[:, : self.n_features_in_]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+        return self._coef_ends(level)

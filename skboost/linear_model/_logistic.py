@@ -1,29 +1,21 @@
 """Bayesian logistic regression with a boosted mixture as posterior."""
 
-from numbers import Real
-
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator, callback_data
+from skboost._base import callback_data
 from skboost._rows import canonical_rows
-from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._classifier import BayesianClassifier
 from skboost.linear_model._labels import classes_of, codes_of, distinct, row_weights
-from skboost.targets import (
-    PRIORS,
-    ComposedTarget,
-    FlatPrior,
-    GLMTarget,
-    Logistic,
-    Multinomial,
-    Prior,
-    as_prior,
-    validate_scale,
+from skboost.linear_model._linear_model import (
+    LINEAR_MODEL_CONSTRAINTS,
+    BoostedLinearModel,
 )
+from skboost.targets import GLMTarget, Logistic, Multinomial, as_prior
 
 
-class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
+class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
     """Logistic regression with a posterior in place of a point.
 
     The posterior over coefficients is a mixture, grown one component at a time by
@@ -97,6 +89,12 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     temperature : float, default=1.0
         Power of the likelihood in (0, 1]; below 1 the posterior is tempered
         (Alquier and Ridgway 2020), 1 is Bayes.
+    calibrate : {"auto", "moments"}, default=None
+        Correction of moments and tails after boosting; each is judged on fresh draws,
+        and declined where it gains nothing that can be told from noise. ``"auto"``
+        spends little of the ELBO on it; ``"moments"`` does what it takes for standard
+        deviations and intervals. None leaves the posterior of the largest ELBO. See
+        :doc:`/user_guide/corrections`.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same
         data; the result is that of one long run.
@@ -127,6 +125,11 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         Importance-sampling estimate of what the ELBO still misses, nats, its standard
         error, and k-hat, the shape of the weights' tail: above 0.7 the estimate is not
         reliable. Blind to what the mixture never reaches.
+    remaining_kl_interval_ : tuple of float
+        (lower, upper), nats: what remains at least, and at most as far as short chains
+        from the posterior reach. `upper` is inf where nothing can be said.
+    calibration_ : Calibration or None
+        What became of the correction; None without `calibrate`.
     n_iter_ : int
         Iterations done.
     converged_ : bool
@@ -165,11 +168,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     """
 
     _parameter_constraints = {
-        **BOOSTING_CONSTRAINTS,
-        "prior": [StrOptions(set(PRIORS)), Prior],
-        "prior_scale": ["array-like", Interval(Real, 0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "intercept_scale": [Interval(Real, 0, None, closed="neither")],
+        **LINEAR_MODEL_CONSTRAINTS,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
@@ -196,6 +195,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         intercept_scale=10.0,
         class_weight=None,
         temperature=1.0,
+        calibrate=None,
         warm_start=False,
         random_state=None,
         n_jobs=None,
@@ -220,6 +220,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         self.intercept_scale = intercept_scale
         self.class_weight = class_weight
         self.temperature = temperature
+        self.calibrate = calibrate
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -294,15 +295,25 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
                 return self._boost(
                     self._target(*data), given, names=self._names(), from_scratch=True
                 )
-            posterior = self.posterior_
-            if self.max_components is not None:
-                posterior = posterior.truncate(self.max_components)
-            likelihood = self._target(*data, prior=FlatPrior(), temperature=1.0)
-            target = ComposedTarget(likelihood, posterior.mixture, self.temperature)
-            starts = posterior.mean()[None]
+            target, starts = self._updated(data)
             return self._boost(
                 target, given, starts=starts, names=self._names(), from_scratch=True
             )
+
+    def staged_predict_proba(self, X):
+        """Predictive probabilities after every iteration; the last is the final one.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_samples, n_classes)
+        """
+        X = self._checked(X)
+        for mixture in self._stages:
+            yield self._predictive(mixture).proba(X)
 
     # --- data in
 
@@ -330,16 +341,11 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     def _target(self, X, codes, weight, prior=None, temperature=None):
         """The log posterior of the coefficients, in their layout."""
         prior = as_prior(self.prior) if prior is None else prior
-        # A prior object's own scale counts: the default of 1 leaves it as it is.
-        scale = validate_scale(self.prior_scale, X.shape[1])
-        scale = scale * prior.resolve_scale(X.shape[1])
-        if self.fit_intercept:
-            scale = np.append(scale, self.intercept_scale)
         settings = {
             "sample_weight": weight,
             "temperature": self.temperature if temperature is None else temperature,
             "prior": prior,
-            "scale": scale,
+            "scale": self._scales(X, weight, prior),
             "fit_intercept": self.fit_intercept,
             "n_jobs": self.n_jobs,
         }
@@ -349,19 +355,12 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
 
     def _names(self):
         """Names of the coordinates of the posterior."""
-        features = getattr(
-            self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]
-        )
-        names = [*features, "intercept"] if self.fit_intercept else list(features)
+        names = self._feature_names()
         if len(self.classes_) > 2:
             names = [f"{label}: {name}" for label in self.classes_ for name in names]
         return distinct(names)
 
     def _fitted(self, posterior):
         """Coefficients as scikit-learn lays them out."""
-        mean = posterior.mean().reshape(-1, self.n_features_in_ + self.fit_intercept)
-        intercept = mean[:, -1] if self.fit_intercept else np.zeros(len(mean))
-        return {
-            "coef_": mean[:, : self.n_features_in_].copy(),
-            "intercept_": intercept.copy(),
-        }
+        coef, intercept = self._by_output(posterior.mean())
+        return {"coef_": coef.copy(), "intercept_": intercept.copy()}

@@ -7,41 +7,24 @@ are the same at every call.
 """
 
 import numpy as np
-from scipy import sparse
-from scipy.special import expit, ndtr, ndtri, softmax, xlogy
+from scipy.special import expit, softmax, xlogy
 
-from skboost._parallel import row_blocks
 from skboost.families import Gaussian, Laplace, StudentT
+from skboost.linear_model._latent import (
+    N_DRAWS,
+    SEED,
+    LatentPredictive,
+    blocks_of,
+    posterior_draws,
+)
+from skboost.linear_model._quantiles import mixture_quantiles
 from skboost.targets import (
+    NormalNoise,
     entropy_expectation,
     laplace_sigmoid_expectation,
     sigmoid_expectation,
     student_t_sigmoid_expectation,
 )
-
-# Draws of the posterior where no quadrature serves.
-N_DRAWS = 1024
-_SEED = 0
-
-
-def with_intercept(X):
-    """A block of rows with a column of ones."""
-    ones = np.ones((X.shape[0], 1))
-    if sparse.issparse(X):
-        return sparse.hstack([X, ones], format="csr")
-    return np.hstack([X, ones])
-
-
-def blocks_of(X, fit_intercept, width):
-    """Blocks of rows, each with its intercept column, whose temporaries stay small."""
-    for rows in row_blocks(X.shape[0], width + X.shape[1]):
-        block = X[rows]
-        yield rows, with_intercept(block) if fit_intercept else block
-
-
-def posterior_draws(mixture):
-    """Fixed quasi-random draws of a mixture, (n, dim)."""
-    return mixture.sample(N_DRAWS, np.random.default_rng(_SEED))
 
 
 def _under_gaussian(family, params, block, sign):
@@ -61,7 +44,7 @@ def _under_student_t(family, params, block, sign):
 
 
 def _by_draws(family, params, block, sign):
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(SEED)
     draws = family.transport(params, family.base_draws(N_DRAWS, block.shape[1], rng))
     return expit(sign * (block @ draws.T)).mean(axis=1)
 
@@ -74,34 +57,8 @@ _SIGMOIDS = {
 }
 
 
-class BinaryPredictive:
-    """Predictive quantities of a two-class model.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Over (coefficients, intercept).
-    fit_intercept : bool
-    """
-
-    def __init__(self, mixture, fit_intercept):
-        self.mixture = mixture.drop_zero_weights()
-        self.fit_intercept = fit_intercept
-
-    @property
-    def gaussian(self):
-        """Whether every component has Gaussian linear predictors."""
-        return all(hasattr(f, "structure") for f, _ in self.mixture.components)
-
-    def latent(self, X):
-        """Mean and standard deviation of the linear predictor, (n,) each."""
-        mean, second = np.empty(X.shape[0]), np.empty(X.shape[0])
-        weights = self.mixture.weights
-        for rows, block in self._blocks(X):
-            means, stds = self.mixture.linear_moments(block)
-            mean[rows] = means @ weights
-            second[rows] = (stds**2 + (means - mean[rows, None]) ** 2) @ weights
-        return mean, np.sqrt(second)
+class BinaryPredictive(LatentPredictive):
+    """Predictive quantities of a two-class model; see `LatentPredictive`."""
 
     def proba(self, X):
         """Probability of both classes, (n, 2); by quadrature where there is one."""
@@ -140,8 +97,11 @@ class BinaryPredictive:
         draws = None if self.gaussian else posterior_draws(self.mixture)
         for rows, block in self._blocks(X, N_DRAWS):
             if draws is None:
-                eta = _mixture_quantiles(
-                    *self.mixture.linear_moments(block), self.mixture.weights, tails
+                eta = mixture_quantiles(
+                    NormalNoise(),
+                    *self.mixture.linear_moments(block),
+                    self.mixture.weights,
+                    tails,
                 )
             else:
                 eta = np.quantile(block @ draws.T, tails, axis=1).T
@@ -163,10 +123,6 @@ class BinaryPredictive:
                 p = expit(block @ draws.T)
                 aleatoric[rows] = (-xlogy(p, p) - xlogy(1 - p, 1 - p)).mean(axis=1)
         return total, aleatoric, np.maximum(total - aleatoric, 0.0)
-
-    def _blocks(self, X, width=None):
-        width = self.mixture.dim * self.mixture.n_components if width is None else width
-        return blocks_of(X, self.fit_intercept, width)
 
 
 class SoftmaxPredictive:
@@ -232,17 +188,3 @@ class SoftmaxPredictive:
 def entropy_of(probabilities):
     """Entropy of every row of probabilities, nats."""
     return -xlogy(probabilities, probabilities).sum(axis=1)
-
-
-def _mixture_quantiles(means, stds, weights, p, n_halvings=60):
-    """Quantiles (n, len(p)) of one mixture of normals per row, by bisection."""
-    stds = np.maximum(stds, 1e-300)
-    # The quantile of a mixture lies between those of its components.
-    ends = means[:, :, None] + stds[:, :, None] * ndtri(p)
-    low, high = ends.min(axis=1), ends.max(axis=1)
-    for _ in range(n_halvings):
-        middle = 0.5 * (low + high)
-        z = (middle[:, None, :] - means[:, :, None]) / stds[:, :, None]
-        below = np.einsum("k,nkp->np", weights, ndtr(z)) < p
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return 0.5 * (low + high)

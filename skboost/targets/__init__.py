@@ -2,8 +2,13 @@
 
 from skboost.targets._base import Target, failure_tolerant
 from skboost.targets._callable import CallableTarget
-from skboost.targets._composed import ComposedTarget
+from skboost.targets._composed import (
+    ComposedTarget,
+    GaussianPriorTarget,
+    updated_target,
+)
 from skboost.targets._describe import coordinate_label, shown_point, what_came
+from skboost.targets._design import validate_offset
 from skboost.targets._failures import (
     FailedEvaluationError,
     FailedEvaluationWarning,
@@ -16,11 +21,22 @@ from skboost.targets._logistic import Logistic
 from skboost.targets._logistic_gaussian import (
     entropy_expectation,
     logistic_gaussian_expectations,
+    scalar_rules,
     sigmoid_expectation,
 )
 from skboost.targets._logistic_laplace import laplace_sigmoid_expectation
 from skboost.targets._logistic_student_t import student_t_sigmoid_expectation
 from skboost.targets._multinomial import Multinomial
+from skboost.targets._noise import (
+    NOISES,
+    KnownScale,
+    Noise,
+    NormalNoise,
+    StudentTNoise,
+    bounded_exp,
+)
+from skboost.targets._noisy_glm import NoiseScalePrior, NoisyGLMTarget
+from skboost.targets._poisson import Poisson
 from skboost.targets._priors import (
     PRIORS,
     FlatPrior,
@@ -31,14 +47,15 @@ from skboost.targets._priors import (
     as_prior,
     validate_scale,
 )
-from skboost.targets._quadrature import gaussian_expectation_1d
+from skboost.targets._quadrature import gaussian_expectation_1d, normal_rule
 from skboost.targets._transformed import TransformedTarget
 
 # Likelihoods of a `GLMTarget`.
-LIKELIHOODS = {"logistic": Logistic, "multinomial": Multinomial}
+LIKELIHOODS = {"logistic": Logistic, "multinomial": Multinomial, "poisson": Poisson}
 
 __all__ = [
     "LIKELIHOODS",
+    "NOISES",
     "PRIORS",
     "CallableTarget",
     "ComposedTarget",
@@ -46,26 +63,39 @@ __all__ = [
     "FailedEvaluationWarning",
     "FlatPrior",
     "GLMTarget",
+    "GaussianPriorTarget",
+    "KnownScale",
     "LaplacePrior",
     "Likelihood",
     "LogDensityError",
     "Logistic",
     "Multinomial",
+    "Noise",
+    "NoiseScalePrior",
+    "NoisyGLMTarget",
+    "NormalNoise",
     "NormalPrior",
+    "Poisson",
     "Prior",
+    "StudentTNoise",
     "StudentTPrior",
     "Target",
     "TransformedTarget",
     "as_prior",
+    "bounded_exp",
     "coordinate_label",
     "entropy_expectation",
+    "failure_tolerant",
     "gaussian_expectation_1d",
     "laplace_sigmoid_expectation",
     "logistic_gaussian_expectations",
-    "failure_tolerant",
+    "normal_rule",
+    "scalar_rules",
     "shown_point",
     "sigmoid_expectation",
     "student_t_sigmoid_expectation",
+    "updated_target",
+    "validate_offset",
     "validate_scale",
     "warn_of_wrong_gradient",
     "what_came",

@@ -11,9 +11,13 @@ class Target:
     exact_gaussian : bool
         Whether ``expected_log_density(mean, variance, factor)`` gives the exact
         expectation under a Gaussian.
+    first_guess : tuple of arrays (dim,), or None
+        Mean and standard deviations of a narrow Gaussian near the mode, from which
+        ascent by natural gradients begins; None is zero, and 0.1.
     """
 
     exact_gaussian = False
+    first_guess = None
     dim: int
 
     def log_density(self, theta):

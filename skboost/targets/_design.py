@@ -22,12 +22,20 @@ _SPARSE_GRAM = 0.01
 class Block:
     """Some rows of a design matrix; products act on (dim,) or (dim, k) parameters."""
 
-    def __init__(self, X, intercept):
+    def __init__(self, X, intercept, offset=None):
         self.X = X
         self.intercept = intercept
+        self.offset = offset
+
+    def predict(self, theta):
+        """Linear predictor with the offset, (n_rows,) or (n_rows, k)."""
+        out = self.apply(theta)
+        if self.offset is not None:
+            out += self.offset if out.ndim == 1 else self.offset[:, None]
+        return out
 
     def apply(self, theta):
-        """Linear predictor ``X theta``, (n_rows,) or (n_rows, k)."""
+        """``X theta``, (n_rows,) or (n_rows, k)."""
         if not self.intercept:
             return self.X @ theta
         out = self.X @ theta[:-1]
@@ -98,9 +106,16 @@ class Design:
         Whether the last parameter is an intercept.
     n_jobs : int, default=None
         Threads over fixed blocks of rows.
+    offset : array (n_samples,), default=None
+        Added to every linear predictor of a row.
+
+    Raises
+    ------
+    ValueError
+        For a sparse format other than CSR, or an offset that means nothing.
     """
 
-    def __init__(self, X, fit_intercept=True, n_jobs=None):
+    def __init__(self, X, fit_intercept=True, n_jobs=None, offset=None):
         if sparse.issparse(X):
             if X.format != "csr":
                 raise ValueError(
@@ -114,6 +129,7 @@ class Design:
         self.n_jobs = n_jobs
         self.n_samples = X.shape[0]
         self.dim = X.shape[1] + self.fit_intercept
+        self.offset = None if offset is None else validate_offset(offset, X.shape[0])
 
     def block(self, rows):
         """The rows of one slice; CSR data are viewed, not copied."""
@@ -129,7 +145,8 @@ class Design:
             X = view
         elif not sparse.issparse(X):
             X = X[rows]
-        return Block(X, self.fit_intercept)
+        offset = None if self.offset is None else self.offset[rows]
+        return Block(X, self.fit_intercept, offset)
 
     def sum_rows(self, func, n_columns, result_entries=1):
         """Sum of ``func(rows, block)`` over fixed blocks of rows.
@@ -157,6 +174,34 @@ class Design:
 
     def _task(self, func, blocks):
         return _add_up(func(rows, self.block(rows)) for rows in blocks)
+
+
+def validate_offset(offset, n_samples):
+    """Offset as a float array (n_samples,).
+
+    Raises
+    ------
+    ValueError
+        If it is not numeric, not finite or of another shape.
+    """
+    try:
+        values = np.asarray(offset, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"offset must be an array of {n_samples} numbers; got {offset!r}."
+        ) from error
+    if values.shape != (n_samples,):
+        raise ValueError(
+            f"offset must have shape ({n_samples},), one entry per row of X; got "
+            f"{values.shape}."
+        )
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise ValueError(
+            f"offset must be finite; got {values[bad[0]]} in row {bad[0]}. For counts "
+            "it is the logarithm of the exposure, which must be positive."
+        )
+    return values
 
 
 def _add_up(results):

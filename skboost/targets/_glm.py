@@ -1,7 +1,7 @@
 """Log joint densities of generalised linear models, whatever their likelihood.
 
-Notation: eta = X theta, theta = (coef..., intercept), w the sample weights times
-the temperature (which acts on the likelihood only).
+Notation: eta = X theta + offset, theta = (coef..., intercept), w the sample weights
+times the temperature (which acts on the likelihood only).
 """
 
 import numpy as np
@@ -71,6 +71,8 @@ class GLMTarget(Target):
         theta = (coef..., intercept) when True.
     n_jobs : int, default=None
         Threads over fixed blocks of rows; the result does not depend on it.
+    offset : array (n_samples,), default=None
+        Added to every linear predictor of a row; None is zero.
 
     Attributes
     ----------
@@ -99,9 +101,10 @@ class GLMTarget(Target):
         scale=None,
         fit_intercept=True,
         n_jobs=None,
+        offset=None,
     ):
         self.likelihood = likelihood
-        self.design = design = Design(X, fit_intercept, n_jobs)
+        self.design = design = Design(X, fit_intercept, n_jobs, offset)
         self.dim = design.dim * likelihood.n_outputs
         self.exact_gaussian = _has_one_predictor(self)
         self.temperature = temperature
@@ -113,7 +116,7 @@ class GLMTarget(Target):
         self.y = likelihood.checked(y, design.n_samples)
         # What is linear in theta needs one product with the data, once.
         width = design.dim + (0 if self.exact_gaussian else likelihood.n_outputs)
-        (self._linear,) = design.sum_rows(self._linear_part, width)
+        self._linear, self._constant = design.sum_rows(self._linear_part, width)
 
     def _rows(self, rows, block):
         """A slice of rows as likelihoods sum over it."""
@@ -121,10 +124,11 @@ class GLMTarget(Target):
         return WeightedRows(block, self.y[rows], weight)
 
     def _linear_part(self, rows, block):
-        """``X^T (w * linear(y))``, (dim,), one linear predictor after the other."""
+        """What is linear in theta: its slopes (dim,), and what offsets add to it."""
         weights = self._rows(rows, block).weights
-        linear = self.likelihood.linear(self.y[rows])
-        return (block.pull((weights * linear.T).T).T.ravel(),)
+        linear = (weights * self.likelihood.linear(self.y[rows]).T).T
+        constant = 0.0 if block.offset is None else float((block.offset @ linear).sum())
+        return block.pull(linear).T.ravel(), constant
 
     def _checked(self, theta):
         theta = np.asarray(theta, dtype=float)
@@ -178,8 +182,8 @@ class GLMTarget(Target):
     def _predictors(self, block, columns):
         """Linear predictors (n_rows, n_draws), or (n_outputs, n_rows, n_draws)."""
         if len(columns) == 1:
-            return block.apply(columns[0])
-        return np.stack([block.apply(column) for column in columns])
+            return block.predict(columns[0])
+        return np.stack([block.predict(column) for column in columns])
 
     def _log_likelihood(self, theta):
         columns = self._columns(theta)
@@ -190,7 +194,7 @@ class GLMTarget(Target):
 
         width = self.likelihood.n_temporaries * theta.shape[0]
         (value,) = self.design.sum_rows(part, width)
-        return theta @ self._linear + value
+        return theta @ self._linear + (value + self._constant)
 
     def _value_and_slope(self, theta):
         columns = self._columns(theta)
@@ -202,7 +206,10 @@ class GLMTarget(Target):
         width = self.likelihood.n_temporaries * theta.shape[0]
         value, slope = self.design.sum_rows(part, width, theta.size)
         slope = slope.reshape(columns.shape).transpose(2, 0, 1).reshape(theta.shape)
-        return theta @ self._linear + value, self._linear + slope
+        return (
+            theta @ self._linear + (value + self._constant),
+            self._linear + slope,
+        )
 
     # --- under Gaussians, where a row has one linear predictor
 
@@ -224,6 +231,19 @@ class GLMTarget(Target):
         g_factor : array (dim, rank), or None where ``factor`` is None
         """
 
+        value, g_mean, g_variance, g_factor = self._expected_likelihood(
+            mean, variance, factor
+        )
+        prior = self._expected_prior(mean, variance, factor)
+        if variance is not None:
+            g_variance = g_variance + prior.d_variance
+        if factor is not None:
+            g_factor = g_factor + 2.0 * prior.d_variance[:, None] * factor
+        return value + prior.value, g_mean + prior.d_mean, g_variance, g_factor
+
+    def _expected_likelihood(self, mean, variance, factor):
+        """The likelihood's part of `expected_log_density`."""
+
         def part(rows, block):
             spread = None if factor is None else block.apply(factor)
             value, slope, bend = self._expected_terms(
@@ -240,12 +260,9 @@ class GLMTarget(Target):
         width = self.dim if factor is None else max(self.dim, factor.shape[1])
         entries = 2 * self.dim + (0 if factor is None else factor.size)
         value, g_mean, *others = self.design.sum_rows(part, width, entries)
-        prior = self._expected_prior(mean, variance, factor)
-        g_variance = None if variance is None else others.pop(0) + prior.d_variance
-        g_factor = None
-        if factor is not None:
-            g_factor = others.pop(0) + 2.0 * prior.d_variance[:, None] * factor
-        return value + prior.value, g_mean + prior.d_mean, g_variance, g_factor
+        g_variance = None if variance is None else others.pop(0)
+        g_factor = None if factor is None else others.pop(0)
+        return value, g_mean, g_variance, g_factor
 
     @available_if(_has_one_predictor)
     def expected_curvature(self, mean, factor):
@@ -266,20 +283,25 @@ class GLMTarget(Target):
             log-concave; a heavy-tailed prior's diagonal can be negative.
         """
 
-        def part(rows, block):
-            spread = block.apply(factor)
-            value, slope, bend = self._expected_terms(rows, block, mean, None, spread)
-            return value, block.pull(slope), _signed_gram(block, bend)
-
-        width = max(self.dim, factor.shape[1])
-        value, g_mean, curvature = self.design.sum_rows(part, width, self.dim**2)
+        value, g_mean, curvature = self._likelihood_curvature(mean, factor)
         prior = self._expected_prior(mean, None, factor)
         curvature[np.diag_indices(self.dim)] += prior.curvature
         return value + prior.value, g_mean + prior.d_mean, curvature
 
+    def _likelihood_curvature(self, mean, factor):
+        """The likelihood's part of `expected_curvature`."""
+
+        def part(rows, block):
+            spread = block.apply(factor)
+            value, slope, bend = self._expected_terms(rows, block, mean, None, spread)
+            return value, block.pull(slope), signed_gram(block, bend)
+
+        width = max(self.dim, factor.shape[1])
+        return self.design.sum_rows(part, width, self.dim**2)
+
     def _expected_terms(self, rows, block, mean, variance, spread):
         """Weighted expected log likelihood, and per row E[l'] and E[-l'']."""
-        centre = block.apply(mean)
+        centre = block.predict(mean)
         total = np.zeros_like(centre)
         if variance is not None:
             total += block.apply_squares(variance)
@@ -330,7 +352,8 @@ class GLMTarget(Target):
 
         width = max(self.design.dim, n_pairs)
         value, slope, curvature = self.design.sum_rows(part, width, self.dim**2)
-        value, slope = theta.mean(axis=0) @ self._linear + value, self._linear + slope
+        value += self._constant + theta.mean(axis=0) @ self._linear
+        slope = self._linear + slope
         log_prior, score = self.prior.value_and_score(theta, self.scale)
         prior = self.prior.expected(theta.mean(axis=0), theta.var(axis=0), self.scale)
         curvature[np.diag_indices(self.dim)] += prior.curvature
@@ -357,11 +380,11 @@ class GLMTarget(Target):
         n_outputs, dim = self.likelihood.n_outputs, self.design.dim
         out = np.empty((n_outputs, dim, n_outputs, dim))
         for pair, (k, m) in enumerate(zip(*np.triu_indices(n_outputs), strict=True)):
-            out[k, :, m] = out[m, :, k] = _signed_gram(block, bend[pair])
+            out[k, :, m] = out[m, :, k] = signed_gram(block, bend[pair])
         return out.reshape(self.dim, self.dim)
 
 
-def _signed_gram(block, weights):
+def signed_gram(block, weights):
     """``X^T diag(weights) X`` for weights of any sign; one product where one serves."""
     if weights.min() >= 0.0:
         return block.gram(weights)

@@ -130,6 +130,11 @@ class _Waves:
         self.step = np.pi / half_width
         self.angle = self.step * self.mean / sd
 
+    @staticmethod
+    def frequencies(step):
+        """Midpoints up to the cut, (n,)."""
+        return step * (np.arange(int(_FREQUENCY_CUT / step) + 1) + 0.5)
+
     def clenshaw(self, transform):
         """The two last terms of Clenshaw's recurrence: sines without a sine call.
 
@@ -137,8 +142,7 @@ class _Waves:
         """
         twice_cosine = 2.0 * np.cos(self.angle)
         first = second = 0.0
-        for k in range(int(_FREQUENCY_CUT / self.step), -1, -1):
-            v = (k + 0.5) * self.step
+        for v in self.frequencies(self.step)[::-1]:
             term = transform(v / self.sd)
             term *= self.step * np.exp(-0.5 * v * v)
             term += twice_cosine * first
@@ -256,6 +260,42 @@ def sigmoid_expectation(mean, sd):
     shape, mean, sd = _flat_pairs(mean, sd)
     (sigmoid,) = _folded_expectations(_Sigmoid, mean, sd)
     return _unfold_sigmoid(mean, sigmoid).reshape(shape)
+
+
+def scalar_rules():
+    """The rules laid out for code that takes one pair at a time, as flat arrays.
+
+    Returns
+    -------
+    edges : ndarray of shape (n_rules - 1,)
+        Rule ``searchsorted(edges, sd)`` is the one of a standard deviation.
+    first : ndarray of shape (n_rules + 1,)
+        Where the nodes of every rule begin.
+    nodes, weights : ndarray of shape (n_nodes,)
+        In units of the standard deviation for the first `n_direct` rules, frequencies
+        for the others.
+    half_width : ndarray of shape (n_rules,)
+        The largest \\|mean\\| / sd that a frequency rule takes; beyond it the tail is
+        below the tolerance. Infinite for the direct rules.
+    n_direct : int
+    """
+    nodes = [nodes.ravel() for nodes, _ in _DIRECT_NODES]
+    weights = [weights for _, weights in _DIRECT_NODES]
+    half_width = [np.inf] * len(nodes)
+    for _, width in _FOURIER_RULES:
+        step = np.pi / width
+        nodes.append(_Waves.frequencies(step))
+        weights.append(step * np.exp(-0.5 * nodes[-1] ** 2))
+        half_width.append(width)
+    first = np.concatenate([[0], np.cumsum([len(rule) for rule in nodes])])
+    return (
+        _EDGES,
+        first,
+        np.concatenate(nodes),
+        np.concatenate(weights),
+        np.array(half_width),
+        len(_DIRECT_NODES),
+    )
 
 
 def entropy_expectation(mean, sd):

@@ -74,12 +74,11 @@ class TransformedTarget(Target):
 
     def value_and_score(self, theta):
         """Log joint at unconstrained draws and its gradient; see `Target`."""
-        z = np.atleast_2d(theta)
-        value, score = self.target.value_and_score(self.constraints.forward(z))
+        points, log_jacobian, pull = self.constraints.mapped(np.atleast_2d(theta))
+        value, score = self.target.value_and_score(points)
         with np.errstate(over="ignore", invalid="ignore"):
-            pulled = self.constraints.pull(z, score)
-            pulled = pulled + self.constraints.log_jacobian_gradient(z)
+            pulled = pull(score)
         pulled = np.clip(np.nan_to_num(pulled), -_STEEPEST, _STEEPEST)
         # Where the density is zero its score is undefined.
         pulled[np.isneginf(value)] = 0.0
-        return value + self.constraints.log_jacobian(z), pulled
+        return value + log_jacobian, pulled

@@ -182,6 +182,7 @@ def test_fewer_rows_than_columns(fit, n_features):
     assert_sound(fit(rows, np.arange(6) % 2), rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prior", "prior_scale"), [("normal", 1.0), ("laplace", 1e3), ("cauchy", 1.0)]
 )

@@ -65,6 +65,7 @@ def refused(objective, family, step_size="line-search", corrective="none"):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "step_size", "corrective", "family", "covariance"),
     list(_everything()),

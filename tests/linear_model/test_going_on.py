@@ -32,6 +32,7 @@ def assert_same_fit(a, b):
 # --- warm start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -53,6 +53,7 @@ def test_in_a_pipeline(model, data):
     )
 
 
+@pytest.mark.slow
 def test_grid_search_over_step_sizes_and_correctives(model, data):
     grid = {
         "step_size": ["line-search", "adaptive", 0.3],
@@ -92,6 +93,7 @@ def test_halving_search_with_iterations_as_the_resource(model, data):
     assert search.best_estimator_.max_iter == 3
 
 
+@pytest.mark.slow
 def test_the_number_of_jobs_does_not_show_in_a_search(model, data):
     grid = {"prior_scale": [0.5, 2.0]}
     one, two = (
@@ -351,6 +353,7 @@ def test_metadata_routing(model, data):
 @pytest.mark.parametrize(
     "family, near", [("gaussian", 1e-6), ("student_t", 1e-6), ("laplace", 0.1)]
 )
+@pytest.mark.slow
 def test_sparse_rows_are_dense_rows(model, data, family, near):
     X, y = data
     X = np.where(np.abs(X) < 0.5, 0.0, X)
@@ -414,3 +417,15 @@ def test_inputs_are_left_alone(model, data):
     fitted.partial_fit(X, y)
     fitted.predict_uncertainty(X)
     assert all(map(np.array_equal, before, (X, y, weight)))
+
+
+# --- what it says of itself
+
+
+def test_tags():
+    tags = BoostedBayesianLogisticRegression().__sklearn_tags__()
+    assert not tags._skip_test
+    assert not tags.non_deterministic
+    assert not tags.classifier_tags.poor_score
+    assert tags.input_tags.sparse
+    assert tags.classifier_tags.multi_class

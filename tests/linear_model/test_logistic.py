@@ -95,6 +95,7 @@ def fit_and_grid(request):
     return fitted, Grid(fitted.posterior_, lambda theta: log_joint(theta, **known))
 
 
+@pytest.mark.slow
 def test_the_posterior_is_reached(fit_and_grid):
     fitted, grid = fit_and_grid
     # Diagonal components add up to a correlated posterior only slowly.
@@ -130,6 +131,7 @@ def test_coefficients_are_posterior_means(fit_and_grid):
     assert fitted.intercept_.shape == (1,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gaussian", "laplace", "student_t"])
 @pytest.mark.parametrize("objective", ["kl", "relbo"])
 @pytest.mark.filterwarnings("ignore::skboost.objectives.DegenerateComponentWarning")
@@ -240,6 +242,7 @@ def importance(softmax_fit, three_classes):
     )
 
 
+@pytest.mark.slow
 def test_three_classes_against_importance_sampling(softmax_fit, importance):
     assert importance.khat < 0.7
     weights = np.exp(importance.log_weights)
@@ -252,6 +255,7 @@ def test_three_classes_against_importance_sampling(softmax_fit, importance):
     ) < (4 * np.hypot(importance.log_evidence_se, softmax_fit.remaining_kl_se_))
 
 
+@pytest.mark.slow
 def test_three_class_predictions_against_importance_sampling(
     softmax_fit, importance, three_classes
 ):

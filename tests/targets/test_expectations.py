@@ -208,6 +208,7 @@ def student_t_by_quadrature(location, scale, df):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("df", [0.7, 2.5, 5.0, 30.0, 1e5])
 @pytest.mark.parametrize("scale", [1e-3, 0.5, 4.0, 100.0])
 def test_student_t_probability_agrees_with_quadrature(df, scale):

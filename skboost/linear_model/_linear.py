@@ -1,0 +1,440 @@
+"""Bayesian linear regression with a boosted mixture as posterior."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from skboost._base import callback_data
+from skboost._rows import canonical_rows
+from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from skboost.linear_model._labels import distinct
+from skboost.linear_model._linear_model import (
+    SCALED_CONSTRAINTS,
+    BoostedLinearModel,
+    highest_point,
+    level_and_spread,
+    root_mean_squares,
+)
+from skboost.linear_model._noise_regressor import NoiseRegressor
+from skboost.linear_model._outputs import fit_outputs
+from skboost.targets import (
+    NOISES,
+    GLMTarget,
+    KnownScale,
+    NoiseScalePrior,
+    NoisyGLMTarget,
+    as_prior,
+)
+
+# What "auto" takes for the scale of the noise scale's prior, in standard deviations
+# of y: noise below a hundredth of them is rare.
+_NOISE_UNITS = 1e-2
+
+
+class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
+    """Linear regression with a posterior and a predictive distribution.
+
+    ``y = X coef + intercept + noise_scale * e`` with normal or Student-t noise e. The
+    posterior over coefficients, intercept and the logarithm of the noise scale is a
+    mixture, grown one component at a time by boosting variational inference. With
+    Gaussian components every expectation in fitting is exact, and predictive densities
+    and quantiles are integrals by quadrature: no Monte Carlo noise.
+
+    Priors follow the units of the data by default, so that neither features nor
+    response need be scaled first.
+
+    Parameters
+    ----------
+    noise : {"normal", "student_t"}, default="normal"
+        Distribution of the noise. Under ``"student_t"`` outliers are expected and
+        lose their pull on the coefficients.
+    noise_df : float, default=4.0
+        Degrees of freedom of Student-t noise. They are fixed: compare values by
+        ``elbo_`` or by held-out `log_predictive_density`.
+    noise_scale : "infer" or float, default="infer"
+        Standard deviation of normal noise, scale of Student-t noise; ``"infer"`` makes
+        its logarithm a parameter of the posterior.
+    noise_prior_weight : float, default=1.0
+        Prior of an inferred noise scale, in rows: its square is scaled inverse
+        chi-squared with this many degrees of freedom.
+    noise_prior_scale : "auto" or float, default="auto"
+        The size that the residuals of these rows have. It bounds the noise scale from
+        below where a fit is perfect. ``"auto"`` is a hundredth of the standard
+        deviation of `y`.
+    prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
+        Independent prior of the coefficients, around zero.
+    prior_scale : "auto", float or array-like of shape (n_features,), default="auto"
+        Scale of the prior in the unit of the coefficients, one or per feature;
+        multiplies the own scale of a `Prior` object. ``"auto"`` is one standard
+        deviation of `y` per standard deviation of the feature.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    intercept_scale : "auto" or float, default="auto"
+        Scale of the intercept's prior, of the same kind and around zero. ``"auto"`` is
+        ten standard deviations of `y`, widened by what the mean of `y` and features
+        that are not centred add.
+    family : {"gaussian", "laplace", "student_t"} or VariationalFamily, \
+            default="gaussian"
+        Base family of the mixture's components. ``"student_t"`` has 5 degrees of
+        freedom; ``StudentT(df="auto")`` lets every component choose its own.
+    component_covariance : {"auto", "full", "low_rank", "diag"}, default="auto"
+        Covariance of each component. ``"auto"``: full up to 300 parameters, low rank
+        above (diagonal for Student-t components); Laplace components are diagonal. A
+        family object has its own.
+    objective : {"kl", "relbo", "hellinger"} or Objective, default="kl"
+        What a new component maximises: the joint gain in ELBO, the residual ELBO of
+        Locatello et al. 2018, its solver stopped where the joint gain is largest
+        (``ResidualGain(early_stopping=False)`` of `skboost.strategies` solves to the
+        end), or the overlap of square roots of Campbell and Li 2019, under which `tol`
+        is squared Hellinger distance and ten iterations make up to 55 components;
+        ``"hellinger"`` is not for Student-t components.
+    entropy_weight : float or callable, default=None
+        Price of entropy under ``objective="relbo"``: a number or a function of the
+        boosting step t, counted from 1. None is the schedule of Locatello et al.,
+        ``1 / sqrt(t + 1)``; 1.0 is the multiplier of Dresdner et al. 2021.
+    step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
+            default="line-search"
+        Weight of a new component; under ``"fully-corrective"`` the warm start of all
+        weights.
+    corrective : {"fully-corrective", "pairwise", "away", "none"}, \
+            default="fully-corrective"
+        How the weights of old components move.
+    refine : bool, default=True
+        Re-optimise old components after a new one; False leaves them where they are,
+        as in the papers.
+    max_iter : int, default=10
+        Boosting iterations in total, the first component included.
+    max_components : int, default=None
+        Bound on the size of the mixture; the lightest components beyond it are
+        dropped.
+    stopping : {"gain", "gap"}, default="gain"
+        Stop when this quantity (the gain in ELBO of the best candidate, or the
+        duality gap) plus two standard errors is at most `tol`. A candidate whose own
+        gap is negative beyond its noise certifies nothing and ends no run.
+    tol : float, default=1e-2
+        In nats. A component that gains less than a tenth of it is refused.
+    max_time : float, default=None
+        Seconds. They bind within an iteration: the one under way is given up, and what
+        is reported was computed before. The first component is always finished; its
+        search ends early. Where `y` has several columns each of them has as much time.
+    n_draws : int, default=512
+        Monte Carlo draws kept per component. Where their noise hides what iterations
+        gain, a run goes on with four times as many; not where expectations of the log
+        likelihood are exact.
+    n_restarts : int, default=2
+        Starts searched for each new component.
+    temperature : float, default=1.0
+        Power of the likelihood in (0, 1]; below 1 the posterior is tempered
+        (Alquier and Ridgway 2020), 1 is Bayes.
+    calibrate : {"auto", "moments"}, default=None
+        Correction of moments and tails after boosting; each is judged on fresh draws,
+        and declined where it gains nothing that can be told from noise. ``"auto"``
+        spends little of the ELBO on it; ``"moments"`` does what it takes for standard
+        deviations and intervals. None leaves the posterior of the largest ELBO. See
+        :doc:`/user_guide/corrections`.
+    warm_start : bool, default=False
+        Go on with the last run up to `max_iter` iterations in total, on the same
+        data; the result is that of one long run.
+    random_state : int, RandomState instance or None, default=None
+        Seed of every draw. The same seed gives the same fit for every `n_jobs`.
+    n_jobs : int, default=None
+        Threads over blocks of rows and over starts; over outputs where `y` has
+        several columns.
+
+    Attributes
+    ----------
+    posterior_ : MixturePosterior
+        Over (coefficients, intercept, log noise scale); a list, one for each output,
+        where `y` has two dimensions.
+    coef_ : ndarray of shape (n_features,) or (n_outputs, n_features)
+        Posterior means.
+    intercept_ : float or ndarray of shape (n_outputs,)
+        Posterior mean.
+    noise_scale_ : float or ndarray of shape (n_outputs,)
+        Posterior median of the noise scale, or the number given.
+    estimators_ : list of BoostedBayesianLinearRegression
+        One for each output, where `y` has two dimensions only. Estimates and their
+        errors are arrays over outputs then; paths and gaps are theirs alone.
+    elbo_, elbo_se_ : float
+        Evidence lower bound from fresh draws and its standard error, nats.
+    elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
+        Per iteration, from fresh draws, nats.
+    duality_gap_, duality_gap_se_ : float
+        Largest over the last proposed component and all that the mixture has, nats; a
+        bound under ``ResidualGain(early_stopping=False)`` only.
+    remaining_kl_, remaining_kl_se_, pareto_k_ : float
+        Importance-sampling estimate of what the ELBO still misses, nats, its standard
+        error, and k-hat, the shape of the weights' tail: above 0.7 the estimate is not
+        reliable. Blind to what the mixture never reaches.
+    remaining_kl_interval_ : tuple of float
+        (lower, upper), nats: what remains at least, and at most as far as short chains
+        from the posterior reach. `upper` is inf where nothing can be said.
+    calibration_ : Calibration or None
+        What became of the correction; None without `calibrate`.
+    n_iter_ : int
+        Iterations done.
+    converged_ : bool
+        Whether the stopping rule ended the run.
+    message_ : str
+        Why the run ended.
+    history_ : list of dict
+        One record per iteration: ``kind`` of step ("first", "frank-wolfe", "away",
+        "pairwise", "split" or "rejected"), gamma, curvature, number of components,
+        estimates, seconds.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features, where `X` has them.
+
+    See Also
+    --------
+    BoostedBayesianPoissonRegression : Counts.
+    sklearn.linear_model.BayesianRidge : One Gaussian, its prior's scale from the data.
+
+    References
+    ----------
+    Locatello, Dresdner, Khanna, Valera, Rätsch: Boosting Black Box Variational
+    Inference, 2018 (Algorithm 1). Gelman et al.: Bayesian Data Analysis, 3rd edition,
+    2013, chapters 14 (linear regression) and 17 (Student-t noise).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skboost import BoostedBayesianLinearRegression
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = BoostedBayesianLinearRegression(random_state=0).fit(X, y)
+    >>> mean, std = model.predict(X[:2], return_std=True)
+    >>> model.predict_interval(X[:2], level=0.9).shape
+    (2, 2)
+    """
+
+    _parameter_constraints = {
+        **SCALED_CONSTRAINTS,
+        "noise": [StrOptions(set(NOISES))],
+        "noise_df": [Interval(Real, 0, None, closed="neither")],
+        "noise_scale": [
+            StrOptions({"infer"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+        "noise_prior_weight": [Interval(Real, 0, None, closed="neither")],
+        "noise_prior_scale": [
+            StrOptions({"auto"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+    }
+
+    def __init__(
+        self,
+        *,
+        noise="normal",
+        noise_df=4.0,
+        noise_scale="infer",
+        noise_prior_weight=1.0,
+        noise_prior_scale="auto",
+        family="gaussian",
+        component_covariance="auto",
+        objective="kl",
+        entropy_weight=None,
+        step_size="line-search",
+        corrective="fully-corrective",
+        refine=True,
+        max_iter=10,
+        max_components=None,
+        stopping="gain",
+        tol=1e-2,
+        max_time=None,
+        n_draws=512,
+        n_restarts=2,
+        prior="normal",
+        prior_scale="auto",
+        fit_intercept=True,
+        intercept_scale="auto",
+        temperature=1.0,
+        calibrate=None,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.noise = noise
+        self.noise_df = noise_df
+        self.noise_scale = noise_scale
+        self.noise_prior_weight = noise_prior_weight
+        self.noise_prior_scale = noise_prior_scale
+        self.family = family
+        self.component_covariance = component_covariance
+        self.objective = objective
+        self.entropy_weight = entropy_weight
+        self.step_size = step_size
+        self.corrective = corrective
+        self.refine = refine
+        self.max_iter = max_iter
+        self.max_components = max_components
+        self.stopping = stopping
+        self.tol = tol
+        self.max_time = max_time
+        self.n_draws = n_draws
+        self.n_restarts = n_restarts
+        self.prior = prior
+        self.prior_scale = prior_scale
+        self.fit_intercept = fit_intercept
+        self.intercept_scale = intercept_scale
+        self.temperature = temperature
+        self.calibrate = calibrate
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the posterior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            With two dimensions every column gets a posterior of its own.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative; a weight of two is a row that stands twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For data or combinations of parameters that mean nothing. What was fitted
+            before stays usable.
+        KeyboardInterrupt
+            Once more, after the iterations done were kept with every fitted attribute;
+            where `y` has several columns, what was fitted before is kept instead.
+
+        Warns
+        -----
+        ConvergenceWarning
+            Where more than half a nat of KL remains by estimate.
+        """
+        with self._keeping_old_fit():
+            rows, values = self._validated(X, y, reset=True)
+            if values.ndim == 2:
+                return self._fit_outputs("fit", X, values, sample_weight)
+            vars(self).pop("estimators_", None)
+            target, starts = self._first(*self._data(rows, values, sample_weight))
+            given = callback_data(X, y, sample_weight)
+            return self._boost(target, given, starts=starts, names=self._names())
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, sample_weight=None):
+        """Update the posterior with more data: the posterior so far is the prior.
+
+        Scales that follow the data (``"auto"``) are those of the first call.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If `y` has another number of columns than before.
+        """
+        with self._keeping_old_fit():
+            first = not hasattr(self, "posterior_")
+            rows, values = self._validated(X, y, reset=first)
+            if not first:
+                self._check_same_outputs(values)
+            if values.ndim == 2:
+                return self._fit_outputs("partial_fit", X, values, sample_weight)
+            data = self._data(rows, values, sample_weight)
+            target, starts = self._first(*data) if first else self._updated(data)
+            given, names = callback_data(X, y, sample_weight), self._names()
+            return self._boost(
+                target, given, starts=starts, names=names, from_scratch=True
+            )
+
+    # --- data in
+
+    def _validated(self, X, y, reset):
+        """Rows as float64 array or CSR, responses as float64."""
+        kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
+        X, y = validate_data(self, X, y, reset=reset, multi_output=True, **kind)
+        return X, np.asarray(y, dtype=np.float64)
+
+    def _data(self, X, y, sample_weight):
+        """Rows, responses and weights in canonical form."""
+        weight = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        return canonical_rows(X, y, weight)
+
+    def _check_same_outputs(self, y):
+        before = len(self.estimators_) if hasattr(self, "estimators_") else None
+        now = y.shape[1] if y.ndim == 2 else None
+        if before != now:
+            raise ValueError(
+                "y must have as many columns as at the first partial_fit "
+                f"({before or 'one dimension'}); got {now or 'one dimension'}."
+            )
+
+    def _fit_outputs(self, method, X, y, sample_weight):
+        attributes = fit_outputs(self, method, X, y, sample_weight)
+        # Paths and the like of an earlier fit of one response are not of this one.
+        kept = {"n_features_in_", "feature_names_in_"}
+        found = {name for name in vars(attributes["estimators_"][0]) if name[-1] == "_"}
+        for name in (found - kept) | {"_run", "_stages", "_seed", "_kind"}:
+            vars(self).pop(name, None)
+        vars(self).update(attributes)
+        return self
+
+    # --- the target
+
+    def _first(self, X, y, weight):
+        """The target of the first data, and the mode where the search starts."""
+        target = self._target(X, y, weight)
+        level, spread = level_and_spread(y, weight)
+        rows = weight.sum() * self.temperature
+        width = spread / root_mean_squares(X, weight, self.fit_intercept)
+        centre = np.zeros(len(width))
+        if self.fit_intercept:
+            centre[-1] = level
+        infer = self.noise_scale == "infer"
+        if infer:
+            centre, width = np.append(centre, np.log(spread)), np.append(width, 1.0)
+        width /= np.sqrt(rows)
+        mode = highest_point(target, centre, width)
+        scale = np.exp(mode[-1]) if infer else self.noise_scale
+        width[: len(width) - infer] *= scale / spread
+        target.first_guess = mode, 0.1 * width
+        return target, mode[None]
+
+    def _target(self, X, y, weight, prior=None, temperature=None):
+        """The log posterior; a prior that is given stands in for all of the own."""
+        own = as_prior(self.prior) if prior is None else prior
+        level, spread = level_and_spread(y, weight)
+        settings = {
+            "sample_weight": weight,
+            "temperature": self.temperature if temperature is None else temperature,
+            "prior": own,
+            "scale": self._scales(X, weight, own, spread, level),
+            "fit_intercept": self.fit_intercept,
+            "n_jobs": self.n_jobs,
+        }
+        noise = NOISES[self.noise](self.noise_df)
+        if self.noise_scale != "infer":
+            known = KnownScale(noise, self.noise_scale)
+            return GLMTarget(X, y, known, **settings)
+        scale = self.noise_prior_scale
+        scale = _NOISE_UNITS * spread if scale == "auto" else scale
+        rows = self.noise_prior_weight if prior is None else 0.0
+        return NoisyGLMTarget(X, y, noise, NoiseScalePrior(rows, scale), **settings)
+
+    def _names(self):
+        more = ["log_noise_scale"] if self.noise_scale == "infer" else []
+        return distinct([*self._feature_names(), *more])

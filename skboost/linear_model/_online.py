@@ -1,0 +1,313 @@
+"""What online estimators share: parameters, streams, and batches taken in."""
+
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skboost._base import FittingEstimator, callback_data
+from skboost._sklearn import Interval, StrOptions, check_sample_weight
+from skboost.families import Gaussian
+from skboost.linear_model._labels import distinct
+from skboost.linear_model._latent import with_columns
+from skboost.online import (
+    DEFAULT_BETA,
+    ONLINE_METHODS,
+    DiagonalStream,
+    FullStream,
+    Rule,
+)
+from skboost.posterior import MixturePosterior
+from skboost.svi import LearningRate
+from skboost.targets import validate_scale
+
+# Rows taken in between two moments at which Ctrl-C is heard.
+_CHUNK = 8192
+# Up to so many coefficients covariance="auto" is full, as for boosted estimators.
+_MAX_FULL = 300
+
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+
+ONLINE_CONSTRAINTS = {
+    "covariance": [StrOptions({"auto", "diag", "full"})],
+    "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, np.inf, closed="right"),
+                      LearningRate],
+    "beta": [StrOptions({"auto"}), _POSITIVE],
+    "forgetting": [Interval(Real, 0, 1, closed="right")],
+    "prior_scale": ["array-like", _POSITIVE],
+    "fit_intercept": ["boolean"],
+    "intercept_scale": [_POSITIVE],
+    "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+    "n_passes": [Interval(Integral, 1, None, closed="left")],
+    "shuffle": ["boolean"],
+    "random_state": ["random_state"],
+}  # fmt: skip
+
+
+class OnlineEstimator(FittingEstimator):
+    """Estimators whose posterior is one stream for each output.
+
+    Subclasses give ``_loss()``, the loss of a row, and ``_outputs(y)``, one vector of
+    responses for each output.
+    """
+
+    # --- batches in
+
+    def _fit(self, X, y, sample_weight, **validated):
+        """Passes over the rows, from the prior."""
+        with self._keeping_old_fit():
+            data = callback_data(X, y, sample_weight)
+            rows, y, weight = self._validated(X, y, sample_weight, True, **validated)
+            context = self._init_callback_context(max_subtasks=self.n_passes)
+            context.call_on_fit_task_begin(estimator=self, **data)
+            rng = check_random_state(self.random_state)
+            self._begin()
+            for _ in range(self.n_passes):
+                task = context.subcontext(task_name="pass")
+                task.call_on_fit_task_begin(estimator=self, **data)
+                order = rng.permutation(len(y)) if self.shuffle else slice(None)
+                self._take_in(rows[order], y[order], weight[order])
+                if task.call_on_fit_task_end(
+                    estimator=self, reconstruction_attributes=dict, **data
+                ):
+                    break
+            context.call_on_fit_task_end(
+                estimator=self, reconstruction_attributes=dict, **data
+            )
+            return self
+
+    def _partial_fit(self, X, y, sample_weight, **validated):
+        """One more batch."""
+        with self._keeping_old_fit():
+            first = not hasattr(self, "_streams")
+            rows, y, weight = self._validated(X, y, sample_weight, first, **validated)
+            if first:
+                self._begin()
+            self._go_on()
+            self._take_in(rows, y, weight)
+            return self
+
+    def _validated(self, X, y, sample_weight, reset, **labels):
+        """Rows, responses and weights of a batch; rows of no weight are left out."""
+        if y is not None:
+            self._check_numbers("y", y)
+        X, y = validate_data(
+            self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64,
+            order="C", ensure_all_finite=False, y_numeric=self._y_numeric,
+        )  # fmt: skip
+        self._check_numbers("X", X)
+        y = self._responses(y, reset, **labels)
+        weight = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        if sparse.issparse(X) and not X.has_canonical_format:
+            # The arrays may be the caller's.
+            X = X.copy()
+            X.sum_duplicates()
+        used = weight > 0.0
+        return (X, y, weight) if used.all() else (X[used], y[used], weight[used])
+
+    def _check_numbers(self, name, values):
+        """Refuse NaN and infinity, and name the row."""
+        numbers = values.data if sparse.issparse(values) else np.asarray(values)
+        if numbers.dtype.kind != "f" or np.isfinite(np.sum(numbers)):
+            return
+        wrong = ~np.isfinite(numbers)
+        if not wrong.any():
+            return
+        position = np.argwhere(wrong)[0, 0]
+        if sparse.issparse(values):
+            position = np.searchsorted(values.indptr, position, side="right") - 1
+        what = "NaN" if np.isnan(numbers[wrong]).any() else "infinity"
+        raise ValueError(
+            f"{name} must be finite; got {what}, first in row {position} of this "
+            "batch. Drop or impute it; what was learned before this batch is kept."
+        )
+
+    def _begin(self):
+        """The prior, as streams that have seen nothing."""
+        scale = validate_scale(self.prior_scale, self.n_features_in_)
+        if self.fit_intercept:
+            wide = self.intercept_scale
+            if isinstance(wide, str):
+                wide = ONLINE_METHODS[self.method].wide_scale
+            scale = np.append(scale, wide)
+        self._fixed = self._fixed_now()
+        make = self._stream_class()
+        self._streams = tuple(
+            make.begin(self._rule(), scale, *self._prior_of_noise())
+            for _ in range(self._n_streams)
+        )
+        self.n_seen_, self.cumulative_loss_ = 0, 0.0
+
+    def _go_on(self):
+        """What may change between batches is taken from the parameters as they are."""
+        now = self._fixed_now()
+        if now != self._fixed:
+            raise ValueError(
+                f"partial_fit goes on with the same model; got {now} after "
+                f"{self._fixed}. Begin with a clone."
+            )
+        rule = self._rule()
+        self._streams = tuple(replace(s, rule=rule) for s in self._streams)
+
+    def _fixed_now(self):
+        names = ("method", "covariance", "fit_intercept", *self._fixed_names)
+        return {name: getattr(self, name) for name in names}
+
+    # What else cannot change between batches.
+    _fixed_names = ()
+    _n_streams = 1
+    _y_numeric = False
+
+    def _prior_of_noise(self):
+        return ()
+
+    def _rule(self):
+        method, loss = ONLINE_METHODS[self.method](), self._loss()
+        rate, beta = self.learning_rate, self.beta
+        if isinstance(rate, str):
+            rate = method.default_rate(loss.noise_scale**2)
+        if isinstance(beta, str):
+            beta = DEFAULT_BETA[self._covariance()]
+        if rate == np.inf and not method.accumulates:
+            raise ValueError(
+                f"method={self.method!r} needs a finite learning_rate; got inf. Only "
+                "method='ngvi' has that limit."
+            )
+        return Rule(method, loss, rate, beta, self.forgetting)
+
+    def _covariance(self):
+        """The covariance that the parameters ask for, "diag" or "full"."""
+        has, chosen = ONLINE_METHODS[self.method].covariances, self.covariance
+        if chosen == "auto":
+            chosen = "full" if self.n_features_in_ <= _MAX_FULL else "diag"
+            return chosen if chosen in has else has[0]
+        if chosen not in has:
+            raise ValueError(
+                f"covariance={self.covariance!r} needs a method that has it; got "
+                f"method={self.method!r}, which has {list(has)}. Use "
+                "covariance='auto'."
+            )
+        return chosen
+
+    def _stream_class(self):
+        return {"diag": DiagonalStream, "full": FullStream}[self._covariance()]
+
+    def _take_in(self, X, y, weight):
+        size = _CHUNK if self.batch_size is None else self.batch_size
+        for begin in range(0, len(y), size):
+            part = slice(begin, begin + size)
+            self._absorb(self._design(X[part]), y[part], weight[part])
+
+    def _absorb(self, X, y, weight):
+        streams, records = [], []
+        for stream, response in zip(self._streams, self._outputs(y), strict=True):
+            absorb = stream.absorb if self.batch_size is None else stream.absorb_batch
+            try:
+                stream, record = absorb(X, response, weight)
+            except np.linalg.LinAlgError as error:
+                raise ValueError(
+                    "The precision of the coefficients is singular in floating point: "
+                    "columns of X lie too far from zero, or are too large. Centre and "
+                    "scale them. What was learned before this batch is kept."
+                ) from error
+            streams.append(stream)
+            records.append(record)
+        self._streams = tuple(streams)
+        self.n_seen_ += len(y)
+        losses = weight * self._losses(records, y)
+        # One after another, so that it is the same however rows come in batches.
+        self.cumulative_loss_ = float(np.cumsum([self.cumulative_loss_, *losses])[-1])
+
+    def _design(self, X):
+        """Rows with a column of ones where there is an intercept."""
+        return with_columns(X, self._has_intercept)
+
+    # --- what is known
+
+    @property
+    def _has_intercept(self):
+        return self._fixed["fit_intercept"]
+
+    def _coefficients(self, values):
+        """Coefficients (n_outputs, n_features) and intercepts (n_outputs,)."""
+        values = np.stack(values)
+        coef = values[:, : self.n_features_in_]
+        return coef, values[:, -1] if self._has_intercept else np.zeros(len(values))
+
+    def _means(self):
+        check_is_fitted(self)
+        return self._coefficients([stream.mean for stream in self._streams])
+
+    def _averages(self):
+        check_is_fitted(self)
+        averages = [stream.average for stream in self._streams]
+        if any(average is None for average in averages):
+            raise AttributeError(
+                "averaged_coef_ is not kept for sparse rows where coefficients decay "
+                "between the rows that touch them: learning_rate=inf with "
+                "forgetting=1 keeps it, and so do dense rows."
+            )
+        return self._coefficients(averages)
+
+    def _stds(self):
+        check_is_fitted(self)
+        return self._coefficients([np.sqrt(variances(s)) for s in self._streams])
+
+    def _latent(self, X):
+        """Mean and standard deviation of the linear predictors, (n, n_outputs)."""
+        X = self._design(X)
+        moments = [linear_moments(stream, X) for stream in self._streams]
+        return tuple(np.stack(values, axis=1) for values in zip(*moments, strict=True))
+
+    @property
+    def posterior_(self):
+        """Of coefficients and intercept, a `MixturePosterior` of one component."""
+        check_is_fitted(self)
+        means = np.concatenate([stream.mean for stream in self._streams])
+        covariance = joined([stream.covariance for stream in self._streams])
+        family = Gaussian("diag" if covariance.ndim == 1 else "full")
+        component = (family, family.from_moments(means, covariance))
+        return MixturePosterior.from_components([component], [1.0], self._names())
+
+    def _names(self):
+        names = getattr(
+            self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]
+        )
+        names = [*names, "intercept"] if self._has_intercept else list(names)
+        if self._n_streams > 1:
+            names = [f"{label}: {name}" for label in self.classes_ for name in names]
+        return distinct(names)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def variances(stream):
+    """Of the coefficients, (dim,)."""
+    covariance = stream.covariance
+    return covariance if covariance.ndim == 1 else np.diag(covariance)
+
+
+def linear_moments(stream, X):
+    """Mean and standard deviation of the linear predictors of rows, (n,) each."""
+    mean, covariance = stream.mean, stream.covariance
+    if covariance.ndim == 1:
+        squares = X.multiply(X).tocsr() if sparse.issparse(X) else X * X
+        return X @ mean, np.sqrt(squares @ covariance)
+    X = X.toarray() if sparse.issparse(X) else X
+    square = np.einsum("ij,ij->i", X @ covariance, X)
+    return X @ mean, np.sqrt(np.maximum(square, 0.0))
+
+
+def joined(covariances):
+    """Variances or block-diagonal covariance of independent streams."""
+    if covariances[0].ndim == 1:
+        return np.concatenate(covariances)
+    return sparse.block_diag(covariances).toarray()

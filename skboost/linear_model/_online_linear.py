@@ -1,0 +1,425 @@
+"""Bayesian linear regression that learns from a stream."""
+
+from numbers import Real
+
+import numpy as np
+from scipy.stats import t as student_t
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost.families import Gaussian, StudentT
+from skboost.linear_model._online import (
+    ONLINE_CONSTRAINTS,
+    OnlineEstimator,
+    linear_moments,
+)
+from skboost.linear_model._regressor import check_quantiles, tails_of
+from skboost.online import ONLINE_METHODS, ConjugateStream, GaussianLoss
+from skboost.posterior import MixturePosterior
+
+# Degrees of freedom of a normal density.
+_NORMAL = np.inf
+
+
+class OnlineBayesianLinearRegression(RegressorMixin, OnlineEstimator):
+    """Linear regression with a posterior that learns row by row.
+
+    By default exact: the posterior after any number of batches is that of all rows at
+    once.
+
+    Parameters
+    ----------
+    method : {"ewa", "ngvi", "svb", "sva"}, default="ewa"
+        Exponentially weighted aggregation, which is Bayes' rule here and exact; or
+        natural-gradient variational inference, streaming variational Bayes or
+        sequential variational approximation, which can be diagonal.
+    covariance : {"auto", "diag", "full"}, default="auto"
+        Of the posterior. "auto" is full where the method has it and `X` has at most 300
+        columns. A step costs the number of columns with "diag" (of the non-zeros, for
+        sparse rows), and its square with "full"; its cube where something is forgotten.
+    learning_rate : "auto", float or LearningRate, default="auto"
+        Of Alquier 2019: a positive number, or a schedule such as
+        ``PowerRate(rate, power)`` of `skboost.strategies`. "auto" is 1 (Bayes) for
+        EWA, infinity for NGVI, which forgets nothing where a finite rate keeps the
+        information of about that many rows, and in units of the noise variance 0.1 for
+        SVB and ``PowerRate(0.2, -0.5)`` for SVA.
+    beta : "auto" or float, default="auto"
+        Of NGVI: under an infinite learning rate the power of each row's likelihood. 1
+        weighs it as Bayes does; "auto" is 0.5 with a full covariance and 0.1 with a
+        diagonal one, which predicts better and leaves wider posteriors.
+    forgetting : float, default=1.0
+        In (0, 1]: what is left of the information so far before every update; the
+        prior's own stays. Below 1 it follows a drifting stream with a memory of about
+        ``1 / (1 - forgetting)`` rows.
+    noise_scale : "infer" or float, default="infer"
+        Standard deviation of the noise. "infer" needs ``method="ewa"`` and keeps the
+        normal-inverse-gamma posterior.
+    noise_prior : tuple of two floats, default=(1e-3, 1e-3)
+        Shape and rate of the inverse gamma prior of the noise variance.
+    prior_scale : float or array-like of shape (n_features,), default=1.0
+        Standard deviation of the coefficients' prior; in units of the noise where that
+        is inferred.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    intercept_scale : "auto" or float, default="auto"
+        Standard deviation of the intercept's prior, in the same units. "auto" is 10; 1
+        for SVA and SVB, whose steps grow with its square.
+    batch_size : int, default=None
+        None makes one update for every row, so a batch of n rows is n batches of one. A
+        number makes one update for so many rows at a time, with the sum of their losses
+        (and of their weights); batches do not reach from one call into the next.
+    n_passes : int, default=1
+        Passes of `fit` over the rows. More than one counts every row as often.
+    shuffle : bool, default=False
+        Whether `fit` takes the rows in random order; False takes them as they come.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the order.
+
+    Attributes
+    ----------
+    coef_, coef_std_, averaged_coef_ : ndarray of shape (n_features,)
+        Posterior means and standard deviations, and the average of the means that
+        predicted the rows (online-to-batch), which is not kept for sparse rows whose
+        untouched coefficients decay.
+    intercept_, averaged_intercept_ : float
+    noise_scale_ : float
+        What it was set to, or the inverse root of the noise precision's posterior mean.
+    posterior_ : MixturePosterior
+        Of (coefficients, intercept): one Gaussian; where the noise is inferred, one
+        Student-t density.
+    cumulative_loss_ : float
+        Sum of the log losses of all rows, each predicted before its update: at the
+        posterior mean where the noise is known (Alquier 2019), else under the
+        predictive density; nats.
+    n_seen_ : int
+        Rows of positive weight so far.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features, where `X` has them.
+
+    See Also
+    --------
+    sklearn.linear_model.BayesianRidge : Infers the scale of the prior too, in batch.
+
+    Notes
+    -----
+    EWA and full covariances turn sparse rows into dense ones. With the extra ``fast``
+    (numba) the loops over rows with a diagonal covariance are compiled at their first
+    call.
+
+    References
+    ----------
+    Alquier: Generalization bounds for variational inference, 2019 (Algorithms 2, 3).
+    Chérief-Abdellatif, Alquier, Khan: A Generalization Bound for Online Variational
+    Inference, 2019. Khan, Lin: Conjugate-computation variational inference, 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skboost import OnlineBayesianLinearRegression
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = OnlineBayesianLinearRegression(prior_scale=10.0)
+    >>> for begin in range(0, 442, 50):
+    ...     _ = model.partial_fit(X[begin : begin + 50], y[begin : begin + 50])
+    >>> model.predict_interval(X[:3], level=0.9).shape
+    (3, 2)
+    """
+
+    _parameter_constraints = {
+        **ONLINE_CONSTRAINTS,
+        "method": [StrOptions(set(ONLINE_METHODS))],
+        "intercept_scale": [
+            StrOptions({"auto"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+        "noise_scale": [
+            StrOptions({"infer"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+        "noise_prior": ["array-like"],
+    }
+    _fixed_names = ("noise_scale",)
+    _y_numeric = True
+
+    def __init__(
+        self,
+        *,
+        method="ewa",
+        covariance="auto",
+        noise_scale="infer",
+        noise_prior=(1e-3, 1e-3),
+        learning_rate="auto",
+        beta="auto",
+        forgetting=1.0,
+        prior_scale=1.0,
+        fit_intercept=True,
+        intercept_scale="auto",
+        batch_size=None,
+        n_passes=1,
+        shuffle=False,
+        random_state=None,
+    ):
+        self.method = method
+        self.covariance = covariance
+        self.noise_scale = noise_scale
+        self.noise_prior = noise_prior
+        self.learning_rate = learning_rate
+        self.beta = beta
+        self.forgetting = forgetting
+        self.prior_scale = prior_scale
+        self.fit_intercept = fit_intercept
+        self.intercept_scale = intercept_scale
+        self.batch_size = batch_size
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Learn from the rows in their order, from the prior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative: a row's loss is multiplied by it. Rows of weight zero are left
+            out. Under ``method="ewa"`` a weight of two is a row that stands twice;
+            under the others one update that is twice as strong.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For data or combinations of parameters that mean nothing. What was fitted
+            before stays usable.
+        skboost.exceptions.DivergedError
+            A FloatingPointError, if the steps overshoot; it names the step. What was
+            fitted before stays.
+        """
+        return self._fit(X, y, sample_weight)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from one more batch of a stream; the data so far is not needed again.
+
+        `learning_rate`, `beta`, `forgetting` and `batch_size` may change between
+        batches; the prior is that of the first.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As `fit` does, and for a model that has changed since the first batch.
+        skboost.exceptions.DivergedError
+            As `fit` does.
+        """
+        return self._partial_fit(X, y, sample_weight)
+
+    def _responses(self, y, reset):
+        y = np.asarray(y, dtype=float)
+        # None among objects has become NaN only now.
+        self._check_numbers("y", y)
+        return y
+
+    def _outputs(self, y):
+        return [y]
+
+    def _losses(self, records, y):
+        return self._streams[0].losses(records[0], y)
+
+    @property
+    def _infers_noise(self):
+        return isinstance(self.noise_scale, str)
+
+    def _loss(self):
+        return GaussianLoss(1.0 if self._infers_noise else self.noise_scale)
+
+    def _stream_class(self):
+        found = super()._stream_class()
+        if not self._infers_noise:
+            return found
+        if self.method != "ewa":
+            raise ValueError(
+                "noise_scale='infer' needs method='ewa', which is exact; got "
+                f"method={self.method!r}. Give the noise a number."
+            )
+        return ConjugateStream
+
+    def _prior_of_noise(self):
+        prior = np.asarray(self.noise_prior, dtype=float)
+        if prior.shape != (2,) or not (np.isfinite(prior).all() and prior.min() > 0.0):
+            raise ValueError(
+                "noise_prior must be two positive numbers, shape and rate; got "
+                f"{self.noise_prior!r}."
+            )
+        return (prior,) if self._infers_noise else ()
+
+    # --- predictions
+
+    def _predictive(self, X):
+        """Location, scale and degrees of freedom of the response of every row."""
+        check_is_fitted(self)
+        X = self._design(
+            validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        )
+        (stream,) = self._streams
+        mean, std = linear_moments(stream, X)
+        if not isinstance(stream, ConjugateStream):
+            noise = stream.rule.loss.noise_scale
+            return mean, np.hypot(std, noise), _NORMAL
+        shape, rate = stream.noise
+        return mean, np.sqrt(rate / shape * (1.0 + std**2)), 2.0 * shape
+
+    def predict(self, X, return_std=False):
+        """Posterior predictive mean.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Whether to return the standard deviation of the response, noise included.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,)
+            Only with `return_std`; infinite where the predictive density has at most
+            two degrees of freedom.
+        """
+        mean, scale, df = self._predictive(X)
+        if not return_std:
+            return mean
+        if df <= 2.0:
+            return mean, np.full_like(scale, np.inf)
+        return mean, scale * np.sqrt(1.0 if np.isinf(df) else df / (df - 2.0))
+
+    def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95)):
+        """Quantiles of the predictive distribution.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        quantiles : array-like of shape (n_quantiles,), default=(0.05, 0.5, 0.95)
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_quantiles)
+        """
+        levels = check_quantiles(quantiles)
+        mean, scale, df = self._predictive(X)
+        return mean[:, None] + scale[:, None] * student_t.ppf(levels, df)
+
+    def predict_interval(self, X, level=0.9):
+        """Central predictive interval of the response.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        level : float, default=0.9
+            Predictive probability inside, in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            Lower and upper end.
+        """
+        return self.predict_quantiles(X, tails_of(level))
+
+    def log_predictive_density(self, X, y):
+        """Log predictive density of every response.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Nats.
+        """
+        check_is_fitted(self)
+        kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
+        X, y = validate_data(self, X, y, reset=False, **kind)
+        mean, scale, df = self._predictive(X)
+        return student_t.logpdf(y, df, mean, scale)
+
+    # --- what is known
+
+    @property
+    def posterior_(self):
+        """Of coefficients and intercept: Gaussian, or Student-t with inferred noise."""
+        check_is_fitted(self)
+        (stream,) = self._streams
+        if not isinstance(stream, ConjugateStream):
+            return super().posterior_
+        shape, rate = stream.noise
+        family = StudentT("full", df=2.0 * shape)
+        # The scale matrix is laid out as the covariance of a Gaussian.
+        scale = rate / shape * stream.covariance
+        params = Gaussian("full").from_moments(stream.mean, scale)
+        return MixturePosterior.from_components(
+            [(family, params)], [1.0], self._names()
+        )
+
+    def _stds(self):
+        check_is_fitted(self)
+        (stream,) = self._streams
+        if not isinstance(stream, ConjugateStream):
+            return super()._stds()
+        shape, rate = stream.noise
+        # The variance of a Student-t density with 2 * shape degrees of freedom.
+        variance = rate / (shape - 1.0) if shape > 1.0 else np.inf
+        return self._coefficients([np.sqrt(variance * np.diag(stream.covariance))])
+
+    @property
+    def noise_scale_(self):
+        """Scale of the noise: what it was set to, or its posterior estimate."""
+        check_is_fitted(self)
+        (stream,) = self._streams
+        if not isinstance(stream, ConjugateStream):
+            return stream.rule.loss.noise_scale
+        shape, rate = stream.noise
+        return float(np.sqrt(rate / shape))
+
+    @property
+    def coef_(self):
+        """Posterior means, (n_features,)."""
+        return self._means()[0][0]
+
+    @property
+    def intercept_(self):
+        """Posterior mean."""
+        return float(self._means()[1][0])
+
+    @property
+    def coef_std_(self):
+        """Posterior standard deviations, (n_features,)."""
+        return self._stds()[0][0]
+
+    @property
+    def averaged_coef_(self):
+        """Average of the coefficients that predicted each row, (n_features,)."""
+        return self._averages()[0][0]
+
+    @property
+    def averaged_intercept_(self):
+        """Average of the intercepts that predicted each row."""
+        return float(self._averages()[1][0])

@@ -1,0 +1,262 @@
+"""Bayesian logistic regression that learns from a stream."""
+
+import numpy as np
+from scipy.special import expit
+
+from skboost._sklearn import StrOptions, fit_context
+from skboost.linear_model._classifier import BayesianClassifier
+from skboost.linear_model._labels import classes_of, codes_of
+from skboost.linear_model._one_vs_rest import IndependentPredictive, shares
+from skboost.linear_model._online import ONLINE_CONSTRAINTS, OnlineEstimator
+from skboost.online import LogisticLoss
+
+
+class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
+    """Logistic regression with a Gaussian posterior that learns row by row.
+
+    Every row is seen once and makes one update, whose expectations are exact
+    one-dimensional integrals. With more than two classes there is one independent model
+    for each class against the rest.
+
+    Parameters
+    ----------
+    method : {"ngvi", "svb", "sva"}, default="ngvi"
+        Natural-gradient variational inference, streaming variational Bayes, or
+        sequential variational approximation.
+    covariance : {"auto", "diag", "full"}, default="auto"
+        Of the posterior. "auto" is full where the method has it and `X` has at most 300
+        columns. A step costs the number of columns with "diag" (of the non-zeros, for
+        sparse rows), and its square with "full"; its cube where something is forgotten.
+    learning_rate : "auto", float or LearningRate, default="auto"
+        Of Alquier 2019: a positive number, or a schedule such as
+        ``PowerRate(rate, power)`` of `skboost.strategies`. "auto" is 0.1 for SVB,
+        ``PowerRate(0.2, -0.5)`` for SVA, and infinity for NGVI: it forgets
+        nothing, where a finite rate keeps the information of about that many rows.
+    beta : "auto" or float, default="auto"
+        Of NGVI: under an infinite learning rate the power of each row's likelihood. 1
+        weighs it as Bayes does; "auto" is 0.5 with a full covariance and 0.1 with a
+        diagonal one, which predicts better and leaves wider posteriors.
+    forgetting : float, default=1.0
+        In (0, 1]: what is left of the information so far before every update; the
+        prior's own stays. Below 1 it follows a drifting stream with a memory of about
+        ``1 / (1 - forgetting)`` rows.
+    prior_scale : float or array-like of shape (n_features,), default=1.0
+        Standard deviation of the coefficients' prior.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    intercept_scale : float, default=1.0
+        Standard deviation of the intercept's prior.
+    batch_size : int, default=None
+        None makes one update for every row, so a batch of n rows is n batches of one. A
+        number makes one update for so many rows at a time, with the sum of their losses
+        (and of their weights); batches do not reach from one call into the next.
+    n_passes : int, default=1
+        Passes of `fit` over the rows. More than one counts every row as often.
+    shuffle : bool, default=False
+        Whether `fit` takes the rows in random order; False takes them as they come.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the order.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    coef_, coef_std_, averaged_coef_ : ndarray of shape (1, n_features) or \
+            (n_classes, n_features)
+        Posterior means and standard deviations, and the average of the means that
+        predicted the rows (online-to-batch), which is not kept for sparse rows whose
+        untouched coefficients decay.
+    intercept_, averaged_intercept_ : ndarray of shape (1,) or (n_classes,)
+    posterior_ : MixturePosterior
+        One Gaussian, laid out as that of `BoostedBayesianLogisticRegression`.
+    cumulative_loss_ : float
+        Sum of the log losses of all rows, each predicted before its update by the
+        coefficients' posterior mean (Alquier 2019); nats.
+    n_seen_ : int
+        Rows of positive weight so far.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features, where `X` has them.
+
+    See Also
+    --------
+    BoostedBayesianLogisticRegression : For data that can be kept.
+
+    Notes
+    -----
+    `predict_proba` averages over the posterior; `cumulative_loss_` does not. With the
+    extra ``fast`` (numba) the loops over rows with a diagonal covariance are compiled
+    at their first call.
+
+    References
+    ----------
+    Alquier: Generalization bounds for variational inference, 2019 (Algorithm 3).
+    Chérief-Abdellatif, Alquier, Khan: A Generalization Bound for Online Variational
+    Inference, 2019. Khan, Lin: Conjugate-computation variational inference, 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from skboost import OnlineBayesianLogisticRegression
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = scale(X)
+    >>> model = OnlineBayesianLogisticRegression().partial_fit(X[:300], y[:300])
+    >>> model.partial_fit(X[300:], y[300:]).n_seen_
+    569
+    """
+
+    _parameter_constraints = {
+        **ONLINE_CONSTRAINTS,
+        "method": [StrOptions({"sva", "svb", "ngvi"})],
+    }
+    _has_intercept = OnlineEstimator._has_intercept
+
+    def __init__(
+        self,
+        *,
+        method="ngvi",
+        covariance="auto",
+        learning_rate="auto",
+        beta="auto",
+        forgetting=1.0,
+        prior_scale=1.0,
+        fit_intercept=True,
+        intercept_scale=1.0,
+        batch_size=None,
+        n_passes=1,
+        shuffle=False,
+        random_state=None,
+    ):
+        self.method = method
+        self.covariance = covariance
+        self.learning_rate = learning_rate
+        self.beta = beta
+        self.forgetting = forgetting
+        self.prior_scale = prior_scale
+        self.fit_intercept = fit_intercept
+        self.intercept_scale = intercept_scale
+        self.batch_size = batch_size
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Learn from the rows in their order, from the prior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative: a row's loss is multiplied by it. Rows of weight zero are left
+            out. A weight of two is one update that is twice as strong, where a row that
+            stands twice makes two updates.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For data or combinations of parameters that mean nothing. What was fitted
+            before stays usable.
+        skboost.exceptions.DivergedError
+            A FloatingPointError, if the steps overshoot; it names the step. What was
+            fitted before stays.
+        """
+        return self._fit(X, y, sample_weight)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from one more batch of a stream; the data so far is not needed again.
+
+        `learning_rate`, `beta`, `forgetting` and `batch_size` may change between
+        batches; the prior is that of the first.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever come; needed at the first call unless `y` has
+            them all.
+        sample_weight : array-like of shape (n_samples,), default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As `fit` does, and for a label that is not among the classes or a model that
+            has changed since the first batch.
+        skboost.exceptions.DivergedError
+            As `fit` does.
+        """
+        return self._partial_fit(X, y, sample_weight, classes=classes)
+
+    def _responses(self, y, reset, classes=None):
+        """Labels as codes; sets ``classes_``."""
+        if reset:
+            self.classes_ = classes_of(y if classes is None else classes)
+        elif classes is not None and not np.array_equal(
+            np.unique(classes), self.classes_
+        ):
+            raise ValueError(
+                f"classes must stay {self.classes_.tolist()}, as at the first "
+                f"partial_fit; got {np.unique(classes).tolist()}."
+            )
+        return codes_of(y, self.classes_)
+
+    @property
+    def _n_streams(self):
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _loss(self):
+        return LogisticLoss()
+
+    def _outputs(self, codes):
+        positive = [1] if self._n_streams == 1 else range(self._n_streams)
+        return [(codes == k).astype(float) for k in positive]
+
+    def _losses(self, records, codes):
+        """Log loss at the posterior mean, before each row's update."""
+        if self._n_streams == 1:
+            return self._streams[0].losses(records[0], codes)
+        p = shares(expit(np.stack(records, axis=1)))
+        return -np.log(p[np.arange(len(codes)), codes])
+
+    def _predictive(self):
+        return IndependentPredictive(self._latent, self._n_streams)
+
+    @property
+    def coef_(self):
+        """Posterior means, (1, n_features) or (n_classes, n_features)."""
+        return self._means()[0]
+
+    @property
+    def intercept_(self):
+        """Posterior means, (1,) or (n_classes,)."""
+        return self._means()[1]
+
+    @property
+    def coef_std_(self):
+        """Posterior standard deviations, in the shape of `coef_`."""
+        return self._stds()[0]
+
+    @property
+    def averaged_coef_(self):
+        """Average of the coefficients that predicted each row."""
+        return self._averages()[0]
+
+    @property
+    def averaged_intercept_(self):
+        """Average of the intercepts that predicted each row."""
+        return self._averages()[1]

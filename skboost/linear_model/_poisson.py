@@ -1,0 +1,345 @@
+"""Bayesian Poisson regression with a boosted mixture as posterior."""
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from skboost._base import callback_data
+from skboost._rows import canonical_rows
+from skboost._sklearn import check_sample_weight, fit_context
+from skboost.linear_model._count_regressor import CountRegressor
+from skboost.linear_model._linear_model import (
+    SCALED_CONSTRAINTS,
+    BoostedLinearModel,
+    highest_point,
+    root_mean_squares,
+)
+from skboost.targets import GLMTarget, Poisson, as_prior, validate_offset
+
+
+class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
+    """Regression of counts with a posterior in place of a point.
+
+    ``y ~ Poisson(exp(X coef + intercept + offset))``. The posterior over coefficients
+    and intercept is a mixture, grown one component at a time by boosting variational
+    inference. With Gaussian components every expectation in fitting is in closed form,
+    and the predictive distribution is a mixture of Poisson-lognormal distributions,
+    summed by quadrature: no Monte Carlo noise.
+
+    `offset` is the logarithm of the exposure of a row (the years, persons or
+    kilometres that its count is about); it is an argument of the methods, None is an
+    exposure of one, and scikit-learn's metadata routing can pass it on.
+
+    Parameters
+    ----------
+    prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
+        Independent prior of the coefficients, around zero.
+    prior_scale : "auto", float or array-like of shape (n_features,), default="auto"
+        Scale of the prior in the unit of the coefficients, one or per feature;
+        multiplies the own scale of a `Prior` object. ``"auto"`` is 1 per
+        standard deviation of the feature.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    intercept_scale : "auto" or float, default="auto"
+        Scale of the intercept's prior, of the same kind and around zero. ``"auto"`` is
+        10, widened by what the logarithm of the mean rate and features that are not
+        centred add.
+    family : {"gaussian", "laplace", "student_t"} or VariationalFamily, \
+            default="gaussian"
+        Base family of the mixture's components. ``"student_t"`` has 5 degrees of
+        freedom; ``StudentT(df="auto")`` lets every component choose its own.
+    component_covariance : {"auto", "full", "low_rank", "diag"}, default="auto"
+        Covariance of each component. ``"auto"``: full up to 300 parameters, low rank
+        above (diagonal for Student-t components); Laplace components are diagonal. A
+        family object has its own.
+    objective : {"kl", "relbo", "hellinger"} or Objective, default="kl"
+        What a new component maximises: the joint gain in ELBO, the residual ELBO of
+        Locatello et al. 2018, its solver stopped where the joint gain is largest
+        (``ResidualGain(early_stopping=False)`` of `skboost.strategies` solves to the
+        end), or the overlap of square roots of Campbell and Li 2019, under which `tol`
+        is squared Hellinger distance and ten iterations make up to 55 components;
+        ``"hellinger"`` is not for Student-t components.
+    entropy_weight : float or callable, default=None
+        Price of entropy under ``objective="relbo"``: a number or a function of the
+        boosting step t, counted from 1. None is the schedule of Locatello et al.,
+        ``1 / sqrt(t + 1)``; 1.0 is the multiplier of Dresdner et al. 2021.
+    step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
+            default="line-search"
+        Weight of a new component; under ``"fully-corrective"`` the warm start of all
+        weights.
+    corrective : {"fully-corrective", "pairwise", "away", "none"}, \
+            default="fully-corrective"
+        How the weights of old components move.
+    refine : bool, default=True
+        Re-optimise old components after a new one; False leaves them where they are,
+        as in the papers.
+    max_iter : int, default=10
+        Boosting iterations in total, the first component included.
+    max_components : int, default=None
+        Bound on the size of the mixture; the lightest components beyond it are
+        dropped.
+    stopping : {"gain", "gap"}, default="gain"
+        Stop when this quantity (the gain in ELBO of the best candidate, or the
+        duality gap) plus two standard errors is at most `tol`. A candidate whose own
+        gap is negative beyond its noise certifies nothing and ends no run.
+    tol : float, default=1e-2
+        In nats. A component that gains less than a tenth of it is refused.
+    max_time : float, default=None
+        Seconds. They bind within an iteration: the one under way is given up, and what
+        is reported was computed before. The first component is always finished; its
+        search ends early.
+    n_draws : int, default=512
+        Monte Carlo draws kept per component. Where their noise hides what iterations
+        gain, a run goes on with four times as many; not where expectations of the log
+        likelihood are exact.
+    n_restarts : int, default=2
+        Starts searched for each new component.
+    temperature : float, default=1.0
+        Power of the likelihood in (0, 1]; below 1 the posterior is tempered
+        (Alquier and Ridgway 2020), 1 is Bayes.
+    calibrate : {"auto", "moments"}, default=None
+        Correction of moments and tails after boosting; each is judged on fresh draws,
+        and declined where it gains nothing that can be told from noise. ``"auto"``
+        spends little of the ELBO on it; ``"moments"`` does what it takes for standard
+        deviations and intervals. None leaves the posterior of the largest ELBO. See
+        :doc:`/user_guide/corrections`.
+    warm_start : bool, default=False
+        Go on with the last run up to `max_iter` iterations in total, on the same
+        data; the result is that of one long run.
+    random_state : int, RandomState instance or None, default=None
+        Seed of every draw. The same seed gives the same fit for every `n_jobs`.
+    n_jobs : int, default=None
+        Threads over blocks of rows and over starts.
+
+    Attributes
+    ----------
+    posterior_ : MixturePosterior
+        Over (coefficients, intercept).
+    coef_ : ndarray of shape (n_features,)
+        Posterior means.
+    intercept_ : float
+        Posterior mean.
+    elbo_, elbo_se_ : float
+        Evidence lower bound from fresh draws and its standard error, nats.
+    elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
+        Per iteration, from fresh draws, nats.
+    duality_gap_, duality_gap_se_ : float
+        Largest over the last proposed component and all that the mixture has, nats; a
+        bound under ``ResidualGain(early_stopping=False)`` only.
+    remaining_kl_, remaining_kl_se_, pareto_k_ : float
+        Importance-sampling estimate of what the ELBO still misses, nats, its standard
+        error, and k-hat, the shape of the weights' tail: above 0.7 the estimate is not
+        reliable. Blind to what the mixture never reaches.
+    remaining_kl_interval_ : tuple of float
+        (lower, upper), nats: what remains at least, and at most as far as short chains
+        from the posterior reach. `upper` is inf where nothing can be said.
+    calibration_ : Calibration or None
+        What became of the correction; None without `calibrate`.
+    n_iter_ : int
+        Iterations done.
+    converged_ : bool
+        Whether the stopping rule ended the run.
+    message_ : str
+        Why the run ended.
+    history_ : list of dict
+        One record per iteration: ``kind`` of step ("first", "frank-wolfe", "away",
+        "pairwise", "split" or "rejected"), gamma, curvature, number of components,
+        estimates, seconds.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features, where `X` has them.
+
+    See Also
+    --------
+    BoostedBayesianLinearRegression : Responses with noise around a line.
+    sklearn.linear_model.PoissonRegressor : One point, with an L2 penalty.
+
+    References
+    ----------
+    Locatello, Dresdner, Khanna, Valera, Rätsch: Boosting Black Box Variational
+    Inference, 2018 (Algorithm 1). Gelman et al.: Bayesian Data Analysis, 3rd edition,
+    2013, chapter 16 (generalised linear models). Aitchison and Ho: The multivariate
+    Poisson-log normal distribution, Biometrika 76, 1989.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost import BoostedBayesianPoissonRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X, years = rng.normal(size=(100, 2)), rng.uniform(1.0, 9.0, 100)
+    >>> y = rng.poisson(years * np.exp(X[:, 0] - 1.0))
+    >>> model = BoostedBayesianPoissonRegression(random_state=0)
+    >>> model = model.fit(X, y, offset=np.log(years))
+    >>> model.predict(X[:3], offset=np.log(years[:3])).shape
+    (3,)
+    """
+
+    _parameter_constraints = SCALED_CONSTRAINTS
+
+    def __init__(
+        self,
+        *,
+        family="gaussian",
+        component_covariance="auto",
+        objective="kl",
+        entropy_weight=None,
+        step_size="line-search",
+        corrective="fully-corrective",
+        refine=True,
+        max_iter=10,
+        max_components=None,
+        stopping="gain",
+        tol=1e-2,
+        max_time=None,
+        n_draws=512,
+        n_restarts=2,
+        prior="normal",
+        prior_scale="auto",
+        fit_intercept=True,
+        intercept_scale="auto",
+        temperature=1.0,
+        calibrate=None,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.family = family
+        self.component_covariance = component_covariance
+        self.objective = objective
+        self.entropy_weight = entropy_weight
+        self.step_size = step_size
+        self.corrective = corrective
+        self.refine = refine
+        self.max_iter = max_iter
+        self.max_components = max_components
+        self.stopping = stopping
+        self.tol = tol
+        self.max_time = max_time
+        self.n_draws = n_draws
+        self.n_restarts = n_restarts
+        self.prior = prior
+        self.prior_scale = prior_scale
+        self.fit_intercept = fit_intercept
+        self.intercept_scale = intercept_scale
+        self.temperature = temperature
+        self.calibrate = calibrate
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, offset=None):
+        """Fit the posterior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Counts, not negative.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative; a weight of two is a row that stands twice.
+        offset : array-like of shape (n_samples,), default=None
+            Logarithm of the exposure; None is zero.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For data or combinations of parameters that mean nothing. What was fitted
+            before stays usable.
+        KeyboardInterrupt
+            Once more, after the iterations done were kept with every fitted attribute.
+
+        Warns
+        -----
+        ConvergenceWarning
+            Where more than half a nat of KL remains by estimate.
+        """
+        with self._keeping_old_fit():
+            data = self._data(X, y, sample_weight, offset, reset=True)
+            target, starts = self._first(*data)
+            given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
+            return self._boost(target, given, starts=starts, names=self._names())
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, sample_weight=None, offset=None):
+        """Update the posterior with more data: the posterior so far is the prior.
+
+        Scales that follow the data (``"auto"``) are those of the first call.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+        offset : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+        """
+        with self._keeping_old_fit():
+            first = not hasattr(self, "posterior_")
+            data = self._data(X, y, sample_weight, offset, reset=first)
+            target, starts = self._first(*data) if first else self._updated(data)
+            given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
+            names = self._names()
+            return self._boost(
+                target, given, starts=starts, names=names, from_scratch=True
+            )
+
+    # --- data in
+
+    def _data(self, X, y, sample_weight, offset, reset):
+        """Rows, counts with offsets (n_samples, 2), and weights in canonical form."""
+        kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
+        X, y = validate_data(self, X, y, reset=reset, **kind)
+        y = Poisson().checked(y, X.shape[0])
+        if offset is None:
+            offset = np.zeros(X.shape[0])
+        offset = validate_offset(offset, X.shape[0])
+        weight = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        return canonical_rows(X, np.column_stack([y, offset]), weight)
+
+    # --- the target
+
+    def _first(self, X, y, weight):
+        """The target of the first data, and the mode where the search starts."""
+        target = self._target(X, y, weight)
+        size = root_mean_squares(X, weight, self.fit_intercept)
+        count = self.temperature * (weight @ y[:, 0])
+        centre, width = np.zeros(len(size)), 1.0 / (size * np.sqrt(count + 1.0))
+        if self.fit_intercept:
+            centre[-1] = log_rate(y, weight)
+        mode = highest_point(target, centre, width)
+        target.first_guess = mode, 0.1 * width
+        return target, mode[None]
+
+    def _target(self, X, y, weight, prior=None, temperature=None):
+        """The log posterior of the coefficients, in their layout."""
+        prior = as_prior(self.prior) if prior is None else prior
+        counts, offset = y.T
+        return GLMTarget(
+            X,
+            counts,
+            Poisson(),
+            sample_weight=weight,
+            temperature=self.temperature if temperature is None else temperature,
+            prior=prior,
+            scale=self._scales(X, weight, prior, level=log_rate(y, weight)),
+            fit_intercept=self.fit_intercept,
+            n_jobs=self.n_jobs,
+            offset=offset if offset.any() else None,
+        )
+
+
+def log_rate(y, weight):
+    """Logarithm of the counts over the exposures, with half a count more."""
+    counts, offset = y.T
+    top = offset.max()
+    return np.log(weight @ counts + 0.5) - top - np.log(weight @ np.exp(offset - top))

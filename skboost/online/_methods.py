@@ -1,0 +1,185 @@
+"""The published updates of a Gaussian posterior after one loss.
+
+With independent coordinates the loss of a batch enters by two vectors, times the size
+of the step: ``grad``, the gradient of its expectation in the means, and ``curv``, whose
+j-th entry is ``sum_i E[-l_i''] x_ij^2``, so that the derivative in the j-th standard
+deviation is ``curv_j sd_j``. Besides, a step gives a share of the old natural
+parameters back to the prior. What differs by method is three small functions of the
+rows of a ``state``, whose first is the mean; numba can compile them.
+
+``h(x) = sqrt(1 + x^2) - x`` of the papers is 1 / (sqrt(1 + x^2) + x), which cancels
+nothing for x of at least 0.
+"""
+
+import numpy as np
+
+from skboost.online._rates import PowerRate
+
+
+def _sva_variance(state, scale):
+    x = state[1]
+    sd = scale / (np.hypot(1.0, x) + x)
+    return sd * sd
+
+
+def _sva_discount(state, scale, factor):
+    state[0] *= factor
+    state[1] *= factor
+
+
+def _sva_step(state, scale, variance, grad, curv, share):
+    state[0] -= scale * scale * grad
+    state[1] += 0.5 * scale * np.sqrt(variance) * curv
+
+
+def _svb_variance(state, scale):
+    return state[1] * state[1]
+
+
+def _svb_discount(state, scale, factor):
+    # Natural parameters of the state move toward those of the prior.
+    prior = 1.0 / (scale * scale)
+    precision = 1.0 / (state[1] * state[1])
+    new = prior + factor * (precision - prior)
+    state[0] *= factor * precision / new
+    state[1] = 1.0 / np.sqrt(new)
+
+
+def _svb_step(state, scale, variance, grad, curv, share):
+    state[0] -= variance * grad
+    x = 0.5 * variance * curv
+    state[1] /= np.hypot(1.0, x) + x
+
+
+def _ngvi_variance(state, scale):
+    return 1.0 / state[1]
+
+
+def _ngvi_discount(state, scale, factor):
+    prior = 1.0 / (scale * scale)
+    new = prior + factor * (state[1] - prior)
+    state[0] *= factor * state[1] / new
+    state[1] = new
+
+
+def _ngvi_step(state, scale, variance, grad, curv, share):
+    if share > 0.0:
+        prior = 1.0 / (scale * scale)
+        state[1] += share * (prior - state[1]) + curv
+        state[0] -= (share * prior * state[0] + grad) / state[1]
+    else:
+        state[1] += curv
+        state[0] -= grad / state[1]
+
+
+class Method:
+    """One way to take a loss in; what is public of it.
+
+    Attributes
+    ----------
+    covariances : tuple of str
+        Those that the method has: "diag", "full".
+    accumulates : bool
+        Whether an infinite learning rate has a meaning.
+    wide_scale : float
+        A scale for coefficients of which nothing is known that its steps bear: those of
+        gradient methods grow with the square.
+    """
+
+    covariances = ("diag",)
+    accumulates = False
+    wide_scale = 10.0
+
+    def default_rate(self, noise_variance):
+        """Learning rate of ``learning_rate="auto"``.
+
+        Chosen on two streams, generated rows of a logistic model and breast cancer, and
+        for the linear model on generated rows and diabetes.
+        """
+        return 1.0
+
+    def start(self, scale):
+        """The state of the prior N(0, diag(scale^2))."""
+        raise NotImplementedError
+
+    def schedule(self, rates, beta):
+        """Size of every step and its share of the prior, shape (n, 2)."""
+        return np.column_stack([rates, np.zeros_like(rates)])
+
+
+class SVA(Method):
+    """Sequential variational approximation (Alquier 2019, Algorithm 3).
+
+    Follows the sum of all gradients so far from the prior, each times the rate of its
+    own step. The state is the mean and half the sum of the gradients in the standard
+    deviations, times the prior's: the argument of h.
+    """
+
+    wide_scale = 1.0
+    variance = staticmethod(_sva_variance)
+    discount = staticmethod(_sva_discount)
+    step = staticmethod(_sva_step)
+
+    def default_rate(self, noise_variance):
+        return PowerRate(0.2 * noise_variance, -0.5)
+
+    def start(self, scale):
+        return np.zeros((2, len(scale)))
+
+
+class SVB(Method):
+    """Streaming variational Bayes: the posterior so far is the prior of the next row.
+
+    The state is the mean and the standard deviations.
+    """
+
+    wide_scale = 1.0
+    variance = staticmethod(_svb_variance)
+    discount = staticmethod(_svb_discount)
+    step = staticmethod(_svb_step)
+
+    def default_rate(self, noise_variance):
+        return 0.1 * noise_variance
+
+    def start(self, scale):
+        return np.stack([np.zeros(len(scale)), scale])
+
+
+class NGVI(Method):
+    """Natural-gradient variational inference (Khan and Lin 2017).
+
+    The state is the mean and the precisions.
+    """
+
+    covariances = ("diag", "full")
+    accumulates = True
+    variance = staticmethod(_ngvi_variance)
+    discount = staticmethod(_ngvi_discount)
+    step = staticmethod(_ngvi_step)
+
+    def default_rate(self, noise_variance):
+        return np.inf
+
+    def start(self, scale):
+        return np.stack([np.zeros(len(scale)), scale**-2.0])
+
+    def schedule(self, rates, beta):
+        share = beta / (rates + beta)
+        # rates * share, which an infinite rate leaves finite.
+        return np.column_stack([beta / (1.0 + beta / rates), share])
+
+
+class EWA(Method):
+    """Exponentially weighted aggregation (Alquier 2019, Algorithm 2): tempered Bayes.
+
+    Exact for the linear model with normal noise; there it is a natural-gradient step
+    that gives nothing back to the prior.
+    """
+
+    covariances = ("full",)
+
+
+# Of ``beta="auto"``, chosen on the same streams: independent coordinates overshoot.
+DEFAULT_BETA = {"diag": 0.1, "full": 0.5}
+
+ONLINE_METHODS = {"sva": SVA, "svb": SVB, "ngvi": NGVI, "ewa": EWA}

@@ -1,0 +1,310 @@
+"""Posteriors of a linear predictor's coefficients that take rows in, one after another.
+
+A stream is what is carried from one batch to the next. ``absorb`` makes one update for
+each row, ``absorb_batch`` a single one for all rows; both return a new stream and leave
+the old one as it was, so a batch that fails costs nothing.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from skboost.online._loops import HUGE, dense_loop, full_loop, sparse_loop
+from skboost.online._rates import rates_of
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What every step of a stream is told.
+
+    Attributes
+    ----------
+    method : Method
+    loss : LogisticLoss or GaussianLoss
+    learning_rate : float or LearningRate
+    beta : float
+        Of the natural-gradient method.
+    forgetting : float
+        In (0, 1]: what is left, before every update, of the information so far.
+    """
+
+    method: object
+    loss: object
+    learning_rate: object
+    beta: float = 1.0
+    forgetting: float = 1.0
+
+    def schedule(self, done, n):
+        """Size and share of `n` steps after `done` steps, (n, 2)."""
+        rates = rates_of(self.learning_rate, done, n)
+        return self.method.schedule(rates, self.beta)
+
+
+class DivergedError(FloatingPointError):
+    """The linear predictor left all bounds; names the step, counted from 1."""
+
+
+def check_bounds(step, eta, failed, size):
+    """Raise if the loop stopped at a row; the step is the one of that row.
+
+    Raises
+    ------
+    DivergedError
+    """
+    if failed >= 0:
+        raise DivergedError(
+            f"The linear predictor was {eta[failed]:.3g} at step {step}, counted from "
+            "1 over the whole stream: the steps overshoot. Use a learning_rate below "
+            f"{size:.3g}, or scale the columns of X. The state before this batch is "
+            "kept."
+        )
+
+
+@dataclass(frozen=True)
+class DiagonalStream:
+    """A Gaussian with independent coordinates.
+
+    Attributes
+    ----------
+    rule : Rule
+    scale : ndarray of shape (dim,)
+        Standard deviations of the prior.
+    state : ndarray of shape (n, dim)
+        Rows of the method, the mean first.
+    total : ndarray of shape (dim,)
+        Sum of the means that predicted, each times the weight of its row.
+    mark, since : ndarray of shape (dim,)
+        Decay and weight up to which each coordinate's are done; see `sparse_loop`. Of
+        no meaning unless `lazy`.
+    clock : ndarray of shape (2,)
+        Logarithm of the decay, and weight of all rows.
+    n_steps : int
+    lazy : bool
+        Whether anything is outstanding.
+    averages : bool
+        Whether `total` is the whole sum: it is not where untouched coordinates of
+        sparse rows moved.
+    """
+
+    rule: Rule
+    scale: np.ndarray
+    state: np.ndarray
+    total: np.ndarray
+    mark: np.ndarray
+    since: np.ndarray
+    clock: np.ndarray
+    n_steps: int = 0
+    lazy: bool = False
+    averages: bool = True
+
+    @classmethod
+    def begin(cls, rule, scale):
+        """The prior N(0, diag(scale^2))."""
+        zeros = np.zeros(len(scale))
+        state = rule.method.start(scale)
+        return cls(rule, scale, state, zeros, zeros, zeros, np.zeros(2))
+
+    def settled(self):
+        """The same stream with nothing outstanding; its arrays are its own."""
+        method, clock = self.rule.method, self.clock.copy()
+        state, total = self.state.copy(), self.total.copy()
+        if self.lazy:
+            total += state[0] * (clock[1] - self.since)
+            if clock[0] < 0.0:
+                method.discount(state, self.scale, np.exp(clock[0] - self.mark))
+            clock[0] = 0.0
+        return replace(self, state=state, total=total, clock=clock, lazy=False)
+
+    def losses(self, eta, y):
+        """Loss of every row at what `absorb` said of it, nats."""
+        return self.rule.loss.at(eta, y)
+
+    @property
+    def mean(self):
+        """Means of the coefficients, (dim,)."""
+        return self.settled().state[0]
+
+    @property
+    def covariance(self):
+        """Variances of the coefficients, (dim,)."""
+        done = self.settled()
+        return self.rule.method.variance(done.state, self.scale)
+
+    @property
+    def average(self):
+        """Average of the means that predicted, (dim,); None where it is not kept."""
+        if not self.averages:
+            return None
+        return self.settled().total / max(self.clock[1], np.finfo(float).tiny)
+
+    def absorb(self, X, y, weight):
+        """The stream after one update for each row.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, dim)
+        y, weight : ndarray of shape (n,)
+
+        Returns
+        -------
+        stream : DiagonalStream
+        eta : ndarray of shape (n,)
+            Linear predictor of every row, at the mean before its update.
+
+        Raises
+        ------
+        DivergedError
+        """
+        schedule = self.rule.schedule(self.n_steps, len(y))
+        run = self._sparse if sparse.issparse(X) else self._dense
+        eta = np.empty(len(y))
+        done, failed = run(X, y, weight, schedule, eta)
+        check_bounds(self.n_steps + failed + 1, eta, failed, schedule[failed, 0])
+        return replace(done, n_steps=self.n_steps + len(y)), eta
+
+    def _dense(self, X, y, weight, schedule, eta):
+        rule, new = self.rule, self.settled()
+        failed = dense_loop(type(rule.method), rule.loss.one)(
+            X, y, weight, schedule, rule.forgetting, rule.loss.noise_scale,
+            new.scale, new.state, new.total, new.clock, eta,
+        )  # fmt: skip
+        return new, failed
+
+    def _sparse(self, X, y, weight, schedule, eta):
+        rule = self.rule
+        new = replace(
+            self,
+            state=self.state.copy(),
+            total=self.total.copy(),
+            mark=self.mark.copy() if self.lazy else np.zeros_like(self.mark),
+            since=self.since.copy()
+            if self.lazy
+            else np.full_like(self.since, self.clock[1]),
+            clock=self.clock.copy(),
+            lazy=True,
+        )
+        # Indices of the machine's own size are looked up much faster.
+        indices = X.indices.astype(np.intp)
+        failed = sparse_loop(type(rule.method), rule.loss.one)(
+            X.data, indices, X.indptr, y, weight, schedule, rule.forgetting,
+            rule.loss.noise_scale, new.scale, new.state, new.total, new.mark, new.since,
+            new.clock, eta,
+        )  # fmt: skip
+        still = rule.forgetting == 1.0 and not schedule[:, 1].any()
+        return replace(new, averages=self.averages and still), failed
+
+    def absorb_batch(self, X, y, weight):
+        """The stream after one update for all rows; as `absorb` in all else."""
+        rule, new = self.rule, self.settled()
+        method, state, clock = rule.method, new.state, new.clock
+        ((size, share),) = rule.schedule(self.n_steps, 1)
+        if rule.forgetting < 1.0:
+            method.discount(state, new.scale, rule.forgetting)
+        squares = X.multiply(X).tocsr() if sparse.issparse(X) else X * X
+        variance = method.variance(state, new.scale)
+        eta, sd = X @ state[0], np.sqrt(squares @ variance)
+        failed = first_out_of_bounds(eta, sd, y)
+        check_bounds(self.n_steps + 1, eta, failed, size)
+        slope, bend = rule.loss.many(eta, sd, y)
+        new.total[:] += weight.sum() * state[0]
+        grad, curv = X.T @ (weight * slope), squares.T @ (weight * bend)
+        method.step(state, new.scale, variance, size * grad, size * curv, share)
+        clock[1] += weight.sum()
+        return replace(new, n_steps=self.n_steps + 1), eta
+
+
+@dataclass(frozen=True)
+class FullStream:
+    """A Gaussian with a full covariance, by natural-gradient steps.
+
+    Attributes
+    ----------
+    rule, n_steps : as in `DiagonalStream`
+    prior : ndarray of shape (dim, dim)
+        Precision of the prior.
+    pull, mean, total : ndarray of shape (dim,)
+        `pull` is the precision times the mean.
+    precision, covariance : ndarray of shape (dim, dim)
+    clock : ndarray of shape (2,)
+        Updates, and the weight of all rows.
+    """
+
+    rule: Rule
+    prior: np.ndarray
+    pull: np.ndarray
+    mean: np.ndarray
+    precision: np.ndarray
+    covariance: np.ndarray
+    total: np.ndarray
+    clock: np.ndarray
+    n_steps: int = 0
+
+    @classmethod
+    def begin(cls, rule, scale):
+        """The prior N(0, diag(scale^2))."""
+        prior, covariance = np.diag(scale**-2.0), np.diag(scale**2.0)
+        zeros = np.zeros(len(scale))
+        return cls(rule, prior, zeros, zeros, prior, covariance, zeros, np.zeros(2))
+
+    losses = DiagonalStream.losses
+
+    @property
+    def average(self):
+        """Average of the means that predicted, (dim,)."""
+        return self.total / max(self.clock[1], np.finfo(float).tiny)
+
+    def _copy(self):
+        names = ("pull", "mean", "precision", "covariance", "total", "clock")
+        return replace(self, **{name: getattr(self, name).copy() for name in names})
+
+    def absorb(self, X, y, weight):
+        """As `DiagonalStream.absorb`; sparse rows become dense."""
+        X = dense(X)
+        rule, new, eta = self.rule, self._copy(), np.empty(len(y))
+        schedule = rule.schedule(self.n_steps, len(y))
+        failed = full_loop(
+            rule.loss.one, X, y, weight, schedule, rule.forgetting,
+            rule.loss.noise_scale, new.prior, new.pull, new.mean, new.precision,
+            new.covariance, new.total, new.clock, eta,
+        )  # fmt: skip
+        check_bounds(self.n_steps + failed + 1, eta, failed, schedule[failed, 0])
+        return replace(new, n_steps=self.n_steps + len(y)), eta
+
+    def absorb_batch(self, X, y, weight):
+        """As `DiagonalStream.absorb_batch`."""
+        rule, new, f = self.rule, self._copy(), self.rule.forgetting
+        ((size, share),) = rule.schedule(self.n_steps, 1)
+        pull, precision = f * new.pull, f * new.precision + (1.0 - f) * new.prior
+        covariance = np.linalg.inv(precision) if f < 1.0 else new.covariance
+        mean = covariance @ pull if f < 1.0 else new.mean
+        X = dense(X)
+        eta, sd = X @ mean, np.sqrt(np.einsum("ij,ij->i", X @ covariance, X))
+        check_bounds(self.n_steps + 1, eta, first_out_of_bounds(eta, sd, y), size)
+        slope, bend = rule.loss.many(eta, sd, y)
+        precision = precision + share * (new.prior - precision)
+        precision += size * (X.T * (weight * bend)) @ X
+        pull = (1.0 - share) * pull + size * (X.T @ (weight * (bend * eta - slope)))
+        covariance = np.linalg.inv(precision)
+        done = replace(
+            new,
+            pull=pull,
+            mean=covariance @ pull,
+            precision=precision,
+            covariance=covariance,
+            total=new.total + weight.sum() * mean,
+            clock=new.clock + [1.0, weight.sum()],
+            n_steps=self.n_steps + 1,
+        )
+        return done, eta
+
+
+def dense(X):
+    """As an array."""
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def first_out_of_bounds(eta, sd, y):
+    """Position of the first row whose linear predictor is, or -1."""
+    wrong = np.flatnonzero(~((np.abs(eta) < HUGE * (1.0 + np.abs(y))) & (sd < np.inf)))
+    return wrong[0] if len(wrong) else -1

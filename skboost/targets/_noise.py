@@ -1,0 +1,257 @@
+"""Noise of a regression: the log density of a residual, and its expectations.
+
+Notation: z = (y - eta) / sigma is a standardised residual, f its log density, eta the
+linear predictor, lambda = ln sigma. The log likelihood of a row is f(z) - lambda.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
+
+from skboost._math import LOG_2PI
+from skboost.targets._likelihood import Likelihood
+from skboost.targets._quadrature import normal_rule
+
+# Beyond this the squares of exponentials leave the range of floating point.
+_LARGEST_EXPONENT = 300.0
+
+
+def bounded_exp(x):
+    """``exp(x)``, never zero or infinite: a wall from which searches step back."""
+    return np.exp(np.clip(x, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
+
+
+class NoiseExpectation(NamedTuple):
+    """Expected log likelihood of every row, and expectations of its derivatives.
+
+    Attributes
+    ----------
+    value : array (n_rows,), in nats
+    slope, slope_scale : arrays (n_rows,)
+        First derivatives, in the linear predictor and in the log noise scale.
+    bend, bend_mixed, bend_scale : arrays (n_rows,)
+        Minus the second derivatives.
+    """
+
+    value: np.ndarray
+    slope: np.ndarray
+    slope_scale: np.ndarray
+    bend: np.ndarray
+    bend_mixed: np.ndarray
+    bend_scale: np.ndarray
+
+
+class Noise(Likelihood):
+    """Log density of a standardised residual; a subclass gives the methods below."""
+
+    # The residual's standard deviation in units of its scale; inf is legal.
+    std = 1.0
+    # Half-width in z of the strip around the real line where exp(f) is tame.
+    strip = 1.0
+
+    def checked(self, y, n_samples):
+        y = np.asarray(y, dtype=float)
+        if y.shape != (n_samples,) or not np.isfinite(y).all():
+            raise ValueError(
+                f"y must hold finite numbers, shape ({n_samples},); got shape "
+                f"{y.shape} and values such as {y.ravel()[:5]}."
+            )
+        return y
+
+    def log_density(self, z):
+        """f(z), in nats."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define log_density(z) of a residual."
+        )
+
+    def derivatives(self, z):
+        """f'(z) and f''(z)."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define derivatives(z) of a residual."
+        )
+
+    def cdf(self, z):
+        """Distribution function of a standardised residual."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define cdf(z) of a residual."
+        )
+
+    def quantile(self, p):
+        """Quantiles of a standardised residual."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define quantile(p) of a residual."
+        )
+
+    def scale_rule(self, level, sd, tilt):
+        """Nodes and weights for lambda ~ N(level, sd^2), with which eta moves by tilt.
+
+        exp(-2 lambda) turns its sign where the imaginary part of 2 lambda is pi / 2,
+        and a tilt carries residuals past their noise.
+        """
+        if sd == 0.0:
+            return normal_rule(0.0)
+        smallest = self.strip * bounded_exp(level - 2.0 * sd)
+        return normal_rule(4.0 * sd / np.pi + np.abs(tilt).max(initial=0.0) / smallest)
+
+    def added_to(self, centre, sd, scale):
+        """The response as a mixture where eta ~ N(centre, sd^2), the scale known.
+
+        Parameters
+        ----------
+        centre, sd : arrays (n_rows,)
+        scale : float
+
+        Returns
+        -------
+        centres, scales : arrays (n_rows, n_parts)
+        weights : array (n_parts,)
+        """
+        nodes, weights = normal_rule(sd.max(initial=0.0) / (self.strip * scale))
+        centres = centre[:, None] + sd[:, None] * nodes
+        return centres, np.full_like(centres, scale), weights
+
+    def expected(self, residual, variance, covariance, level, level_variance):
+        """Expectations where (eta, lambda) of every row is Gaussian.
+
+        Parameters
+        ----------
+        residual : array (n_rows,)
+            y minus the mean of eta.
+        variance, covariance : arrays (n_rows,)
+            Of eta, and of eta with lambda.
+        level, level_variance : float
+            Mean and variance of lambda, the same for all rows.
+
+        Returns
+        -------
+        NoiseExpectation
+            By a product rule whose error is near 1e-10 for residuals that are smooth
+            on the scale of the standard deviations.
+        """
+        sd = np.sqrt(level_variance)
+        tilt = covariance / sd if sd > 0 else np.zeros_like(covariance)
+        left = np.sqrt(np.maximum(variance - tilt**2, 0.0))
+        total = 0.0
+        for node, share in zip(*self.scale_rule(level, sd, tilt), strict=True):
+            scale = bounded_exp(level + sd * node)
+            width = left.max(initial=0.0) / (self.strip * scale)
+            inner, shares = normal_rule(width)
+            z = (residual - tilt * node)[:, None] - left[:, None] * inner
+            total = total + share * self._terms(z / scale, scale) @ shares
+        total[0] -= level
+        return NoiseExpectation(*total)
+
+    def _terms(self, z, scale):
+        """What `expected` averages, (6, ...), without ``-lambda``."""
+        first, second = self.derivatives(z)
+        mixed = first + z * second
+        return np.stack(
+            [
+                self.log_density(z),
+                -first / scale,
+                -1.0 - z * first,
+                -second / scale**2,
+                -mixed / scale,
+                -z * mixed,
+            ]
+        )
+
+
+class NormalNoise(Noise):
+    """``f(z) = -z^2 / 2 - ln(2 pi) / 2``; every expectation is closed."""
+
+    # exp(f) is entire, and grows by exp(9 / 2) this far from the real line.
+    strip = 3.0
+
+    def log_density(self, z):
+        return -0.5 * (z * z + LOG_2PI)
+
+    def derivatives(self, z):
+        return -z, -np.ones_like(z)
+
+    def cdf(self, z):
+        return ndtr(z)
+
+    def quantile(self, p):
+        return ndtri(p)
+
+    def added_to(self, centre, sd, scale):
+        """See `Noise.added_to`: normal noise on a Gaussian is one Gaussian."""
+        return centre[:, None], np.hypot(sd, scale)[:, None], np.ones(1)
+
+    def expected(self, residual, variance, covariance, level, level_variance):
+        """See `Noise.expected`; exp(-2 lambda) shifts the mean of eta."""
+        precision = bounded_exp(2.0 * (level_variance - level))
+        shifted = residual + 2.0 * covariance
+        square = precision * (shifted**2 + variance)
+        return NoiseExpectation(
+            -0.5 * (LOG_2PI + square) - level,
+            precision * shifted,
+            square - 1.0,
+            np.full_like(residual, precision),
+            2.0 * precision * shifted,
+            2.0 * square,
+        )
+
+
+class StudentTNoise(Noise):
+    """Student-t residuals: outliers are expected, and lose their pull.
+
+    Parameters
+    ----------
+    df : float
+        Degrees of freedom, positive.
+    """
+
+    def __init__(self, df):
+        self.df = df
+        self.strip = np.sqrt(df)
+        self.std = np.sqrt(df / (df - 2.0)) if df > 2.0 else np.inf
+        self._constant = (
+            gammaln(0.5 * (df + 1.0)) - gammaln(0.5 * df) - 0.5 * np.log(np.pi * df)
+        )
+
+    def log_density(self, z):
+        return self._constant - 0.5 * (self.df + 1.0) * np.log1p(z * z / self.df)
+
+    def derivatives(self, z):
+        shrink = (self.df + 1.0) / (self.df + z * z)
+        return -z * shrink, shrink * (2.0 * z * z / (self.df + z * z) - 1.0)
+
+    def cdf(self, z):
+        return stdtr(self.df, z)
+
+    def quantile(self, p):
+        return stdtrit(self.df, p)
+
+
+class KnownScale(Likelihood):
+    """A regression whose noise scale is given: one linear predictor, nothing else.
+
+    Parameters
+    ----------
+    noise : Noise
+    scale : float
+    """
+
+    def __init__(self, noise, scale):
+        self.noise, self.scale = noise, scale
+
+    def checked(self, y, n_samples):
+        return self.noise.checked(y, n_samples)
+
+    def value_and_slope(self, eta, y):
+        z = (y - eta) / self.scale
+        slope = -self.noise.derivatives(z)[0] / self.scale
+        return self.noise.log_density(z) - np.log(self.scale), slope
+
+    def expected(self, mean, sd, y):
+        found = self.noise.expected(
+            y - mean, sd**2, np.zeros_like(mean), np.log(self.scale), 0.0
+        )
+        return found.value, found.slope, found.bend
+
+
+# By the public name; each takes the degrees of freedom.
+NOISES = {"normal": lambda df: NormalNoise(), "student_t": StudentTNoise}

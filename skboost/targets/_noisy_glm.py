@@ -1,0 +1,192 @@
+"""Log joint density of a regression whose noise scale is a parameter too.
+
+Notation: theta = (coef..., intercept, lambda) with lambda the logarithm of the noise
+scale; beta is theta without lambda.
+"""
+
+import numpy as np
+from scipy.special import gammaln
+
+from skboost.targets._glm import GLMTarget, signed_gram
+from skboost.targets._noise import bounded_exp
+from skboost.targets._priors import Prior, PriorExpectation
+
+
+class NoiseScalePrior:
+    """Scaled inverse chi-squared distribution of sigma^2, as a density of ln sigma.
+
+    Its logarithm is that of `weight` rows whose residuals have the size `scale`: it
+    keeps sigma from zero where a fit is perfect.
+
+    Parameters
+    ----------
+    weight : float
+        Degrees of freedom; 0 is no prior.
+    scale : float
+
+    References
+    ----------
+    Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 2.6.
+    """
+
+    def __init__(self, weight, scale):
+        self.weight, self.scale = weight, scale
+        half = 0.5 * weight
+        self._constant = 0.0
+        if weight > 0:
+            self._constant = (
+                np.log(2.0) + half * np.log(half * scale**2) - gammaln(half)
+            )
+
+    def value_and_score(self, level):
+        """Log density in nats and its derivative, arrays like ``level``."""
+        square = self.scale**2 * bounded_exp(-2.0 * level)
+        value = self._constant - self.weight * (level + 0.5 * square)
+        return value, self.weight * (square - 1.0)
+
+    def expected(self, mean, variance):
+        """Expected log density where ln sigma ~ N(mean, variance), and derivatives."""
+        square = self.scale**2 * bounded_exp(2.0 * (variance - mean))
+        value = self._constant - self.weight * (mean + 0.5 * square)
+        return value, self.weight * (square - 1.0), -self.weight * square
+
+
+class WithNoiseScale(Prior):
+    """A prior of the coefficients with one of ln sigma after them.
+
+    Parameters
+    ----------
+    coef : Prior
+    noise_scale : NoiseScalePrior
+    """
+
+    def __init__(self, coef, noise_scale):
+        self.coef, self.noise_scale = coef, noise_scale
+
+    def value_and_score(self, theta, scale):
+        value, score = self.coef.value_and_score(theta[:, :-1], scale[:-1])
+        more, slope = self.noise_scale.value_and_score(theta[:, -1])
+        return value + more, np.column_stack([score, slope])
+
+    def expected(self, mean, variance, scale):
+        coef = self.coef.expected(mean[:-1], variance[:-1], scale[:-1])
+        value, *slopes = self.noise_scale.expected(mean[-1], variance[-1])
+        d_mean, d_variance = slopes
+        return PriorExpectation(
+            coef.value + float(value),
+            np.append(coef.d_mean, d_mean),
+            np.append(coef.d_variance, d_variance),
+        )
+
+
+class NoisyGLMTarget(GLMTarget):
+    """Log joint density of a linear regression with an unknown noise scale.
+
+    Gaussian expectations are exact: for normal noise in closed form, else by a product
+    rule over the two Gaussian variables of a row, eta and ln sigma.
+
+    Parameters
+    ----------
+    X, y
+        As in `GLMTarget`.
+    noise : Noise
+    noise_scale_prior : NoiseScalePrior
+    **settings
+        As in `GLMTarget`; `scale` is that of coefficients and intercept.
+
+    Attributes
+    ----------
+    dim : int
+        n_features [+ 1] + 1: the last parameter is the log noise scale.
+    """
+
+    def __init__(self, X, y, noise, noise_scale_prior, **settings):
+        super().__init__(X, y, noise, **settings)
+        self.prior = WithNoiseScale(self.prior, noise_scale_prior)
+        self.scale = np.append(self.scale, 1.0)
+        self.dim += 1
+
+    # --- at draws
+
+    def _log_likelihood(self, theta):
+        return self._sums_at_draws(theta, lambda z: ())[0]
+
+    def _value_and_slope(self, theta):
+        return self._sums_at_draws(theta, lambda z: self.likelihood.derivatives(z)[:1])
+
+    def _sums_at_draws(self, theta, derivatives):
+        """Log likelihood of every draw, and its gradient where f' is given."""
+        beta, level = np.ascontiguousarray(theta[:, :-1].T), theta[:, -1]
+        shrink = bounded_exp(-level)
+
+        def part(rows, block):
+            data = self._rows(rows, block)
+            z = (data.y[:, None] - block.predict(beta)) * shrink
+            value = data.sum(self.likelihood.log_density(z))
+            slopes = []
+            for first in derivatives(z):
+                slopes = [data.sum(z * first), data.pull(first)]
+            return [value - data.weights.sum() * level, data.weights.sum(), *slopes]
+
+        width, entries = 4 * len(theta), theta.size
+        value, mass, *slopes = self.design.sum_rows(part, width, entries)
+        if not slopes:
+            return (value,)
+        by_scale, by_beta = slopes
+        return value, np.column_stack([-(by_beta * shrink).T, -mass - by_scale])
+
+    # --- under Gaussians
+
+    def _expected_rows(self, rows, block, mean, variance, factor):
+        """Weighted `NoiseExpectation` of a block, and what the factor makes of it."""
+        centre = block.predict(mean[:-1])
+        spread, total = None, np.zeros_like(centre)
+        covariance, level_variance = np.zeros_like(centre), 0.0
+        if variance is not None:
+            total += block.apply_squares(variance[:-1])
+            level_variance += variance[-1]
+        if factor is not None:
+            spread = block.apply(factor[:-1])
+            total += np.einsum("ij,ij->i", spread, spread)
+            covariance = spread @ factor[-1]
+            level_variance += factor[-1] @ factor[-1]
+        data = self._rows(rows, block)
+        found = self.likelihood.expected(
+            data.y - centre, total, covariance, mean[-1], level_variance
+        )
+        return type(found)(*(data.weights * part for part in found)), spread
+
+    def _expected_likelihood(self, mean, variance, factor):
+        def part(rows, block):
+            e, spread = self._expected_rows(rows, block, mean, variance, factor)
+            slope = np.append(block.pull(e.slope), e.slope_scale.sum())
+            result = [e.value.sum(), slope]
+            if variance is not None:
+                bend = np.append(block.pull_squares(e.bend), e.bend_scale.sum())
+                result.append(-0.5 * bend)
+            if factor is not None:
+                by_scale = e.bend_mixed @ spread + e.bend_scale.sum() * factor[-1]
+                spread *= e.bend[:, None]
+                spread += e.bend_mixed[:, None] * factor[-1]
+                result.append(-np.vstack([block.pull(spread), by_scale]))
+            return result
+
+        width = self.dim if factor is None else max(self.dim, factor.shape[1])
+        entries = 2 * self.dim + (0 if factor is None else factor.size)
+        value, g_mean, *others = self.design.sum_rows(part, 2 * width, entries)
+        g_variance = None if variance is None else others.pop(0)
+        g_factor = None if factor is None else others.pop(0)
+        return value, g_mean, g_variance, g_factor
+
+    def _likelihood_curvature(self, mean, factor):
+        def part(rows, block):
+            e, _ = self._expected_rows(rows, block, mean, None, factor)
+            curvature = np.empty((self.dim, self.dim))
+            curvature[:-1, :-1] = signed_gram(block, e.bend)
+            curvature[-1, :-1] = curvature[:-1, -1] = block.pull(e.bend_mixed)
+            curvature[-1, -1] = e.bend_scale.sum()
+            slope = np.append(block.pull(e.slope), e.slope_scale.sum())
+            return e.value.sum(), slope, curvature
+
+        width = max(self.dim, factor.shape[1])
+        return self.design.sum_rows(part, 2 * width, self.dim**2)

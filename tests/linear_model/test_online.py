@@ -1,0 +1,448 @@
+"""Online estimators as scikit-learn users meet them."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.stats import t as student_t
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
+
+from skboost import OnlineBayesianLinearRegression, OnlineBayesianLogisticRegression
+from skboost.strategies import PowerRate
+
+ESTIMATORS = [OnlineBayesianLogisticRegression, OnlineBayesianLinearRegression]
+METHODS = [
+    (OnlineBayesianLogisticRegression, {"method": "ngvi"}),
+    (OnlineBayesianLogisticRegression, {"method": "sva"}),
+    (OnlineBayesianLogisticRegression, {"method": "svb", "forgetting": 0.99}),
+    (OnlineBayesianLinearRegression, {}),
+    (OnlineBayesianLinearRegression, {"noise_scale": 0.7}),
+    (OnlineBayesianLinearRegression, {"noise_scale": 0.7, "method": "svb"}),
+]
+
+
+@pytest.fixture(autouse=True)
+def uncompiled(monkeypatch):
+    """Loops as without the extra ``fast``, whose compilation takes seconds."""
+    from skboost.online import _compile, _loops
+
+    monkeypatch.setattr(_compile, "compiler", lambda: None)
+    yield
+    _loops.dense_loop.cache_clear()
+    _loops.sparse_loop.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return scale(X[:, :8]), y
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    X, y = load_diabetes(return_X_y=True)
+    return scale(X), scale(y)
+
+
+def data_for(cls, cancer, diabetes):
+    return cancer if cls is OnlineBayesianLogisticRegression else diabetes
+
+
+@pytest.mark.parametrize(("cls", "params"), METHODS)
+def test_a_fit_is_a_stream_of_batches(cls, params, cancer, diabetes):
+    X, y = data_for(cls, cancer, diabetes)
+    whole = cls(**params).fit(X, y)
+    pieces = cls(**params)
+    for part in np.array_split(np.arange(len(y)), 100):
+        keywords = {"classes": [0, 1]} if hasattr(whole, "classes_") else {}
+        pieces.partial_fit(X[part], y[part], **keywords)
+    np.testing.assert_array_equal(pieces.coef_, whole.coef_)
+    np.testing.assert_array_equal(pieces.coef_std_, whole.coef_std_)
+    np.testing.assert_array_equal(pieces.averaged_coef_, whole.averaged_coef_)
+    assert pieces.cumulative_loss_ == whole.cumulative_loss_
+    assert pieces.n_seen_ == len(y)
+
+
+def test_the_cumulative_loss_is_that_of_the_mean_before_each_row(cancer):
+    X, y = cancer
+    model, total = OnlineBayesianLogisticRegression(), 0.0
+    model.partial_fit(X[:1], y[:1], classes=[0, 1])
+    total += np.log(2.0)
+    for i in range(1, 40):
+        eta = X[i] @ model.coef_[0] + model.intercept_[0]
+        total += np.logaddexp(0.0, eta) - y[i] * eta
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+    assert model.cumulative_loss_ == pytest.approx(total, rel=1e-12)
+
+
+def test_fixed_noise_is_the_closed_form(diabetes):
+    X, y = diabetes
+    model = OnlineBayesianLinearRegression(noise_scale=0.7, prior_scale=2.0)
+    for part in np.array_split(np.arange(len(y)), 100):
+        model.partial_fit(X[part], y[part])
+    X1 = np.hstack([X, np.ones((len(y), 1))])
+    precision = np.diag(np.r_[np.full(10, 0.25), 0.01]) + X1.T @ X1 / 0.49
+    mean = np.linalg.solve(precision, X1.T @ y / 0.49)
+    covariance = np.linalg.inv(precision)
+    np.testing.assert_allclose(model.posterior_.mean(), mean, atol=1e-8)
+    np.testing.assert_allclose(model.posterior_.covariance(), covariance, atol=1e-8)
+    np.testing.assert_allclose(np.r_[model.coef_, model.intercept_], mean, atol=1e-8)
+    std = np.sqrt(0.49 + np.einsum("ij,jk,ik->i", X1, covariance, X1))
+    found = model.predict(X, return_std=True)
+    np.testing.assert_allclose(found, (X1 @ mean, std), atol=1e-8)
+
+
+def test_inferred_noise_is_student_t(diabetes):
+    X, y = diabetes
+    model = OnlineBayesianLinearRegression(noise_prior=(2.0, 1.0)).fit(X, y)
+    X1 = np.hstack([X, np.ones((len(y), 1))])
+    precision = np.diag(np.r_[np.ones(10), 0.01]) + X1.T @ X1
+    mean = np.linalg.solve(precision, X1.T @ y)
+    shape = 2.0 + 0.5 * len(y)
+    rate = 1.0 + 0.5 * (y @ y - mean @ precision @ mean)
+    inverse = np.linalg.inv(precision)
+    std = np.sqrt(rate / (shape - 1.0) * np.diag(inverse))
+    np.testing.assert_allclose(model.coef_std_, std[:10], rtol=1e-9)
+    np.testing.assert_allclose(model.posterior_.std(), std, rtol=1e-6)
+    np.testing.assert_allclose(model.noise_scale_, np.sqrt(rate / shape), rtol=1e-10)
+    spread = 1.0 + np.einsum("ij,jk,ik->i", X1, inverse, X1)
+    predictive = student_t(2 * shape, X1 @ mean, np.sqrt(rate / shape * spread))
+    np.testing.assert_allclose(
+        model.log_predictive_density(X, y), predictive.logpdf(y), atol=1e-9
+    )
+    np.testing.assert_allclose(
+        model.predict_interval(X, 0.8).T, predictive.interval(0.8), atol=1e-9
+    )
+    found, deviation = model.predict(X, return_std=True)
+    np.testing.assert_allclose(deviation, predictive.std(), rtol=1e-9)
+    median = model.predict_quantiles(X, [0.5])[:, 0]
+    np.testing.assert_allclose(median, found, atol=1e-12)
+
+
+def test_predictions_average_over_the_posterior(cancer):
+    X, y = cancer
+    model = OnlineBayesianLogisticRegression().fit(X[:100], y[:100])
+    coef, intercept = model.sample_posterior(20_000, random_state=0)
+    draws = 1.0 / (1.0 + np.exp(-(X[:20] @ coef.T + intercept)))
+    error = 4.0 * draws.std(axis=1) / np.sqrt(draws.shape[1])
+    found = model.predict_proba(X[:20])[:, 1]
+    assert np.all(np.abs(found - draws.mean(axis=1)) <= error)
+    low, high = model.predict_proba_interval(X[:20], 0.9).T
+    inside = ((draws.T >= low) & (draws.T <= high)).mean(axis=0)
+    np.testing.assert_allclose(inside, 0.9, atol=0.02)
+    logit = np.log(found / (1.0 - found))
+    np.testing.assert_allclose(model.decision_function(X[:20]), logit, atol=1e-7)
+    total, aleatoric, epistemic = model.predict_uncertainty(X[:20])
+    np.testing.assert_allclose(total, aleatoric + epistemic, atol=1e-12)
+    names = ["coef_std_", "averaged_coef_", "coef_"]
+    assert {getattr(model, name).shape for name in names} == {(1, 8)}
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix, sparse.csr_array])
+@pytest.mark.parametrize("covariance", ["diag", "full"])
+def test_several_classes_are_each_against_the_rest(as_rows, covariance):
+    X, y = load_iris(return_X_y=True)
+    X = scale(X)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, names = X[order], np.array(["setosa", "versi", "virgi"])[y[order]]
+    model = OnlineBayesianLogisticRegression(covariance=covariance)
+    model.fit(as_rows(X), names)
+    for k, name in enumerate(model.classes_):
+        one = OnlineBayesianLogisticRegression(covariance=covariance)
+        one.fit(X, names == name)
+        np.testing.assert_allclose(model.coef_[k], one.coef_[0], atol=1e-12)
+    p = model.predict_proba(as_rows(X))
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    found = model.predict(as_rows(X))
+    np.testing.assert_array_equal(found, model.classes_[p.argmax(axis=1)])
+    assert model.predict_proba_interval(as_rows(X)).shape == (150, 3, 2)
+    total, aleatoric, epistemic = model.predict_uncertainty(as_rows(X))
+    assert np.all(aleatoric <= total + 0.02) and np.all(epistemic >= 0.0)
+    assert model.posterior_.dim == 15
+    assert model.sample_posterior(4, random_state=0)[0].shape == (4, 3, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cls", "params"), METHODS)
+def test_a_stream_goes_on_in_another_process(cls, params, cancer, diabetes, tmp_path):
+    X, y = data_for(cls, cancer, diabetes)
+    model = cls(**params).partial_fit(X[:200], y[:200])
+    (tmp_path / "model").write_bytes(pickle.dumps(model))
+    np.savez(tmp_path / "rows.npz", X=X[200:], y=y[200:])
+    if params == {}:
+        code = (
+            "import pickle, sys, numpy as np; from pathlib import Path;"
+            "folder = Path(sys.argv[1]); rows = np.load(folder / 'rows.npz');"
+            "model = pickle.loads((folder / 'model').read_bytes());"
+            "model.partial_fit(rows['X'], rows['y']);"
+            "(folder / 'model').write_bytes(pickle.dumps(model))"
+        )
+        subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+        there = pickle.loads((tmp_path / "model").read_bytes())
+    else:
+        there = pickle.loads((tmp_path / "model").read_bytes())
+        there.partial_fit(X[200:], y[200:])
+    model.partial_fit(X[200:], y[200:])
+    np.testing.assert_array_equal(there.coef_, model.coef_)
+    assert there.cumulative_loss_ == model.cumulative_loss_
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix])
+def test_nan_names_its_row_and_costs_nothing(cls, as_rows, cancer, diabetes):
+    X, y = data_for(cls, cancer, diabetes)
+    model = cls().partial_fit(X[:50], y[:50])
+    before = model.coef_.copy(), model.cumulative_loss_
+    bad = X[50:60].copy()
+    bad[7, 2] = np.nan
+    with pytest.raises(ValueError, match="X must be finite; got NaN, first in row 7"):
+        model.partial_fit(as_rows(bad), y[50:60])
+    if cls is OnlineBayesianLinearRegression:
+        wrong = y[50:60].copy()
+        wrong[3] = np.inf
+        with pytest.raises(ValueError, match="y must be .* infinity, first in row 3"):
+            model.partial_fit(as_rows(X[50:60]), wrong)
+    np.testing.assert_array_equal(model.coef_, before[0])
+    assert model.cumulative_loss_ == before[1] and model.n_seen_ == 50
+    model.partial_fit(X[50:60], y[50:60])
+
+
+def test_bad_batches_are_refused_and_cost_nothing(cancer):
+    X, y = cancer
+    model = OnlineBayesianLogisticRegression().partial_fit(X[:50], y[:50])
+    before = model.coef_
+    with pytest.raises(ValueError, match="0 sample"):
+        model.partial_fit(X[:0], y[:0])
+    with pytest.raises(ValueError, match="expecting 8 features"):
+        model.partial_fit(X[:5, :3], y[:5])
+    with pytest.raises(ValueError, match="among the classes"):
+        model.partial_fit(X[:5], np.full(5, 7))
+    with pytest.raises(ValueError, match="classes must stay"):
+        model.partial_fit(X[:5], y[:5], classes=[0, 1, 2])
+    model.set_params(fit_intercept=False)
+    with pytest.raises(ValueError, match="goes on with the same model"):
+        model.partial_fit(X[:5], y[:5])
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+def test_a_first_batch_of_one_class_needs_the_classes(cancer):
+    X, y = cancer
+    with pytest.raises(ValueError, match="partial_fit"):
+        OnlineBayesianLogisticRegression().partial_fit(X[:5], np.zeros(5, dtype=int))
+
+
+def test_divergence_names_the_step_and_a_lower_rate_goes_on(diabetes):
+    X, y = diabetes
+    model = OnlineBayesianLinearRegression(method="sva", noise_scale=0.1)
+    model.partial_fit(X[:20], y[:20])
+    before = model.coef_
+    model.set_params(learning_rate=10.0)
+    with pytest.raises(
+        FloatingPointError, match=r"at step \d+.*learning_rate below 10"
+    ):
+        model.partial_fit(X, y)
+    np.testing.assert_array_equal(model.coef_, before)
+    assert model.n_seen_ == 20
+    model.set_params(learning_rate=PowerRate(1e-3, -0.5)).partial_fit(X, y)
+    assert model.n_seen_ == 462
+
+
+@pytest.mark.parametrize(
+    ("cls", "params", "message"),
+    [
+        (OnlineBayesianLogisticRegression, {"method": "ewa"}, "method"),
+        (OnlineBayesianLogisticRegression, {"method": "nvgi"}, "method"),
+        (OnlineBayesianLogisticRegression, {"learning_rate": 0.0}, "learning_rate"),
+        (OnlineBayesianLogisticRegression, {"forgetting": 0.0}, "forgetting"),
+        (
+            OnlineBayesianLogisticRegression,
+            {"method": "sva", "covariance": "full"},
+            "covariance='full' needs a method that has it; got method='sva'",
+        ),
+        (
+            OnlineBayesianLogisticRegression,
+            {"method": "svb", "learning_rate": np.inf},
+            "method='svb' needs a finite learning_rate",
+        ),
+        (
+            OnlineBayesianLinearRegression,
+            {"method": "ngvi"},
+            "noise_scale='infer' needs method='ewa'",
+        ),
+        (OnlineBayesianLinearRegression, {"noise_prior": (1.0, 0.0)}, "noise_prior"),
+        (OnlineBayesianLinearRegression, {"prior_scale": [1.0, 2.0]}, "prior_scale"),
+    ],
+)
+def test_parameters_that_mean_nothing(cls, params, message, cancer):
+    with pytest.raises(ValueError, match=message):
+        cls(**params).fit(*cancer)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_before_a_fit(cls, cancer):
+    with pytest.raises(NotFittedError):
+        cls().predict(cancer[0])
+    assert not hasattr(cls(), "coef_")
+    assert not hasattr(cls(), "posterior_")
+
+
+def test_a_failed_fit_leaves_the_old_one(cancer):
+    X, y = cancer
+    model = OnlineBayesianLogisticRegression().fit(X, y)
+    before = model.coef_
+    with pytest.raises(ValueError):
+        model.fit(X, np.zeros(len(y)))
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+def test_weights(cancer, diabetes):
+    X, y = diabetes
+    weight = np.arange(len(y)) % 3
+    weighted = OnlineBayesianLinearRegression().fit(X, y, sample_weight=weight)
+    again = np.repeat(np.arange(len(y)), weight)
+    repeated = OnlineBayesianLinearRegression().fit(X[again], y[again])
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-12)
+    assert weighted.noise_scale_ == pytest.approx(repeated.noise_scale_)
+    X, y = cancer
+    weight = np.arange(len(y)) % 2
+    weighted = OnlineBayesianLogisticRegression().fit(X, y, sample_weight=weight)
+    left_out = OnlineBayesianLogisticRegression().fit(X[1::2], y[1::2])
+    np.testing.assert_array_equal(weighted.coef_, left_out.coef_)
+
+
+def test_sparse_averages_are_refused_where_they_are_not_kept(cancer):
+    X, y = cancer
+    model = OnlineBayesianLogisticRegression(covariance="diag", learning_rate=50.0)
+    model.fit(sparse.csr_matrix(X), y)
+    with pytest.raises(AttributeError, match="not kept for sparse rows"):
+        _ = model.averaged_coef_
+    model.set_params(learning_rate="auto").fit(sparse.csr_matrix(X), y)
+    dense = clone(model).fit(X, y)
+    np.testing.assert_allclose(model.averaged_coef_, dense.averaged_coef_, atol=1e-12)
+
+
+def test_duplicate_entries_of_sparse_rows_add_up(cancer):
+    X, y = cancer
+    X = sparse.csr_matrix(np.round(X[:100], 3))
+    twice = sparse.csr_matrix(
+        (np.repeat(X.data, 2) / 2, np.repeat(X.indices, 2), 2 * X.indptr), X.shape
+    )
+    params = {"covariance": "diag"}
+    found = OnlineBayesianLogisticRegression(**params).fit(twice, y[:100])
+    assert twice.nnz == 2 * X.nnz
+    one = OnlineBayesianLogisticRegression(**params).fit(X, y[:100])
+    np.testing.assert_allclose(found.coef_, one.coef_, atol=1e-12)
+
+
+def test_minibatches_passes_and_order(cancer):
+    X, y = cancer
+    model = OnlineBayesianLogisticRegression(batch_size=32).fit(X, y)
+    assert model.score(X, y) > 0.9
+    twice = OnlineBayesianLogisticRegression(n_passes=2).fit(X, y)
+    by_hand = OnlineBayesianLogisticRegression().fit(X, y).partial_fit(X, y)
+    np.testing.assert_array_equal(twice.coef_, by_hand.coef_)
+    assert twice.n_seen_ == 2 * len(y)
+    a, b = (
+        OnlineBayesianLogisticRegression(shuffle=True, random_state=seed).fit(X, y)
+        for seed in (0, 0)
+    )
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+    assert not np.array_equal(a.coef_, by_hand.coef_)
+
+
+def test_frames_pipelines_and_searches(cancer, diabetes):
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    X = X.iloc[:, :5]
+    labels = pd.Series(np.where(y, "benign", "malignant"))
+    model = OnlineBayesianLogisticRegression().fit(X / X.max(), labels)
+    assert list(model.feature_names_in_) == list(X.columns)
+    assert model.posterior_.names[-1] == "intercept"
+    assert set(model.predict(X / X.max())) <= {"benign", "malignant"}
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), OnlineBayesianLogisticRegression()),
+        {"onlinebayesianlogisticregression__beta": [0.5, 1.0]},
+        scoring="neg_log_loss", cv=2, n_jobs=2,
+    )  # fmt: skip
+    assert search.fit(X, labels).best_score_ > -0.35
+    rate = OnlineBayesianLogisticRegression(method="sva", learning_rate=PowerRate())
+    rate.set_params(learning_rate__power=-0.25).fit(*cancer)
+    assert clone(rate).learning_rate.power == -0.25
+
+
+def test_sample_weights_are_routed(diabetes):
+    import sklearn
+
+    X, y = diabetes
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = OnlineBayesianLinearRegression().set_fit_request(sample_weight=True)
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        pipeline = make_pipeline(scaler, model)
+        pipeline.fit(X, y, sample_weight=np.arange(len(y)) % 2)
+    assert pipeline[-1].n_seen_ == len(y) // 2
+
+
+def test_forgetting_follows_what_changes():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 3))
+    truth = np.where(np.arange(2000)[:, None] < 1000, [2.0, 0.0, -1.0], [-2.0, 1.0, 0])
+    y = (X * truth).sum(axis=1) + 0.3 * rng.standard_normal(2000)
+    keeps = OnlineBayesianLinearRegression().fit(X, y)
+    forgets = OnlineBayesianLinearRegression(forgetting=0.98).fit(X, y)
+    assert np.abs(forgets.coef_ - truth[-1]).max() < 0.2
+    assert np.abs(keeps.coef_ - truth[-1]).max() > 1.0
+    assert forgets.cumulative_loss_ < keeps.cumulative_loss_
+
+
+@pytest.mark.parametrize("y", [np.zeros((4, 1)), np.zeros(1), [0.0, np.nan, 0.0, 0.0]])
+def test_densities_need_one_number_for_each_row(y, diabetes):
+    X, target = diabetes
+    model = OnlineBayesianLinearRegression().fit(X, target)
+    if np.shape(y) == (4, 1):
+        with pytest.warns(DataConversionWarning):
+            assert model.log_predictive_density(X[:4], y).shape == (4,)
+        return
+    with pytest.raises(ValueError, match="NaN|inconsistent numbers"):
+        model.log_predictive_density(X[:4], y)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda m, X: m.predict_interval(X, "wide"), "level must be a probability"),
+        (lambda m, X: m.predict_quantiles(X, []), "quantiles must be probabilities"),
+        (lambda m, X: m.predict_quantiles(X, "a"), "quantiles must be probabilities"),
+    ],
+)
+def test_probabilities_that_mean_nothing(call, words, diabetes):
+    model = OnlineBayesianLinearRegression().fit(*diabetes)
+    with pytest.raises(ValueError, match=words):
+        call(model, diabetes[0])
+
+
+def test_a_missing_response_is_named_by_its_row(diabetes):
+    X, y = diabetes
+    y = y.astype(object)
+    y[3] = None
+    with pytest.raises(ValueError, match="y must be finite; got NaN, first in row 3"):
+        OnlineBayesianLinearRegression().partial_fit(X, y)
+
+
+def test_columns_too_far_from_zero_are_refused_and_cost_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    model = OnlineBayesianLinearRegression(prior_scale=100.0).partial_fit(X, X[:, 0])
+    coef = model.coef_.copy()
+    with pytest.raises(ValueError, match="Centre and scale them"):
+        # Every sum is exact, so that the prior is lost in rounding on any machine.
+        model.fit(np.full((4, 3), 2.0**30), np.zeros(4))
+    np.testing.assert_array_equal(model.coef_, coef)
+    assert model.n_seen_ == 40

@@ -1,0 +1,379 @@
+"""Linear regression: posteriors against closed forms, hard data, many outputs."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse, stats
+from scipy.special import gammaln
+from sklearn.linear_model import HuberRegressor, LinearRegression
+
+from skboost import BoostedBayesianLinearRegression
+
+from .conftest import same_mixture
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def line(n=40, d=3, noise=0.5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, X @ np.linspace(1.0, -1.0, d) + 0.7 + noise * rng.normal(size=n)
+
+
+def regression(**settings):
+    settings = {"max_iter": 3, "n_draws": 64, "random_state": 0} | settings
+    return BoostedBayesianLinearRegression(**settings)
+
+
+X, Y = line()
+
+
+# --- exactness
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_a_known_scale_and_a_normal_prior_give_the_closed_form(
+    fit_intercept, temperature
+):
+    weight = np.random.default_rng(1).uniform(0.1, 2.0, len(Y))
+    fitted = regression(
+        noise_scale=0.5, prior_scale=[1.0, 2.0, 3.0], intercept_scale=4.0,
+        fit_intercept=fit_intercept, temperature=temperature,
+    ).fit(X, Y, weight)  # fmt: skip
+    A = np.column_stack([X, np.ones(len(Y))]) if fit_intercept else X
+    prior = np.diag(1.0 / np.array([1.0, 2.0, 3.0, 4.0])[: A.shape[1]] ** 2)
+    scaled = temperature * weight[:, None] * A / 0.25
+    covariance = np.linalg.inv(A.T @ scaled + prior)
+    assert fitted.posterior_.n_components == 1
+    assert_allclose(fitted.posterior_.covariance(), covariance, atol=1e-10)
+    assert_allclose(fitted.posterior_.mean(), covariance @ scaled.T @ Y, atol=1e-10)
+
+
+def log_evidence(X, y, scale, weight, size):
+    """Of a normal prior beside an inverse chi-squared one, by quadrature."""
+    A = np.column_stack([X, np.ones(len(y))])
+    values, axes = np.linalg.eigh(scale**2 * A @ A.T)
+    squares = (axes.T @ y) ** 2
+    level = np.linspace(-8.0, 5.0, 10_001)
+    total = np.maximum(values, 0.0)[:, None] + np.exp(2.0 * level)
+    log = -0.5 * (np.log(2 * np.pi * total) + squares[:, None] / total).sum(axis=0)
+    half = 0.5 * weight
+    log += np.log(2.0) + half * np.log(half * size**2) - gammaln(half)
+    log -= weight * level + half * size**2 * np.exp(-2.0 * level)
+    return log.max() + np.log(np.trapezoid(np.exp(log - log.max()), level))
+
+
+def test_the_elbo_misses_little_of_the_evidence():
+    fitted = regression(
+        prior_scale=100.0, intercept_scale=100.0, noise_prior_scale=0.1,
+        max_iter=10, n_draws=1024, tol=1e-3,
+    ).fit(X, Y)  # fmt: skip
+    missed = log_evidence(X, Y, 100.0, 1.0, 0.1) - fitted.elbo_
+    assert -4.0 * fitted.elbo_se_ < missed < 0.02 + 4.0 * fitted.elbo_se_
+
+
+def test_the_marginals_are_those_of_the_normal_inverse_gamma_posterior():
+    fitted = regression(
+        prior_scale=1e3, intercept_scale=1e3, noise_prior_weight=2.0,
+        noise_prior_scale=0.3, max_iter=10, n_draws=1024, tol=1e-3,
+    ).fit(X, Y)  # fmt: skip
+    A = np.column_stack([X, np.ones(len(Y))])
+    coef, residual = np.linalg.lstsq(A, Y)[:2]
+    df = len(Y) - 4 + 2.0
+    size = (residual[0] + 2.0 * 0.3**2) / df
+    std = np.sqrt(size * np.diag(np.linalg.inv(A.T @ A)))
+    # Between two distributions of KL k probabilities differ by at most sqrt(k / 2).
+    tolerance = np.sqrt(0.5 * max(fitted.remaining_kl_ + 0.005, 0.005))
+    for j in range(4):
+        exact = stats.t(df, coef[j], std[j])
+        points = exact.ppf([0.05, 0.5, 0.95])
+        found = fitted.posterior_.marginal(j).cdf(points)
+        assert_allclose(found, [0.05, 0.5, 0.95], atol=tolerance)
+    points = stats.invgamma(df / 2, scale=df * size / 2).ppf([0.05, 0.5, 0.95])
+    found = fitted.posterior_.marginal("log_noise_scale").cdf(0.5 * np.log(points))
+    assert_allclose(found, [0.05, 0.5, 0.95], atol=tolerance)
+
+
+def test_units_do_not_matter():
+    plain = regression().fit(X, Y)
+    scale = np.array([1e6, 1.0, 1e-6])
+    other = regression().fit(X * scale, 1e3 * Y)
+    assert_allclose(other.coef_ * scale / 1e3, plain.coef_, rtol=1e-2)
+    assert_allclose(other.noise_scale_ / 1e3, plain.noise_scale_, rtol=1e-2)
+    assert_allclose(other.predict(X * scale) / 1e3, plain.predict(X), atol=0.02)
+
+
+def test_default_priors_leave_moderate_data_alone():
+    rows, y = line(200, 4)
+    rows = 50.0 + 7.0 * rows
+    found = regression().fit(rows, y).predict(rows)
+    assert_allclose(found, LinearRegression().fit(rows, y).predict(rows), atol=0.01)
+
+
+# --- noise with heavy tails
+
+
+def test_outliers_pull_less_on_student_t_noise():
+    rows, y = line(100, 2, noise=0.3)
+    dirty = y.copy()
+    dirty[:10] += 30.0
+    truth = LinearRegression().fit(rows[10:], y[10:]).coef_
+    errors = {
+        noise: np.abs(regression(noise=noise).fit(rows, dirty).coef_ - truth).max()
+        for noise in ("normal", "student_t")
+    }
+    huber = np.abs(HuberRegressor().fit(rows, dirty).coef_ - truth).max()
+    assert errors["student_t"] < 0.2 * errors["normal"]
+    assert errors["student_t"] < 2.0 * huber + 0.05
+
+
+def test_the_better_noise_has_the_larger_evidence():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(150, 2))
+    heavy = rows[:, 0] + rng.standard_t(2.0, 150)
+    light = rows[:, 0] + rng.normal(size=150)
+    for y, better in ((heavy, "student_t"), (light, "normal")):
+        fits = {n: regression(noise=n).fit(rows, y) for n in ("normal", "student_t")}
+        assert max(fits, key=lambda n: fits[n].elbo_) == better
+
+
+# --- data in
+
+
+def test_weights_are_repetitions():
+    weight = np.random.default_rng(0).integers(0, 4, len(Y))
+    rows = np.random.default_rng(1).permutation(np.repeat(np.arange(len(Y)), weight))
+    for noise in ("normal", "student_t"):
+        weighted = regression(noise=noise).fit(X, Y, sample_weight=weight)
+        assert same_mixture(weighted, regression(noise=noise).fit(X[rows], Y[rows]))
+
+
+def test_sparse_rows_are_the_same_rows():
+    rows = X * (np.arange(X.size).reshape(X.shape) % 3 > 0)
+    dense, thin = regression().fit(rows, Y), regression().fit(sparse.csr_array(rows), Y)
+    assert_allclose(thin.coef_, dense.coef_, rtol=1e-5)
+    assert_allclose(
+        thin.predict_interval(sparse.csr_matrix(rows)),
+        dense.predict_interval(rows),
+        rtol=1e-4,
+        atol=1e-3,
+    )
+
+
+RNG = np.random.default_rng(7)
+HARD = {
+    "constant column": (np.column_stack([X, np.ones(40)]), Y),
+    "one row": (X[:1], Y[:1]),
+    "perfect fit": (X, X @ [1.0, 2.0, 3.0]),
+    "constant response": (X, np.full(40, 7.0)),
+    "zeros": (np.zeros((40, 2)), np.zeros(40)),
+    "collinear": (np.column_stack([X, X]), Y),
+    "far from the origin": (X + 1e6, Y),
+    "fewer rows than columns": (RNG.normal(size=(6, 12)), Y[:6]),
+    "one wild response": (X, np.where(np.arange(40) == 3, 1e6, Y)),
+}
+
+
+@pytest.mark.parametrize(
+    "noise", ["normal", pytest.param("student_t", marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("name", HARD)
+def test_hard_data_get_a_sound_answer(noise, name):
+    rows, y = HARD[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        fitted = regression(noise=noise, max_iter=2).fit(rows, y)
+        ends = fitted.predict_interval(rows)
+        density = fitted.log_predictive_density(rows, y)
+    assert np.isfinite(fitted.posterior_.covariance()).all()
+    assert (fitted.posterior_.std() > 0).all()
+    assert np.isfinite(ends).all() and np.isfinite(density).all()
+    assert (ends[:, 0] < ends[:, 1]).all()
+    # The prior bounds the noise from below.
+    assert fitted.noise_scale_ > 1e-4 * max(np.std(y), 1e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["laplace", "student_t"])
+@pytest.mark.parametrize("noise", ["normal", "student_t"])
+def test_other_families_agree(family, noise):
+    other = regression(family=family, noise=noise, n_draws=256).fit(X, Y)
+    plain = regression(noise=noise, n_draws=256).fit(X, Y)
+    std = plain.posterior_.std()
+    assert_allclose(
+        other.posterior_.mean() / std, plain.posterior_.mean() / std, atol=0.3
+    )
+    assert_allclose(other.predict_interval(X), plain.predict_interval(X), atol=0.25)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"X": np.where(X > 2, np.nan, X)}, "X contains NaN"),
+        ({"y": np.where(Y > 1, np.nan, Y)}, "y contains NaN"),
+        ({"y": Y[:5]}, "inconsistent numbers of samples"),
+        ({"sample_weight": -np.ones(40)}, "sample_weight"),
+    ],
+)
+def test_data_that_mean_nothing_leave_the_old_fit(arguments, words):
+    fitted = regression().fit(X, Y)
+    before = dict(vars(fitted))
+    with pytest.raises(ValueError, match=words):
+        fitted.fit(**({"X": X, "y": Y} | arguments))
+    assert all(vars(fitted)[name] is value for name, value in before.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("noise", "cauchy"), ("noise_df", 0.0), ("noise_scale", "auto"),
+     ("noise_scale", -1.0), ("noise_prior_weight", 0.0), ("noise_prior_scale", 0.0),
+     ("prior_scale", "big"), ("intercept_scale", None)],
+)  # fmt: skip
+def test_parameters_that_mean_nothing_are_named(name, value):
+    with pytest.raises(ValueError, match=f"'{name}' parameter"):
+        regression(**{name: value}).fit(X, Y)
+
+
+# --- several outputs
+
+
+def test_outputs_are_fits_of_their_own():
+    both = np.column_stack([Y, 2.0 - 3.0 * Y + X[:, 0] ** 2])
+    fitted = regression(n_jobs=2).fit(X, both)
+    assert fitted.coef_.shape == (2, 3) and len(fitted.posterior_) == 2
+    for k in range(2):
+        alone = regression().fit(X, both[:, k])
+        assert np.array_equal(fitted.predict(X)[:, k], alone.predict(X))
+        assert np.array_equal(
+            fitted.predict_interval(X)[:, k], alone.predict_interval(X)
+        )
+        assert np.array_equal(fitted.coef_interval()[k], alone.coef_interval())
+        density = fitted.log_predictive_density(X, both)[:, k]
+        assert np.array_equal(density, alone.log_predictive_density(X, both[:, k]))
+    mean, std = fitted.predict(X, return_std=True)
+    assert mean.shape == std.shape == both.shape
+    *_, last = fitted.staged_predict(X)
+    assert np.array_equal(last, fitted.predict(X))
+    coef, intercept, scale = fitted.sample_posterior(5, random_state=0)
+    assert coef.shape == (5, 2, 3) and intercept.shape == scale.shape == (5, 2)
+    assert fitted.score(X, both) > 0.5
+
+
+def test_one_column_is_two_dimensions_and_a_refit_forgets_it():
+    fitted = regression().fit(X, Y[:, None])
+    assert fitted.predict(X).shape == (40, 1)
+    fitted.fit(X, Y)
+    assert fitted.predict(X).shape == (40,)
+    assert not hasattr(fitted, "estimators_")
+
+
+@pytest.mark.slow
+def test_more_data_for_several_outputs():
+    both = np.column_stack([Y, -Y])
+    fitted = regression().partial_fit(X[:20], both[:20])
+    width = fitted.posterior_[0].std()
+    fitted.partial_fit(X[20:], both[20:])
+    assert np.all(fitted.posterior_[0].std()[:3] < width[:3])
+    with pytest.raises(ValueError, match="y must have as many columns"):
+        fitted.partial_fit(X, Y)
+
+
+# --- going on
+
+
+def test_a_warm_start_is_one_long_fit():
+    settings = {"noise": "student_t", "tol": 0.0}
+    rows, y = X[:8], Y[:8]
+    long = regression(max_iter=3, **settings).fit(rows, y)
+    warm = regression(max_iter=1, warm_start=True, **settings).fit(rows, y)
+    warm.set_params(max_iter=3).fit(rows, y)
+    assert same_mixture(long, warm)
+
+
+def test_pieces_with_a_known_scale_are_the_whole():
+    prior = {"noise_scale": 0.5, "prior_scale": 3.0, "intercept_scale": 3.0}
+    whole, pieces = regression(**prior).fit(X, Y), regression(**prior)
+    for rows in np.array_split(np.arange(40), 8):
+        pieces.partial_fit(X[rows], Y[rows])
+    assert whole.posterior_.hellinger(pieces.posterior_).distance < 1e-3
+    assert_allclose(pieces.coef_, whole.coef_, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_pieces_with_an_inferred_scale_are_near_the_whole():
+    rows, y = line(400, 3)
+    prior = {"prior_scale": 3.0, "intercept_scale": 3.0, "noise_prior_scale": 0.1}
+    settings = {"max_iter": 10, "n_draws": 512, "max_components": 1, **prior}
+    whole, pieces = regression(**settings).fit(rows, y), regression(**settings)
+    pieces.partial_fit(rows[:40], y[:40])
+    for more in np.array_split(np.arange(40, 400), 99):
+        pieces.partial_fit(rows[more], y[more])
+    std = whole.posterior_.std()
+    # One Gaussian as prior is exact: what is left is that no posterior is Gaussian.
+    assert whole.posterior_.hellinger(pieces.posterior_).distance < 0.15
+    assert_allclose(pieces.posterior_.std(), std, rtol=0.1)
+
+
+# --- calibration by simulation
+
+
+@pytest.mark.slow
+def test_simulation_based_calibration():
+    """Talts et al. 2018: where the truth is drawn from the prior, its posterior
+    probability is uniform.
+    """
+    rng, ranks = np.random.default_rng(0), []
+    for seed in range(500):
+        theta = rng.normal(size=4)
+        sigma = np.sqrt(6.0 * 0.25 / rng.chisquare(6.0))
+        rows = rng.normal(size=(30, 3))
+        y = rows @ theta[:3] + theta[3] + sigma * rng.normal(size=30)
+        fitted = BoostedBayesianLinearRegression(
+            prior_scale=1.0, intercept_scale=1.0, noise_prior_weight=6.0,
+            noise_prior_scale=0.5, max_iter=3, n_draws=64, random_state=seed,
+        ).fit(rows, y)  # fmt: skip
+        truth = np.append(theta, np.log(sigma))
+        ranks.append([fitted.posterior_.marginal(j).cdf(truth[j]) for j in range(5)])
+    for column in np.array(ranks).T:
+        found = np.histogram(column, bins=20, range=(0.0, 1.0))[0]
+        assert stats.chisquare(found).pvalue > 0.001 / 5
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(5)
+
+
+def test_several_responses_forget_what_was_said_of_one(rng):
+    X = rng.standard_normal((30, 2))
+    y = X[:, 0] + rng.standard_normal(30)
+    Y = np.column_stack([y, -y])
+    model = BoostedBayesianLinearRegression(max_iter=1, random_state=0)
+    new = set(vars(model.fit(X, Y)))
+    assert set(vars(model.fit(X, y).fit(X, Y))) - {"_noise_model"} <= new
+
+
+@pytest.mark.parametrize(
+    "params", [{"noise_scale": 1.0}, {"noise_scale": 1.0, "fit_intercept": True}]
+)
+def test_other_parameters_can_not_go_on(params, rng):
+    X = rng.standard_normal((30, 2))
+    settings = {"fit_intercept": False, "max_iter": 1, "random_state": 0}
+    model = BoostedBayesianLinearRegression(**settings).fit(X, X[:, 0])
+    coef = model.coef_
+    with pytest.raises(ValueError, match="goes on with the same parameters; got"):
+        model.set_params(**params).partial_fit(X, X[:, 0])
+    assert model.coef_ is coef
+
+
+def test_responses_far_from_zero_are_not_constant(rng):
+    X = rng.standard_normal((60, 2))
+    y = X @ [1.0, -2.0] + 0.3 * rng.standard_normal(60)
+    model = BoostedBayesianLinearRegression(max_iter=1, random_state=0)
+    near = model.fit(X, y).coef_
+    moved = model.fit(X, y + 2.0**30)
+    assert_allclose(moved.coef_, near, atol=0.02)
+    assert moved.noise_scale_ < 0.5

@@ -1,0 +1,257 @@
+"""Predictive distributions of regressions against quadrature, draws and counting."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianPoissonRegression,
+    MixturePosterior,
+)
+from skboost.families import Gaussian, Laplace
+from skboost.linear_model._count_predictive import CountPredictive, log_probability
+from skboost.linear_model._noise_predictive import NoisePredictive
+from skboost.mixtures import Mixture
+from skboost.targets import NormalNoise, StudentTNoise
+
+NOISES = {
+    "normal": (NormalNoise(), stats.norm()),
+    "student_t": (StudentTNoise(4.0), stats.t(4.0)),
+}
+each_noise = pytest.mark.parametrize("noise", NOISES)
+ROWS = np.random.default_rng(0).normal(size=(3, 2))
+P = np.array([0.05, 0.5, 0.95])
+
+
+def mixture(widths, seed=1, family=None):
+    """Two correlated Gaussians of the given standard deviations."""
+    family, rng = (
+        Gaussian("full") if family is None else family,
+        None or (np.random.default_rng(seed)),
+    )
+    components = []
+    for shrink in (1.0, 0.6):
+        root = rng.normal(size=(len(widths), len(widths)))
+        covariance = root @ root.T + np.eye(len(widths))
+        size = np.sqrt(np.diag(covariance))
+        covariance *= np.outer(widths, widths) * shrink**2 / np.outer(size, size)
+        mean = 0.5 * rng.normal(size=len(widths))
+        components.append((family, family.from_moments(mean, covariance)))
+    return Mixture(tuple(components), np.array([0.3, 0.7]))
+
+
+def by_grid(q, row, values, n=321):
+    """E values(eta, sigma) under a mixture by a fine grid in both variables."""
+    u = np.linspace(-8.0, 8.0, n)
+    share = stats.norm.pdf(u)
+    share /= share.sum()
+    total = 0.0
+    for weight, (family, params) in zip(q.weights, q.components, strict=True):
+        mean, covariance = family.moments(params)
+        centre, variance = row @ mean[:-1], row @ covariance[:-1, :-1] @ row
+        tilt = row @ covariance[:-1, -1] / np.sqrt(covariance[-1, -1])
+        level = mean[-1] + np.sqrt(covariance[-1, -1]) * u
+        eta = centre + tilt * u + np.sqrt(variance - tilt**2) * u[:, None]
+        total += weight * (share @ values(eta, np.exp(level)) @ share)
+    return total
+
+
+@each_noise
+@pytest.mark.parametrize("sd_level", [0.03, 0.2, 0.5])
+def test_densities_and_quantiles_agree_with_quadrature(noise, sd_level):
+    noise, exact = NOISES[noise]
+    q = mixture(np.array([0.1, 0.2, 0.1, sd_level]))
+    predictive = NoisePredictive(q, True, noise, None)
+    y = np.array([-1.0, 0.4, 2.5])
+    density = np.exp(predictive.log_density(ROWS, y))
+    quantiles = predictive.quantiles(ROWS, P)
+    for i, row in enumerate(np.column_stack([ROWS, np.ones(3)])):
+        found = by_grid(q, row, lambda eta, s, y=y[i]: exact.pdf((y - eta) / s) / s)
+        assert density[i] == pytest.approx(found, abs=1e-9)
+        for x, p in zip(quantiles[i], P, strict=True):
+            below = by_grid(q, row, lambda eta, s, x=x: exact.cdf((x - eta) / s))
+            assert below == pytest.approx(p, abs=1e-9)
+
+
+@each_noise
+def test_moments_agree_with_quadrature(noise):
+    noise, exact = NOISES[noise]
+    q = mixture(np.array([0.1, 0.2, 0.1, 0.2]))
+    mean, std = NoisePredictive(q, True, noise, None).moments(ROWS)
+    for i, row in enumerate(np.column_stack([ROWS, np.ones(3)])):
+        first = by_grid(q, row, lambda eta, s: eta + 0.0 * s)
+        second = by_grid(q, row, lambda eta, s: eta**2 + s**2 * exact.var())
+        assert mean[i] == pytest.approx(first, abs=1e-9)
+        assert std[i] ** 2 + mean[i] ** 2 == pytest.approx(second, rel=1e-8)
+
+
+@each_noise
+@pytest.mark.parametrize("scale", [None, 0.7])
+def test_families_without_quadrature_are_averages_over_draws(noise, scale):
+    noise, exact = NOISES[noise]
+    widths = np.full(4 if scale is None else 3, 0.3)
+    q = mixture(widths, family=Laplace())
+    predictive = NoisePredictive(q, True, noise, scale)
+    draws = q.sample(40_000, np.random.default_rng(5))
+    sigma = np.exp(draws[:, 3]) if scale is None else np.full(len(draws), scale)
+    row = np.column_stack([ROWS, np.ones(3)])[0]
+    z = (0.4 - draws[:, :3] @ row) / sigma
+    density = exact.pdf(z) / sigma
+    found = np.exp(predictive.log_density(ROWS[:1], np.array([0.4])))[0]
+    # 1024 quasi-random draws behind it, 40,000 independent ones here.
+    assert abs(found - density.mean()) < 5.0 * density.std() / np.sqrt(1024)
+    ends = predictive.quantiles(ROWS[:1], P)[0]
+    z = (ends[:, None] - draws[:, :3] @ row) / sigma
+    assert_allclose(exact.cdf(z).mean(axis=1), P, atol=5.0 * 0.5 / np.sqrt(1024))
+
+
+def test_two_degrees_of_freedom_have_no_standard_deviation():
+    q = mixture(np.full(4, 0.1))
+    _, std = NoisePredictive(q, True, StudentTNoise(2.0), None).moments(ROWS)
+    assert np.isinf(std).all()
+
+
+# --- counts
+
+
+@pytest.mark.parametrize("y", [0.0, 1.0, 7.0, 300.0, 20_000.0])
+@pytest.mark.parametrize("sd", [1e-3, 0.1, 0.6, 2.5])
+def test_poisson_lognormal_probabilities_agree_with_quadrature(y, sd):
+    grid = np.linspace(-13.0, 13.0, 200_001)
+    for mean in (-2.0, 1.0, np.log(y + 1.0) + 0.5 * sd):
+        eta = mean + sd * grid
+        log = stats.poisson.logpmf(y, np.exp(eta)) + stats.norm.logpdf(grid)
+        top = log.max()
+        # There the grid itself would be cut off.
+        if abs(grid[np.argmax(log)]) > 8.0:
+            continue
+        exact = top + np.log(np.exp(log - top).sum() * (grid[1] - grid[0]))
+        found = log_probability(np.array([y]), np.array([mean]), np.array([sd]))[0]
+        assert found == pytest.approx(exact, abs=1e-8)
+
+
+def test_moments_and_quantiles_of_counts_are_those_of_the_probabilities():
+    predictive = CountPredictive(mixture(np.array([0.3, 0.2, 0.4])), True)
+    offset = np.array([0.0, 2.0, -1.0])
+    k = np.arange(4000.0)
+    mean, std = predictive.mean(ROWS, offset), predictive.std(ROWS, offset)
+    ends = predictive.quantiles(ROWS, P, offset)
+    for i in range(3):
+        rows = np.repeat(ROWS[i : i + 1], len(k), axis=0)
+        p = np.exp(predictive.log_density(rows, k, np.full(len(k), offset[i])))
+        assert p.sum() == pytest.approx(1.0, abs=1e-9)
+        assert p @ k == pytest.approx(mean[i], rel=1e-8)
+        assert p @ k**2 - (p @ k) ** 2 == pytest.approx(std[i] ** 2, rel=1e-7)
+        below = np.cumsum(p)
+        for end, level in zip(ends[i], P, strict=True):
+            assert end == np.searchsorted(below, level)
+
+
+def test_counts_of_families_without_quadrature():
+    q = mixture(np.array([0.3, 0.2, 0.4]), family=Laplace())
+    predictive = CountPredictive(q, True)
+    draws = q.sample(40_000, np.random.default_rng(5))
+    rate = np.exp(draws @ np.append(ROWS[0], 1.0))
+    assert abs(predictive.mean(ROWS[:1], None)[0] - rate.mean()) < 5.0 * (
+        rate.std() / np.sqrt(1024)
+    )
+    p = stats.poisson.pmf(2, rate)
+    found = np.exp(predictive.log_density(ROWS[:1], np.array([2.0]), None))[0]
+    assert abs(found - p.mean()) < 5.0 * p.std() / np.sqrt(1024)
+    end = predictive.quantiles(ROWS[:1], np.array([0.9]), None)[0, 0]
+    assert stats.poisson.cdf(end + 1, rate).mean() > 0.88
+    assert stats.poisson.cdf(end - 2, rate).mean() < 0.92
+
+
+# --- through the estimators
+
+
+def held(kind, q, **settings):
+    """An estimator that holds a given posterior; its fit is thrown away."""
+    X = np.random.default_rng(2).normal(size=(30, 2))
+    model = kind(max_iter=1, n_draws=32, random_state=0, **settings)
+    model.fit(X, np.random.default_rng(3).poisson(2.0, 30))
+    model.posterior_ = MixturePosterior(q)
+    return model
+
+
+@each_noise
+def test_intervals_and_quantiles_are_of_one_distribution(noise):
+    q = mixture(np.array([0.1, 0.2, 0.1, 0.2]))
+    model = held(BoostedBayesianLinearRegression, q, noise=noise)
+    ends = model.predict_interval(ROWS, level=0.9)
+    assert_allclose(model.predict_quantiles(ROWS), np.insert(
+        ends, 1, model.predict_quantiles(ROWS, 0.5)[:, 0], axis=1
+    ))  # fmt: skip
+    coef, intercept, scale = model.sample_posterior(4000, random_state=0)
+    eta = coef @ ROWS.T + intercept[:, None]
+    y = eta + scale[:, None] * NOISES[noise][1].rvs(eta.shape, random_state=1)
+    inside = np.mean((ends[:, 0] < y) & (y < ends[:, 1]), axis=0)
+    assert_allclose(inside, 0.9, atol=5.0 * 0.3 / np.sqrt(4000))
+    mean, std = model.predict_latent(ROWS)
+    assert_allclose(mean, model.predict(ROWS))
+    assert_allclose(std, eta.std(axis=0), rtol=0.1)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1])
+def test_levels_are_probabilities(level):
+    model = held(BoostedBayesianLinearRegression, mixture(np.full(4, 0.1)))
+    with pytest.raises(ValueError, match="level must be a probability"):
+        model.predict_interval(ROWS, level)
+    with pytest.raises(ValueError, match="quantiles must be probabilities"):
+        model.predict_quantiles(ROWS, [0.5, level])
+
+
+def test_what_was_fitted_counts_not_what_parameters_say_by_now():
+    q = mixture(np.full(4, 0.1))
+    model = held(BoostedBayesianLinearRegression, q, noise="student_t")
+    before = model.predict_interval(ROWS)
+    model.set_params(noise="normal", noise_scale=3.0, fit_intercept=False)
+    assert np.array_equal(model.predict_interval(ROWS), before)
+
+
+@pytest.mark.slow
+@each_noise
+def test_intervals_cover(noise):
+    """Where data come from the model, coverage of 90 % intervals is 90 %."""
+    rng, inside = np.random.default_rng(0), []
+    for _ in range(100):
+        X = rng.normal(size=(60, 2))
+        scale = np.exp(0.5 * rng.normal())
+        y = X @ rng.normal(size=2) + scale * NOISES[noise][1].rvs(60, random_state=rng)
+        model = BoostedBayesianLinearRegression(noise=noise, max_iter=3, random_state=0)
+        ends = model.fit(X[:40], y[:40]).predict_interval(X[40:], 0.9)
+        inside.append(np.mean((ends[:, 0] < y[40:]) & (y[40:] < ends[:, 1])))
+    assert abs(np.mean(inside) - 0.9) < 4.0 * stats.sem(inside) + 0.005
+
+
+def test_poisson_answers_have_their_offsets():
+    q = mixture(np.array([0.1, 0.2, 0.1]))
+    model = held(BoostedBayesianPoissonRegression, q)
+    years = np.array([1.0, 2.0, 8.0])
+    offset = np.log(years)
+    assert_allclose(model.predict(ROWS, offset=offset), years * model.predict(ROWS))
+    *_, last = model.staged_predict(ROWS, offset=offset)
+    assert last.shape == (3,)
+    ends = model.predict_interval(ROWS, offset=offset)
+    assert np.array_equal(ends, np.floor(ends)) and (ends[:, 0] <= ends[:, 1]).all()
+    with pytest.raises(ValueError, match="offset must have shape"):
+        model.predict(ROWS, offset=offset[:2])
+
+
+def test_a_row_far_out_does_not_cost_its_neighbours_memory():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((60, 2))
+    y = X[:, 0] + 0.3 * rng.standard_normal(60)
+    model = BoostedBayesianLinearRegression(
+        noise="student_t", max_iter=1, random_state=0
+    ).fit(X, y)
+    X[7] *= 200.0
+    pieces = list(model._predictive()._parts(X, 2))
+    assert [rows.start for rows, *_ in pieces[1:]] == [r.stop for r, *_ in pieces[:-1]]
+    assert pieces[-1][0].stop == 60
+    assert max(centres.size for _, centres, *_ in pieces if len(centres) > 1) <= 1 << 18
+    alone = np.vstack([model.predict_interval(X[i : i + 1]) for i in range(60)])
+    np.testing.assert_allclose(model.predict_interval(X), alone, rtol=1e-7)

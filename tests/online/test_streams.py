@@ -1,0 +1,297 @@
+"""Batches, sparse rows, averages, forgetting and faults of streams."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.stats import t as student_t
+
+from skboost.online import (
+    EWA,
+    NGVI,
+    SVA,
+    SVB,
+    ConjugateStream,
+    DiagonalStream,
+    DivergedError,
+    FullStream,
+    GaussianLoss,
+    LogisticLoss,
+    PowerRate,
+    Rule,
+    _compile,
+    _loops,
+)
+
+SCALE = np.array([1.0, 0.5, 2.0, 1.0, 1.0, 3.0, 0.2])
+RULES = {
+    "sva": Rule(SVA(), LogisticLoss(), PowerRate(0.5, -0.5)),
+    "svb": Rule(SVB(), LogisticLoss(), 0.7),
+    "svb-forgetting": Rule(SVB(), LogisticLoss(), 0.7, forgetting=0.9),
+    "sva-forgetting": Rule(SVA(), LogisticLoss(), 0.2, forgetting=0.95),
+    "ngvi": Rule(NGVI(), LogisticLoss(), np.inf, 0.5),
+    "ngvi-decay": Rule(NGVI(), LogisticLoss(), 5.0, 0.7),
+    "ngvi-growing": Rule(NGVI(), LogisticLoss(), PowerRate(2.0, 1.0)),
+    "ngvi-both": Rule(NGVI(), LogisticLoss(), 5.0, 0.7, 0.9),
+}
+FULL = {
+    "ngvi": RULES["ngvi"],
+    "ngvi-both": RULES["ngvi-both"],
+    "ewa": Rule(EWA(), GaussianLoss(0.5), 0.8),
+    "ewa-forgetting": Rule(EWA(), GaussianLoss(0.5), 1.0, forgetting=0.9),
+}
+NOISE = (1.5, 0.7)
+
+
+def begin(kind, name):
+    if kind == "diag":
+        return DiagonalStream.begin(RULES[name], SCALE)
+    if kind == "full":
+        return FullStream.begin(FULL[name], SCALE)
+    return ConjugateStream.begin(FULL[name], SCALE, NOISE)
+
+
+STREAMS = [("diag", name) for name in RULES] + [("full", name) for name in FULL]
+STREAMS += [("conjugate", "ewa"), ("conjugate", "ewa-forgetting")]
+
+
+def state(stream):
+    found = [stream.mean, stream.covariance]
+    found += [] if stream.average is None else [stream.average]
+    return found + ([stream.noise] if isinstance(stream, ConjugateStream) else [])
+
+
+@pytest.mark.parametrize(("kind", "name"), STREAMS)
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix])
+def test_a_batch_is_its_rows_one_by_one(kind, name, as_rows, rows):
+    X, y, weight = rows
+    whole, record = begin(kind, name).absorb(as_rows(X), y, weight)
+    one, records = begin(kind, name), []
+    for i in range(len(y)):
+        part = slice(i, i + 1)
+        one, found = one.absorb(as_rows(X[part]), y[part], weight[part])
+        records.append(found)
+    np.testing.assert_array_equal(np.concatenate(records), record)
+    for a, b in zip(state(one), state(whole), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert one.n_steps == len(y)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_sparse_rows_are_dense_rows(name, rows):
+    X, y, weight = rows
+    dense, eta = begin("diag", name).absorb(X, y, weight)
+    lazy, lazy_eta = begin("diag", name).absorb(sparse.csr_matrix(X), y, weight)
+    np.testing.assert_allclose(lazy_eta, eta, atol=1e-13)
+    np.testing.assert_allclose(lazy.mean, dense.mean, atol=1e-13)
+    np.testing.assert_allclose(lazy.covariance, dense.covariance, rtol=1e-12)
+    still = name in ("sva", "svb", "ngvi")
+    assert (lazy.average is not None) == still
+    if still:
+        np.testing.assert_allclose(lazy.average, dense.average, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_kinds_of_rows_can_be_mixed(name, rows):
+    X, y, weight = rows
+    dense, _ = begin("diag", name).absorb(X, y, weight)
+    mixed = begin("diag", name)
+    for i, part in enumerate(np.split(np.arange(len(y)), 4)):
+        block = sparse.csr_matrix(X[part]) if i % 2 else X[part]
+        mixed, _ = mixed.absorb(block, y[part], weight[part])
+    np.testing.assert_allclose(mixed.mean, dense.mean, atol=1e-13)
+    np.testing.assert_allclose(mixed.covariance, dense.covariance, rtol=1e-12)
+
+
+def test_much_decay_is_settled_on_the_way(rows, monkeypatch):
+    X, y, weight = rows
+    plain, _ = begin("diag", "ngvi-both").absorb(sparse.csr_matrix(X), y, weight)
+    monkeypatch.setattr(_loops, "_MAX_DECAY", 1.0)
+    _loops.sparse_loop.cache_clear()
+    often, _ = begin("diag", "ngvi-both").absorb(sparse.csr_matrix(X), y, weight)
+    np.testing.assert_allclose(often.mean, plain.mean, atol=1e-13)
+    np.testing.assert_allclose(often.covariance, plain.covariance, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "name"), STREAMS)
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix])
+def test_a_minibatch_of_one_is_one_row(kind, name, as_rows, rows):
+    X, y, weight = rows
+    one = many = begin(kind, name)
+    for i in range(20):
+        part = slice(i, i + 1)
+        one, a = one.absorb(as_rows(X[part]), y[part], weight[part])
+        many, b = many.absorb_batch(as_rows(X[part]), y[part], weight[part])
+        np.testing.assert_allclose(a, b, atol=1e-12)
+    np.testing.assert_allclose(one.mean, many.mean, atol=1e-12)
+    np.testing.assert_allclose(one.covariance, many.covariance, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [item for item in STREAMS if item[1] != "ngvi-both"]
+)
+def test_the_average_is_that_of_the_means_that_predicted(kind, name, rows):
+    X, y, weight = rows
+    stream, means = begin(kind, name), []
+    for i in range(len(y)):
+        before = stream
+        part = slice(i, i + 1)
+        stream, _ = stream.absorb(X[part], y[part], weight[part])
+        # A row that changes nothing shows the mean that predicts, forgetting included.
+        if before.rule.forgetting < 1.0:
+            before, _ = before.absorb(0.0 * X[part], y[part], 0.0 * weight[part])
+        means.append(before.mean)
+    expected = np.average(means, axis=0, weights=weight)
+    np.testing.assert_allclose(stream.average, expected, atol=1e-12)
+
+
+def test_exact_aggregation_equals_the_closed_form_in_any_pieces(rows):
+    X, y, weight = rows
+    precision = np.diag(SCALE**-2.0) + 0.8 / 0.25 * (X.T * weight) @ X
+    mean = np.linalg.solve(precision, 0.8 / 0.25 * X.T @ (weight * y))
+    for pieces in (1, 7, 60):
+        stream = begin("full", "ewa")
+        for part in np.array_split(np.arange(len(y)), pieces):
+            stream, _ = stream.absorb(X[part], y[part], weight[part])
+        np.testing.assert_allclose(stream.mean, mean, atol=1e-12)
+        np.testing.assert_allclose(
+            stream.covariance, np.linalg.inv(precision), atol=1e-12
+        )
+
+
+def normal_inverse_gamma(X, y, weight):
+    """Mean, covariance in units of the noise, shape and rate, in closed form."""
+    prior = np.diag(SCALE**-2.0)
+    precision = prior + (X.T * weight) @ X
+    mean = np.linalg.solve(precision, X.T @ (weight * y))
+    rate = NOISE[1] + 0.5 * (weight @ y**2 - mean @ precision @ mean)
+    return mean, np.linalg.inv(precision), (NOISE[0] + 0.5 * weight.sum(), rate)
+
+
+def test_unknown_noise_is_the_normal_inverse_gamma_posterior(rows):
+    X, y, weight = rows
+    stream = begin("conjugate", "ewa")
+    rule = Rule(EWA(), GaussianLoss(1.0), 1.0)
+    stream, record = ConjugateStream.begin(rule, SCALE, NOISE).absorb(X, y, weight)
+    mean, covariance, noise = normal_inverse_gamma(X, y, weight)
+    np.testing.assert_allclose(stream.mean, mean, atol=1e-12)
+    np.testing.assert_allclose(stream.covariance, covariance, atol=1e-12)
+    np.testing.assert_allclose(stream.noise, noise, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [100, 1500])
+@pytest.mark.parametrize("wide", [100.0, 1e4])
+def test_wide_priors_cost_no_digits(n_rows, wide):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_rows, 7))
+    y = X @ rng.standard_normal(7) + rng.standard_normal(n_rows)
+    precision = wide**-2.0 * np.eye(7) + X.T @ X
+    mean, scale = np.linalg.solve(precision, X.T @ y), np.full(7, wide)
+    rule = Rule(EWA(), GaussianLoss(1.0), 1.0)
+    for stream in (
+        FullStream.begin(rule, scale),
+        ConjugateStream.begin(rule, scale, NOISE),
+    ):
+        done, _ = stream.absorb(X, y, np.ones(n_rows))
+        np.testing.assert_allclose(done.mean, mean, atol=1e-8)
+        inverse = np.linalg.inv(precision)
+        np.testing.assert_allclose(done.covariance, inverse, atol=1e-10)
+    # The noise is added up row by row, and begins while the prior is still wide.
+    rate = NOISE[1] + 0.5 * (y @ y - mean @ precision @ mean)
+    np.testing.assert_allclose(done.noise[1], rate, rtol=1e-12 * wide**2)
+
+
+def test_losses_with_unknown_noise_sum_to_the_log_evidence(rows):
+    X, y, _ = rows
+    rule = Rule(EWA(), GaussianLoss(1.0), 1.0)
+    stream = ConjugateStream.begin(rule, SCALE, NOISE)
+    after, record = stream.absorb(X, y, np.ones(len(y)))
+    # Of the whole vector y: a multivariate Student-t density.
+    from scipy.stats import multivariate_t
+
+    spread = np.eye(len(y)) + (X * SCALE**2) @ X.T
+    evidence = multivariate_t.logpdf(
+        y, np.zeros(len(y)), NOISE[1] / NOISE[0] * spread, df=2 * NOISE[0]
+    )
+    assert after.losses(record, y).sum() == pytest.approx(-evidence, abs=1e-9)
+    location, scale, df = record[0]
+    assert df == 2 * NOISE[0]
+    first = -student_t.logpdf(y[0], df, location, scale)
+    assert after.losses(record, y)[0] == pytest.approx(first)
+
+
+def test_forgetting_discounts_the_rows_so_far(rows):
+    X, y, _ = rows
+    f, n = 0.9, len(y)
+    kept = f ** np.arange(n - 1, -1, -1)
+    stream, _ = begin("full", "ewa-forgetting").absorb(X, y, np.ones(n))
+    precision = np.diag(SCALE**-2.0) + 4.0 * (X.T * kept) @ X
+    mean = np.linalg.solve(precision, 4.0 * X.T @ (kept * y))
+    np.testing.assert_allclose(stream.mean, mean, atol=1e-10)
+    unknown, _ = begin("conjugate", "ewa-forgetting").absorb(X, y, np.ones(n))
+    mean, covariance, noise = normal_inverse_gamma(X, y, kept)
+    np.testing.assert_allclose(unknown.mean, mean, atol=1e-10)
+    np.testing.assert_allclose(unknown.covariance, covariance, atol=1e-10)
+    np.testing.assert_allclose(unknown.noise, noise, rtol=1e-10)
+
+
+def test_covariances_stay_the_inverse_of_the_precision_over_many_steps():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2500, 7))
+    stream = FullStream.begin(RULES["ngvi"], 100.0 * SCALE)
+    stream, _ = stream.absorb(X, rng.integers(2, size=2500) * 1.0, np.ones(2500))
+    product = stream.precision @ stream.covariance
+    np.testing.assert_allclose(product, np.eye(7), atol=1e-9)
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("step", ["absorb", "absorb_batch"])
+def test_steps_that_overshoot_are_reported_and_cost_nothing(as_rows, step, rows):
+    X, y, weight = rows
+    stream = DiagonalStream.begin(Rule(SVA(), GaussianLoss(0.1), 50.0), SCALE)
+    X = np.tile(X, (20, 1))
+    y, weight = np.tile(y, 20), np.tile(weight, 20)
+    before = [part.copy() for part in state(stream)]
+    with pytest.raises(DivergedError, match=r"at step \d+, .*learning_rate"):
+        for begin_ in range(0, len(y), 10):
+            part = slice(begin_, begin_ + 10)
+            stream, _ = getattr(stream, step)(as_rows(X[part]), y[part], weight[part])
+            before = [value.copy() for value in state(stream)]
+    for a, b in zip(before, state(stream), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert np.isfinite(stream.mean).all()
+
+
+def test_a_schedule_with_a_rate_of_zero_is_refused(rows):
+    X, y, weight = rows
+    rule = Rule(SVB(), LogisticLoss(), PowerRate(0.0))
+    with pytest.raises(ValueError, match="positive rates; got 0.0 at step 1"):
+        DiagonalStream.begin(rule, SCALE).absorb(X, y, weight)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sva", "svb", "ngvi-both"])
+@pytest.mark.parametrize("loss", [LogisticLoss(), GaussianLoss(0.9)])
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix])
+def test_compiled_loops_give_the_same_numbers(name, loss, as_rows, rows, monkeypatch):
+    numba = pytest.importorskip("numba")
+    X, y, weight = rows
+    rule = RULES[name]
+    rule = Rule(rule.method, loss, 0.1, rule.beta, rule.forgetting)
+    start = DiagonalStream.begin(rule, SCALE)
+    plain, eta = start.absorb(as_rows(X), y, weight)
+    monkeypatch.setattr(_compile, "compiler", lambda: numba.njit(nogil=True))
+    _loops.dense_loop.cache_clear()
+    _loops.sparse_loop.cache_clear()
+    fast, fast_eta = start.absorb(as_rows(X), y, weight)
+    np.testing.assert_allclose(fast_eta, eta, atol=1e-12)
+    np.testing.assert_allclose(fast.mean, plain.mean, atol=1e-12)
+    np.testing.assert_allclose(fast.covariance, plain.covariance, rtol=1e-11)
+
+
+def test_without_the_extra_nothing_is_compiled(monkeypatch):
+    import sys
+
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert _compile.compiler() is None
+    assert _compile.compiled(begin) is begin

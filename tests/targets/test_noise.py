@@ -1,0 +1,310 @@
+"""Regressions whose noise scale is a parameter, and offsets."""
+
+import numpy as np
+import pytest
+from scipy import integrate, sparse, stats
+
+from skboost.families import Gaussian
+from skboost.mixtures import Mixture
+from skboost.priors import NormalPrior
+from skboost.targets import (
+    GaussianPriorTarget,
+    GLMTarget,
+    KnownScale,
+    NoiseScalePrior,
+    NoisyGLMTarget,
+    NormalNoise,
+    Poisson,
+    StudentTNoise,
+    normal_rule,
+    updated_target,
+)
+
+NOISES = {"normal": NormalNoise(), "t4": StudentTNoise(4.0), "t1.5": StudentTNoise(1.5)}
+each = pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES.keys())
+
+
+def make_data(n=30, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = X @ np.linspace(1.0, -1.0, d) + 0.3 + 0.5 * rng.normal(size=n)
+    return X, y, rng.uniform(0.2, 2.0, n), 0.3 * rng.normal(size=n)
+
+
+def make_target(noise, rows=slice(None), X=None):
+    own, y, weight, offset = make_data()
+    X = own if X is None else X
+    return NoisyGLMTarget(
+        X[rows],
+        y[rows],
+        noise,
+        NoiseScalePrior(1.5, 0.2),
+        sample_weight=weight[rows],
+        offset=offset[rows],
+        temperature=0.8,
+    )
+
+
+def gaussian(dim, seed=1):
+    rng = np.random.default_rng(seed)
+    factor = 0.2 * rng.normal(size=(dim, 2))
+    return 0.3 * rng.normal(size=dim), rng.uniform(0.01, 0.05, dim), factor
+
+
+def differences(f, x, step=1e-5):
+    steps = step * np.eye(x.size)
+    return np.array([(f(x + e) - f(x - e)) / (2.0 * step) for e in steps])
+
+
+@each
+def test_the_log_density_is_the_model_written_out(noise):
+    X, y, weight, offset = make_data()
+    theta = np.array([0.4, -0.2, 0.9, 0.1, -0.7])
+    sigma = np.exp(theta[-1])
+    z = (y - X @ theta[:3] - theta[3] - offset) / sigma
+    residual = stats.norm() if isinstance(noise, NormalNoise) else stats.t(noise.df)
+    expected = 0.8 * weight @ (residual.logpdf(z) - np.log(sigma))
+    expected += stats.norm.logpdf(theta[:4]).sum()
+    # 1.5 * 0.2^2 / sigma^2 is chi-squared with 1.5 degrees of freedom.
+    square = stats.invgamma(0.75, scale=0.75 * 0.2**2)
+    expected += square.logpdf(sigma**2) + np.log(2.0 * sigma**2)
+    found = make_target(noise).log_density(theta[None])[0]
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+@each
+def test_score_equals_differences(noise):
+    target = make_target(noise)
+    theta = 0.5 * np.random.default_rng(2).normal(size=(4, target.dim))
+    value, score = target.value_and_score(theta)
+    np.testing.assert_allclose(value, target.log_density(theta), rtol=1e-12)
+    for point, slope in zip(theta, score, strict=True):
+        found = differences(lambda x: target.log_density(x[None])[0], point)
+        np.testing.assert_allclose(found, slope, rtol=1e-6, atol=1e-6)
+
+
+@each
+def test_expectations_are_means_over_draws(noise):
+    target = make_target(noise)
+    mean, variance, factor = gaussian(target.dim)
+    rng = np.random.default_rng(3)
+    theta = mean + np.sqrt(variance) * rng.normal(size=(20_000, target.dim))
+    theta += rng.normal(size=(20_000, 2)) @ factor.T
+    values, score = target.value_and_score(theta)
+    value, g_mean, *_ = target.expected_log_density(mean, variance, factor)
+    assert abs(values.mean() - value) < 5.0 * stats.sem(values)
+    assert np.all(np.abs(score.mean(axis=0) - g_mean) < 5.0 * stats.sem(score))
+
+
+@each
+@pytest.mark.parametrize("parts", ["variance", "factor", "both"])
+def test_gradients_of_expectations_equal_differences(noise, parts):
+    target = make_target(noise)
+    mean, variance, factor = gaussian(target.dim)
+    has_v, has_f = parts != "factor", parts != "variance"
+    dim = target.dim
+
+    def value(x):
+        v = x[dim : 2 * dim] if has_v else None
+        f = x[-2 * dim :].reshape(dim, 2) if has_f else None
+        return target.expected_log_density(x[:dim], v, f)
+
+    pieces = [mean, *([variance] if has_v else []), *([factor.ravel()] * has_f)]
+    x = np.concatenate(pieces)
+    found = np.concatenate([np.ravel(g) for g in value(x)[1:] if g is not None])
+    expected = differences(lambda x: value(x)[0], x, 1e-4)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+
+
+@each
+def test_expected_curvature_is_minus_the_slope_of_the_gradient(noise):
+    target = make_target(noise)
+    mean, _, factor = gaussian(target.dim)
+    value, g_mean, curvature = target.expected_curvature(mean, factor)
+    same, same_mean, *_ = target.expected_log_density(mean, None, factor)
+    assert value == pytest.approx(same, rel=1e-12)
+    np.testing.assert_allclose(g_mean, same_mean, rtol=1e-10)
+    found = differences(lambda x: -target.expected_curvature(x, factor)[1], mean, 1e-4)
+    np.testing.assert_allclose(found, curvature, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("noise", [StudentTNoise(4.0), StudentTNoise(1.5)])
+@pytest.mark.parametrize(
+    "sds",
+    [
+        (0.3, 0.1),
+        pytest.param((0.05, 0.02), marks=pytest.mark.slow),
+        pytest.param((1.0, 0.3), marks=pytest.mark.slow),
+    ],
+)
+def test_the_product_rule_agrees_with_adaptive_quadrature(noise, sds):
+    (sd, sd_level), covariance = sds, 0.5 * sds[0] * sds[1]
+
+    def integrand(t, u):
+        level = -0.2 + sd_level * u
+        tilt = covariance / sd_level
+        eta = 0.3 + tilt * u + np.sqrt(sd**2 - tilt**2) * t
+        log = noise.log_density((1.7 - eta) * np.exp(-level)) - level
+        return log * stats.norm.pdf(t) * stats.norm.pdf(u)
+
+    limits = {"epsabs": 1e-10, "epsrel": 1e-10}
+    exact = integrate.nquad(integrand, [(-8, 8), (-8, 8)], opts=limits)[0]
+    found = noise.expected(
+        np.array([1.4]), np.array([sd**2]), np.array([covariance]), -0.2, sd_level**2
+    )
+    assert found.value[0] == pytest.approx(exact, abs=1e-8)
+
+
+def test_normal_noise_agrees_with_the_product_rule():
+    class Plain(NormalNoise):
+        expected = StudentTNoise.expected
+
+    rng = np.random.default_rng(4)
+    args = rng.normal(size=9), np.full(9, 0.2), 0.1 * rng.uniform(-1, 1, 9), -0.3, 0.1
+    for a, b in zip(
+        Plain().expected(*args), NormalNoise().expected(*args), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
+
+
+@each
+def test_a_known_scale_is_one_predictor(noise):
+    X, y, weight, offset = make_data()
+    free = make_target(noise)
+    known = GLMTarget(
+        X, y, KnownScale(noise, 0.6), sample_weight=weight, offset=offset,
+        temperature=0.8, prior=NormalPrior(),
+    )  # fmt: skip
+    theta = np.array([[0.4, -0.2, 0.9, 0.1]])
+    level = np.full((1, 1), np.log(0.6))
+    value, score = known.value_and_score(theta)
+    more, slope = free.value_and_score(np.hstack([theta, level]))
+    prior = NoiseScalePrior(1.5, 0.2).value_and_score(level[:, 0])[0]
+    np.testing.assert_allclose(value, more - prior, rtol=1e-12)
+    np.testing.assert_allclose(score, slope[:, :-1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("noise", [NormalNoise(), StudentTNoise(4.0)])
+def test_sparse_rows_are_the_same_rows(noise):
+    X = make_data()[0] * (np.arange(90).reshape(30, 3) % 2)
+    dense = make_target(noise, X=X)
+    thin = make_target(noise, X=sparse.csr_matrix(X))
+    mean, variance, factor = gaussian(dense.dim)
+    for a, b in zip(
+        dense.expected_log_density(mean, variance, factor),
+        thin.expected_log_density(mean, variance, factor),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-11)
+
+
+def test_the_prior_of_the_noise_scale_is_a_density():
+    prior = NoiseScalePrior(1.5, 0.2)
+    level = np.linspace(-6.0, 30.0, 200_001)
+    mass = np.trapezoid(np.exp(prior.value_and_score(level)[0]), level)
+    assert mass == pytest.approx(1.0, abs=1e-8)
+    nodes, weights = normal_rule(1.0)
+    values = prior.value_and_score(-0.4 + 0.3 * nodes)[0]
+    assert weights @ values == pytest.approx(prior.expected(-0.4, 0.09)[0], rel=1e-8)
+
+
+@pytest.mark.parametrize("width", [0.0, 0.05, 0.2, 0.5, 1.0, 3.0, 8.0])
+def test_the_fixed_rule_for_a_normal_variable(width):
+    nodes, weights = normal_rule(width)
+    assert weights.sum() == pytest.approx(1.0, rel=1e-12)
+    if width:
+        # E 1 / (1 + w^2 t^2), which has its poles at distance 1 / w.
+        grid = np.linspace(-12.0, 12.0, 400_001)
+        exact = np.trapezoid(stats.norm.pdf(grid) / (1 + (width * grid) ** 2), grid)
+        assert weights @ (1 / (1 + (width * nodes) ** 2)) == pytest.approx(exact, 1e-8)
+
+
+# --- a Gaussian as prior of more data
+
+
+@each
+def test_one_gaussian_as_prior_is_exact(noise):
+    family = Gaussian("full")
+    target = make_target(noise)
+    root = 0.3 * np.random.default_rng(8).normal(size=(target.dim, target.dim))
+    prior = Mixture.single(
+        family, family.from_moments(np.full(target.dim, 0.2), root @ root.T + np.eye(5))
+    )
+    composed = updated_target(target, prior, 0.7)
+    assert isinstance(composed, GaussianPriorTarget)
+    mean, variance, factor = gaussian(target.dim)
+    rng = np.random.default_rng(3)
+    theta = mean + np.sqrt(variance) * rng.normal(size=(20_000, target.dim))
+    theta += rng.normal(size=(20_000, 2)) @ factor.T
+    values, score = composed.value_and_score(theta)
+    value, g_mean, *_ = composed.expected_log_density(mean, variance, factor)
+    assert abs(values.mean() - value) < 5.0 * stats.sem(values)
+    assert np.all(np.abs(score.mean(axis=0) - g_mean) < 5.0 * stats.sem(score))
+    x = np.concatenate([mean, variance, factor.ravel()])
+
+    def parts(x):
+        return composed.expected_log_density(x[:5], x[5:10], x[10:].reshape(5, 2))
+
+    found = np.concatenate([np.ravel(g) for g in parts(x)[1:]])
+    expected = differences(lambda x: parts(x)[0], x, 1e-4)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+    same, slope, curvature = composed.expected_curvature(mean, factor)
+    assert same == pytest.approx(composed.expected_log_density(mean, None, factor)[0])
+    found = differences(
+        lambda x: -composed.expected_curvature(x, factor)[1], mean, 1e-4
+    )
+    np.testing.assert_allclose(found, curvature, rtol=1e-5, atol=1e-4)
+
+
+def test_several_components_as_prior_are_met_by_draws():
+    family, target = Gaussian("full"), make_target(NormalNoise())
+    params = family.from_moments(np.zeros(5), np.eye(5))
+    two = Mixture(((family, params), (family, params)), np.array([0.5, 0.5]))
+    assert not updated_target(target, two).exact_gaussian
+
+
+# --- offsets
+
+
+def test_an_offset_is_a_coefficient_of_one():
+    X, _, weight, offset = make_data()
+    y = np.random.default_rng(5).poisson(1.0, len(X))
+    target = GLMTarget(X, y, Poisson(), sample_weight=weight, offset=offset)
+    wide = GLMTarget(np.column_stack([offset, X]), y, Poisson(), sample_weight=weight)
+    theta = 0.3 * np.random.default_rng(6).normal(size=(3, 4))
+    more = np.column_stack([np.ones(3), theta])
+    constant = stats.norm.logpdf(1.0)
+    value, score = target.value_and_score(theta)
+    same, slope = wide.value_and_score(more)
+    np.testing.assert_allclose(value, same - constant, rtol=1e-12)
+    np.testing.assert_allclose(score, slope[:, 1:], rtol=1e-10, atol=1e-12)
+    mean, variance, factor = gaussian(4)
+    found = target.expected_log_density(mean, variance, factor)[0]
+    wide_found = wide.expected_log_density(
+        np.append(1.0, mean), np.append(0.0, variance), np.vstack([np.zeros(2), factor])
+    )[0]
+    assert found == pytest.approx(wide_found - constant, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("offset", "words"),
+    [
+        (np.zeros(3), "offset must have shape"),
+        (np.full(30, -np.inf), "offset must be finite; got -inf in row 0"),
+        (["a"] * 30, "offset must be an array"),
+    ],
+)
+def test_offsets_that_mean_nothing_are_refused(offset, words):
+    X, *_ = make_data()
+    with pytest.raises(ValueError, match=words):
+        GLMTarget(X, np.ones(30), Poisson(), offset=offset)
+
+
+def test_rates_beyond_floating_point_are_walls_not_errors():
+    X, *_ = make_data()
+    target = GLMTarget(X, np.ones(30), Poisson())
+    with np.errstate(all="raise"):
+        value, score = target.value_and_score(np.full((1, 4), 1e5))
+        far = target.expected_log_density(np.full(4, 1e4), np.full(4, 1e6), None)
+    assert np.isfinite(value).all() and np.isfinite(score).all()
+    assert value < -1e100 and np.isfinite(far[0])
