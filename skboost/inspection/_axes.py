@@ -10,7 +10,7 @@ def pyplot():
     except ImportError as error:
         raise ImportError(
             "Displays need matplotlib, which is not installed. Install it with "
-            "`pip install skboost[plot]`."
+            "`pip install matplotlib`."
         ) from error
     return plt
 
@@ -46,6 +46,12 @@ def panels(ax, n, n_columns, size):
             f"ax must be None or hold {n} axes, one per panel; got {axes.size}."
         )
     return axes[0].figure, axes
+
+
+def note(figure, text):
+    """A line below a figure, such as what it leaves out."""
+    if text:
+        figure.supxlabel(text, fontsize="small", color="0.4")
 
 
 def tidy(ax):

@@ -16,11 +16,11 @@ def _column(history, key):
 
 
 class ConvergenceDisplay:
-    """ELBO, gain and remaining KL of every boosting iteration.
+    """ELBO, gain and remaining KL of every boosting iteration, or of every epoch.
 
     Make one with `from_estimator` or `from_history`; all values are in nats, the gain
     under ``objective="hellinger"`` excepted, and bars are two standard errors of fresh
-    draws.
+    draws, where there are any. What was not recorded has no panel.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None):
-        """Display of a fitted boosted estimator; parameters as in `plot`.
+        """Display of a fitted estimator with ``history_``; parameters as in `plot`.
 
         Raises
         ------
@@ -81,24 +81,32 @@ class ConvergenceDisplay:
 
         Parameters
         ----------
-        ax : Axes or array-like of three Axes, default=None
-            None makes a figure of three panels; a single Axes gets the ELBO only.
+        ax : Axes or array-like of Axes, default=None
+            One for each of ELBO, gain (or gap) and remaining KL that was recorded.
+            None makes a figure; a single Axes gets the ELBO only.
 
         Returns
         -------
         ConvergenceDisplay
         """
         pyplot()
-        draw = [self._plot_elbo, self._plot_criterion, self._plot_remaining]
+        draw = [self._plot_elbo]
+        if self._recorded(self.stopping):
+            draw.append(self._plot_criterion)
+        if self._recorded("remaining_kl"):
+            draw.append(self._plot_remaining)
         if ax is not None and np.size(ax) == 1:
             draw = draw[:1]
         self.figure_, axes = panels(ax, len(draw), 3, (4.0, 3.3))
         for panel, axis in zip(draw, axes, strict=True):
             panel(axis)
-            axis.set_xlabel("boosting iteration")
-            axis.xaxis.get_major_locator().set_params(integer=True)
+            axis.set_xlabel("epoch" if self._epochs else "boosting iteration")
+            axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
             axis.set_xlim(self._iteration[0] - 0.4, self._iteration[-1] + 0.4)
             tidy(axis)
+        if ax is None:
+            # Labels of logarithmic ticks take their room in a first pass only.
+            self.figure_.draw_without_rendering()
         self.ax_ = one_or_all(axes)
         return self
 
@@ -107,17 +115,29 @@ class ConvergenceDisplay:
         numbers = _column(self.history, "iteration")
         return np.where(np.isnan(numbers), np.arange(numbers.size), numbers)
 
+    @property
+    def _epochs(self):
+        """Whether these are passes over data, of some steps each."""
+        return "n_steps" in self.history[0]
+
+    def _recorded(self, key):
+        values = [entry.get(key) for entry in self.history]
+        return any(value is not None and not np.isnan(value) for value in values)
+
     def _plot_elbo(self, ax):
         elbo, se = _column(self.history, "elbo"), _column(self.history, "elbo_se")
+        estimated = bool(np.isfinite(se).any())
         ax.errorbar(
             self._iteration,
             elbo,
-            2.0 * np.nan_to_num(se),
+            2.0 * np.nan_to_num(se) if estimated else None,
             fmt="o-",
             color="C0",
-            label="ELBO ± 2 se",
+            label="ELBO ± 2 standard errors" if estimated else "ELBO",
             **_ERROR,
         )
+        # Numbers on the axis are the ELBO, not what it is above another number.
+        ax.yaxis.get_major_formatter().set_useOffset(False)
         evidence = elbo + _column(self.history, "remaining_kl")
         known = np.flatnonzero(np.isfinite(evidence))
         if known.size:
@@ -128,11 +148,16 @@ class ConvergenceDisplay:
                 label="ELBO + remaining KL (last)",
             )
         ax.set_ylabel("ELBO (nats)")
-        ax.legend(frameon=False, fontsize="small", loc="lower right")
+        if estimated or known.size:
+            ax.legend(frameon=False, fontsize="small", loc="best")
 
     def _plot_criterion(self, ax):
         self._plot_positive(ax, self.stopping, "C1")
-        if self.tol is not None:
+        # Zero has no place on a logarithmic axis.
+        if self.tol:
+            # Bars that end below it would leave the line out of sight.
+            bottom, top = ax.get_ylim()
+            ax.set_ylim(min(bottom, 0.5 * self.tol), max(top, 2.0 * self.tol))
             ax.axhline(self.tol, color="0.3", linestyle="--", linewidth=1.2)
             ax.annotate(
                 f"tol = {self.tol:g}",
@@ -165,8 +190,8 @@ class ConvergenceDisplay:
         upper = value + reach
         capped = ~positive & (upper > 0)
         if not (positive.any() or capped.any()):
-            message = "not recorded" if np.isnan(value).all() else "nothing above zero"
-            ax.text(0.5, 0.5, message, ha="center", transform=ax.transAxes, color="0.4")
+            place = {"ha": "center", "transform": ax.transAxes, "color": "0.4"}
+            ax.text(0.5, 0.5, "nothing above zero", **place)
             ax.set_yticks([])
             return
         shown = np.concatenate([value[positive], upper[capped]])
@@ -184,6 +209,12 @@ class ConvergenceDisplay:
         )
         if capped.any():
             ax.plot(
-                self._iteration[capped], upper[capped], "v", color=color, mfc="none"
+                self._iteration[capped],
+                upper[capped],
+                "v",
+                color=color,
+                mfc="none",
+                label="at most; value not above zero",
             )
+            ax.legend(frameon=False, fontsize="small", loc="upper right")
         ax.set_ylim(bottom=floor)

@@ -26,7 +26,8 @@ def joint_density(posterior, indices, x, y):
         return pair_density(posterior.mixture, indices, x, y)
     mapped = [posterior.constraints.elementwise(i) for i in indices]
     if None in mapped:
-        return _kernel_density(posterior, indices, x, y)
+        draws = posterior.sample(_N_DRAWS, random_state=0)
+        return kernel_density(draws[:, indices], x, y)
     inside = [t.inside(v) for (t, _), v in zip(mapped, (x, y), strict=True)]
     z = [
         t.inverse(v[mask])
@@ -39,15 +40,18 @@ def joint_density(posterior, indices, x, y):
     return density
 
 
-def _kernel_density(posterior, indices, x, y):
-    draws = posterior.sample(_N_DRAWS, random_state=0)[:, indices]
+def kernel_density(draws, x, y):
+    """Density of draws (n, 2) on an even grid, shape (len(y), len(x))."""
     steps = np.array([x[1] - x[0], y[1] - y[0]])
     edges = [
         np.append(v, v[-1] + step) - 0.5 * step
         for v, step in zip((x, y), steps, strict=True)
     ]
-    counts = np.histogram2d(*draws.T, bins=edges)[0] / (_N_DRAWS * steps.prod())
-    width = draws.std(axis=0) * _N_DRAWS ** (-1 / 6)
+    counts = np.histogram2d(*draws.T, bins=edges)[0] / (len(draws) * steps.prod())
+    # Robust: in heavy tails a standard deviation says nothing of the bulk.
+    quartiles = np.quantile(draws, [0.25, 0.75], axis=0)
+    spread = np.minimum(draws.std(axis=0), (quartiles[1] - quartiles[0]) / 1.34)
+    width = spread * len(draws) ** (-1 / 6)
     return gaussian_filter(counts.T, (width / steps)[::-1])
 
 

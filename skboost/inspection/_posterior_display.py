@@ -3,7 +3,8 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost.inspection._axes import one_or_all, panels, pyplot, tidy
+from skboost.inspection._axes import note, one_or_all, panels, pyplot, tidy
+from skboost.inspection._clusters import ClusterDrawing
 from skboost.inspection._pair import highest_density_levels, joint_density
 
 KINDS = ("density", "interval", "pair")
@@ -14,15 +15,18 @@ _LEGEND = {"frameon": False, "fontsize": "small", "ncols": 3}
 class PosteriorDisplay:
     """Marginal densities, intervals or a pair of coordinates of a posterior.
 
-    Make one with `from_estimator` or `from_posterior`.
+    Make one with `from_estimator` or `from_posterior`. The posterior of a Gaussian
+    mixture is drawn by cluster: features are those of the data, and what is shown are
+    the clusters' means, and their weights beside densities.
 
     Parameters
     ----------
-    posterior : MixturePosterior
+    posterior : MixturePosterior or ConjugateMixturePosterior
     features : sequence of int or str, default=None
         Coordinates to show, by index or name. None shows the first six
         (``"density"``), the first two (``"pair"``), or the 25 whose means are the
-        most standard deviations from zero (``"interval"``).
+        most standard deviations from zero (``"interval"``); of a Gaussian mixture the
+        first five features, or two.
     names : sequence of str, default=None
         Names of all coordinates; None takes those of the posterior.
     level : float, default=0.9
@@ -65,14 +69,16 @@ class PosteriorDisplay:
         NotFittedError
             If the estimator is not fitted.
         TypeError
-            If its posterior is not one of vectors with numbered coordinates.
+            If its posterior is of another kind.
         """
         check_is_fitted(estimator, "posterior_")
-        posterior = _of_vectors(estimator.posterior_)
-        names = posterior.names
+        posterior = _drawable(estimator.posterior_)
+        names, size = getattr(posterior, "names", None), posterior.dim
+        if _by_cluster(posterior):
+            size = posterior.model.dim
         if names is None:
             seen = getattr(estimator, "feature_names_in_", ())
-            names = tuple(seen) if len(seen) == posterior.dim else None
+            names = tuple(seen) if len(seen) == size else None
         display = cls(posterior, features, names=names, level=level)
         return display.plot(ax=ax, kind=kind)
 
@@ -80,8 +86,8 @@ class PosteriorDisplay:
     def from_posterior(
         cls, posterior, features=None, *, kind="density", level=0.9, ax=None
     ):
-        """Display of a `MixturePosterior`; parameters as in `from_estimator`."""
-        posterior = _of_vectors(posterior)
+        """Display of a posterior; parameters as in `from_estimator`."""
+        posterior = _drawable(posterior)
         return cls(posterior, features, level=level).plot(ax=ax, kind=kind)
 
     def plot(self, ax=None, *, kind="density"):
@@ -95,7 +101,8 @@ class PosteriorDisplay:
             Marginal densities with the components dashed and the interval shaded;
             medians with the 50 % interval thick and the `level` interval thin,
             coloured where it excludes zero; or contours of the joint density of
-            two coordinates that hold 25 %, 50 % and `level` of the probability.
+            two coordinates that hold 25 %, 50 % and `level` of the probability (50 %
+            and `level` for each cluster).
 
         Returns
         -------
@@ -110,7 +117,15 @@ class PosteriorDisplay:
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {list(KINDS)}; got {kind!r}.")
         pyplot()
+        if _by_cluster(self.posterior):
+            given = self.posterior, self.features, self.names, self.level
+            self.figure_, self.ax_ = getattr(ClusterDrawing(*given), kind)(ax)
+            return self
         return getattr(self, f"_plot_{kind}")(ax)
+
+    def _note_hidden(self, shown):
+        if self.features is None and shown < self.posterior.dim:
+            note(self.figure_, f"{shown} of {self.posterior.dim} coordinates")
 
     def _labels(self):
         names = self.names or self.posterior.names
@@ -140,6 +155,7 @@ class PosteriorDisplay:
         if ax is None:
             handles = axes[0].get_legend_handles_labels()
             self.figure_.legend(*handles, loc="outside upper center", **_LEGEND)
+            self._note_hidden(len(indices))
         else:
             axes[0].legend(**_LEGEND | {"ncols": 1})
         self.ax_ = one_or_all(axes)
@@ -186,6 +202,8 @@ class PosteriorDisplay:
         height = 0.9 + 0.27 * len(indices)
         self.figure_, axes = panels(ax, 1, 1, (5.2, max(height, 1.8)))
         self._draw_intervals(axes[0], indices)
+        if ax is None:
+            self._note_hidden(len(indices))
         self.ax_ = axes[0]
         return self
 
@@ -254,13 +272,17 @@ class PosteriorDisplay:
         return np.linspace(low - margin, high + margin, 240)
 
 
-def _of_vectors(posterior):
-    """The posterior, if its coordinates have numbers."""
-    if not hasattr(posterior, "names"):
+def _by_cluster(posterior):
+    return hasattr(posterior, "assignment")
+
+
+def _drawable(posterior):
+    """The posterior, if its coordinates have numbers or belong to clusters."""
+    if not (hasattr(posterior, "names") or _by_cluster(posterior)):
         inside = hasattr(posterior, "posterior")
-        advice = "its posterior" if inside else "its marginal(name), or its draws"
+        advice = "its posterior" if inside else "its marginals, or its draws"
         raise TypeError(
-            "posterior must be a MixturePosterior, whose draws are vectors; got "
-            f"{type(posterior).__name__}. Plot {advice}."
+            "posterior must be a MixturePosterior, whose draws are vectors, or that of "
+            f"a Gaussian mixture; got {type(posterior).__name__}. Plot {advice}."
         )
     return posterior

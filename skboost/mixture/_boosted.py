@@ -1,10 +1,8 @@
 """Gaussian mixture whose posterior over parameters is grown by boosting."""
 
-from numbers import Integral, Real
-
 import numpy as np
 from sklearn.base import DensityMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from skboost._base import (
     BOOSTING_CONSTRAINTS,
@@ -12,16 +10,22 @@ from skboost._base import (
     callback_data,
     make_settings,
 )
-from skboost._math import log_sum_exp, responsibilities
-from skboost._random import generator
-from skboost._rows import canonical_rows
-from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from skboost._random import SEARCH, generator
+from skboost._sklearn import StrOptions, check_sample_weight, fit_context
 from skboost.boosting import Boosting, Simplex
-from skboost.conjugate import COVARIANCES, INITS, ConjugateTarget, GaussianMixtureModel
-from skboost.mixture._fitted import ClusterMethods, plain_errors
+from skboost.conjugate import INITS, ConjugateTarget, GaussianMixtureModel, start
+from skboost.mixture._attributes import precisions_cholesky, prior_attributes
+from skboost.mixture._boosted_methods import BoostedMethods
+from skboost.mixture._fitted import plain_errors
+from skboost.mixture._messages import ProgressLines
 from skboost.mixture._posterior import ConjugateMixturePosterior
-from skboost.mixture._predictive import draw_rows, log_joint_clusters
-from skboost.mixture._priors import CONCENTRATIONS, check_same_model, mixture_settings
+from skboost.mixture._priors import (
+    MIXTURE_CONSTRAINTS,
+    check_same_model,
+    mixture_settings,
+)
+from skboost.mixture._starts import any_given, started
+from skboost.mixture._stream import canonical
 from skboost.proposals import ConjugateProposer
 
 _SHARED = (
@@ -43,7 +47,7 @@ _SHARED = (
 _EFFECTIVE = 0.01
 
 
-class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
+class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
     """Gaussian mixture with a posterior over its parameters in place of one fit.
 
     The posterior over weights, means and covariances of the clusters is itself a
@@ -61,11 +65,13 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
     covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
         Shape of the clusters' covariances.
     weight_concentration_prior_type : {"dirichlet_distribution", \
-            "finite_dirichlet_process"}, default="dirichlet_distribution"
+            "dirichlet_process", "finite_dirichlet_process"}, \
+            default="dirichlet_distribution"
         Whether `weight_concentration_prior` is the Dirichlet parameter of each
-        cluster, or the concentration that all clusters share.
+        cluster, the concentration of a Dirichlet process whose posterior is truncated,
+        or a concentration that all clusters share. See `SVIGaussianMixture`.
     weight_concentration_prior : float, default=None
-        None: ``1 / n_components`` for each cluster.
+        None: ``1 / n_components``, and 1 for the finite process.
     mean_prior_type : {"normal-wishart", "independent"}, default="normal-wishart"
         Whether a cluster's mean is tied to its precision, as in scikit-learn, or
         independent of it (Paisley et al.). Under the latter the predictive density
@@ -84,9 +90,15 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         None: the covariance of the data, in the shape of `covariance_type`.
     known_covariances : float or array-like, default=None
         Covariances of the clusters where they are known, one for all or one for each.
+    reg_covar : float, default=0.0
+        Variance added to every row's scatter about its cluster's mean, in the log
+        likelihood too: half of it times the trace of the precision is taken off.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, \
             default="kmeans"
         How the first start is made; the other starts try all of them.
+    weights_init, means_init, precisions_init : array-like, default=None
+        Where the first start assigns rows from, in the shapes of `weights_`, `means_`
+        and `precisions_`; what is None comes from `init_params`.
     step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
             default="line-search"
         Weight of a new component; under ``"fully-corrective"`` the warm start of all
@@ -120,19 +132,27 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         Seed of every draw. The same seed gives the same fit for every `n_jobs`.
     n_jobs : int, default=None
         Threads over starts and over draws.
+    verbose : int, default=0
+        1 writes iterations to the standard output, 2 adds seconds and nats.
+    verbose_interval : int, default=1
+        Iterations between two lines.
 
     Attributes
     ----------
     posterior_ : ConjugateMixturePosterior
         Over weights, means and precisions.
     weights_ : ndarray of shape (n_components,)
-        Posterior means of the clusters' weights, under aligned labels.
+        Posterior means of the clusters' weights, under aligned labels; over their sum
+        under the Dirichlet process.
     means_ : ndarray of shape (n_components, n_features)
         Posterior means of the clusters' means.
     covariances_ : ndarray
         Inverses of the expected precisions, in the shape of `covariance_type`.
-    precisions_ : ndarray
-        Expected precisions.
+    precisions_, precisions_cholesky_ : ndarray
+        Expected precisions, and upper triangular U with ``U U'`` equal to them.
+    weight_concentration_prior_, mean_prior_, mean_precision_prior_, \
+            mean_variance_prior_, degrees_of_freedom_prior_, covariance_prior_
+        The priors that were used; None where the model has none of the kind.
     n_components_effective_ : int
         Clusters with an expected weight of at least 1 %.
     elbo_, elbo_se_ : float
@@ -140,7 +160,11 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         assignments summed out. The posterior has ``n_components!`` copies of
         itself, one for each order of the clusters, and this one describes a
         single labelling: where clusters do not overlap the log evidence of the model
-        is ``ln(n_components!)`` above that of what is described.
+        is ``ln(n_components!)`` above that of what is described. Under the Dirichlet
+        process no two orders are alike, and what is bounded is the evidence of
+        infinitely many clusters.
+    lower_bound_, lower_bounds_ : float, ndarray of shape (`n_iter_`,)
+        `elbo_` and `elbo_path_` by scikit-learn's names.
     elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
         Per iteration, from fresh draws, nats.
     duality_gap_, duality_gap_se_ : float
@@ -150,6 +174,9 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         Importance-sampling estimate of what the ELBO still misses, nats, its standard
         error, and k-hat, the shape of the weights' tail: above 0.7 the estimate is not
         reliable. Blind to what the mixture never reaches, such as other labellings.
+    remaining_kl_interval_ : tuple of float
+        (lower, upper), nats: what remains at least, by the same estimate less two
+        standard errors; `upper` is inf, since nothing bounds it from above here.
     n_iter_ : int
         Iterations done.
     converged_ : bool
@@ -186,25 +213,7 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
     """
 
     _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "covariance_type": [StrOptions(set(COVARIANCES))],
-        "weight_concentration_prior_type": [StrOptions(set(CONCENTRATIONS))],
-        "weight_concentration_prior": [Interval(Real, 0, None, closed="neither"), None],
-        "mean_prior_type": [StrOptions({"normal-wishart", "independent"})],
-        "mean_precision_prior": [Interval(Real, 0, None, closed="neither"), None],
-        "mean_variance_prior": [Interval(Real, 0, None, closed="neither"), None],
-        "mean_prior": ["array-like", None],
-        "degrees_of_freedom_prior": [Interval(Real, 0, None, closed="neither"), None],
-        "covariance_prior": [
-            "array-like",
-            Interval(Real, 0, None, closed="neither"),
-            None,
-        ],
-        "known_covariances": [
-            "array-like",
-            Interval(Real, 0, None, closed="neither"),
-            None,
-        ],
+        **MIXTURE_CONSTRAINTS,
         "init_params": [StrOptions(set(INITS))],
         **{name: BOOSTING_CONSTRAINTS[name] for name in _SHARED},
     }
@@ -223,7 +232,11 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         degrees_of_freedom_prior=None,
         covariance_prior=None,
         known_covariances=None,
+        reg_covar=0.0,
         init_params="kmeans",
+        weights_init=None,
+        means_init=None,
+        precisions_init=None,
         step_size="line-search",
         corrective="fully-corrective",
         max_iter=10,
@@ -237,6 +250,8 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         warm_start=False,
         random_state=None,
         n_jobs=None,
+        verbose=0,
+        verbose_interval=1,
     ):
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -249,7 +264,11 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
         self.covariance_prior = covariance_prior
         self.known_covariances = known_covariances
+        self.reg_covar = reg_covar
         self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
         self.step_size = step_size
         self.corrective = corrective
         self.max_iter = max_iter
@@ -263,6 +282,8 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
 
     # --- fit
 
@@ -297,23 +318,35 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         """
         with self._keeping_old_fit(), plain_errors():
             given = callback_data(X, None, sample_weight)
-            X = self._validated(X, reset=True)
-            weight = check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-            if not weight.sum() > 0:
-                raise ValueError(
-                    "sample_weight must have a positive sum; got only zeros. Leave "
-                    "rows out instead."
-                )
-            X, _, weight = canonical_rows(X, np.zeros(len(X)), weight)
+            X, weight = self._weighted(X, sample_weight, reset=True)
             settings = mixture_settings(self, X, weight)
             if self.warm_start and hasattr(self, "_run"):
                 check_same_model(self._settings, settings)
             self._settings = settings
             model = GaussianMixtureModel.make(**self._settings)
             target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
-            return self._boost(target, given)
+            self._lines = ProgressLines(self)
+            self._lines.begin()
+            self._boost(target, given)
+            vars(self).pop("_lines").end(self.converged_, self.elbo_)
+            return self
+
+    def _end_iteration(self, task, engine, done, names, data):
+        self._lines.iteration(done.n_iter, done.history[-1].elbo.value)
+        return super()._end_iteration(task, engine, done, names, data)
+
+    def _weighted(self, X, sample_weight, reset):
+        """Distinct rows and their weights."""
+        X = self._validated(X, reset=reset)
+        weight = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        if not weight.sum() > 0:
+            raise ValueError(
+                "sample_weight must have a positive sum; got only zeros. Leave rows "
+                "out instead."
+            )
+        return canonical(X, weight)
 
     def _validated(self, X, reset):
         # Other covariances refuse missing values, in the words of the model.
@@ -328,9 +361,13 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
 
     def _engine(self, target, params, starts, seed):
         settings = make_settings({**params, "refine": False}, seed, self.n_jobs)
+        init, first = params["init_params"], None
+        if any_given(self):
+            first = start(target, init, generator(seed, 0, SEARCH, 0))
+            first = started(self, target.model, target.rows, target.weight, first)
         return Boosting(
             target,
-            ConjugateProposer(target, params["init_params"]),
+            ConjugateProposer(target, init, first),
             Simplex.of(target, params["step_size"], params["corrective"]),
             settings,
         )
@@ -339,13 +376,16 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         return ConjugateMixturePosterior(mixture, self._settings)
 
     def _fitted(self, posterior):
-        mean = posterior.mean()
+        mean, weights = posterior.mean(), posterior.assignment()
+        shape = posterior.model.clusters.covariance
         return {
-            "weights_": mean["weights"],
+            "weights_": weights,
             "means_": mean["means"],
             "covariances_": mean["covariances"],
             "precisions_": mean["precisions"],
-            "n_components_effective_": int((mean["weights"] >= _EFFECTIVE).sum()),
+            "precisions_cholesky_": precisions_cholesky(shape, mean["covariances"]),
+            "n_components_effective_": int((weights >= _EFFECTIVE).sum()),
+            **prior_attributes(self, posterior.settings),
         }
 
     def _warn_unfinished(self, done, attributes, stacklevel):
@@ -353,64 +393,3 @@ class BoostedGaussianMixture(ClusterMethods, DensityMixin, BoostedEstimator):
         # worth a warning only where the run was cut short.
         if not done.converged:
             super()._warn_unfinished(done, attributes, stacklevel + 1)
-
-    # --- rows
-
-    def _joint(self, X, posterior=None):
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        posterior = self.posterior_ if posterior is None else posterior
-        return log_joint_clusters(posterior, posterior.model.rows(X))
-
-    def score_samples(self, X):
-        """Log posterior predictive density of every row, nats.
-
-        Parameters are integrated out: a mixture of Student-t distributions for every
-        boosting component, which for independent priors replace distributions without a
-        closed form.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            NaN is missing; the density is that of what is observed.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return log_sum_exp(self._joint(X))
-
-    def staged_score_samples(self, X):
-        """`score_samples` after every iteration; the last is the final one.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Yields
-        ------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        for mixture in self._stages:
-            yield log_sum_exp(self._joint(X, self._posterior(mixture, None)))
-
-    def predict_proba(self, X):
-        """Posterior predictive probabilities of the clusters.
-
-        ``p(z = k | x, data)``: responsibilities averaged over the posterior, every
-        parameter weighted by the density that it gives the row; from the same densities
-        as `score_samples`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-        """
-        return responsibilities(self._joint(X))[0]
-
-    def _drawn(self, n_samples, seed):
-        return draw_rows(self.posterior_, n_samples, generator(seed, 1), seed)

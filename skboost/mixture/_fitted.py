@@ -8,6 +8,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._random import generator, root_seed
 from skboost.conjugate import COVARIANCES
+from skboost.mixture._attributes import (
+    cluster_attributes,
+    n_parameters,
+    prior_attributes,
+)
 
 
 @contextmanager
@@ -76,6 +81,59 @@ class ClusterMethods:
         """
         return float(self.score_samples(X).mean())
 
+    def aic(self, X):
+        """Akaike's criterion on `X`, at the posterior predictive density.
+
+        ``2 p - 2 sum(score_samples(X))`` with p parameters, as in `GaussianMixture`.
+        There it judges a maximum of the likelihood; here parameters are integrated
+        out, and the number of clusters is better chosen by `elbo_`, or by `score` on
+        rows held out.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        float
+            The lower the better.
+        """
+        return 2.0 * self._n_parameters() - 2.0 * float(self.score_samples(X).sum())
+
+    def bic(self, X):
+        """Schwarz's criterion on `X`, at the posterior predictive density.
+
+        ``p ln(n_samples) - 2 sum(score_samples(X))`` with p parameters, as in
+        `GaussianMixture`. It approximates minus twice the log evidence, of which
+        `elbo_` is a lower bound: prefer that. See `aic`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        float
+            The lower the better.
+        """
+        found = self.score_samples(X)
+        return self._n_parameters() * np.log(len(found)) - 2.0 * float(found.sum())
+
+    def _n_parameters(self):
+        known = self.known_covariances is not None
+        shape = "known" if known else self.covariance_type
+        return n_parameters(*self.means_.shape, shape)
+
+    @property
+    def lower_bound_(self):
+        """`elbo_` by scikit-learn's name."""
+        return self.elbo_
+
+    @property
+    def lower_bounds_(self):
+        """`elbo_path_` by scikit-learn's name."""
+        return self.elbo_path_
+
     def sample(self, n_samples=1, random_state=None):
         """Rows from the posterior predictive distribution.
 
@@ -114,9 +172,8 @@ class FittedMixture(ClusterMethods):
     def _parameters(self, natural):
         """Fitted attributes that follow from the natural parameters."""
         return {
-            "weights_": self._model.mean_weights(natural),
-            "means_": self._model.means(natural),
-            "covariances_": self._model.covariances(natural),
+            **cluster_attributes(self._model, natural),
+            **prior_attributes(self, self._settings),
             "_natural": natural,
         }
 
@@ -148,7 +205,8 @@ class FittedMixture(ClusterMethods):
 
         A mixture of Student-t distributions, exact under the fitted posterior, except
         for independent priors: there each cluster's distribution, which has no closed
-        form, is replaced by the Student-t of the same mean and covariance.
+        form, is replaced by the Student-t of the same mean and covariance. Under the
+        Dirichlet process it is the density of a row of one of the present clusters.
 
         Parameters
         ----------
@@ -180,6 +238,8 @@ class FittedMixture(ClusterMethods):
         dict
             ``weights`` (n_draws, n_components), ``means`` (n_draws, n_components,
             n_features) and ``precisions`` (n_draws, and the shape of `covariances_`).
+            Under the Dirichlet process ``leftover`` (n_draws,), too: the weight of
+            all clusters beyond the last, which `weights` leave.
 
         Raises
         ------

@@ -6,17 +6,23 @@ import numpy as np
 
 from skboost._random import generator, root_seed
 from skboost.conjugate import ConjugateFamily, GaussianMixtureModel
+from skboost.mixture._moments import moments, standard_deviations
 from skboost.mixtures import Mixture
 from skboost.posterior import (
+    ImportanceSample,
     SampledMarginal,
+    arviz_groups,
+    check_size,
+    heaviest,
     read_archive,
+    resampled,
     summary_table,
+    warn_heavy_tail,
     write_archive,
 )
 from skboost.transforms import Interval, LowerBound, Real
 
 FORMAT, FORMAT_VERSION = "skboost-conjugate-mixture-posterior", 1
-_PARAMETERS = ("weights", "means", "precisions")
 # Draws behind marginals, intervals and summaries; they are cheap.
 _N_DRAWS = 8192
 
@@ -105,17 +111,16 @@ class ConjugateMixturePosterior:
         dict
             ``weights`` (n, n_clusters), ``means`` (n, n_clusters, n_features),
             ``precisions`` and their inverses ``covariances`` (n, ...), in the shape of
-            the covariance type.
+            the covariance type. Under the Dirichlet process ``leftover`` (n,), too:
+            what the weights leave for clusters beyond the last.
         """
-        if not (isinstance(n, int | np.integer) and n >= 1):
-            raise ValueError(f"n must be a positive integer; got {n!r}.")
-        theta = self._mixture.sample(int(n), generator(root_seed(random_state)))
-        return self._dict(theta)
+        rng = generator(root_seed(random_state))
+        return self._dict(self._mixture.sample(check_size("n", n), rng))
 
     def _dict(self, theta):
         """Rows of draws as users meet them."""
         tree = self._family.draws_layout.tree(theta)
-        draws = {name: tree[name] for name in _PARAMETERS}
+        draws = {name: tree[name] for name in self._family.parameters}
         return draws | {"covariances": self._inverse(draws["precisions"])}
 
     def _inverse(self, native):
@@ -136,12 +141,12 @@ class ConjugateMixturePosterior:
             If an array is missing or has the wrong shape.
         """
         shapes, checked = self._family.draws_layout.shapes, {}
-        for name in _PARAMETERS:
+        for name in self._family.parameters:
             shape = shapes[name]
             array = np.asarray(draws.get(name, np.nan), dtype=float)
             if array.shape[1:] != shape or array.ndim != len(shape) + 1:
                 raise ValueError(
-                    f"draws[{name!r}] must have shape (n, {str(shape)[1:-1]}); got "
+                    f"draws[{name!r}] must have shape {('n', *shape)}; got "
                     f"{array.shape}."
                 )
             checked[name] = array
@@ -158,19 +163,56 @@ class ConjugateMixturePosterior:
         Returns
         -------
         dict
-            ``weights``, ``means``, ``precisions``, and ``covariances``: the inverses
-            of the expected precisions, as scikit-learn's ``covariances_``.
+            ``weights`` (and ``leftover`` under the Dirichlet process), ``means``,
+            ``precisions``, and ``covariances``: the inverses of the expected
+            precisions, as scikit-learn's ``covariances_``.
         """
         model, components = self.model, self.components
         precisions = self._average(
             [self._inverse(model.covariances(own)) for own in components]
         )
+        names = model.weights.shapes
+        found = [model.weights.moments(own["weights"]) for own in components]
         return {
-            "weights": self._average([model.mean_weights(own) for own in components]),
+            **{name: self._average([own[name][0] for own in found]) for name in names},
             "means": self._average([model.means(own) for own in components]),
             "precisions": precisions,
             "covariances": self._inverse(precisions),
         }
+
+    def assignment(self):
+        """Probability of each cluster for a new row, shape (n_clusters,).
+
+        The mean weights; under the Dirichlet process given that the row belongs to
+        one of these clusters.
+        """
+        return self._average([self.model.mean_weights(own) for own in self.components])
+
+    def std(self):
+        """Posterior standard deviations, in closed form.
+
+        Returns
+        -------
+        dict
+            Arrays as of `sample`, without the axis of draws; inf or NaN where there
+            are none. An empty cluster's mean, for one, has infinite variance.
+        """
+        return standard_deviations(self._moments())
+
+    def covariance(self):
+        """Posterior covariances of the weights and of the means, in closed form.
+
+        Returns
+        -------
+        dict
+            ``weights`` (n_clusters, n_clusters) and ``means`` (n_clusters, n_features,
+            n_clusters, n_features); inf or NaN where there are none.
+        """
+        found = self._moments()
+        return {name: found[name][1] for name in ("weights", "means")}
+
+    def _moments(self):
+        return moments(self.model, self.components, self.weights)
 
     def _average(self, parts):
         return np.tensordot(self.weights, np.array(parts), 1)
@@ -209,7 +251,7 @@ class ConjugateMixturePosterior:
 
     def _range(self, key, index):
         """Where a number of that place can lie, as a transform."""
-        if key == "weights":
+        if key in self.model.weights.shapes:
             return Interval(0.0, 1.0)
         matrix = self.model.covariance_type in ("full", "tied")
         if key == "means" or (matrix and index[-1] != index[-2]):
@@ -249,24 +291,86 @@ class ConjugateMixturePosterior:
     def summary(self):
         """Table of weights and means: mean, standard deviation, 5, 50 and 95 %.
 
+        Means and standard deviations are exact, with NaN or inf where there are none;
+        quantiles come from draws.
+
         Returns
         -------
         DataFrame, or a structured array without pandas
         """
         draws, row_weights, _ = self._stratified()
+        exact = self._moments()
+        std = standard_deviations(exact)
         names, columns = [], []
-        for key in ("weights", "means"):
+        for key in (*self.model.weights.shapes, "means"):
             values = draws[key].reshape(len(row_weights), -1)
-            mean = row_weights @ values
-            std = np.sqrt(row_weights @ (values - mean) ** 2)
             quantiles = _quantiles(values, row_weights, [0.05, 0.5, 0.95])
-            columns.append(np.column_stack([mean, std, quantiles]))
-            names += [
-                f"{key}{list(index)}" for index in np.ndindex(draws[key].shape[1:])
-            ]
+            both = np.ravel(exact[key][0]), np.ravel(std[key])
+            columns.append(np.column_stack([*both, quantiles]))
+            places = np.ndindex(draws[key].shape[1:])
+            names += [f"{key}{list(index) or ''}" for index in places]
         table = np.concatenate(columns)
         labels = ("mean", "std", "5%", "50%", "95%")
         return summary_table(dict(zip(labels, table.T, strict=True)), names)
+
+    # --- other posteriors, other packages
+
+    def truncate(self, k):
+        """The posterior of the `k` heaviest boosting components."""
+        return type(self)(heaviest(self._mixture, k), self._settings)
+
+    def resample(self, log_joint, n=1000, random_state=None, n_proposals=None):
+        """`n` equally weighted draws of the importance-corrected posterior.
+
+        Parameters
+        ----------
+        log_joint : callable
+            Takes a dict as `sample` returns and gives (n,) nats, such as
+            `BoostedGaussianMixture.make_log_joint` does; -inf is legal.
+        n : int, default=1000
+        random_state : int, RandomState instance or None, default=None
+        n_proposals : int, default=None
+            Draws that are weighted; None means ``max(4 n, 4000)``.
+
+        Returns
+        -------
+        dict
+            Arrays as of `sample`; heavy draws come more than once.
+
+        Raises
+        ------
+        ValueError
+            If the log joint is NaN or +inf at a draw, or -inf at all.
+
+        Warns
+        -----
+        ImportanceWarning
+            If k-hat is above 0.7.
+        """
+        rng = generator(root_seed(random_state))
+
+        def weigh(n_proposals):
+            theta = self._mixture.sample(n_proposals, rng)
+            log_q = self._mixture.log_density(theta)
+            sample = ImportanceSample.of(
+                theta, log_q, lambda theta: log_joint(self._dict(theta))
+            )
+            warn_heavy_tail(sample.khat, stacklevel=4)
+            return sample
+
+        return self._dict(resampled(weigh, n, n_proposals, rng).draws)
+
+    def to_arviz(self, n=4000, random_state=None, n_chains=4):
+        """ArviZ data object with ``n`` draws as `n_chains` chains (extra ``arviz``).
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed.
+        """
+        per_chain = -(-check_size("n", n) // check_size("n_chains", n_chains))
+        draws = self.sample(per_chain * n_chains, random_state)
+        return arviz_groups(draws, n_chains)
 
     # --- disk
 
@@ -296,10 +400,10 @@ class ConjugateMixturePosterior:
 
 
 def _parsed(name):
-    match = re.fullmatch(r"\s*(\w+)\s*\[([\d\s,]+)\]\s*", str(name))
+    match = re.fullmatch(r"\s*(\w+)\s*(?:\[([\d\s,]+)\])?\s*", str(name))
     if match is None:
         return None, ()
-    entries = [entry for entry in match[2].split(",") if entry.strip()]
+    entries = [entry for entry in (match[2] or "").split(",") if entry.strip()]
     return match[1], tuple(int(entry) for entry in entries)
 
 

@@ -41,10 +41,29 @@ def draw_rows(posterior, n, rng, random_state):
     labels : ndarray of int of shape (n,)
     """
     draws, model = posterior.sample(n, random_state), posterior.model
-    cumulative = np.cumsum(draws["weights"], axis=1)
-    labels = (rng.random((n, 1)) > cumulative).sum(axis=1)
-    labels = np.minimum(labels, model.n_components - 1)
+    draws, labels = _labelled(posterior, draws, rng)
     normal = rng.standard_normal((n, model.n_components, model.dim))
     noise = model.clusters.covariance.noise(draws["precisions"], normal)
     each = np.arange(n)
     return draws["means"][each, labels] + noise[each, labels], labels
+
+
+def _labelled(posterior, draws, rng):
+    """Draws with a cluster for each; new ones for those of clusters beyond the last."""
+    labels, n_clusters = _clusters(draws, rng), posterior.model.n_components
+    while "leftover" in draws:
+        outside = np.flatnonzero(labels == n_clusters)
+        if not outside.size:
+            break
+        again = posterior.sample(outside.size, int(rng.integers(2**31)))
+        labels[outside] = _clusters(again, rng)
+        for name, values in draws.items():
+            values[outside] = again[name]
+    # A sum of weights may be below one by rounding.
+    return draws, np.minimum(labels, n_clusters - 1)
+
+
+def _clusters(draws, rng):
+    """A cluster for each draw, by its weights; one beyond the last for the rest."""
+    cumulative = np.cumsum(draws["weights"], axis=1)
+    return (rng.random((len(cumulative), 1)) > cumulative).sum(axis=1)

@@ -1,8 +1,11 @@
 """Priors of Gaussian mixtures: as given, or from the data where left open."""
 
+from numbers import Integral, Real
+
 import numpy as np
 
-from skboost.conjugate import COVARIANCES, GaussianMixtureModel
+from skboost._sklearn import Interval, StrOptions
+from skboost.conjugate import COVARIANCES
 
 # Below this share of a feature's variance the default prior's is singular in effect.
 _RIDGE = 1e-6
@@ -10,13 +13,43 @@ _RIDGE = 1e-6
 CONCENTRATIONS = {
     "dirichlet_distribution": lambda value, k: 1.0 / k if value is None else value,
     "finite_dirichlet_process": lambda value, k: (1.0 if value is None else value) / k,
+    "dirichlet_process": lambda value, k: 1.0 / k if value is None else value,
+}
+# Factors of the weights, by the same names.
+WEIGHTS = {
+    "dirichlet_distribution": "dirichlet",
+    "finite_dirichlet_process": "dirichlet",
+    "dirichlet_process": "stick-breaking",
 }
 
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+
+# Of what all mixtures have in common.
+MIXTURE_CONSTRAINTS = {
+    "n_components": [Interval(Integral, 1, None, closed="left")],
+    "covariance_type": [StrOptions(set(COVARIANCES))],
+    "mean_prior_type": [StrOptions({"normal-wishart", "independent"})],
+    "weight_concentration_prior_type": [StrOptions(set(CONCENTRATIONS))],
+    "weight_concentration_prior": [_POSITIVE, None],
+    "mean_prior": ["array-like", None],
+    "mean_precision_prior": [_POSITIVE, None],
+    "mean_variance_prior": [_POSITIVE, None],
+    "degrees_of_freedom_prior": [_POSITIVE, None],
+    "covariance_prior": ["array-like", _POSITIVE, None],
+    "known_covariances": ["array-like", _POSITIVE, None],
+    "reg_covar": [Interval(Real, 0, None, closed="left")],
+    "weights_init": ["array-like", None],
+    "means_init": ["array-like", None],
+    "precisions_init": ["array-like", None],
+    "verbose": ["verbose"],
+    "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+}
 
 # Parameters of the estimators behind the settings of a model.
 _PARAMETERS = {
     "clusters": "mean_prior_type",
     "alpha": "weight_concentration_prior",
+    "weights": "weight_concentration_prior_type",
     "center": "mean_prior",
     "mean_precision": "mean_precision_prior",
     "mean_variance": "mean_variance_prior",
@@ -50,7 +83,8 @@ def mixture_settings(estimator, X, weight):
     mean, covariance = moments(X, weight)
     if estimator.mean_prior is not None:
         mean = _array("mean_prior", estimator.mean_prior, (X.shape[1],))
-    concentration = CONCENTRATIONS[estimator.weight_concentration_prior_type]
+    prior_type = estimator.weight_concentration_prior_type
+    concentration = CONCENTRATIONS[prior_type]
     n_components = estimator.n_components
     alpha = concentration(estimator.weight_concentration_prior, n_components)
     clusters, prior = _clusters(estimator, covariance)
@@ -60,13 +94,10 @@ def mixture_settings(estimator, X, weight):
         "alpha": np.full(n_components, float(alpha)),
         "center": mean,
         "temperature": float(estimator.temperature),
+        "weights": WEIGHTS[prior_type],
+        "reg_covar": float(estimator.reg_covar),
         **prior,
     }
-
-
-def mixture_model(estimator, X, weight):
-    """The conjugate model of `mixture_settings`, with its parameters."""
-    return GaussianMixtureModel.make(**mixture_settings(estimator, X, weight))
 
 
 def check_same_model(before, now):
@@ -111,10 +142,12 @@ def _clusters(estimator, covariance):
     dof = estimator.degrees_of_freedom_prior
     dof = dim if dof is None else dof
     if dof <= shape.least_dof(dim):
+        # Begins as scikit-learn's message does.
         raise ValueError(
-            f"degrees_of_freedom_prior must be above {shape.least_dof(dim):g} for "
-            f"covariance_type={estimator.covariance_type!r} and {dim} features; got "
-            f"{dof}. Leave it None, which is the number of features."
+            "The parameter 'degrees_of_freedom_prior' should be greater than "
+            f"{shape.least_dof(dim):g}, but got {dof:.3f}. That is for covariance_type="
+            f"{estimator.covariance_type!r} and {dim} features. Leave it None, which "
+            "is the number of features."
         )
     prior = {"dof": dof, "rate": rate}
     if estimator.mean_prior_type == "independent":

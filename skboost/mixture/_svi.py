@@ -9,39 +9,31 @@ from sklearn.utils.validation import validate_data
 from skboost._base import callback_data
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
-from skboost._rows import canonical_rows
+from skboost._runs import NaturalGradientRuns
 from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
-from skboost.conjugate import COVARIANCES
+from skboost.conjugate import GaussianMixtureModel
 from skboost.mixture._fitted import FittedMixture, plain_errors
-from skboost.mixture._priors import CONCENTRATIONS, mixture_model
+from skboost.mixture._messages import ProgressLines
+from skboost.mixture._priors import MIXTURE_CONSTRAINTS, WEIGHTS, mixture_settings
 from skboost.mixture._responsibilities import STARTS
-from skboost.mixture._runs import NaturalGradientRuns
+from skboost.mixture._starts import started
+from skboost.mixture._stream import StreamingMixture, canonical
 from skboost.svi import (
     LEARNING_RATES,
     LearningRate,
     NaturalGradient,
-    Stream,
     as_learning_rate,
 )
 
 # Streams of one fit.
 _START, _STEPS = 0, 1
 
-# What a stream has no part in.
-_OF_RUN = (
-    "_run",
-    "_kept",
-    "elbo_path_",
-    "elbo_by_init_",
-    "converged_",
-    "message_",
-    "history_",
-)
-
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
-class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
+class SVIGaussianMixture(
+    FittedMixture, StreamingMixture, DensityMixin, NaturalGradientRuns
+):
     """Bayesian Gaussian mixture, fitted in batches of any size, with tuneable noise.
 
     Variational inference in the conjugate model: with all rows as one batch it is
@@ -61,12 +53,15 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         Whether a mean's prior precision is a multiple of its cluster's precision, as in
         scikit-learn, or its own (Paisley et al., section IV-C).
     weight_concentration_prior_type : {"dirichlet_distribution", \
-            "finite_dirichlet_process"}, default="dirichlet_distribution"
-        Prior of the weights: a symmetric Dirichlet with concentration
-        `weight_concentration_prior` for each cluster, or, approximating a Dirichlet
-        process, with that concentration divided by `n_components`.
+            "dirichlet_process", "finite_dirichlet_process"}, \
+            default="dirichlet_distribution"
+        Prior of the weights: a symmetric Dirichlet distribution with concentration
+        `weight_concentration_prior` for each cluster; the Dirichlet process of that
+        concentration, by stick-breaking whose posterior is truncated (Blei and Jordan
+        2006), scikit-learn's default; or a Dirichlet distribution with that
+        concentration divided by `n_components`, which approximates the process.
     weight_concentration_prior : float, default=None
-        None is ``1 / n_components`` for the distribution, 1 for the process.
+        None is ``1 / n_components``, and 1 for the finite process.
     mean_prior : array-like of shape (n_features,), default=None
         Prior mean of the means; None is the mean of the data.
     mean_precision_prior : float, default=None
@@ -85,6 +80,12 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
     known_covariances : float or array-like, default=None
         Covariances that are known, for all clusters or each: then only means and
         weights are inferred, the means with `mean_variance_prior`.
+    reg_covar : float, default=0.0
+        Variance added to every row's scatter about its cluster's mean, and so to the
+        diagonal of covariances. The prior keeps these away from zero already. Unlike
+        in scikit-learn, responsibilities and bound allow for it, so that the bound
+        never falls: half of it times the trace of the precision leaves the expected
+        log likelihood.
     batch_size : int, default=None
         Rows in a step's batch; None is all rows, and so is more than there are.
     effective_batch_size : float or callable, default=None
@@ -93,15 +94,25 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         than the batch has, adds no noise.
     learning_rate : {"auto", "constant", "robbins-monro"}, float or LearningRate, \
             default="auto"
-        Weight of a step. "auto" is 1 with all rows as the batch, and "robbins-monro",
+        Weight of a step. "auto" is 1 with all rows as the batch, a batch's share of
+        all rows so far in a stream with `n_init_samples`, and "robbins-monro",
         ``(t + 1) ** -0.7`` at the t-th step, otherwise.
     temperature : float, default=1.0
         Power of the likelihood in (0, 1]; 1 is Bayes (Alquier 2019, Algorithm 1).
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, \
             default="kmeans"
         How the first responsibilities are made.
+    weights_init, means_init, precisions_init : array-like, default=None
+        Where runs start, in the shapes of `weights_`, `means_` and `precisions_`: the
+        mixture with these values assigns the rows; what is None comes from
+        `init_params`.
     n_init : int, default=1
         Runs from different starts; the best by ELBO is kept.
+    n_init_samples : int, default=None
+        Rows that `partial_fit` keeps before its stream begins. Up to then each call
+        fits all rows so far by coordinate ascent from `n_init` starts, and they set
+        the priors that are left open. None: the first batch begins the stream, by a
+        single step.
     max_iter : int, default=100
         Epochs in total: passes over the data.
     tol : float, default=1e-3
@@ -119,18 +130,42 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         Seed. The same seed gives the same fit for every `n_jobs`.
     n_jobs : int, default=None
         Threads over the runs of `n_init`.
+    verbose : int, default=0
+        1 writes where runs are to the standard output, 2 adds seconds and nats.
+    verbose_interval : int, default=10
+        Epochs between two lines.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
-        Posterior means of the weights.
+        Posterior means of the weights; under the Dirichlet process over their sum,
+        since clusters beyond the last hold some weight, too.
     means_ : ndarray of shape (n_components, n_features)
         Posterior means of the means.
     covariances_ : ndarray
         Inverses of the posterior mean precisions, of scikit-learn's shape.
+    precisions_, precisions_cholesky_ : ndarray
+        Posterior mean precisions, and upper triangular U with ``U U'`` equal to them.
+    weight_concentration_ : ndarray of shape (n_components,), or tuple of two
+        Of the posterior Dirichlet distribution, or, under the Dirichlet process, of
+        the Beta distributions of the sticks.
+    mean_precision_ : ndarray of shape (n_components,) or None
+        Rows that each mean is worth; None where means are independent of precisions.
+    degrees_of_freedom_ : ndarray of shape (n_components,), float or None
+        Of the posterior Wishart distributions; one if tied, None if known. This and
+        `mean_precision_` count each feature for itself, (n_components, n_features),
+        under "diag" with missing values.
+    weight_concentration_prior_, mean_prior_, mean_precision_prior_, \
+            mean_variance_prior_, degrees_of_freedom_prior_, covariance_prior_
+        The priors that were used; None where the model has none of the kind.
     elbo_ : float
-        Evidence lower bound on all rows, nats, every constant included. After
-        `partial_fit` an estimate from the last batch.
+        Evidence lower bound on all rows, nats, every constant included. Under the
+        Dirichlet process it is one on the evidence of infinitely many clusters. After
+        `partial_fit` it is estimated from the last batch alone: that batch before its
+        step, scaled up to all rows so far.
+    lower_bound_, lower_bounds_ : float, ndarray of shape (`n_iter_`,)
+        `elbo_` and `elbo_path_` by scikit-learn's names, whose values differ by
+        constants that it leaves out.
     elbo_path_ : ndarray of shape (`n_iter_`,)
         Of the kept run, after each epoch. This and the other attributes of a run
         (``elbo_by_init_``, ``converged_``, ``message_``, ``history_``) are of `fit`;
@@ -167,7 +202,8 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
     Paisley, Fazelnia, Barr: Stochastic Variational Inference with Tuneable Stochastic
     Annealing, 2025 (Algorithm 1, sections IV-C, IV-E). Alquier: Generalization bounds
     for variational inference, 2019 (Algorithm 1). Hoffman, Blei, Wang, Paisley:
-    Stochastic Variational Inference, 2013.
+    Stochastic Variational Inference, 2013. Blei and Jordan: Variational Inference for
+    Dirichlet Process Mixtures, 2006 (section 3.2).
 
     Examples
     --------
@@ -180,17 +216,7 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
     """
 
     _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "covariance_type": [StrOptions(set(COVARIANCES))],
-        "mean_prior_type": [StrOptions({"normal-wishart", "independent"})],
-        "weight_concentration_prior_type": [StrOptions(set(CONCENTRATIONS))],
-        "weight_concentration_prior": [_POSITIVE, None],
-        "mean_prior": ["array-like", None],
-        "mean_precision_prior": [_POSITIVE, None],
-        "mean_variance_prior": [_POSITIVE, None],
-        "degrees_of_freedom_prior": [_POSITIVE, None],
-        "covariance_prior": ["array-like", _POSITIVE, None],
-        "known_covariances": ["array-like", _POSITIVE, None],
+        **MIXTURE_CONSTRAINTS,
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "effective_batch_size": [_POSITIVE, callable, None],
         "learning_rate": [
@@ -201,6 +227,7 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         "temperature": [Interval(Real, 0, 1, closed="right")],
         "init_params": [StrOptions(set(STARTS))],
         "n_init": [Interval(Integral, 1, None, closed="left")],
+        "n_init_samples": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_time": [_POSITIVE, None],
@@ -223,18 +250,25 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         degrees_of_freedom_prior=None,
         covariance_prior=None,
         known_covariances=None,
+        reg_covar=0.0,
         batch_size=None,
         effective_batch_size=None,
         learning_rate="auto",
         temperature=1.0,
         init_params="kmeans",
+        weights_init=None,
+        means_init=None,
+        precisions_init=None,
         n_init=1,
+        n_init_samples=None,
         max_iter=100,
         tol=1e-3,
         max_time=None,
         warm_start=False,
         random_state=None,
         n_jobs=None,
+        verbose=0,
+        verbose_interval=10,
     ):
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -247,18 +281,25 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
         self.covariance_prior = covariance_prior
         self.known_covariances = known_covariances
+        self.reg_covar = reg_covar
         self.batch_size = batch_size
         self.effective_batch_size = effective_batch_size
         self.learning_rate = learning_rate
         self.temperature = temperature
         self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
         self.n_init = n_init
+        self.n_init_samples = n_init_samples
         self.max_iter = max_iter
         self.tol = tol
         self.max_time = max_time
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None):
@@ -288,85 +329,23 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
             Once more, after the epochs done were kept with every fitted attribute.
         """
         with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
-            values, weight = _canonical(*self._validated(X, sample_weight, reset=True))
+            values, weight = canonical(*self._validated(X, sample_weight, reset=True))
             going_on = self.warm_start and hasattr(self, "_run")
             if going_on:
                 self._check_goes_on("warm_start=True", "Set warm_start=False.")
             else:
-                self._model = mixture_model(self, values, weight)
+                self._settings = mixture_settings(self, values, weight)
+                self._model = GaussianMixtureModel.make(**self._settings)
                 self._seed = root_seed(self.random_state)
+            self._held = None
             rows = self._model.rows(values)
             engines = self._engines(rows, weight, going_on)
             return self._fit_all(engines, callback_data(X, y, sample_weight), going_on)
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, sample_weight=None):
-        """Take one more batch of a stream in; the data so far is not needed again.
-
-        The first batch sets the priors that are left open, and the first clusters: let
-        it have more rows than clusters. Batches beyond `batch_size` are cut. The rate
-        of a step is at least the batch's share of all rows so far.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            As in `fit`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            As `fit` does, and for a model that has changed since the first batch.
-        """
-        with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
-            first = not hasattr(self, "_model")
-            X, weight = self._validated(X, sample_weight, reset=first)
-            if not first:
-                self._check_goes_on("partial_fit", "Begin with a clone.")
-            size = len(X) if self.batch_size is None else self.batch_size
-            for begin in range(0, len(X), size):
-                part = slice(begin, begin + size)
-                if weight[part].any():
-                    self._take_in(X[part], weight[part])
-            return self
-
-    def _take_in(self, X, weight):
-        if not hasattr(self, "_model"):
-            X, weight = _canonical(X, weight)
-            self._model = mixture_model(self, X, weight)
-            self._seed = root_seed(self.random_state)
-            rows = self._model.rows(X)
-            start = self._start(rows, weight, 0)
-            evidence = self._model.expect(start, rows, weight).evidence
-            elbo = self._model.elbo(start, evidence)
-            stream = Stream(start, float(weight.sum()), 1, elbo=elbo)
-        else:
-            stream = self._stream.absorb(
-                self._model,
-                self._model.rows(X),
-                weight,
-                self._rate(whole=False),
-                self.effective_batch_size,
-                self._seed,
-            )
-        # A batch run could not be continued from here, nor does its report hold.
-        for name in _OF_RUN:
-            vars(self).pop(name, None)
-        vars(self).update(
-            self._parameters(stream.natural),
-            _stream=stream,
-            elbo_=stream.elbo,
-            noise_shrunk_=stream.n_shrunk / max(1, stream.n_groups),
-            n_iter_=stream.step,
-        )
-
     # --- data and engines
+
+    def _lines(self, index):
+        return ProgressLines(self, index)
 
     def _validated(self, X, sample_weight, reset):
         X = validate_data(
@@ -407,8 +386,13 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
         """Natural parameters that the i-th run begins with."""
         rng = generator(self._seed, _START, i)
         make = STARTS[self.init_params]
-        resp = make(rows.values, weight, self.n_components, rng)
-        return self._model.start(rows, resp * weight[:, None])
+        # In an order that does not depend on where the origin of the data is.
+        order = np.lexsort(rows.values.T[::-1])
+        values = rows.values[order]
+        resp = np.empty((len(values), self.n_components))
+        resp[order] = make(values, weight[order], self.n_components, rng)
+        natural = self._model.start(rows, resp * weight[:, None])
+        return started(self, self._model, rows, weight, natural)
 
     def _check_goes_on(self, what, advice):
         model = self._model
@@ -417,21 +401,19 @@ class SVIGaussianMixture(FittedMixture, DensityMixin, NaturalGradientRuns):
             "n_features": model.dim,
             "covariance_type": model.covariance_type,
             "temperature": model.temperature,
+            "reg_covar": model.reg_covar,
+            "weights": self._settings["weights"],
         }
         now = {
             "n_components": self.n_components,
             "n_features": self.n_features_in_,
             "covariance_type": self.covariance_type,
             "temperature": self.temperature,
+            "reg_covar": self.reg_covar,
+            "weights": WEIGHTS[self.weight_concentration_prior_type],
         }
         if before != now:
             raise ValueError(
                 f"{what} goes on with the same model; got {now} after {before}. "
                 f"{advice}"
             )
-
-
-def _canonical(X, weight):
-    """Equal rows merged, rows of no weight dropped."""
-    X, _, weight = canonical_rows(X, np.zeros(len(X)), weight)
-    return X, weight

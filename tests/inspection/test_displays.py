@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 
-from skboost import BoostedGaussianMixture, boost_posterior
+from skboost import BoostedGaussianMixture, SVIGaussianMixture, boost_posterior
 from skboost.families import Gaussian, Laplace, VariationalFamily
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
 from skboost.inspection._pair import highest_density_levels, pair_density
@@ -226,7 +226,10 @@ def test_bars_are_two_standard_errors():
 def test_short_and_odd_histories_are_drawn(history, tmp_path, recwarn):
     display = ConvergenceDisplay.from_history(history, tol=1e-2)
     display.figure_.savefig(tmp_path / "figure.png")
-    assert len(display.ax_) == 3
+    recorded = {"elbo", "gain", "remaining_kl"}.intersection(
+        *[[k for k, v in history[-1].items() if v is not None]]
+    )
+    assert np.size(display.ax_) == len(recorded)
     assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
 
 
@@ -264,14 +267,112 @@ def test_unfitted_estimators_are_refused(display):
 
 
 @pytest.mark.parametrize("display", [PosteriorDisplay, ConvergenceDisplay])
-def test_without_matplotlib_the_extra_is_named(display, monkeypatch):
+def test_without_matplotlib_the_package_is_named(display, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"skboost\[plot\]"):
+    with pytest.raises(ImportError, match="pip install matplotlib"):
         display.from_estimator(Fitted())
 
 
 def test_a_posterior_of_no_vectors_is_refused():
-    X = np.random.default_rng(0).normal(size=(30, 2))
-    mixture = BoostedGaussianMixture(1, max_iter=1, random_state=0).fit(X)
-    with pytest.raises(TypeError, match="ConjugateMixturePosterior. Plot its marginal"):
-        PosteriorDisplay.from_estimator(mixture)
+    class Other:
+        """Neither coordinates nor clusters."""
+
+    with pytest.raises(TypeError, match="got Other. Plot its marginals, or its draws"):
+        PosteriorDisplay.from_posterior(Other())
+
+
+# --- mixtures
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    X[::2] += 6.0
+    return X
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    settings = {"max_iter": 1, "n_restarts": 1, "n_draws": 64, "random_state": 0}
+    return BoostedGaussianMixture(3, **settings).fit(
+        rows(), sample_weight=np.full(60, 4.0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_axes"), [("density", 4), ("interval", 1), ("pair", 1)]
+)
+def test_a_mixture_is_drawn_by_cluster(mixture, kind, n_axes, tmp_path):
+    display = PosteriorDisplay.from_estimator(mixture, kind=kind)
+    display.figure_.savefig(tmp_path / "figure.png")
+    assert np.size(display.ax_) == n_axes
+    shown = np.flatnonzero(mixture.weights_ >= 0.01)
+    legend = display.figure_.legends[0]
+    labels = [text.get_text().split(" (")[0] for text in legend.get_texts()]
+    assert labels == [f"cluster {k}" for k in shown]
+
+
+def test_cluster_densities_are_those_of_the_means(mixture):
+    display = PosteriorDisplay.from_estimator(mixture, [2], level=0.8)
+    weight, feature = display.ax_
+    assert (weight.get_xlabel(), feature.get_xlabel()) == (
+        "weight",
+        "mean of feature 2",
+    )
+    shown = np.flatnonzero(mixture.weights_ >= 0.01)
+    for k, line in zip(shown, feature.get_lines(), strict=True):
+        x, y = line.get_data()
+        assert np.sum(y) * (x[1] - x[0]) == pytest.approx(1.0, abs=0.02)
+        center = np.sum(x * y) / np.sum(y)
+        std = mixture.posterior_.std()["means"][k, 2]
+        assert center == pytest.approx(mixture.means_[k, 2], abs=0.1 * std)
+
+
+def test_what_a_figure_leaves_out_is_said():
+    X = np.column_stack([rows()] * 3) + np.random.default_rng(1).normal(size=(60, 9))
+    settings = {"max_iter": 1, "n_restarts": 1, "n_draws": 64, "random_state": 0}
+    fit = BoostedGaussianMixture(1, covariance_type="diag", **settings).fit(X)
+    display = PosteriorDisplay.from_estimator(fit)
+    assert display.figure_.get_supxlabel() == "5 of 9 features"
+    assert PosteriorDisplay.from_estimator(fit, [8]).figure_.get_supxlabel() == ""
+    vectors = PosteriorDisplay.from_posterior(make_posterior(8, None))
+    assert vectors.figure_.get_supxlabel() == "6 of 8 coordinates"
+
+
+@pytest.mark.parametrize("features", [[], ["age"], [7]])
+def test_unknown_features_of_a_mixture_are_refused(mixture, features):
+    with pytest.raises(ValueError, match="features must be names or indices"):
+        PosteriorDisplay.from_estimator(mixture, features)
+    with pytest.raises(ValueError, match="level must lie strictly"):
+        PosteriorDisplay.from_estimator(mixture, level=90)
+    with pytest.raises(ValueError, match="needs two different features"):
+        PosteriorDisplay.from_estimator(mixture, [1, 1], kind="pair")
+
+
+def test_own_axes_get_clusters_too(mixture):
+    figure, axes = plt.subplots(1, 2)
+    display = PosteriorDisplay.from_estimator(mixture, [0], ax=axes)
+    assert display.figure_ is figure and list(display.ax_) == list(axes)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 0.0])
+def test_epochs_are_called_epochs(tol, tmp_path):
+    fit = SVIGaussianMixture(2, max_iter=5, tol=tol, random_state=0).fit(rows() * 1e3)
+    display = ConvergenceDisplay.from_estimator(fit)
+    elbo, gain = display.ax_
+    assert elbo.get_xlabel() == gain.get_xlabel() == "epoch"
+    assert elbo.get_legend() is None
+    display.figure_.savefig(tmp_path / "figure.png")
+    assert elbo.yaxis.get_offset_text().get_text() == ""
+
+
+def test_nothing_of_a_boosted_mixture_is_cut(mixture):
+    display = ConvergenceDisplay.from_estimator(mixture)
+    figure = display.figure_
+    figure.canvas.draw()
+    box, renderer = figure.bbox, figure.canvas.get_renderer()
+    for ax in np.ravel(display.ax_):
+        assert ax.yaxis.get_offset_text().get_text() == ""
+        inside = ax.get_tightbbox(renderer)
+        assert box.x0 <= inside.x0 and inside.x1 <= box.x1
+        assert box.y0 <= inside.y0 and inside.y1 <= box.y1

@@ -68,6 +68,7 @@ def test_marginals_of_one_cluster(groups, model):
 # --- the predictive distribution
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clusters", ["normal-wishart", "independent"])
 @pytest.mark.parametrize("covariance_type", TYPES)
 def test_the_predictive_density_integrates_to_one(covariance_type, clusters, model):

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
+from skboost import BoostedGaussianMixture
 from skboost.callbacks import ELBOMonitor
 from skboost.inspection import ConvergenceDisplay
 from skboost.strategies import AdaptiveBacktracking
@@ -76,6 +77,7 @@ def test_clone_and_pickle(fitted, groups):
     assert clone(fitted).get_params() == fitted.get_params()
 
 
+@pytest.mark.slow
 def test_frames_pipelines_and_searches(groups, model):
     X = pd.DataFrame(groups[0], columns=["a", "b"])
     fit = model().fit(X)
@@ -192,6 +194,7 @@ def faulty(name):
     }[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
 @pytest.mark.parametrize(
     "name",
@@ -235,3 +238,20 @@ def test_the_gap_stops_too(groups, model):
     # One more where the first search found nothing.
     assert fit.n_iter_ in (2, 3)
     assert fit.converged_
+
+
+def test_tags():
+    tags = BoostedGaussianMixture().__sklearn_tags__()
+    assert not tags._skip_test
+    assert not tags.non_deterministic
+    assert tags.input_tags.allow_nan
+
+
+def test_missing_values_are_allowed_where_they_can_be_integrated_out():
+    allowed = {
+        name: BoostedGaussianMixture(covariance_type=name)
+        .__sklearn_tags__()
+        .input_tags.allow_nan
+        for name in ("full", "tied", "diag", "spherical")
+    }
+    assert allowed == {"full": True, "tied": False, "diag": True, "spherical": False}

@@ -17,7 +17,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skboost.callbacks import ELBOMonitor
 from skboost.mixture import SVIGaussianMixture
@@ -31,25 +30,6 @@ def blobs(n=120, dim=2, seed=0):
     X = rng.normal(size=(n, dim))
     X[: n // 2] = 0.5 * X[: n // 2] + 5.0
     return X
-
-
-@parametrize_with_checks([SVIGaussianMixture()])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
-        SVIGaussianMixture(n_components=3, covariance_type="tied"),
-        SVIGaussianMixture(
-            n_components=2, covariance_type="diag", batch_size=7, effective_batch_size=3
-        ),
-        SVIGaussianMixture(n_components=2, mean_prior_type="independent"),
-    ]
-)
-def test_scikit_learn_checks_of_other_settings(estimator, check):
-    check(estimator)
 
 
 # --- coordinate ascent
@@ -181,7 +161,15 @@ def test_runs_in_plain_processes_are_the_same():
     assert np.array_equal(found, expected)
 
 
-@pytest.mark.parametrize("changed", [{"n_components": 3}, {"temperature": 0.5}])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"n_components": 3},
+        {"temperature": 0.5},
+        {"reg_covar": 0.5},
+        {"weight_concentration_prior_type": "dirichlet_process"},
+    ],
+)
 def test_warm_start_refuses_another_model(changed):
     model = SVIGaussianMixture(2, warm_start=True).fit(blobs())
     with pytest.raises(ValueError, match="warm_start=True goes on with the same model"):
@@ -456,7 +444,7 @@ def test_typos_are_refused(parameters, message):
     [
         (
             {"degrees_of_freedom_prior": 0.9},
-            "must be above 1 for covariance_type='full'",
+            "greater than 1, but got 0.900. That is for covariance_type='full'",
         ),
         ({"mean_prior": [0.0]}, r"mean_prior must be finite and of shape \(2,\)"),
         ({"covariance_prior": [1.0, 2.0]}, r"must have shape \(2, 2\) for"),

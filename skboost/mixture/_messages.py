@@ -1,0 +1,49 @@
+"""Lines about a fit under way, for ``verbose``: the one place that writes to stdout."""
+
+import sys
+from time import perf_counter
+
+
+class ProgressLines:
+    """What one run of a mixture says while it goes on.
+
+    As scikit-learn's mixtures: nothing at 0, begin, iterations and end from 1 on, with
+    seconds and nats from 2 on. Runs that go on at the same time, and so write between
+    each other's lines, are told apart by their number.
+
+    Parameters
+    ----------
+    estimator : SVIGaussianMixture or BoostedGaussianMixture
+    index : int, default=None
+        Number of the run, where there are several.
+    """
+
+    def __init__(self, estimator, index=None):
+        self._level = int(estimator.verbose)
+        self._interval = estimator.verbose_interval
+        self._run = "Boosting" if index is None else f"Initialization {index}"
+        self._began = self._last = perf_counter()
+
+    def begin(self):
+        """Before the first iteration."""
+        self._write(self._run)
+
+    def iteration(self, n_iter, bound):
+        """After an iteration that led to this bound."""
+        if n_iter % self._interval:
+            return
+        now = perf_counter()
+        details = f", {now - self._last:.5f} s, bound {bound:.5f} nats"
+        self._last = now
+        self._write(f"  {self._run}, iteration {n_iter}", details)
+
+    def end(self, converged, bound):
+        """After the last."""
+        how = "converged" if converged else "did not converge"
+        seconds = perf_counter() - self._began
+        self._write(f"{self._run} {how}", f", {seconds:.5f} s, bound {bound:.5f} nats")
+
+    def _write(self, line, details=""):
+        if self._level >= 1:
+            # Looked up at the time of writing, so that it can be redirected.
+            sys.stdout.write(f"{line}{details if self._level >= 2 else ''}.\n")
