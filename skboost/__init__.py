@@ -1,7 +1,18 @@
 """Bayesian inference by boosting variational inference, for scikit-learn users."""
 
 from skboost._posterior_api import BoostingResult, boost_posterior
-from skboost.linear_model import BoostedBayesianLogisticRegression
+from skboost.decomposition import (
+    BoostedMatrixFactorization,
+    SVILatentDirichletAllocation,
+    SVIMatrixFactorization,
+)
+from skboost.linear_model import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+    OnlineBayesianLinearRegression,
+    OnlineBayesianLogisticRegression,
+)
 from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
 from skboost.model_selection import EvidenceSearch
 from skboost.posterior import MixturePosterior
@@ -9,11 +20,18 @@ from skboost.posterior import MixturePosterior
 __version__ = "0.2.0"
 
 __all__ = [
+    "BoostedBayesianLinearRegression",
     "BoostedBayesianLogisticRegression",
+    "BoostedBayesianPoissonRegression",
     "BoostedGaussianMixture",
+    "BoostedMatrixFactorization",
     "BoostingResult",
     "EvidenceSearch",
     "MixturePosterior",
+    "OnlineBayesianLinearRegression",
+    "OnlineBayesianLogisticRegression",
     "SVIGaussianMixture",
+    "SVILatentDirichletAllocation",
+    "SVIMatrixFactorization",
     "boost_posterior",
 ]

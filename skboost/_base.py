@@ -14,6 +14,7 @@ from skboost._report import report, warn_unfinished
 from skboost._settings import Settings
 from skboost._sklearn import CallbackSupportMixin, Interval, StrOptions
 from skboost.boosting import COMBINATIONS, Boosting
+from skboost.calibration import CALIBRATIONS
 from skboost.families import FAMILIES, VariationalFamily, as_family
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
 from skboost.objectives import OBJECTIVES, Objective, as_objective
@@ -48,6 +49,7 @@ BOOSTING_CONSTRAINTS = {
     "max_time": [Interval(Real, 0, None, closed="neither"), None],
     "n_draws": [Interval(Integral, 2, None, closed="left")],
     "n_restarts": [Interval(Integral, 1, None, closed="left")],
+    "calibrate": [StrOptions(set(CALIBRATIONS)), None],
     "temperature": [Interval(Real, 0, 1, closed="right")],
     "warm_start": ["boolean"],
     "random_state": ["random_state"],
@@ -56,7 +58,14 @@ BOOSTING_CONSTRAINTS = {
 
 
 def make_engine(
-    target, params, starts, seed, n_jobs, box=None, max_evaluations=float("inf")
+    target,
+    params,
+    starts,
+    seed,
+    n_jobs,
+    box=None,
+    max_evaluations=float("inf"),
+    engine=Boosting,
 ):
     """The engine of a set of hyperparameters; combinations are checked here.
 
@@ -73,6 +82,8 @@ def make_engine(
         In which further starts are drawn.
     max_evaluations : float, default=inf
         Of the target.
+    engine : type, default=Boosting
+        Which engine: one that looks for a warp first is another.
 
     Returns
     -------
@@ -96,7 +107,7 @@ def make_engine(
     settings = make_settings(
         params, seed, n_jobs, max_evaluations, dim=target.dim, exact=exact
     )
-    return Boosting(
+    return engine(
         target,
         DensityProposer(target, family, objective, starts, box),
         combination.of(target, params["step_size"], params["corrective"]),
@@ -165,10 +176,11 @@ def make_limits(params, max_evaluations=float("inf")):
     )
 
 
-def callback_data(X, y, sample_weight=None):
+def callback_data(X, y, sample_weight=None, **more):
     """What callbacks are given of a call to `fit`, as the user passed it."""
-    metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-    return {"X": X, "y": y, "metadata": metadata}
+    metadata = {"sample_weight": sample_weight, **more}
+    metadata = {name: value for name, value in metadata.items() if value is not None}
+    return {"X": X, "y": y, "metadata": metadata or None}
 
 
 def _check_same_kind(before, now):
@@ -242,13 +254,7 @@ class BoostedEstimator(FittingEstimator):
         def begin_iteration():
             task = context.subcontext(task_name="iteration")
             task.call_on_fit_task_begin(estimator=self, **data)
-            return lambda done: task.call_on_fit_task_end(
-                estimator=self,
-                reconstruction_attributes=lambda: self._fitted_after(
-                    engine, done, names
-                ),
-                **data,
-            )
+            return lambda done: self._end_iteration(task, engine, done, names, data)
 
         def finish(engine, done):
             attributes = self._fitted_after(engine, done, names)
@@ -269,6 +275,14 @@ class BoostedEstimator(FittingEstimator):
     def _warn_unfinished(self, done, attributes, stacklevel):
         warn_unfinished(done, attributes, stacklevel)
 
+    def _end_iteration(self, task, engine, done, names, data):
+        """Tell callbacks that an iteration was done; True asks to stop."""
+        return task.call_on_fit_task_end(
+            estimator=self,
+            reconstruction_attributes=lambda: self._fitted_after(engine, done, names),
+            **data,
+        )
+
     def _engine(self, target, params, starts, seed):
         """The engine of the hyperparameters."""
         return make_engine(target, params, starts, seed, self.n_jobs)
@@ -278,12 +292,15 @@ class BoostedEstimator(FittingEstimator):
         return MixturePosterior(mixture, names)
 
     def _fitted_after(self, engine, done, names):
-        attributes = report(engine, done, names, posterior=self._posterior)
+        # Conjugate posteriors have nothing to correct, and no such parameter.
+        method = getattr(self, "calibrate", None)
+        attributes = report(
+            engine, done, names, posterior=self._posterior, method=method
+        )
         attributes.update(
             self._fitted(attributes["posterior_"]),
             _run=done,
             _kind=engine.kind,
             _seed=engine.settings.seed,
-            _stages=done.stages,
         )
         return attributes

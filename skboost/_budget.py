@@ -1,5 +1,6 @@
 """What a run may spend: seconds, and evaluations of the target."""
 
+from copy import copy
 from time import perf_counter
 
 
@@ -38,6 +39,13 @@ class Budget:
         """Whether there is any limit."""
         return self.max_time is not None or self.max_evaluations < float("inf")
 
+    def part(self, share):
+        """The same budget with a share of its seconds, from when it began."""
+        part = copy(self)
+        if self.max_time is not None:
+            part.max_time = share * self.max_time
+        return part
+
     @property
     def spent(self):
         """Why nothing is left, as a message of the run; None while something is."""
@@ -49,6 +57,16 @@ class Budget:
                 f"Stopped at max_evaluations={self.max_evaluations}; {done} were made."
             )
         return None
+
+    def share(self, share):
+        """A budget from now on with that share of what is left of this one."""
+        seconds = None
+        if self.max_time is not None:
+            spent = self._clock() - self._began
+            seconds = share * max(self.max_time - spent, 0.0)
+        done = getattr(self._target, "n_evaluations", 0)
+        most = done + share * max(self.max_evaluations - done, 0)
+        return Budget(seconds, most, self._target, self._clock)
 
     def check(self):
         """Raise `BudgetSpent` where nothing is left."""

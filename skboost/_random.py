@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 # Purposes keep the streams of one iteration apart.
-BASE, SEARCH, POOL, REFINE, FRESH, PROBE, REPORT, MODES = range(8)
+BASE, SEARCH, POOL, REFINE, FRESH, PROBE, REPORT, MODES, WARP = range(9)
+CALIBRATE, INTERVAL = 9, 10
 
 
 def root_seed(random_state):

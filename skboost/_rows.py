@@ -17,7 +17,7 @@ def canonical_rows(X, y, weight):
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n_samples, n_features)
-    y : ndarray of shape (n_samples,)
+    y : ndarray of shape (n_samples,) or (n_samples, n_columns)
     weight : ndarray of shape (n_samples,)
 
     Returns
@@ -31,7 +31,10 @@ def canonical_rows(X, y, weight):
         return X, y, weight
     # Zero the sign of zeros: -0.0 equals 0.0 but has other bits.
     X = X + 0.0 if not sparse.issparse(X) else _clean(X)
-    keys = _hash_rows(X) * np.uint64(31) + _hash_values(np.asarray(y, dtype=float))
+    y_keys = _hash_values(np.asarray(y, dtype=float))
+    if y.ndim == 2:
+        y_keys = (y_keys * _column_keys(y.shape[1])).sum(axis=1, dtype=np.uint64)
+    keys = _hash_rows(X) * np.uint64(31) + y_keys
     keys, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     # Sorting first makes the sum over equal rows independent of their order.
     order = np.lexsort((weight, inverse))

@@ -121,6 +121,17 @@ class Settings:
     overlap: float = 6.0
     joint_max_iter: int = 50
 
+    # --- warps
+
+    # Draws that a warp is fitted on, and judged by; behind it a run has so many at
+    # least, for with fewer what is left to gain is less than its noise.
+    n_draws_warp: int = 2048
+    n_fresh_warp: int = 4096
+    least_draws_warped: int = 2048
+    # Quasi-Newton steps before the better axes are chosen, and after.
+    warp_short_iter: int = 15
+    warp_max_iter: int = 300
+
     # --- low-rank components, whose factor grows
 
     # Times that a factor grows, and quasi-Newton steps after each.
@@ -157,6 +168,9 @@ class Settings:
     n_other_widths: int = 10
     n_at_draws: int = 8
 
+    # Quasi-Newton steps of a search for a component of a factorisation by gradients.
+    gradient_max_iter: int = 200
+
     # --- refinement, and what is kept
 
     # Quasi-Newton steps; the next refinement goes on from where this one ended.
@@ -167,6 +181,12 @@ class Settings:
     # Draws of the probe for an exhausted residual: enough to tell 0.01 nats from
     # nothing where half a variance is the divergence.
     n_probe_remaining: int = 512
+
+    # A run leaves its best iterate by ELBO, also where its steps do not minimise; False
+    # leaves the last one.
+    keep_best: bool = True
+    # Draws behind the importance sampling of the final report.
+    n_report: int = 1024
 
     # --- combinations of roots (Hellinger)
 

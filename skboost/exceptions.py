@@ -2,7 +2,8 @@
 
 from skboost._posterior_api import FitInterrupted
 from skboost.objectives import DegenerateComponentWarning
-from skboost.posterior import ImportanceWarning
+from skboost.online import DivergedError
+from skboost.posterior import CalibrationWarning, ImportanceWarning
 from skboost.targets import (
     FailedEvaluationError,
     FailedEvaluationWarning,
@@ -10,7 +11,9 @@ from skboost.targets import (
 )
 
 __all__ = [
+    "CalibrationWarning",
     "DegenerateComponentWarning",
+    "DivergedError",
     "FailedEvaluationError",
     "FailedEvaluationWarning",
     "FitInterrupted",

@@ -1,4 +1,4 @@
-"""Strategy objects: objectives and step sizes of boosting, learning rates of SVI."""
+"""Strategy objects: objectives and step sizes of boosting, learning rates."""
 
 from skboost.frank_wolfe import (
     AdaptiveBacktracking,
@@ -9,6 +9,7 @@ from skboost.frank_wolfe import (
     StepSize,
 )
 from skboost.objectives import JointGain, Objective, ResidualGain, RootGain
+from skboost.online import PowerRate
 from skboost.svi import ConstantRate, LearningRate, RobbinsMonro
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "LearningRate",
     "LineSearch",
     "Objective",
+    "PowerRate",
     "Predefined",
     "ResidualGain",
     "RobbinsMonro",

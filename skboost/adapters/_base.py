@@ -111,5 +111,5 @@ def imported(name):
         return import_module(name)
     except ImportError as error:
         raise ImportError(
-            f'from_{name} needs {name}. Install it with: pip install "skboost[{name}]"'
+            f"from_{name} needs {name}. Install it with: pip install {name}"
         ) from error

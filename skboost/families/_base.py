@@ -341,7 +341,18 @@ class VariationalFamily(BaseEstimator):
         raise NotImplementedError
 
     def widen(self, params, width):
-        """The component with all its scales multiplied by `width`."""
+        """The component stretched about its centre, coordinate by coordinate.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,)
+        width : float or ndarray of shape (dim,)
+            Factors of all scales, or of those of every coordinate.
+
+        Returns
+        -------
+        ndarray of shape (n_params,)
+        """
         raise NotImplementedError
 
     def recentre(self, params, mean):

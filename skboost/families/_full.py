@@ -181,10 +181,13 @@ class FullCovariance:
 
     def widen(self, params, width):
         dim = self.dim_of(params)
-        scale = np.full(params.shape[0], width)
-        scale[:dim] = 1.0
-        scale[dim + _packing(dim)[1]] = 1.0
-        return params * scale + self.scale_mask(dim) * log(width)
+        width = np.broadcast_to(width, dim)
+        diagonal = dim + _packing(dim)[1]
+        scale = np.concatenate([np.ones(dim), width[np.tril_indices(dim)[0]]])
+        scale[diagonal] = 1.0
+        widened = params * scale
+        widened[diagonal] += np.log(width)
+        return widened
 
     def move(self, params, x):
         return self.compose(params, self._stretched(x))

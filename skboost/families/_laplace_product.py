@@ -191,9 +191,11 @@ class LaplaceProduct(VariationalFamily):
         return mean, np.diag(variance)
 
     def widen(self, params, width):
+        dim = self.dim_of(params)
         mean = np.tile(self.mean(params), 4)
+        width = np.tile(np.broadcast_to(width, dim), 4)
         locations = mean + width * (params - mean)
-        scales = self.scale_mask(mean.size // 4)
+        scales = self.scale_mask(dim)
         return np.where(scales, params + np.log(width), locations)
 
     def recentre(self, params, mean):

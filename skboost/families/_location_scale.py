@@ -65,7 +65,8 @@ class LocationScale:
         return params.reshape(2, -1)[:, indices].ravel()
 
     def widen(self, params, width):
-        return params + self.scale_mask(self.dim_of(params)) * np.log(width)
+        dim = self.dim_of(params)
+        return params + np.append(np.zeros(dim), np.broadcast_to(np.log(width), dim))
 
     def move(self, params, x):
         location, log_scale, scale = self.split(params)

@@ -190,7 +190,9 @@ class LowRankCovariance:
 
     def widen(self, params, width):
         mean, log_scale, factor = self.split(params)
-        return np.concatenate([mean, log_scale + log(width), width * factor.ravel()])
+        width = np.broadcast_to(width, mean.shape)
+        factor = width[:, None] * factor
+        return np.concatenate([mean, log_scale + np.log(width), factor.ravel()])
 
     def move(self, params, x):
         mean, log_scale, factor = self.split(params)

@@ -1,0 +1,172 @@
+"""Several runs of the natural-gradient engine, and what the best leaves."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+
+from skboost._base import FittingEstimator
+from skboost._callbacks import interrupted, run
+from skboost._parallel import chunked_map
+from skboost.svi import SVILimits
+
+# Seconds for a run that begins when the time is over: it takes a single batch.
+_LEAST_TIME = 1e-9
+
+
+@dataclass
+class Progress:
+    """What runs at the same time have done; their threads share it.
+
+    Attributes
+    ----------
+    runs : list of Run or None
+        Each after its last whole epoch; None before the first. What runs in other
+        processes have done is not known here.
+    interrupted : bool
+        Runs that still go on when the main thread was interrupted end when they see it.
+    began : float
+        When the first of them did, by ``time.perf_counter``.
+    """
+
+    runs: list
+    interrupted: bool = False
+    began: float = field(default_factory=perf_counter)
+
+    def left(self):
+        """The runs as an interruption leaves them."""
+        return [None if done is None else _left(done) for done in self.runs]
+
+
+def _left(done):
+    if not done.ended:
+        return interrupted(done)
+    return replace(done, message=f"{done.message} Then the fit was interrupted.")
+
+
+class Silence:
+    """What a run says while it goes on: nothing."""
+
+    def begin(self):
+        """Before the first epoch."""
+
+    def iteration(self, n_iter, bound):
+        """After an epoch."""
+
+    def end(self, converged, bound):
+        """After the last."""
+
+
+class NaturalGradientRuns(FittingEstimator):
+    """Estimators that run engines; they give ``_parameters(natural)``."""
+
+    def _lines(self, index):
+        """What is told of a run, such as `Silence`."""
+        return Silence()
+
+    def _fit_all(self, engines, data, going_on):
+        """Run all engines and keep the best."""
+        context = self._init_callback_context(max_subtasks=len(engines))
+        context.call_on_fit_task_begin(estimator=self, **data)
+        tasks = [
+            context.subcontext(task_name="init", max_subtasks=self.max_iter)
+            for _ in engines
+        ]
+        progress = Progress([None] * len(engines))
+        # No closure: a backend may have to pickle it.
+        one = partial(self._fit_one, self._run if going_on else None, data, progress)
+        items = list(zip(range(len(engines)), engines, tasks, strict=True))
+        try:
+            runs = chunked_map(one, items, self.n_jobs)
+            attributes = self._keep_best(runs, engines, going_on)
+        except KeyboardInterrupt:
+            progress.interrupted = True
+            runs = progress.left()
+            if any(done is not None for done in runs):
+                self._keep_best(runs, engines, going_on)
+            raise
+        context.call_on_fit_task_end(
+            estimator=self, reconstruction_attributes=lambda: attributes, **data
+        )
+        return self
+
+    def _keep_best(self, runs, engines, going_on):
+        """Set every fitted attribute, and return them."""
+        attributes = self._fitted_after(runs)
+        if going_on:
+            bounds = self.elbo_by_init_.copy()
+            bounds[self._kept] = attributes["elbo_"]
+            attributes |= {"elbo_by_init_": bounds, "_kept": self._kept}
+        attributes |= self._going_on(attributes["_run"].state, engines[0])
+        vars(self).update(attributes)
+        return attributes
+
+    def _going_on(self, state, engine):
+        """What ``partial_fit`` needs of the state that was kept, as attributes."""
+        return {}
+
+    def _limits(self, engine, max_time):
+        """When a run ends, `SVILimits`; `tol` is in nats per epoch here."""
+        return SVILimits(self.max_iter, self.tol, max_time)
+
+    def _fit_one(self, previous, data, progress, item):
+        index, engine, context = item
+        lines = self._lines(index)
+        lines.begin()
+        context.call_on_fit_task_begin(estimator=self, **data)
+
+        def begin_iteration():
+            task = context.subcontext(task_name="iteration")
+            task.call_on_fit_task_begin(estimator=self, **data)
+
+            def end_iteration(done):
+                progress.runs[index] = done
+                lines.iteration(done.n_iter, done.history[-1].elbo)
+                return progress.interrupted or task.call_on_fit_task_end(
+                    estimator=self,
+                    reconstruction_attributes=lambda: self._fitted_after([done]),
+                    **data,
+                )
+
+            return end_iteration
+
+        # One limit for all runs: what is left of it when this one begins.
+        left = self.max_time
+        if left is not None:
+            left = max(left - (perf_counter() - progress.began), _LEAST_TIME)
+        done = run(engine, self._limits(engine, left), previous, begin_iteration)
+        lines.end(done.converged, done.history[-1].elbo)
+        if progress.interrupted:
+            return done
+        progress.runs[index] = done
+        context.call_on_fit_task_end(
+            estimator=self,
+            reconstruction_attributes=lambda: self._fitted_after([done]),
+            **data,
+        )
+        return done
+
+    # --- what was fitted
+
+    def _fitted_after(self, runs):
+        """Fitted attributes of the best of several runs; None is one without epochs."""
+        begun = [k for k, done in enumerate(runs) if done is not None]
+        elbos = np.full(len(runs), np.nan)
+        elbos[begun] = [runs[k].history[-1].elbo for k in begun]
+        kept = begun[int(np.argmax(elbos[begun]))]
+        done = runs[kept]
+        state = replace(done.state, ahead=None)
+        history = [vars(info).copy() for info in done.history]
+        return self._parameters(state.natural) | {
+            "elbo_": float(elbos[kept]),
+            "elbo_path_": np.array([record["elbo"] for record in history]),
+            "elbo_by_init_": elbos,
+            "n_iter_": done.n_iter,
+            "converged_": done.converged,
+            "message_": done.message,
+            "history_": history,
+            "noise_shrunk_": state.n_shrunk / max(1, state.n_groups),
+            "_run": replace(done, state=state),
+            "_kept": kept,
+        }
