@@ -23,7 +23,18 @@ import numpy as np  # noqa: E402  (after the threads are set)
 
 _ROOT = Path(__file__).resolve().parent.parent
 _RESULTS = Path(__file__).resolve().parent / "results"
-_PACKAGES = ("skboost", "numpy", "scipy", "scikit-learn", "autograd", "numpyro", "jax")
+_PACKAGES = (
+    "skboost-vi",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "autograd",
+    "numpyro",
+    "jax",
+    "ngboost",
+    "numba",
+    "river",
+)
 
 
 def parser(doc, replicates=None):

@@ -49,12 +49,12 @@ def list_table(title, rows):
 
 
 def bars_table(bars):
-    """The bars as rows: figure, bar, met, undecided or missed."""
+    """The targets as rows: figure, what was required; met, undecided or missed."""
     return [
         {
-            "bar": bar["bar"],
+            "target": bar["bar"],
             "figure": bar["value"],
-            "asked": f"{SIGN[bar['relation']]} {cell(float(bar['bound']))}",
+            "required": f"{SIGN[bar['relation']]} {cell(float(bar['bound']))}",
             "": _emphasised(bar.get("verdict", "met" if bar["met"] else "missed")),
         }
         for bar in bars
@@ -79,7 +79,7 @@ def page(content):
         f"Not run: {item['what']} ({item['why']}).\n" for item in content["not_run"]
     ]
     if content["bars"]:
-        parts.append(list_table("Bars", bars_table(content["bars"])))
+        parts.append(list_table("Targets", bars_table(content["bars"])))
     parts += [list_table(title, rows) for title, rows in content["tables"].items()]
     return "\n".join(parts)
 
@@ -95,7 +95,9 @@ def main():
     for path in sorted(args.results.glob("*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))
         (args.out / f"{path.stem}.inc").write_text(page(content), encoding="utf-8")
-        print(path.stem, sum(not bar["met"] for bar in content["bars"]), "bars missed")
+        print(
+            path.stem, sum(not bar["met"] for bar in content["bars"]), "targets missed"
+        )
 
 
 if __name__ == "__main__":
