@@ -3,6 +3,8 @@
 import os
 import re
 
+from numpydoc.xref import DEFAULT_LINKS
+
 from skboost import __version__
 
 # Gallery scripts run without a screen.
@@ -18,17 +20,27 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "numpydoc",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    # Formulas are drawn by a copy of MathJax that comes with the pages.
+    "sphinx-mathjax-offline",
 ]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
-default_role = "literal"
+# Names in backticks link to their pages where they have one.
+default_role = "py:obj"
+# The prompts of examples are not copied.
+copybutton_exclude = ".linenos, .gp, .go"
 
 autosummary_generate = True
 # The class template lists the methods, so numpydoc need not.
 numpydoc_show_class_members = False
-numpydoc_xref_param_type = False
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = {"default", "optional", "of", "shape", "or", "type"}
+# The pages of Python and NumPy would have to be fetched.
+numpydoc_xref_aliases = {name: name for name in DEFAULT_LINKS}
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
