@@ -9,3 +9,32 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # One worker per core: more threads each would only get in each other's way.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Why a test may be skipped although every extra is installed.
+SKIPS = (
+    "BridgeStan can not compile here",  # it downloads its C++ sources
+    "this version of ArviZ has no psislw",
+    "the moments of a random length are not matched",
+)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--no-other-skips",
+        action="store_true",
+        help="fail if a test is skipped for a reason that tests/conftest.py has not",
+    )
+
+
+def pytest_sessionfinish(session):
+    """A skip that nobody has allowed is a failure of the run."""
+    if not session.config.getoption("--no-other-skips"):
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:  # a worker of pytest-xdist; its controller looks at all
+        return
+    reasons = {report.longrepr[2] for report in reporter.stats.get("skipped", [])}
+    others = [text for text in reasons if not any(known in text for known in SKIPS)]
+    if others:
+        reporter.write_line(f"\nSkips that tests/conftest.py does not allow: {others}")
+        session.exitstatus = 1

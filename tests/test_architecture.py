@@ -21,6 +21,7 @@ FLOORS = {
     "_parallel": 0,
     "_math": 0,
     "_rows": 0,
+    "_entries": 0,
     "_budget": 0,
     "_pickles": 0,
     "_settings": 1,
@@ -30,23 +31,29 @@ FLOORS = {
     "transforms": 1,
     "mixtures": 2,
     "targets": 2,
-    "posterior": 3,
+    "calibration": 3,
     "objectives": 3,
     "modes": 3,
     "conjugate": 3,
+    "warps": 3,
+    "posterior": 4,
     "proposals": 4,
     "svi": 4,
     "boosting": 5,
+    "online": 5,
+    "_result": 5,
     "_base": 6,
     "_report": 6,
     "_starting_points": 6,
     "_callbacks": 6,
+    "_runs": 6,
     "_sklearn": 6,
     "adapters": 7,
     "linear_model": 7,
     "inspection": 7,
     "model_selection": 7,
     "mixture": 7,
+    "decomposition": 7,
     "_posterior_api": 7,
     # What users import from: these only pass names on.
     "callbacks": 8,
@@ -55,12 +62,17 @@ FLOORS = {
     "strategies": 8,
     "__init__": 9,
 }
-ONE_ROOM = {"_base", "_callbacks", "_report", "_sklearn", "_starting_points"}
+ONE_ROOM = {
+    "_base", "_callbacks", "_report", "_runs", "_sklearn", "_starting_points",
+}  # fmt: skip
 
 EXTRAS = {
-    "arviz", "bridgestan", "jax", "matplotlib", "numpyro", "pandas", "pymc", "pytensor",
-    "rich", "xarray",
+    "arviz", "bridgestan", "jax", "matplotlib", "numba", "numpyro", "pandas", "pymc",
+    "pytensor", "rich", "xarray",
 }  # fmt: skip
+# Drop-in mixtures take scikit-learn's ``verbose``; one file of theirs writes its lines.
+VERBOSE = {f"mixture/{name}.py" for name in ("_boosted", "_svi", "_messages")}
+WRITES = "mixture/_messages.py"
 EXPERIMENTAL = ("sklearn.callback", "sklearn.experimental")
 MAX_BODY_LINES = 45
 MAX_FILE_LINES = 450
@@ -242,7 +254,9 @@ def test_nothing_prints_or_is_verbose(path):
             names.add(node.arg)
         elif isinstance(node, ast.Attribute):
             names.add(node.attr)
-    assert not names & {"print", "verbose"}
+    assert "print" not in names
+    assert "verbose" not in names or relative_name(path) in VERBOSE
+    assert "stdout" not in names or relative_name(path) == WRITES
 
 
 @each_file

@@ -69,6 +69,13 @@ class TestBudget:
         with pytest.raises(BudgetSpent, match="max_time=3.0"):
             budget.check()
 
+    def test_a_part_is_spent_before_the_whole(self, clock):
+        budget = Budget(max_time=4.0, clock=clock)
+        clock.now = 2.5
+        assert budget.part(0.5).spent and not budget.part(0.75).spent
+        assert budget.spent is None
+        assert Budget().part(0.5).spent is None
+
     def test_it_counts_the_evaluations_of_its_target(self):
         target = CallableTarget(bumps, 1, bumps_gradient)
         before = target.n_evaluations
@@ -81,6 +88,19 @@ class TestBudget:
     def test_without_limits_it_is_never_spent(self):
         assert not Budget().limited
         assert Budget().spent is None
+
+    def test_a_share_is_one_of_what_is_left(self, clock):
+        target = CallableTarget(bumps, 1, bumps_gradient)
+        target.log_density(np.zeros((20, 1)))
+        before = target.n_evaluations
+        budget = Budget(4.0, before + 20, target, clock)
+        clock.now = 2.0
+        target.log_density(np.zeros((10, 1)))
+        half = budget.share(0.5)
+        assert (half.max_time, half.max_evaluations) == (1.0, before + 15)
+        clock.now = 3.0
+        assert half.spent is not None and budget.spent is None
+        assert not Budget().share(0.5).limited
 
     def test_a_watched_target_computes_only_while_the_budget_lasts(self, clock):
         target = CallableTarget(bumps, 1, bumps_gradient)

@@ -57,6 +57,7 @@ def test_a_draw_of_the_mixture_that_fails_is_an_error_with_the_point(how):
         boost(**fails_right_of(1.5, how), dim=2, n_draws=64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", FAULTS, ids=["nan", "inf", "raises"])
 def test_failures_may_count_as_zero_density(how):
     density = fails_right_of(1.5, how)
@@ -200,6 +201,7 @@ REGIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["kl", "hellinger"])
 @pytest.mark.parametrize("name", REGIONS)
 def test_zero_density_beyond_a_border(name, objective):
@@ -353,8 +355,9 @@ def test_the_budget_binds_within_one_batch_of_evaluations():
 
     free = spent(max_iter=3, callback=lambda _: costs.append(sum(rows)))
     # The report of what was found is on four draws for each that was fitted; probes
-    # outside the mixture follow.
-    assert costs[2] + 4 * 64 <= free.n_evaluations == sum(rows) < costs[2] + 1000
+    # outside the mixture follow, and chains by which a tenth as much is spent again.
+    assert costs[2] + 4 * 64 <= free.n_evaluations == sum(rows)
+    assert free.n_evaluations < 1.1 * costs[2] + 1000
     halfway = [(a + b) // 2 for a, b in zip(costs, costs[1:], strict=False)]
     for budget, n_iter in [(halfway[0], 1), (costs[1], 2), (halfway[1], 2)]:
         result = spent(max_iter=50, max_evaluations=budget)
@@ -378,6 +381,7 @@ def same(a, b):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "objective", ["kl", pytest.param("hellinger", marks=pytest.mark.slow)]
 )

@@ -348,6 +348,7 @@ def test_the_final_report_can_be_interrupted(constraints):
     assert caught.value.result.posterior.mean()[0] == pytest.approx(3.0, abs=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["kl", "hellinger"])
 @pytest.mark.parametrize("failures", ["raise", "zero"])
 def test_no_call_of_the_density_swallows_an_interruption(failures, objective):
@@ -437,6 +438,7 @@ def in_a_process(script):
     )
 
 
+@pytest.mark.slow
 def test_a_search_in_other_processes_stops():
     process = in_a_process(
         """
@@ -466,6 +468,7 @@ def test_a_search_in_other_processes_stops():
     assert out.split() == ["interrupted", "False"], err
 
 
+@pytest.mark.slow
 def test_a_density_in_other_processes_passes_an_interruption_on():
     process = in_a_process(
         """

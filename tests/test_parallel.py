@@ -18,6 +18,7 @@ def blas_threads(_):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["threading", "loky", "shared"])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_workers_pass_an_interruption_on(n_jobs, backend):
@@ -109,6 +110,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_number_of_jobs_does_not_show(rows, settings):

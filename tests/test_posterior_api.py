@@ -170,7 +170,7 @@ def test_a_callback_stops_the_run():
     )
     assert result.n_iter == 2
     assert not result.converged
-    assert result.message == "Stopped by a callback."
+    assert result.message.startswith("Stopped by a callback.")
 
 
 def test_evaluations_are_bounded():

@@ -109,6 +109,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_closed_forms_are_found(name):
     log_density, dim, constraints, log_z, mean, std = CASES[name]

@@ -18,9 +18,11 @@ ADAPTERS = {
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_the_error_names_the_extra(name, monkeypatch):
+def test_the_error_names_the_package(name, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=rf'from_{name}.*"skboost\[{name}\]"'):
+    with pytest.raises(
+        ImportError, match=f"from_{name} needs {name}.*pip install {name}"
+    ):
         ADAPTERS[name]()
 
 

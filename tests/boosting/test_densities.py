@@ -19,6 +19,7 @@ def test_two_modes_are_found(densities, reverse_kl, name, n, seed):
     assert reverse_kl(name, result.posterior) < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS[:2])
 def test_heavy_tails_are_approached(densities, reverse_kl, seed):
     result = boost_posterior(
@@ -118,6 +119,7 @@ def test_the_joint_objective_never_degenerates(densities, recwarn, seed):
     assert not [w for w in recwarn if w.category is DegenerateComponentWarning]
 
 
+@pytest.mark.slow
 def test_more_iterations_never_hurt(densities):
     result = boost_posterior(
         densities["cauchy"], 1, max_iter=8, tol=0.0, random_state=0

@@ -50,6 +50,7 @@ def test_affinity_is_the_integral_in_one_dimension(family, component):
     assert_allclose(np.exp(affinity(family, a, b)[0]), expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["full", "diag", "rank1", "laplace"])
 def test_affinity_is_the_integral_in_two_dimensions(name, component):
     family = ROOTS[name]

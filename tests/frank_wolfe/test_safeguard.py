@@ -129,6 +129,7 @@ def situations(draw):
     return objective, weights, direction, rule, memory, draw(st.integers(1, 50))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(situations())
 def test_no_step_is_worse_than_none_or_the_fallback(situation):

@@ -148,6 +148,7 @@ class TestBoxes:
         truth = corners(np.array([m.location for m in modes]))
         assert_allclose([m.log_density for m in modes], truth, atol=0.05)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "settings",
         [
@@ -192,6 +193,7 @@ class TestBoxes:
         low = (result.posterior.sample(20_000, random_state=0)[:, 0] < 1.5).mean()
         assert_allclose(low, 0.3, atol=0.02)
 
+    @pytest.mark.slow
     def test_where_the_density_fails(self):
         def log_density(theta):
             if (theta[0] ** 2 + theta[1] ** 2) > 15.0**2:

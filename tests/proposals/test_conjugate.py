@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import gammaln, multigammaln
 
+from skboost._budget import Budget
 from skboost._callbacks import Limits, run
 from skboost._settings import Settings
 from skboost.boosting import Boosting, Simplex
@@ -23,7 +24,7 @@ from skboost.conjugate._ascent import (
 )
 from skboost.conjugate._family import DrawStream, Layout
 from skboost.proposals import ConjugateProposer
-from skboost.proposals._conjugate import local_optima
+from skboost.proposals._conjugate import first_distribution, local_optima
 
 MEAN_PRECISION, ALPHA = 0.4, 0.7
 
@@ -254,6 +255,7 @@ def test_importance_sampling_finds_the_evidence_of_one_labelling(apart):
 # --- the loop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_no_accepted_step_loses_beyond_its_error(overlapping, seed):
     engine = make_engine(make_target(overlapping, 3), seed=seed, n_draws=128)
@@ -278,6 +280,7 @@ def test_all_steps_and_correctives_run(close, step_size, corrective):
         assert done.history[1].gamma == 0.3
 
 
+@pytest.mark.slow
 def test_the_same_fit_for_every_n_jobs(close):
     runs = [
         run(make_engine(make_target(close, 3, n_jobs=n_jobs)), Limits(max_iter=3))
@@ -290,6 +293,7 @@ def test_the_same_fit_for_every_n_jobs(close):
             assert np.array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_a_bound_on_the_components_holds(close):
     engine = make_engine(make_target(close, 2), max_components=2, n_draws=64)
     done = run(engine, Limits(max_iter=5, tol=0.0))
@@ -317,6 +321,20 @@ def test_moves_never_leave_the_natural_parameters(move, covariance_type, overlap
     for _ in range(3):
         natural = move(target, natural, rng)
         assert np.isfinite(coordinate_ascent(target, natural, 1, 0.0).bound)
+
+
+def test_without_time_the_first_start_is_all_there_is():
+    """Even finding the best of its widths would take draws."""
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    target = make_target(X, 2)
+    settings = Settings(n_restarts=4, budget=Budget(max_time=1e-9))
+    modes = local_optima(target, "kmeans", settings)
+    assert len(modes) == 1
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    params, candidates = first_distribution(target, modes, settings, rng)
+    assert rng.bit_generator.state == before
+    assert np.isfinite(params).all() and len(candidates) == 1
 
 
 def test_louis_widths_raise_the_elbo_where_clusters_overlap():

@@ -195,6 +195,7 @@ def kl(log_density, posterior):
     return np.mean(posterior.log_density(theta) - log_density(theta))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("corrective", CORRECTIVE)
 @pytest.mark.parametrize(

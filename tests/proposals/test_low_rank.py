@@ -184,6 +184,7 @@ def test_five_strong_directions_in_500(seed):
     assert abs(result.elbo + kl) < 5.0 * result.elbo_se
 
 
+@pytest.mark.slow
 def test_components_at_two_modes_have_their_own_ranks():
     one = Spiked(100, 1, variance=1.0 + 1e-6, shift=-2.0, seed=1)
     other = Spiked(100, 5, shift=2.0, seed=2)

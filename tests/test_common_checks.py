@@ -1,0 +1,171 @@
+"""scikit-learn's own checks of every estimator."""
+
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+    BoostedGaussianMixture,
+    BoostedMatrixFactorization,
+    EvidenceSearch,
+    OnlineBayesianLinearRegression,
+    OnlineBayesianLogisticRegression,
+    SVIGaussianMixture,
+    SVILatentDirichletAllocation,
+    SVIMatrixFactorization,
+)
+
+EVERY_CHECK = None
+
+# Fits of regressions to a few rows, whose posteriors take many components.
+FEW_ROWS = {
+    "check_array_api_input",
+    "check_dont_overwrite_parameters",
+    "check_dtype_object",
+    "check_estimator_sparse_array",
+    "check_estimator_sparse_matrix",
+    "check_estimators_dtypes",
+    "check_estimators_nan_inf",
+    "check_estimators_overwrite_params",
+    "check_fit2d_1sample",
+    "check_fit_score_takes_y",
+    "check_n_features_in_after_fitting",
+    "check_pipeline_consistency",
+    "check_readonly_memmap_input",
+    "check_regressor_multioutput",
+    "check_regressors_int",
+    "check_regressors_no_decision_function",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_not_overwritten",
+    "check_sample_weights_pandas_series",
+}
+
+# Checks that are slow of an estimator. The others run in every suite.
+ESTIMATORS = [
+    (
+        BoostedBayesianLogisticRegression(),
+        {
+            # It asks for a thousand iterations on a posterior that dozens improve.
+            "check_class_weight_classifiers",
+            "check_classifiers_classes",
+            "check_classifiers_train",
+            "check_estimator_sparse_array",
+            "check_estimator_sparse_matrix",
+            "check_estimators_fit_returns_self",
+            "check_estimators_overwrite_params",
+            "check_estimators_partial_fit_n_features",
+            "check_readonly_memmap_input",
+            "check_sample_weight_equivalence_on_dense_data",
+            "check_sample_weight_equivalence_on_sparse_data",
+        },
+    ),
+    (BoostedBayesianLinearRegression(), EVERY_CHECK),
+    (BoostedBayesianPoissonRegression(), FEW_ROWS),
+    (BoostedGaussianMixture(), EVERY_CHECK),
+    (SVIGaussianMixture(), {}),
+    (OnlineBayesianLinearRegression(), {}),
+    (OnlineBayesianLogisticRegression(), {}),
+    (SVIMatrixFactorization(), {}),
+    (SVILatentDirichletAllocation(max_iter=20), {}),
+    # Other settings of the estimators above, and the defaults that take longer.
+    (BoostedMatrixFactorization(), EVERY_CHECK),
+    (
+        BoostedMatrixFactorization(
+            2, proposal="gradient", biases=True, max_iter=2, n_restarts=1
+        ),
+        EVERY_CHECK,
+    ),
+    (SVIMatrixFactorization(biases=True, prior_scale=1.0), EVERY_CHECK),
+    (
+        SVIMatrixFactorization(2, batch_size=20, effective_batch_size=10, max_iter=5),
+        EVERY_CHECK,
+    ),
+    (SVIMatrixFactorization(2, dtype="float32", noise_scale=0.5), EVERY_CHECK),
+    (SVILatentDirichletAllocation(), EVERY_CHECK),
+    (
+        SVILatentDirichletAllocation(
+            3, batch_size=7, effective_batch_size=3, n_init=2, max_iter=3
+        ),
+        EVERY_CHECK,
+    ),
+    (
+        SVILatentDirichletAllocation(
+            2, init_params="random", temperature=0.5, max_iter=10
+        ),
+        EVERY_CHECK,
+    ),
+    (SVIGaussianMixture(n_components=3, covariance_type="tied"), EVERY_CHECK),
+    (
+        SVIGaussianMixture(
+            n_components=2, covariance_type="diag", batch_size=7, effective_batch_size=3
+        ),
+        EVERY_CHECK,
+    ),
+    (SVIGaussianMixture(n_components=2, mean_prior_type="independent"), EVERY_CHECK),
+    (
+        SVIGaussianMixture(
+            n_components=2,
+            weight_concentration_prior_type="dirichlet_process",
+            reg_covar=1e-3,
+            n_init_samples=20,
+        ),
+        EVERY_CHECK,
+    ),
+    (
+        EvidenceSearch(
+            SVIGaussianMixture(max_iter=10),
+            {"n_components": [1, 2]},
+            n_repeats=1,
+            error_score="raise",
+        ),
+        {},
+    ),
+    (
+        EvidenceSearch(
+            BoostedBayesianLogisticRegression(max_iter=1, n_draws=64),
+            {"prior_scale": [0.5, 2.0]},
+            n_repeats=1,
+            error_score="raise",
+        ),
+        EVERY_CHECK,
+    ),
+]
+
+
+# Checks that an estimator is meant to fail, and why.
+EXCUSED = {
+    "OnlineBayesianLogisticRegression": dict.fromkeys(
+        [
+            "check_sample_weight_equivalence_on_dense_data",
+            "check_sample_weight_equivalence_on_sparse_data",
+        ],
+        "a row of weight two is one update that is twice as strong, not two updates",
+    ),
+}
+
+
+def _checks():
+    for position, (estimator, slow) in enumerate(ESTIMATORS):
+        kind = type(estimator).__name__
+        excused = EXCUSED.get(kind, {})
+        checks = estimator_checks_generator(estimator)
+        for number, (instance, check) in enumerate(checks):
+            name = getattr(check, "func", check).__name__
+            marks = []
+            if slow is EVERY_CHECK or name in slow:
+                marks.append(pytest.mark.slow)
+            if name in excused:
+                marks.append(pytest.mark.xfail(reason=excused[name], strict=True))
+            yield pytest.param(
+                instance, check, marks=marks, id=f"{position}-{kind}-{number}-{name}"
+            )
+
+
+@pytest.mark.parametrize(("estimator", "check"), list(_checks()))
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_check_estimator(estimator, check):
+    check(estimator)
