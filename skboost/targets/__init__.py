@@ -17,6 +17,7 @@ from skboost.targets._failures import (
 from skboost.targets._glm import GLMTarget
 from skboost.targets._gradient_check import warn_of_wrong_gradient
 from skboost.targets._likelihood import Likelihood
+from skboost.targets._log_joint import LogJoint
 from skboost.targets._logistic import Logistic
 from skboost.targets._logistic_gaussian import (
     entropy_expectation,
@@ -68,6 +69,7 @@ __all__ = [
     "LaplacePrior",
     "Likelihood",
     "LogDensityError",
+    "LogJoint",
     "Logistic",
     "Multinomial",
     "Noise",
