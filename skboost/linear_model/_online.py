@@ -22,6 +22,7 @@ from skboost.online import (
     Rule,
 )
 from skboost.posterior import MixturePosterior
+from skboost.serving import GaussianPart
 from skboost.svi import LearningRate
 from skboost.targets import validate_scale
 
@@ -304,6 +305,14 @@ def linear_moments(stream, X):
     X = X.toarray() if sparse.issparse(X) else X
     square = np.einsum("ij,ij->i", X @ covariance, X)
     return X @ mean, np.sqrt(np.maximum(square, 0.0))
+
+
+def gaussian_part(stream):
+    """The coefficients of a stream, as plain predictions see them."""
+    mean, covariance = stream.mean, stream.covariance
+    if covariance.ndim == 1:
+        return GaussianPart(mean, covariance)
+    return GaussianPart(mean, factor=np.linalg.cholesky(covariance))
 
 
 def joined(covariances):

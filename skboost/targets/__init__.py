@@ -26,7 +26,10 @@ from skboost.targets._logistic_gaussian import (
     sigmoid_expectation,
 )
 from skboost.targets._logistic_laplace import laplace_sigmoid_expectation
-from skboost.targets._logistic_student_t import student_t_sigmoid_expectation
+from skboost.targets._logistic_student_t import (
+    student_t_radii,
+    student_t_sigmoid_expectation,
+)
 from skboost.targets._multinomial import Multinomial
 from skboost.targets._noise import (
     NOISES,
@@ -95,6 +98,7 @@ __all__ = [
     "scalar_rules",
     "shown_point",
     "sigmoid_expectation",
+    "student_t_radii",
     "student_t_sigmoid_expectation",
     "updated_target",
     "validate_offset",
