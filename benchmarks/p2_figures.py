@@ -11,7 +11,8 @@ spread over all runs, figure 5 the clusters of one run with |S| = 40 and M = 16.
 
 Writes ``results/p2_figures.json`` and ``doc/_static/p2_fig4.png``, ``p2_fig5.png``
 and ``p2_fig6.png``. ``--append`` adds batch sizes to the file of an earlier call at the
-same commit; pictures are made once all sizes are there, ``--draw`` draws what the file has without a run.
+same commit; pictures are made once all sizes are there. ``--draw`` makes them from
+the file without a run.
 """
 
 from _harness import Report, parser, shared_module  # isort: skip
