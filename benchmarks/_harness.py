@@ -120,6 +120,7 @@ class Report:
                     f"this call's {mine}. Give another --name or leave out --append."
                 )
         self.tables, self.not_run_ = content["tables"], content["not_run"]
+        self.curves = content.get("curves", [])
         self.began -= content["seconds_total"]
 
     def row(self, table, **columns):
