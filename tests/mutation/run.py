@@ -3,9 +3,10 @@
     python tests/mutation/run.py [--rooms ROOM ...] [--names NAME ...] [--jobs N]
 
 Every file in ``rooms/`` lists the mutations of one room: a name, the file, the text
-that is replaced, and what replaces it. Each is applied to a copy of the tree, and the
-tests of its room are run there, first the quick ones, then the slow ones. A mutation
-that no test notices has survived. `EXCUSED` names those that may, with the reason.
+that is replaced, and what replaces it. Each is applied to a copy of the tree, and tests
+are run there until one fails: those that are likely to notice (``first``), then all of
+the room, the slow ones last. A mutation that no test notices has survived. `EXCUSED`
+names those that may, with the reason.
 
 Exits with 1 where a mutation survives that is not excused, or more than 3 are.
 """
@@ -31,7 +32,7 @@ MAX_EXCUSED = 3
 EXCUSED = {}
 
 # A mutation that makes a loop endless is noticed by its seconds.
-TIMEOUT = 600
+TIMEOUT = 1800
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,19 @@ class Mutation:
     file: str
     old: str
     new: str
+    first: tuple
     tests: tuple
 
     @property
     def path(self):
         """The file that is changed, within the tree."""
         return Path("skboost", self.file)
+
+    @property
+    def stages(self):
+        """Tests and marks, the ones that are likely to notice first."""
+        likely = [(self.first, "not slow")] if self.first else []
+        return (*likely, (self.tests, "not slow"), (self.tests, "slow"))
 
     def apply(self, tree):
         """Change the file in a copy of the tree."""
@@ -68,8 +76,9 @@ def mutations():
     for path in sorted(ROOMS.glob("*.toml")):
         room = tomllib.loads(path.read_text())
         for entry in room["mutation"]:
-            tests = tuple(entry.pop("tests", room["tests"]))
-            found.append(Mutation(room=path.stem, tests=tests, **entry))
+            first = tuple(entry.pop("first", ()))
+            tests = tuple(room["tests"])
+            found.append(Mutation(room=path.stem, first=first, tests=tests, **entry))
     return found
 
 
@@ -84,9 +93,7 @@ def survives(mutation):
         for name in ("pyproject.toml", "README.md"):
             shutil.copy(ROOT / name, tree)
         mutation.apply(tree)
-        passed = all(
-            _passes(tree, mutation.tests, marker) for marker in ("not slow", "slow")
-        )
+        passed = all(_passes(tree, *stage) for stage in mutation.stages)
     return passed, perf_counter() - began
 
 
