@@ -32,6 +32,8 @@ _PACKAGES = (
     "numpyro",
     "jax",
     "ngboost",
+    "nutpie",
+    "pymc",
     "numba",
     "river",
 )
@@ -134,6 +136,24 @@ class Report:
             flush=True,
         )
         self.save()
+
+    def resume(self):
+        """Go on with what an earlier call at the same commit has written."""
+        path = self.out / f"{self.name}.json"
+        if not path.exists():
+            return
+        old = json.loads(path.read_text(encoding="utf-8"))
+        if old["commit"] != commit():
+            print(f"rows of commit {old['commit']} are not kept", flush=True)
+            return
+        self.tables, self.bars = old["tables"], old["bars"]
+        self.began -= old["seconds_total"]
+
+    def drop(self, column, value):
+        """Forget rows with this value, and bars whose names begin with it."""
+        for name, rows in self.tables.items():
+            self.tables[name] = [row for row in rows if row.get(column) != value]
+        self.bars = [b for b in self.bars if not b["bar"].startswith(f"{value}: ")]
 
     def curve(self, **columns):
         """Keep the numbers behind a picture; tables and pages leave them out."""
