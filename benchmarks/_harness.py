@@ -106,6 +106,24 @@ class Report:
         self.bars, self.not_run_, self.curves = [], [], []
         self.began = time.perf_counter()
 
+    def resume(self):
+        """Start from the tables of the file, if it is of this commit and settings.
+
+        Targets are not taken over: they are compared anew with the rows of all calls.
+        """
+        path = self.out / f"{self.name}.json"
+        if not path.exists():
+            return
+        content = json.loads(path.read_text(encoding="utf-8"))
+        for what, mine in (("commit", commit()), ("settings", self.settings)):
+            if content[what] != mine:
+                raise SystemExit(
+                    f"{path} cannot be appended to: its {what} is {content[what]}, "
+                    f"this call's {mine}. Give another --name or leave out --append."
+                )
+        self.tables, self.not_run_ = content["tables"], content["not_run"]
+        self.began -= content["seconds_total"]
+
     def row(self, table, **columns):
         """Add a row to a table and print it."""
         rows = self.tables.setdefault(table, [])

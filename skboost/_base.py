@@ -226,13 +226,15 @@ class BoostedEstimator(FittingEstimator):
     ``_fitted(posterior)``: the model's own attributes.
     """
 
-    def _boost(self, target, data, *, starts=None, names=None, from_scratch=False):
+    def _boost(
+        self, target, data, *, starts=None, names=None, from_scratch=False, also=None
+    ):
         """Run the engine on a target and set every fitted attribute at the end.
 
         `data` is what callbacks are given: X and y as the user passed them, and
         metadata such as sample weights. An interrupted run is kept, unless it began
         `from_scratch` with the posterior before as its prior: its data could not be
-        passed once more.
+        passed once more. `also` are attributes that are set with the others.
         """
         params = self.get_params(deep=False)
         going_on = self.warm_start and not from_scratch and hasattr(self, "_run")
@@ -257,7 +259,7 @@ class BoostedEstimator(FittingEstimator):
             return lambda done: self._end_iteration(task, engine, done, names, data)
 
         def finish(engine, done):
-            attributes = self._fitted_after(engine, done, names)
+            attributes = self._fitted_after(engine, done, names) | (also or {})
             if not (from_scratch and done.interrupted):
                 vars(self).update(attributes)
             return attributes

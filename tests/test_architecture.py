@@ -23,6 +23,7 @@ FLOORS = {
     "_rows": 0,
     "_entries": 0,
     "_budget": 0,
+    "_files": 0,
     "_pickles": 0,
     "_settings": 1,
     "_solver": 1,
@@ -42,6 +43,7 @@ FLOORS = {
     "boosting": 5,
     "online": 5,
     "_result": 5,
+    "serving": 5,
     "_base": 6,
     "_report": 6,
     "_starting_points": 6,
@@ -67,8 +69,8 @@ ONE_ROOM = {
 }  # fmt: skip
 
 EXTRAS = {
-    "arviz", "bridgestan", "jax", "matplotlib", "numba", "numpyro", "pandas", "pymc",
-    "pytensor", "rich", "xarray",
+    "arviz", "bridgestan", "jax", "matplotlib", "numba", "numpyro", "onnx",
+    "onnxruntime", "pandas", "pymc", "pytensor", "rich", "xarray",
 }  # fmt: skip
 # Drop-in mixtures take scikit-learn's ``verbose``; one file of theirs writes its lines.
 VERBOSE = {f"mixture/{name}.py" for name in ("_boosted", "_svi", "_messages")}

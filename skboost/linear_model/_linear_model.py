@@ -4,13 +4,23 @@ from numbers import Real
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 
 from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator
 from skboost._parallel import row_blocks
 from skboost._sklearn import Interval, StrOptions
 from skboost._solver import climb
 from skboost.linear_model._labels import distinct
-from skboost.targets import PRIORS, FlatPrior, Prior, updated_target, validate_scale
+from skboost.linear_model._names import NamedFeatures
+from skboost.targets import (
+    PRIORS,
+    FlatPrior,
+    LogJoint,
+    Prior,
+    as_prior,
+    updated_target,
+    validate_scale,
+)
 
 LINEAR_MODEL_CONSTRAINTS = {
     **BOOSTING_CONSTRAINTS,
@@ -33,23 +43,70 @@ SCALED_CONSTRAINTS = {
 _INTERCEPT_UNITS = 10.0
 
 
-class BoostedLinearModel(BoostedEstimator):
+class BoostedLinearModel(NamedFeatures, BoostedEstimator):
     """A boosted posterior over coefficients, and an intercept where there is one.
 
-    Subclasses give ``_target(*data, prior=None, temperature=None)``: the log joint
-    density of their parameters, with the estimator's own prior where none is given.
+    Subclasses give ``_joint_of(*data, prior=None, temperature=None)``, a function that
+    makes a target of rows, responses and weights: the model, with scales from these
+    data, the estimator's own prior where none is given, and no data in it. ``_joint``
+    is that of the fit.
     """
 
-    def _feature_names(self):
-        """Names of the coefficients and the intercept."""
-        features = getattr(
-            self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]
+    def _learn(self, data, given, *, update=False):
+        """Boost the posterior of rows, from the prior or from the posterior so far."""
+        if update and hasattr(self, "posterior_"):
+            joint, (target, starts) = self._joint, self._updated(data)
+        else:
+            self._forget_names()
+            joint = self._joint_of(*data)
+            target, starts = self._first(_on(joint, data), *data)
+        return self._boost(
+            target,
+            given,
+            starts=starts,
+            names=self._names(),
+            from_scratch=update,
+            also={"_joint": joint},
         )
-        return [*features, "intercept"] if self.fit_intercept else list(features)
+
+    def _first(self, target, X, y, weight):
+        """The target of the first data, and where the search starts."""
+        return target, None
+
+    def _log_joint(self, data):
+        """The fitted model's log joint on rows in canonical form."""
+        target = _on(self._joint, data, n_jobs=self.n_jobs)
+        return LogJoint(target, self.posterior_.names)
+
+    def _settings(self, X, weight, prior, temperature, **of_response):
+        """Keyword arguments of a `GLMTarget`, all but the data."""
+        # A clone: what was fitted does not change with the parameters.
+        prior = clone(as_prior(self.prior)) if prior is None else prior
+        return {
+            "prior": prior,
+            "scale": self._scales(X, weight, prior, **of_response),
+            "temperature": self.temperature if temperature is None else temperature,
+            "fit_intercept": self.fit_intercept,
+            "n_jobs": self.n_jobs,
+        }
+
+    def _renamed(self):
+        further = self.posterior_.names[self.posterior_.dim - self._n_further :]
+        names = self._labelled(self._has_intercept, further)
+        self.posterior_ = self.posterior_.renamed(names)
 
     def _names(self):
-        """Names of the coordinates of the posterior."""
-        return distinct(self._feature_names())
+        """Names of the coordinates of a posterior that is to be fitted."""
+        return self._labelled(self.fit_intercept, self._further_names())
+
+    def _further_names(self):
+        """Of parameters with no part in the linear predictor."""
+        return ()
+
+    def _labelled(self, has_intercept, further):
+        """Names of coordinates, all different."""
+        intercept = ["intercept"] if has_intercept else []
+        return distinct([*self._feature_names(), *intercept, *further])
 
     def _updated(self, data):
         """More data with the posterior so far as their prior, and where to start."""
@@ -61,7 +118,8 @@ class BoostedLinearModel(BoostedEstimator):
             )
         if self.max_components is not None:
             posterior = posterior.truncate(self.max_components)
-        likelihood = self._target(*data, prior=FlatPrior(), temperature=1.0)
+        joint = self._joint_of(*data, prior=FlatPrior(), temperature=1.0)
+        likelihood = _on(joint, data)
         target = updated_target(likelihood, posterior.mixture, self.temperature)
         return target, posterior.mean()[None]
 
@@ -85,6 +143,12 @@ class BoostedLinearModel(BoostedEstimator):
             parts = [_INTERCEPT_UNITS * unit, level, *(scale * mean)]
             intercept = np.linalg.norm(parts)
         return np.append(scale, intercept)
+
+
+def _on(joint, data, **more):
+    """The target of a model on rows, responses and weights."""
+    X, y, weight = data
+    return joint(X, y, sample_weight=weight, **more)
 
 
 def column_moments(X, weight, rounding=1e-7):

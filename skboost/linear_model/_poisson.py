@@ -1,7 +1,9 @@
 """Bayesian Poisson regression with a boosted mixture as posterior."""
 
+from functools import partial
+
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import callback_data
 from skboost._rows import canonical_rows
@@ -13,7 +15,7 @@ from skboost.linear_model._linear_model import (
     highest_point,
     root_mean_squares,
 )
-from skboost.targets import GLMTarget, Poisson, as_prior, validate_offset
+from skboost.targets import GLMTarget, Poisson, validate_offset
 
 
 class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
@@ -260,9 +262,8 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         """
         with self._keeping_old_fit():
             data = self._data(X, y, sample_weight, offset, reset=True)
-            target, starts = self._first(*data)
             given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
-            return self._boost(target, given, starts=starts, names=self._names())
+            return self._learn(data, given)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None, offset=None):
@@ -284,12 +285,33 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         with self._keeping_old_fit():
             first = not hasattr(self, "posterior_")
             data = self._data(X, y, sample_weight, offset, reset=first)
-            target, starts = self._first(*data) if first else self._updated(data)
             given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
-            names = self._names()
-            return self._boost(
-                target, given, starts=starts, names=names, from_scratch=True
-            )
+            return self._learn(data, given, update=True)
+
+    def make_log_joint(self, X, y, sample_weight=None, offset=None):
+        """The fitted model's log joint density on some rows, as a function.
+
+        What `fit` approximated: the prior with the scales that "auto" found, intercept
+        and temperature are those of the fit, whatever the parameters say by now. The
+        estimator does not keep the rows, so they are passed again; the function holds
+        them. After `partial_fit` the prior is still that of the first call: pass all
+        rows so far. See `BoostedBayesianLogisticRegression.make_log_joint`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+        offset : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        LogJoint
+            Takes (n, dim) draws of the coordinates of `posterior_` and gives (n,)
+            nats; ``.gradient`` takes the same and gives (n, dim).
+        """
+        check_is_fitted(self)
+        return self._log_joint(self._data(X, y, sample_weight, offset, reset=False))
 
     # --- data in
 
@@ -308,9 +330,8 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
 
     # --- the target
 
-    def _first(self, X, y, weight):
+    def _first(self, target, X, y, weight):
         """The target of the first data, and the mode where the search starts."""
-        target = self._target(X, y, weight)
         size = root_mean_squares(X, weight, self.fit_intercept)
         count = self.temperature * (weight @ y[:, 0])
         centre, width = np.zeros(len(size)), 1.0 / (size * np.sqrt(count + 1.0))
@@ -320,22 +341,18 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         target.first_guess = mode, 0.1 * width
         return target, mode[None]
 
-    def _target(self, X, y, weight, prior=None, temperature=None):
-        """The log posterior of the coefficients, in their layout."""
-        prior = as_prior(self.prior) if prior is None else prior
-        counts, offset = y.T
-        return GLMTarget(
-            X,
-            counts,
-            Poisson(),
-            sample_weight=weight,
-            temperature=self.temperature if temperature is None else temperature,
-            prior=prior,
-            scale=self._scales(X, weight, prior, level=log_rate(y, weight)),
-            fit_intercept=self.fit_intercept,
-            n_jobs=self.n_jobs,
-            offset=offset if offset.any() else None,
-        )
+    def _joint_of(self, X, y, weight, prior=None, temperature=None):
+        """What makes the log posterior of the coefficients, in their layout."""
+        level = log_rate(y, weight)
+        settings = self._settings(X, weight, prior, temperature, level=level)
+        return partial(_target_of_counts, **settings)
+
+
+def _target_of_counts(X, y, **settings):
+    """The target of counts with offsets, (n_samples, 2)."""
+    counts, offset = y.T
+    offset = offset if offset.any() else None
+    return GLMTarget(X, counts, Poisson(), offset=offset, **settings)
 
 
 def log_rate(y, weight):

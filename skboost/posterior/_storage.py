@@ -6,6 +6,7 @@ import zipfile
 import numpy as np
 
 import skboost.families as families
+from skboost._files import write_atomically
 from skboost.mixtures import Mixture
 from skboost.transforms import Constraints, WarpedConstraints
 
@@ -25,7 +26,10 @@ def _package_version():
 
 
 def write_archive(path, file_format, version, header, arrays):
-    """Write a header that JSON can hold, and arrays, to exactly `path`."""
+    """Write a header that JSON can hold, and arrays, to exactly `path`.
+
+    An earlier file is replaced when the new one is complete.
+    """
     header = {
         "format": file_format,
         "format_version": version,
@@ -34,8 +38,7 @@ def write_archive(path, file_format, version, header, arrays):
     }
     # NumPy's numbers are no numbers to JSON.
     text = json.dumps(header, default=lambda number: number.item())
-    with open(path, "wb") as file:
-        np.savez(file, header=np.array(text), **arrays)
+    write_atomically(path, lambda file: np.savez(file, header=np.array(text), **arrays))
 
 
 def read_archive(path, file_format, version, writer):

@@ -12,7 +12,7 @@ _CUT = 1e-13
 
 
 @lru_cache(maxsize=32)
-def _radii(df):
+def student_t_radii(df):
     """Nodes and weights for sqrt(df / w), w chi-squared with `df` degrees of freedom.
 
     A trapezoid rule in ln w, in which the density and every expectation under a
@@ -50,6 +50,6 @@ def student_t_sigmoid_expectation(location, scale, df):
     """
     location, scale = np.broadcast_arrays(location, scale)
     total = np.zeros(location.shape)
-    for node, weight in zip(*_radii(float(df)), strict=True):
+    for node, weight in zip(*student_t_radii(float(df)), strict=True):
         total += weight * sigmoid_expectation(location, node * scale)
     return total
