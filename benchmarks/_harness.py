@@ -156,12 +156,12 @@ class Report:
         self.save()
 
     def resume(self):
-        """Go on with what an earlier call at the same commit has written."""
+        """Go on with what an earlier call has written, if the package is the same."""
         path = self.out / f"{self.name}.json"
         if not path.exists():
             return
         old = json.loads(path.read_text(encoding="utf-8"))
-        if old["commit"] != commit():
+        if not same_package(old["commit"]):
             print(f"rows of commit {old['commit']} are not kept", flush=True)
             return
         self.tables, self.bars = old["tables"], old["bars"]
@@ -244,6 +244,14 @@ def commit(root=_ROOT):
         return head + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def same_package(other, root=_ROOT):
+    """Whether the package here is that of another commit."""
+    done = subprocess.run(
+        ["git", "diff", "--quiet", other, "--", "skboost"], cwd=root, check=False
+    )
+    return done.returncode == 0
 
 
 def _git(root, *arguments):

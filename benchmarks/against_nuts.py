@@ -13,7 +13,7 @@ further seeds; ``seeds`` says how many.
 
 ds1_100 and eight schools have long runs in the shared folder; those of the others are
 made by nutpie at the first call and kept in ``--reference FOLDER``. With ``--only``
-rows of the other posteriors stay as they are if they are of the same commit.
+rows of the other posteriors stay as they are if the package is the same.
 """
 
 import tempfile

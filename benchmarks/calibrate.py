@@ -12,10 +12,14 @@ exact posterior probability of 90 % intervals, by 4,000 importance draws from th
 These weights are checked: the worst k-hat and the fewest effective draws are columns,
 and on the first 20 data sets ``by another proposal`` has the same probability from
 40,000 draws of a Student-t about the mode, which no fit has seen. With ``--part`` rows
-of the other part stay if they are of the same commit.
+of the other part stay if the package is the same.
 """
 
-from _harness import Report, elbo_of, parser, shared_module, timed  # isort: skip
+import json
+import tempfile
+from pathlib import Path
+
+from _harness import Report, commit, elbo_of, parser, shared_module, timed  # isort: skip
 
 import autograd.numpy as anp
 import numpy as np
@@ -179,8 +183,8 @@ def simulated_run(seed, method):
         "coverage": float(np.mean((coef > lower) & (coef < upper))),
         "CPU s": cpu,
         "applied": float(method is not None and model.calibration_.applied),
-        "k-hat": weighted.khat,
-        "effective": weighted.effective_sample_size,
+        "k-hat": float(weighted.khat),
+        "effective": float(weighted.effective_sample_size),
     }
     if seed < N_CHECKED:
         row["other"] = by_another_proposal(model.posterior_, X, y, seed)
@@ -207,11 +211,24 @@ def by_another_proposal(posterior, X, y, seed, df=6.0, n=40_000):
     return probability(posterior, draws, weights)
 
 
-def simulated(report, n_sets, methods):
+def kept(folder, method, n_sets):
+    """Figures of every data set, each written as it comes, so that a call can go on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"simulated_{commit()}_{method}.jsonl"
+    path.touch()
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    with path.open("a", encoding="utf-8", buffering=1) as file:
+        for seed in range(len(rows), n_sets):
+            rows.append(simulated_run(seed, method))
+            file.write(json.dumps(rows[-1]) + "\n")
+    return rows[:n_sets]
+
+
+def simulated(report, n_sets, methods, folder):
     """Exact probability of intervals, and how often they have the true coefficient."""
     table = f"{n_sets} data sets from the prior, defaults"
     for method in methods:
-        rows = [simulated_run(seed, method) for seed in range(n_sets)]
+        rows = kept(folder, method, n_sets)
         inside = np.array([row["exact probability"] for row in rows])
         covered = np.array([row["coverage"] for row in rows])
         error = float(inside.std(ddof=1) / np.sqrt(n_sets))
@@ -239,6 +256,9 @@ def main():
                       default="all")  # fmt: skip
     made.add_argument("--method", choices=[str(m) for m in METHODS],
                       help="of the simulated data; default: all")  # fmt: skip
+    made.add_argument("--kept", type=Path,
+                      default=Path(tempfile.gettempdir()) / "skboost-simulated",
+                      help="folder of what a call that was ended has found")  # fmt: skip
     args = made.parse_args()
     report = Report("calibrate", args.out, replicates=args.replicates,
                     simulations=args.simulations)  # fmt: skip
@@ -248,7 +268,7 @@ def main():
         against_reference(report, args)
     if args.part != "reference":
         chosen = [m for m in METHODS if args.method in (None, str(m))]
-        simulated(report, args.simulations, chosen)
+        simulated(report, args.simulations, chosen, args.kept)
 
 
 def against_reference(report, args):

@@ -12,7 +12,7 @@ independent sets of draws. It is compared with ``95 %``, the 95 % point of the r
 the two halves of 200 random splits of the reference; ``50 %`` is their median, near
 which draws of the posterior itself would be. ``gradients`` are points
 at which autograd computed one. The single Gaussian is the same code with
-``max_iter=1``. With ``--only`` rows of the others stay if they are of the same commit.
+``max_iter=1``. With ``--only`` rows of the others stay if the package is the same.
 """
 
 import json
