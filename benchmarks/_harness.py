@@ -156,8 +156,11 @@ class Report:
         )
         self.save()
 
-    def resume(self):
-        """Go on with what an earlier call has written, if the package is the same."""
+    def resume_cases(self):
+        """Keep rows and bars of an earlier call, if the package is the same.
+
+        A case that is measured again is taken out first, with `drop`.
+        """
         path = self.out / f"{self.name}.json"
         if not path.exists():
             return

@@ -292,7 +292,7 @@ def main():
         report.not_run("all", f"{error.name} is not installed")
         return
     if args.only != [""]:
-        report.resume()
+        report.resume_cases()
     for name, maker in tasks_of(args.shared, report):
         if not any(part in name for part in args.only):
             continue

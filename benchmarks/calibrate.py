@@ -258,12 +258,12 @@ def main():
                       help="of the simulated data; default: all")  # fmt: skip
     made.add_argument("--kept", type=Path,
                       default=Path(tempfile.gettempdir()) / "skboost-simulated",
-                      help="folder of what a call that was ended has found")  # fmt: skip
+                      help="folder of what an ended call has found")  # fmt: skip
     args = made.parse_args()
     report = Report("calibrate", args.out, replicates=args.replicates,
                     simulations=args.simulations)  # fmt: skip
     if args.part != "all":
-        report.resume()
+        report.resume_cases()
     if args.part != "simulated":
         against_reference(report, args)
     if args.part != "reference":
