@@ -8,6 +8,7 @@ from skboost.targets import (
     FailedEvaluationError,
     FailedEvaluationWarning,
     LogDensityError,
+    OverwrittenArgumentError,
 )
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "FitInterrupted",
     "ImportanceWarning",
     "LogDensityError",
+    "OverwrittenArgumentError",
 ]
