@@ -191,11 +191,10 @@ def boost_posterior(
     constraints = Constraints(constraints, dim, names)
     starts, box = starting_points(x0, constraints, n_restarts, seed)
     probe = _probe(None if x0 is None else starts, constraints)
-    target = CallableTarget(
+    evaluated = CallableTarget(
         log_density, dim, gradient, vectorized, n_jobs, probe, failures
     )
-    evaluated = target
-    target = _with_prior(target, log_prior, temperature, probe)
+    target = _with_prior(evaluated, log_prior, temperature, probe)
     if constraints.trivial:
         constraints = None
     else:
@@ -228,8 +227,7 @@ def boost_posterior(
         done, fitted, result = run(engine, limits, None, _listener(callback), finish)
     warn_unfinished(done, fitted, stacklevel=4)
     _warn_of_failures(target, failures)
-    if vectorized is None:
-        _warn_of_points(evaluated, perf_counter() - began)
+    _warn_of_points(evaluated, vectorized, perf_counter() - began)
     return result
 
 
@@ -244,10 +242,11 @@ def _warn_of_failures(target, failures):
     )
 
 
-def _warn_of_points(target, seconds):
+def _warn_of_points(target, vectorized, seconds):
     """Say what a density of one point at a time costs, where it costs much."""
     left = seconds - target.seconds + target.seconds_in_batches
-    if target.vectorized or target.seconds < _LONG or seconds < _TIMES * left:
+    known = target.vectorized or vectorized is not None
+    if known or target.seconds < _LONG or seconds < _TIMES * left:
         return
     warnings.warn(
         f"log_density takes one point at a time, which took {target.seconds:.2g} of "
