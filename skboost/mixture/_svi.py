@@ -10,7 +10,13 @@ from skboost._base import callback_data
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
 from skboost._runs import NaturalGradientRuns
-from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from skboost._sklearn import (
+    InstanceOf,
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    fit_context,
+)
 from skboost.conjugate import GaussianMixtureModel
 from skboost.mixture._fitted import FittedMixture, plain_errors
 from skboost.mixture._messages import ProgressLines
@@ -222,7 +228,7 @@ class SVIGaussianMixture(
         "learning_rate": [
             StrOptions({"auto", *LEARNING_RATES}),
             Interval(Real, 0, 1, closed="right"),
-            LearningRate,
+            InstanceOf(LearningRate, "skboost.strategies"),
         ],
         "temperature": [Interval(Real, 0, 1, closed="right")],
         "init_params": [StrOptions(set(STARTS))],
