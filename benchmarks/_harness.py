@@ -32,6 +32,8 @@ _PACKAGES = (
     "numpyro",
     "jax",
     "ngboost",
+    "nutpie",
+    "pymc",
     "numba",
     "river",
 )
@@ -154,6 +156,27 @@ class Report:
         )
         self.save()
 
+    def resume_cases(self):
+        """Keep rows and bars of an earlier call, if the package is the same.
+
+        A case that is measured again is taken out first, with `drop`.
+        """
+        path = self.out / f"{self.name}.json"
+        if not path.exists():
+            return
+        old = json.loads(path.read_text(encoding="utf-8"))
+        if not same_package(old["commit"]):
+            print(f"rows of commit {old['commit']} are not kept", flush=True)
+            return
+        self.tables, self.bars = old["tables"], old["bars"]
+        self.began -= old["seconds_total"]
+
+    def drop(self, column, value):
+        """Forget rows with this value, and bars whose names begin with it."""
+        for name, rows in self.tables.items():
+            self.tables[name] = [row for row in rows if row.get(column) != value]
+        self.bars = [b for b in self.bars if not b["bar"].startswith(f"{value}: ")]
+
     def curve(self, **columns):
         """Keep the numbers behind a picture; tables and pages leave them out."""
         self.curves.append(columns)
@@ -225,6 +248,14 @@ def commit(root=_ROOT):
         return head + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def same_package(other, root=_ROOT):
+    """Whether the package here is that of another commit."""
+    done = subprocess.run(
+        ["git", "diff", "--quiet", other, "--", "skboost"], cwd=root, check=False
+    )
+    return done.returncode == 0
 
 
 def _git(root, *arguments):
