@@ -41,7 +41,7 @@ class SVIGaussianMixture(
     `batch_size` it is stochastic variational inference (SVI); with a smaller
     `effective_batch_size` the steps carry the noise of batches of that size (SVI+),
     which can lead out of poor optima, and into them: on most data that were tried
-    coordinate ascent from several starts ended higher.
+    coordinate ascent from several starts ended at a higher bound.
 
     Parameters
     ----------

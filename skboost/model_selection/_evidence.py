@@ -57,8 +57,9 @@ class EvidenceSearch(
 
     Every candidate of a grid is fitted to all rows, `n_repeats` times with independent
     seeds, and the one with the largest ``elbo_`` is chosen. No penalty is added for the
-    size of a model, since the ELBO already has one (Chérief-Abdellatif 2018). The largest of the repeats counts, because the bound of
-    a model is a supremum; `results_` has the mean as well.
+    size of a model, since the ELBO already has one (Chérief-Abdellatif 2018). The
+    largest of the repeats counts, because the bound of a model is a supremum;
+    `results_` has the mean as well.
 
     Parameters
     ----------
