@@ -185,11 +185,12 @@ def boost_posterior(
     FailedEvaluationWarning
         With ``failures="zero"``, once, with the number of failures and the first.
     UserWarning
-        Where differences of the density refute its gradient at every one of a few
-        points, and where most of a long run was spent on a density that takes one
+        If finite differences of the density disagree with its gradient at every one of
+        a few points, and if most of a long run was spent on a density that takes one
         point at a time.
     ConvergenceWarning
-        Where much is left, and where the posterior seems to be improper.
+        If more than half a nat of KL is estimated to remain, or if the posterior seems
+        to be improper.
 
     References
     ----------

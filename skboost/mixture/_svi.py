@@ -45,8 +45,9 @@ class SVIGaussianMixture(
     Variational inference in the conjugate model: with all rows as one batch it is
     coordinate ascent, as in `sklearn.mixture.BayesianGaussianMixture`; with
     `batch_size` it is stochastic variational inference (SVI); with a smaller
-    `effective_batch_size` the steps carry the noise of batches of that size, which
-    anneals them out of poor optima (SVI+).
+    `effective_batch_size` the steps carry the noise of batches of that size (SVI+),
+    which can lead out of poor optima, and into them: on most data that were tried
+    coordinate ascent from several starts ended at a higher bound.
 
     Parameters
     ----------
