@@ -62,6 +62,7 @@ def mean_of(loaded):
     return getattr(loaded, "posterior", loaded).mean()
 
 
+@pytest.mark.slow
 def test_a_thousand_corrupted_files(tmp_path):
     rng = np.random.default_rng(0)
     written = list(archives(tmp_path))
@@ -100,18 +101,7 @@ def changed(value, rng):
     if isinstance(value, list) and value and rng.random() < 0.8:
         k = int(rng.integers(len(value)))
         return [*value[:k], changed(value[k], rng), *value[k + 1 :]]
-    others = [
-        None,
-        -1,
-        10**30,
-        1e308,
-        "os.system",
-        [],
-        {},
-        [[1]],
-        True,
-        {"class": "os"},
-    ]
+    others = [None, -1, 10**30, 1e308, "os.system", [], {}, [[1]], {"class": "os"}]
     return others[rng.integers(len(others))]
 
 
@@ -128,6 +118,7 @@ def changed_arrays(arrays, rng):
     return {**arrays, name: others[kind]}
 
 
+@pytest.mark.slow
 def test_a_thousand_files_with_wrong_content(tmp_path):
     rng = np.random.default_rng(1)
     written = [(*content(path), load) for path, load in archives(tmp_path)]
