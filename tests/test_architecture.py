@@ -56,6 +56,7 @@ FLOORS = {
     "mixture": 7,
     "decomposition": 7,
     "_posterior_api": 7,
+    "dask": 8,
     # What users import from: these only pass names on.
     "callbacks": 8,
     "exceptions": 8,
@@ -68,7 +69,8 @@ ONE_ROOM = {
 }  # fmt: skip
 
 EXTRAS = {
-    "arviz", "bridgestan", "jax", "matplotlib", "numba", "numpyro", "pandas", "pymc",
+    "arviz", "bridgestan", "dask", "distributed", "jax", "matplotlib", "numba",
+    "numpyro", "pandas", "pymc",
     "pytensor", "rich", "xarray",
 }  # fmt: skip
 # Drop-in mixtures take scikit-learn's ``verbose``; one file of theirs writes its lines.

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skboost._base import callback_data
+from skboost._row_blocks import Table, even
 from skboost._rows import canonical_rows
 from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from skboost.linear_model._labels import distinct
@@ -13,17 +14,18 @@ from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
     BoostedLinearModel,
     highest_point,
-    level_and_spread,
-    root_mean_squares,
 )
 from skboost.linear_model._noise_regressor import NoiseRegressor
 from skboost.linear_model._outputs import fit_outputs
+from skboost.linear_model._sources import Numbers
+from skboost.linear_model._summary import level_and_spread, root_mean_squares
 from skboost.targets import (
     NOISES,
     GLMTarget,
     KnownScale,
     NoiseScalePrior,
     NoisyGLMTarget,
+    NormalNoise,
     as_prior,
 )
 
@@ -286,14 +288,16 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Fit the posterior.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            With two dimensions every column gets a posterior of its own.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
+            `skboost.RowBlocks` and large memory maps are never copied.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+            With two dimensions every column gets a posterior of its own, from rows in
+            memory. None for `RowBlocks`, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
 
@@ -304,7 +308,7 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
         Raises
         ------
         ValueError
-            For data or combinations of parameters that mean nothing. What was fitted
+            For data or combinations of parameters that mean nothing; what was fitted
             before stays usable.
         KeyboardInterrupt
             Once more, after the iterations done were kept with every fitted attribute;
@@ -316,11 +320,14 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
             Where more than half a nat of KL remains by estimate.
         """
         with self._keeping_old_fit():
-            rows, values = self._validated(X, y, reset=True)
-            if values.ndim == 2:
-                return self._fit_outputs("fit", X, values, sample_weight)
+            rows = self._far_rows(X, y, sample_weight)
+            if rows is None:
+                features, values = self._validated(X, y, reset=True)
+                if values.ndim == 2:
+                    return self._fit_outputs("fit", X, values, sample_weight)
+                rows = self._in_memory(features, values, sample_weight)
             vars(self).pop("estimators_", None)
-            target, starts = self._first(*self._data(rows, values, sample_weight))
+            target, starts = self._first(rows)
             given = callback_data(X, y, sample_weight)
             return self._boost(target, given, starts=starts, names=self._names())
 
@@ -352,12 +359,11 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
                 self._check_same_outputs(values)
             if values.ndim == 2:
                 return self._fit_outputs("partial_fit", X, values, sample_weight)
-            data = self._data(rows, values, sample_weight)
-            target, starts = self._first(*data) if first else self._updated(data)
-            given, names = callback_data(X, y, sample_weight), self._names()
-            return self._boost(
-                target, given, starts=starts, names=names, from_scratch=True
-            )
+            rows = self._in_memory(rows, values, sample_weight)
+            target, starts = self._first(rows) if first else self._updated(rows)
+            given = callback_data(X, y, sample_weight)
+            more = {"starts": starts, "names": self._names(), "from_scratch": True}
+            return self._boost(target, given, **more)
 
     # --- data in
 
@@ -367,12 +373,16 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
         X, y = validate_data(self, X, y, reset=reset, multi_output=True, **kind)
         return X, np.asarray(y, dtype=np.float64)
 
-    def _data(self, X, y, sample_weight):
+    def _kind_of_y(self):
+        return Numbers(NormalNoise())
+
+    def _in_memory(self, X, y, sample_weight):
         """Rows, responses and weights in canonical form."""
         weight = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
-        return canonical_rows(X, y, weight)
+        X, y, weight = canonical_rows(X, y, weight)
+        return Table(X, y, even(weight), n_jobs=self.n_jobs)
 
     def _check_same_outputs(self, y):
         before = len(self.estimators_) if hasattr(self, "estimators_") else None
@@ -395,45 +405,43 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
 
     # --- the target
 
-    def _first(self, X, y, weight):
+    def _first(self, rows):
         """The target of the first data, and the mode where the search starts."""
-        target = self._target(X, y, weight)
-        level, spread = level_and_spread(y, weight)
-        rows = weight.sum() * self.temperature
-        width = spread / root_mean_squares(X, weight, self.fit_intercept)
+        target = self._target(rows)
+        level, spread = level_and_spread(rows)
+        width = spread / root_mean_squares(rows, self.fit_intercept)
         centre = np.zeros(len(width))
         if self.fit_intercept:
             centre[-1] = level
         infer = self.noise_scale == "infer"
         if infer:
             centre, width = np.append(centre, np.log(spread)), np.append(width, 1.0)
-        width /= np.sqrt(rows)
+        width /= np.sqrt(rows.summary.weight * self.temperature)
         mode = highest_point(target, centre, width)
         scale = np.exp(mode[-1]) if infer else self.noise_scale
         width[: len(width) - infer] *= scale / spread
         target.first_guess = mode, 0.1 * width
         return target, mode[None]
 
-    def _target(self, X, y, weight, prior=None, temperature=None):
+    def _target(self, rows, prior=None, temperature=None):
         """The log posterior; a prior that is given stands in for all of the own."""
         own = as_prior(self.prior) if prior is None else prior
-        level, spread = level_and_spread(y, weight)
+        level, spread = level_and_spread(rows)
         settings = {
-            "sample_weight": weight,
             "temperature": self.temperature if temperature is None else temperature,
             "prior": own,
-            "scale": self._scales(X, weight, own, spread, level),
+            "scale": self._scales(rows, own, spread, level),
             "fit_intercept": self.fit_intercept,
-            "n_jobs": self.n_jobs,
         }
         noise = NOISES[self.noise](self.noise_df)
         if self.noise_scale != "infer":
             known = KnownScale(noise, self.noise_scale)
-            return GLMTarget(X, y, known, **settings)
+            return GLMTarget(rows, None, known, **settings)
         scale = self.noise_prior_scale
         scale = _NOISE_UNITS * spread if scale == "auto" else scale
-        rows = self.noise_prior_weight if prior is None else 0.0
-        return NoisyGLMTarget(X, y, noise, NoiseScalePrior(rows, scale), **settings)
+        worth = self.noise_prior_weight if prior is None else 0.0
+        scale_prior = NoiseScalePrior(worth, scale)
+        return NoisyGLMTarget(rows, None, noise, scale_prior, **settings)
 
     def _names(self):
         more = ["log_noise_scale"] if self.noise_scale == "infer" else []

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skboost._base import callback_data
+from skboost._row_blocks import Table, even
 from skboost._rows import canonical_rows
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._classifier import BayesianClassifier
@@ -12,6 +13,7 @@ from skboost.linear_model._linear_model import (
     LINEAR_MODEL_CONSTRAINTS,
     BoostedLinearModel,
 )
+from skboost.linear_model._sources import Labels
 from skboost.targets import GLMTarget, Logistic, Multinomial, as_prior
 
 
@@ -226,14 +228,15 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Fit the posterior.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels of at least two classes.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
+            `skboost.RowBlocks` and large memory maps are never copied.
+        y : array-like of shape (n_samples,), default=None
+            Labels of at least two classes; None for `RowBlocks`, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
 
@@ -258,8 +261,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
             search; under early stopping only one that gains nothing.
         """
         with self._keeping_old_fit():
-            rows, codes = self._validated(X, y, reset=True)
-            target = self._target(*self._data(rows, codes, sample_weight))
+            target = self._target(self._rows(X, y, sample_weight))
             return self._boost(
                 target, callback_data(X, y, sample_weight), names=self._names()
             )
@@ -288,14 +290,13 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         """
         with self._keeping_old_fit():
             first = not hasattr(self, "posterior_")
-            rows, codes = self._validated(X, y, reset=first, classes=classes)
-            data = self._data(rows, codes, sample_weight)
+            rows = self._in_memory(X, y, sample_weight, first, classes)
             given = callback_data(X, y, sample_weight)
             if first:
                 return self._boost(
-                    self._target(*data), given, names=self._names(), from_scratch=True
+                    self._target(rows), given, names=self._names(), from_scratch=True
                 )
-            target, starts = self._updated(data)
+            target, starts = self._updated(rows)
             return self._boost(
                 target, given, starts=starts, names=self._names(), from_scratch=True
             )
@@ -317,8 +318,19 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
 
     # --- data in
 
-    def _validated(self, X, y, reset, classes=None):
-        """Rows as float64 array or CSR, labels as codes; sets ``classes_``."""
+    def _rows(self, X, y, sample_weight):
+        """The rows of a fit, wherever they are; sets ``classes_``."""
+        rows = self._far_rows(X, y, sample_weight)
+        if rows is None:
+            return self._in_memory(X, y, sample_weight, reset=True)
+        self.classes_ = rows.code.classes
+        return rows
+
+    def _kind_of_y(self):
+        return Labels(self.class_weight)
+
+    def _in_memory(self, X, y, sample_weight, reset, classes=None):
+        """Rows, codes and weights in canonical form; sets ``classes_``."""
         X, y = validate_data(
             self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64
         )
@@ -331,27 +343,23 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
                 f"classes must stay {self.classes_.tolist()}, as at the first "
                 f"partial_fit; got {np.unique(classes).tolist()}."
             )
-        return X, codes_of(y, self.classes_)
-
-    def _data(self, X, codes, sample_weight):
-        """Rows, codes and weights in canonical form."""
+        codes = codes_of(y, self.classes_)
         weight = row_weights(X, codes, self.classes_, sample_weight, self.class_weight)
-        return canonical_rows(X, codes, weight)
+        X, codes, weight = canonical_rows(X, codes, weight)
+        return Table(X, codes, even(weight), n_jobs=self.n_jobs)
 
-    def _target(self, X, codes, weight, prior=None, temperature=None):
+    def _target(self, rows, prior=None, temperature=None):
         """The log posterior of the coefficients, in their layout."""
         prior = as_prior(self.prior) if prior is None else prior
         settings = {
-            "sample_weight": weight,
             "temperature": self.temperature if temperature is None else temperature,
             "prior": prior,
-            "scale": self._scales(X, weight, prior),
+            "scale": self._scales(rows, prior),
             "fit_intercept": self.fit_intercept,
-            "n_jobs": self.n_jobs,
         }
         n_classes = len(self.classes_)
         likelihood = Logistic() if n_classes == 2 else Multinomial(n_classes)
-        return GLMTarget(X, codes, likelihood, **settings)
+        return GLMTarget(rows, None, likelihood, **settings)
 
     def _names(self):
         """Names of the coordinates of the posterior."""

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skboost._base import callback_data
+from skboost._row_blocks import Table, even
 from skboost._rows import canonical_rows
 from skboost._sklearn import check_sample_weight, fit_context
 from skboost.linear_model._count_regressor import CountRegressor
@@ -11,8 +12,9 @@ from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
     BoostedLinearModel,
     highest_point,
-    root_mean_squares,
 )
+from skboost.linear_model._sources import Numbers
+from skboost.linear_model._summary import log_rate, root_mean_squares, summary_of
 from skboost.targets import GLMTarget, Poisson, as_prior, validate_offset
 
 
@@ -228,14 +230,15 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, offset=None):
+    def fit(self, X, y=None, sample_weight=None, offset=None):
         """Fit the posterior.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Counts, not negative.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
+            `skboost.RowBlocks` and large memory maps are never copied.
+        y : array-like of shape (n_samples,), default=None
+            Counts, not negative; None for `RowBlocks`, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
         offset : array-like of shape (n_samples,), default=None
@@ -259,8 +262,7 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
             Where more than half a nat of KL remains by estimate.
         """
         with self._keeping_old_fit():
-            data = self._data(X, y, sample_weight, offset, reset=True)
-            target, starts = self._first(*data)
+            target, starts = self._first(self._rows(X, y, sample_weight, offset))
             given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
             return self._boost(target, given, starts=starts, names=self._names())
 
@@ -283,8 +285,8 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         """
         with self._keeping_old_fit():
             first = not hasattr(self, "posterior_")
-            data = self._data(X, y, sample_weight, offset, reset=first)
-            target, starts = self._first(*data) if first else self._updated(data)
+            rows = self._in_memory(X, y, sample_weight, offset, reset=first)
+            target, starts = self._first(rows) if first else self._updated(rows)
             given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
             names = self._names()
             return self._boost(
@@ -293,8 +295,18 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
 
     # --- data in
 
-    def _data(self, X, y, sample_weight, offset, reset):
-        """Rows, counts with offsets (n_samples, 2), and weights in canonical form."""
+    def _rows(self, X, y, sample_weight, offset):
+        """The rows of a fit, wherever they are."""
+        far = self._far_rows(X, y, sample_weight, offset)
+        if far is not None:
+            return far
+        return self._in_memory(X, y, sample_weight, offset, reset=True)
+
+    def _kind_of_y(self):
+        return Numbers(Poisson())
+
+    def _in_memory(self, X, y, sample_weight, offset, reset):
+        """Rows, counts, offsets and weights in canonical form."""
         kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
         X, y = validate_data(self, X, y, reset=reset, **kind)
         y = Poisson().checked(y, X.shape[0])
@@ -304,42 +316,35 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         weight = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
-        return canonical_rows(X, np.column_stack([y, offset]), weight)
+        X, y, weight = canonical_rows(X, np.column_stack([y, offset]), weight)
+        counts, offset = y.T
+        offset = offset if offset.any() else None
+        return Table(X, counts, even(weight), offset, n_jobs=self.n_jobs)
 
     # --- the target
 
-    def _first(self, X, y, weight):
+    def _first(self, rows):
         """The target of the first data, and the mode where the search starts."""
-        target = self._target(X, y, weight)
-        size = root_mean_squares(X, weight, self.fit_intercept)
-        count = self.temperature * (weight @ y[:, 0])
+        target = self._target(rows)
+        size = root_mean_squares(rows, self.fit_intercept)
+        found = summary_of(rows)
+        count = self.temperature * found.weight * found.level
         centre, width = np.zeros(len(size)), 1.0 / (size * np.sqrt(count + 1.0))
         if self.fit_intercept:
-            centre[-1] = log_rate(y, weight)
+            centre[-1] = log_rate(rows)
         mode = highest_point(target, centre, width)
         target.first_guess = mode, 0.1 * width
         return target, mode[None]
 
-    def _target(self, X, y, weight, prior=None, temperature=None):
+    def _target(self, rows, prior=None, temperature=None):
         """The log posterior of the coefficients, in their layout."""
         prior = as_prior(self.prior) if prior is None else prior
-        counts, offset = y.T
         return GLMTarget(
-            X,
-            counts,
+            rows,
+            None,
             Poisson(),
-            sample_weight=weight,
             temperature=self.temperature if temperature is None else temperature,
             prior=prior,
-            scale=self._scales(X, weight, prior, level=log_rate(y, weight)),
+            scale=self._scales(rows, prior, level=log_rate(rows)),
             fit_intercept=self.fit_intercept,
-            n_jobs=self.n_jobs,
-            offset=offset if offset.any() else None,
         )
-
-
-def log_rate(y, weight):
-    """Logarithm of the counts over the exposures, with half a count more."""
-    counts, offset = y.T
-    top = offset.max()
-    return np.log(weight @ counts + 0.5) - top - np.log(weight @ np.exp(offset - top))
