@@ -23,6 +23,7 @@ FLOORS = {
     "_rows": 0,
     "_entries": 0,
     "_budget": 0,
+    "_files": 0,
     "_pickles": 0,
     "_row_blocks": 1,
     "_settings": 1,
@@ -43,10 +44,13 @@ FLOORS = {
     "boosting": 5,
     "online": 5,
     "_result": 5,
+    "serving": 5,
     "_base": 6,
     "_report": 6,
     "_starting_points": 6,
     "_callbacks": 6,
+    "_checkpoint": 6,
+    "_state_files": 6,
     "_runs": 6,
     "_sklearn": 6,
     "adapters": 7,
@@ -65,13 +69,13 @@ FLOORS = {
     "__init__": 9,
 }
 ONE_ROOM = {
-    "_base", "_callbacks", "_report", "_runs", "_sklearn", "_starting_points",
+    "_base", "_callbacks", "_checkpoint", "_report", "_runs", "_sklearn",
+    "_starting_points", "_state_files",
 }  # fmt: skip
 
 EXTRAS = {
     "arviz", "bridgestan", "dask", "distributed", "jax", "matplotlib", "numba",
-    "numpyro", "pandas", "pymc",
-    "pytensor", "rich", "xarray",
+    "numpyro", "onnx", "onnxruntime", "pandas", "pymc", "pytensor", "rich", "xarray",
 }  # fmt: skip
 # Drop-in mixtures take scikit-learn's ``verbose``; one file of theirs writes its lines.
 VERBOSE = {f"mixture/{name}.py" for name in ("_boosted", "_svi", "_messages")}

@@ -1,22 +1,22 @@
 """Bayesian linear regression with a boosted mixture as posterior."""
 
+from functools import partial
 from numbers import Real
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import callback_data
 from skboost._row_blocks import Table, even
 from skboost._rows import canonical_rows
 from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
-from skboost.linear_model._labels import distinct
 from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
     BoostedLinearModel,
     highest_point,
 )
 from skboost.linear_model._noise_regressor import NoiseRegressor
-from skboost.linear_model._outputs import fit_outputs
+from skboost.linear_model._outputs import SeveralOutputs
 from skboost.linear_model._sources import Numbers
 from skboost.linear_model._summary import level_and_spread, root_mean_squares
 from skboost.targets import (
@@ -25,8 +25,6 @@ from skboost.targets import (
     KnownScale,
     NoiseScalePrior,
     NoisyGLMTarget,
-    NormalNoise,
-    as_prior,
 )
 
 # What "auto" takes for the scale of the noise scale's prior, in standard deviations
@@ -34,7 +32,9 @@ from skboost.targets import (
 _NOISE_UNITS = 1e-2
 
 
-class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
+class BoostedBayesianLinearRegression(
+    SeveralOutputs, NoiseRegressor, BoostedLinearModel
+):
     """Linear regression with a posterior and a predictive distribution.
 
     ``y = X coef + intercept + noise_scale * e`` with normal or Student-t noise e. The
@@ -308,7 +308,7 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
         Raises
         ------
         ValueError
-            For data or combinations of parameters that mean nothing; what was fitted
+            For data or combinations of parameters that mean nothing. What was fitted
             before stays usable.
         KeyboardInterrupt
             Once more, after the iterations done were kept with every fitted attribute;
@@ -322,14 +322,12 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
         with self._keeping_old_fit():
             rows = self._far_rows(X, y, sample_weight)
             if rows is None:
-                features, values = self._validated(X, y, reset=True)
+                given, values = self._validated(X, y, reset=True)
                 if values.ndim == 2:
                     return self._fit_outputs("fit", X, values, sample_weight)
-                rows = self._in_memory(features, values, sample_weight)
+                rows = self._data(given, values, sample_weight)
             vars(self).pop("estimators_", None)
-            target, starts = self._first(rows)
-            given = callback_data(X, y, sample_weight)
-            return self._boost(target, given, starts=starts, names=self._names())
+            return self._learn(rows, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None):
@@ -359,11 +357,39 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
                 self._check_same_outputs(values)
             if values.ndim == 2:
                 return self._fit_outputs("partial_fit", X, values, sample_weight)
-            rows = self._in_memory(rows, values, sample_weight)
-            target, starts = self._first(rows) if first else self._updated(rows)
+            data = self._data(rows, values, sample_weight)
             given = callback_data(X, y, sample_weight)
-            more = {"starts": starts, "names": self._names(), "from_scratch": True}
-            return self._boost(target, given, **more)
+            return self._learn(data, given, update=True)
+
+    def make_log_joint(self, X, y, sample_weight=None):
+        """The fitted model's log joint density on some rows, as a function.
+
+        What `fit` approximated: priors with the scales that "auto" found, noise,
+        intercept and temperature are those of the fit, whatever the parameters say by
+        now. The estimator does not keep the rows, so they are passed again; the
+        function holds them. After `partial_fit` the prior is still that of the first
+        call: pass all rows so far. See
+        `BoostedBayesianLogisticRegression.make_log_joint`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        LogJoint, or list of LogJoint
+            Takes (n, dim) draws of the coordinates of `posterior_` and gives (n,)
+            nats; ``.gradient`` takes the same and gives (n, dim). One for each output
+            where `y` has two dimensions.
+        """
+        check_is_fitted(self)
+        rows, values = self._validated(X, y, reset=False)
+        self._check_same_outputs(values)
+        if values.ndim == 2:
+            return self._joint_outputs(X, values, sample_weight)
+        return self._log_joint(self._data(rows, values, sample_weight))
 
     # --- data in
 
@@ -373,10 +399,7 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
         X, y = validate_data(self, X, y, reset=reset, multi_output=True, **kind)
         return X, np.asarray(y, dtype=np.float64)
 
-    def _kind_of_y(self):
-        return Numbers(NormalNoise())
-
-    def _in_memory(self, X, y, sample_weight):
+    def _data(self, X, y, sample_weight):
         """Rows, responses and weights in canonical form."""
         weight = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
@@ -384,30 +407,13 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
         X, y, weight = canonical_rows(X, y, weight)
         return Table(X, y, even(weight), n_jobs=self.n_jobs)
 
-    def _check_same_outputs(self, y):
-        before = len(self.estimators_) if hasattr(self, "estimators_") else None
-        now = y.shape[1] if y.ndim == 2 else None
-        if before != now:
-            raise ValueError(
-                "y must have as many columns as at the first partial_fit "
-                f"({before or 'one dimension'}); got {now or 'one dimension'}."
-            )
-
-    def _fit_outputs(self, method, X, y, sample_weight):
-        attributes = fit_outputs(self, method, X, y, sample_weight)
-        # Paths and the like of an earlier fit of one response are not of this one.
-        kept = {"n_features_in_", "feature_names_in_"}
-        found = {name for name in vars(attributes["estimators_"][0]) if name[-1] == "_"}
-        for name in (found - kept) | {"_run", "_stages", "_seed", "_kind"}:
-            vars(self).pop(name, None)
-        vars(self).update(attributes)
-        return self
+    def _kind_of_y(self):
+        return Numbers(NOISES["normal"](self.noise_df))
 
     # --- the target
 
-    def _first(self, rows):
+    def _first(self, target, rows):
         """The target of the first data, and the mode where the search starts."""
-        target = self._target(rows)
         level, spread = level_and_spread(rows)
         width = spread / root_mean_squares(rows, self.fit_intercept)
         centre = np.zeros(len(width))
@@ -423,26 +429,20 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
         target.first_guess = mode, 0.1 * width
         return target, mode[None]
 
-    def _target(self, rows, prior=None, temperature=None):
-        """The log posterior; a prior that is given stands in for all of the own."""
-        own = as_prior(self.prior) if prior is None else prior
+    def _joint_of(self, rows, prior=None, temperature=None):
+        """What makes the log posterior; a prior that is given stands in for all."""
         level, spread = level_and_spread(rows)
-        settings = {
-            "temperature": self.temperature if temperature is None else temperature,
-            "prior": own,
-            "scale": self._scales(rows, own, spread, level),
-            "fit_intercept": self.fit_intercept,
-        }
+        of_response = {"unit": spread, "level": level}
+        settings = self._settings(rows, prior, temperature, **of_response)
         noise = NOISES[self.noise](self.noise_df)
         if self.noise_scale != "infer":
             known = KnownScale(noise, self.noise_scale)
-            return GLMTarget(rows, None, known, **settings)
+            return partial(GLMTarget, likelihood=known, **settings)
         scale = self.noise_prior_scale
         scale = _NOISE_UNITS * spread if scale == "auto" else scale
         worth = self.noise_prior_weight if prior is None else 0.0
-        scale_prior = NoiseScalePrior(worth, scale)
-        return NoisyGLMTarget(rows, None, noise, scale_prior, **settings)
+        of_noise = {"noise": noise, "noise_scale_prior": NoiseScalePrior(worth, scale)}
+        return partial(NoisyGLMTarget, **of_noise, **settings)
 
-    def _names(self):
-        more = ["log_noise_scale"] if self.noise_scale == "infer" else []
-        return distinct([*self._feature_names(), *more])
+    def _further_names(self):
+        return ["log_noise_scale"] if self.noise_scale == "infer" else []

@@ -3,15 +3,25 @@
 from numbers import Real
 
 import numpy as np
+from sklearn.base import clone
 
 from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator
 from skboost._row_blocks import as_blocks
 from skboost._sklearn import Interval, StrOptions
 from skboost._solver import climb
 from skboost.linear_model._labels import distinct
+from skboost.linear_model._names import NamedFeatures
 from skboost.linear_model._sources import far_rows
 from skboost.linear_model._summary import column_moments
-from skboost.targets import PRIORS, FlatPrior, Prior, updated_target, validate_scale
+from skboost.targets import (
+    PRIORS,
+    FlatPrior,
+    LogJoint,
+    Prior,
+    as_prior,
+    updated_target,
+    validate_scale,
+)
 
 LINEAR_MODEL_CONSTRAINTS = {
     **BOOSTING_CONSTRAINTS,
@@ -34,24 +44,35 @@ SCALED_CONSTRAINTS = {
 _INTERCEPT_UNITS = 10.0
 
 
-class BoostedLinearModel(BoostedEstimator):
+class BoostedLinearModel(NamedFeatures, BoostedEstimator):
     """A boosted posterior over coefficients, and an intercept where there is one.
 
-    Subclasses give ``_target(rows, prior=None, temperature=None)``: the log joint
-    density of their parameters, with the estimator's own prior where none is given;
-    ``rows`` is any `RowSource`. ``_kind_of_y()`` says which responses there may be.
+    Subclasses give ``_joint_of(rows, prior=None, temperature=None)``, a function that
+    makes a target of any `RowSource`: the model, with scales from these rows, the
+    estimator's own prior where none is given, and no data in it. ``_joint`` is that of
+    the fit. ``_kind_of_y()`` says which responses there may be.
     """
 
-    def _feature_names(self):
-        """Names of the coefficients and the intercept."""
-        features = getattr(
-            self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]
+    def _learn(self, rows, given, *, update=False):
+        """Boost the posterior of rows, from the prior or from the posterior so far."""
+        if update and hasattr(self, "posterior_"):
+            joint, (target, starts) = self._joint, self._updated(rows)
+        else:
+            self._forget_names()
+            joint = self._joint_of(rows)
+            target, starts = self._first(joint(rows, None), rows)
+        return self._boost(
+            target,
+            given,
+            starts=starts,
+            names=self._names(),
+            from_scratch=update,
+            also={"_joint": joint},
         )
-        return [*features, "intercept"] if self.fit_intercept else list(features)
 
-    def _names(self):
-        """Names of the coordinates of the posterior."""
-        return distinct(self._feature_names())
+    def _first(self, target, rows):
+        """The target of the first data, and where the search starts."""
+        return target, None
 
     def _far_rows(self, X, y, sample_weight=None, offset=None):
         """A `RowSource` of rows that are not held in memory; None for all others."""
@@ -60,6 +81,39 @@ class BoostedLinearModel(BoostedEstimator):
         if blocks is None or np.ndim(y) > 1:
             return None
         return far_rows(self, self._kind_of_y(), blocks, (X, y, sample_weight, offset))
+
+    def _log_joint(self, rows):
+        """The fitted model's log joint on rows in canonical form."""
+        return LogJoint(self._joint(rows, None), self.posterior_.names)
+
+    def _settings(self, rows, prior, temperature, **of_response):
+        """Keyword arguments of a `GLMTarget`, all but the data."""
+        # A clone: what was fitted does not change with the parameters.
+        prior = clone(as_prior(self.prior)) if prior is None else prior
+        return {
+            "prior": prior,
+            "scale": self._scales(rows, prior, **of_response),
+            "temperature": self.temperature if temperature is None else temperature,
+            "fit_intercept": self.fit_intercept,
+        }
+
+    def _renamed(self):
+        further = self.posterior_.names[self.posterior_.dim - self._n_further :]
+        names = self._labelled(self._has_intercept, further)
+        self.posterior_ = self.posterior_.renamed(names)
+
+    def _names(self):
+        """Names of the coordinates of a posterior that is to be fitted."""
+        return self._labelled(self.fit_intercept, self._further_names())
+
+    def _further_names(self):
+        """Of parameters with no part in the linear predictor."""
+        return ()
+
+    def _labelled(self, has_intercept, further):
+        """Names of coordinates, all different."""
+        intercept = ["intercept"] if has_intercept else []
+        return distinct([*self._feature_names(), *intercept, *further])
 
     def _updated(self, rows):
         """More data with the posterior so far as their prior, and where to start."""
@@ -71,7 +125,8 @@ class BoostedLinearModel(BoostedEstimator):
             )
         if self.max_components is not None:
             posterior = posterior.truncate(self.max_components)
-        likelihood = self._target(rows, prior=FlatPrior(), temperature=1.0)
+        joint = self._joint_of(rows, prior=FlatPrior(), temperature=1.0)
+        likelihood = joint(rows, None)
         target = updated_target(likelihood, posterior.mixture, self.temperature)
         return target, posterior.mean()[None]
 
@@ -85,8 +140,8 @@ class BoostedLinearModel(BoostedEstimator):
         if isinstance(chosen, str):
             chosen = unit / column_moments(rows)[1]
         # A prior object's own scale counts: the default of 1 leaves it as it is.
-        scale = validate_scale(chosen, rows.n_features)
-        scale = scale * prior.resolve_scale(rows.n_features)
+        n = rows.n_features
+        scale = validate_scale(chosen, n) * prior.resolve_scale(n)
         if not self.fit_intercept:
             return scale
         intercept = self.intercept_scale

@@ -1,7 +1,10 @@
 """Bayesian logistic regression with a boosted mixture as posterior."""
 
+from copy import copy
+from functools import partial
+
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import callback_data
 from skboost._row_blocks import Table, even
@@ -14,7 +17,7 @@ from skboost.linear_model._linear_model import (
     BoostedLinearModel,
 )
 from skboost.linear_model._sources import Labels
-from skboost.targets import GLMTarget, Logistic, Multinomial, as_prior
+from skboost.targets import GLMTarget, Logistic, Multinomial
 
 
 class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
@@ -261,10 +264,13 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
             search; under early stopping only one that gains nothing.
         """
         with self._keeping_old_fit():
-            target = self._target(self._rows(X, y, sample_weight))
-            return self._boost(
-                target, callback_data(X, y, sample_weight), names=self._names()
-            )
+            rows = self._far_rows(X, y, sample_weight)
+            if rows is None:
+                given, codes = self._validated(X, y, reset=True)
+                rows = self._data(given, codes, sample_weight, self.class_weight)
+            else:
+                self.classes_ = rows.code.classes
+            return self._learn(rows, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -290,16 +296,53 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         """
         with self._keeping_old_fit():
             first = not hasattr(self, "posterior_")
-            rows = self._in_memory(X, y, sample_weight, first, classes)
+            rows, codes = self._validated(X, y, reset=first, classes=classes)
+            data = self._data(rows, codes, sample_weight, self.class_weight)
             given = callback_data(X, y, sample_weight)
-            if first:
-                return self._boost(
-                    self._target(rows), given, names=self._names(), from_scratch=True
-                )
-            target, starts = self._updated(rows)
-            return self._boost(
-                target, given, starts=starts, names=self._names(), from_scratch=True
-            )
+            return self._learn(data, given, update=True)
+
+    def make_log_joint(self, X, y, sample_weight=None):
+        """The fitted model's log joint density on some rows, as a function.
+
+        What `fit` approximated: prior, intercept, class weights and temperature are
+        those of the fit, whatever the parameters say by now. So the methods of
+        `posterior_` that ask for a ``log_joint`` need nothing rewritten. The estimator
+        does not keep the rows, so they are passed again; the function holds them.
+
+        After `partial_fit` the prior is still that of the first call, and no posterior
+        takes its place: pass all rows so far, and what `posterior_` lost from batch to
+        batch is what ``importance_weights`` and ``error_estimates`` find.
+        ``class_weight="balanced"`` balances the rows that are passed here.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        LogJoint
+            Takes (n, dim) draws of the coordinates of `posterior_` and gives (n,)
+            nats; ``.gradient`` takes the same and gives (n, dim).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.preprocessing import scale
+        >>> from skboost import BoostedBayesianLogisticRegression
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> X = scale(X[:, :4])
+        >>> model = BoostedBayesianLogisticRegression(random_state=0).fit(X, y)
+        >>> log_joint = model.make_log_joint(X, y)
+        >>> evidence = model.posterior_.evidence(log_joint, random_state=0)
+        >>> bool(abs(evidence.elbo - model.elbo_) < 0.05)
+        True
+        """
+        check_is_fitted(self)
+        rows, codes = self._validated(X, y, reset=False)
+        data = self._data(rows, codes, sample_weight, self._class_weight)
+        return self._log_joint(data)
 
     def staged_predict_proba(self, X):
         """Predictive probabilities after every iteration; the last is the final one.
@@ -318,19 +361,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
 
     # --- data in
 
-    def _rows(self, X, y, sample_weight):
-        """The rows of a fit, wherever they are; sets ``classes_``."""
-        rows = self._far_rows(X, y, sample_weight)
-        if rows is None:
-            return self._in_memory(X, y, sample_weight, reset=True)
-        self.classes_ = rows.code.classes
-        return rows
-
-    def _kind_of_y(self):
-        return Labels(self.class_weight)
-
-    def _in_memory(self, X, y, sample_weight, reset, classes=None):
-        """Rows, codes and weights in canonical form; sets ``classes_``."""
+    def _validated(self, X, y, reset, classes=None):
+        """Rows as float64 array or CSR, labels as codes; sets ``classes_``."""
         X, y = validate_data(
             self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64
         )
@@ -343,27 +375,26 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
                 f"classes must stay {self.classes_.tolist()}, as at the first "
                 f"partial_fit; got {np.unique(classes).tolist()}."
             )
-        codes = codes_of(y, self.classes_)
-        weight = row_weights(X, codes, self.classes_, sample_weight, self.class_weight)
+        return X, codes_of(y, self.classes_)
+
+    def _data(self, X, codes, sample_weight, class_weight):
+        """Rows, codes and weights in canonical form."""
+        weight = row_weights(X, codes, self.classes_, sample_weight, class_weight)
         X, codes, weight = canonical_rows(X, codes, weight)
         return Table(X, codes, even(weight), n_jobs=self.n_jobs)
 
-    def _target(self, rows, prior=None, temperature=None):
-        """The log posterior of the coefficients, in their layout."""
-        prior = as_prior(self.prior) if prior is None else prior
-        settings = {
-            "temperature": self.temperature if temperature is None else temperature,
-            "prior": prior,
-            "scale": self._scales(rows, prior),
-            "fit_intercept": self.fit_intercept,
-        }
+    def _kind_of_y(self):
+        return Labels(self.class_weight)
+
+    def _joint_of(self, rows, prior=None, temperature=None):
+        """What makes the log posterior of the coefficients, in their layout."""
         n_classes = len(self.classes_)
         likelihood = Logistic() if n_classes == 2 else Multinomial(n_classes)
-        return GLMTarget(rows, None, likelihood, **settings)
+        settings = self._settings(rows, prior, temperature)
+        return partial(GLMTarget, likelihood=likelihood, **settings)
 
-    def _names(self):
-        """Names of the coordinates of the posterior."""
-        names = self._feature_names()
+    def _labelled(self, has_intercept, further):
+        names = super()._labelled(has_intercept, further)
         if len(self.classes_) > 2:
             names = [f"{label}: {name}" for label in self.classes_ for name in names]
         return distinct(names)
@@ -371,4 +402,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
     def _fitted(self, posterior):
         """Coefficients as scikit-learn lays them out."""
         coef, intercept = self._by_output(posterior.mean())
-        return {"coef_": coef.copy(), "intercept_": intercept.copy()}
+        return {
+            "coef_": coef.copy(),
+            "intercept_": intercept.copy(),
+            # What was fitted, whatever the parameters say by now.
+            "_class_weight": copy(self.class_weight),
+        }

@@ -13,6 +13,7 @@ from skboost._sklearn import Interval, StrOptions, check_sample_weight
 from skboost.families import Gaussian
 from skboost.linear_model._labels import distinct
 from skboost.linear_model._latent import with_columns
+from skboost.linear_model._names import NamedFeatures
 from skboost.online import (
     DEFAULT_BETA,
     ONLINE_METHODS,
@@ -21,6 +22,7 @@ from skboost.online import (
     Rule,
 )
 from skboost.posterior import MixturePosterior
+from skboost.serving import GaussianPart
 from skboost.svi import LearningRate
 from skboost.targets import validate_scale
 
@@ -47,7 +49,7 @@ ONLINE_CONSTRAINTS = {
 }  # fmt: skip
 
 
-class OnlineEstimator(FittingEstimator):
+class OnlineEstimator(NamedFeatures, FittingEstimator):
     """Estimators whose posterior is one stream for each output.
 
     Subclasses give ``_loss()``, the loss of a row, and ``_outputs(y)``, one vector of
@@ -129,6 +131,7 @@ class OnlineEstimator(FittingEstimator):
 
     def _begin(self):
         """The prior, as streams that have seen nothing."""
+        self._forget_names()
         scale = validate_scale(self.prior_scale, self.n_features_in_)
         if self.fit_intercept:
             wide = self.intercept_scale
@@ -275,10 +278,8 @@ class OnlineEstimator(FittingEstimator):
         return MixturePosterior.from_components([component], [1.0], self._names())
 
     def _names(self):
-        names = getattr(
-            self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]
-        )
-        names = [*names, "intercept"] if self._has_intercept else list(names)
+        names = self._feature_names()
+        names = [*names, "intercept"] if self._has_intercept else names
         if self._n_streams > 1:
             names = [f"{label}: {name}" for label in self.classes_ for name in names]
         return distinct(names)
@@ -304,6 +305,14 @@ def linear_moments(stream, X):
     X = X.toarray() if sparse.issparse(X) else X
     square = np.einsum("ij,ij->i", X @ covariance, X)
     return X @ mean, np.sqrt(np.maximum(square, 0.0))
+
+
+def gaussian_part(stream):
+    """The coefficients of a stream, as plain predictions see them."""
+    mean, covariance = stream.mean, stream.covariance
+    if covariance.ndim == 1:
+        return GaussianPart(mean, covariance)
+    return GaussianPart(mean, factor=np.linalg.cholesky(covariance))
 
 
 def joined(covariances):

@@ -12,17 +12,20 @@ from skboost.families import Gaussian, StudentT
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
+    gaussian_part,
     linear_moments,
 )
 from skboost.linear_model._regressor import check_quantiles, tails_of
+from skboost.linear_model._served import Served
 from skboost.online import ONLINE_METHODS, ConjugateStream, GaussianLoss
 from skboost.posterior import MixturePosterior
+from skboost.serving import LinearRegressor
 
 # Degrees of freedom of a normal density.
 _NORMAL = np.inf
 
 
-class OnlineBayesianLinearRegression(RegressorMixin, OnlineEstimator):
+class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
     """Linear regression with a posterior that learns row by row.
 
     By default exact: the posterior after any number of batches is that of all rows at
@@ -285,6 +288,17 @@ class OnlineBayesianLinearRegression(RegressorMixin, OnlineEstimator):
             return mean, np.hypot(std, noise), _NORMAL
         shape, rate = stream.noise
         return mean, np.sqrt(rate / shape * (1.0 + std**2)), 2.0 * shape
+
+    def _served(self):
+        (stream,) = self._streams
+        base = (self.n_features_in_, self._has_intercept, np.ones(1))
+        parts = (gaussian_part(stream),)
+        if not isinstance(stream, ConjugateStream):
+            return LinearRegressor(*base, parts, stream.rule.loss.noise_scale**2)
+        shape, rate = stream.noise
+        if shape <= 1.0:
+            return LinearRegressor(*base, parts, np.inf)
+        return LinearRegressor(*base, parts, rate / (shape - 1.0), rate / (shape - 1.0))
 
     def predict(self, X, return_std=False):
         """Posterior predictive mean.

@@ -1,7 +1,9 @@
 """Bayesian Poisson regression with a boosted mixture as posterior."""
 
+from functools import partial
+
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import callback_data
 from skboost._row_blocks import Table, even
@@ -14,8 +16,8 @@ from skboost.linear_model._linear_model import (
     highest_point,
 )
 from skboost.linear_model._sources import Numbers
-from skboost.linear_model._summary import log_rate, root_mean_squares, summary_of
-from skboost.targets import GLMTarget, Poisson, as_prior, validate_offset
+from skboost.linear_model._summary import log_rate, root_mean_squares
+from skboost.targets import GLMTarget, Poisson, validate_offset
 
 
 class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
@@ -262,9 +264,11 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
             Where more than half a nat of KL remains by estimate.
         """
         with self._keeping_old_fit():
-            target, starts = self._first(self._rows(X, y, sample_weight, offset))
+            rows = self._far_rows(X, y, sample_weight, offset)
+            if rows is None:
+                rows = self._data(X, y, sample_weight, offset, reset=True)
             given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
-            return self._boost(target, given, starts=starts, names=self._names())
+            return self._learn(rows, given)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None, offset=None):
@@ -285,27 +289,38 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         """
         with self._keeping_old_fit():
             first = not hasattr(self, "posterior_")
-            rows = self._in_memory(X, y, sample_weight, offset, reset=first)
-            target, starts = self._first(rows) if first else self._updated(rows)
+            data = self._data(X, y, sample_weight, offset, reset=first)
             given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
-            names = self._names()
-            return self._boost(
-                target, given, starts=starts, names=names, from_scratch=True
-            )
+            return self._learn(data, given, update=True)
+
+    def make_log_joint(self, X, y, sample_weight=None, offset=None):
+        """The fitted model's log joint density on some rows, as a function.
+
+        What `fit` approximated: the prior with the scales that "auto" found, intercept
+        and temperature are those of the fit, whatever the parameters say by now. The
+        estimator does not keep the rows, so they are passed again; the function holds
+        them. After `partial_fit` the prior is still that of the first call: pass all
+        rows so far. See `BoostedBayesianLogisticRegression.make_log_joint`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+        offset : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        LogJoint
+            Takes (n, dim) draws of the coordinates of `posterior_` and gives (n,)
+            nats; ``.gradient`` takes the same and gives (n, dim).
+        """
+        check_is_fitted(self)
+        return self._log_joint(self._data(X, y, sample_weight, offset, reset=False))
 
     # --- data in
 
-    def _rows(self, X, y, sample_weight, offset):
-        """The rows of a fit, wherever they are."""
-        far = self._far_rows(X, y, sample_weight, offset)
-        if far is not None:
-            return far
-        return self._in_memory(X, y, sample_weight, offset, reset=True)
-
-    def _kind_of_y(self):
-        return Numbers(Poisson())
-
-    def _in_memory(self, X, y, sample_weight, offset, reset):
+    def _data(self, X, y, sample_weight, offset, reset):
         """Rows, counts, offsets and weights in canonical form."""
         kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
         X, y = validate_data(self, X, y, reset=reset, **kind)
@@ -321,14 +336,15 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         offset = offset if offset.any() else None
         return Table(X, counts, even(weight), offset, n_jobs=self.n_jobs)
 
+    def _kind_of_y(self):
+        return Numbers(Poisson())
+
     # --- the target
 
-    def _first(self, rows):
+    def _first(self, target, rows):
         """The target of the first data, and the mode where the search starts."""
-        target = self._target(rows)
         size = root_mean_squares(rows, self.fit_intercept)
-        found = summary_of(rows)
-        count = self.temperature * found.weight * found.level
+        count = self.temperature * rows.summary.weight * rows.summary.level
         centre, width = np.zeros(len(size)), 1.0 / (size * np.sqrt(count + 1.0))
         if self.fit_intercept:
             centre[-1] = log_rate(rows)
@@ -336,15 +352,7 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         target.first_guess = mode, 0.1 * width
         return target, mode[None]
 
-    def _target(self, rows, prior=None, temperature=None):
-        """The log posterior of the coefficients, in their layout."""
-        prior = as_prior(self.prior) if prior is None else prior
-        return GLMTarget(
-            rows,
-            None,
-            Poisson(),
-            temperature=self.temperature if temperature is None else temperature,
-            prior=prior,
-            scale=self._scales(rows, prior, level=log_rate(rows)),
-            fit_intercept=self.fit_intercept,
-        )
+    def _joint_of(self, rows, prior=None, temperature=None):
+        """What makes the log posterior of the coefficients, in their layout."""
+        settings = self._settings(rows, prior, temperature, level=log_rate(rows))
+        return partial(GLMTarget, likelihood=Poisson(), **settings)

@@ -1,5 +1,7 @@
 """What posteriors answer on any scale: summaries, distances, importance sampling."""
 
+from copy import copy
+
 import numpy as np
 
 from skboost._random import generator, root_seed
@@ -102,6 +104,18 @@ class BasePosterior:
                 f"i must be an index below dim={self.dim} or a name; got {i!r}."
             )
         return int(i) % self.dim
+
+    def renamed(self, names):
+        """The same posterior with other names of its coordinates; None takes them off.
+
+        Parameters
+        ----------
+        names : sequence of str of length dim, or None
+            Distinct.
+        """
+        other = copy(self)
+        other._names = check_names(names, self.dim)
+        return other
 
     def interval(self, level=0.9):
         """Central equal-tailed interval of every coordinate, shape (dim, 2).

@@ -17,6 +17,12 @@ from skboost.targets._failures import (
 from skboost.targets._glm import GLMTarget
 from skboost.targets._gradient_check import warn_of_wrong_gradient
 from skboost.targets._likelihood import Likelihood
+from skboost.targets._log_joint import LogJoint
+from skboost.targets._log_sigmoid import (
+    log_laplace_sigmoid,
+    log_sigmoid_expectation,
+    log_student_t_sigmoid,
+)
 from skboost.targets._logistic import Logistic
 from skboost.targets._logistic_gaussian import (
     entropy_expectation,
@@ -25,7 +31,10 @@ from skboost.targets._logistic_gaussian import (
     sigmoid_expectation,
 )
 from skboost.targets._logistic_laplace import laplace_sigmoid_expectation
-from skboost.targets._logistic_student_t import student_t_sigmoid_expectation
+from skboost.targets._logistic_student_t import (
+    student_t_radii,
+    student_t_sigmoid_expectation,
+)
 from skboost.targets._multinomial import Multinomial
 from skboost.targets._noise import (
     NOISES,
@@ -68,6 +77,7 @@ __all__ = [
     "LaplacePrior",
     "Likelihood",
     "LogDensityError",
+    "LogJoint",
     "Logistic",
     "Multinomial",
     "Noise",
@@ -88,11 +98,15 @@ __all__ = [
     "failure_tolerant",
     "gaussian_expectation_1d",
     "laplace_sigmoid_expectation",
+    "log_laplace_sigmoid",
+    "log_sigmoid_expectation",
+    "log_student_t_sigmoid",
     "logistic_gaussian_expectations",
     "normal_rule",
     "scalar_rules",
     "shown_point",
     "sigmoid_expectation",
+    "student_t_radii",
     "student_t_sigmoid_expectation",
     "updated_target",
     "validate_offset",

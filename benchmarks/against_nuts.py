@@ -1,0 +1,311 @@
+"""Boosting and exact sampling on six posteriors: energy distance over CPU seconds.
+
+    python benchmarks/against_nuts.py [--replicates 5] [--only NAME ...]
+
+nutpie (NUTS in Rust, PyMC models; the `bench` extra) with two chains and four budgets,
+(warm-up, draws) each, and six settings of ours, turn by turn in one process. ``energy``
+is the distance to long runs of NUTS, in the coordinates of the model: the median over
+seeds for nutpie, the mean of ten sets of 4,000 draws for ours, spread evenly over the
+fits, with their standard error; ``scaled`` the same with every coordinate divided by
+its posterior standard deviation, from one set. Seconds are medians, without nutpie's
+compilation, which has a column. A posterior that has taken `MOST_SECONDS` gets no
+further seeds; ``seeds`` says how many.
+
+ds1_100 and eight schools have long runs in the shared folder; those of the others are
+made by nutpie at the first call and kept in ``--reference FOLDER``. With ``--only``
+rows of the other posteriors stay as they are if the package is the same.
+"""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from _harness import Report, parser, shared_module, timed  # isort: skip
+
+import numpy as np
+from _energy import EnergyTo
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.preprocessing import scale
+
+from skboost import BoostedBayesianLogisticRegression, boost_posterior
+
+# Warm-up and draws of each of two chains; the last is what we are compared with.
+NUTPIE = ((50, 50), (100, 150), (200, 300), (400, 1000))
+OURS = {
+    "one Gaussian": {"max_iter": 1},
+    'one Gaussian, "auto"': {"max_iter": 1, "calibrate": "auto"},
+    'one Gaussian, "moments"': {"max_iter": 1, "calibrate": "moments"},
+    "default": {},
+    'default, "auto"': {"calibrate": "auto"},
+    'default, "moments"': {"calibrate": "moments"},
+}
+N_SETS, SET_SIZE, N_SCALED = 10, 4000, 1
+MOST_SECONDS = 60.0
+# Warm-up, draws, chains and thinning of the long runs that are not stored.
+LONG = {"few rows": (500, 2000, 4, 2), "many rows": (300, 2000, 2, 1)}
+
+
+@dataclass
+class Task:
+    """A posterior: our fit of it, its PyMC model, and long runs of NUTS.
+
+    `fit` takes options and returns a posterior; `model` takes the module of models.
+    Seconds and energy that were asked for, where they are not a third of nutpie's
+    seconds and its own energy, belong to the setting that is named.
+    """
+
+    fit: callable
+    model: callable
+    columns: str | None = None
+    reference: object = None
+    long: str = "few rows"
+    seconds: float | None = None
+    energy: float | None = None
+    setting: str = "default"
+
+
+def logistic_task(X, y, n_classes=2, intercept=True, **options):
+    """`BoostedBayesianLogisticRegression` by default, and the same model in PyMC."""
+
+    def fit(**settings):
+        model = BoostedBayesianLogisticRegression(fit_intercept=intercept, **settings)
+        return model.fit(X, y).posterior_
+
+    def model(models):
+        wide = np.column_stack([X, np.ones(len(X))]) if intercept else X
+        # The defaults of the estimator: the intercept has a scale of its own.
+        scales = np.ones(wide.shape[1])
+        scales[-1] = 10.0 if intercept else 1.0
+        if n_classes > 2:
+            return models.softmax(wide, y, scales)
+        return models.logistic(wide, (y > 0).astype(int), scales)
+
+    return Task(fit, model, **options)
+
+
+def schools_task(target):
+    """Eight schools, non-centred, as posteriordb has it."""
+
+    def fit(**settings):
+        return boost_posterior(target.logp, target.dim, **settings).posterior
+
+    with np.load(Path(target.path)) as file:
+        effects, errors = file["data_y"].astype(float), file["data_sigma"].astype(float)
+    return Task(
+        fit,
+        lambda models: models.eight_schools(effects, errors),
+        columns="schools_columns",
+        reference=target.z,
+        seconds=1.0,
+    )
+
+
+def generated(n_rows=10_000, dim=200, seed=0):
+    """Independent normal columns, coefficients N(0, 1 / 25)."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, dim))
+    coef = 0.2 * rng.standard_normal(dim)
+    return X, (rng.random(n_rows) < 1.0 / (1.0 + np.exp(-X @ coef))).astype(int)
+
+
+def tasks_of(shared, report):
+    """Name and maker of every task that can be run here."""
+    X, y = load_breast_cancer(return_X_y=True)
+    yield "breast cancer, 569 x 31", lambda: logistic_task(scale(X), y)
+    Z, classes = load_wine(return_X_y=True)
+    yield (
+        "wine, three classes",
+        lambda: logistic_task(scale(Z), classes, n_classes=3, seconds=3.0),
+    )
+    tasks = shared_module(shared, "reference", "tasks")
+    if tasks is None:
+        report.not_run("ds1_100", "no reference tasks in the shared folder")
+    else:
+        yield "ds1_100, 1,871 x 101", lambda: ds1_100(tasks.ds1_100())
+    targets = shared_module(shared, "posteriordb", "targets")
+    if targets is None:
+        report.not_run("eight schools", "no posteriors in the shared folder")
+    else:
+        yield "eight schools, non-centred", lambda: schools(shared, targets)
+    load = shared_module(shared, "data", "load")
+    if load is None:
+        report.not_run("ds1", "no data in the shared folder")
+    else:
+        yield "ds1, 24,060 x 11", lambda: ds1(load.load("ds1_10"))
+    yield (
+        "generated, 10,000 x 200",
+        lambda: logistic_task(*generated(), long="many rows"),
+    )
+
+
+def ds1_100(task):
+    return logistic_task(
+        task.X, task.y, intercept=False, reference=task.draws, seconds=2.5,
+        energy=0.002, setting='default, "auto"',
+    )  # fmt: skip
+
+
+def ds1(data):
+    X, y = data["X_train"].astype(float), data["y_train"]
+    return logistic_task(X, y, intercept=False, long="many rows")
+
+
+def schools(shared, targets):
+    name = "eight_schools-eight_schools_noncentered"
+    target = targets.load(name)
+    target.path = shared / "posteriordb" / f"{name}.npz"
+    return schools_task(target)
+
+
+def long_run(sampler, name, task, folder):
+    """Reference draws: those of the task, those in the folder, or new ones."""
+    if task.reference is not None:
+        return task.reference
+    path = folder / f"{name.split(',')[0].replace(' ', '_')}.npz"
+    if not path.exists():
+        tune, draws, chains, thin = LONG[task.long]
+        found, _, rhat = sampler.run(tune, draws, 1, chains)
+        folder.mkdir(parents=True, exist_ok=True)
+        np.savez(path, draws=found[::thin], rhat=rhat)
+    with np.load(path) as file:
+        print(f"long run of {name}: R-hat {float(file['rhat']):.4f}", flush=True)
+        return file["draws"]
+
+
+def compare(report, name, task, models, args):
+    """All settings of one posterior, turn by turn, and what they make of it."""
+    columns = getattr(models, task.columns) if task.columns else None
+    sampler = models.Sampler(task.model(models), columns)
+    draws = long_run(sampler, name, task, args.reference)
+    sampled, fitted, spent = {}, {}, 0.0
+    for seed in range(args.replicates):
+        for budget in NUTPIE:
+            run = sampler.run(*budget, 100 + seed)
+            sampled.setdefault(budget, []).append(run)
+            spent += run[1]
+        for label, options in OURS.items():
+            posterior, cpu, _ = timed(task.fit, random_state=seed, **options)
+            fitted.setdefault(label, []).append((posterior, cpu))
+            spent += cpu
+        if spent > MOST_SECONDS:
+            break
+    energy, scaled = EnergyTo(draws), EnergyTo(draws, scaled=True)
+    print(f"{name}: {spent:.0f} CPU s in all", flush=True)
+    rows = [
+        nutpie_row(budget, runs, energy, scaled, sampler.seconds)
+        for budget, runs in sampled.items()
+    ] + [our_row(label, fits, energy, scaled) for label, fits in fitted.items()]
+    for row in rows:
+        report.row("energy over seconds", posterior=name, **row)
+    judge(report, name, task, {row["method"]: row for row in rows})
+
+
+def nutpie_row(budget, runs, energy, scaled, compilation):
+    distances = [energy(draws) for draws, _, _ in runs]
+    return {
+        "method": method_of(budget),
+        "energy": float(np.median(distances)),
+        "se": spread(distances),
+        "scaled": float(np.median([scaled(draws) for draws, _, _ in runs])),
+        "CPU s": float(np.median([cpu for _, cpu, _ in runs])),
+        "components": None,
+        "seeds": len(runs),
+        "compilation s": compilation,
+    }
+
+
+def our_row(label, fits, energy, scaled):
+    sets = [
+        fits[k % len(fits)][0].sample(SET_SIZE, random_state=1000 + k)
+        for k in range(N_SETS)
+    ]
+    distances = [energy(draws) for draws in sets]
+    return {
+        "method": label,
+        "energy": float(np.mean(distances)),
+        "se": spread(distances),
+        "scaled": float(np.mean([scaled(draws) for draws in sets[:N_SCALED]])),
+        "CPU s": float(np.median([cpu for _, cpu in fits])),
+        "components": float(np.median([p.n_components for p, _ in fits])),
+        "seeds": len(fits),
+        "compilation s": None,
+    }
+
+
+def spread(distances):
+    """Standard error of the mean; None of a single one."""
+    if len(distances) < 2:
+        return None
+    return float(np.std(distances, ddof=1) / np.sqrt(len(distances)))
+
+
+def method_of(budget):
+    return f"nutpie, {budget[0]} + {budget[1]}"
+
+
+def judge(report, name, task, rows):
+    """The bars of the default or the named setting; the cheapest that is as good."""
+    rival = rows[method_of(NUTPIE[-1])]
+    seconds = task.seconds or rival["CPU s"] / 3.0
+    for label in dict.fromkeys(("default", task.setting)):
+        row = rows[label]
+        report.bar(f"{name}: {label}: energy", row["energy"], "<=",
+                   bound_of(row, rival))  # fmt: skip
+    row = rows[task.setting]
+    report.bar(f"{name}: {task.setting}: CPU s", row["CPU s"], "<=", seconds)
+    if task.energy is not None:
+        report.bar(f"{name}: {task.setting}: energy, its own row", row["energy"],
+                   "<=", task.energy, row["se"])  # fmt: skip
+    reached = [
+        row for label, row in rows.items()
+        if label in OURS and row["energy"] <= bound_of(row, rival)
+    ]  # fmt: skip
+    best = min(reached, key=lambda row: row["CPU s"], default=None)
+    report.row(
+        "the cheapest setting that comes as near as 2,000 draws of nutpie",
+        posterior=name,
+        setting=best["method"] if best else "none",
+        energy=best["energy"] if best else None,
+        **{"nutpie's energy": rival["energy"]},
+        **{"CPU s": best["CPU s"] if best else None, "nutpie's s": rival["CPU s"]},
+        **{"nutpie's / ours": rival["CPU s"] / best["CPU s"] if best else None},
+    )
+
+
+def bound_of(row, rival):
+    """What the energy may be: nutpie's, and the larger of .001 and two errors."""
+    return rival["energy"] + max(0.001, 2.0 * row["se"])
+
+
+def main():
+    made = parser(__doc__, replicates=5)
+    made.add_argument("--only", nargs="+", default=[""], help="parts of names")
+    made.add_argument("--reference", type=Path,
+                      default=Path(tempfile.gettempdir()) / "skboost-nuts",
+                      help="folder of the long runs that are made here")  # fmt: skip
+    made.add_argument("--long-runs", action="store_true", help="make them, and end")
+    args = made.parse_args()
+    report = Report("against_nuts", args.out, replicates=args.replicates)
+    try:
+        import _nutpie
+    except ImportError as error:
+        report.not_run("all", f"{error.name} is not installed")
+        return
+    if args.only != [""]:
+        report.resume_cases()
+    for name, maker in tasks_of(args.shared, report):
+        if not any(part in name for part in args.only):
+            continue
+        task = maker()
+        report.drop("posterior", name)
+        if args.long_runs:
+            print(name, flush=True)
+            columns = getattr(_nutpie, task.columns) if task.columns else None
+            sampler = _nutpie.Sampler(task.model(_nutpie), columns)
+            long_run(sampler, name, task, args.reference)
+        else:
+            compare(report, name, task, _nutpie, args)
+
+
+if __name__ == "__main__":
+    main()
