@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from skboost._parallel import Shared, chunked_map, row_blocks
+from skboost._rows import MAX_BYTES
 
 # Rows are cut into a fixed number of tasks, so that sums are added in one order for
 # every n_jobs and only this many partial results are ever alive.
@@ -76,6 +77,11 @@ class RowBlocks:
                 yield (*parts, *[None] * (4 - len(parts)))
 
 
+def even(weight):
+    """Weights as one number where all are equal."""
+    return float(weight[0]) if np.ptp(weight) == 0.0 else weight
+
+
 def sliced(X, y=None, sample_weight=None, offset=None):
     """Arrays of the same rows, such as memory maps, as `RowBlocks` of views."""
 
@@ -88,12 +94,63 @@ def sliced(X, y=None, sample_weight=None, offset=None):
     return RowBlocks(blocks)
 
 
+def as_blocks(X, y=None, sample_weight=None, offset=None):
+    """Rows that must not be copied as `RowBlocks`; None for all others.
+
+    Those are `RowBlocks` and memory maps of more than 64 MiB.
+    """
+    if isinstance(X, RowBlocks):
+        given = {"y": y, "sample_weight": sample_weight, "offset": offset}
+        both = [name for name, value in given.items() if value is not None]
+        if both:
+            raise ValueError(
+                f"{' and '.join(both)} must come within the blocks where X is "
+                "RowBlocks: yield (X, y, sample_weight) for every block."
+            )
+        return X
+    if not is_mapped(X):
+        return None
+    for name, value in (("y", y), ("sample_weight", sample_weight), ("offset", offset)):
+        if value is not None and len(value) != len(X):
+            raise ValueError(
+                f"{name} must have as many entries as X has rows, {len(X)}; got "
+                f"{len(value)}."
+            )
+    return sliced(X, y, sample_weight, offset)
+
+
+def is_mapped(X):
+    """Whether rows stay in their file."""
+    return isinstance(X, np.memmap) and X.ndim == 2 and 8 * X.size > MAX_BYTES
+
+
+def checked_weights(weight, n_rows):
+    """Weights of a block as floats, 1.0 for None."""
+    if weight is None:
+        return 1.0
+    weight = np.asarray(weight, dtype=float)
+    if weight.shape != (n_rows,) or not (np.isfinite(weight) & (weight >= 0)).all():
+        raise ValueError(
+            f"sample_weight must be finite, not negative and of shape ({n_rows},) as "
+            f"its block of rows; got shape {weight.shape} and a least value of "
+            f"{np.min(weight, initial=np.inf)}."
+        )
+    return weight
+
+
 class RowSource:
     """Rows that can be summed over.
 
     Subclasses give ``n_features``, a length, ``sum(func, width, entries=1)`` and
     ``map(func)``.
+
+    Attributes
+    ----------
+    summary : object, default=None
+        What a pass over the rows has found, for those that ask again.
     """
+
+    summary = None
 
 
 class Table(RowSource):
@@ -132,6 +189,13 @@ class Table(RowSource):
 
     def __getstate__(self):
         return vars(self) | {"_shared": None}
+
+    def __sizeof__(self):
+        """Bytes of the arrays, by which schedulers count what they hold."""
+        X = self.X
+        parts = [getattr(X, name) for name in _CSR] if sparse.issparse(X) else [X]
+        parts += [self.y, self.weight, self.offset]
+        return object.__sizeof__(self) + sum(getattr(p, "nbytes", 0) for p in parts)
 
     def block(self, rows):
         """The rows of one slice, ready to be summed over; views, where that is so."""

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from skboost._row_blocks import RowSource
+from skboost._row_blocks import RowSource, even
 from skboost.targets._base import Target
 from skboost.targets._design import Design, validated_table
 from skboost.targets._glm_sums import RowSums
@@ -33,7 +33,7 @@ def validated_weights(sample_weight, n_samples):
             "sample_weight must be finite and not negative; drop or repair the "
             "offending rows."
         )
-    return float(weight[0]) if np.ptp(weight) == 0.0 else weight
+    return even(weight)
 
 
 def _has_one_predictor(target):
