@@ -122,6 +122,7 @@ class Report:
                     f"this call's {mine}. Give another --name or leave out --append."
                 )
         self.tables, self.not_run_ = content["tables"], content["not_run"]
+        self.curves = content.get("curves", [])
         self.began -= content["seconds_total"]
 
     def row(self, table, **columns):
@@ -155,22 +156,20 @@ class Report:
         )
         self.save()
 
-    def resume(self):
-        """Go on with what an earlier call has written, if the package is the same."""
+    def go_on(self):
+        """Keep what an earlier call has written, whose rows name their commits."""
         path = self.out / f"{self.name}.json"
         if not path.exists():
             return
         old = json.loads(path.read_text(encoding="utf-8"))
-        if not same_package(old["commit"]):
-            print(f"rows of commit {old['commit']} are not kept", flush=True)
-            return
         self.tables, self.bars = old["tables"], old["bars"]
         self.began -= old["seconds_total"]
 
-    def drop(self, column, value):
+    def drop(self, column, value, table=None):
         """Forget rows with this value, and bars whose names begin with it."""
         for name, rows in self.tables.items():
-            self.tables[name] = [row for row in rows if row.get(column) != value]
+            if table in (None, name):
+                self.tables[name] = [row for row in rows if row.get(column) != value]
         self.bars = [b for b in self.bars if not b["bar"].startswith(f"{value}: ")]
 
     def curve(self, **columns):
@@ -246,12 +245,14 @@ def commit(root=_ROOT):
         return None
 
 
-def same_package(other, root=_ROOT):
-    """Whether the package here is that of another commit."""
-    done = subprocess.run(
-        ["git", "diff", "--quiet", other, "--", "skboost"], cwd=root, check=False
-    )
-    return done.returncode == 0
+def package_commit(root=_ROOT):
+    """Last commit that changed the package, with a plus where files differ from it."""
+    try:
+        last = _git(root, "log", "-1", "--format=%h", "--", "skboost")
+        changed = _git(root, "status", "--porcelain", "--", "skboost")
+        return last + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def _git(root, *arguments):
