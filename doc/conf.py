@@ -4,6 +4,7 @@ import os
 import re
 
 from numpydoc.xref import DEFAULT_LINKS
+from sphinx_gallery.sorting import ExplicitOrder
 
 from skboost import __version__
 
@@ -42,8 +43,48 @@ numpydoc_xref_ignore = {"default", "optional", "of", "shape", "or", "type"}
 # The pages of Python and NumPy would have to be fetched.
 numpydoc_xref_aliases = {name: name for name in DEFAULT_LINKS}
 
+# Sections of the gallery and their examples, in the order of the page.
+GALLERY = {
+    "first_steps": ["quickstart", "breast_cancer"],
+    "own_density": ["own_posterior", "eight_schools", "warp"],
+    "mixtures": [
+        "boosted_mixture",
+        "evidence_search",
+        "streaming_mixture",
+        "tempering_mixture",
+        "svi_plus",
+    ],
+    "topics_and_factors": [
+        "topics",
+        "annealing_against_restarts",
+        "faces_completed",
+        "which_films_to_ask",
+    ],
+    "regression_and_streams": [
+        "predictive_intervals",
+        "robust_regression",
+        "online_methods",
+        "stream_with_drift",
+    ],
+    "how_good_is_it": ["honest_numbers", "corrections", "anytime", "grid_search"],
+    "inside_the_method": [
+        "mixture_grows",
+        "two_modes",
+        "heavy_tails",
+        "which_divergence",
+        "relbo_failure",
+        "step_sizes",
+    ],
+}
+
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
+    # An example that no section lists stops the build.
+    "subsection_order": [f"../examples/{section}" for section in GALLERY],
+    "within_subsection_order": ExplicitOrder(
+        [f"plot_{name}.py" for names in GALLERY.values() for name in names]
+    ),
+    "nested_sections": False,
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"plot_.*\.py",
     "backreferences_dir": None,

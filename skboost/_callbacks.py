@@ -1,5 +1,6 @@
 """The one loop over iterations, and a callback that listens to it."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from time import perf_counter
@@ -141,6 +142,7 @@ def run(
     begin_iteration=None,
     finish=None,
     clock=perf_counter,
+    keeper=None,
 ):
     """Iterate an engine until a limit is reached, or KeyboardInterrupt.
 
@@ -160,6 +162,8 @@ def run(
         that was done, also where `finish` itself was interrupted.
     clock : callable, default=time.perf_counter
         Seconds; ``max_time`` is measured by it.
+    keeper : RunKeeper, default=None
+        What keeps the run on disk, and may know of one to go on with.
 
     Returns
     -------
@@ -177,13 +181,32 @@ def run(
     try:
         budget = limits.budget(engine, clock)
         engine = engine.within(budget)
-        for done in _iterations(engine, limits, budget, previous, begin_iteration):
-            latest = done
+        with keeping(keeper, engine, previous) as (previous, keep):
+            going_on = _iterations(engine, limits, budget, previous, begin_iteration)
+            for done in going_on:
+                latest = done
+                keep(done)
         return finish(engine, latest)
     except KeyboardInterrupt:
         if latest is not None and latest.n_iter > n_before:
             finish(engine, interrupted(latest))
         raise
+
+
+@contextmanager
+def keeping(keeper, engine, previous):
+    """The run to go on with, and what is told of it after every iteration.
+
+    A keeper that is left by an error has written the last whole iteration too.
+    """
+    if keeper is None:
+        yield previous, _ignored
+        return
+    found = keeper.take_up(engine) if previous is None else keeper.begin(engine)
+    try:
+        yield found if previous is None else previous, keeper.keep
+    finally:
+        keeper.flush()
 
 
 def interrupted(done):

@@ -8,6 +8,7 @@ import numpy as np
 
 from skboost._base import BOOSTING_CONSTRAINTS, make_engine, make_limits
 from skboost._callbacks import run
+from skboost._checkpoint import Checkpoint, Session
 from skboost._parallel import single_threaded_blas
 from skboost._random import root_seed
 from skboost._report import history_record, report, warn_unfinished
@@ -39,7 +40,7 @@ _CONSTRAINTS = {
     "failures": [StrOptions({"raise", "zero"})],
     "warp": [StrOptions({"auto"}), None],
     "max_evaluations": [Interval(Real, 1, None, closed="left"), None],
-    "callback": [callable, None],
+    "callback": [callable, Checkpoint, None],
     "names": ["array-like", None],
 }
 
@@ -123,8 +124,9 @@ def boost_posterior(
         before, so that the limit is exceeded by one batch at most. Only the first
         mixture is always finished: its searches end early, and its draws are
         evaluated. Half of the evaluations at most are spent on modes in a box.
-    callback : callable, default=None
-        Called with a dict per iteration, as in ``history``; True stops the run.
+    callback : callable or Checkpoint, default=None
+        Called with a dict per iteration, as in ``history``; True stops the run. Or a
+        `skboost.callbacks.Checkpoint`, which keeps the run on disk.
     names : sequence of str, default=None
         Names of the coordinates.
     warp : {"auto"} or None, default=None
@@ -180,6 +182,7 @@ def boost_posterior(
     >>> result.posterior.n_components >= 2
     True
     """
+    session = _session(callback, dict(locals()))
     names = check_names(names, dim)
     seed = root_seed(random_state)
     constraints = Constraints(constraints, dim, names)
@@ -218,7 +221,10 @@ def boost_posterior(
         place = np.asarray if constraints is None else constraints.forward
         warn_of_wrong_gradient(target, probe, stacklevel=4, place=place)
         finish = partial(_finished, names, constraints, calibrate)
-        done, fitted, result = run(engine, limits, None, _listener(callback), finish)
+        keeper = None if session is None else session.run()
+        done, fitted, result = run(
+            engine, limits, None, _listener(callback), finish, keeper=keeper
+        )
     warn_unfinished(done, fitted, stacklevel=4)
     _warn_of_failures(target, failures)
     return result
@@ -270,8 +276,17 @@ def _with_prior(likelihood, log_prior, temperature, probe):
     return likelihood
 
 
+def _session(callback, arguments):
+    """What keeps the run on disk; the density is known by its values."""
+    if not isinstance(callback, Checkpoint):
+        return None
+    functions = ("log_density", "gradient", "log_prior")
+    params = {k: v for k, v in arguments.items() if k not in functions}
+    return Session(callback, "boost_posterior", params)
+
+
 def _listener(callback):
-    if callback is None:
+    if callback is None or isinstance(callback, Checkpoint):
         return None
 
     def end_iteration(done):

@@ -13,6 +13,12 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
+
+def registered_callbacks(estimator):
+    """The callbacks of ``set_callbacks``."""
+    return getattr(estimator, "_skl_callbacks", [])
+
+
 __all__ = [
     "CallbackSupportMixin",
     "HasMethods",
@@ -20,5 +26,6 @@ __all__ = [
     "StrOptions",
     "check_sample_weight",
     "fit_context",
+    "registered_callbacks",
     "validate_params",
 ]

@@ -15,10 +15,13 @@ from skboost._settings import Settings
 from skboost.boosting._combination import Combination
 from skboost.boosting._state import Info, Move, State
 from skboost.mixtures import Estimate, FreshDraws, elbo_gain
+from skboost.mixtures._pooled_draws import expectations
 from skboost.objectives import SearchContext
 from skboost.proposals import Proposer
 from skboost.targets import failure_tolerant
 
+# Draws whose log joint tells one target from another.
+_N_COMPARED = 3
 _NONE = Estimate(float("nan"), float("nan"))
 
 
@@ -108,6 +111,14 @@ class Boosting:
             proposer=replace(self.proposer, target=target),
             combination=replace(self.combination, target=target),
         )
+
+    def recomputed(self, state):
+        """Values that a state holds, and what the target gives for them now."""
+        fresh = state.fresh
+        if fresh.log_joint is None:
+            return fresh.expected, expectations(self.target, fresh.mixture.components)
+        theta = fresh.theta[:_N_COMPARED]
+        return fresh.log_joint[:_N_COMPARED], self.target.log_density(theta)
 
     def last_look(self, state):
         """Modes known after one more search around a mixture, and what it lacks.

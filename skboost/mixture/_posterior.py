@@ -15,6 +15,7 @@ from skboost.posterior import (
     check_size,
     heaviest,
     read_archive,
+    reads_archive,
     resampled,
     summary_table,
     warn_heavy_tail,
@@ -384,6 +385,7 @@ class ConjugateMixturePosterior:
         write_archive(path, FORMAT, FORMAT_VERSION, header, arrays)
 
     @classmethod
+    @reads_archive("ConjugateMixturePosterior.save")
     def load(cls, path):
         """Posterior that `save` wrote; refuses other files with a ValueError."""
         header, arrays = read_archive(

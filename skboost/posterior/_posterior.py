@@ -14,7 +14,7 @@ from skboost.posterior._base import BasePosterior, as_generator, check_size
 from skboost.posterior._calibrated import calibrated
 from skboost.posterior._marginal import Marginal, coordinate_quantiles
 from skboost.posterior._modes import mixture_modes
-from skboost.posterior._storage import load_mixture
+from skboost.posterior._storage import load_mixture, reads_archive
 from skboost.posterior._tables import quantile_table
 from skboost.posterior._transformed_marginal import (
     SampledMarginal,
@@ -196,8 +196,9 @@ class MixturePosterior(BasePosterior):
         """
         return mixture_modes(self._mixture)
 
-    @staticmethod
-    def load(path):
+    @classmethod
+    @reads_archive("MixturePosterior.save")
+    def load(cls, path):
         """Posterior that `save` wrote; refuses other files with a ValueError.
 
         Returns

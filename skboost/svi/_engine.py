@@ -180,6 +180,10 @@ class NaturalGradient:
         """This engine with a budget."""
         return replace(self, budget=budget)
 
+    def recomputed(self, state):
+        """The bound that a state holds, and what the rows give for it now."""
+        return state.elbo, self.elbo(self._looked_ahead(state))
+
     def last_look(self, state):
         """Coordinate ascent has nothing further to look for."""
         return None, None

@@ -90,6 +90,11 @@ class CallableTarget(Target):
         return self._user.vectorized
 
     @property
+    def ledgers(self):
+        """What counts evaluations, as a tuple of `Ledger`."""
+        return (self._ledger,)
+
+    @property
     def n_evaluations(self):
         return self._ledger.n_evaluations
 
