@@ -156,8 +156,11 @@ class Report:
         )
         self.save()
 
-    def go_on(self):
-        """Keep what an earlier call has written, whose rows name their commits."""
+    def resume_cases(self):
+        """Keep rows and bars of an earlier call; cases name the commit they are of.
+
+        A case that is measured again is taken out first, with `drop`.
+        """
         path = self.out / f"{self.name}.json"
         if not path.exists():
             return

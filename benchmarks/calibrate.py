@@ -277,7 +277,7 @@ def main():
     report = Report("calibrate", args.out, replicates=args.replicates,
                     simulations=args.simulations)  # fmt: skip
     if args.part != "all":
-        report.go_on()
+        report.resume_cases()
     if args.part != "simulated":
         against_reference(report, args)
     if args.part != "reference":

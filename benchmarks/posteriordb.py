@@ -58,7 +58,7 @@ def main():
     log_z = json.loads((folder / "logz.json").read_text())
     baseline = json.loads((folder / "baseline.json").read_text())
     if args.only != [""]:
-        report.go_on()
+        report.resume_cases()
     for name in sorted(log_z):
         if not any(part in name for part in args.only):
             continue

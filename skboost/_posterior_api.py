@@ -217,14 +217,12 @@ def boost_posterior(
         budget = max_evaluations or float("inf")
         kind = Boosting if warp is None else WarpingBoosting
         engine = make_engine(target, params, starts, seed, None, box, budget, kind)
-        limits = make_limits(params, budget)
         place = np.asarray if constraints is None else constraints.forward
         warn_of_wrong_gradient(target, probe, stacklevel=4, place=place)
         finish = partial(_finished, names, constraints, calibrate)
         keeper = None if session is None else session.run()
-        done, fitted, result = run(
-            engine, limits, None, _listener(callback), finish, keeper=keeper
-        )
+        limits, begin = make_limits(params, budget), _listener(callback)
+        done, fitted, result = run(engine, limits, None, begin, finish, keeper=keeper)
     warn_unfinished(done, fitted, stacklevel=4)
     _warn_of_failures(target, failures)
     return result
