@@ -277,8 +277,12 @@ def fitted(task, options, args, seed, energy, scaled):
         posterior.sample(SET_SIZE, random_state=1000 + k)
         for k in range(seed, N_SETS, args.replicates)
     ]
-    return {"cpu": cpu, "energies": [energy(draws) for draws in sets],
-            "scaled": scaled(sets[0]), "components": posterior.n_components}  # fmt: skip
+    return {
+        "cpu": cpu,
+        "energies": [energy(draws) for draws in sets],
+        "scaled": scaled(sets[0]),
+        "components": posterior.n_components,
+    }
 
 
 def summary(method, done):
@@ -355,9 +359,12 @@ def main():
     made.add_argument("--reference", type=Path,
                       default=Path(tempfile.gettempdir()) / "skboost-nuts",
                       help="folder of the long runs that are made here")  # fmt: skip
-    made.add_argument("--kept", type=Path,
-                      default=Path(tempfile.gettempdir()) / "skboost-nuts" / "runs",
-                      help="file of runs, of this call and of earlier ones")  # fmt: skip
+    made.add_argument(
+        "--kept",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "skboost-nuts" / "runs",
+        help="file of runs, of this call and of earlier ones",
+    )
     args = made.parse_args()
     report = Report("against_nuts", args.out, replicates=args.replicates)
     try:
