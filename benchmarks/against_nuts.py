@@ -1,6 +1,6 @@
 """Boosting and exact sampling on six posteriors: energy distance over CPU seconds.
 
-    python benchmarks/against_nuts.py [--replicates 5] [--only NAME ...]
+    python benchmarks/against_nuts.py [--replicates 5] [--only NAME ...] [--methods NAME ...]
 
 nutpie (NUTS in Rust, PyMC models; the `bench` extra) with two chains and three budgets,
 (warm-up, draws) each, and six settings of ours, turn by turn in one process. ``energy``
@@ -251,7 +251,7 @@ def measured(name, task, models, args, done):
     args.kept.parent.mkdir(parents=True, exist_ok=True)
     for seed in range(args.replicates):
         for method, run in methods.items():
-            if (method, seed) in known:
+            if (method, seed) in known or not any(m in method for m in args.methods):
                 continue
             found = {"posterior": name, "method": method, "seed": seed}
             found |= run(seed, *energies) | {"commit": package_commit()}
@@ -356,6 +356,7 @@ def bound_of(row, rival):
 def main():
     made = parser(__doc__, replicates=5)
     made.add_argument("--only", nargs="+", default=[""], help="parts of names")
+    made.add_argument("--methods", nargs="+", default=[""], help="parts of names")
     made.add_argument("--reference", type=Path,
                       default=Path(tempfile.gettempdir()) / "skboost-nuts",
                       help="folder of the long runs that are made here")  # fmt: skip
