@@ -4,12 +4,13 @@ Notation: eta = X theta + offset, theta = (coef..., intercept), w the sample wei
 times the temperature (which acts on the likelihood only).
 """
 
-import numpy as np
-from sklearn.utils.metaestimators import available_if
+from copy import copy
 
-from skboost._parallel import row_blocks
+import numpy as np
+
 from skboost.targets._base import Target
 from skboost.targets._design import Design
+from skboost.targets._gaussian_predictors import GaussianPredictors
 from skboost.targets._likelihood import WeightedRows
 from skboost.targets._priors import NormalPrior
 
@@ -38,14 +39,6 @@ def validated_weights(sample_weight, n_samples, temperature):
     if np.ptp(weight) == 0.0:
         return float(temperature * weight[0])
     return temperature * weight
-
-
-def _has_one_predictor(target):
-    return target.likelihood.n_outputs == 1
-
-
-def _has_several_predictors(target):
-    return target.likelihood.n_outputs > 1
 
 
 class GLMTarget(Target):
@@ -80,8 +73,8 @@ class GLMTarget(Target):
         n_outputs * (n_features [+ 1]): one linear predictor after the other, each
         with its intercept after its coefficients.
     exact_gaussian : bool
-        True where a row has one linear predictor: every Gaussian expectation of the
-        log likelihood is a one-dimensional integral then.
+        Whether Gaussian expectations are exact, that of the likelihood: they are sums
+        over rows of integrals over their few linear predictors.
 
     Raises
     ------
@@ -106,7 +99,7 @@ class GLMTarget(Target):
         self.likelihood = likelihood
         self.design = design = Design(X, fit_intercept, n_jobs, offset)
         self.dim = design.dim * likelihood.n_outputs
-        self.exact_gaussian = _has_one_predictor(self)
+        self.exact_gaussian = likelihood.exact_gaussian
         self.temperature = temperature
         self.prior = NormalPrior() if prior is None else prior
         if scale is not None and np.shape(scale) == (design.dim,):
@@ -115,8 +108,14 @@ class GLMTarget(Target):
         self._weight = validated_weights(sample_weight, design.n_samples, temperature)
         self.y = likelihood.checked(y, design.n_samples)
         # What is linear in theta needs one product with the data, once.
-        width = design.dim + (0 if self.exact_gaussian else likelihood.n_outputs)
+        width = design.dim + likelihood.n_outputs
         self._linear, self._constant = design.sum_rows(self._linear_part, width)
+
+    def tolerant(self):
+        """This target as searches see it: its expectations are coarser, and cheaper."""
+        view = copy(self)
+        view.likelihood = self.likelihood.coarse()
+        return view
 
     def _rows(self, rows, block):
         """A slice of rows as likelihoods sum over it."""
@@ -211,9 +210,8 @@ class GLMTarget(Target):
             self._linear + slope,
         )
 
-    # --- under Gaussians, where a row has one linear predictor
+    # --- under Gaussians
 
-    @available_if(_has_one_predictor)
     def expected_log_density(self, mean, variance=None, factor=None):
         """E[log joint] under N(mean, diag(variance) + factor factor^T), exactly.
 
@@ -243,28 +241,22 @@ class GLMTarget(Target):
 
     def _expected_likelihood(self, mean, variance, factor):
         """The likelihood's part of `expected_log_density`."""
+        n_outputs = self.likelihood.n_outputs
 
         def part(rows, block):
-            spread = None if factor is None else block.apply(factor)
-            value, slope, bend = self._expected_terms(
-                rows, block, mean, variance, spread
-            )
-            result = [value, block.pull(slope)]
-            if variance is not None:
-                result.append(-0.5 * block.pull_squares(bend))
-            if factor is not None:
-                spread *= bend[:, None]
-                result.append(-block.pull(spread))
-            return result
+            given = GaussianPredictors(block, n_outputs, mean, variance, factor)
+            value, slope, bend = self._expected_terms(rows, block, given)
+            return [value, *given.pull(slope, bend)]
 
-        width = self.dim if factor is None else max(self.dim, factor.shape[1])
+        width = n_outputs * (self.dim if factor is None else factor.shape[1])
         entries = 2 * self.dim + (0 if factor is None else factor.size)
-        value, g_mean, *others = self.design.sum_rows(part, width, entries)
+        value, g_mean, *others = self.design.sum_rows(
+            part, max(self.dim, width), entries
+        )
         g_variance = None if variance is None else others.pop(0)
         g_factor = None if factor is None else others.pop(0)
         return value, g_mean, g_variance, g_factor
 
-    @available_if(_has_one_predictor)
     def expected_curvature(self, mean, factor):
         """E[log joint], its mean gradient and E[-Hessian] under N(mean, F F^T).
 
@@ -290,25 +282,22 @@ class GLMTarget(Target):
 
     def _likelihood_curvature(self, mean, factor):
         """The likelihood's part of `expected_curvature`."""
+        n_outputs = self.likelihood.n_outputs
 
         def part(rows, block):
-            spread = block.apply(factor)
-            value, slope, bend = self._expected_terms(rows, block, mean, None, spread)
-            return value, block.pull(slope), signed_gram(block, bend)
+            given = GaussianPredictors(block, n_outputs, mean, None, factor)
+            value, slope, bend = self._expected_terms(rows, block, given)
+            return value, given.pull_mean(slope), given.grams(bend)
 
-        width = max(self.dim, factor.shape[1])
+        width = max(self.dim, n_outputs * factor.shape[1])
         return self.design.sum_rows(part, width, self.dim**2)
 
-    def _expected_terms(self, rows, block, mean, variance, spread):
+    def _expected_terms(self, rows, block, given):
         """Weighted expected log likelihood, and per row E[l'] and E[-l'']."""
-        centre = block.predict(mean)
-        total = np.zeros_like(centre)
-        if variance is not None:
-            total += block.apply_squares(variance)
-        if spread is not None:
-            total += np.einsum("ij,ij->i", spread, spread)
         rows = self._rows(rows, block)
-        value, slope, bend = self.likelihood.expected(centre, np.sqrt(total), rows.y)
+        value, slope, bend = self.likelihood.expected_rows(
+            given.mean, given.covariance, rows.y
+        )
         weights = rows.weights
         return weights @ value, weights * slope, weights * bend
 
@@ -319,75 +308,3 @@ class GLMTarget(Target):
         if factor is not None:
             total = total + np.einsum("ij,ij->i", factor, factor)
         return self.prior.expected(mean, total, self.scale)
-
-    # --- averaged over draws, where a row has several linear predictors
-
-    @available_if(_has_several_predictors)
-    def curvature(self, theta):
-        """Averages over draws of the log joint, its gradient and minus its Hessian.
-
-        Rows are averaged over the draws first, so that the Gram matrices cost the
-        same for one draw and for a thousand.
-
-        Parameters
-        ----------
-        theta : array (n_draws, dim)
-
-        Returns
-        -------
-        value : float, in nats
-        gradient : array (dim,)
-        curvature : array (dim, dim), symmetric
-            The prior's part is its expected curvature under a Gaussian with the
-            draws' means and variances, which is defined for a prior with a kink too.
-        """
-        theta = self._checked(theta)
-        columns = self._columns(theta)
-        n_pairs = len(columns) * (len(columns) + 1) // 2
-
-        def part(rows, block):
-            value, slope, bend = self._averaged_rows(rows, columns, n_pairs)
-            slope = np.stack([block.pull(column) for column in slope])
-            return value, slope.ravel(), self._grams(block, bend)
-
-        width = max(self.design.dim, n_pairs)
-        value, slope, curvature = self.design.sum_rows(part, width, self.dim**2)
-        value += self._constant + theta.mean(axis=0) @ self._linear
-        slope = self._linear + slope
-        log_prior, score = self.prior.value_and_score(theta, self.scale)
-        prior = self.prior.expected(theta.mean(axis=0), theta.var(axis=0), self.scale)
-        curvature[np.diag_indices(self.dim)] += prior.curvature
-        return value + log_prior.mean(), slope + score.mean(axis=0), curvature
-
-    def _averaged_rows(self, rows, columns, n_pairs):
-        """``likelihood.curvature`` of a block, through blocks that fit all draws."""
-        n_rows = rows.stop - rows.start
-        slope, bend = np.empty((len(columns), n_rows)), np.empty((n_pairs, n_rows))
-        value = 0.0
-        width = self.likelihood.n_temporaries * columns.shape[2]
-        for inner in row_blocks(n_rows, width):
-            outer = slice(rows.start + inner.start, rows.start + inner.stop)
-            block = self.design.block(outer)
-            eta = self._predictors(block, columns)
-            more, slope[:, inner], bend[:, inner] = self.likelihood.curvature(
-                eta, self._rows(outer, block)
-            )
-            value += more
-        return value, slope, bend
-
-    def _grams(self, block, bend):
-        """Likelihood curvature: one weighted Gram matrix per pair of predictors."""
-        n_outputs, dim = self.likelihood.n_outputs, self.design.dim
-        out = np.empty((n_outputs, dim, n_outputs, dim))
-        for pair, (k, m) in enumerate(zip(*np.triu_indices(n_outputs), strict=True)):
-            out[k, :, m] = out[m, :, k] = signed_gram(block, bend[pair])
-        return out.reshape(self.dim, self.dim)
-
-
-def signed_gram(block, weights):
-    """``X^T diag(weights) X`` for weights of any sign; one product where one serves."""
-    if weights.min() >= 0.0:
-        return block.gram(weights)
-    if weights.max() <= 0.0:
-        return -block.gram(-weights)
-    return block.gram(np.maximum(weights, 0.0)) - block.gram(np.maximum(-weights, 0.0))

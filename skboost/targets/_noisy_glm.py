@@ -7,7 +7,8 @@ scale; beta is theta without lambda.
 import numpy as np
 from scipy.special import gammaln
 
-from skboost.targets._glm import GLMTarget, signed_gram
+from skboost.targets._gaussian_predictors import signed_gram
+from skboost.targets._glm import GLMTarget
 from skboost.targets._noise import bounded_exp
 from skboost.targets._priors import Prior, PriorExpectation
 
