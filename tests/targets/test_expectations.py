@@ -85,6 +85,15 @@ def test_sigmoid_alone_equals_the_joint_computation():
     np.testing.assert_allclose(sigmoid_expectation(mean, sd), together, atol=1e-13)
 
 
+def test_coarse_rules_hold_what_they_promise():
+    sd = np.concatenate([[0.0], np.geomspace(1e-7, 300.0, 400)])[:, None]
+    mean = np.concatenate([np.linspace(-20.0, 20.0, 101), [-1e3, 1e3]])
+    fine = logistic_gaussian_expectations(mean, sd)
+    coarse = logistic_gaussian_expectations(mean, sd, coarse=True)
+    for a, b in zip(fine, coarse, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0.0, atol=1e-6)
+
+
 def test_broadcasting_and_shapes():
     mean, sd = np.zeros((4, 1)), np.array([0.0, 1.0, 10.0])
     assert sigmoid_expectation(mean, sd).shape == (4, 3)
