@@ -6,6 +6,8 @@ thread inside: in a pool of workers more would oversubscribe the machine, and
 without one the rounding would depend on how many threads BLAS was given.
 """
 
+import multiprocessing
+
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
@@ -29,7 +31,7 @@ def _limited(func, item):
         return func(item)
 
 
-def chunked_map(func, items, n_jobs=None, backend="threading"):
+def chunked_map(func, items, n_jobs=None, backend="threading", timeout=None):
     """``[func(item) for item in items]``, in parallel where ``n_jobs`` asks.
 
     Parameters
@@ -43,14 +45,27 @@ def chunked_map(func, items, n_jobs=None, backend="threading"):
     backend : {"threading", "loky", "shared"}, default="threading"
         A hint; a surrounding ``joblib.parallel_config`` overrides it. "shared" is
         threads whatever surrounds them: for work on an object that keeps count.
+    timeout : float, default=None
+        Seconds for one item. Where there are workers, even a single item is given to
+        one, and processes are ended.
+
+    Raises
+    ------
+    TimeoutError
+        If an item took longer than `timeout`.
     """
-    if len(items) < 2 or effective_n_jobs(n_jobs) == 1:
+    few = len(items) < 2 and timeout is None
+    if few or effective_n_jobs(n_jobs) == 1:
         return [func(item) for item in items]
     where = _WHERE[backend]
-    # The work is in chunks already; batching them again would leave workers idle.
-    return Parallel(n_jobs=n_jobs, batch_size=1, **where)(
-        delayed(_limited)(func, item) for item in items
-    )
+    try:
+        # The work is in chunks already; batching them again would leave workers idle.
+        return Parallel(n_jobs=n_jobs, batch_size=1, timeout=timeout, **where)(
+            delayed(_limited)(func, item) for item in items
+        )
+    except multiprocessing.TimeoutError as error:
+        # Some backends have one of their own.
+        raise TimeoutError(f"{timeout} seconds were not enough.") from error
 
 
 def row_blocks(n_rows, n_columns, entries=BLOCK_ENTRIES):

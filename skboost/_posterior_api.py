@@ -5,6 +5,7 @@ from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from skboost._base import BOOSTING_CONSTRAINTS, make_engine, make_limits
 from skboost._callbacks import run
@@ -42,6 +43,7 @@ _CONSTRAINTS = {
     "max_evaluations": [Interval(Real, 1, None, closed="left"), None],
     "callback": [callable, Checkpoint, None],
     "names": ["array-like", None],
+    "timeout": [Interval(Real, 0, None, closed="neither"), None],
 }
 
 
@@ -60,6 +62,7 @@ def boost_posterior(
     callback=None,
     names=None,
     warp=None,
+    timeout=None,
     family="gaussian",
     component_covariance="auto",
     objective="kl",
@@ -136,6 +139,11 @@ def boost_posterior(
         `tol`, or less than a second component would, it is declined and the run goes
         on as without; the result's ``warp`` says which. Needs ``family="gaussian"``
         with full covariances. See :doc:`/user_guide/warp`.
+    timeout : float, default=None
+        Seconds for one batch of `log_density` in a worker process, after which the
+        processes are ended and `LogDensityError` is raised: for functions that may
+        hang. Needs ``n_jobs`` of at least 2, since nothing but a process can be ended.
+        A few points are tried out here, before there are workers.
     family, component_covariance, objective, entropy_weight, step_size, corrective, \
     refine, max_iter, max_components, stopping, tol, max_time, n_draws, n_restarts, \
     temperature, calibrate, random_state
@@ -189,8 +197,9 @@ def boost_posterior(
     starts, box = starting_points(x0, constraints, n_restarts, seed)
     probe = _probe(None if x0 is None else starts, constraints)
     target = CallableTarget(
-        log_density, dim, gradient, vectorized, n_jobs, probe, failures
-    )
+        log_density, dim, gradient, vectorized, n_jobs, probe, failures,
+        timeout=_checked_timeout(timeout, n_jobs),
+    )  # fmt: skip
     target = _with_prior(target, log_prior, temperature, probe)
     if constraints.trivial:
         constraints = None
@@ -239,6 +248,15 @@ def _warn_of_failures(target, failures):
         FailedEvaluationWarning,
         stacklevel=4,
     )
+
+
+def _checked_timeout(timeout, n_jobs):
+    if timeout is not None and effective_n_jobs(n_jobs) == 1:
+        raise ValueError(
+            f"timeout={timeout} needs worker processes, which alone can be ended; got "
+            f"n_jobs={n_jobs}. Pass n_jobs=2 or more."
+        )
+    return timeout
 
 
 def _probe(starts, constraints):
