@@ -190,7 +190,7 @@ def boost_posterior(
     >>> result.posterior.n_components >= 2
     True
     """
-    session = _session(callback, dict(locals()))
+    keeper = _keeper(callback, dict(locals()))
     names = check_names(names, dim)
     seed = root_seed(random_state)
     constraints = Constraints(constraints, dim, names)
@@ -230,10 +230,8 @@ def boost_posterior(
         place = np.asarray if constraints is None else constraints.forward
         warn_of_wrong_gradient(target, probe, stacklevel=4, place=place)
         finish = partial(_finished, names, constraints, calibrate)
-        keeper = None if session is None else session.run()
-        done, fitted, result = run(
-            engine, limits, None, _listener(callback), finish, keeper=keeper
-        )
+        listener = _listener(callback)
+        done, fitted, result = run(engine, limits, None, listener, finish, keeper)
     warn_unfinished(done, fitted, stacklevel=4)
     _warn_of_failures(target, failures)
     return result
@@ -294,13 +292,13 @@ def _with_prior(likelihood, log_prior, temperature, probe):
     return likelihood
 
 
-def _session(callback, arguments):
+def _keeper(callback, arguments):
     """What keeps the run on disk; the density is known by its values."""
     if not isinstance(callback, Checkpoint):
         return None
     functions = ("log_density", "gradient", "log_prior")
     params = {k: v for k, v in arguments.items() if k not in functions}
-    return Session(callback, "boost_posterior", params)
+    return Session(callback, "boost_posterior", params).run()
 
 
 def _listener(callback):
