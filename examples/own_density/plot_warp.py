@@ -17,14 +17,20 @@ mixtures and easy for a map, and one that is the other way round.
 # is the logarithm of the variance of all others, as the scale of a hierarchical model
 # is: narrow where it is small, wide where it is large.
 
+import warnings
+
 import autograd.numpy as np
 import matplotlib.pyplot as plt
 from autograd.scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
 
 from skboost import boost_posterior
 from skboost.inspection import PosteriorDisplay
 
 plt.style.use("skboost.inspection.figures")
+
+# A single Gaussian is not meant to come close, and says so.
+warnings.simplefilter("ignore", ConvergenceWarning)
 
 DIM = 6
 
