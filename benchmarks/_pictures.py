@@ -19,9 +19,9 @@ BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = [
 GREY = "#555555"
 
 
-def results(name):
-    """The content of ``results/NAME.json``."""
-    path = _ROOT / "benchmarks" / "results" / f"{name}.json"
+def results(name, folder=_ROOT / "benchmarks" / "results"):
+    """The content of ``NAME.json``."""
+    path = folder / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8"))
 
 

@@ -7,12 +7,19 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skboost._callbacks import Limits, run
+from skboost._checkpoint import session_of
 from skboost._parallel import single_threaded_blas
 from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
 from skboost._report import report, warn_unfinished
 from skboost._settings import Settings
-from skboost._sklearn import CallbackSupportMixin, Interval, StrOptions
+from skboost._sklearn import (
+    CallbackSupportMixin,
+    InstanceOf,
+    Interval,
+    StrOptions,
+    registered_callbacks,
+)
 from skboost.boosting import COMBINATIONS, Boosting
 from skboost.calibration import CALIBRATIONS
 from skboost.families import FAMILIES, VariationalFamily, as_family
@@ -31,14 +38,20 @@ _CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 _SETTINGS = ("n_draws", "n_restarts", "tol", "max_components", "refine")
 
 BOOSTING_CONSTRAINTS = {
-    "family": [StrOptions(set(FAMILIES)), VariationalFamily],
+    "family": [
+        StrOptions(set(FAMILIES)),
+        InstanceOf(VariationalFamily, "skboost.families"),
+    ],
     "component_covariance": [StrOptions({"auto", "full", "low_rank", "diag"})],
-    "objective": [StrOptions(set(OBJECTIVES)), Objective],
+    "objective": [
+        StrOptions(set(OBJECTIVES)),
+        InstanceOf(Objective, "skboost.strategies"),
+    ],
     "entropy_weight": [Interval(Real, 0, None, closed="left"), callable, None],
     "step_size": [
         StrOptions(set(STEP_SIZES)),
         Interval(Real, 0, 1, closed="right"),
-        StepSize,
+        InstanceOf(StepSize, "skboost.strategies"),
     ],
     "corrective": [StrOptions(set(CORRECTIVE))],
     "refine": ["boolean"],
@@ -240,6 +253,8 @@ class BoostedEstimator(FittingEstimator):
         going_on = self.warm_start and not from_scratch and hasattr(self, "_run")
         previous = self._run if going_on else None
         seed = self._seed if going_on else root_seed(self.random_state)
+        session = None if from_scratch else session_of(self, registered_callbacks(self))
+        keeper = None if session is None else session.run()
         if starts is None:
             starts = np.zeros((1, target.dim))
         engine = self._engine(target, params, starts, seed)
@@ -266,7 +281,9 @@ class BoostedEstimator(FittingEstimator):
 
         limits = make_limits(params)
         with single_threaded_blas():
-            attributes = run(engine, limits, previous, begin_iteration, finish)
+            attributes = run(
+                engine, limits, previous, begin_iteration, finish, keeper=keeper
+            )
         context.call_on_fit_task_end(
             estimator=self, reconstruction_attributes=lambda: attributes, **data
         )

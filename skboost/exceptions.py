@@ -1,5 +1,6 @@
 """Errors and warnings of the package, to be caught or filtered by name."""
 
+from skboost._checkpoint import CheckpointWarning
 from skboost._posterior_api import FitInterrupted
 from skboost.objectives import DegenerateComponentWarning
 from skboost.online import DivergedError
@@ -8,10 +9,12 @@ from skboost.targets import (
     FailedEvaluationError,
     FailedEvaluationWarning,
     LogDensityError,
+    OverwrittenArgumentError,
 )
 
 __all__ = [
     "CalibrationWarning",
+    "CheckpointWarning",
     "DegenerateComponentWarning",
     "DivergedError",
     "FailedEvaluationError",
@@ -19,4 +22,5 @@ __all__ = [
     "FitInterrupted",
     "ImportanceWarning",
     "LogDensityError",
+    "OverwrittenArgumentError",
 ]

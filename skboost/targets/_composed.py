@@ -23,6 +23,12 @@ class ComposedTarget(Target):
         self.dim = likelihood.dim
 
     @property
+    def ledgers(self):
+        """What counts evaluations of either; see `CallableTarget.ledgers`."""
+        pair = (self.likelihood, self.prior)
+        return sum((getattr(t, "ledgers", ()) for t in pair), ())
+
+    @property
     def n_evaluations(self):
         """Evaluations of the likelihood, where it counts them."""
         return getattr(self.likelihood, "n_evaluations", 0)
