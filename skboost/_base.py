@@ -189,6 +189,16 @@ def callback_data(X, y, sample_weight=None, **more):
     return {"X": X, "y": y, "metadata": metadata or None}
 
 
+def _check_same_data(before, now):
+    """Refuse to go on with a posterior of other parameters."""
+    if before != now:
+        raise ValueError(
+            "warm_start=True goes on with the same data; the last fit had "
+            f"{before} parameters, and these data and settings have {now}. Set "
+            "warm_start=False."
+        )
+
+
 def _check_same_kind(before, now):
     """Refuse to go on with components that the hyperparameters have no use for."""
     if before != now:
@@ -249,12 +259,8 @@ class BoostedEstimator(FittingEstimator):
         if starts is None:
             starts = np.zeros((1, target.dim))
         engine = self._engine(target, params, starts, seed)
-        if previous is not None and previous.state.mixture.dim != target.dim:
-            raise ValueError(
-                f"warm_start=True goes on with the same data; got {target.dim} "
-                f"parameters after {previous.state.mixture.dim}. Set warm_start=False."
-            )
         if previous is not None:
+            _check_same_data(previous.state.mixture.dim, target.dim)
             _check_same_kind(self._kind, engine.kind)
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, **data)

@@ -11,9 +11,6 @@ from skboost._callbacks import interrupted, run
 from skboost._parallel import chunked_map
 from skboost.svi import SVILimits
 
-# Seconds for a run that begins when the time is over: it takes a single batch.
-_LEAST_TIME = 1e-9
-
 
 @dataclass
 class Progress:
@@ -106,9 +103,12 @@ class NaturalGradientRuns(FittingEstimator):
         """What ``partial_fit`` needs of the state that was kept, as attributes."""
         return {}
 
-    def _limits(self, engine, max_time):
-        """When a run ends, `SVILimits`; `tol` is in nats per epoch here."""
-        return SVILimits(self.max_iter, self.tol, max_time)
+    def _limits(self, engine, began):
+        """When a run ends, `SVILimits`; `tol` is in nats per epoch here.
+
+        `began` is when the first of all runs did: they share one limit of time.
+        """
+        return SVILimits(self.max_iter, self.tol, self.max_time, began)
 
     def _fit_one(self, previous, data, progress, item):
         index, engine, context = item
@@ -131,11 +131,8 @@ class NaturalGradientRuns(FittingEstimator):
 
             return end_iteration
 
-        # One limit for all runs: what is left of it when this one begins.
-        left = self.max_time
-        if left is not None:
-            left = max(left - (perf_counter() - progress.began), _LEAST_TIME)
-        done = run(engine, self._limits(engine, left), previous, begin_iteration)
+        limits = self._limits(engine, progress.began)
+        done = run(engine, limits, previous, begin_iteration)
         lines.end(done.converged, done.history[-1].elbo)
         if progress.interrupted:
             return done

@@ -1,9 +1,8 @@
 """How a boosted fit converged, as a figure."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from skboost.inspection._axes import one_or_all, panels, pyplot, tidy
+from skboost.inspection._axes import check_shows, one_or_all, panels, pyplot, tidy
 
 _ERROR = {"capsize": 2, "elinewidth": 1.0, "markersize": 4, "linewidth": 1.4}
 
@@ -62,8 +61,11 @@ class ConvergenceDisplay:
         ------
         NotFittedError
             If the estimator is not fitted.
+        TypeError
+            If it is none, or has no ``history_``.
         """
-        check_is_fitted(estimator, "history_")
+        instead = "Use from_history(result.history) for a result."
+        check_shows(estimator, "history_", instead)
         display = cls(
             estimator.history_,
             tol=getattr(estimator, "tol", None),

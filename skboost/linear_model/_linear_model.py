@@ -41,6 +41,9 @@ SCALED_CONSTRAINTS = {
 # one unit of the response for one of the feature. The classifier's defaults, 1 and 10,
 # are the same on scaled features.
 _INTERCEPT_UNITS = 10.0
+# A column whose deviation is at most so much of its mean counts as constant (beyond,
+# moments of sparse columns cancel), and one up to which only rounding makes it differ.
+_CONSTANT, _ROUNDING = 1e-7, 1e-12
 
 
 class BoostedLinearModel(NamedFeatures, BoostedEstimator):
@@ -58,6 +61,7 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
             joint, (target, starts) = self._joint, self._updated(data)
         else:
             self._forget_names()
+            self._check_spread(data)
             joint = self._joint_of(*data)
             target, starts = self._first(_on(joint, data), *data)
         return self._boost(
@@ -68,6 +72,24 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
             from_scratch=update,
             also={"_joint": joint},
         )
+
+    def _check_spread(self, data):
+        """Refuse columns whose values differ by little more than rounding errors."""
+        X, _, weight = data
+        if sparse.issparse(X):
+            # Zeros are what is not stored: centred columns would not be sparse.
+            return
+        mean, std = _moments(X, weight)
+        size = np.abs(mean)
+        lost = np.flatnonzero((std > _ROUNDING * size) & (std <= _CONSTANT * size))
+        if lost.size:
+            raise ValueError(
+                "X must have columns whose spread is above 1e-7 of their distance from "
+                f"zero, or constant ones; got {self._feature_names()[lost[0]]!r} with "
+                f"mean {mean[lost[0]]:.3g} and standard deviation {std[lost[0]]:.3g}"
+                f"{f', and {lost.size - 1} others' if lost.size > 1 else ''}. Centre "
+                "them, for example with sklearn.preprocessing.StandardScaler."
+            )
 
     def _first(self, target, X, y, weight):
         """The target of the first data, and where the search starts."""
@@ -151,7 +173,7 @@ def _on(joint, data, **more):
     return joint(X, y, sample_weight=weight, **more)
 
 
-def column_moments(X, weight, rounding=1e-7):
+def column_moments(X, weight, rounding=_CONSTANT):
     """Weighted means of the columns and their standard deviations, never zero.
 
     Parameters
@@ -166,6 +188,15 @@ def column_moments(X, weight, rounding=1e-7):
     mean, std : ndarray of shape (n_features,)
         A constant column has its absolute value as deviation, one of zeros 1.
     """
+    mean, std = _moments(X, weight)
+    constant = std <= rounding * np.abs(mean)
+    std[constant] = np.abs(mean[constant])
+    std[std == 0.0] = 1.0
+    return mean, std
+
+
+def _moments(X, weight):
+    """Weighted means of the columns and their standard deviations."""
     share = weight / weight.sum()
     mean = X.T @ share
     if sparse.issparse(X):
@@ -175,17 +206,13 @@ def column_moments(X, weight, rounding=1e-7):
         variance = sum(
             ((X[rows] - mean) ** 2).T @ share[rows] for rows in row_blocks(*X.shape)
         )
-    std = np.sqrt(np.maximum(variance, 0.0))
-    constant = std <= rounding * np.abs(mean)
-    std[constant] = np.abs(mean[constant])
-    std[std == 0.0] = 1.0
-    return mean, std
+    return mean, np.sqrt(np.maximum(variance, 0.0))
 
 
 def level_and_spread(y, weight):
     """Weighted mean of a response and its standard deviation, never zero."""
     # Responses may lie far from zero: moments of dense columns cancel nothing.
-    mean, std = column_moments(y[:, None], weight, rounding=1e-12)
+    mean, std = column_moments(y[:, None], weight, rounding=_ROUNDING)
     return float(mean[0]), float(std[0])
 
 
