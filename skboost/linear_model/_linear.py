@@ -311,8 +311,9 @@ class BoostedBayesianLinearRegression(
             For data or combinations of parameters that mean nothing. What was fitted
             before stays usable.
         KeyboardInterrupt
-            Once more, after the iterations done were kept with every fitted attribute;
-            where `y` has several columns, what was fitted before is kept instead.
+            Once more, after the iterations done were kept with every fitted attribute.
+            Where `y` has several columns and some had not begun, what was fitted
+            before is kept instead, and ``warm_start=True`` goes on with those begun.
 
         Warns
         -----
@@ -323,7 +324,8 @@ class BoostedBayesianLinearRegression(
             rows, values = self._validated(X, y, reset=True)
             if values.ndim == 2:
                 return self._fit_outputs("fit", X, values, sample_weight)
-            vars(self).pop("estimators_", None)
+            for name in ("estimators_", "_begun_outputs"):
+                vars(self).pop(name, None)
             data = self._data(rows, values, sample_weight)
             return self._learn(data, callback_data(X, y, sample_weight))
 
