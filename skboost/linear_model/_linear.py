@@ -314,8 +314,9 @@ class BoostedBayesianLinearRegression(
             For data or combinations of parameters that mean nothing. What was fitted
             before stays usable.
         KeyboardInterrupt
-            Once more, after the iterations done were kept with every fitted attribute;
-            where `y` has several columns, what was fitted before is kept instead.
+            Once more, after the iterations done were kept with every fitted attribute.
+            Where `y` has several columns and some had not begun, what was fitted
+            before is kept instead, and ``warm_start=True`` goes on with those begun.
 
         Warns
         -----
@@ -329,7 +330,8 @@ class BoostedBayesianLinearRegression(
                 if values.ndim == 2:
                     return self._fit_outputs("fit", X, values, sample_weight)
                 rows = self._data(given, values, sample_weight)
-            vars(self).pop("estimators_", None)
+            for name in ("estimators_", "_begun_outputs"):
+                vars(self).pop(name, None)
             return self._learn(rows, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
