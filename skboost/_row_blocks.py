@@ -244,7 +244,9 @@ class Table(RowSource):
         """This table with its large arrays mapped from files in a folder."""
 
         def mapped(name, array):
-            if isinstance(array, np.memmap) or getattr(array, "nbytes", 0) < _LARGE:
+            large = isinstance(array, np.ndarray) and array.nbytes >= _LARGE
+            # Objects have no place in a map of numbers.
+            if not large or isinstance(array, np.memmap) or array.dtype == object:
                 return array
             np.save(f"{folder}/{name}.npy", array)
             return np.load(f"{folder}/{name}.npy", mmap_mode="r")
