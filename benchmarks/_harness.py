@@ -157,7 +157,7 @@ class Report:
         self.save()
 
     def resume_cases(self):
-        """Keep rows and bars of an earlier call, if the package is the same.
+        """Keep rows and bars of an earlier call; cases name the commit they are of.
 
         A case that is measured again is taken out first, with `drop`.
         """
@@ -165,16 +165,14 @@ class Report:
         if not path.exists():
             return
         old = json.loads(path.read_text(encoding="utf-8"))
-        if not same_package(old["commit"]):
-            print(f"rows of commit {old['commit']} are not kept", flush=True)
-            return
         self.tables, self.bars = old["tables"], old["bars"]
         self.began -= old["seconds_total"]
 
-    def drop(self, column, value):
+    def drop(self, column, value, table=None):
         """Forget rows with this value, and bars whose names begin with it."""
         for name, rows in self.tables.items():
-            self.tables[name] = [row for row in rows if row.get(column) != value]
+            if table in (None, name):
+                self.tables[name] = [row for row in rows if row.get(column) != value]
         self.bars = [b for b in self.bars if not b["bar"].startswith(f"{value}: ")]
 
     def curve(self, **columns):
@@ -250,12 +248,14 @@ def commit(root=_ROOT):
         return None
 
 
-def same_package(other, root=_ROOT):
-    """Whether the package here is that of another commit."""
-    done = subprocess.run(
-        ["git", "diff", "--quiet", other, "--", "skboost"], cwd=root, check=False
-    )
-    return done.returncode == 0
+def package_commit(root=_ROOT):
+    """Last commit that changed the package, with a plus where files differ from it."""
+    try:
+        last = _git(root, "log", "-1", "--format=%h", "--", "skboost")
+        changed = _git(root, "status", "--porcelain", "--", "skboost")
+        return last + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def _git(root, *arguments):

@@ -6,7 +6,8 @@ Imported where it is used: a script names a rival that is not installed as not r
 import numpy as np
 import nutpie
 import pymc as pm
-from _harness import timed
+
+from _harness import timed  # isort: skip
 
 
 def logistic(X, y, scale):

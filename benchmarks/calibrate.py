@@ -12,14 +12,21 @@ exact posterior probability of 90 % intervals, by 4,000 importance draws from th
 These weights are checked: the worst k-hat and the fewest effective draws are columns,
 and on the first 20 data sets ``by another proposal`` has the same probability from
 40,000 draws of a Student-t about the mode, which no fit has seen. With ``--part`` rows
-of the other part stay if the package is the same.
+of the other part stay; ``commit`` is the package's, row by row.
 """
 
 import json
 import tempfile
 from pathlib import Path
 
-from _harness import Report, commit, elbo_of, parser, shared_module, timed  # isort: skip
+from _harness import (  # isort: skip
+    Report,
+    elbo_of,
+    package_commit,
+    parser,
+    shared_module,
+    timed,
+)
 
 import autograd.numpy as anp
 import numpy as np
@@ -214,7 +221,7 @@ def by_another_proposal(posterior, X, y, seed, df=6.0, n=40_000):
 def kept(folder, method, n_sets):
     """Figures of every data set, each written as it comes, so that a call can go on."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"simulated_{commit()}_{method}.jsonl"
+    path = folder / f"simulated_{package_commit()}_{method}.jsonl"
     path.touch()
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     with path.open("a", encoding="utf-8", buffering=1) as file:
@@ -227,8 +234,11 @@ def kept(folder, method, n_sets):
 def simulated(report, n_sets, methods, folder):
     """Exact probability of intervals, and how often they have the true coefficient."""
     table = f"{n_sets} data sets from the prior, defaults"
+    about = "data sets from the prior, calibrate="
     for method in methods:
         rows = kept(folder, method, n_sets)
+        report.drop("calibrate", str(method), table)
+        report.bars = [b for b in report.bars if f"{about}{method}:" not in b["bar"]]
         inside = np.array([row["exact probability"] for row in rows])
         covered = np.array([row["coverage"] for row in rows])
         error = float(inside.std(ddof=1) / np.sqrt(n_sets))
@@ -243,8 +253,9 @@ def simulated(report, n_sets, methods, folder):
             "worst k-hat": max(row["k-hat"] for row in rows),
             "fewest effective draws": min(row["effective"] for row in rows),
             "by another proposal, first 20": np.mean([r["other"] for r in checked]),
-            "by 4,000, first 20": inside[:N_CHECKED].mean()})  # fmt: skip
-        label = f"data sets from the prior, calibrate={method}: exact probability"
+            "by 4,000, first 20": inside[:N_CHECKED].mean(),
+            "commit": package_commit()})  # fmt: skip
+        label = f"{about}{method}: exact probability"
         report.bar(label, inside.mean(), ">=", 0.89, error)
         report.bar(label, inside.mean(), "<=", 0.91, error)
 
@@ -256,9 +267,12 @@ def main():
                       default="all")  # fmt: skip
     made.add_argument("--method", choices=[str(m) for m in METHODS],
                       help="of the simulated data; default: all")  # fmt: skip
-    made.add_argument("--kept", type=Path,
-                      default=Path(tempfile.gettempdir()) / "skboost-simulated",
-                      help="folder of what an ended call has found")  # fmt: skip
+    made.add_argument(
+        "--kept",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "skboost-simulated",
+        help="folder of what a call that was ended has found",
+    )
     args = made.parse_args()
     report = Report("calibrate", args.out, replicates=args.replicates,
                     simulations=args.simulations)  # fmt: skip
@@ -278,6 +292,9 @@ def against_reference(report, args):
     if tasks is None or metrics is None:
         report.not_run("t2 and ds1_100", "no reference tasks in the shared folder")
         return
+    # Of an earlier call only the simulated part is kept.
+    report.tables = {k: v for k, v in report.tables.items() if "prior" in k}
+    report.bars = [b for b in report.bars if "prior" in b["bar"]]
     t2(report, tasks, metrics, args.replicates)
     ds1_100(report, tasks, metrics, args.replicates)
 

@@ -181,11 +181,7 @@ def shown_density(target, stage):
     nodes, step = banana_grid()
     values = stage.log_density(nodes.reshape(-1, 2)).reshape(nodes.shape[:2])
     marginal = np.log(np.maximum(np.exp(values).sum(axis=1) * step, 1e-300))
-    coarse = values[::4, ::8]
-    return {
-        "log_q": np.round(np.maximum(coarse, -30), 2).tolist(),
-        "log_marginal": np.round(marginal, 3).tolist(),
-    }
+    return {"log_marginal": np.round(marginal, 3).tolist()}
 
 
 def cauchy_grid():
@@ -300,7 +296,8 @@ def draw_density(target, curves):
     grid[1, 1].set_xscale("log")
     grid[1, 1].xaxis.set_minor_formatter("")
     handles, labels = grid[1, 0].get_legend_handles_labels()
-    handles += grid[0, 0].get_legend_handles_labels()[0][:1]
+    named = dict(zip(*grid[0, 0].get_legend_handles_labels()[::-1], strict=True))
+    handles.append(named["target"])
     figure.legend(handles, [*labels, "target"], loc="outside lower center", ncols=5)
     save(figure, f"p4_{target}")
 
@@ -324,20 +321,15 @@ def draw_cauchy(grid, curves):
 def draw_banana(grid, curves):
     nodes, step = banana_grid()
     log_p = np.asarray(ubvi.banana(nodes.reshape(-1, 2))).reshape(nodes.shape[:2])
-    coarse = nodes[::4, ::8]
-    levels = [-9.0]
-    grid[0].contour(coarse[..., 0], coarse[..., 1], log_p[::4, ::8], levels,
-                    colors=GREY, linewidths=3, alpha=0.5)  # fmt: skip
-    grid[0].plot([], [], color=GREY, lw=3, alpha=0.5, label="target")
     grid[1].plot(nodes[:, 0, 0], np.log(np.exp(log_p).sum(axis=1) * step),
                  color=GREY, lw=3, alpha=0.5)  # fmt: skip
     for curve in curves:
-        if "log_q" in curve:
+        if "log_marginal" in curve:
             colour = COLOURS[curve["name"]]
-            grid[0].contour(coarse[..., 0], coarse[..., 1], np.array(curve["log_q"]),
-                            levels, colors=colour, linewidths=1)  # fmt: skip
             grid[1].plot(nodes[:, 0, 0], curve["log_marginal"], color=colour, lw=1)
-    grid[0].set(xlabel="x", ylabel="y", title="contours of log density -9")
+    draw_paths(grid[0], curves, iterations, 0)
+    grid[0].plot([], [], color=GREY, lw=3, alpha=0.5, label="target")
+    grid[0].set(yscale="log", xlabel="iteration", ylabel="squared Hellinger distance")
     grid[1].set(xlabel="x", ylabel="log density of x, nats", ylim=(-20, 0))
 
 

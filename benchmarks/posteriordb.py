@@ -12,12 +12,21 @@ independent sets of draws. It is compared with ``95 %``, the 95 % point of the r
 the two halves of 200 random splits of the reference; ``50 %`` is their median, near
 which draws of the posterior itself would be. ``gradients`` are points
 at which autograd computed one. The single Gaussian is the same code with
-``max_iter=1``. With ``--only`` rows of the others stay if the package is the same.
+``max_iter=1``. With ``--only`` rows of the others stay; ``commit`` is
+the package's, row by row.
 """
 
 import json
 
-from _harness import Report, elbo_of, median_cpu, parser, shared_module, timed  # isort: skip
+from _harness import (  # isort: skip
+    Report,
+    elbo_of,
+    median_cpu,
+    package_commit,
+    parser,
+    shared_module,
+    timed,
+)
 
 import numpy as np
 from _energy import HalvesRatio
@@ -131,6 +140,7 @@ def summarise(report, name, runs, ratio, near):
             "gradients": medians["gradients"],
             "CPU s": medians["CPU s"],
             "worst s": columns["CPU s"].max(),
+            "commit": package_commit(),
         },
     )
     report.bar(f"{short}: median KL(q|p)", medians["KL(q|p)"], "<=",

@@ -15,6 +15,7 @@ from skboost._report import report, warn_unfinished
 from skboost._settings import Settings
 from skboost._sklearn import (
     CallbackSupportMixin,
+    InstanceOf,
     Interval,
     StrOptions,
     registered_callbacks,
@@ -37,14 +38,20 @@ _CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 _SETTINGS = ("n_draws", "n_restarts", "tol", "max_components", "refine")
 
 BOOSTING_CONSTRAINTS = {
-    "family": [StrOptions(set(FAMILIES)), VariationalFamily],
+    "family": [
+        StrOptions(set(FAMILIES)),
+        InstanceOf(VariationalFamily, "skboost.families"),
+    ],
     "component_covariance": [StrOptions({"auto", "full", "low_rank", "diag"})],
-    "objective": [StrOptions(set(OBJECTIVES)), Objective],
+    "objective": [
+        StrOptions(set(OBJECTIVES)),
+        InstanceOf(Objective, "skboost.strategies"),
+    ],
     "entropy_weight": [Interval(Real, 0, None, closed="left"), callable, None],
     "step_size": [
         StrOptions(set(STEP_SIZES)),
         Interval(Real, 0, 1, closed="right"),
-        StepSize,
+        InstanceOf(StepSize, "skboost.strategies"),
     ],
     "corrective": [StrOptions(set(CORRECTIVE))],
     "refine": ["boolean"],

@@ -14,6 +14,7 @@ from skboost._callbacks import Run
 from skboost.boosting._root_combination import RootIterate
 from skboost.boosting._simplex import SimplexIterate
 from skboost.boosting._state import Info, Move, State
+from skboost.conjugate._topics import LocalFactors
 from skboost.families import VariationalFamily
 from skboost.mixtures import Estimate, FreshDraws, Mixture, RemainingKL
 from skboost.mixtures._diagnostics import DualityGap
@@ -21,15 +22,15 @@ from skboost.mixtures._pooled_draws import PooledDraws
 from skboost.mixtures._root_draws import RootDraws
 from skboost.mixtures._roots import Roots
 from skboost.modes import Modes
-from skboost.posterior._storage import family_from, family_record
+from skboost.posterior._storage import family_from, family_record, is_public
 from skboost.svi._engine import SVIInfo, SVIState
 
 _CLASSES = {
     cls.__name__: cls
     for cls in (
-        DualityGap, Estimate, FreshDraws, Info, Mixture, Modes, Move, PooledDraws,
-        RemainingKL, RootDraws, RootIterate, Roots, Run, SVIInfo, SVIState,
-        SimplexIterate, State,
+        DualityGap, Estimate, FreshDraws, Info, LocalFactors, Mixture, Modes, Move,
+        PooledDraws, RemainingKL, RootDraws, RootIterate, Roots, Run, SVIInfo,
+        SVIState, SimplexIterate, State,
     )
 }  # fmt: skip
 # What is computed again from the rest, to the same bits.
@@ -67,10 +68,10 @@ class Packer:
             return self._once(value, self._array)
         if type(value).__name__ in _CLASSES and type(value) in _CLASSES.values():
             return self._once(value, self._object)
+        if isinstance(value, VariationalFamily) and is_public(value):
+            return {"family": family_record(value)}
         if type(value) is type(self._family):
             return {"family": None}
-        if isinstance(value, VariationalFamily):
-            return {"family": family_record(value)}
         for name, kind in (("tuple", tuple), ("list", list)):
             if type(value) is kind:
                 return {name: [self.pack(part) for part in value]}

@@ -23,7 +23,7 @@ from skboost import (
 )
 from skboost.callbacks import Checkpoint
 from skboost.exceptions import CheckpointWarning
-from skboost.families import StudentT
+from skboost.families import Gaussian, StudentT
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -135,10 +135,11 @@ def fitted(model):
 @pytest.mark.parametrize(
     ("name", "after"),
     [
-        *[(name, 2) for name in FITS],
         ("logistic", 1),
-        ("adaptive", 4),
-        ("svi, all rows", 9),
+        ("svi, batches", 2),
+        *[pytest.param(name, 2, marks=pytest.mark.slow) for name in FITS],
+        pytest.param("adaptive", 3, marks=pytest.mark.slow),
+        pytest.param("svi, all rows", 9, marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_fit_goes_on(name, after, tmp_path):
@@ -362,3 +363,18 @@ def test_a_full_disk_keeps_the_earlier_file_and_the_fit(written, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         same(fitted(logistic()[0].fit(*data)), fitted(model))
+
+
+def test_a_family_of_the_users_own_is_taken_from_the_fit(tmp_path):
+    class Own(Gaussian):
+        """As the package's, under another name."""
+
+    path = tmp_path / "fit.npz"
+    plain, data = logistic(family=Own("diag"), prior="laplace")
+    first, _ = logistic(family=Own("diag"), prior="laplace", max_iter=2)
+    first.set_callbacks(Checkpoint(path)).fit(*data)
+    again, _ = logistic(family=Own("diag"), prior="laplace")
+    same(
+        fitted(plain.fit(*data)),
+        fitted(again.set_callbacks(Checkpoint(path)).fit(*data)),
+    )

@@ -159,7 +159,10 @@ class BoostedBayesianLinearRegression(
         One for each output, where `y` has two dimensions only. Estimates and their
         errors are arrays over outputs then; paths and gaps are theirs alone.
     elbo_, elbo_se_ : float
-        Evidence lower bound from fresh draws and its standard error, nats.
+        Evidence lower bound from fresh draws and its standard error, nats. After
+        `partial_fit` it is that of the last batch, with the posterior before as its
+        prior: the bounds of all batches add up to one on the evidence of all rows, as
+        far as every posterior in between was exact. See `make_log_joint`.
     elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
         Per iteration, from fresh draws, nats.
     duality_gap_, duality_gap_se_ : float

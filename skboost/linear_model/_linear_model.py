@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator
 from skboost._row_blocks import as_blocks
-from skboost._sklearn import Interval, StrOptions
+from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost._solver import climb
 from skboost.linear_model._labels import distinct
 from skboost.linear_model._names import NamedFeatures
@@ -25,7 +25,7 @@ from skboost.targets import (
 
 LINEAR_MODEL_CONSTRAINTS = {
     **BOOSTING_CONSTRAINTS,
-    "prior": [StrOptions(set(PRIORS)), Prior],
+    "prior": [StrOptions(set(PRIORS)), InstanceOf(Prior, "skboost.priors")],
     "prior_scale": ["array-like", Interval(Real, 0, None, closed="neither")],
     "fit_intercept": ["boolean"],
     "intercept_scale": [Interval(Real, 0, None, closed="neither")],

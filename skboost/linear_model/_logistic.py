@@ -120,7 +120,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Posterior means.
     elbo_, elbo_se_ : float
-        Evidence lower bound from fresh draws and its standard error, nats.
+        Evidence lower bound from fresh draws and its standard error, nats. After
+        `partial_fit` it is that of the last batch, with the posterior before as its
+        prior: the bounds of all batches add up to one on the evidence of all rows, as
+        far as every posterior in between was exact. See `make_log_joint`.
     elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
         Per iteration, from fresh draws, nats.
     duality_gap_, duality_gap_se_ : float
@@ -332,7 +335,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         >>> from sklearn.preprocessing import scale
         >>> from skboost import BoostedBayesianLogisticRegression
         >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> X = scale(X[:, :4])
+        >>> X = scale(X[:, :2])
         >>> model = BoostedBayesianLogisticRegression(random_state=0).fit(X, y)
         >>> log_joint = model.make_log_joint(X, y)
         >>> evidence = model.posterior_.evidence(log_joint, random_state=0)

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import FittingEstimator, callback_data
-from skboost._sklearn import Interval, StrOptions, check_sample_weight
+from skboost._sklearn import InstanceOf, Interval, StrOptions, check_sample_weight
 from skboost.families import Gaussian
 from skboost.linear_model._labels import distinct
 from skboost.linear_model._latent import with_columns
@@ -36,7 +36,7 @@ _POSITIVE = Interval(Real, 0, None, closed="neither")
 ONLINE_CONSTRAINTS = {
     "covariance": [StrOptions({"auto", "diag", "full"})],
     "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, np.inf, closed="right"),
-                      LearningRate],
+                      InstanceOf(LearningRate, "skboost.strategies")],
     "beta": [StrOptions({"auto"}), _POSITIVE],
     "forgetting": [Interval(Real, 0, 1, closed="right")],
     "prior_scale": ["array-like", _POSITIVE],

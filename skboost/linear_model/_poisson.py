@@ -123,7 +123,10 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
     intercept_ : float
         Posterior mean.
     elbo_, elbo_se_ : float
-        Evidence lower bound from fresh draws and its standard error, nats.
+        Evidence lower bound from fresh draws and its standard error, nats. After
+        `partial_fit` it is that of the last batch, with the posterior before as its
+        prior: the bounds of all batches add up to one on the evidence of all rows, as
+        far as every posterior in between was exact. See `make_log_joint`.
     elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
         Per iteration, from fresh draws, nats.
     duality_gap_, duality_gap_se_ : float

@@ -11,7 +11,13 @@ from skboost._base import callback_data
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
 from skboost._runs import NaturalGradientRuns
-from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from skboost._sklearn import (
+    InstanceOf,
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    fit_context,
+)
 from skboost.conjugate import GaussianMixtureModel
 from skboost.mixture._fitted import FittedMixture, plain_errors
 from skboost.mixture._messages import ProgressLines
@@ -46,8 +52,9 @@ class SVIGaussianMixture(
     Variational inference in the conjugate model: with all rows as one batch it is
     coordinate ascent, as in `sklearn.mixture.BayesianGaussianMixture`; with
     `batch_size` it is stochastic variational inference (SVI); with a smaller
-    `effective_batch_size` the steps carry the noise of batches of that size, which
-    anneals them out of poor optima (SVI+).
+    `effective_batch_size` the steps carry the noise of batches of that size (SVI+),
+    which can lead out of poor optima, and into them: on most data that were tried
+    coordinate ascent from several starts ended at a higher bound.
 
     Parameters
     ----------
@@ -229,7 +236,7 @@ class SVIGaussianMixture(
         "learning_rate": [
             StrOptions({"auto", *LEARNING_RATES}),
             Interval(Real, 0, 1, closed="right"),
-            LearningRate,
+            InstanceOf(LearningRate, "skboost.strategies"),
         ],
         "temperature": [Interval(Real, 0, 1, closed="right")],
         "init_params": [StrOptions(set(STARTS))],

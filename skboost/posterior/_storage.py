@@ -191,17 +191,23 @@ def unpack_mixtures(header, arrays):
     ]
 
 
+def is_public(family):
+    """Whether a family is one that files name."""
+    return getattr(families, type(family).__name__, None) is type(family)
+
+
 def family_record(family):
-    name = type(family).__name__
-    if getattr(families, name, None) is not type(family):
+    """A family as JSON can hold it."""
+    if not is_public(family):
         raise ValueError(
             "save needs components of the families in skboost.families; got "
             f"{type(family).__qualname__}. Pickle the posterior instead."
         )
-    return {"class": name, "params": family.get_params(deep=False)}
+    return {"class": type(family).__name__, "params": family.get_params(deep=False)}
 
 
 def family_from(record):
+    """The family of a `family_record`."""
     family = getattr(families, record["class"], None)
     if not (
         isinstance(family, type) and issubclass(family, families.VariationalFamily)

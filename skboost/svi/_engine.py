@@ -319,7 +319,7 @@ class SVILimits:
         """What a run that begins now may spend, a `Budget`."""
         return Budget(self.max_time, clock=clock)
 
-    def over(self, history):
+    def over(self, engine, history):
         """Why the run must end without convergence, or None."""
         if len(history) >= self.max_iter:
             return f"Stopped at max_iter={self.max_iter}."

@@ -13,6 +13,7 @@ from skboost.targets._failures import (
     FailedEvaluationError,
     FailedEvaluationWarning,
     LogDensityError,
+    OverwrittenArgumentError,
 )
 from skboost.targets._glm import GLMTarget
 from skboost.targets._gradient_check import warn_of_wrong_gradient
@@ -85,6 +86,7 @@ __all__ = [
     "NoisyGLMTarget",
     "NormalNoise",
     "NormalPrior",
+    "OverwrittenArgumentError",
     "Poisson",
     "Prior",
     "StudentTNoise",

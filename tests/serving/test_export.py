@@ -86,7 +86,11 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("exported")
 
 
-@pytest.fixture(scope="module", params=MODELS)
+QUICK = ("full", "low rank", "three classes", "linear", "online", "poisson")
+SLOW = [pytest.param(n, marks=pytest.mark.slow) for n in MODELS if n not in QUICK]
+
+
+@pytest.fixture(scope="module", params=[*QUICK, *SLOW])
 def exported(request, folder):
     """A fitted model, and its exported module's names after running it here."""
     model = MODELS[request.param]()
