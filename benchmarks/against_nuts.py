@@ -225,7 +225,7 @@ def compare(report, name, task, models, args):
         done = measured(name, task, models, args, done)
     rows = [summary(label, done) for label in dict.fromkeys(r["method"] for r in done)]
     for row in rows:
-        report.row("energy over seconds", posterior=name, **row)
+        report.row(f"{name}: energy over seconds", **row)
     judge(report, name, task, {row["method"]: row for row in rows})
 
 
