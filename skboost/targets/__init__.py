@@ -49,6 +49,8 @@ from skboost.targets._priors import (
 )
 from skboost.targets._quadrature import gaussian_expectation_1d, normal_rule
 from skboost.targets._softmax_gaussian import (
+    class_contrasts,
+    has_product_rule,
     softmax_expectation,
     softmax_gaussian_expectations,
 )
@@ -87,10 +89,12 @@ __all__ = [
     "TransformedTarget",
     "as_prior",
     "bounded_exp",
+    "class_contrasts",
     "coordinate_label",
     "entropy_expectation",
     "failure_tolerant",
     "gaussian_expectation_1d",
+    "has_product_rule",
     "laplace_sigmoid_expectation",
     "logistic_gaussian_expectations",
     "normal_rule",
