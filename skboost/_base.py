@@ -15,6 +15,7 @@ from skboost._report import report, warn_unfinished
 from skboost._settings import Settings
 from skboost._sklearn import (
     CallbackSupportMixin,
+    InstanceOf,
     Interval,
     StrOptions,
     registered_callbacks,
@@ -37,14 +38,20 @@ _CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 _SETTINGS = ("n_draws", "n_restarts", "tol", "max_components", "refine")
 
 BOOSTING_CONSTRAINTS = {
-    "family": [StrOptions(set(FAMILIES)), VariationalFamily],
+    "family": [
+        StrOptions(set(FAMILIES)),
+        InstanceOf(VariationalFamily, "skboost.families"),
+    ],
     "component_covariance": [StrOptions({"auto", "full", "low_rank", "diag"})],
-    "objective": [StrOptions(set(OBJECTIVES)), Objective],
+    "objective": [
+        StrOptions(set(OBJECTIVES)),
+        InstanceOf(Objective, "skboost.strategies"),
+    ],
     "entropy_weight": [Interval(Real, 0, None, closed="left"), callable, None],
     "step_size": [
         StrOptions(set(STEP_SIZES)),
         Interval(Real, 0, 1, closed="right"),
-        StepSize,
+        InstanceOf(StepSize, "skboost.strategies"),
     ],
     "corrective": [StrOptions(set(CORRECTIVE))],
     "refine": ["boolean"],
@@ -232,13 +239,15 @@ class BoostedEstimator(FittingEstimator):
     ``_fitted(posterior)``: the model's own attributes.
     """
 
-    def _boost(self, target, data, *, starts=None, names=None, from_scratch=False):
+    def _boost(
+        self, target, data, *, starts=None, names=None, from_scratch=False, also=None
+    ):
         """Run the engine on a target and set every fitted attribute at the end.
 
         `data` is what callbacks are given: X and y as the user passed them, and
         metadata such as sample weights. An interrupted run is kept, unless it began
         `from_scratch` with the posterior before as its prior: its data could not be
-        passed once more.
+        passed once more. `also` are attributes that are set with the others.
         """
         params = self.get_params(deep=False)
         going_on = self.warm_start and not from_scratch and hasattr(self, "_run")
@@ -265,7 +274,7 @@ class BoostedEstimator(FittingEstimator):
             return lambda done: self._end_iteration(task, engine, done, names, data)
 
         def finish(engine, done):
-            attributes = self._fitted_after(engine, done, names)
+            attributes = self._fitted_after(engine, done, names) | (also or {})
             if not (from_scratch and done.interrupted):
                 vars(self).update(attributes)
             return attributes

@@ -58,8 +58,9 @@ def mean_and_se(values, row_weights=None):
     values = np.asarray(values, dtype=float)
     if values.size < 2:
         return float(values.mean()), float("inf")
-    # Where a value is -inf so is the mean, and its error is no number.
-    with np.errstate(invalid="ignore"):
+    # Where a value is -inf so is the mean, and its error is no number. Values whose
+    # squares overflow are those of an improper density, which the run reports.
+    with np.errstate(invalid="ignore", over="ignore"):
         if row_weights is None:
             error = values.std(ddof=1) / np.sqrt(values.size)
             return float(values.mean()), float(error)

@@ -19,9 +19,34 @@ def registered_callbacks(estimator):
     return getattr(estimator, "_skl_callbacks", [])
 
 
+class InstanceOf(HasMethods):
+    """Constraint of instances of a class, by the name that users import it by.
+
+    scikit-learn's own names the private module where a class is written.
+
+    Parameters
+    ----------
+    kind : type
+    home : str
+        The public module.
+    """
+
+    def __init__(self, kind, home):
+        super().__init__([])
+        self.kind, self.home = kind, home
+
+    def is_satisfied_by(self, val):
+        """Whether a value is one."""
+        return isinstance(val, self.kind)
+
+    def __str__(self):
+        return f"an instance of '{self.home}.{self.kind.__name__}'"
+
+
 __all__ = [
     "CallbackSupportMixin",
     "HasMethods",
+    "InstanceOf",
     "Interval",
     "StrOptions",
     "check_sample_weight",

@@ -9,6 +9,7 @@ from skboost.targets import (
     FailedEvaluationError,
     FailedEvaluationWarning,
     LogDensityError,
+    OverwrittenArgumentError,
 )
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "FitInterrupted",
     "ImportanceWarning",
     "LogDensityError",
+    "OverwrittenArgumentError",
 ]

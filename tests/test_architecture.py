@@ -25,6 +25,7 @@ FLOORS = {
     "_budget": 0,
     "_files": 0,
     "_pickles": 0,
+    "_row_blocks": 1,
     "_settings": 1,
     "_solver": 1,
     "families": 1,
@@ -59,6 +60,7 @@ FLOORS = {
     "mixture": 7,
     "decomposition": 7,
     "_posterior_api": 7,
+    "dask": 8,
     # What users import from: these only pass names on.
     "callbacks": 8,
     "exceptions": 8,
@@ -72,8 +74,8 @@ ONE_ROOM = {
 }  # fmt: skip
 
 EXTRAS = {
-    "arviz", "bridgestan", "jax", "matplotlib", "numba", "numpyro", "onnx",
-    "onnxruntime", "pandas", "pymc", "pytensor", "rich", "xarray",
+    "arviz", "bridgestan", "dask", "distributed", "jax", "matplotlib", "numba",
+    "numpyro", "onnx", "onnxruntime", "pandas", "pymc", "pytensor", "rich", "xarray",
 }  # fmt: skip
 # Drop-in mixtures take scikit-learn's ``verbose``; one file of theirs writes its lines.
 VERBOSE = {f"mixture/{name}.py" for name in ("_boosted", "_svi", "_messages")}

@@ -54,6 +54,10 @@ def test_importing_brings_no_extras(tmp_path):
     # scikit-learn imports some itself where it finds them (pandas, rich).
     of_dependencies = modules_after("import sklearn.base, sklearn.callback", tmp_path)
     assert not (modules - of_dependencies) & set(EXTRAS)
+    # Loaded by the starts of mixtures alone; it brings a third of scikit-learn.
+    assert "sklearn.cluster" not in modules
+    # Not ours to put off: whoever imports scikit-learn has it.
+    assert "scipy.stats" in of_dependencies
 
 
 @pytest.mark.parametrize("name", PUBLIC_MODULES)

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from sklearn.cluster import KMeans, kmeans_plusplus
 
 from skboost._math import responsibilities
 from skboost.conjugate._likelihood import log_parts
@@ -80,11 +79,16 @@ def annealed(target, natural, rng, budget=None):
 
 
 def _by_k_means(values, weight, n, rng):
+    # Loaded when it is used: it brings a third of scikit-learn.
+    from sklearn.cluster import KMeans
+
     seed = int(rng.integers(2**31))
     return KMeans(n, n_init=1, random_state=seed).fit(values, None, weight).labels_
 
 
 def _by_seeds(values, weight, n, rng):
+    from sklearn.cluster import kmeans_plusplus
+
     seed = int(rng.integers(2**31))
     centers, _ = kmeans_plusplus(values, n, sample_weight=weight, random_state=seed)
     return _nearest(values, centers)

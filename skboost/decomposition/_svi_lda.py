@@ -9,7 +9,7 @@ from skboost._base import callback_data
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
 from skboost._runs import NaturalGradientRuns
-from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
 from skboost.conjugate import TopicModel
 from skboost.decomposition._fitted_topics import FittedTopics
 from skboost.decomposition._topic_starts import STARTS
@@ -182,7 +182,7 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
         "learning_rate": [
             StrOptions({"auto", *LEARNING_RATES}),
             Interval(Real, 0, 1, closed="right"),
-            LearningRate,
+            InstanceOf(LearningRate, "skboost.strategies"),
         ],
         "temperature": [Interval(Real, 0, 1, closed="right")],
         "init_params": [StrOptions(set(STARTS))],
@@ -377,7 +377,7 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
         return as_learning_rate(self.learning_rate)
 
     def _going_on(self, state, engine):
-        return {"_stream": Stream.after(state, engine.weight)}
+        return {"_stream": Stream.after(state, engine.total_weight)}
 
     def _limits(self, engine, max_time):
         return SVILimits(self.max_iter, self.tol * self._n_tokens, max_time)

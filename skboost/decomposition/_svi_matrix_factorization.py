@@ -8,7 +8,7 @@ from skboost._base import callback_data
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
 from skboost._runs import NaturalGradientRuns
-from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
 from skboost.conjugate import MatrixFactorizationModel, Observed
 from skboost.decomposition._more_entries import taken_in, with_rows
 from skboost.decomposition._predictions import (
@@ -186,7 +186,7 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
         "learning_rate": [
             StrOptions({"auto", *LEARNING_RATES}),
             Interval(Real, 0, 1, closed="right"),
-            LearningRate,
+            InstanceOf(LearningRate, "skboost.strategies"),
         ],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 from scipy import sparse
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfTransformer
 from threadpoolctl import threadpool_limits
@@ -26,6 +25,9 @@ def kmeans(rows, n_components, rng):
 
     Clusters are of unit vectors of tf-idf with logarithmic counts.
     """
+    # Loaded when it is used: it brings a third of scikit-learn.
+    from sklearn.cluster import KMeans
+
     n_rows = len(rows)
     if n_rows > _N_CLUSTERED:
         rows = rows[np.sort(rng.choice(n_rows, _N_CLUSTERED, replace=False))]

@@ -43,10 +43,41 @@ class Step:
 class StepSize(BaseEstimator):
     """Base class of step-size rules: a pure function of named inputs.
 
+    A rule of your own is a subclass with `choose`; its parameters are arguments of
+    ``__init__`` that are stored under the same names, as in scikit-learn, so that
+    ``step_size__name`` can be searched.
+
     Attributes
     ----------
     monotone : bool
-        Whether the rule never takes a step that it expects to lose by.
+        Whether the rule never takes a step that it expects to lose by. Where it is
+        False a run keeps the best mixture that it met.
+
+    Examples
+    --------
+    Half of the way to the minimiser, by bisection of the slope along the direction:
+
+    >>> from skboost import boost_posterior
+    >>> from skboost.strategies import Step, StepSize
+    >>> class Careful(StepSize):
+    ...     def __init__(self, share=0.5):
+    ...         self.share = share
+    ...     def choose(self, objective, weights, direction, memory=None, iteration=1):
+    ...         low, high = 0.0, direction.gamma_max
+    ...         for _ in range(30):
+    ...             middle = 0.5 * (low + high)
+    ...             slope = objective.slope(weights + middle * direction.d)
+    ...             falls = slope @ direction.d < 0
+    ...             low, high = (middle, high) if falls else (low, middle)
+    ...         return Step(self.share * low, direction, memory, "careful")
+    >>> import autograd.numpy as np
+    >>> def log_density(theta):
+    ...     return np.logaddexp(-2 * (theta[:, 0] + 2) ** 2, -((theta[:, 0] - 2) ** 2))
+    >>> result = boost_posterior(
+    ...     log_density, 1, step_size=Careful(0.9), corrective="none", random_state=0
+    ... )
+    >>> result.history[1]["branch"]
+    'careful'
     """
 
     monotone = False
@@ -56,11 +87,24 @@ class StepSize(BaseEstimator):
 
         Parameters
         ----------
-        objective : WeightObjective or like it
-            Convex function of the weights.
+        objective : WeightObjective
+            The divergence from the target as a convex function of the weights, in nats
+            up to a constant, estimated on draws that are held fixed. Arrays of weights
+            have shape (n_components,). It has ``value(weights)``, a float;
+            ``slope(weights)``, its gradient of shape (n_components,);
+            ``hessian(weights)`` of shape (n_components, n_components);
+            ``difference(new, old)``, the change in value with its standard error; and
+            ``divergence(i, weights)``, the divergence of component i from the mixture.
         weights : ndarray of shape (n_components,)
-            Current point of the simplex.
+            Current point of the simplex. The component just appended is the last, of
+            weight 0.
         direction : Direction
+            The move ``weights + gamma * direction.d``: ``d`` of shape (n_components,)
+            sums to zero; ``gap`` is the decrease per unit of gamma at gamma = 0, in
+            nats; ``gamma_max`` the largest step that stays in the simplex; ``kind``
+            "frank-wolfe", "away" or "pairwise"; ``toward`` and ``away`` the components
+            that gain and lose weight, None where there is none; ``new`` the component
+            just appended. It must not be changed.
         memory : float or None, default=None
             ``Step.memory`` of the previous iteration.
         iteration : int, default=1
@@ -70,6 +114,8 @@ class StepSize(BaseEstimator):
         Returns
         -------
         step : Step
+            ``Step(gamma, direction, memory, branch)`` with gamma in
+            ``[0, direction.gamma_max]`` and `branch` a word for ``history``.
         """
         raise NotImplementedError(
             f"{type(self).__name__} must define choose(objective, weights, "

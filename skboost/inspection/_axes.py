@@ -1,6 +1,9 @@
-"""What the displays share: matplotlib on demand, and axes to draw on."""
+"""What the displays share: matplotlib on demand, one look, and axes to draw on."""
 
 import numpy as np
+
+# The file ``figures.mplstyle`` beside this one, as matplotlib names it.
+STYLE = "skboost.inspection.figures"
 
 
 def pyplot():
@@ -13,6 +16,17 @@ def pyplot():
             "`pip install matplotlib`."
         ) from error
     return plt
+
+
+def look():
+    """Context in which all figures look alike; the caller's settings return after."""
+    return pyplot().style.context(STYLE)
+
+
+def color(number):
+    """A colour of the style, as a value that later settings do not change."""
+    cycle = pyplot().rcParams["axes.prop_cycle"].by_key()["color"]
+    return cycle[number % len(cycle)]
 
 
 def panels(ax, n, n_columns, size):
@@ -35,7 +49,6 @@ def panels(ax, n, n_columns, size):
             n_columns,
             figsize=(size[0] * n_columns, size[1] * n_rows),
             squeeze=False,
-            layout="constrained",
         )
         for spare in grid.ravel()[n:]:
             spare.remove()

@@ -1,6 +1,5 @@
 """What a classifier with a posterior over its coefficients answers."""
 
-import numpy as np
 from sklearn.base import ClassifierMixin
 
 from skboost.linear_model._coefficients import CoefficientPosterior, check_level
@@ -43,6 +42,26 @@ class BayesianClassifier(Served, ClassifierMixin, CoefficientPosterior):
         X = self._checked(X)
         return self._predictive().proba(X)
 
+    def predict_log_proba(self, X):
+        """Logarithms of the posterior predictive probabilities.
+
+        Finite and accurate where `predict_proba` is 0 or 1 to rounding: the average
+        over the posterior is taken of logarithms. Student-t components hold that down
+        to probabilities of 1e-100.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Nats. With more than two classes logarithms of averages over the draws
+            that `predict_proba` takes.
+        """
+        X = self._checked(X)
+        return self._predictive().log_proba(X)
+
     def predict(self, X):
         """Most probable class of every row.
 
@@ -68,12 +87,8 @@ class BayesianClassifier(Served, ClassifierMixin, CoefficientPosterior):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        X = self._checked(X)
-        predictive = self._predictive()
-        if len(self.classes_) == 2:
-            return predictive.logit(X)
-        tiny = np.finfo(float).tiny
-        return np.log(np.maximum(predictive.proba(X), tiny))
+        logs = self.predict_log_proba(X)
+        return logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
 
     def predict_latent(self, X):
         """Mean and standard deviation of the linear predictor.

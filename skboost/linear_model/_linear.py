@@ -1,30 +1,30 @@
 """Bayesian linear regression with a boosted mixture as posterior."""
 
+from functools import partial
 from numbers import Real
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import callback_data
+from skboost._row_blocks import Table, even
 from skboost._rows import canonical_rows
 from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
-from skboost.linear_model._labels import distinct
 from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
     BoostedLinearModel,
     highest_point,
-    level_and_spread,
-    root_mean_squares,
 )
 from skboost.linear_model._noise_regressor import NoiseRegressor
-from skboost.linear_model._outputs import fit_outputs
+from skboost.linear_model._outputs import SeveralOutputs
+from skboost.linear_model._sources import Numbers
+from skboost.linear_model._summary import level_and_spread, root_mean_squares
 from skboost.targets import (
     NOISES,
     GLMTarget,
     KnownScale,
     NoiseScalePrior,
     NoisyGLMTarget,
-    as_prior,
 )
 
 # What "auto" takes for the scale of the noise scale's prior, in standard deviations
@@ -32,7 +32,9 @@ from skboost.targets import (
 _NOISE_UNITS = 1e-2
 
 
-class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
+class BoostedBayesianLinearRegression(
+    SeveralOutputs, NoiseRegressor, BoostedLinearModel
+):
     """Linear regression with a posterior and a predictive distribution.
 
     ``y = X coef + intercept + noise_scale * e`` with normal or Student-t noise e. The
@@ -157,7 +159,10 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
         One for each output, where `y` has two dimensions only. Estimates and their
         errors are arrays over outputs then; paths and gaps are theirs alone.
     elbo_, elbo_se_ : float
-        Evidence lower bound from fresh draws and its standard error, nats.
+        Evidence lower bound from fresh draws and its standard error, nats. After
+        `partial_fit` it is that of the last batch, with the posterior before as its
+        prior: the bounds of all batches add up to one on the evidence of all rows, as
+        far as every posterior in between was exact. See `make_log_joint`.
     elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
         Per iteration, from fresh draws, nats.
     duality_gap_, duality_gap_se_ : float
@@ -286,14 +291,16 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Fit the posterior.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            With two dimensions every column gets a posterior of its own.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
+            `skboost.RowBlocks` and large memory maps are never copied.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+            With two dimensions every column gets a posterior of its own, from rows in
+            memory. None for `RowBlocks`, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
 
@@ -316,13 +323,14 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
             Where more than half a nat of KL remains by estimate.
         """
         with self._keeping_old_fit():
-            rows, values = self._validated(X, y, reset=True)
-            if values.ndim == 2:
-                return self._fit_outputs("fit", X, values, sample_weight)
+            rows = self._far_rows(X, y, sample_weight)
+            if rows is None:
+                given, values = self._validated(X, y, reset=True)
+                if values.ndim == 2:
+                    return self._fit_outputs("fit", X, values, sample_weight)
+                rows = self._data(given, values, sample_weight)
             vars(self).pop("estimators_", None)
-            target, starts = self._first(*self._data(rows, values, sample_weight))
-            given = callback_data(X, y, sample_weight)
-            return self._boost(target, given, starts=starts, names=self._names())
+            return self._learn(rows, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None):
@@ -353,11 +361,38 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
             if values.ndim == 2:
                 return self._fit_outputs("partial_fit", X, values, sample_weight)
             data = self._data(rows, values, sample_weight)
-            target, starts = self._first(*data) if first else self._updated(data)
-            given, names = callback_data(X, y, sample_weight), self._names()
-            return self._boost(
-                target, given, starts=starts, names=names, from_scratch=True
-            )
+            given = callback_data(X, y, sample_weight)
+            return self._learn(data, given, update=True)
+
+    def make_log_joint(self, X, y, sample_weight=None):
+        """The fitted model's log joint density on some rows, as a function.
+
+        What `fit` approximated: priors with the scales that "auto" found, noise,
+        intercept and temperature are those of the fit, whatever the parameters say by
+        now. The estimator does not keep the rows, so they are passed again; the
+        function holds them. After `partial_fit` the prior is still that of the first
+        call: pass all rows so far. See
+        `BoostedBayesianLogisticRegression.make_log_joint`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        LogJoint, or list of LogJoint
+            Takes (n, dim) draws of the coordinates of `posterior_` and gives (n,)
+            nats; ``.gradient`` takes the same and gives (n, dim). One for each output
+            where `y` has two dimensions.
+        """
+        check_is_fitted(self)
+        rows, values = self._validated(X, y, reset=False)
+        self._check_same_outputs(values)
+        if values.ndim == 2:
+            return self._joint_outputs(X, values, sample_weight)
+        return self._log_joint(self._data(rows, values, sample_weight))
 
     # --- data in
 
@@ -372,69 +407,45 @@ class BoostedBayesianLinearRegression(NoiseRegressor, BoostedLinearModel):
         weight = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
-        return canonical_rows(X, y, weight)
+        X, y, weight = canonical_rows(X, y, weight)
+        return Table(X, y, even(weight), n_jobs=self.n_jobs)
 
-    def _check_same_outputs(self, y):
-        before = len(self.estimators_) if hasattr(self, "estimators_") else None
-        now = y.shape[1] if y.ndim == 2 else None
-        if before != now:
-            raise ValueError(
-                "y must have as many columns as at the first partial_fit "
-                f"({before or 'one dimension'}); got {now or 'one dimension'}."
-            )
-
-    def _fit_outputs(self, method, X, y, sample_weight):
-        attributes = fit_outputs(self, method, X, y, sample_weight)
-        # Paths and the like of an earlier fit of one response are not of this one.
-        kept = {"n_features_in_", "feature_names_in_"}
-        found = {name for name in vars(attributes["estimators_"][0]) if name[-1] == "_"}
-        for name in (found - kept) | {"_run", "_stages", "_seed", "_kind"}:
-            vars(self).pop(name, None)
-        vars(self).update(attributes)
-        return self
+    def _kind_of_y(self):
+        return Numbers(NOISES["normal"](self.noise_df))
 
     # --- the target
 
-    def _first(self, X, y, weight):
+    def _first(self, target, rows):
         """The target of the first data, and the mode where the search starts."""
-        target = self._target(X, y, weight)
-        level, spread = level_and_spread(y, weight)
-        rows = weight.sum() * self.temperature
-        width = spread / root_mean_squares(X, weight, self.fit_intercept)
+        level, spread = level_and_spread(rows)
+        width = spread / root_mean_squares(rows, self.fit_intercept)
         centre = np.zeros(len(width))
         if self.fit_intercept:
             centre[-1] = level
         infer = self.noise_scale == "infer"
         if infer:
             centre, width = np.append(centre, np.log(spread)), np.append(width, 1.0)
-        width /= np.sqrt(rows)
+        width /= np.sqrt(rows.summary.weight * self.temperature)
         mode = highest_point(target, centre, width)
         scale = np.exp(mode[-1]) if infer else self.noise_scale
         width[: len(width) - infer] *= scale / spread
         target.first_guess = mode, 0.1 * width
         return target, mode[None]
 
-    def _target(self, X, y, weight, prior=None, temperature=None):
-        """The log posterior; a prior that is given stands in for all of the own."""
-        own = as_prior(self.prior) if prior is None else prior
-        level, spread = level_and_spread(y, weight)
-        settings = {
-            "sample_weight": weight,
-            "temperature": self.temperature if temperature is None else temperature,
-            "prior": own,
-            "scale": self._scales(X, weight, own, spread, level),
-            "fit_intercept": self.fit_intercept,
-            "n_jobs": self.n_jobs,
-        }
+    def _joint_of(self, rows, prior=None, temperature=None):
+        """What makes the log posterior; a prior that is given stands in for all."""
+        level, spread = level_and_spread(rows)
+        of_response = {"unit": spread, "level": level}
+        settings = self._settings(rows, prior, temperature, **of_response)
         noise = NOISES[self.noise](self.noise_df)
         if self.noise_scale != "infer":
             known = KnownScale(noise, self.noise_scale)
-            return GLMTarget(X, y, known, **settings)
+            return partial(GLMTarget, likelihood=known, **settings)
         scale = self.noise_prior_scale
         scale = _NOISE_UNITS * spread if scale == "auto" else scale
-        rows = self.noise_prior_weight if prior is None else 0.0
-        return NoisyGLMTarget(X, y, noise, NoiseScalePrior(rows, scale), **settings)
+        worth = self.noise_prior_weight if prior is None else 0.0
+        of_noise = {"noise": noise, "noise_scale_prior": NoiseScalePrior(worth, scale)}
+        return partial(NoisyGLMTarget, **of_noise, **settings)
 
-    def _names(self):
-        more = ["log_noise_scale"] if self.noise_scale == "infer" else []
-        return distinct([*self._feature_names(), *more])
+    def _further_names(self):
+        return ["log_noise_scale"] if self.noise_scale == "infer" else []

@@ -1,9 +1,13 @@
 """Bayesian logistic regression with a boosted mixture as posterior."""
 
+from copy import copy
+from functools import partial
+
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import callback_data
+from skboost._row_blocks import Table, even
 from skboost._rows import canonical_rows
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._classifier import BayesianClassifier
@@ -12,7 +16,8 @@ from skboost.linear_model._linear_model import (
     LINEAR_MODEL_CONSTRAINTS,
     BoostedLinearModel,
 )
-from skboost.targets import GLMTarget, Logistic, Multinomial, as_prior
+from skboost.linear_model._sources import Labels
+from skboost.targets import GLMTarget, Logistic, Multinomial
 
 
 class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
@@ -115,7 +120,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Posterior means.
     elbo_, elbo_se_ : float
-        Evidence lower bound from fresh draws and its standard error, nats.
+        Evidence lower bound from fresh draws and its standard error, nats. After
+        `partial_fit` it is that of the last batch, with the posterior before as its
+        prior: the bounds of all batches add up to one on the evidence of all rows, as
+        far as every posterior in between was exact. See `make_log_joint`.
     elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
         Per iteration, from fresh draws, nats.
     duality_gap_, duality_gap_se_ : float
@@ -226,14 +234,15 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Fit the posterior.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels of at least two classes.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
+            `skboost.RowBlocks` and large memory maps are never copied.
+        y : array-like of shape (n_samples,), default=None
+            Labels of at least two classes; None for `RowBlocks`, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
 
@@ -258,11 +267,13 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
             search; under early stopping only one that gains nothing.
         """
         with self._keeping_old_fit():
-            rows, codes = self._validated(X, y, reset=True)
-            target = self._target(*self._data(rows, codes, sample_weight))
-            return self._boost(
-                target, callback_data(X, y, sample_weight), names=self._names()
-            )
+            rows = self._far_rows(X, y, sample_weight)
+            if rows is None:
+                given, codes = self._validated(X, y, reset=True)
+                rows = self._data(given, codes, sample_weight, self.class_weight)
+            else:
+                self.classes_ = rows.code.classes
+            return self._learn(rows, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -289,16 +300,52 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         with self._keeping_old_fit():
             first = not hasattr(self, "posterior_")
             rows, codes = self._validated(X, y, reset=first, classes=classes)
-            data = self._data(rows, codes, sample_weight)
+            data = self._data(rows, codes, sample_weight, self.class_weight)
             given = callback_data(X, y, sample_weight)
-            if first:
-                return self._boost(
-                    self._target(*data), given, names=self._names(), from_scratch=True
-                )
-            target, starts = self._updated(data)
-            return self._boost(
-                target, given, starts=starts, names=self._names(), from_scratch=True
-            )
+            return self._learn(data, given, update=True)
+
+    def make_log_joint(self, X, y, sample_weight=None):
+        """The fitted model's log joint density on some rows, as a function.
+
+        What `fit` approximated: prior, intercept, class weights and temperature are
+        those of the fit, whatever the parameters say by now. So the methods of
+        `posterior_` that ask for a ``log_joint`` need nothing rewritten. The estimator
+        does not keep the rows, so they are passed again; the function holds them.
+
+        After `partial_fit` the prior is still that of the first call, and no posterior
+        takes its place: pass all rows so far, and what `posterior_` lost from batch to
+        batch is what ``importance_weights`` and ``error_estimates`` find.
+        ``class_weight="balanced"`` balances the rows that are passed here.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        LogJoint
+            Takes (n, dim) draws of the coordinates of `posterior_` and gives (n,)
+            nats; ``.gradient`` takes the same and gives (n, dim).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.preprocessing import scale
+        >>> from skboost import BoostedBayesianLogisticRegression
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> X = scale(X[:, :2])
+        >>> model = BoostedBayesianLogisticRegression(random_state=0).fit(X, y)
+        >>> log_joint = model.make_log_joint(X, y)
+        >>> evidence = model.posterior_.evidence(log_joint, random_state=0)
+        >>> bool(abs(evidence.elbo - model.elbo_) < 0.05)
+        True
+        """
+        check_is_fitted(self)
+        rows, codes = self._validated(X, y, reset=False)
+        data = self._data(rows, codes, sample_weight, self._class_weight)
+        return self._log_joint(data)
 
     def staged_predict_proba(self, X):
         """Predictive probabilities after every iteration; the last is the final one.
@@ -333,29 +380,24 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
             )
         return X, codes_of(y, self.classes_)
 
-    def _data(self, X, codes, sample_weight):
+    def _data(self, X, codes, sample_weight, class_weight):
         """Rows, codes and weights in canonical form."""
-        weight = row_weights(X, codes, self.classes_, sample_weight, self.class_weight)
-        return canonical_rows(X, codes, weight)
+        weight = row_weights(X, codes, self.classes_, sample_weight, class_weight)
+        X, codes, weight = canonical_rows(X, codes, weight)
+        return Table(X, codes, even(weight), n_jobs=self.n_jobs)
 
-    def _target(self, X, codes, weight, prior=None, temperature=None):
-        """The log posterior of the coefficients, in their layout."""
-        prior = as_prior(self.prior) if prior is None else prior
-        settings = {
-            "sample_weight": weight,
-            "temperature": self.temperature if temperature is None else temperature,
-            "prior": prior,
-            "scale": self._scales(X, weight, prior),
-            "fit_intercept": self.fit_intercept,
-            "n_jobs": self.n_jobs,
-        }
+    def _kind_of_y(self):
+        return Labels(self.class_weight)
+
+    def _joint_of(self, rows, prior=None, temperature=None):
+        """What makes the log posterior of the coefficients, in their layout."""
         n_classes = len(self.classes_)
         likelihood = Logistic() if n_classes == 2 else Multinomial(n_classes)
-        return GLMTarget(X, codes, likelihood, **settings)
+        settings = self._settings(rows, prior, temperature)
+        return partial(GLMTarget, likelihood=likelihood, **settings)
 
-    def _names(self):
-        """Names of the coordinates of the posterior."""
-        names = self._feature_names()
+    def _labelled(self, has_intercept, further):
+        names = super()._labelled(has_intercept, further)
         if len(self.classes_) > 2:
             names = [f"{label}: {name}" for label in self.classes_ for name in names]
         return distinct(names)
@@ -363,4 +405,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
     def _fitted(self, posterior):
         """Coefficients as scikit-learn lays them out."""
         coef, intercept = self._by_output(posterior.mean())
-        return {"coef_": coef.copy(), "intercept_": intercept.copy()}
+        return {
+            "coef_": coef.copy(),
+            "intercept_": intercept.copy(),
+            # What was fitted, whatever the parameters say by now.
+            "_class_weight": copy(self.class_weight),
+        }

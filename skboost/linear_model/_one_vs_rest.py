@@ -3,8 +3,13 @@
 import numpy as np
 from scipy.special import expit, ndtri
 
+from skboost._math import log_sum_exp
 from skboost.linear_model._predictive import entropy_of
-from skboost.targets import entropy_expectation, sigmoid_expectation
+from skboost.targets import (
+    entropy_expectation,
+    log_sigmoid_expectation,
+    sigmoid_expectation,
+)
 
 # Draws of the linear predictors where no quadrature serves.
 _N_DRAWS = 1024
@@ -40,11 +45,14 @@ class IndependentPredictive:
             return np.hstack([sigmoid_expectation(s * mean, std) for s in (-1.0, 1.0)])
         return shares(sigmoid_expectation(mean, std))
 
-    def logit(self, X):
-        """Logit of the predictive probability of the second class, (n,)."""
-        tiny = np.finfo(float).tiny
-        log = np.log(np.maximum(self.proba(X), tiny))
-        return log[:, 1] - log[:, 0]
+    def log_proba(self, X):
+        """Logarithms of the probabilities, (n, n_classes), however small they are."""
+        mean, std = self._latent(X)
+        if self.binary:
+            logs = [log_sigmoid_expectation(s * mean, std) for s in (-1.0, 1.0)]
+            return np.hstack(logs)
+        logs = log_sigmoid_expectation(mean, std)
+        return logs - log_sum_exp(logs)[:, None]
 
     def interval(self, X, level):
         """Central intervals, (n, 2) with two classes, else (n, n_classes, 2)."""

@@ -9,10 +9,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import FittingEstimator, callback_data
-from skboost._sklearn import Interval, StrOptions, check_sample_weight
+from skboost._sklearn import InstanceOf, Interval, StrOptions, check_sample_weight
 from skboost.families import Gaussian
 from skboost.linear_model._labels import distinct
 from skboost.linear_model._latent import with_columns
+from skboost.linear_model._names import NamedFeatures
 from skboost.online import (
     DEFAULT_BETA,
     ONLINE_METHODS,
@@ -35,7 +36,7 @@ _POSITIVE = Interval(Real, 0, None, closed="neither")
 ONLINE_CONSTRAINTS = {
     "covariance": [StrOptions({"auto", "diag", "full"})],
     "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, np.inf, closed="right"),
-                      LearningRate],
+                      InstanceOf(LearningRate, "skboost.strategies")],
     "beta": [StrOptions({"auto"}), _POSITIVE],
     "forgetting": [Interval(Real, 0, 1, closed="right")],
     "prior_scale": ["array-like", _POSITIVE],
@@ -48,7 +49,7 @@ ONLINE_CONSTRAINTS = {
 }  # fmt: skip
 
 
-class OnlineEstimator(FittingEstimator):
+class OnlineEstimator(NamedFeatures, FittingEstimator):
     """Estimators whose posterior is one stream for each output.
 
     Subclasses give ``_loss()``, the loss of a row, and ``_outputs(y)``, one vector of
@@ -130,6 +131,7 @@ class OnlineEstimator(FittingEstimator):
 
     def _begin(self):
         """The prior, as streams that have seen nothing."""
+        self._forget_names()
         scale = validate_scale(self.prior_scale, self.n_features_in_)
         if self.fit_intercept:
             wide = self.intercept_scale
@@ -276,10 +278,8 @@ class OnlineEstimator(FittingEstimator):
         return MixturePosterior.from_components([component], [1.0], self._names())
 
     def _names(self):
-        names = getattr(
-            self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]
-        )
-        names = [*names, "intercept"] if self._has_intercept else list(names)
+        names = self._feature_names()
+        names = [*names, "intercept"] if self._has_intercept else names
         if self._n_streams > 1:
             names = [f"{label}: {name}" for label in self.classes_ for name in names]
         return distinct(names)

@@ -99,3 +99,46 @@ def _estimators(model, method, n_outputs):
             vars(one).update(kept)
         made.append(one)
     return made
+
+
+class SeveralOutputs:
+    """Estimators that hold one of their kind for each column of `y`, where it has any.
+
+    Mixed in before a boosted linear model.
+    """
+
+    def _check_same_outputs(self, y):
+        before = len(self.estimators_) if hasattr(self, "estimators_") else None
+        now = y.shape[1] if y.ndim == 2 else None
+        if before != now:
+            raise ValueError(
+                "y must have as many columns as at the first partial_fit "
+                f"({before or 'one dimension'}); got {now or 'one dimension'}."
+            )
+
+    def _fit_outputs(self, method, X, y, sample_weight):
+        if method == "fit":
+            self._forget_names()
+        attributes = fit_outputs(self, method, X, y, sample_weight)
+        # Paths and the like of an earlier fit of one response are not of this one.
+        kept = {"n_features_in_", "feature_names_in_"}
+        found = {name for name in vars(attributes["estimators_"][0]) if name[-1] == "_"}
+        for name in (found - kept) | {"_run", "_stages", "_seed", "_kind", "_joint"}:
+            vars(self).pop(name, None)
+        vars(self).update(attributes)
+        return self
+
+    def _joint_outputs(self, X, y, sample_weight):
+        """The log joint of every output, a list."""
+        return [
+            model.make_log_joint(X, column, sample_weight)
+            for model, column in zip(self.estimators_, y.T, strict=True)
+        ]
+
+    def _renamed(self):
+        if not hasattr(self, "estimators_"):
+            super()._renamed()
+            return
+        for model in self.estimators_:
+            model.set_feature_names(self._set_names)
+        self.posterior_ = [model.posterior_ for model in self.estimators_]

@@ -1,9 +1,12 @@
 """Bayesian Poisson regression with a boosted mixture as posterior."""
 
+from functools import partial
+
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import callback_data
+from skboost._row_blocks import Table, even
 from skboost._rows import canonical_rows
 from skboost._sklearn import check_sample_weight, fit_context
 from skboost.linear_model._count_regressor import CountRegressor
@@ -11,9 +14,10 @@ from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
     BoostedLinearModel,
     highest_point,
-    root_mean_squares,
 )
-from skboost.targets import GLMTarget, Poisson, as_prior, validate_offset
+from skboost.linear_model._sources import Numbers
+from skboost.linear_model._summary import log_rate, root_mean_squares
+from skboost.targets import GLMTarget, Poisson, validate_offset
 
 
 class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
@@ -119,7 +123,10 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
     intercept_ : float
         Posterior mean.
     elbo_, elbo_se_ : float
-        Evidence lower bound from fresh draws and its standard error, nats.
+        Evidence lower bound from fresh draws and its standard error, nats. After
+        `partial_fit` it is that of the last batch, with the posterior before as its
+        prior: the bounds of all batches add up to one on the evidence of all rows, as
+        far as every posterior in between was exact. See `make_log_joint`.
     elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
         Per iteration, from fresh draws, nats.
     duality_gap_, duality_gap_se_ : float
@@ -228,14 +235,15 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, offset=None):
+    def fit(self, X, y=None, sample_weight=None, offset=None):
         """Fit the posterior.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Counts, not negative.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
+            `skboost.RowBlocks` and large memory maps are never copied.
+        y : array-like of shape (n_samples,), default=None
+            Counts, not negative; None for `RowBlocks`, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
         offset : array-like of shape (n_samples,), default=None
@@ -259,10 +267,11 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
             Where more than half a nat of KL remains by estimate.
         """
         with self._keeping_old_fit():
-            data = self._data(X, y, sample_weight, offset, reset=True)
-            target, starts = self._first(*data)
+            rows = self._far_rows(X, y, sample_weight, offset)
+            if rows is None:
+                rows = self._data(X, y, sample_weight, offset, reset=True)
             given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
-            return self._boost(target, given, starts=starts, names=self._names())
+            return self._learn(rows, given)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None, offset=None):
@@ -284,17 +293,38 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         with self._keeping_old_fit():
             first = not hasattr(self, "posterior_")
             data = self._data(X, y, sample_weight, offset, reset=first)
-            target, starts = self._first(*data) if first else self._updated(data)
             given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
-            names = self._names()
-            return self._boost(
-                target, given, starts=starts, names=names, from_scratch=True
-            )
+            return self._learn(data, given, update=True)
+
+    def make_log_joint(self, X, y, sample_weight=None, offset=None):
+        """The fitted model's log joint density on some rows, as a function.
+
+        What `fit` approximated: the prior with the scales that "auto" found, intercept
+        and temperature are those of the fit, whatever the parameters say by now. The
+        estimator does not keep the rows, so they are passed again; the function holds
+        them. After `partial_fit` the prior is still that of the first call: pass all
+        rows so far. See `BoostedBayesianLogisticRegression.make_log_joint`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+        offset : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        LogJoint
+            Takes (n, dim) draws of the coordinates of `posterior_` and gives (n,)
+            nats; ``.gradient`` takes the same and gives (n, dim).
+        """
+        check_is_fitted(self)
+        return self._log_joint(self._data(X, y, sample_weight, offset, reset=False))
 
     # --- data in
 
     def _data(self, X, y, sample_weight, offset, reset):
-        """Rows, counts with offsets (n_samples, 2), and weights in canonical form."""
+        """Rows, counts, offsets and weights in canonical form."""
         kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
         X, y = validate_data(self, X, y, reset=reset, **kind)
         y = Poisson().checked(y, X.shape[0])
@@ -304,42 +334,28 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         weight = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
-        return canonical_rows(X, np.column_stack([y, offset]), weight)
+        X, y, weight = canonical_rows(X, np.column_stack([y, offset]), weight)
+        counts, offset = y.T
+        offset = offset if offset.any() else None
+        return Table(X, counts, even(weight), offset, n_jobs=self.n_jobs)
+
+    def _kind_of_y(self):
+        return Numbers(Poisson())
 
     # --- the target
 
-    def _first(self, X, y, weight):
+    def _first(self, target, rows):
         """The target of the first data, and the mode where the search starts."""
-        target = self._target(X, y, weight)
-        size = root_mean_squares(X, weight, self.fit_intercept)
-        count = self.temperature * (weight @ y[:, 0])
+        size = root_mean_squares(rows, self.fit_intercept)
+        count = self.temperature * rows.summary.weight * rows.summary.level
         centre, width = np.zeros(len(size)), 1.0 / (size * np.sqrt(count + 1.0))
         if self.fit_intercept:
-            centre[-1] = log_rate(y, weight)
+            centre[-1] = log_rate(rows)
         mode = highest_point(target, centre, width)
         target.first_guess = mode, 0.1 * width
         return target, mode[None]
 
-    def _target(self, X, y, weight, prior=None, temperature=None):
-        """The log posterior of the coefficients, in their layout."""
-        prior = as_prior(self.prior) if prior is None else prior
-        counts, offset = y.T
-        return GLMTarget(
-            X,
-            counts,
-            Poisson(),
-            sample_weight=weight,
-            temperature=self.temperature if temperature is None else temperature,
-            prior=prior,
-            scale=self._scales(X, weight, prior, level=log_rate(y, weight)),
-            fit_intercept=self.fit_intercept,
-            n_jobs=self.n_jobs,
-            offset=offset if offset.any() else None,
-        )
-
-
-def log_rate(y, weight):
-    """Logarithm of the counts over the exposures, with half a count more."""
-    counts, offset = y.T
-    top = offset.max()
-    return np.log(weight @ counts + 0.5) - top - np.log(weight @ np.exp(offset - top))
+    def _joint_of(self, rows, prior=None, temperature=None):
+        """What makes the log posterior of the coefficients, in their layout."""
+        settings = self._settings(rows, prior, temperature, level=log_rate(rows))
+        return partial(GLMTarget, likelihood=Poisson(), **settings)

@@ -7,8 +7,16 @@ are the same at every call.
 """
 
 import numpy as np
-from scipy.special import expit, softmax, xlogy
+from scipy.special import (
+    expit,
+    log_expit,
+    log_softmax,
+    logsumexp,
+    softmax,
+    xlogy,
+)
 
+from skboost._math import log_sum_exp
 from skboost.families import Gaussian, Laplace, StudentT
 from skboost.linear_model._latent import (
     N_DRAWS,
@@ -22,38 +30,63 @@ from skboost.targets import (
     NormalNoise,
     entropy_expectation,
     laplace_sigmoid_expectation,
+    log_laplace_sigmoid,
+    log_sigmoid_expectation,
+    log_student_t_sigmoid,
     sigmoid_expectation,
     student_t_sigmoid_expectation,
 )
 
 
-def _under_gaussian(family, params, block, sign):
-    mean, std = family.linear_moments(params, block)
-    return sigmoid_expectation(sign * mean, std)
+def _under_gaussian(expectation):
+    def answer(family, params, block, sign):
+        mean, std = family.linear_moments(params, block)
+        return expectation(sign * mean, std)
+
+    return answer
 
 
-def _under_laplace(family, params, block, sign):
-    mean = sign * (block @ family.mean(params))
-    scale = family.std(params) / np.sqrt(2.0)
-    return laplace_sigmoid_expectation(mean, block, scale)
+def _under_laplace(expectation):
+    def answer(family, params, block, sign):
+        mean = sign * (block @ family.mean(params))
+        return expectation(mean, block, family.std(params) / np.sqrt(2.0))
+
+    return answer
 
 
-def _under_student_t(family, params, block, sign):
-    location, scale = family.linear_location_scale(params, block)
-    return student_t_sigmoid_expectation(sign * location, scale, family.df)
+def _under_student_t(expectation):
+    def answer(family, params, block, sign):
+        location, scale = family.linear_location_scale(params, block)
+        return expectation(sign * location, scale, family.df)
+
+    return answer
+
+
+def _etas_of_draws(family, params, block):
+    rng = np.random.default_rng(SEED)
+    draws = family.transport(params, family.base_draws(N_DRAWS, block.shape[1], rng))
+    return np.asarray(block @ draws.T)
 
 
 def _by_draws(family, params, block, sign):
-    rng = np.random.default_rng(SEED)
-    draws = family.transport(params, family.base_draws(N_DRAWS, block.shape[1], rng))
-    return expit(sign * (block @ draws.T)).mean(axis=1)
+    return expit(sign * _etas_of_draws(family, params, block)).mean(axis=1)
 
 
-# E sigmoid(sign * x . theta) of every row, by the family of theta.
+def _log_by_draws(family, params, block, sign):
+    logs = log_expit(sign * _etas_of_draws(family, params, block))
+    return log_sum_exp(logs) - np.log(N_DRAWS)
+
+
+# E sigmoid(sign * x . theta) of every row, by the family of theta, and its logarithm.
 _SIGMOIDS = {
-    Gaussian: _under_gaussian,
-    Laplace: _under_laplace,
-    StudentT: _under_student_t,
+    Gaussian: _under_gaussian(sigmoid_expectation),
+    Laplace: _under_laplace(laplace_sigmoid_expectation),
+    StudentT: _under_student_t(student_t_sigmoid_expectation),
+}
+_LOG_SIGMOIDS = {
+    Gaussian: _under_gaussian(log_sigmoid_expectation),
+    Laplace: _under_laplace(log_laplace_sigmoid),
+    StudentT: _under_student_t(log_student_t_sigmoid),
 }
 
 
@@ -68,15 +101,19 @@ class BinaryPredictive(LatentPredictive):
         np.subtract(1.0, out[:, 1], out=out[:, 0])
         return out
 
-    def logit(self, X):
-        """Logit of the predictive probability, (n,), accurate in both tails."""
-        out = np.empty(X.shape[0])
+    def log_proba(self, X):
+        """Logarithms of both probabilities, (n, 2), however small they are."""
+        out = np.empty((X.shape[0], 2))
+        log_weights = np.log(self.mixture.weights)
         for rows, block in self._blocks(X):
-            positive, negative = self._positive(block, 1.0), self._positive(block, -1.0)
-            tiny = np.finfo(float).tiny
-            out[rows] = np.log(np.maximum(positive, tiny)) - np.log(
-                np.maximum(negative, tiny)
-            )
+            for column, sign in enumerate((-1.0, 1.0)):
+                tables = [
+                    _LOG_SIGMOIDS.get(type(family), _log_by_draws)(
+                        family, params, block, sign
+                    )
+                    for family, params in self.mixture.components
+                ]
+                out[rows, column] = log_sum_exp(np.column_stack(tables), log_weights)
         return out
 
     def _positive(self, block, sign):
@@ -156,6 +193,13 @@ class SoftmaxPredictive:
         for rows, p in self._probabilities(X):
             out[rows] = p.mean(axis=1)
         return out / out.sum(axis=1, keepdims=True)
+
+    def log_proba(self, X):
+        """Logarithms of the probabilities, (n, n_classes), however small they are."""
+        out = np.empty((X.shape[0], self.n_classes))
+        for rows, eta in self._etas(X):
+            out[rows] = logsumexp(log_softmax(eta, axis=2), axis=1)
+        return out - logsumexp(out, axis=1, keepdims=True)
 
     def interval(self, X, level):
         """Credible intervals of every probability, (n, n_classes, 2)."""

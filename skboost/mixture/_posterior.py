@@ -136,6 +136,11 @@ class ConjugateMixturePosterior:
         draws : dict
             As `sample` returns; ``covariances`` are not looked at.
 
+        Returns
+        -------
+        ndarray of shape (n,)
+            Nats.
+
         Raises
         ------
         ValueError
@@ -182,10 +187,14 @@ class ConjugateMixturePosterior:
         }
 
     def assignment(self):
-        """Probability of each cluster for a new row, shape (n_clusters,).
+        """Probability of each cluster for a new row.
 
         The mean weights; under the Dirichlet process given that the row belongs to
         one of these clusters.
+
+        Returns
+        -------
+        ndarray of shape (n_clusters,)
         """
         return self._average([self.model.mean_weights(own) for own in self.components])
 
@@ -363,6 +372,11 @@ class ConjugateMixturePosterior:
 
     def to_arviz(self, n=4000, random_state=None, n_chains=4):
         """ArviZ data object with ``n`` draws as `n_chains` chains (extra ``arviz``).
+
+        Returns
+        -------
+        InferenceData or DataTree
+            By the version of ArviZ; its group ``posterior`` has chains and draws.
 
         Raises
         ------

@@ -1,12 +1,14 @@
 """Responsibilities to start a mixture from, as scikit-learn names them."""
 
 import numpy as np
-from sklearn.cluster import KMeans, kmeans_plusplus
 from threadpoolctl import threadpool_limits
 
 
 def kmeans(values, weight, n_components, rng):
     """Each row belongs to its k-means cluster."""
+    # Loaded when it is used: it brings a third of scikit-learn.
+    from sklearn.cluster import KMeans
+
     n_clusters = min(n_components, len(values))
     seed = int(rng.integers(2**31))
     # One thread, also in OpenMP: the order of its sums would show in the labels.
@@ -35,6 +37,8 @@ def random_from_data(values, weight, n_components, rng):
 
 def plusplus(values, weight, n_components, rng):
     """Each cluster holds one row, drawn by k-means++."""
+    from sklearn.cluster import kmeans_plusplus
+
     n_clusters = min(n_components, len(values))
     seed = int(rng.integers(2**31))
     with threadpool_limits(limits=1):

@@ -68,7 +68,10 @@ def as_objective(objective, entropy_weight=None):
             f"entropy_weight needs objective='relbo'; got objective={objective!r}. "
             f"{advice}."
         )
-    return type(found)(entropy_weight)
+    found = type(found)(entropy_weight)
+    # A function that is none of the step is found before any work.
+    found.weight_at(1)
+    return found
 
 
 __all__ = [

@@ -84,6 +84,18 @@ class ResidualELBO:
         return float(value), self.chart.pull(x, gradient)
 
 
+def _called(entropy_weight, iteration):
+    """What a user's schedule returns."""
+    try:
+        return entropy_weight(iteration)
+    except Exception as error:
+        raise ValueError(
+            "entropy_weight must be a function of the step t = 1, 2, ..., such as "
+            f"lambda t: 1 / (t + 1); got one that failed with {error!r} at "
+            f"t = {iteration}."
+        ) from error
+
+
 class ResidualGain(Objective):
     """Residual ELBO (``"relbo"``): Locatello et al. 2018, equation 9.
 
@@ -120,7 +132,8 @@ class ResidualGain(Objective):
         weight = self.entropy_weight
         if weight is None:
             return 1.0 / np.sqrt(iteration + 1.0)
-        weight = weight(iteration) if callable(weight) else weight
+        if callable(weight):
+            weight = _called(weight, iteration)
         if not (isinstance(weight, Real) and 0 <= weight < np.inf):
             raise ValueError(
                 "entropy_weight must be a finite number >= 0, or a function of the "

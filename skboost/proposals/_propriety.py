@@ -73,9 +73,10 @@ def drift_to_infinity(target, mixture, starts, rng):
     return (
         "Stopped: the posterior seems to be improper. It has grown to "
         f"{usual[i] * np.abs(away @ direction).max():.1g} along "
-        f"{coordinate_label(target, i)}, and the log density does not fall there. Give "
-        "every parameter a proper prior or bounds; if the parameter is of that size, "
-        "divide it by a unit that makes it near one."
+        f"{coordinate_label(target, i)}, and the log density does not fall there. "
+        "Check the sign of the log density, and give every parameter a proper prior or "
+        "bounds; if the parameter is of that size, divide it by a unit that makes it "
+        "near one."
     )
 
 

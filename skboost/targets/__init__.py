@@ -13,10 +13,17 @@ from skboost.targets._failures import (
     FailedEvaluationError,
     FailedEvaluationWarning,
     LogDensityError,
+    OverwrittenArgumentError,
 )
 from skboost.targets._glm import GLMTarget
 from skboost.targets._gradient_check import warn_of_wrong_gradient
 from skboost.targets._likelihood import Likelihood
+from skboost.targets._log_joint import LogJoint
+from skboost.targets._log_sigmoid import (
+    log_laplace_sigmoid,
+    log_sigmoid_expectation,
+    log_student_t_sigmoid,
+)
 from skboost.targets._logistic import Logistic
 from skboost.targets._logistic_gaussian import (
     entropy_expectation,
@@ -71,6 +78,7 @@ __all__ = [
     "LaplacePrior",
     "Likelihood",
     "LogDensityError",
+    "LogJoint",
     "Logistic",
     "Multinomial",
     "Noise",
@@ -78,6 +86,7 @@ __all__ = [
     "NoisyGLMTarget",
     "NormalNoise",
     "NormalPrior",
+    "OverwrittenArgumentError",
     "Poisson",
     "Prior",
     "StudentTNoise",
@@ -91,6 +100,9 @@ __all__ = [
     "failure_tolerant",
     "gaussian_expectation_1d",
     "laplace_sigmoid_expectation",
+    "log_laplace_sigmoid",
+    "log_sigmoid_expectation",
+    "log_student_t_sigmoid",
     "logistic_gaussian_expectations",
     "normal_rule",
     "scalar_rules",

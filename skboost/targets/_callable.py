@@ -1,9 +1,8 @@
 """A target from any Python function, differentiated by autograd or by its author."""
 
 import copy
-import warnings
-from contextlib import contextmanager
 from functools import partial
+from time import perf_counter
 from typing import NamedTuple
 
 import autograd
@@ -11,7 +10,19 @@ import numpy as np
 
 from skboost._parallel import chunked_map
 from skboost.targets._base import Target
-from skboost.targets._failures import FailedEvaluationError, Ledger, LogDensityError
+from skboost.targets._failures import (
+    FailedEvaluationError,
+    Ledger,
+    LogDensityError,
+    OverwrittenArgumentError,
+)
+from skboost.targets._user_code import (
+    check_shape,
+    lent,
+    numbers_of,
+    quiet,
+    user_code,
+)
 
 # Draws per chunk of work: fixed, so that the answer does not depend on n_jobs.
 # A trace by autograd costs as much as a thousand simple rows.
@@ -99,6 +110,17 @@ class CallableTarget(Target):
         return (self._ledger,)
 
     @property
+    def seconds(self):
+        """That all evaluations took."""
+        return self._ledger.seconds
+
+    @property
+    def seconds_in_batches(self):
+        """That they would take if every request were one call of the function."""
+        each = self._ledger.seconds / max(1, self._ledger.n_evaluations)
+        return each * self._ledger.n_requests
+
+    @property
     def n_evaluations(self):
         return self._ledger.n_evaluations
 
@@ -131,19 +153,29 @@ class CallableTarget(Target):
 
     def _chunks(self, theta, with_score):
         theta = np.atleast_2d(theta)
+        if not self._ledger.first_of(with_score):
+            return self._evaluated_chunks(theta, with_score)
+        # Functions that write into their argument are found at the first request.
+        name = f"{self._user.name} or its gradient" if with_score else self._user.name
+        with lent(name, theta) as given:
+            return self._evaluated_chunks(given, with_score)
+
+    def _evaluated_chunks(self, theta, with_score):
         tolerant = self.failures == "zero"
         step = _CHUNK[self.vectorized]
         parts = [theta[a : a + step] for a in range(0, len(theta), step)]
         self._ledger.add(len(theta))
         func = partial(_evaluated, self._user, with_score, tolerant)
+        began = perf_counter()
         try:
-            chunks = chunked_map(func, parts, self.n_jobs, "loky", self.timeout)
+            chunks = chunked_map(func, parts, self.n_jobs, "loky", timeout=self.timeout)
         except TimeoutError as error:
             raise LogDensityError(
                 f"{self._user.name} gave no answer within timeout={self.timeout} "
                 f"seconds, for a batch of at most {step} of {len(theta)} points, the "
                 f"first of them {theta[0]}. The worker processes were ended."
             ) from error
+        self._ledger.add_time(perf_counter() - began)
         self._ledger.add(0, [pair for chunk in chunks for pair in chunk.failures])
         return chunks
 
@@ -163,12 +195,15 @@ class _UserFunction(NamedTuple):
     def tried_out(self, probe):
         """With `vectorized` set: whether a batch gives the values of its rows."""
         try:
-            with _quiet():
-                batch = _numbers(self.name, self.function(probe), probe)
+            with quiet(), lent(self.name, probe) as given:
+                batch = numbers_of(self.name, self.function(given), probe)
+        except OverwrittenArgumentError:
+            raise
         except Exception as error:
             return self._of_points(probe, f"failed with {error!r}")
         if batch.shape != (len(probe),):
-            return self._of_points(probe, f"returned shape {batch.shape}")
+            what = f"returned shape {batch.shape}"
+            return self._of_points(probe, what, batch.shape == (len(probe), 1))
         if not self._agrees(batch, probe):
             return self._of_points(probe, "gave other values than for its rows alone")
         return self._replace(vectorized=True)
@@ -176,20 +211,35 @@ class _UserFunction(NamedTuple):
     def _agrees(self, batch, probe):
         """Whether batches of one row give the values of the whole batch."""
         try:
-            with _quiet():
-                rows = [_numbers(self.name, self.function(r[None]), r) for r in probe]
+            with quiet(), lent(self.name, probe) as given:
+                rows = [numbers_of(self.name, self.function(r[None]), r) for r in given]
+        except OverwrittenArgumentError:
+            raise
         except Exception:
             return False
         return all(row.shape == (1,) for row in rows) and np.allclose(
             batch, np.concatenate(rows), rtol=1e-8, equal_nan=True
         )
 
-    def _of_points(self, probe, what):
-        """A function of one point; with a hint if it is none of that either."""
+    def _of_points(self, probe, what, column=False):
+        """A function of one point; with a hint if it is none of that either.
+
+        A `column` is what a function of batches returns that keeps an axis too many.
+        """
         user = self._replace(vectorized=False)
         try:
-            user.point(probe[0], False)
+            with lent(self.name, probe[0]) as given:
+                user.point(given, False)
+        except OverwrittenArgumentError:
+            raise
         except LogDensityError as error:
+            if column:
+                raise LogDensityError(
+                    f"{self.name} must return one number for each row of theta, shape "
+                    f"({len(probe)},) for theta of shape {probe.shape}; got a column, "
+                    f"shape ({len(probe)}, 1). Drop its last axis: return value[:, 0], "
+                    "or sum over axis 1 without keepdims."
+                ) from error
             if what == f"failed with {error.__cause__!r}":
                 return user
             hint = (
@@ -202,7 +252,7 @@ class _UserFunction(NamedTuple):
     def batch(self, theta, with_score):
         """Values (n,) and scores (n, dim), or None, from one call for all rows."""
         value, score = self._call(theta, with_score)
-        _check_shape(self.name, value, (len(theta),), theta)
+        check_shape(self.name, value, (len(theta),), theta)
         return value, score
 
     def point(self, row, with_score):
@@ -220,19 +270,19 @@ class _UserFunction(NamedTuple):
             return self._differentiated(theta)
         advice = "Return -inf where the density is zero, or pass failures='zero'."
         if with_score and self._paired:
-            with _user_code(self.name, theta, advice):
+            with user_code(self.name, theta, advice):
                 value, score = self.function.value_and_gradient(theta)
         else:
-            with _user_code(self.name, theta, advice + self.hint):
+            with user_code(self.name, theta, advice + self.hint):
                 value = self.function(theta)
             if not with_score:
-                return _numbers(self.name, value, theta), None
+                return numbers_of(self.name, value, theta), None
             form = f"It is passed what {self.name} is: shape {theta.shape} here. "
-            with _user_code("gradient", theta, form + advice):
+            with user_code("gradient", theta, form + advice):
                 score = self.gradient(theta)
-        score = _numbers("gradient", score, theta)
-        _check_shape("gradient", score, theta.shape, theta)
-        return _numbers(self.name, value, theta), score
+        score = numbers_of("gradient", score, theta)
+        check_shape("gradient", score, theta.shape, theta)
+        return numbers_of(self.name, value, theta), score
 
     @property
     def _paired(self):
@@ -245,9 +295,9 @@ class _UserFunction(NamedTuple):
         own = self.name == "log_density"
         remedy = "pass gradient=" if own else "add it to log_density and its gradient="
         advice = f"Write it with autograd.numpy, or {remedy}."
-        with _user_code(self.name, theta, advice + self.hint):
+        with user_code(self.name, theta, advice + self.hint):
             pull, value = autograd.make_vjp(self.function)(theta)
-            value = _numbers(self.name, value, theta)
+            value = numbers_of(self.name, value, theta)
             return value, np.array(pull(np.ones(value.shape)), dtype=float)
 
 
@@ -346,56 +396,3 @@ def _no_number(name, value, score, theta, row):
         f"theta={theta[row]}. Check gradient=, or write the density with functions "
         "that have a derivative there."
     )
-
-
-def _numbers(name, value, theta):
-    """A user's answer as floats, a copy."""
-    got = type(value).__name__
-    try:
-        # A conversion would drop imaginary parts, with a warning at best.
-        if np.iscomplexobj(value):
-            got = "complex ones"
-            raise TypeError(got)
-        return np.array(value, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise LogDensityError(
-            f"{name} must return numbers; got {got} at "
-            f"theta={np.atleast_2d(theta)[0]}. Return a float, or an array of floats."
-        ) from error
-
-
-@contextmanager
-def _user_code(name, theta, advice):
-    """Whatever a user's function raises is reported with the point it failed at."""
-    with _quiet():
-        try:
-            yield
-        except LogDensityError:
-            raise
-        except Exception as error:
-            raise FailedEvaluationError(
-                f"{name} failed with {error!r} at theta={np.atleast_2d(theta)[0]}. "
-                f"{advice}"
-            ) from error
-
-
-@contextmanager
-def _quiet():
-    """No warnings about what is reported as an error, or is legal.
-
-    Where the density is zero a function may well return a constant, of which
-    autograd warns that it is one.
-    """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Output seems independent", UserWarning)
-            yield
-
-
-def _check_shape(name, value, shape, theta):
-    if value.shape != shape:
-        raise LogDensityError(
-            f"{name} must return shape {shape} for theta of shape {theta.shape}; got "
-            f"{value.shape} at theta={np.atleast_2d(theta)[0]}. Pass vectorized=False "
-            "if it takes one point at a time."
-        )

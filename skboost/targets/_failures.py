@@ -5,6 +5,10 @@ class LogDensityError(ValueError):
     """A user's log density returned something that is no log density."""
 
 
+class OverwrittenArgumentError(LogDensityError):
+    """A user's function wrote into the array that it was passed."""
+
+
 class FailedEvaluationError(LogDensityError):
     """A log density failed at one point; at others it may work.
 
@@ -27,6 +31,8 @@ class Ledger:
     def __init__(self):
         self._evaluated = []
         self._failed = []
+        self._seconds = []
+        self._asked = set()
 
     def add(self, n_evaluated, failures=()):
         """Count draws, and failures as their messages."""
@@ -41,6 +47,26 @@ class Ledger:
         """Go on from `counts` of another process."""
         self._evaluated[:] = [int(n_evaluations)]
         self._failed[:] = [(int(n_failures), first_failure)] if n_failures else []
+
+    def first_of(self, kind):
+        """Whether no request of a kind came before."""
+        first = kind not in self._asked
+        self._asked.add(kind)
+        return first
+
+    def add_time(self, seconds):
+        """Count the seconds that one request for some draws took."""
+        self._seconds.append(seconds)
+
+    @property
+    def seconds(self):
+        """That evaluations took, without those before the first request."""
+        return sum(self._seconds)
+
+    @property
+    def n_requests(self):
+        """How often draws were asked for, many at a time."""
+        return len(self._seconds)
 
     @property
     def n_evaluations(self):

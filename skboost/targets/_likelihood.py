@@ -17,14 +17,21 @@ class WeightedRows:
     ----------
     block : Block
         The rows of the design.
+    temperature : float, default=1.0
+        By which all weights are multiplied.
+
+    Attributes
+    ----------
     y : array (n_rows,)
         Responses.
     weight : float or array (n_rows,)
         One number where all weights are equal.
     """
 
-    def __init__(self, block, y, weight):
-        self.block, self.y, self.weight = block, y, weight
+    def __init__(self, block, temperature=1.0):
+        self.block, self.y = block, block.table.y
+        weight = block.table.weight
+        self.weight = weight if temperature == 1.0 else temperature * weight
 
     @property
     def weights(self):

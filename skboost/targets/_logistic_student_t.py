@@ -7,13 +7,13 @@ from scipy.special import gammaincinv
 
 from skboost.targets._logistic_gaussian import sigmoid_expectation
 
-# Mass cut off at the lower end, a power; the upper end falls off like exp(-w / 2).
-_CUT = 1e-13
-
 
 @lru_cache(maxsize=32)
-def student_t_radii(df):
+def student_t_radii(df, cut=1e-13):
     """Nodes and weights for sqrt(df / w), w chi-squared with `df` degrees of freedom.
+
+    `cut` is the mass left out at the lower end, which is a power; the upper end falls
+    off like exp(-w / 2).
 
     A trapezoid rule in ln w, in which the density and every expectation under a
     Gaussian of this scale are analytic and fall off: its error is exponential in the
@@ -22,7 +22,7 @@ def student_t_radii(df):
     half = 0.5 * df
     step = 0.75 / np.sqrt(half + 2.0)
     # The lower tail of a gamma variable is a power: its end follows from the mass.
-    low = np.log(gammaincinv(half, _CUT))
+    low = np.log(gammaincinv(half, cut))
     high = np.log(half + 8.0 * np.sqrt(half) + 40.0)
     x = np.arange(low, high + step, step)
     weights = np.exp(half * (x - np.log(half)) - (np.exp(x) - half))

@@ -20,6 +20,7 @@ N_DRAWS = 200_000
 METHODS = [
     "predict",
     "predict_proba",
+    "predict_log_proba",
     "decision_function",
     "predict_latent",
     "predict_proba_interval",
@@ -102,7 +103,8 @@ def test_families_without_a_quadrature_are_averaged_over_draws(rng):
     assert_allclose(found.sum(axis=1), 1.0)
     error = 4 * p.std(axis=1) / np.sqrt(1024)
     assert (np.abs(found[:, 1] - p.mean(axis=1)) < error).all()
-    assert_allclose(predictive.logit(X), logit(found[:, 1]), rtol=1e-6, atol=1e-9)
+    logs = predictive.log_proba(X)
+    assert_allclose(logs, np.log(found), rtol=1e-6, atol=1e-9)
 
 
 def test_decisions_rank_as_probabilities_do(fitted, rows):
@@ -269,3 +271,27 @@ def test_setting_a_parameter_does_not_touch_the_fit(model, data):
     fitted.set_params(fit_intercept=False, temperature=0.5, family="laplace")
     assert np.array_equal(fitted.predict_proba(data[0]), before)
     assert fitted.coef_interval().shape == (1, 3, 2)
+
+
+def test_logarithms_are_of_the_probabilities(fitted, rows):
+    logs = fitted.predict_log_proba(rows)
+    assert_allclose(np.exp(logs), fitted.predict_proba(rows), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "laplace", "student_t"])
+def test_logarithms_go_on_where_probabilities_are_zero(data, family):
+    X, y = data
+    settings = {"family": family, "random_state": 0, "max_iter": 1, "n_draws": 64}
+    fitted = BoostedBayesianLogisticRegression(**settings)
+    # A narrow posterior: else what is not known of a coefficient's sign bounds them.
+    fitted.fit(X, y, sample_weight=np.full(len(y), 1e6))
+    rows = np.outer([900.0, 1800.0, -900.0], fitted.coef_[0] / np.sum(fitted.coef_**2))
+    logs = fitted.predict_log_proba(rows)
+    assert np.isfinite(logs).all()
+    scores = fitted.decision_function(rows)
+    assert_allclose(scores, logs[:, 1] - logs[:, 0])
+    if family == "gaussian":
+        assert fitted.predict_proba(rows)[0, 0] == 0.0
+        mean, std = fitted.predict_latent(rows)
+        assert_allclose(logs[:2, 0], -mean[:2] + 0.5 * std[:2] ** 2, rtol=1e-6)
+    assert scores[1] > scores[0] > 20.0 and scores[2] < -20.0

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
+from skboost import _row_blocks
 from skboost.priors import PRIORS, as_prior
-from skboost.targets import LIKELIHOODS, GLMTarget, Logistic, Multinomial, _design
+from skboost.targets import LIKELIHOODS, GLMTarget, Logistic, Multinomial
 
 N_CLASSES = 3
 
@@ -162,7 +163,7 @@ def test_blocks_do_not_change_the_answer(kind, as_sparse, monkeypatch):
     def tiny_blocks(n_rows, n_columns):
         return [slice(a, min(a + 7, n_rows)) for a in range(0, n_rows, 7)]
 
-    monkeypatch.setattr(_design, "row_blocks", tiny_blocks)
+    monkeypatch.setattr(_row_blocks, "row_blocks", tiny_blocks)
     found = everything(make_target(kind, X, y, sample_weight=weight))
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
@@ -177,7 +178,7 @@ def test_same_bits_for_every_number_of_jobs(kind, as_sparse, monkeypatch):
     def small_blocks(n_rows, n_columns):
         return [slice(a, min(a + 16, n_rows)) for a in range(0, n_rows, 16)]
 
-    monkeypatch.setattr(_design, "row_blocks", small_blocks)
+    monkeypatch.setattr(_row_blocks, "row_blocks", small_blocks)
     results = [
         everything(make_target(kind, X, y, sample_weight=weight, n_jobs=n_jobs))
         for n_jobs in (1, 2)
@@ -343,9 +344,9 @@ def test_scale_of_one_class_serves_every_class():
 def test_the_design_is_not_copied(kind):
     X, y, _ = make_data()
     rows = sparse.csr_matrix(X)
-    assert make_target(kind, X, y).design.X is X
-    assert make_target(kind, rows, y).design.X is rows
-    block = make_target(kind, rows, y).design.block(slice(3, 9))
+    assert make_target(kind, X, y).design.rows.X is X
+    assert make_target(kind, rows, y).design.rows.X is rows
+    block = make_target(kind, rows, y).design.rows.block(slice(3, 9))
     assert np.shares_memory(block.X.data, rows.data)
 
 

@@ -1,0 +1,203 @@
+"""The fitted model's log joint as a function, and names of the coefficients."""
+
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import approx_fprime
+from scipy.stats import laplace, norm
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+    OnlineBayesianLogisticRegression,
+    boost_posterior,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 2)) + [3.0, 0.0]
+WEIGHT = RNG.uniform(0.5, 2.0, 60)
+BINARY = (X[:, 0] + RNG.logistic(size=60) > 3.0).astype(int)
+CLASSES = np.digitize(X[:, 0] + RNG.normal(size=60), [2.5, 3.5])
+REAL = 5.0 + 2.0 * X[:, 0] + RNG.normal(size=60)
+COUNTS = RNG.poisson(np.exp(0.3 * X[:, 0]))
+OFFSET = RNG.normal(scale=0.1, size=60)
+
+FAST = {"max_iter": 2, "n_draws": 64, "random_state": 0}
+CASES = {
+    "binary": (
+        BoostedBayesianLogisticRegression(
+            prior="laplace", temperature=0.7, class_weight="balanced", **FAST
+        ),
+        (X, BINARY),
+        {"sample_weight": WEIGHT},
+    ),
+    "classes": (BoostedBayesianLogisticRegression(**FAST), (X, CLASSES), {}),
+    "linear": (
+        BoostedBayesianLinearRegression(**FAST), (X, REAL), {"sample_weight": WEIGHT},
+    ),
+    "known noise": (
+        BoostedBayesianLinearRegression(noise_scale=1.0, **FAST), (X, REAL), {},
+    ),
+    "poisson": (
+        BoostedBayesianPoissonRegression(**FAST), (X, COUNTS), {"offset": OFFSET},
+    ),
+}  # fmt: skip
+
+pytestmark = pytest.mark.filterwarnings("ignore::skboost.posterior.ImportanceWarning")
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request):
+    model, data, more = CASES[request.param]
+    fitted = pickle.loads(pickle.dumps(model)).fit(*data, **more)
+    return SimpleNamespace(fitted=fitted, data=data, more=more)
+
+
+def test_its_evidence_has_the_elbo_that_the_fit_reports(case):
+    log_joint = case.fitted.make_log_joint(*case.data, **case.more)
+    found = case.fitted.posterior_.evidence(log_joint, random_state=0)
+    error = np.hypot(found.elbo_se, case.fitted.elbo_se_)
+    assert_allclose(found.elbo, case.fitted.elbo_, atol=4.0 * error + 1e-3)
+
+
+def test_it_is_that_of_the_fit_whatever_the_parameters_say_by_now(case):
+    before = case.fitted.make_log_joint(*case.data, **case.more)
+    theta = case.fitted.posterior_.sample(3, random_state=0)
+    other = pickle.loads(pickle.dumps(case.fitted))
+    other.set_params(prior="cauchy", temperature=0.1, fit_intercept=False)
+    other.set_params(prior_scale=7.0, intercept_scale=7.0)
+    after = other.make_log_joint(*case.data, **case.more)
+    assert_allclose(after(theta), before(theta), rtol=1e-14)
+
+
+def test_its_gradient_is_its_slope(case):
+    log_joint = case.fitted.make_log_joint(*case.data, **case.more)
+    theta = case.fitted.posterior_.sample(2, random_state=0)
+    slope = [approx_fprime(row, log_joint, 1e-6) for row in theta]
+    assert_allclose(log_joint.gradient(theta), slope, rtol=1e-3, atol=1e-2)
+    assert_allclose(log_joint.gradient(theta[0]), log_joint.gradient(theta)[0])
+    assert log_joint(theta[0]) == pytest.approx(log_joint(theta)[0], rel=1e-12)
+
+
+def test_what_asks_for_a_log_joint_takes_it(case):
+    log_joint = case.fitted.make_log_joint(*case.data, **case.more)
+    posterior = case.fitted.posterior_
+    assert posterior.importance_weights(log_joint, 500, random_state=0).khat < 1.0
+    assert posterior.resample(log_joint, 20, random_state=0).draws.shape[0] == 20
+    assert posterior.error_estimates(log_joint, 500, random_state=0).hellinger < 0.5
+    settings = {"gradient": log_joint.gradient, "max_iter": 1, "n_draws": 64}
+    result = boost_posterior(
+        log_joint, log_joint.dim, x0=posterior.mean(), random_state=0, **settings
+    )
+    assert_allclose(result.posterior.mean(), posterior.mean(), atol=0.5)
+
+
+@pytest.mark.filterwarnings("ignore::skboost.posterior.CalibrationWarning")
+def test_calibrate_takes_its_gradient_from_it():
+    fitted = BoostedBayesianLogisticRegression(**FAST).fit(X, BINARY)
+    log_joint = fitted.make_log_joint(X, BINARY)
+    corrected = fitted.posterior_.calibrate(log_joint, random_state=0)
+    assert_allclose(corrected.mean(), fitted.posterior_.mean(), atol=0.3)
+
+
+def test_prior_and_likelihood_are_those_of_the_model_by_hand():
+    settings = {"prior": "laplace", "prior_scale": [0.5, 2.0], "temperature": 0.5}
+    fitted = BoostedBayesianLogisticRegression(
+        class_weight={0: 1.0, 1: 3.0}, **settings, **FAST
+    ).fit(X, BINARY)
+    theta = np.array([0.3, -0.2, 0.1])
+    sign = 2.0 * BINARY - 1.0
+    rows = -np.log1p(np.exp(-sign * (X @ theta[:2] + theta[2])))
+    scale = [0.5, 2.0, 10.0]
+    expected = 0.5 * np.where(BINARY, 3.0, 1.0) @ rows
+    expected += laplace.logpdf(theta, scale=scale).sum()
+    assert fitted.make_log_joint(X, BINARY)(theta) == pytest.approx(expected, rel=1e-12)
+
+
+def test_after_partial_fit_the_prior_is_that_of_the_first_call():
+    first, second = slice(0, 30), slice(30, 60)
+    streamed = BoostedBayesianLinearRegression(noise_scale=1.0, **FAST)
+    streamed.partial_fit(X[first], REAL[first]).partial_fit(X[second], REAL[second])
+    scales = REAL[first].std() / X[first].std(axis=0)
+    theta = np.array([2.0, 0.1, 4.0])
+    eta = X @ theta[:2] + theta[2]
+    mean = (scales * X[first].mean(axis=0)).tolist()
+    intercept = np.linalg.norm([10.0 * REAL[first].std(), REAL[first].mean(), *mean])
+    expected = norm.logpdf(REAL, eta, 1.0).sum()
+    expected += norm.logpdf(theta, scale=[*scales, intercept]).sum()
+    found = streamed.make_log_joint(X, REAL)(theta)
+    assert found == pytest.approx(expected, rel=1e-10)
+
+
+def test_several_outputs_have_one_each():
+    Y = np.column_stack([REAL, -REAL])
+    fitted = BoostedBayesianLinearRegression(**FAST).fit(X, Y)
+    for k, log_joint in enumerate(fitted.make_log_joint(X, Y)):
+        alone = fitted.estimators_[k].make_log_joint(X, Y[:, k])
+        theta = fitted.posterior_[k].sample(2, random_state=0)
+        assert_allclose(log_joint(theta), alone(theta))
+    with pytest.raises(ValueError, match="as many columns"):
+        fitted.make_log_joint(X, REAL)
+
+
+def test_the_estimator_keeps_no_rows():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5000, 2))
+    labels = (rows[:, 0] > rng.logistic(size=5000)).astype(int)
+    fitted = BoostedBayesianLogisticRegression(**FAST).fit(rows, labels)
+    assert "_joint" in vars(fitted)
+    assert len(pickle.dumps(fitted._joint)) < rows.nbytes / 10
+
+
+# --- names
+
+
+def test_names_come_from_a_pipeline():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size": X[:, 0], "kind": np.where(X[:, 1] > 0, "a", "b")})
+    columns = make_column_transformer(
+        (StandardScaler(), ["size"]), (OneHotEncoder(), ["kind"])
+    )
+    for last in (
+        BoostedBayesianLogisticRegression(**FAST),
+        OnlineBayesianLogisticRegression(),
+    ):
+        pipe = make_pipeline(columns, last).fit(frame, BINARY)
+        assert pipe[-1].posterior_.names[0] == "x0"
+        pipe[-1].set_feature_names(pipe[:-1].get_feature_names_out())
+        names = pipe[-1].posterior_.names
+        assert names[0] == "standardscaler__size" and names[-1] == "intercept"
+        assert pipe[-1].posterior_.summary().index.tolist() == list(names)
+
+
+def test_names_are_of_every_class_and_output():
+    fitted = BoostedBayesianLogisticRegression(**FAST).fit(X, CLASSES)
+    # What was fitted counts.
+    fitted.set_params(fit_intercept=False).set_feature_names(["a", "b"])
+    assert fitted.posterior_.names[:4] == ("0: a", "0: b", "0: intercept", "1: a")
+    Y = np.column_stack([REAL, -REAL])
+    several = BoostedBayesianLinearRegression(**FAST).fit(X, Y)
+    several.set_feature_names(["a", "b"])
+    assert several.posterior_[1].names == ("a", "b", "intercept", "log_noise_scale")
+    assert several.fit(X, Y).posterior_[1].names[0] == "x0"
+
+
+def test_names_that_were_set_last_until_the_next_fit():
+    fitted = BoostedBayesianLogisticRegression(**FAST).fit(X, BINARY)
+    fitted.set_feature_names(["a", "b"]).partial_fit(X, BINARY)
+    assert fitted.posterior_.names == ("a", "b", "intercept")
+    assert fitted.fit(X, BINARY).posterior_.names[0] == "x0"
+
+
+def test_a_wrong_number_of_names_is_refused():
+    fitted = BoostedBayesianLogisticRegression(**FAST).fit(X, BINARY)
+    with pytest.raises(ValueError, match="each of the 2 features; got shape"):
+        fitted.set_feature_names(["a", "b", "intercept"])
+    assert fitted.posterior_.names[0] == "x0"
