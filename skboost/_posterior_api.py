@@ -221,10 +221,10 @@ def boost_posterior(
     constraints = Constraints(constraints, dim, names)
     starts, box = starting_points(x0, constraints, n_restarts, seed)
     probe = _probe(None if x0 is None else starts, constraints)
-    _check_timeout(timeout, n_jobs)
     evaluated = CallableTarget(
-        log_density, dim, gradient, vectorized, n_jobs, probe, failures, timeout=timeout
-    )
+        log_density, dim, gradient, vectorized, n_jobs, probe, failures,
+        timeout=_checked_timeout(timeout, n_jobs),
+    )  # fmt: skip
     target = _with_prior(evaluated, log_prior, temperature, probe)
     if constraints.trivial:
         constraints = None
@@ -258,14 +258,6 @@ def _warn_of_failures(target, failures):
     )
 
 
-def _check_timeout(timeout, n_jobs):
-    if timeout is not None and effective_n_jobs(n_jobs) == 1:
-        raise ValueError(
-            f"timeout={timeout} needs worker processes, which alone can be ended; got "
-            f"n_jobs={n_jobs}. Pass n_jobs=2 or more."
-        )
-
-
 def _warn_of_points(target, vectorized, seconds):
     """Say what a density of one point at a time costs, where it costs much."""
     left = seconds - target.seconds + target.seconds_in_batches
@@ -281,6 +273,15 @@ def _warn_of_points(target, vectorized, seconds):
         UserWarning,
         stacklevel=4,
     )
+
+
+def _checked_timeout(timeout, n_jobs):
+    if timeout is not None and effective_n_jobs(n_jobs) == 1:
+        raise ValueError(
+            f"timeout={timeout} needs worker processes, which alone can be ended; got "
+            f"n_jobs={n_jobs}. Pass n_jobs=2 or more."
+        )
+    return timeout
 
 
 def _probe(starts, constraints):

@@ -168,7 +168,9 @@ class CallableTarget(Target):
         func = partial(_evaluated, self._user, with_score, tolerant)
         began = perf_counter()
         try:
-            chunks = chunked_map(func, parts, self.n_jobs, "loky", timeout=self.timeout)
+            chunks = chunked_map(
+                func, parts, self.n_jobs, backend="loky", timeout=self.timeout
+            )
         except TimeoutError as error:
             raise LogDensityError(
                 f"{self._user.name} gave no answer within timeout={self.timeout} "
