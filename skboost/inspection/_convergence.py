@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost.inspection._axes import color, look, one_or_all, panels, tidy
+from skboost.inspection._axes import check_result, color, look, one_or_all, panels, tidy
 
 _ERROR = {"fmt": "o-", "elinewidth": 1.0}
 
@@ -89,7 +89,13 @@ class ConvergenceDisplay:
         Returns
         -------
         ConvergenceDisplay
+
+        Raises
+        ------
+        TypeError
+            If `result` is something else.
         """
+        check_result(result, "history", "Use from_estimator for a fitted estimator.")
         return cls(result.history, tol=tol, stopping=stopping).plot(ax=ax)
 
     @classmethod

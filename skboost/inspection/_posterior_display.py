@@ -3,7 +3,16 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost.inspection._axes import color, look, note, one_or_all, panels, pyplot, tidy
+from skboost.inspection._axes import (
+    check_result,
+    color,
+    look,
+    note,
+    one_or_all,
+    panels,
+    pyplot,
+    tidy,
+)
 from skboost.inspection._clusters import ClusterDrawing
 from skboost.inspection._pair import highest_density_levels, joint_density
 
@@ -84,6 +93,8 @@ class PosteriorDisplay:
     @classmethod
     def from_result(cls, result, features=None, *, kind="density", level=0.9, ax=None):
         """Display of what `boost_posterior` returned; as in `from_estimator`."""
+        instead = "Use from_estimator for a fitted estimator, else from_posterior."
+        check_result(result, "posterior", instead)
         return cls(result.posterior, features, level=level).plot(ax=ax, kind=kind)
 
     @classmethod
