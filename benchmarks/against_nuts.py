@@ -1,7 +1,6 @@
 """Boosting and exact sampling on six posteriors: energy distance over CPU seconds.
 
-    python benchmarks/against_nuts.py [--replicates 5] [--only NAME ...]
-                                     [--methods NAME ...]
+    python benchmarks/against_nuts.py [--replicates 5] [--only NAME ...] [--methods ...]
 
 nutpie (NUTS in Rust, PyMC models; the `bench` extra) with two chains and three budgets,
 (warm-up, draws) each, and six settings of ours, turn by turn in one process. ``energy``

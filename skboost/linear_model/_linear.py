@@ -369,10 +369,9 @@ class BoostedBayesianLinearRegression(
 
         What `fit` approximated: priors with the scales that "auto" found, noise,
         intercept and temperature are those of the fit, whatever the parameters say by
-        now. The estimator does not keep the rows, so they are passed again; the
-        function holds them. After `partial_fit` the prior is still that of the first
-        call: pass all rows so far. See
-        `BoostedBayesianLogisticRegression.make_log_joint`.
+        now. The estimator does not keep the rows, so they are passed again. After
+        `partial_fit` the prior is still that of the first call: pass all rows so far.
+        See `BoostedBayesianLogisticRegression.make_log_joint`.
 
         Parameters
         ----------
