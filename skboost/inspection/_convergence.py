@@ -3,6 +3,7 @@
 import numpy as np
 
 from skboost.inspection._axes import (
+    check_result,
     check_shows,
     color,
     look,
@@ -98,7 +99,13 @@ class ConvergenceDisplay:
         Returns
         -------
         ConvergenceDisplay
+
+        Raises
+        ------
+        TypeError
+            If `result` is something else.
         """
+        check_result(result, "history", "Use from_estimator for a fitted estimator.")
         return cls(result.history, tol=tol, stopping=stopping).plot(ax=ax)
 
     @classmethod

@@ -3,6 +3,7 @@
 import numpy as np
 
 from skboost.inspection._axes import (
+    check_result,
     check_shows,
     color,
     look,
@@ -93,6 +94,8 @@ class PosteriorDisplay:
     @classmethod
     def from_result(cls, result, features=None, *, kind="density", level=0.9, ax=None):
         """Display of what `boost_posterior` returned; as in `from_estimator`."""
+        instead = "Use from_estimator for a fitted estimator, else from_posterior."
+        check_result(result, "posterior", instead)
         return cls(result.posterior, features, level=level).plot(ax=ax, kind=kind)
 
     @classmethod
