@@ -32,6 +32,8 @@ _PACKAGES = (
     "numpyro",
     "jax",
     "ngboost",
+    "nutpie",
+    "pymc",
     "numba",
     "river",
 )
@@ -104,6 +106,25 @@ class Report:
         self.bars, self.not_run_, self.curves = [], [], []
         self.began = time.perf_counter()
 
+    def resume(self):
+        """Start from the tables of the file, if it is of this commit and settings.
+
+        Targets are not taken over: they are compared anew with the rows of all calls.
+        """
+        path = self.out / f"{self.name}.json"
+        if not path.exists():
+            return
+        content = json.loads(path.read_text(encoding="utf-8"))
+        for what, mine in (("commit", commit()), ("settings", self.settings)):
+            if content[what] != mine:
+                raise SystemExit(
+                    f"{path} cannot be appended to: its {what} is {content[what]}, "
+                    f"this call's {mine}. Give another --name or leave out --append."
+                )
+        self.tables, self.not_run_ = content["tables"], content["not_run"]
+        self.curves = content.get("curves", [])
+        self.began -= content["seconds_total"]
+
     def row(self, table, **columns):
         """Add a row to a table and print it."""
         rows = self.tables.setdefault(table, [])
@@ -134,6 +155,25 @@ class Report:
             flush=True,
         )
         self.save()
+
+    def resume_cases(self):
+        """Keep rows and bars of an earlier call; cases name the commit they are of.
+
+        A case that is measured again is taken out first, with `drop`.
+        """
+        path = self.out / f"{self.name}.json"
+        if not path.exists():
+            return
+        old = json.loads(path.read_text(encoding="utf-8"))
+        self.tables, self.bars = old["tables"], old["bars"]
+        self.began -= old["seconds_total"]
+
+    def drop(self, column, value, table=None):
+        """Forget rows with this value, and bars whose names begin with it."""
+        for name, rows in self.tables.items():
+            if table in (None, name):
+                self.tables[name] = [row for row in rows if row.get(column) != value]
+        self.bars = [b for b in self.bars if not b["bar"].startswith(f"{value}: ")]
 
     def curve(self, **columns):
         """Keep the numbers behind a picture; tables and pages leave them out."""
@@ -204,6 +244,16 @@ def commit(root=_ROOT):
         head = _git(root, "rev-parse", "--short", "HEAD")
         changed = _git(root, "status", "--porcelain", "--", "skboost")
         return head + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def package_commit(root=_ROOT):
+    """Last commit that changed the package, with a plus where files differ from it."""
+    try:
+        last = _git(root, "log", "-1", "--format=%h", "--", "skboost")
+        changed = _git(root, "status", "--porcelain", "--", "skboost")
+        return last + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return None
 

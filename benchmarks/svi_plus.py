@@ -1,17 +1,16 @@
-"""Figures 3 to 6 of Paisley, Fazelnia, Barr: SVI+ against SVI and batch inference.
+"""Figure 3 of Paisley, Fazelnia, Barr: SVI+ against SVI and batch inference.
 
     python benchmarks/svi_plus.py [--replicates 20] [--clusters 3 10] [--epochs 100]
-        [--part fig3 fig4] [--start random_from_data] [--seeds 10] [--concentration 1.0]
+        [--start random_from_data]
 
-Figure 3: the paper's independent priors (a = D, B = I, c = 10, alpha = 1/2), synthetic
+The paper's independent priors (a = D, B = I, c = 10, alpha = 1/2), synthetic
 250 x 2 with |S| = 50, M = 10, and pima (standardised columns) with |S| = 200, M = 50,
-100, 150. Figures 4 to 6: four clusters of 250 points, Dirichlet(alpha/K) with K = 50,
-|S| = 10 .. 50, M = 0.2, 0.4, 0.6 |S|.
+100, 150. Figures 4 to 6 are those of ``p2_figures.py``.
 
 The paper gives neither the number of clusters (its alpha has two entries), nor the
 rates, nor the start, so: several numbers; Robbins-Monro rates (t + 1) ** -0.7 for SVI
-and SVI+ alike; in figure 3 two starts, of random responsibilities or of a row for each
-cluster, in figures 4 to 6 the former; the same start for all methods of a seed. Batch
+and SVI+ alike; two starts, of random responsibilities or of a row for each
+cluster; the same start for all methods of a seed. Batch
 inference runs to convergence. The figure is the full-data ELBO without noise, at the
 end of the stochastic run and, in a second table that is not the paper's, after
 coordinate ascent from there: how good is the optimum that the noise led to?
@@ -136,75 +135,12 @@ def compare(report, title, method, rival, finals):
     return float(gain.mean())
 
 
-def occupied(model, X):
-    """Clusters that hold at least 1 % of the rows by largest responsibility."""
-    counts = np.bincount(model.predict(X), minlength=model.n_components)
-    return int((counts >= 0.01 * len(X)).sum()), np.sort(counts)[::-1] / len(X)
-
-
-def figure_4(report, X, concentration, steps, seeds):
-    """Occupied clusters of 50 in batch inference, SVI and SVI+."""
-    process = {
-        "weight_concentration_prior_type": "finite_dirichlet_process",
-        "weight_concentration_prior": concentration,
-        # A row of its own for each of 50 clusters would leave most of them apart.
-        "init_params": "random",
-    }
-    batch = {"max_iter": 5000, "tol": 1e-6} | process
-    means = {"batch": [], "SVI": [], "SVI+": []}
-    for size in (None, 10, 20, 30, 40, 50):
-        shares = (None,) if size is None else (None, 0.2, 0.4, 0.6)
-        for share in shares:
-            method = "batch" if size is None else "SVI" if share is None else "SVI+"
-            options = batch
-            if size is not None:
-                options = process | {
-                    "batch_size": size,
-                    "effective_batch_size": None if share is None else share * size,
-                    "max_iter": max(1, steps * size // len(X)),
-                }
-            models = [fit(X, 50, seed, **options)[0] for seed in range(seeds)]
-            found = [occupied(model, X) for model in models]
-            counts = [count for count, _ in found]
-            largest = np.mean([shares for _, shares in found], axis=0)
-            means[method] += counts
-            report.row(
-                "occupied clusters of 50 (truth: 4)",
-                method=method,
-                S=size,
-                M=None if share is None else share * size,
-                clusters=float(np.mean(counts)),
-                sd=float(np.std(counts, ddof=1)),
-                right=float(np.mean(np.array(counts) == 4)),
-                ELBO=float(np.mean([model.elbo_ for model in models])),
-                shares=[f"{value:.2f}" for value in largest[:6]],
-                shrunk=float(np.mean([model.noise_shrunk_ for model in models])),
-            )
-    off = {method: abs(np.mean(counts) - 4.0) for method, counts in means.items()}
-    for method, counts in means.items():
-        report.row(
-            "over all settings",
-            method=method,
-            clusters=float(np.mean(counts)),
-            off_by=float(off[method]),
-            right=float(np.mean(np.array(counts) == 4)),
-        )
-    for rival in ("batch", "SVI"):
-        report.bar(
-            f"SVI+ off by no more than {rival}", off["SVI+"], "<=", float(off[rival])
-        )
-
-
 def main():
     made = parser(__doc__, replicates=20)
     made.add_argument("--clusters", type=int, nargs="+", default=[3, 10])
     starts = ("random_from_data", "random")
     made.add_argument("--start", choices=starts, default=starts[0])
     made.add_argument("--epochs", type=int, default=100)
-    made.add_argument("--steps", type=int, default=1000)
-    made.add_argument("--seeds", type=int, default=10)
-    made.add_argument("--concentration", type=float, default=1.0)
-    made.add_argument("--part", nargs="+", default=["fig3", "fig4"])
     options = made.parse_args()
     settings = {
         key: value
@@ -216,29 +152,19 @@ def main():
     if synthetic is None:
         report = Report("svi_plus", options.out, **settings)
         return report.not_run("all figures", "the shared data are not there")
-    if "fig3" in options.part:
-        report = Report(f"svi_plus_{options.start}", options.out, **settings)
-        pima = load.load("pima")["X"].astype(float)
-        pima = (pima - pima.mean(axis=0)) / pima.std(axis=0)
-        for n_components in options.clusters:
-            for name, X, size, effective in (
-                ("synthetic", synthetic.gmm_2d()["X"], 50, (10,)),
-                ("pima", pima, 200, (50, 100, 150)),
-            ):
-                runs = methods(size, effective, options.epochs)
-                figure_3(
-                    report,
-                    name,
-                    X,
-                    n_components,
-                    options.start,
-                    runs,
-                    options.replicates,
-                )
-    if "fig4" in options.part:
-        report = Report("svi_plus_clusters", options.out, **settings)
-        X = synthetic.gmm_4clusters()["X"]
-        figure_4(report, X, options.concentration, options.steps, options.seeds)
+    report = Report(f"svi_plus_{options.start}", options.out, **settings)
+    pima = load.load("pima")["X"].astype(float)
+    pima = (pima - pima.mean(axis=0)) / pima.std(axis=0)
+    sets = (
+        ("synthetic", synthetic.gmm_2d()["X"], 50, (10,)),
+        ("pima", pima, 200, (50, 100, 150)),
+    )
+    for n_components in options.clusters:
+        for name, X, size, effective in sets:
+            runs = methods(size, effective, options.epochs)
+            figure_3(
+                report, name, X, n_components, options.start, runs, options.replicates
+            )
 
 
 if __name__ == "__main__":

@@ -5,16 +5,12 @@
 Writes ``doc/_static/svi_plus_curves.png`` and ``svi_plus_boxes.png``.
 """
 
-import json
-from pathlib import Path
+from _pictures import BLUE, GREY, ORANGE, PURPLE, VERMILION, plt, results, save
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-_ROOT = Path(__file__).resolve().parent.parent
-_STARTS = {"random_from_data": "a row each", "random": "random responsibilities"}
+_STARTS = {
+    "random_from_data": "a row for each cluster",
+    "random": "random responsibilities",
+}
 _FIVE = {
     "whislo": "least",
     "q1": "first_quartile",
@@ -22,11 +18,8 @@ _FIVE = {
     "q3": "third_quartile",
     "whishi": "most",
 }
-
-
-def load(start):
-    path = _ROOT / "benchmarks" / "results" / f"svi_plus_{start}.json"
-    return json.loads(path.read_text(encoding="utf-8"))["tables"]
+# Batch inference, SVI, and SVI+ from the least M.
+_COLOURS = (GREY, BLUE, VERMILION, ORANGE, PURPLE)
 
 
 def cases(tables):
@@ -38,35 +31,34 @@ def cases(tables):
 def boxes(axes, tables, case):
     rows = tables[f"{case}: final ELBO, nats"]
     stats = [{key: row[name] for key, name in _FIVE.items()} for row in rows]
-    axes.bxp(stats, showfliers=False)
-    labels = [row["method"].replace("SVI+ ", "") for row in rows]
+    axes.bxp(stats, showfliers=False, medianprops={"color": VERMILION})
+    labels = [row["method"].replace("SVI+ ", "SVI+\n") for row in rows]
     axes.set_xticks(range(1, len(rows) + 1), labels, fontsize=7)
 
 
 def curves(axes, tables, case):
-    for row in tables[f"{case}: mean ELBO by epoch"]:
+    rows = tables[f"{case}: mean ELBO by epoch"]
+    for row, colour in zip(rows, _COLOURS, strict=False):
         points = [(int(k[6:]), v) for k, v in row.items() if k.startswith("epoch")]
-        axes.plot(*zip(*points, strict=True), label=row["method"])
+        axes.plot(*zip(*points, strict=True), color=colour, label=row["method"])
     axes.set_xscale("log")
-    axes.legend(fontsize=6)
+    axes.set_xlabel("epoch")
+    axes.legend(fontsize=7)
 
 
-def picture(draw, path):
-    tables = {start: load(start) for start in _STARTS}
+def picture(draw, name):
+    tables = {start: results(f"svi_plus_{start}")["tables"] for start in _STARTS}
     names = cases(tables["random"])
-    figure, grid = plt.subplots(
-        2, len(names), figsize=(3.0 * len(names), 5.2), layout="constrained"
-    )
+    figure, grid = plt.subplots(2, len(names), figsize=(3.0 * len(names), 5.6))
     for line, (start, found) in zip(grid, tables.items(), strict=True):
         for axes, case in zip(line, names, strict=True):
             draw(axes, found, case)
-            axes.set_title(f"{case}\n{_STARTS[start]}", fontsize=8)
+            axes.set_title(f"{case},\n{_STARTS[start]}", fontsize=8)
             axes.tick_params(axis="y", labelsize=7)
         line[0].set_ylabel("ELBO, nats")
-    figure.savefig(path, dpi=110)
+    save(figure, name)
 
 
 if __name__ == "__main__":
-    static = _ROOT / "doc" / "_static"
-    picture(curves, static / "svi_plus_curves.png")
-    picture(boxes, static / "svi_plus_boxes.png")
+    picture(curves, "svi_plus_curves")
+    picture(boxes, "svi_plus_boxes")

@@ -2,8 +2,10 @@
 
 import os
 import re
+from pathlib import Path
 
 from numpydoc.xref import DEFAULT_LINKS
+from sphinx_gallery.sorting import ExplicitOrder
 
 from skboost import __version__
 
@@ -31,6 +33,8 @@ exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 # Names in backticks link to their pages where they have one.
 default_role = "py:obj"
+# The contents on the right name methods without their class.
+toc_object_entries_show_parents = "hide"
 # The prompts of examples are not copied.
 copybutton_exclude = ".linenos, .gp, .go"
 
@@ -42,8 +46,48 @@ numpydoc_xref_ignore = {"default", "optional", "of", "shape", "or", "type"}
 # The pages of Python and NumPy would have to be fetched.
 numpydoc_xref_aliases = {name: name for name in DEFAULT_LINKS}
 
+# Sections of the gallery and their examples, in the order of the page.
+GALLERY = {
+    "first_steps": ["quickstart", "breast_cancer"],
+    "own_density": ["own_posterior", "eight_schools", "warp"],
+    "mixtures": [
+        "boosted_mixture",
+        "evidence_search",
+        "streaming_mixture",
+        "tempering_mixture",
+        "svi_plus",
+    ],
+    "topics_and_factors": [
+        "topics",
+        "annealing_against_restarts",
+        "faces_completed",
+        "which_films_to_ask",
+    ],
+    "regression_and_streams": [
+        "predictive_intervals",
+        "robust_regression",
+        "online_methods",
+        "stream_with_drift",
+    ],
+    "how_good_is_it": ["honest_numbers", "corrections", "anytime", "grid_search"],
+    "inside_the_method": [
+        "mixture_grows",
+        "two_modes",
+        "heavy_tails",
+        "which_divergence",
+        "relbo_failure",
+        "step_sizes",
+    ],
+}
+
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
+    # An example that no section lists stops the build.
+    "subsection_order": [f"../examples/{section}" for section in GALLERY],
+    "within_subsection_order": ExplicitOrder(
+        [f"plot_{name}.py" for names in GALLERY.values() for name in names]
+    ),
+    "nested_sections": False,
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"plot_.*\.py",
     "backreferences_dir": None,
@@ -65,6 +109,35 @@ html_theme_options = {
 }
 
 
+def documented():
+    """Full names of what the reference lists, by their last parts."""
+    names, module = {}, ""
+    lines = Path(__file__).with_name("api").joinpath("index.rst").read_text("utf-8")
+    for line in lines.splitlines():
+        if line.startswith(".. currentmodule:: "):
+            module = line.split()[-1]
+        elif re.fullmatch(r"   \w+", line):
+            names[line.strip()] = f"{module}.{line.strip()}"
+    return names
+
+
+def by_last_part(app, env, node, content):
+    """A name without its module, as docstrings write it, links to its page."""
+    target = node.get("reftarget", "")
+    full = documented_names.get(target.split(".")[0])
+    if full is None or node.get("refdomain") != "py":
+        return None
+    rest = target.partition(".")[2]
+    full = f"{full}.{rest}" if rest else full
+    domain = env.get_domain("py")
+    return domain.resolve_xref(
+        env, node["refdoc"], app.builder, "obj", full, node, content
+    )
+
+
+documented_names = documented()
+
+
 def without_foreign_references(app, what, name, obj, options, lines):
     """Methods inherited from scikit-learn refer to pages that are not here."""
     text = "\n".join(lines)
@@ -75,3 +148,4 @@ def without_foreign_references(app, what, name, obj, options, lines):
 def setup(app):
     """Run before numpydoc, which rewrites sections."""
     app.connect("autodoc-process-docstring", without_foreign_references, priority=1)
+    app.connect("missing-reference", by_last_part)

@@ -1,6 +1,7 @@
 """Bayesian inference by boosting variational inference, for scikit-learn users."""
 
 from skboost._posterior_api import BoostingResult, boost_posterior
+from skboost._row_blocks import RowBlocks
 from skboost.decomposition import (
     BoostedMatrixFactorization,
     SVILatentDirichletAllocation,
@@ -30,6 +31,7 @@ __all__ = [
     "MixturePosterior",
     "OnlineBayesianLinearRegression",
     "OnlineBayesianLogisticRegression",
+    "RowBlocks",
     "SVIGaussianMixture",
     "SVILatentDirichletAllocation",
     "SVIMatrixFactorization",

@@ -1,5 +1,6 @@
 """The one loop over iterations, and a callback that listens to it."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from time import perf_counter
@@ -96,14 +97,43 @@ class Limits:
         doubtful = doubtful and engine.settings.repeat_search
         if doubtful and not self._small(engine, history[-2]):
             return None
-        if self._small(engine, info):
-            estimate = getattr(info, self.stopping)
-            return (
-                f"Converged: the {self.stopping} of the best component found is "
-                f"{estimate.value:.2g} {engine.combination.unit} (standard error "
-                f"{estimate.se:.1g}), within tol."
-            )
-        return None
+        if info.grown or engine.doubts(info):
+            return None
+        return self._within_tol(engine, info) or self._not_worth_it(engine, info)
+
+    def _within_tol(self, engine, info):
+        """That the last iteration gained no more than `tol`, or None."""
+        if not self._small(engine, info):
+            return None
+        estimate = getattr(info, self.stopping)
+        return (
+            f"Converged: the {self.stopping} of the best component found is "
+            f"{estimate.value:.2g} {engine.combination.unit} (standard error "
+            f"{estimate.se:.1g}), within tol."
+        )
+
+    def _not_worth_it(self, engine, info):
+        """That the next iteration is expected to gain next to nothing, or None.
+
+        Each gains about half of what the one before did, and takes longer.
+        """
+        by_gain = self.stopping == "gain" and engine.judges_gains
+        if not (by_gain and info.progressed) or engine.combination.noisy:
+            return None
+        settings, gain = engine.settings, info.gain
+        expected = settings.gain_decay * (gain.value + N_ERRORS * gain.se)
+        left = settings.least_share * info.remaining.value
+        if expected <= self.tol:
+            enough = "within tol"
+        elif self.tol and expected <= left:
+            enough = "next to nothing of what draws see left"
+        else:
+            return None
+        return (
+            f"Converged: the last component gained {gain.value:.2g} "
+            f"{engine.combination.unit} (standard error {gain.se:.1g}), and the next "
+            f"is expected to gain half of it, {enough}."
+        )
 
     def _small(self, engine, info):
         """Whether an iteration's gain or gap is surely within `tol`."""
@@ -123,10 +153,20 @@ class Limits:
         """What a run that begins now may spend, a `Budget`."""
         return Budget(self.max_time, self.max_evaluations, engine.target, clock)
 
-    def over(self, history):
+    def _stuck(self, engine, info):
+        """Whether an iteration gained little although much is left, on all draws."""
+        began = info.kind == "first" or info.grown
+        return not began and engine.doubts(info) and self._small(engine, info)
+
+    def over(self, engine, history):
         """Why the run must end without convergence, or None."""
         if history[-1].improper:
             return history[-1].improper
+        if self._stuck(engine, history[-1]):
+            return (
+                "Stopped: searches find nothing that gains more than tol, and draws "
+                f"see at least {history[-1].remaining.least:.2g} nats of KL left."
+            )
         if len(history) >= self.max_iter:
             return (
                 f"Stopped at max_iter={self.max_iter}; more iterations may gain more."
@@ -140,6 +180,7 @@ def run(
     previous=None,
     begin_iteration=None,
     finish=None,
+    keeper=None,
     clock=perf_counter,
 ):
     """Iterate an engine until a limit is reached, or KeyboardInterrupt.
@@ -158,6 +199,8 @@ def run(
         returns the run itself. The engine is the one with the run's budget. After an
         interruption it is called with `interrupted` of the last iteration
         that was done, also where `finish` itself was interrupted.
+    keeper : RunKeeper, default=None
+        What keeps the run on disk, and may know of one to go on with.
     clock : callable, default=time.perf_counter
         Seconds; ``max_time`` is measured by it.
 
@@ -177,13 +220,32 @@ def run(
     try:
         budget = limits.budget(engine, clock)
         engine = engine.within(budget)
-        for done in _iterations(engine, limits, budget, previous, begin_iteration):
-            latest = done
+        with keeping(keeper, engine, previous) as (previous, keep):
+            going_on = _iterations(engine, limits, budget, previous, begin_iteration)
+            for done in going_on:
+                latest = done
+                keep(done)
         return finish(engine, latest)
     except KeyboardInterrupt:
         if latest is not None and latest.n_iter > n_before:
             finish(engine, interrupted(latest))
         raise
+
+
+@contextmanager
+def keeping(keeper, engine, previous):
+    """The run to go on with, and what is told of it after every iteration.
+
+    A keeper that is left by an error has written the last whole iteration too.
+    """
+    if keeper is None:
+        yield previous, _ignored
+        return
+    found = keeper.take_up(engine) if previous is None else keeper.begin(engine)
+    try:
+        yield found if previous is None else previous, keeper.keep
+    finally:
+        keeper.flush()
 
 
 def interrupted(done):
@@ -218,7 +280,7 @@ def _iterations(engine, limits, budget, done, begin_iteration):
 
 def _end(engine, limits, budget, done):
     """The run as it ends after an iteration, or as it goes on."""
-    over, spent = limits.over(done.history), budget.spent
+    over, spent = limits.over(engine, done.history), budget.spent
     converged = limits.reached(engine, done.history)
     modes = None
     if converged and not (over or spent):

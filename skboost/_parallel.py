@@ -6,7 +6,13 @@ thread inside: in a pool of workers more would oversubscribe the machine, and
 without one the rounding would depend on how many threads BLAS was given.
 """
 
+import multiprocessing
+import shutil
+import tempfile
+import weakref
+
 from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
 # Temporaries of one block of rows stay near the second-level cache.
@@ -24,12 +30,52 @@ def single_threaded_blas():
     return threadpool_limits(limits=1, user_api="blas")
 
 
-def _limited(func, item):
+class Shared:
+    """What many maps read: sent to the workers of a backend once, not with every map.
+
+    Parameters
+    ----------
+    value : object
+        With ``in_files(folder)``: the same with its arrays mapped from files, which
+        worker processes of this machine open rather than copy.
+    """
+
+    def __init__(self, value):
+        self._value = weakref.ref(value)
+        self._sent = {}
+
+    def here(self):
+        """The object itself."""
+        return self._value()
+
+    def there(self, where):
+        """What stands for the object in calls under the backend that is active."""
+        backend, _ = get_active_backend(**where)
+        if getattr(backend, "supports_sharedmem", False):
+            return self.here()
+        client = getattr(backend, "client", None)
+        if client not in self._sent:
+            self._sent = {
+                client: self._in_files()
+                if client is None
+                else client.scatter(self.here(), broadcast=True, hash=False)
+            }
+        return self._sent[client]
+
+    def _in_files(self):
+        folder = tempfile.mkdtemp(prefix="skboost-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return self.here().in_files(folder)
+
+
+def _limited(func, *args):
     with single_threaded_blas():
-        return func(item)
+        return func(*args)
 
 
-def chunked_map(func, items, n_jobs=None, backend="threading"):
+def chunked_map(
+    func, items, n_jobs=None, backend="threading", shared=None, timeout=None
+):
     """``[func(item) for item in items]``, in parallel where ``n_jobs`` asks.
 
     Parameters
@@ -43,14 +89,31 @@ def chunked_map(func, items, n_jobs=None, backend="threading"):
     backend : {"threading", "loky", "shared"}, default="threading"
         A hint; a surrounding ``joblib.parallel_config`` overrides it. "shared" is
         threads whatever surrounds them: for work on an object that keeps count.
+    shared : Shared, default=None
+        Then ``func(object, item)`` is called with the object it stands for.
+    timeout : float, default=None
+        Seconds for one item. Where there are workers, even a single item is given to
+        one, and processes are ended.
+
+    Raises
+    ------
+    TimeoutError
+        If an item took longer than `timeout`.
     """
-    if len(items) < 2 or effective_n_jobs(n_jobs) == 1:
-        return [func(item) for item in items]
+    few = len(items) < 2 and timeout is None
+    if few or effective_n_jobs(n_jobs) == 1:
+        first = () if shared is None else (shared.here(),)
+        return [func(*first, item) for item in items]
     where = _WHERE[backend]
-    # The work is in chunks already; batching them again would leave workers idle.
-    return Parallel(n_jobs=n_jobs, batch_size=1, **where)(
-        delayed(_limited)(func, item) for item in items
-    )
+    first = () if shared is None else (shared.there(where),)
+    try:
+        # The work is in chunks already; batching them again would leave workers idle.
+        return Parallel(n_jobs=n_jobs, batch_size=1, timeout=timeout, **where)(
+            delayed(_limited)(func, *first, item) for item in items
+        )
+    except multiprocessing.TimeoutError as error:
+        # Some backends have one of their own.
+        raise TimeoutError(f"{timeout} seconds were not enough.") from error
 
 
 def row_blocks(n_rows, n_columns, entries=BLOCK_ENTRIES):

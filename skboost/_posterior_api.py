@@ -2,13 +2,15 @@
 
 import warnings
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from time import perf_counter
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from skboost._base import BOOSTING_CONSTRAINTS, make_engine, make_limits
 from skboost._callbacks import run
+from skboost._checkpoint import Checkpoint, Session
 from skboost._parallel import single_threaded_blas
 from skboost._random import root_seed
 from skboost._report import history_record, report, warn_unfinished
@@ -40,12 +42,31 @@ _CONSTRAINTS = {
     "failures": [StrOptions({"raise", "zero"})],
     "warp": [StrOptions({"auto"}), None],
     "max_evaluations": [Interval(Integral, 1, None, closed="left"), None],
-    "callback": [callable, None],
+    "callback": [callable, Checkpoint, None],
     "names": ["array-like", None],
+    "timeout": [Interval(Real, 0, None, closed="neither"), None],
 }
 
 # Seconds of evaluations, and times that a run might be faster, that are worth a word.
 _LONG, _TIMES = 2.0, 3.0
+
+# Parameters that the estimators have too.
+_OF_THE_ENGINE = (
+    "family",
+    "component_covariance",
+    "objective",
+    "entropy_weight",
+    "step_size",
+    "corrective",
+    "refine",
+    "max_iter",
+    "max_components",
+    "stopping",
+    "tol",
+    "max_time",
+    "n_draws",
+    "n_restarts",
+)
 
 
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
@@ -63,6 +84,7 @@ def boost_posterior(
     callback=None,
     names=None,
     warp=None,
+    timeout=None,
     family="gaussian",
     component_covariance="auto",
     objective="kl",
@@ -127,8 +149,9 @@ def boost_posterior(
         before, so that the limit is exceeded by one batch at most. Only the first
         mixture is always finished: its searches end early, and its draws are
         evaluated. Half of the evaluations at most are spent on modes in a box.
-    callback : callable, default=None
-        Called with a dict per iteration, as in ``history``; True stops the run.
+    callback : callable or Checkpoint, default=None
+        Called with a dict per iteration, as in ``history``; True stops the run. Or a
+        `skboost.callbacks.Checkpoint`, which keeps the run on disk.
     names : sequence of str, default=None
         Names of the coordinates.
     warp : {"auto"} or None, default=None
@@ -138,6 +161,11 @@ def boost_posterior(
         `tol`, or less than a second component would, it is declined and the run goes
         on as without; the result's ``warp`` says which. Needs ``family="gaussian"``
         with full covariances. See :doc:`/user_guide/warp`.
+    timeout : float, default=None
+        Seconds for one batch of `log_density` in a worker process, after which the
+        processes are ended and `LogDensityError` is raised: for functions that may
+        hang. Needs ``n_jobs`` of at least 2, since nothing but a process can be ended.
+        A few points are tried out here, before there are workers.
     family, component_covariance, objective, entropy_weight, step_size, corrective, \
     refine, max_iter, max_components, stopping, tol, max_time, n_draws, n_restarts, \
     temperature, calibrate, random_state
@@ -165,11 +193,12 @@ def boost_posterior(
     FailedEvaluationWarning
         With ``failures="zero"``, once, with the number of failures and the first.
     UserWarning
-        Where differences of the density refute its gradient at every one of a few
-        points, and where most of a long run was spent on a density that takes one
+        If finite differences of the density disagree with its gradient at every one of
+        a few points, and if most of a long run was spent on a density that takes one
         point at a time.
     ConvergenceWarning
-        Where much is left, and where the posterior seems to be improper.
+        If more than half a nat of KL is estimated to remain, or if the posterior seems
+        to be improper.
 
     References
     ----------
@@ -185,46 +214,33 @@ def boost_posterior(
     >>> result.posterior.n_components >= 2
     True
     """
-    began = perf_counter()
+    arguments, began = dict(locals()), perf_counter()
+    keeper = _keeper(callback, arguments)
     names = check_names(names, dim)
     seed = root_seed(random_state)
     constraints = Constraints(constraints, dim, names)
     starts, box = starting_points(x0, constraints, n_restarts, seed)
     probe = _probe(None if x0 is None else starts, constraints)
     evaluated = CallableTarget(
-        log_density, dim, gradient, vectorized, n_jobs, probe, failures
-    )
+        log_density, dim, gradient, vectorized, n_jobs, probe, failures,
+        timeout=_checked_timeout(timeout, n_jobs),
+    )  # fmt: skip
     target = _with_prior(evaluated, log_prior, temperature, probe)
     if constraints.trivial:
         constraints = None
     else:
         target = TransformedTarget(target, constraints)
         probe = constraints.inverse(probe)
-    params = {
-        "family": family,
-        "component_covariance": component_covariance,
-        "objective": objective,
-        "entropy_weight": entropy_weight,
-        "step_size": step_size,
-        "corrective": corrective,
-        "refine": refine,
-        "max_iter": max_iter,
-        "max_components": max_components,
-        "stopping": stopping,
-        "tol": tol,
-        "max_time": max_time,
-        "n_draws": n_draws,
-        "n_restarts": n_restarts,
-    }
+    params = {name: arguments[name] for name in _OF_THE_ENGINE}
     with single_threaded_blas():
         budget = max_evaluations or float("inf")
         kind = Boosting if warp is None else WarpingBoosting
         engine = make_engine(target, params, starts, seed, None, box, budget, kind)
-        limits = make_limits(params, budget)
         place = np.asarray if constraints is None else constraints.forward
         warn_of_wrong_gradient(target, probe, stacklevel=4, place=place)
         finish = partial(_finished, names, constraints, calibrate)
-        done, fitted, result = run(engine, limits, None, _listener(callback), finish)
+        limits, begin = make_limits(params, budget), _listener(callback)
+        done, fitted, result = run(engine, limits, None, begin, finish, keeper)
     warn_unfinished(done, fitted, stacklevel=4)
     _warn_of_failures(target, failures)
     _warn_of_points(evaluated, vectorized, perf_counter() - began)
@@ -257,6 +273,15 @@ def _warn_of_points(target, vectorized, seconds):
         UserWarning,
         stacklevel=4,
     )
+
+
+def _checked_timeout(timeout, n_jobs):
+    if timeout is not None and effective_n_jobs(n_jobs) == 1:
+        raise ValueError(
+            f"timeout={timeout} needs worker processes, which alone can be ended; got "
+            f"n_jobs={n_jobs}. Pass n_jobs=2 or more."
+        )
+    return timeout
 
 
 def _probe(starts, constraints):
@@ -294,8 +319,17 @@ def _with_prior(likelihood, log_prior, temperature, probe):
     return likelihood
 
 
+def _keeper(callback, arguments):
+    """What keeps the run on disk; the density is known by its values."""
+    if not isinstance(callback, Checkpoint):
+        return None
+    functions = ("log_density", "gradient", "log_prior")
+    params = {k: v for k, v in arguments.items() if k not in functions}
+    return Session(callback, "boost_posterior", params).run()
+
+
 def _listener(callback):
-    if callback is None:
+    if callback is None or isinstance(callback, Checkpoint):
         return None
 
     def end_iteration(done):

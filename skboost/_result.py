@@ -10,6 +10,7 @@ from skboost.posterior._storage import (
     constraints_record,
     pack_mixtures,
     read_archive,
+    reads_archive,
     unpack_mixtures,
     write_archive,
 )
@@ -114,6 +115,7 @@ class BoostingResult(VersionedPickle):
         write_archive(path, _RESULT_FORMAT, version, header, arrays)
 
     @classmethod
+    @reads_archive("BoostingResult.save")
     def load(cls, path):
         """Result that `save` wrote; refuses other files with a ValueError."""
         header, arrays = read_archive(

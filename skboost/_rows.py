@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 # Beyond this many bytes a sorted copy costs more than it is worth.
-_MAX_BYTES = 1 << 26
+MAX_BYTES = 1 << 26
 
 
 def canonical_rows(X, y, weight):
@@ -27,7 +27,7 @@ def canonical_rows(X, y, weight):
     used = weight > 0
     if not used.all():
         X, y, weight = X[used], y[used], weight[used]
-    if _size(X) > _MAX_BYTES:
+    if _size(X) > MAX_BYTES:
         return X, y, weight
     # Zero the sign of zeros: -0.0 equals 0.0 but has other bits.
     X = X + 0.0 if not sparse.issparse(X) else _clean(X)

@@ -8,7 +8,9 @@ import numpy as np
 
 from skboost._base import FittingEstimator
 from skboost._callbacks import interrupted, run
+from skboost._checkpoint import session_of
 from skboost._parallel import chunked_map
+from skboost._sklearn import registered_callbacks
 from skboost.svi import SVILimits
 
 
@@ -72,7 +74,9 @@ class NaturalGradientRuns(FittingEstimator):
         ]
         progress = Progress([None] * len(engines))
         # No closure: a backend may have to pickle it.
-        one = partial(self._fit_one, self._run if going_on else None, data, progress)
+        session = session_of(self, registered_callbacks(self))
+        previous = self._run if going_on else None
+        one = partial(self._fit_one, previous, data, progress, session)
         items = list(zip(range(len(engines)), engines, tasks, strict=True))
         try:
             runs = chunked_map(one, items, self.n_jobs)
@@ -110,7 +114,7 @@ class NaturalGradientRuns(FittingEstimator):
         """
         return SVILimits(self.max_iter, self.tol, self.max_time, began)
 
-    def _fit_one(self, previous, data, progress, item):
+    def _fit_one(self, previous, data, progress, session, item):
         index, engine, context = item
         lines = self._lines(index)
         lines.begin()
@@ -132,7 +136,8 @@ class NaturalGradientRuns(FittingEstimator):
             return end_iteration
 
         limits = self._limits(engine, progress.began)
-        done = run(engine, limits, previous, begin_iteration)
+        keeper = None if session is None else session.run(str(index))
+        done = run(engine, limits, previous, begin_iteration, keeper=keeper)
         lines.end(done.converged, done.history[-1].elbo)
         if progress.interrupted:
             return done

@@ -84,9 +84,16 @@ class Settings:
     skewness_starts: bool = True
     # A component split in two where a search finds little although more is left.
     split: bool = True
-    # Draws, in multiples of those that a run begins with, once noise hides what is
-    # gained: twice was too little on a logistic model with 25 coefficients.
+    # Draws at most, in multiples of those that a run begins with: where noise hides
+    # what is gained they double. Twice was too little on a logistic model with 25
+    # coefficients; four times at once cost four times as much from the first doubt on.
     draw_growth: int = 4
+    # What the next iteration is expected to gain, as a share of what the last one did:
+    # the median over iterations of t2 synth and phishing, garch11 and ds1_100.
+    gain_decay: float = 0.5
+    # An expected gain below this share of the remaining KL is not worth its seconds: at
+    # that rate a run would need a thousand iterations.
+    least_share: float = 1e-3
     # A search that found nothing is repeated from other starts before a run ends.
     repeat_search: bool = True
 
@@ -175,6 +182,13 @@ class Settings:
 
     # Quasi-Newton steps; the next refinement goes on from where this one ended.
     refine_max_iter: int = 30
+    # Components that move: those of the largest predicted gains, until that share of
+    # the whole is together.
+    move_share: float = 0.9
+    # A search ends once three steps gain less than this share of its whole gain: what
+    # follows moves every component once more.
+    search_share: float = 0.05
+    refine_share: float = 0.02
     # An iterate is kept where it gains more than this share of `tol`: for less no
     # mixture grows.
     least_gain: float = 0.1
@@ -200,12 +214,11 @@ class Settings:
     root_refine_share: float = 3e-4
 
     def with_more_draws(self, factor):
-        """These settings with that many times the draws, and the starts of a search."""
+        """These settings with that many times the draws."""
         if factor == 1:
             return self
         return replace(
             self,
             n_draws=factor * self.n_draws,
             n_fresh=factor * self.n_fresh,
-            n_restarts=factor * self.n_restarts,
         )

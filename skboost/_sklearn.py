@@ -14,6 +14,11 @@ from sklearn.utils._param_validation import (
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
 
+def registered_callbacks(estimator):
+    """The callbacks of ``set_callbacks``."""
+    return getattr(estimator, "_skl_callbacks", [])
+
+
 class InstanceOf(HasMethods):
     """Constraint of instances of a class, by the name that users import it by.
 
@@ -46,5 +51,6 @@ __all__ = [
     "StrOptions",
     "check_sample_weight",
     "fit_context",
+    "registered_callbacks",
     "validate_params",
 ]

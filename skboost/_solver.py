@@ -9,11 +9,15 @@ from skboost._budget import BudgetSpent
 
 # Below this many nats an iteration's gain is rounding.
 SMALLEST_TOL = 1e-9
+# Iterations in a row that a search is judged by: one short step says little.
+WINDOW = 3
 # As good as infinite: draws with larger values have no variance.
 _WALL = 1e150
 
 
-def ascend(problem, x=None, max_iter=60, tol=1e-5, budget=None, listener=None):
+def ascend(
+    problem, x=None, max_iter=60, tol=1e-5, budget=None, listener=None, share=0.0
+):
     """Maximise a problem from its start by limited-memory BFGS.
 
     Limited coordinates go through ``limit * tanh(z / limit)``: SciPy's solver spends
@@ -36,6 +40,9 @@ def ascend(problem, x=None, max_iter=60, tol=1e-5, budget=None, listener=None):
         Once nothing is left of it, the search ends where it is.
     listener : callable, default=None
         Called with the point that every iteration ends at.
+    share : float, default=0.0
+        Stop when the last `WINDOW` iterations gained less than this share of what the
+        whole search has.
 
     Returns
     -------
@@ -74,6 +81,7 @@ def ascend(problem, x=None, max_iter=60, tol=1e-5, budget=None, listener=None):
         natural=True,
         budget=budget,
         listener=heard,
+        share=share,
     )
     return (squashed(z) if np.isfinite(value) else start), value
 
@@ -86,6 +94,7 @@ def climb(
     natural=False,
     budget=None,
     listener=None,
+    share=0.0,
 ):
     """The best point that limited-memory BFGS evaluates, and its value.
 
@@ -109,6 +118,8 @@ def climb(
         Checked before every evaluation but the first.
     listener : callable, default=None
         Called with the point that every iteration ends at.
+    share : float, default=0.0
+        As in `ascend`.
 
     Returns
     -------
@@ -144,15 +155,37 @@ def climb(
         value, slope = pending.pop() if pending else negative(unit * y)
         return value, unit * slope
 
-    callback = None if listener is None else lambda y: listener(unit * y)
+    progress = _Progress(best, share, listener)
     # What was found until then is the answer.
-    with suppress(BudgetSpent):
+    with suppress(BudgetSpent, _Flat):
         minimize(
             in_units,
             z / unit,
             jac=True,
             method="L-BFGS-B",
             options=options,
-            callback=callback,
+            callback=lambda y: progress(unit * y),
         )
     return best[1], best[0]
+
+
+class _Flat(Exception):
+    """A search that gains a small share of what it has gained already."""
+
+
+class _Progress:
+    """Hears where every iteration ends, and ends a search that has become flat."""
+
+    def __init__(self, best, share, listener):
+        self.best, self.share, self.listener = best, share, listener
+        self.values = [best[0]]
+
+    def __call__(self, z):
+        if self.listener is not None:
+            self.listener(z)
+        values = self.values
+        values.append(self.best[0])
+        if len(values) <= WINDOW:
+            return
+        if values[-1] - values[-1 - WINDOW] < self.share * (values[-1] - values[0]):
+            raise _Flat

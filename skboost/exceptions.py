@@ -1,5 +1,6 @@
 """Errors and warnings of the package, to be caught or filtered by name."""
 
+from skboost._checkpoint import CheckpointWarning
 from skboost._posterior_api import FitInterrupted
 from skboost.objectives import DegenerateComponentWarning
 from skboost.online import DivergedError
@@ -13,6 +14,7 @@ from skboost.targets import (
 
 __all__ = [
     "CalibrationWarning",
+    "CheckpointWarning",
     "DegenerateComponentWarning",
     "DivergedError",
     "FailedEvaluationError",

@@ -23,7 +23,9 @@ FLOORS = {
     "_rows": 0,
     "_entries": 0,
     "_budget": 0,
+    "_files": 0,
     "_pickles": 0,
+    "_row_blocks": 1,
     "_settings": 1,
     "_solver": 1,
     "families": 1,
@@ -42,10 +44,13 @@ FLOORS = {
     "boosting": 5,
     "online": 5,
     "_result": 5,
+    "serving": 5,
     "_base": 6,
     "_report": 6,
     "_starting_points": 6,
     "_callbacks": 6,
+    "_checkpoint": 6,
+    "_state_files": 6,
     "_runs": 6,
     "_sklearn": 6,
     "adapters": 7,
@@ -55,6 +60,7 @@ FLOORS = {
     "mixture": 7,
     "decomposition": 7,
     "_posterior_api": 7,
+    "dask": 8,
     # What users import from: these only pass names on.
     "callbacks": 8,
     "exceptions": 8,
@@ -63,12 +69,13 @@ FLOORS = {
     "__init__": 9,
 }
 ONE_ROOM = {
-    "_base", "_callbacks", "_report", "_runs", "_sklearn", "_starting_points",
+    "_base", "_callbacks", "_checkpoint", "_report", "_runs", "_sklearn",
+    "_starting_points", "_state_files",
 }  # fmt: skip
 
 EXTRAS = {
-    "arviz", "bridgestan", "jax", "matplotlib", "numba", "numpyro", "pandas", "pymc",
-    "pytensor", "rich", "xarray",
+    "arviz", "bridgestan", "dask", "distributed", "jax", "matplotlib", "numba",
+    "numpyro", "onnx", "onnxruntime", "pandas", "pymc", "pytensor", "rich", "xarray",
 }  # fmt: skip
 # Drop-in mixtures take scikit-learn's ``verbose``; one file of theirs writes its lines.
 VERBOSE = {f"mixture/{name}.py" for name in ("_boosted", "_svi", "_messages")}

@@ -1,6 +1,9 @@
 """Every block of Python in the README and the documentation runs, page by page."""
 
+import os
 import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -56,3 +59,30 @@ def test_blocks_run(page, tmp_path, monkeypatch):
     for number, block in enumerate(blocks(page)):
         where = f"{name_of(page)}, block {number}"
         exec(compile(block, where, "exec"), namespace)
+
+
+def numbers(row):
+    """Numbers of a row of a table, whatever stands between them."""
+    return [float(found) for found in re.findall(r"\d+\.\d+|\b\d+\b", row)]
+
+
+@pytest.mark.slow
+def test_the_quick_start_prints_what_the_readme_says(tmp_path):
+    pytest.importorskip("matplotlib")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    script = re.search(r"python (examples/\S+\.py)", readme)[1]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / script)],
+        cwd=tmp_path,
+        env=os.environ | {"MPLBACKEND": "Agg"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in ("one Gaussian", "skboost"):
+        said = numbers(re.search(rf"^\| {name} \|(.*)$", readme, re.MULTILINE)[1])
+        printed = numbers(re.search(rf"^{name} +(.*)$", done.stdout, re.MULTILINE)[1])
+        # Divergence and standard deviations: rounding differs from machine to machine,
+        # and the last column is the seconds of one of them.
+        assert printed[0] == pytest.approx(said[0], abs=0.005)
+        assert printed[1:3] == pytest.approx(said[1:3], abs=0.02)

@@ -14,7 +14,8 @@ import skboost
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = [
-    "matplotlib", "numba", "pandas", "arviz", "numpyro", "jax", "rich", "xarray",
+    "matplotlib", "numba", "onnx", "pandas", "arviz", "numpyro", "jax", "rich",
+    "xarray",
 ]  # fmt: skip
 PUBLIC_MODULES = [
     "skboost",

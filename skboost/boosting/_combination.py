@@ -19,11 +19,18 @@ class Combination(ABC):
         For a posterior that reaches where the density is zero.
     monotone : bool
         Whether every step minimises, so that a worse iterate can be refused.
+    splits_first : bool
+        Whether a component may be split in place of a search.
+    noisy : bool
+        Whether a search that finds nothing says little while draws see that something
+        is left: its integrals want more draws.
     """
 
     unit: str
     outside_advice: str
     monotone: bool
+    splits_first = False
+    noisy = False
     # What is combined, as a message names it.
     kind: str
     # Hyperparameters of which only some values have a meaning here.

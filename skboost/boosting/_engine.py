@@ -7,6 +7,7 @@ and moves the weights. Pure: a state goes in, a state and a report come out.
 
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import NamedTuple
 
 from skboost._budget import BudgetSpent, WatchedTarget
 from skboost._math import N_ERRORS
@@ -15,11 +16,29 @@ from skboost._settings import Settings
 from skboost.boosting._combination import Combination
 from skboost.boosting._state import Info, Move, State
 from skboost.mixtures import Estimate, FreshDraws, elbo_gain
+from skboost.mixtures._pooled_draws import expectations
 from skboost.objectives import SearchContext
 from skboost.proposals import Proposer
 from skboost.targets import failure_tolerant
 
+# Draws whose log joint tells one target from another.
+_N_COMPARED = 3
+
+# Nats of KL for one of squared Hellinger distance, close to the posterior.
+_NATS = 4.0
+
 _NONE = Estimate(float("nan"), float("nan"))
+
+
+class Trial(NamedTuple):
+    """What a step would lead to, and what fresh draws say of it."""
+
+    iterate: object
+    fresh: FreshDraws
+    gain: Estimate
+    move: Move
+    component: tuple
+    gap: Estimate
 
 
 @dataclass(frozen=True)
@@ -109,6 +128,14 @@ class Boosting:
             combination=replace(self.combination, target=target),
         )
 
+    def recomputed(self, state):
+        """Values that a state holds, and what the target gives for them now."""
+        fresh = state.fresh
+        if fresh.log_joint is None:
+            return fresh.expected, expectations(self.target, fresh.mixture.components)
+        theta = fresh.theta[:_N_COMPARED]
+        return fresh.log_joint[:_N_COMPARED], self.target.log_density(theta)
+
     def last_look(self, state):
         """Modes known after one more search around a mixture, and what it lacks.
 
@@ -144,26 +171,82 @@ class Boosting:
     def _stepped(self, state):
         began, t = perf_counter(), state.iteration
         settings = self.settings.with_more_draws(state.draw_multiplier)
-        modes = self.proposer.find_modes(state.mixture, state.modes, self.settings, t)
-        state = replace(state, modes=modes)
-        component = self.proposer.propose(self._context(state, settings), settings)
-        gap = self.combination.gap(state, component, settings)
-        appended, move = self.combination.append(state, component, settings)
-        iterate, fresh, gain = self._judged(state, appended, move.gamma, settings)
-        if self._stuck(state, gain, settings):
-            halves = self.combination.split(state, settings)
-            if halves is not None:
-                found = self._gain(state, halves, settings)
-                if found[1].value > gain.value:
-                    iterate, (fresh, gain) = halves, found
-                    move = replace(move, kind="split")
+        if _is_power_of_four(t):
+            modes = self.proposer.find_modes(
+                state.mixture, state.modes, self.settings, t
+            )
+            state = replace(state, modes=modes)
+        trial = self._best_trial(state, settings)
+        iterate, fresh, gain = trial.iterate, trial.fresh, trial.gain
+        move, component, gap = trial.move, trial.component, trial.gap
         if self.monotone and not self._worth(gain, settings):
             move = replace(move, kind="rejected")
             after = replace(state, iteration=t + 1, memory=move.memory)
         else:
             after = self._advanced(state, iterate, fresh, move.memory)
+        after = replace(after, split_first=move.kind == "split")
         after = self._with_more_draws(after, gain)
-        return after, self._info(after, move, component, began, gain, gap)
+        info = self._info(after, move, component, began, gain, gap)
+        grown = after.draw_multiplier > state.draw_multiplier
+        return after, replace(info, grown=grown)
+
+    def _best_trial(self, state, settings):
+        """The better of a component that was split and of one that was found.
+
+        What brought the last component comes first, and where it gains more than
+        `tol` the other is not tried: a split and its refinement cost less than a
+        search, and reach what is near; a search reaches what is far.
+        """
+        trials = [self._found, self._split] if self._splits(state) else [self._found]
+        if state.split_first and self._may_split_first and not state.modes.several:
+            trials = trials[::-1]
+        best = None
+        for trial in trials:
+            tried = trial(state, settings)
+            if best is None or (tried and tried.gain.value > best.gain.value):
+                best = tried
+            if best and best.gain.value > settings.tol:
+                break
+        return best
+
+    def _found(self, state, settings):
+        """A component that a search finds, appended, and all refined."""
+        component = self.proposer.propose(self._context(state, settings), settings)
+        gap = self.combination.gap(state, component, settings)
+        appended, move = self.combination.append(state, component, settings)
+        judged = self._judged(state, appended, move.gamma, settings)
+        return Trial(*judged, move, component, gap)
+
+    def _split(self, state, settings):
+        """The heaviest component in two halves, and all refined; None without."""
+        halves = self.combination.split(state, settings)
+        if halves is None:
+            return None
+        component = halves.mixture.components[-1]
+        gap = self.combination.gap(state, component, settings)
+        move = Move("split", "split", float(halves.mixture.weights[-1]))
+        judged = self._gain(state, halves, settings)
+        return Trial(halves, *judged, move, component, gap)
+
+    def _splits(self, state):
+        """Whether components are split: where more than `tol` is left."""
+        settings = self.settings
+        left = state.remaining.value - state.remaining.se
+        return settings.split and settings.refine and left > settings.tol
+
+    @property
+    def judges_gains(self):
+        """Whether a gain says how good a search was, and what is left for the next."""
+        return self.monotone and self.proposer.seeks_gain
+
+    @property
+    def _may_split_first(self):
+        return self.combination.splits_first and self.judges_gains
+
+    def doubts(self, info):
+        """Whether a small gain proves little: draws see that more is left."""
+        left = _NATS * self.settings.tol
+        return self.combination.noisy and not info.remaining.least <= left
 
     def _context(self, state, settings):
         """What a search for a component knows."""
@@ -202,16 +285,6 @@ class Boosting:
     def _worth(self, gain, settings):
         return gain.value > self.combination.least_gain(settings)
 
-    def _stuck(self, state, gain, settings):
-        """Whether a search found little although draws see that more is left.
-
-        Exact expectations leave few searches stuck.
-        """
-        if settings.exact or not (settings.split and settings.refine):
-            return False
-        left = state.remaining.value - state.remaining.se
-        return left > settings.tol >= gain.value
-
     # --- the next state
 
     def _advanced(self, state, iterate, fresh, memory):
@@ -232,18 +305,19 @@ class Boosting:
         )
 
     def _with_more_draws(self, state, gain):
-        """The state on more draws, where their noise hides a gain that matters.
+        """The state on twice the draws, where their noise hides a gain that matters.
 
         Searches then fit the noise, and an iterate is kept or refused by chance. Exact
         expectations leave little noise, and where an objective does not seek what is
         gained, no number of draws helps.
         """
-        growth, tol = self.settings.draw_growth, self.settings.tol
+        tol, factor = self.settings.tol, 2 * state.draw_multiplier
         hidden = N_ERRORS * gain.se > max(tol, gain.value)
-        helps = self.monotone and self.proposer.seeks_gain and not self.settings.exact
-        if growth == 1 or state.draw_multiplier > 1 or not (helps and hidden):
+        hidden = hidden or (gain.value <= tol and self.doubts(state))
+        helps = self.judges_gains and not self.settings.exact
+        if factor > self.settings.draw_growth or not (helps and hidden):
             return state
-        settings, t = self.settings.with_more_draws(growth), state.iteration
+        settings, t = self.settings.with_more_draws(factor), state.iteration
         fresh = self._fresh(state.mixture, settings, t, 2)
         return replace(
             state,
@@ -251,7 +325,7 @@ class Boosting:
             fresh=fresh,
             best=fresh,
             remaining=self._remaining(fresh, t),
-            draw_multiplier=growth,
+            draw_multiplier=factor,
         )
 
     def _fresh(self, mixture, settings, *key):
@@ -282,3 +356,8 @@ class Boosting:
             seconds=perf_counter() - began,
             improper=improper,
         )
+
+
+def _is_power_of_four(t):
+    """Iterations at which modes are searched: ever fewer, as fewer are left."""
+    return t in (4**k for k in range(t))

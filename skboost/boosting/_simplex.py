@@ -88,6 +88,11 @@ class Simplex(Combination):
         return self.fully_corrective or self.step_size.monotone
 
     @property
+    def splits_first(self):
+        # The step rules of the papers append what a search finds.
+        return self.fully_corrective
+
+    @property
     def fully_corrective(self):
         """Whether all weights are set anew after every step."""
         return self.corrective == "fully-corrective"
@@ -134,7 +139,8 @@ class Simplex(Combination):
         return iterate.pruned(settings.max_components), move
 
     def refine(self, iterate, state, settings):
-        return self._refined(iterate.mixture, state.iteration, settings)
+        mixture, pool, t = iterate.mixture, iterate.pool, state.iteration
+        return self._refined(mixture, pool, [-1], t, settings)
 
     def split(self, state, settings):
         """The heaviest component split in two, all refined.
@@ -145,7 +151,8 @@ class Simplex(Combination):
         rng = generator(settings.seed, state.iteration, SEARCH, 2)
         target = failure_tolerant(self.target)
         halves = split_component(target, state.mixture, settings, rng)
-        return self._refined(halves, state.iteration, settings)
+        both = [int(state.mixture.weights.argmax()), -1]
+        return self._refined(halves, state.pool, both, state.iteration, settings)
 
     def redrawn(self, iterate, t, settings):
         mixture = iterate.mixture
@@ -168,28 +175,31 @@ class Simplex(Combination):
     def least_gain(self, settings):
         return settings.least_gain * settings.tol
 
-    def _refined(self, mixture, t, settings):
-        """All components and weights moved together towards a higher ELBO.
+    def _refined(self, mixture, pool, new, t, settings):
+        """Components and weights moved together towards a higher ELBO.
 
-        The greedy step's own problem with every component moving and nothing fixed,
-        in place of a sweep over components one by one.
+        The greedy step's own problem with several components moving, in place of a
+        sweep over components one by one. Those that have next to no slope stay where
+        they are, as the fixed part on the draws of `pool`: an evaluation then costs
+        less, and noise is not fitted once more. The `new` ones always move.
         """
-        components = list(mixture.components)
-        base = [
-            family.matched_draws(
-                settings.n_draws,
-                self.target.dim,
-                generator(settings.seed, t, REFINE, k),
-            )
-            for k, (family, _) in enumerate(components)
-        ]
-        target, weights = failure_tolerant(self.target), mixture.weights
-        problem = JointELBO(target, components, base, weights, None, settings.exact)
-        tol = max(1e-2 * settings.tol, SMALLEST_TOL)
-        x, _ = ascend(problem, max_iter=settings.refine_max_iter, tol=tol)
-        params, shares = problem.unpack(x)
-        moved = tuple((f, p) for (f, _), p in zip(components, params, strict=True))
-        mixture = Mixture(moved, np.asarray(shares))
+        target = failure_tolerant(self.target)
+        problem = _moving(target, mixture, t, settings)
+        moving = np.ones(mixture.n_components, dtype=bool)
+        if mixture.n_components > 2:
+            moving = steepest(problem.predicted_gains(), settings.move_share)
+            moving[new] = True
+        if not moving.all():
+            rest = pool.keep(~moving[: pool.n_components])
+            fixed = FixedMixture.of(mixture.keep(~moving), rest)
+            problem = _moving(target, mixture, t, settings, moving, fixed)
+        x, _ = ascend(
+            problem,
+            max_iter=settings.refine_max_iter,
+            tol=max(1e-2 * settings.tol, SMALLEST_TOL),
+            share=settings.refine_share,
+        )
+        mixture = _moved(mixture, moving, *problem.unpack(x))
         iterate = SimplexIterate(mixture, self._pool(mixture, t, settings))
         if self.fully_corrective:
             iterate = self._reweighted(iterate)
@@ -217,3 +227,49 @@ class Simplex(Combination):
             single.log_components(state.pool.theta),
             state.mixture.log_components(new.theta),
         )
+
+
+def steepest(predicted_gains, share):
+    """Fewest components that are predicted to gain that share of the whole.
+
+    Parameters
+    ----------
+    predicted_gains : ndarray of shape (n_components,)
+        Nats, none negative.
+    share : float
+
+    Returns
+    -------
+    ndarray of bool of shape (n_components,)
+    """
+    order = np.argsort(-predicted_gains, kind="stable")
+    before = np.cumsum(predicted_gains[order]) - predicted_gains[order]
+    chosen = np.zeros(len(order), dtype=bool)
+    chosen[order] = before <= share * predicted_gains.sum()
+    return chosen
+
+
+def _moving(target, mixture, t, settings, moving=None, fixed=None):
+    """The problem of some components of a mixture, on draws of their own."""
+    chosen = np.arange(mixture.n_components)[moving if moving is not None else ...]
+    components = [mixture.components[k] for k in chosen]
+    base = [
+        family.matched_draws(
+            settings.n_draws, target.dim, generator(settings.seed, t, REFINE, int(k))
+        )
+        for k, (family, _) in zip(chosen, components, strict=True)
+    ]
+    weights = mixture.weights[chosen]
+    return JointELBO(target, components, base, weights, fixed, settings.exact)
+
+
+def _moved(mixture, moving, params, shares):
+    """The mixture with components where a search left them."""
+    components, weights = list(mixture.components), np.array(mixture.weights)
+    for k, new in zip(np.flatnonzero(moving), params, strict=True):
+        components[k] = (components[k][0], new)
+    if not moving.all():
+        weights[~moving] *= shares[0] / weights[~moving].sum()
+        shares = shares[1:]
+    weights[moving] = shares
+    return Mixture(tuple(components), weights)

@@ -29,6 +29,8 @@ class State:
         Of the target, as far as climbs have found them: tried at every search.
     draw_multiplier : int
         Draws for everything, in multiples of those that the run began with.
+    split_first : bool
+        Whether the next step tries a split before a search.
     """
 
     iteration: int
@@ -40,6 +42,7 @@ class State:
     remaining: RemainingKL
     modes: Modes = Modes()
     draw_multiplier: int = 1
+    split_first: bool = True
 
     @property
     def mixture(self):
@@ -115,6 +118,8 @@ class Info:
     seconds : float
     improper : str
         Why the iterate seems to have no end to grow to; empty where it has.
+    grown : bool
+        Whether what follows has more draws: a small gain then ends no run.
     """
 
     iteration: int
@@ -128,6 +133,7 @@ class Info:
     exhausted: bool
     seconds: float
     improper: str = ""
+    grown: bool = False
 
     @property
     def kind(self):

@@ -15,9 +15,6 @@ from skboost.targets import LogDensityError, TransformedTarget, failure_tolerant
 from skboost.transforms import Constraints, WarpedConstraints
 from skboost.warps import WarpReport, find_warp, not_tried
 
-# Mass by Laplace's method, as a share of the heaviest mode's, below which another mode
-# is none: flat or heavy tails have bumps that climbs end at.
-_LIGHT = 0.01
 # Share of what is left of a budget that the search may take: the rest is for boosting.
 _SHARE = 0.5
 
@@ -101,7 +98,7 @@ class WarpingBoosting(Boosting):
         family = self.proposer.family
         if not (isinstance(family, Gaussian) and family.full_covariance):
             return "it needs components with family='gaussian' and full covariances"
-        if state.mixture.n_components > 1 or _several(state.modes):
+        if state.mixture.n_components > 1 or state.modes.several:
             return "the posterior has several modes"
         if info.improper:
             return "the posterior seems to be improper"
@@ -153,12 +150,6 @@ class WarpingBoosting(Boosting):
     def _declined(self, report, *done):
         """This engine in the coordinates that it has."""
         return _prepared(self, report, *(one for one in done if one is not None))
-
-
-def _several(modes):
-    """Whether there is a second mode with a mass that a warp would have to reach."""
-    mass = np.array(modes.mass)
-    return int((mass > mass.max(initial=-np.inf) + np.log(_LIGHT)).sum()) > 1
 
 
 def _prepared(engine, report, *done):

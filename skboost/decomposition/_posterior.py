@@ -6,7 +6,7 @@ from skboost._random import generator, root_seed
 from skboost.conjugate import FactorFamily, MatrixFactorizationModel
 from skboost.families import Gaussian
 from skboost.mixtures import Mixture
-from skboost.posterior import read_archive, write_archive
+from skboost.posterior import read_archive, reads_archive, write_archive
 
 FORMAT, FORMAT_VERSION = "skboost-matrix-factorization-posterior", 1
 _SIDES = {"row_factors": "rows", "column_factors": "columns"}
@@ -181,6 +181,7 @@ class MatrixFactorizationPosterior:
         write_archive(path, FORMAT, FORMAT_VERSION, header, arrays)
 
     @classmethod
+    @reads_archive("MatrixFactorizationPosterior.save")
     def load(cls, path):
         """Posterior that `save` wrote; refuses other files with a ValueError."""
         header, arrays = read_archive(

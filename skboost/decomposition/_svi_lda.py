@@ -377,7 +377,7 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
         return as_learning_rate(self.learning_rate)
 
     def _going_on(self, state, engine):
-        return {"_stream": Stream.after(state, engine.weight)}
+        return {"_stream": Stream.after(state, engine.total_weight)}
 
     def _limits(self, engine, began):
         tol = self.tol * self._n_tokens

@@ -1,4 +1,4 @@
-"""What the displays share: matplotlib on demand, and axes to draw on."""
+"""What the displays share: matplotlib on demand, one look, and axes to draw on."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -37,6 +37,10 @@ def check_shows(estimator, attribute, instead):
     )
 
 
+# The file ``figures.mplstyle`` beside this one, as matplotlib names it.
+STYLE = "skboost.inspection.figures"
+
+
 def pyplot():
     """The module ``matplotlib.pyplot``, imported only when something is drawn."""
     try:
@@ -47,6 +51,17 @@ def pyplot():
             "`pip install matplotlib`."
         ) from error
     return plt
+
+
+def look():
+    """Context in which all figures look alike; the caller's settings return after."""
+    return pyplot().style.context(STYLE)
+
+
+def color(number):
+    """A colour of the style, as a value that later settings do not change."""
+    cycle = pyplot().rcParams["axes.prop_cycle"].by_key()["color"]
+    return cycle[number % len(cycle)]
 
 
 def panels(ax, n, n_columns, size):
@@ -69,7 +84,6 @@ def panels(ax, n, n_columns, size):
             n_columns,
             figsize=(size[0] * n_columns, size[1] * n_rows),
             squeeze=False,
-            layout="constrained",
         )
         for spare in grid.ravel()[n:]:
             spare.remove()

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.ndimage import gaussian_filter1d
 
-from skboost.inspection._axes import note, one_or_all, panels, pyplot, tidy
+from skboost.inspection._axes import color, note, one_or_all, panels, tidy
 from skboost.inspection._pair import highest_density_levels, kernel_density
 from skboost.posterior import check_level
 
@@ -49,10 +49,11 @@ class ClusterDrawing:
         if ax is None:
             handles = axes[0].get_legend_handles_labels()
             place = {"loc": "outside upper center", "ncols": 4}
-            figure.legend(*handles, frameon=False, fontsize="small", **place)
+            figure.legend(*handles, **place)
+            figure.supylabel("density", fontsize="medium")
             note(figure, self._hidden(indices))
         else:
-            axes[0].legend(frameon=False, fontsize="small")
+            axes[0].legend()
         return figure, one_or_all(axes)
 
     def interval(self, ax):
@@ -64,12 +65,18 @@ class ClusterDrawing:
         for place, k in enumerate(self.shown):
             label = self._label(k)
             for i, j in enumerate(indices):
-                row, color = i * height + place, _color(k)
+                row, own = i * height + place, color(k)
                 values = self.draws["means"][:, k, j]
-                axis.hlines(row, *_interval(values, self.level), color, linewidth=1.3)
-                axis.hlines(row, *_interval(values, 0.5), color, linewidth=3.6)
+                axis.hlines(row, *_interval(values, self.level), own, linewidth=1.3)
+                axis.hlines(row, *_interval(values, 0.5), own, linewidth=3.6)
                 axis.plot(
-                    np.median(values), row, "o", color=color, mfc="white", label=label
+                    np.median(values),
+                    row,
+                    "o",
+                    color=own,
+                    mfc="white",
+                    ms=3.5,
+                    label=label,
                 )
                 label = None
         middle = 0.5 * (len(self.shown) - 1)
@@ -127,9 +134,9 @@ class ClusterDrawing:
             density = gaussian_filter1d(density, width / step, mode="constant")
             low, high = _interval(own, self.level)
             inside = (middle >= low) & (middle <= high)
-            ax.plot(middle, density, color=_color(k), label=self._label(k))
+            ax.plot(middle, density, color=color(k), label=self._label(k))
             ax.fill_between(
-                middle, density, where=inside, color=_color(k), alpha=0.18, linewidth=0
+                middle, density, where=inside, color=color(k), alpha=0.18, linewidth=0
             )
         ax.set(xlabel=label, yticks=[], xlim=(edges[0], edges[-1]))
         ax.set_ylim(bottom=0.0)
@@ -145,23 +152,23 @@ class ClusterDrawing:
         masses = {0.5, float(self.level)}
         masses = sorted((m / total for m in masses if m < total), reverse=True)
         levels = np.unique(highest_density_levels(density, masses))
-        ax.contour(*grids, density, levels, colors=_color(k), linewidths=1.2)
-        ax.plot([], [], color=_color(k), label=self._label(k))
+        ax.contour(*grids, density, levels, colors=color(k), linewidths=1.2)
+        ax.plot([], [], color=color(k), label=self._label(k))
 
     def _finish(self, figure, axis, ax, indices):
         """Legend, and what is not shown."""
         if ax is None:
             place = {"loc": "outside upper center", "ncols": 3}
-            figure.legend(frameon=False, fontsize="small", **place)
+            figure.legend(**place)
             note(figure, self._hidden(indices))
         else:
-            axis.legend(frameon=False, fontsize="small")
+            axis.legend()
 
     def _hidden(self, indices):
         """What the figure leaves out, in words; empty if nothing."""
         parts = []
         if self.features is None and len(indices) < len(self.names):
-            parts.append(f"{len(indices)} of {len(self.names)} features")
+            parts.append(f"{len(indices)} of {len(self.names)} features shown")
         empty = len(self.weights) - len(self.shown)
         if empty:
             parts.append(f"without {empty} of weights below {100 * _LEAST_WEIGHT:g} %")
@@ -169,11 +176,6 @@ class ClusterDrawing:
 
     def _label(self, k):
         return f"cluster {k} ({100 * self.weights[k]:.0f} %)"
-
-
-def _color(k):
-    colors = pyplot().rcParams["axes.prop_cycle"].by_key()["color"]
-    return colors[k % len(colors)]
 
 
 def _interval(values, level):

@@ -2,9 +2,16 @@
 
 import numpy as np
 
-from skboost.inspection._axes import check_shows, one_or_all, panels, pyplot, tidy
+from skboost.inspection._axes import (
+    check_shows,
+    color,
+    look,
+    one_or_all,
+    panels,
+    tidy,
+)
 
-_ERROR = {"capsize": 2, "elinewidth": 1.0, "markersize": 4, "linewidth": 1.4}
+_ERROR = {"fmt": "o-", "elinewidth": 1.0}
 
 
 def _column(history, key):
@@ -17,9 +24,9 @@ def _column(history, key):
 class ConvergenceDisplay:
     """ELBO, gain and remaining KL of every boosting iteration, or of every epoch.
 
-    Make one with `from_estimator` or `from_history`; all values are in nats, the gain
-    under ``objective="hellinger"`` excepted, and bars are two standard errors of fresh
-    draws, where there are any. What was not recorded has no panel.
+    Make one with `from_estimator`, `from_result` or `from_history`. All values except
+    the gain under ``objective="hellinger"`` are in nats. Bars are two standard errors
+    of fresh draws, where there are any. What was not recorded has no panel.
 
     Parameters
     ----------
@@ -64,7 +71,7 @@ class ConvergenceDisplay:
         TypeError
             If it is none, or has no ``history_``.
         """
-        instead = "Use from_history(result.history) for a result."
+        instead = "Use from_result for a BoostingResult."
         check_shows(estimator, "history_", instead)
         display = cls(
             estimator.history_,
@@ -74,8 +81,29 @@ class ConvergenceDisplay:
         return display.plot(ax=ax)
 
     @classmethod
+    def from_result(cls, result, *, tol=None, stopping="gain", ax=None):
+        """Display of what `boost_posterior` returned.
+
+        Parameters
+        ----------
+        result : BoostingResult
+        tol : float, default=None
+            Tolerance of the run, in nats; a result does not record it. None draws no
+            line.
+        stopping : {"gain", "gap"}, default="gain"
+            As in the class.
+        ax : Axes or array-like of Axes, default=None
+            As in `plot`.
+
+        Returns
+        -------
+        ConvergenceDisplay
+        """
+        return cls(result.history, tol=tol, stopping=stopping).plot(ax=ax)
+
+    @classmethod
     def from_history(cls, history, *, tol=None, stopping="gain", ax=None):
-        """Display of a list of iterations, such as a result's ``history``."""
+        """Display of a list of iterations, such as ``history_``; else `from_result`."""
         return cls(history, tol=tol, stopping=stopping).plot(ax=ax)
 
     def plot(self, ax=None):
@@ -91,7 +119,10 @@ class ConvergenceDisplay:
         -------
         ConvergenceDisplay
         """
-        pyplot()
+        with look():
+            return self._plot(ax)
+
+    def _plot(self, ax):
         draw = [self._plot_elbo]
         if self._recorded(self.stopping):
             draw.append(self._plot_criterion)
@@ -107,10 +138,17 @@ class ConvergenceDisplay:
             axis.set_xlim(self._iteration[0] - 0.4, self._iteration[-1] + 0.4)
             tidy(axis)
         if ax is None:
+            self._explain_carets(axes)
             # Labels of logarithmic ticks take their room in a first pass only.
             self.figure_.draw_without_rendering()
         self.ax_ = one_or_all(axes)
         return self
+
+    def _explain_carets(self, axes):
+        """One legend below the panels, where some value is not above zero."""
+        handles = [h for axis in axes for h in axis.get_legend_handles_labels()[0]]
+        if handles:
+            self.figure_.legend(handles=handles[:1], loc="outside lower center")
 
     @property
     def _iteration(self):
@@ -133,28 +171,15 @@ class ConvergenceDisplay:
             self._iteration,
             elbo,
             2.0 * np.nan_to_num(se) if estimated else None,
-            fmt="o-",
-            color="C0",
-            label="ELBO ± 2 standard errors" if estimated else "ELBO",
+            color=color(0),
             **_ERROR,
         )
         # Numbers on the axis are the ELBO, not what it is above another number.
         ax.yaxis.get_major_formatter().set_useOffset(False)
-        evidence = elbo + _column(self.history, "remaining_kl")
-        known = np.flatnonzero(np.isfinite(evidence))
-        if known.size:
-            ax.axhline(
-                evidence[known[-1]],
-                color="0.45",
-                linestyle=":",
-                label="ELBO + remaining KL (last)",
-            )
-        ax.set_ylabel("ELBO (nats)")
-        if estimated or known.size:
-            ax.legend(frameon=False, fontsize="small", loc="best")
+        ax.set_ylabel("ELBO ± 2 se (nats)" if estimated else "ELBO (nats)")
 
     def _plot_criterion(self, ax):
-        self._plot_positive(ax, self.stopping, "C1")
+        self._plot_positive(ax, self.stopping, color(1))
         # Zero has no place on a logarithmic axis.
         if self.tol:
             # Bars that end below it would leave the line out of sight.
@@ -181,10 +206,10 @@ class ConvergenceDisplay:
         return "fall in squared Hellinger distance" if roots else "gain in ELBO (nats)"
 
     def _plot_remaining(self, ax):
-        self._plot_positive(ax, "remaining_kl", "C2")
+        self._plot_positive(ax, "remaining_kl", color(2))
         ax.set_ylabel("remaining KL (nats)")
 
-    def _plot_positive(self, ax, key, color):
+    def _plot_positive(self, ax, key, hue):
         """Values on a log axis; a caret is an upper end where the value is not > 0."""
         value = _column(self.history, key)
         reach = 2.0 * np.nan_to_num(_column(self.history, f"{key}_se"))
@@ -205,8 +230,7 @@ class ConvergenceDisplay:
             self._iteration[positive],
             value[positive],
             [np.maximum(below, 0.0), reach[positive]],
-            fmt="o-",
-            color=color,
+            color=hue,
             **_ERROR,
         )
         if capped.any():
@@ -214,9 +238,8 @@ class ConvergenceDisplay:
                 self._iteration[capped],
                 upper[capped],
                 "v",
-                color=color,
+                color=hue,
                 mfc="none",
-                label="at most; value not above zero",
+                label="upper end of the bar: the value is not above zero",
             )
-            ax.legend(frameon=False, fontsize="small", loc="upper right")
         ax.set_ylim(bottom=floor)

@@ -3,9 +3,9 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost.inspection._axes import pyplot, tidy
+from skboost.inspection._axes import color, look, panels, pyplot, tidy
 
-_BARS = {"capsize": 2, "elinewidth": 1.0, "markersize": 4, "linewidth": 1.4}
+_BARS = {"fmt": "o-", "elinewidth": 1.0}
 
 
 class EvidenceDisplay:
@@ -94,24 +94,25 @@ class EvidenceDisplay:
         EvidenceDisplay
         """
         param = self._chosen_param()
-        plt = pyplot()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(5.0, 3.6), layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
+        with look():
+            return self._plot(ax, param)
+
+    def _plot(self, ax, param):
+        beside = ax is None
+        self.figure_, (ax,) = panels(ax, 1, 1, (6.4, 3.6))
+        self.ax_ = ax
         places, ticks = _places([p[param] for p in self._params if param in p])
         lines = self._lines(param)
         for number, (label, rows) in enumerate(lines.items()):
             x = [places(self._params[row][param]) for row in rows]
-            self._plot_line(np.array(x), np.array(rows), f"C{number % 10}", label)
+            self._plot_line(np.array(x), np.array(rows), color(number), label)
         self._plot_best(param, places)
         if ticks is not None:
             ax.set_xticks(range(len(ticks)), ticks)
-        ax.set_xlabel(param)
-        ax.set_ylabel("ELBO (nats)")
-        # Lines first; matplotlib puts what has error bars last.
-        entries = zip(*ax.get_legend_handles_labels(), strict=True)
-        entries = sorted(entries, key=lambda entry: entry[1].startswith("chosen"))
-        ax.legend(*zip(*entries, strict=True), frameon=False, fontsize="small")
+        elif all(float(p[param]).is_integer() for p in self._params if param in p):
+            ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.set(xlabel=param, ylabel="ELBO ± 2 se (nats)")
+        self._explain(outside=beside)
         tidy(ax)
         return self
 
@@ -155,19 +156,18 @@ class EvidenceDisplay:
             for name, value in params.items()
             if name != param and len(self._values(name)) > 1
         ]
-        return ", ".join(others) or "ELBO ± 2 se"
+        return ", ".join(others) or "best of the repeats"
 
-    def _plot_line(self, x, rows, color, label):
+    def _plot_line(self, x, rows, hue, label):
         order = np.argsort(x, kind="stable")
         x, rows = x[order], rows[order]
         for repeat in self._repeats():
-            self.ax_.plot(x, repeat[rows], ".", color=color, alpha=0.35, markersize=4)
+            self.ax_.plot(x, repeat[rows], ".", color=hue, alpha=0.35, markersize=4)
         self.ax_.errorbar(
             x,
             self._finite("elbo")[rows],
             2.0 * np.nan_to_num(self.results["elbo_se"])[rows],
-            fmt="o-",
-            color=color,
+            color=hue,
             label=label,
             **_BARS,
         )
@@ -176,6 +176,21 @@ class EvidenceDisplay:
         """Columns of the single repeats, where there are several."""
         names = [n for n in self.results if n.startswith("repeat") and n.endswith("o")]
         return [self._finite(name) for name in names] if len(names) > 1 else []
+
+    def _explain(self, outside):
+        """Legend of lines, chosen candidate and dots; beside axes of our own."""
+        # Lines first; matplotlib puts what has error bars last.
+        handles, labels = self.ax_.get_legend_handles_labels()
+        entries = sorted(
+            zip(handles, labels, strict=True), key=lambda e: e[1].startswith("chosen")
+        )
+        if self._repeats():
+            dot = pyplot().Line2D(
+                [], [], color="0.5", alpha=0.6, marker=".", markersize=6, ls=""
+            )
+            entries.append((dot, "single repeats"))
+        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if outside else {}
+        self.ax_.legend(*zip(*entries, strict=True), **place)
 
     def _finite(self, name):
         """A column with gaps where there is nothing to draw."""

@@ -2,21 +2,29 @@
 
 import numpy as np
 
-from skboost.inspection._axes import check_shows, note, one_or_all, panels, pyplot, tidy
+from skboost.inspection._axes import (
+    check_shows,
+    color,
+    look,
+    note,
+    one_or_all,
+    panels,
+    pyplot,
+    tidy,
+)
 from skboost.inspection._clusters import ClusterDrawing
 from skboost.inspection._pair import highest_density_levels, joint_density
 
 KINDS = ("density", "interval", "pair")
 _MAX_DENSITIES, _MAX_INTERVALS = 6, 25
-_LEGEND = {"frameon": False, "fontsize": "small", "ncols": 3}
 
 
 class PosteriorDisplay:
     """Marginal densities, intervals or a pair of coordinates of a posterior.
 
-    Make one with `from_estimator` or `from_posterior`. The posterior of a Gaussian
-    mixture is drawn by cluster: features are those of the data, and what is shown are
-    the clusters' means, and their weights beside densities.
+    Make one with `from_estimator`, `from_result` or `from_posterior`. The posterior of
+    a Gaussian mixture is drawn by cluster: features are those of the data, and what is
+    shown are the clusters' means, and their weights beside densities.
 
     Parameters
     ----------
@@ -70,7 +78,7 @@ class PosteriorDisplay:
         TypeError
             If it is no estimator, or its posterior of another kind.
         """
-        instead = "Use from_posterior(result.posterior) for a result."
+        instead = "Use from_result for a BoostingResult."
         check_shows(estimator, "posterior_", instead)
         posterior = _drawable(estimator.posterior_)
         names, size = getattr(posterior, "names", None), posterior.dim
@@ -81,6 +89,11 @@ class PosteriorDisplay:
             names = tuple(seen) if len(seen) == size else None
         display = cls(posterior, features, names=names, level=level)
         return display.plot(ax=ax, kind=kind)
+
+    @classmethod
+    def from_result(cls, result, features=None, *, kind="density", level=0.9, ax=None):
+        """Display of what `boost_posterior` returned; as in `from_estimator`."""
+        return cls(result.posterior, features, level=level).plot(ax=ax, kind=kind)
 
     @classmethod
     def from_posterior(
@@ -116,16 +129,16 @@ class PosteriorDisplay:
         """
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {list(KINDS)}; got {kind!r}.")
-        pyplot()
-        if _by_cluster(self.posterior):
+        with look():
+            if not _by_cluster(self.posterior):
+                return getattr(self, f"_plot_{kind}")(ax)
             given = self.posterior, self.features, self.names, self.level
             self.figure_, self.ax_ = getattr(ClusterDrawing(*given), kind)(ax)
             return self
-        return getattr(self, f"_plot_{kind}")(ax)
 
     def _note_hidden(self, shown):
         if self.features is None and shown < self.posterior.dim:
-            note(self.figure_, f"{shown} of {self.posterior.dim} coordinates")
+            note(self.figure_, f"{shown} of {self.posterior.dim} coordinates shown")
 
     def _labels(self):
         names = self.names or self.posterior.names
@@ -154,10 +167,11 @@ class PosteriorDisplay:
             self._draw_density(axis, index)
         if ax is None:
             handles = axes[0].get_legend_handles_labels()
-            self.figure_.legend(*handles, loc="outside upper center", **_LEGEND)
+            self.figure_.legend(*handles, loc="outside upper center", ncols=3)
+            self.figure_.supylabel("density", fontsize="medium")
             self._note_hidden(len(indices))
         else:
-            axes[0].legend(**_LEGEND | {"ncols": 1})
+            axes[0].legend()
         self.ax_ = one_or_all(axes)
         return self
 
@@ -176,7 +190,7 @@ class PosteriorDisplay:
         ax.fill_between(
             grid[inside],
             density[inside],
-            color="C0",
+            color=color(0),
             alpha=0.18,
             linewidth=0,
             label=f"{100 * self.level:g} % interval",
@@ -186,7 +200,7 @@ class PosteriorDisplay:
         for part in parts.T if self.posterior.n_components > 1 else ():
             ax.plot(grid, part, "--", color="0.45", linewidth=0.9, label=label)
             label = None
-        ax.plot(grid, density, color="C0", linewidth=1.8, label="posterior")
+        ax.plot(grid, density, color=color(0), linewidth=1.8, label="posterior")
         ax.set(xlabel=self._labels()[index], yticks=[], xlim=(grid[0], grid[-1]))
         ax.set_ylim(0.0, 1.08 * density.max())
         ax.spines["left"].set_visible(False)
@@ -212,13 +226,13 @@ class PosteriorDisplay:
         inner = self.posterior.interval(0.5)[indices]
         median = np.asarray(self.posterior.summary()["median"])[indices]
         excludes_zero = (outer[:, 0] > 0) | (outer[:, 1] < 0)
-        color = np.where(excludes_zero, "C0", "0.55")
+        hues = np.where(excludes_zero, color(0), "0.55")
         rows = np.arange(len(indices))
         ax.axvline(0.0, color="0.3", linestyle="--", linewidth=0.9, zorder=0)
-        ax.hlines(rows, *outer.T, color=color, linewidth=1.3)
-        ax.hlines(rows, *inner.T, color=color, linewidth=3.6)
+        ax.hlines(rows, *outer.T, color=hues, linewidth=1.3)
+        ax.hlines(rows, *inner.T, color=hues, linewidth=3.6)
         ax.scatter(
-            median, rows, s=26, c="white", edgecolors=color, linewidths=1.4, zorder=3
+            median, rows, s=26, c="white", edgecolors=hues, linewidths=1.4, zorder=3
         )
         labels = self._labels()
         ax.set_yticks(rows, [labels[i] for i in indices])
@@ -237,6 +251,11 @@ class PosteriorDisplay:
             )
         self.figure_, axes = panels(ax, 1, 1, (4.6, 4.0))
         self._draw_pair(axes[0], indices)
+        if ax is None:
+            self.figure_.legend(loc="outside upper center")
+            self._note_hidden(2)
+        else:
+            axes[0].legend()
         self.ax_ = axes[0]
         return self
 
@@ -251,7 +270,7 @@ class PosteriorDisplay:
         shades = pyplot().get_cmap("Blues")(np.linspace(0.18, 0.5, len(levels)))
         edges = [*levels, 1.001 * density.max()]
         ax.contourf(x, y, density, edges, colors=shades)
-        lines = ax.contour(x, y, density, levels, colors="C0", linewidths=1.1)
+        lines = ax.contour(x, y, density, levels, colors=color(0), linewidths=1.1)
         shown = dict(zip(lines.levels, masses, strict=True))
         ax.clabel(lines, fmt=lambda v: f"{100 * shown[v]:g} %", fontsize=8)
         means = [self.posterior.marginal(i).component_locations() for i in indices]
@@ -262,7 +281,6 @@ class PosteriorDisplay:
         labels = self._labels()
         ax.set(xlabel=labels[indices[0]], ylabel=labels[indices[1]])
         ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
-        ax.legend(frameon=False, fontsize="small")
         tidy(ax)
 
     def _grid(self, index):

@@ -4,9 +4,10 @@ from sklearn.base import ClassifierMixin
 
 from skboost.linear_model._coefficients import CoefficientPosterior, check_level
 from skboost.linear_model._predictive import BinaryPredictive, SoftmaxPredictive
+from skboost.linear_model._served import Served, served_classifier
 
 
-class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
+class BayesianClassifier(Served, ClassifierMixin, CoefficientPosterior):
     """Predictions that average over a posterior, and what is known of coefficients.
 
     For estimators with ``posterior_`` over (coefficients, intercept) of every class,
@@ -22,6 +23,9 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
         if len(self.classes_) == 2:
             return BinaryPredictive(mixture, self._has_intercept)
         return SoftmaxPredictive(mixture, self._has_intercept, len(self.classes_))
+
+    def _served(self):
+        return served_classifier(self)
 
     def predict_proba(self, X):
         """Posterior predictive probabilities of the classes.

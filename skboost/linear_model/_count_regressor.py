@@ -11,15 +11,19 @@ from skboost.linear_model._regressor import (
     check_quantiles,
     tails_of,
 )
+from skboost.linear_model._served import Served, served_counts
 from skboost.targets import Poisson, validate_offset
 
 
-class CountRegressor(BayesianRegressor):
+class CountRegressor(Served, BayesianRegressor):
     """Predictive distributions of counts; offsets are logarithms of exposures."""
 
     def _predictive(self, mixture=None):
         mixture = self.posterior_.mixture if mixture is None else mixture
         return CountPredictive(mixture, self._has_intercept)
+
+    def _served(self):
+        return served_counts(self)
 
     def _with_offset(self, X, offset):
         X = self._checked(X)

@@ -18,7 +18,7 @@ def classes_of(labels):
         If they are no classes, of several types, or fewer than two.
     """
     labels = np.asarray(labels)
-    _check_types(labels)
+    check_types(labels)
     check_classification_targets(labels)
     classes = np.unique(labels)
     if len(classes) < 2:
@@ -38,7 +38,7 @@ def codes_of(y, classes):
     ValueError
         For a label that is not among them.
     """
-    _check_types(y)
+    check_types(y)
     check_classification_targets(y)
     strange = np.setdiff1d(y, classes)
     if len(strange):
@@ -66,12 +66,18 @@ def row_weights(X, codes, classes, sample_weight, class_weight):
         class_weight, classes=classes, y=classes[codes], sample_weight=weight
     )
     weight = weight * by_class[codes]
-    if not (np.isfinite(by_class).all() and by_class.min() >= 0 and weight.sum() > 0):
+    checked_class_weights(by_class, weight.sum(), class_weight)
+    return weight
+
+
+def checked_class_weights(by_class, total, class_weight):
+    """Weights of classes; a ValueError where they mean nothing, or leave no rows."""
+    if not (np.isfinite(by_class).all() and by_class.min() >= 0 and total > 0):
         raise ValueError(
             "class_weight must be finite and not negative, and leave a row of "
             f"positive weight; got {class_weight!r}."
         )
-    return weight
+    return by_class
 
 
 def distinct(names):
@@ -83,7 +89,8 @@ def distinct(names):
     return list(seen)
 
 
-def _check_types(labels):
+def check_types(labels):
+    """Refuse labels of several types."""
     if labels.dtype != object:
         return
     types = sorted({type(label).__name__ for label in labels.ravel()})

@@ -7,17 +7,18 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import callback_data
+from skboost._row_blocks import Table, even
 from skboost._rows import canonical_rows
 from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
     BoostedLinearModel,
     highest_point,
-    level_and_spread,
-    root_mean_squares,
 )
 from skboost.linear_model._noise_regressor import NoiseRegressor
 from skboost.linear_model._outputs import SeveralOutputs
+from skboost.linear_model._sources import Numbers
+from skboost.linear_model._summary import level_and_spread, root_mean_squares
 from skboost.targets import (
     NOISES,
     GLMTarget,
@@ -290,14 +291,16 @@ class BoostedBayesianLinearRegression(
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Fit the posterior.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            With two dimensions every column gets a posterior of its own.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
+            `skboost.RowBlocks` and large memory maps are never copied.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+            With two dimensions every column gets a posterior of its own, from rows in
+            memory. None for `RowBlocks`, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
 
@@ -312,8 +315,8 @@ class BoostedBayesianLinearRegression(
             before stays usable.
         KeyboardInterrupt
             Once more, after the iterations done were kept with every fitted attribute.
-            Where `y` has several columns and some had not begun, what was fitted
-            before is kept instead, and ``warm_start=True`` goes on with those begun.
+            Where some columns of `y` had not begun, what was fitted before is kept
+            instead, and ``warm_start=True`` goes on with those that had.
 
         Warns
         -----
@@ -321,13 +324,14 @@ class BoostedBayesianLinearRegression(
             Where more than half a nat of KL remains by estimate.
         """
         with self._keeping_old_fit():
-            rows, values = self._validated(X, y, reset=True)
-            if values.ndim == 2:
-                return self._fit_outputs("fit", X, values, sample_weight)
-            for name in ("estimators_", "_begun_outputs"):
-                vars(self).pop(name, None)
-            data = self._data(rows, values, sample_weight)
-            return self._learn(data, callback_data(X, y, sample_weight))
+            rows = self._far_rows(X, y, sample_weight)
+            if rows is None:
+                given, values = self._validated(X, y, reset=True)
+                if values.ndim == 2:
+                    return self._fit_outputs("fit", X, values, sample_weight)
+                rows = self._data(given, values, sample_weight)
+            self._forget_outputs()
+            return self._learn(rows, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None):
@@ -366,10 +370,8 @@ class BoostedBayesianLinearRegression(
 
         What `fit` approximated: priors with the scales that "auto" found, noise,
         intercept and temperature are those of the fit, whatever the parameters say by
-        now. The estimator does not keep the rows, so they are passed again; the
-        function holds them. After `partial_fit` the prior is still that of the first
-        call: pass all rows so far. See
-        `BoostedBayesianLogisticRegression.make_log_joint`.
+        now. Rows are not kept, so they are passed again; after `partial_fit` all so
+        far. See `BoostedBayesianLogisticRegression.make_log_joint`.
 
         Parameters
         ----------
@@ -404,41 +406,44 @@ class BoostedBayesianLinearRegression(
         weight = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
-        return canonical_rows(X, y, weight)
+        X, y, weight = canonical_rows(X, y, weight)
+        return Table(X, y, even(weight), n_jobs=self.n_jobs)
+
+    def _kind_of_y(self):
+        return Numbers(NOISES["normal"](self.noise_df))
 
     # --- the target
 
-    def _first(self, target, X, y, weight):
+    def _first(self, target, rows):
         """The target of the first data, and the mode where the search starts."""
-        level, spread = level_and_spread(y, weight)
-        rows = weight.sum() * self.temperature
-        width = spread / root_mean_squares(X, weight, self.fit_intercept)
+        level, spread = level_and_spread(rows)
+        width = spread / root_mean_squares(rows, self.fit_intercept)
         centre = np.zeros(len(width))
         if self.fit_intercept:
             centre[-1] = level
         infer = self.noise_scale == "infer"
         if infer:
             centre, width = np.append(centre, np.log(spread)), np.append(width, 1.0)
-        width /= np.sqrt(rows)
+        width /= np.sqrt(rows.summary.weight * self.temperature)
         mode = highest_point(target, centre, width)
         scale = np.exp(mode[-1]) if infer else self.noise_scale
         width[: len(width) - infer] *= scale / spread
         target.first_guess = mode, 0.1 * width
         return target, mode[None]
 
-    def _joint_of(self, X, y, weight, prior=None, temperature=None):
+    def _joint_of(self, rows, prior=None, temperature=None):
         """What makes the log posterior; a prior that is given stands in for all."""
-        level, spread = level_and_spread(y, weight)
+        level, spread = level_and_spread(rows)
         of_response = {"unit": spread, "level": level}
-        settings = self._settings(X, weight, prior, temperature, **of_response)
+        settings = self._settings(rows, prior, temperature, **of_response)
         noise = NOISES[self.noise](self.noise_df)
         if self.noise_scale != "infer":
             known = KnownScale(noise, self.noise_scale)
             return partial(GLMTarget, likelihood=known, **settings)
         scale = self.noise_prior_scale
         scale = _NOISE_UNITS * spread if scale == "auto" else scale
-        rows = self.noise_prior_weight if prior is None else 0.0
-        of_noise = {"noise": noise, "noise_scale_prior": NoiseScalePrior(rows, scale)}
+        worth = self.noise_prior_weight if prior is None else 0.0
+        of_noise = {"noise": noise, "noise_scale_prior": NoiseScalePrior(worth, scale)}
         return partial(NoisyGLMTarget, **of_noise, **settings)
 
     def _further_names(self):

@@ -3,15 +3,16 @@
 from numbers import Real
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import clone
 
 from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator
-from skboost._parallel import row_blocks
+from skboost._row_blocks import as_blocks
 from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost._solver import climb
 from skboost.linear_model._labels import distinct
 from skboost.linear_model._names import NamedFeatures
+from skboost.linear_model._sources import far_rows
+from skboost.linear_model._summary import check_spread, column_moments
 from skboost.targets import (
     PRIORS,
     FlatPrior,
@@ -41,29 +42,26 @@ SCALED_CONSTRAINTS = {
 # one unit of the response for one of the feature. The classifier's defaults, 1 and 10,
 # are the same on scaled features.
 _INTERCEPT_UNITS = 10.0
-# A column whose deviation is at most so much of its mean counts as constant (beyond,
-# moments of sparse columns cancel), and one up to which only rounding makes it differ.
-_CONSTANT, _ROUNDING = 1e-7, 1e-12
 
 
 class BoostedLinearModel(NamedFeatures, BoostedEstimator):
     """A boosted posterior over coefficients, and an intercept where there is one.
 
-    Subclasses give ``_joint_of(*data, prior=None, temperature=None)``, a function that
-    makes a target of rows, responses and weights: the model, with scales from these
-    data, the estimator's own prior where none is given, and no data in it. ``_joint``
-    is that of the fit.
+    Subclasses give ``_joint_of(rows, prior=None, temperature=None)``, a function that
+    makes a target of any `RowSource`: the model, with scales from these rows, the
+    estimator's own prior where none is given, and no data in it. ``_joint`` is that of
+    the fit. ``_kind_of_y()`` says which responses there may be.
     """
 
-    def _learn(self, data, given, *, update=False):
+    def _learn(self, rows, given, *, update=False):
         """Boost the posterior of rows, from the prior or from the posterior so far."""
         if update and hasattr(self, "posterior_"):
-            joint, (target, starts) = self._joint, self._updated(data)
+            joint, (target, starts) = self._joint, self._updated(rows)
         else:
             self._forget_names()
-            self._check_spread(data)
-            joint = self._joint_of(*data)
-            target, starts = self._first(_on(joint, data), *data)
+            check_spread(rows, self._feature_names())
+            joint = self._joint_of(rows)
+            target, starts = self._first(joint(rows, None), rows)
         return self._boost(
             target,
             given,
@@ -73,43 +71,31 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
             also={"_joint": joint},
         )
 
-    def _check_spread(self, data):
-        """Refuse columns whose values differ by little more than rounding errors."""
-        X, _, weight = data
-        if sparse.issparse(X):
-            # Zeros are what is not stored: centred columns would not be sparse.
-            return
-        mean, std = _moments(X, weight)
-        size = np.abs(mean)
-        lost = np.flatnonzero((std > _ROUNDING * size) & (std <= _CONSTANT * size))
-        if lost.size:
-            raise ValueError(
-                "X must have columns whose spread is above 1e-7 of their distance from "
-                f"zero, or constant ones; got {self._feature_names()[lost[0]]!r} with "
-                f"mean {mean[lost[0]]:.3g} and standard deviation {std[lost[0]]:.3g}"
-                f"{f', and {lost.size - 1} others' if lost.size > 1 else ''}. Centre "
-                "them, for example with sklearn.preprocessing.StandardScaler."
-            )
-
-    def _first(self, target, X, y, weight):
+    def _first(self, target, rows):
         """The target of the first data, and where the search starts."""
         return target, None
 
-    def _log_joint(self, data):
-        """The fitted model's log joint on rows in canonical form."""
-        target = _on(self._joint, data, n_jobs=self.n_jobs)
-        return LogJoint(target, self.posterior_.names)
+    def _far_rows(self, X, y, sample_weight=None, offset=None):
+        """A `RowSource` of rows that are not held in memory; None for all others."""
+        blocks = as_blocks(X, y, sample_weight, offset)
+        # Several responses are several fits, of rows in memory.
+        if blocks is None or np.ndim(y) > 1:
+            return None
+        return far_rows(self, self._kind_of_y(), blocks, (X, y, sample_weight, offset))
 
-    def _settings(self, X, weight, prior, temperature, **of_response):
+    def _log_joint(self, rows):
+        """The fitted model's log joint on rows in canonical form."""
+        return LogJoint(self._joint(rows, None), self.posterior_.names)
+
+    def _settings(self, rows, prior, temperature, **of_response):
         """Keyword arguments of a `GLMTarget`, all but the data."""
         # A clone: what was fitted does not change with the parameters.
         prior = clone(as_prior(self.prior)) if prior is None else prior
         return {
             "prior": prior,
-            "scale": self._scales(X, weight, prior, **of_response),
+            "scale": self._scales(rows, prior, **of_response),
             "temperature": self.temperature if temperature is None else temperature,
             "fit_intercept": self.fit_intercept,
-            "n_jobs": self.n_jobs,
         }
 
     def _renamed(self):
@@ -130,7 +116,7 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
         intercept = ["intercept"] if has_intercept else []
         return distinct([*self._feature_names(), *intercept, *further])
 
-    def _updated(self, data):
+    def _updated(self, rows):
         """More data with the posterior so far as their prior, and where to start."""
         posterior, names = self.posterior_, self._names()
         if posterior.names is not None and list(posterior.names) != list(names):
@@ -140,12 +126,12 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
             )
         if self.max_components is not None:
             posterior = posterior.truncate(self.max_components)
-        joint = self._joint_of(*data, prior=FlatPrior(), temperature=1.0)
-        likelihood = _on(joint, data)
+        joint = self._joint_of(rows, prior=FlatPrior(), temperature=1.0)
+        likelihood = joint(rows, None)
         target = updated_target(likelihood, posterior.mixture, self.temperature)
         return target, posterior.mean()[None]
 
-    def _scales(self, X, weight, prior, unit=1.0, level=0.0):
+    def _scales(self, rows, prior, unit=1.0, level=0.0):
         """Prior scales of coefficients and intercept, those of "auto" from the data.
 
         `unit` is the size of what the linear predictor has to explain, `level` where
@@ -153,74 +139,19 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
         """
         chosen = self.prior_scale
         if isinstance(chosen, str):
-            chosen = unit / column_moments(X, weight)[1]
+            chosen = unit / column_moments(rows)[1]
         # A prior object's own scale counts: the default of 1 leaves it as it is.
-        scale = validate_scale(chosen, X.shape[1]) * prior.resolve_scale(X.shape[1])
+        n = rows.n_features
+        scale = validate_scale(chosen, n) * prior.resolve_scale(n)
         if not self.fit_intercept:
             return scale
         intercept = self.intercept_scale
         if isinstance(intercept, str):
             # Features that are not centred move the intercept.
-            mean, _ = column_moments(X, weight)
+            mean, _ = column_moments(rows)
             parts = [_INTERCEPT_UNITS * unit, level, *(scale * mean)]
             intercept = np.linalg.norm(parts)
         return np.append(scale, intercept)
-
-
-def _on(joint, data, **more):
-    """The target of a model on rows, responses and weights."""
-    X, y, weight = data
-    return joint(X, y, sample_weight=weight, **more)
-
-
-def column_moments(X, weight, rounding=_CONSTANT):
-    """Weighted means of the columns and their standard deviations, never zero.
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n_samples, n_features)
-    weight : ndarray of shape (n_samples,)
-    rounding : float, default=1e-7
-        A column whose deviation is at most so much of its mean is constant.
-
-    Returns
-    -------
-    mean, std : ndarray of shape (n_features,)
-        A constant column has its absolute value as deviation, one of zeros 1.
-    """
-    mean, std = _moments(X, weight)
-    constant = std <= rounding * np.abs(mean)
-    std[constant] = np.abs(mean[constant])
-    std[std == 0.0] = 1.0
-    return mean, std
-
-
-def _moments(X, weight):
-    """Weighted means of the columns and their standard deviations."""
-    share = weight / weight.sum()
-    mean = X.T @ share
-    if sparse.issparse(X):
-        squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), shape=X.shape)
-        variance = squares.T @ share - mean**2
-    else:
-        variance = sum(
-            ((X[rows] - mean) ** 2).T @ share[rows] for rows in row_blocks(*X.shape)
-        )
-    return mean, np.sqrt(np.maximum(variance, 0.0))
-
-
-def level_and_spread(y, weight):
-    """Weighted mean of a response and its standard deviation, never zero."""
-    # Responses may lie far from zero: moments of dense columns cancel nothing.
-    mean, std = column_moments(y[:, None], weight, rounding=_ROUNDING)
-    return float(mean[0]), float(std[0])
-
-
-def root_mean_squares(X, weight, fit_intercept):
-    """Sizes of the columns, that of the intercept last, none zero."""
-    mean, std = column_moments(X, weight)
-    size = np.hypot(mean, std)
-    return np.append(size, 1.0) if fit_intercept else size
 
 
 def highest_point(target, centre, unit, max_iter=500):

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import callback_data
+from skboost._row_blocks import Table, even
 from skboost._rows import canonical_rows
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._classifier import BayesianClassifier
@@ -15,6 +16,7 @@ from skboost.linear_model._linear_model import (
     LINEAR_MODEL_CONSTRAINTS,
     BoostedLinearModel,
 )
+from skboost.linear_model._sources import Labels
 from skboost.targets import GLMTarget, Logistic, Multinomial
 
 
@@ -232,14 +234,15 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Fit the posterior.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels of at least two classes.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
+            `skboost.RowBlocks` and large memory maps are never copied.
+        y : array-like of shape (n_samples,), default=None
+            Labels of at least two classes; None for `RowBlocks`, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
 
@@ -264,9 +267,13 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
             search; under early stopping only one that gains nothing.
         """
         with self._keeping_old_fit():
-            rows, codes = self._validated(X, y, reset=True)
-            data = self._data(rows, codes, sample_weight, self.class_weight)
-            return self._learn(data, callback_data(X, y, sample_weight))
+            rows = self._far_rows(X, y, sample_weight)
+            if rows is None:
+                given, codes = self._validated(X, y, reset=True)
+                rows = self._data(given, codes, sample_weight, self.class_weight)
+            else:
+                self.classes_ = rows.code.classes
+            return self._learn(rows, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -376,13 +383,17 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
     def _data(self, X, codes, sample_weight, class_weight):
         """Rows, codes and weights in canonical form."""
         weight = row_weights(X, codes, self.classes_, sample_weight, class_weight)
-        return canonical_rows(X, codes, weight)
+        X, codes, weight = canonical_rows(X, codes, weight)
+        return Table(X, codes, even(weight), n_jobs=self.n_jobs)
 
-    def _joint_of(self, X, codes, weight, prior=None, temperature=None):
+    def _kind_of_y(self):
+        return Labels(self.class_weight)
+
+    def _joint_of(self, rows, prior=None, temperature=None):
         """What makes the log posterior of the coefficients, in their layout."""
         n_classes = len(self.classes_)
         likelihood = Logistic() if n_classes == 2 else Multinomial(n_classes)
-        settings = self._settings(X, weight, prior, temperature)
+        settings = self._settings(rows, prior, temperature)
         return partial(GLMTarget, likelihood=likelihood, **settings)
 
     def _labelled(self, has_intercept, further):

@@ -76,7 +76,11 @@ class NoisePredictive(LatentPredictive):
     def moments(self, X):
         """Predictive mean and standard deviation, (n,) each."""
         mean, std = self.latent(X)
-        return mean, np.sqrt(std**2 + self.noise.std**2 * self._mean_square_scale())
+        return mean, np.sqrt(std**2 + self.noise_variance())
+
+    def noise_variance(self):
+        """Of a response given its linear predictor, over the posterior."""
+        return self.noise.std**2 * self._mean_square_scale()
 
     def _mean_square_scale(self):
         """E sigma^2 under the posterior."""

@@ -10,10 +10,12 @@ from skboost.linear_model._regressor import (
     check_quantiles,
     tails_of,
 )
+from skboost.linear_model._served import Served, served_regressor
+from skboost.serving import MultipleRegressor
 from skboost.targets import NOISES
 
 
-class NoiseRegressor(BayesianRegressor):
+class NoiseRegressor(Served, BayesianRegressor):
     """Predictive distributions that add the noise to the linear predictor.
 
     With several outputs every answer has them as its second axis (coefficients as
@@ -30,6 +32,11 @@ class NoiseRegressor(BayesianRegressor):
         kind, df, scale = self._noise_model
         scale = None if scale == "infer" else scale
         return NoisePredictive(mixture, self._has_intercept, NOISES[kind](df), scale)
+
+    def _served(self):
+        if hasattr(self, "estimators_"):
+            return MultipleRegressor(tuple(m._served() for m in self.estimators_))
+        return served_regressor(self, self._predictive().noise_variance())
 
     @over_outputs
     def predict(self, X, return_std=False):

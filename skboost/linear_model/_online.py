@@ -1,5 +1,6 @@
 """What online estimators share: parameters, streams, and batches taken in."""
 
+import warnings
 from dataclasses import replace
 from numbers import Integral, Real
 
@@ -22,6 +23,7 @@ from skboost.online import (
     Rule,
 )
 from skboost.posterior import MixturePosterior
+from skboost.serving import GaussianPart
 from skboost.svi import LearningRate
 from skboost.targets import validate_scale
 
@@ -289,6 +291,21 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         return tags
 
 
+def warn_of_few_rows(model):
+    """Say that a stream begins with too few rows to infer its noise; the model."""
+    n_rows, n_coefficients = model.n_seen_, len(model._streams[0].mean)
+    if n_rows < n_coefficients:
+        warnings.warn(
+            f"The stream begins with {n_rows} rows for {n_coefficients} coefficients: "
+            "until there are more rows than coefficients, noise_scale_ and predictive "
+            "intervals are little more than their prior. Begin with more rows, or give "
+            "noise_scale a number.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return model
+
+
 def variances(stream):
     """Of the coefficients, (dim,)."""
     covariance = stream.covariance
@@ -304,6 +321,14 @@ def linear_moments(stream, X):
     X = X.toarray() if sparse.issparse(X) else X
     square = np.einsum("ij,ij->i", X @ covariance, X)
     return X @ mean, np.sqrt(np.maximum(square, 0.0))
+
+
+def gaussian_part(stream):
+    """The coefficients of a stream, as plain predictions see them."""
+    mean, covariance = stream.mean, stream.covariance
+    if covariance.ndim == 1:
+        return GaussianPart(mean, covariance)
+    return GaussianPart(mean, factor=np.linalg.cholesky(covariance))
 
 
 def joined(covariances):

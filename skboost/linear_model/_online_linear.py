@@ -1,6 +1,5 @@
 """Bayesian linear regression that learns from a stream."""
 
-import warnings
 from numbers import Real
 
 import numpy as np
@@ -13,17 +12,21 @@ from skboost.families import Gaussian, StudentT
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
+    gaussian_part,
     linear_moments,
+    warn_of_few_rows,
 )
 from skboost.linear_model._regressor import check_quantiles, tails_of
+from skboost.linear_model._served import Served
 from skboost.online import ONLINE_METHODS, ConjugateStream, GaussianLoss
 from skboost.posterior import MixturePosterior
+from skboost.serving import LinearRegressor
 
 # Degrees of freedom of a normal density.
 _NORMAL = np.inf
 
 
-class OnlineBayesianLinearRegression(RegressorMixin, OnlineEstimator):
+class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
     """Linear regression with a posterior that learns row by row.
 
     By default exact: the posterior after any number of batches is that of all rows at
@@ -233,22 +236,11 @@ class OnlineBayesianLinearRegression(RegressorMixin, OnlineEstimator):
         Warns
         -----
         UserWarning
-            If the noise is to be inferred and the first batch has fewer rows than the
-            model has coefficients.
+            If noise is inferred and the first batch has fewer rows than coefficients.
         """
-        first = not hasattr(self, "_streams")
+        first = not hasattr(self, "_streams") and self._infers_noise
         self._partial_fit(X, y, sample_weight)
-        n_coefficients = len(self._streams[0].mean)
-        if first and self._infers_noise and self.n_seen_ < n_coefficients:
-            warnings.warn(
-                f"The stream begins with {self.n_seen_} rows for {n_coefficients} "
-                "coefficients: until there are more rows than coefficients, "
-                "noise_scale_ and predictive intervals are little more than their "
-                "prior. Begin with more rows, or give noise_scale a number.",
-                UserWarning,
-                stacklevel=3,
-            )
-        return self
+        return warn_of_few_rows(self) if first else self
 
     def _responses(self, y, reset):
         y = np.asarray(y, dtype=float)
@@ -307,6 +299,17 @@ class OnlineBayesianLinearRegression(RegressorMixin, OnlineEstimator):
             return mean, np.hypot(std, noise), _NORMAL
         shape, rate = stream.noise
         return mean, np.sqrt(rate / shape * (1.0 + std**2)), 2.0 * shape
+
+    def _served(self):
+        (stream,) = self._streams
+        base = (self.n_features_in_, self._has_intercept, np.ones(1))
+        parts = (gaussian_part(stream),)
+        if not isinstance(stream, ConjugateStream):
+            return LinearRegressor(*base, parts, stream.rule.loss.noise_scale**2)
+        shape, rate = stream.noise
+        if shape <= 1.0:
+            return LinearRegressor(*base, parts, np.inf)
+        return LinearRegressor(*base, parts, rate / (shape - 1.0), rate / (shape - 1.0))
 
     def predict(self, X, return_std=False):
         """Posterior predictive mean.

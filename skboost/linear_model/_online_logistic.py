@@ -7,8 +7,13 @@ from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._classifier import BayesianClassifier
 from skboost.linear_model._labels import classes_of, codes_of
 from skboost.linear_model._one_vs_rest import IndependentPredictive, shares
-from skboost.linear_model._online import ONLINE_CONSTRAINTS, OnlineEstimator
+from skboost.linear_model._online import (
+    ONLINE_CONSTRAINTS,
+    OnlineEstimator,
+    gaussian_part,
+)
 from skboost.online import LogisticLoss
+from skboost.serving import BinaryClassifier, OneVsRestClassifier
 
 
 class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
@@ -235,6 +240,13 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
 
     def _predictive(self):
         return IndependentPredictive(self._latent, self._n_streams)
+
+    def _served(self):
+        base = (self.n_features_in_, self._has_intercept, self.classes_)
+        parts = tuple(gaussian_part(stream) for stream in self._streams)
+        if self._n_streams == 1:
+            return BinaryClassifier(*base, np.ones(1), parts)
+        return OneVsRestClassifier(*base, parts)
 
     @property
     def coef_(self):

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import callback_data
+from skboost._row_blocks import Table, even
 from skboost._rows import canonical_rows
 from skboost._sklearn import check_sample_weight, fit_context
 from skboost.linear_model._count_regressor import CountRegressor
@@ -13,8 +14,9 @@ from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
     BoostedLinearModel,
     highest_point,
-    root_mean_squares,
 )
+from skboost.linear_model._sources import Numbers
+from skboost.linear_model._summary import log_rate, root_mean_squares
 from skboost.targets import GLMTarget, Poisson, validate_offset
 
 
@@ -233,14 +235,15 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, offset=None):
+    def fit(self, X, y=None, sample_weight=None, offset=None):
         """Fit the posterior.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Counts, not negative.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
+            `skboost.RowBlocks` and large memory maps are never copied.
+        y : array-like of shape (n_samples,), default=None
+            Counts, not negative; None for `RowBlocks`, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
         offset : array-like of shape (n_samples,), default=None
@@ -264,9 +267,11 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
             Where more than half a nat of KL remains by estimate.
         """
         with self._keeping_old_fit():
-            data = self._data(X, y, sample_weight, offset, reset=True)
+            rows = self._far_rows(X, y, sample_weight, offset)
+            if rows is None:
+                rows = self._data(X, y, sample_weight, offset, reset=True)
             given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
-            return self._learn(data, given)
+            return self._learn(rows, given)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None, offset=None):
@@ -319,7 +324,7 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
     # --- data in
 
     def _data(self, X, y, sample_weight, offset, reset):
-        """Rows, counts with offsets (n_samples, 2), and weights in canonical form."""
+        """Rows, counts, offsets and weights in canonical form."""
         kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
         X, y = validate_data(self, X, y, reset=reset, **kind)
         y = Poisson().checked(y, X.shape[0])
@@ -329,37 +334,28 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         weight = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
-        return canonical_rows(X, np.column_stack([y, offset]), weight)
+        X, y, weight = canonical_rows(X, np.column_stack([y, offset]), weight)
+        counts, offset = y.T
+        offset = offset if offset.any() else None
+        return Table(X, counts, even(weight), offset, n_jobs=self.n_jobs)
+
+    def _kind_of_y(self):
+        return Numbers(Poisson())
 
     # --- the target
 
-    def _first(self, target, X, y, weight):
+    def _first(self, target, rows):
         """The target of the first data, and the mode where the search starts."""
-        size = root_mean_squares(X, weight, self.fit_intercept)
-        count = self.temperature * (weight @ y[:, 0])
+        size = root_mean_squares(rows, self.fit_intercept)
+        count = self.temperature * rows.summary.weight * rows.summary.level
         centre, width = np.zeros(len(size)), 1.0 / (size * np.sqrt(count + 1.0))
         if self.fit_intercept:
-            centre[-1] = log_rate(y, weight)
+            centre[-1] = log_rate(rows)
         mode = highest_point(target, centre, width)
         target.first_guess = mode, 0.1 * width
         return target, mode[None]
 
-    def _joint_of(self, X, y, weight, prior=None, temperature=None):
+    def _joint_of(self, rows, prior=None, temperature=None):
         """What makes the log posterior of the coefficients, in their layout."""
-        level = log_rate(y, weight)
-        settings = self._settings(X, weight, prior, temperature, level=level)
-        return partial(_target_of_counts, **settings)
-
-
-def _target_of_counts(X, y, **settings):
-    """The target of counts with offsets, (n_samples, 2)."""
-    counts, offset = y.T
-    offset = offset if offset.any() else None
-    return GLMTarget(X, counts, Poisson(), offset=offset, **settings)
-
-
-def log_rate(y, weight):
-    """Logarithm of the counts over the exposures, with half a count more."""
-    counts, offset = y.T
-    top = offset.max()
-    return np.log(weight @ counts + 0.5) - top - np.log(weight @ np.exp(offset - top))
+        settings = self._settings(rows, prior, temperature, level=log_rate(rows))
+        return partial(GLMTarget, likelihood=Poisson(), **settings)

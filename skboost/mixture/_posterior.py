@@ -15,6 +15,7 @@ from skboost.posterior import (
     check_size,
     heaviest,
     read_archive,
+    reads_archive,
     resampled,
     summary_table,
     warn_heavy_tail,
@@ -135,6 +136,11 @@ class ConjugateMixturePosterior:
         draws : dict
             As `sample` returns; ``covariances`` are not looked at.
 
+        Returns
+        -------
+        ndarray of shape (n,)
+            Nats.
+
         Raises
         ------
         ValueError
@@ -181,10 +187,14 @@ class ConjugateMixturePosterior:
         }
 
     def assignment(self):
-        """Probability of each cluster for a new row, shape (n_clusters,).
+        """Probability of each cluster for a new row.
 
         The mean weights; under the Dirichlet process given that the row belongs to
         one of these clusters.
+
+        Returns
+        -------
+        ndarray of shape (n_clusters,)
         """
         return self._average([self.model.mean_weights(own) for own in self.components])
 
@@ -363,6 +373,11 @@ class ConjugateMixturePosterior:
     def to_arviz(self, n=4000, random_state=None, n_chains=4):
         """ArviZ data object with ``n`` draws as `n_chains` chains (extra ``arviz``).
 
+        Returns
+        -------
+        InferenceData or DataTree
+            By the version of ArviZ; its group ``posterior`` has chains and draws.
+
         Raises
         ------
         ImportError
@@ -384,6 +399,7 @@ class ConjugateMixturePosterior:
         write_archive(path, FORMAT, FORMAT_VERSION, header, arrays)
 
     @classmethod
+    @reads_archive("ConjugateMixturePosterior.save")
     def load(cls, path):
         """Posterior that `save` wrote; refuses other files with a ValueError."""
         header, arrays = read_archive(

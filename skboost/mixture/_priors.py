@@ -1,6 +1,7 @@
 """Priors of Gaussian mixtures: as given, or from the data where left open."""
 
 from numbers import Integral, Real
+from typing import NamedTuple
 
 import numpy as np
 
@@ -80,9 +81,13 @@ def mixture_settings(estimator, X, weight):
     ValueError
         If a prior has the wrong shape or is improper.
     """
-    mean, covariance = moments(X, weight)
+    return settings_of(estimator, *moments(X, weight))
+
+
+def settings_of(estimator, mean, covariance):
+    """The same from moments of the rows, as `moments` gives them."""
     if estimator.mean_prior is not None:
-        mean = _array("mean_prior", estimator.mean_prior, (X.shape[1],))
+        mean = _array("mean_prior", estimator.mean_prior, mean.shape)
     prior_type = estimator.weight_concentration_prior_type
     concentration = CONCENTRATIONS[prior_type]
     n_components = estimator.n_components
@@ -168,30 +173,86 @@ def moments(X, weight):
     ValueError
         If a column has no observed value, or its squares overflow.
     """
-    seen = ~np.isnan(X) * (weight > 0)[:, None]
-    share = weight @ seen
-    if not share.all():
-        columns = np.flatnonzero(share == 0).tolist()
-        raise ValueError(
-            f"X must have an observed value in every column; columns {columns} are NaN "
-            "throughout. Remove them."
+    observed = Observed.of(X, weight)
+    mean = observed.mean
+    return mean, covariance_of(observed, scatter(X, weight, mean))
+
+
+class Observed(NamedTuple):
+    """Sums over what is observed of the rows of positive weight.
+
+    Attributes
+    ----------
+    total : float
+        Weight of the rows.
+    share : ndarray of shape (n_features,)
+        Weight of those in which a feature is observed.
+    first, low, high : ndarray of shape (n_features,)
+        Weighted sums, least and largest values.
+    """
+
+    total: float
+    share: np.ndarray
+    first: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, X, weight):
+        """Of an array in which NaN is missing."""
+        seen = ~np.isnan(X) * (weight > 0)[:, None]
+        return cls(
+            weight.sum(),
+            weight @ seen,
+            weight @ np.where(seen, X, 0.0),
+            np.where(seen, X, np.inf).min(axis=0),
+            np.where(seen, X, -np.inf).max(axis=0),
         )
-    filled = np.where(seen, X, 0.0)
-    mean = (weight @ filled) / share
-    total = weight.sum()
-    filled = np.where(seen, filled - mean, 0.0) * np.sqrt(total / share)
-    divisor = total - 1.0 if total > 1.5 else total
-    # A constant feature far from zero is off its own mean by rounding.
-    low, high = np.where(seen, X, np.inf), np.where(seen, X, -np.inf)
-    filled[:, low.min(axis=0) == high.max(axis=0)] = 0.0
+
+    def with_others(self, other):
+        """Of the rows of both."""
+        return Observed(
+            self.total + other.total,
+            self.share + other.share,
+            self.first + other.first,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+        )
+
+    @property
+    def mean(self):
+        """Of every feature; a ValueError where one is never observed."""
+        if not self.share.all():
+            columns = np.flatnonzero(self.share == 0).tolist()
+            raise ValueError(
+                "X must have an observed value in every column; columns "
+                f"{columns} are NaN throughout. Remove them."
+            )
+        return self.first / self.share
+
+
+def scatter(X, weight, mean):
+    """Weighted sums of products of what is observed, about a mean."""
+    away = np.where(~np.isnan(X) * (weight > 0)[:, None], X - mean, 0.0)
     with np.errstate(over="ignore", invalid="ignore"):
-        covariance = (filled * weight[:, None]).T @ filled / divisor
+        return (away * weight[:, None]).T @ away
+
+
+def covariance_of(observed, sums):
+    """Positive definite covariance of rows with these sums; see `moments`."""
+    total = observed.total
+    root = np.sqrt(total / observed.share)
+    # A constant feature far from zero is off its own mean by rounding.
+    root[observed.low == observed.high] = 0.0
+    divisor = total - 1.0 if total > 1.5 else total
+    with np.errstate(over="ignore", invalid="ignore"):
+        covariance = sums * root * root[:, None] / divisor
     if not np.isfinite(covariance).all():
         raise ValueError(
             "X must have a variance that is a finite number; its squares, or those of "
             "sample_weight times it, overflow. Standardise X."
         )
-    return mean, _definite(covariance)
+    return _definite(covariance)
 
 
 def _definite(covariance):

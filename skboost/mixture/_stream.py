@@ -140,7 +140,7 @@ class StreamingMixture(FittingEstimator):
 
     def _going_on(self, state, engine):
         """After a fit, the stream that further batches go on with."""
-        return {"_stream": Stream.after(state, engine.weight)}
+        return {"_stream": Stream.after(state, engine.total_weight)}
 
 
 def canonical(X, weight):

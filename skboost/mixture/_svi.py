@@ -1,5 +1,6 @@
 """Bayesian Gaussian mixtures by natural gradients: coordinate ascent, SVI and SVI+."""
 
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -22,6 +23,12 @@ from skboost.mixture._fitted import FittedMixture, plain_errors
 from skboost.mixture._messages import ProgressLines
 from skboost.mixture._priors import MIXTURE_CONSTRAINTS, WEIGHTS, mixture_settings
 from skboost.mixture._responsibilities import STARTS
+from skboost.mixture._sources import (
+    FarGradient,
+    check_batches,
+    far_rows,
+    far_settings,
+)
 from skboost.mixture._starts import started
 from skboost.mixture._stream import StreamingMixture, canonical
 from skboost.svi import (
@@ -45,8 +52,9 @@ class SVIGaussianMixture(
     Variational inference in the conjugate model: with all rows as one batch it is
     coordinate ascent, as in `sklearn.mixture.BayesianGaussianMixture`; with
     `batch_size` it is stochastic variational inference (SVI); with a smaller
-    `effective_batch_size` the steps carry the noise of batches of that size, which
-    anneals them out of poor optima (SVI+).
+    `effective_batch_size` the steps carry the noise of batches of that size (SVI+),
+    which can lead out of poor optima, and into them: on most data that were tried
+    coordinate ascent from several starts ended at a higher bound.
 
     Parameters
     ----------
@@ -313,10 +321,11 @@ class SVIGaussianMixture(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or RowBlocks
             NaN is missing: under "diag" left out exactly, under "full" integrated out
             given the expected parameters, so that a row with gaps counts as a whole
-            row for the posterior's width.
+            row for the posterior's width. `RowBlocks` and large memory maps are never
+            copied; runs start from at most 65,536 of their rows.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -335,17 +344,22 @@ class SVIGaussianMixture(
             Once more, after the epochs done were kept with every fitted attribute.
         """
         with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
-            values, weight = canonical(*self._validated(X, sample_weight, reset=True))
             going_on = self.warm_start and hasattr(self, "_run")
+            seed = self._seed if going_on else root_seed(self.random_state)
+            far = self._far_rows(X, sample_weight, seed)
+            if far is None:
+                data = canonical(*self._validated(X, sample_weight, reset=True))
+                settings, engines = mixture_settings, self._engines
+            else:
+                data, settings, engines = (far,), far_settings, self._far_engines
             if going_on:
                 self._check_goes_on("warm_start=True", "Set warm_start=False.")
             else:
-                self._settings = mixture_settings(self, values, weight)
+                self._settings = settings(self, *data)
                 self._model = GaussianMixtureModel.make(**self._settings)
-                self._seed = root_seed(self.random_state)
+                self._seed = seed
             self._held = None
-            rows = self._model.rows(values)
-            engines = self._engines(rows, weight, going_on)
+            engines = engines(*data, going_on)
             return self._fit_all(engines, callback_data(X, y, sample_weight), going_on)
 
     # --- data and engines
@@ -367,21 +381,39 @@ class SVIGaussianMixture(
             return as_learning_rate(1.0 if whole else "robbins-monro")
         return as_learning_rate(self.learning_rate)
 
-    def _engines(self, rows, weight, going_on):
+    def _far_rows(self, X, sample_weight, seed):
+        """A `RowSource` of rows that are not held in memory; None for all others."""
+        return far_rows(self, X, sample_weight, seed)
+
+    def _engines(self, values, weight, going_on):
         """One for each run."""
+        rows = self._model.rows(values)
+        make = partial(NaturalGradient, weight=weight)
+        start = partial(self._start, rows, weight)
+        return self._made(make, rows, start, going_on)
+
+    def _far_engines(self, rows, going_on):
+        """The same on a `RowSource`: runs start from a sample of the rows."""
+        check_batches(self, rows)
+        found = rows.summary
+        values, weight = canonical(found.values, found.weight * found.scale)
+        start = partial(self._start, self._model.rows(values), weight)
+        make = partial(FarGradient, settings=self._settings)
+        return self._made(make, rows, start, going_on)
+
+    def _made(self, make, rows, start, going_on):
         whole = self.batch_size is None or self.batch_size >= len(rows)
         settings = {
             "learning_rate": self._rate(whole),
-            "weight": weight,
             "batch_size": self.batch_size,
             "effective_batch_size": self.effective_batch_size,
         }
         indices = [self._kept] if going_on else range(self.n_init)
         return [
-            NaturalGradient(
+            make(
                 self._model,
                 rows,
-                None if going_on else self._start(rows, weight, i),
+                None if going_on else start(i),
                 seed=int(generator(self._seed, _STEPS, i).integers(2**31)),
                 **settings,
             )
@@ -401,23 +433,12 @@ class SVIGaussianMixture(
         return started(self, self._model, rows, weight, natural)
 
     def _check_goes_on(self, what, advice):
-        model = self._model
-        before = {
-            "n_components": model.n_components,
-            "n_features": model.dim,
-            "covariance_type": model.covariance_type,
-            "temperature": model.temperature,
-            "reg_covar": model.reg_covar,
-            "weights": self._settings["weights"],
-        }
-        now = {
-            "n_components": self.n_components,
-            "n_features": self.n_features_in_,
-            "covariance_type": self.covariance_type,
-            "temperature": self.temperature,
-            "reg_covar": self.reg_covar,
-            "weights": WEIGHTS[self.weight_concentration_prior_type],
-        }
+        names = ("n_components", "covariance_type", "temperature", "reg_covar")
+        before = {name: getattr(self._model, name) for name in names}
+        before |= {"n_features": self._model.dim, "weights": self._settings["weights"]}
+        kind = self.weight_concentration_prior_type
+        now = {name: getattr(self, name) for name in names}
+        now |= {"n_features": self.n_features_in_, "weights": WEIGHTS[kind]}
         if before != now:
             raise ValueError(
                 f"{what} goes on with the same model; got {now} after {before}. "

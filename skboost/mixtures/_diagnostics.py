@@ -354,6 +354,11 @@ class RemainingKL(NamedTuple):
     spread: float
     outside: float = 0.0
 
+    @property
+    def least(self):
+        """The estimate less its noise, nats."""
+        return self.value - N_ERRORS * self.se
+
 
 def remaining_kl(log_joint, log_q):
     """How far the ELBO still is from the log evidence that its draws can see.

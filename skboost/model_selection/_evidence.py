@@ -56,10 +56,10 @@ class EvidenceSearch(
     """Choose among models by the evidence lower bound, on all of the data.
 
     Every candidate of a grid is fitted to all rows, `n_repeats` times with independent
-    seeds, and the one with the largest ``elbo_`` is chosen: k̂ = argmax ELBO, without
-    a penalty for the size of the model, which the bound has inside
-    (Chérief-Abdellatif 2018). The largest of the repeats counts, because the bound of
-    a model is a supremum; `results_` has the mean as well.
+    seeds, and the one with the largest ``elbo_`` is chosen. No penalty is added for the
+    size of a model, since the ELBO already has one (Chérief-Abdellatif 2018). The
+    largest of the repeats counts, because the bound of a model is a supremum;
+    `results_` has the mean as well.
 
     Parameters
     ----------

@@ -25,6 +25,10 @@ _LIGHTEST = 1e-5
 MAX_HESSIAN_DIM = 200
 
 
+# Share of the heaviest mode's mass below which another one is none for a mixture.
+_LIGHT = 0.01
+
+
 @dataclass(frozen=True)
 class Modes:
     """Modes that climbs have led to.
@@ -57,6 +61,15 @@ class Modes:
         """
         mass = np.array(self.mass)
         return mass > mass.max(initial=-np.inf) + np.log(_LIGHTEST)
+
+    @property
+    def several(self):
+        """Whether a second mode has mass that matters beside the heaviest.
+
+        Flat or heavy tails have bumps that climbs end at.
+        """
+        mass = np.array(self.mass)
+        return bool((mass > mass.max(initial=-np.inf) + np.log(_LIGHT)).sum() > 1)
 
     def heaviest(self, n):
         """Laplace approximations at the modes that matter, at most `n`."""

@@ -126,8 +126,6 @@ class RootGain(Objective):
 
     combination = "roots"
     uses_expectations = False
-    # More draws are no cure where a combination of roots is stuck.
-    seeks_gain = False
     # Squared overlaps are no nats: what is left is often below any `tol`.
     short_tolerance = SMALLEST_TOL
 

@@ -152,6 +152,16 @@ class JointELBO:
         d_logits = d_log_shares - shares * d_log_shares.sum()
         return points.value, np.concatenate([*pulled, d_logits[1:]])
 
+    def predicted_gains(self):
+        """What every moving component gains by a first step, nats, (n_moving,).
+
+        Half of the squared slope in coordinates of unit curvature.
+        """
+        x = self.start
+        _, gradient = self.value_and_gradient(x)
+        coordinates, _ = self._split(0.5 * (self.scale * gradient) ** 2)
+        return np.array([part.sum() for part in coordinates])
+
     def _split(self, x):
         cuts = np.cumsum(self._sizes)
         *coordinates, logits = np.split(x, cuts)

@@ -41,7 +41,7 @@ class Rule:
         return self.method.schedule(rates, self.beta)
 
 
-class DivergedError(FloatingPointError):
+class DivergedError(FloatingPointError, ValueError):
     """The linear predictor left all bounds; names the step, counted from 1."""
 
 

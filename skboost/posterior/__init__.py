@@ -17,7 +17,12 @@ from skboost.posterior._posterior import (
     TransformedPosterior,
     as_posterior,
 )
-from skboost.posterior._storage import read_archive, write_archive
+from skboost.posterior._storage import (
+    read_archive,
+    reading_archive,
+    reads_archive,
+    write_archive,
+)
 from skboost.posterior._tables import arviz_groups, summary_table
 from skboost.posterior._transformed_marginal import (
     SampledMarginal,
@@ -44,6 +49,8 @@ __all__ = [
     "check_size",
     "heaviest",
     "read_archive",
+    "reading_archive",
+    "reads_archive",
     "resampled",
     "summary_table",
     "warn_heavy_tail",

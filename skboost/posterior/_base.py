@@ -91,7 +91,12 @@ class BasePosterior:
         return self._mixture.n_components
 
     def index_of(self, i):
-        """Index of a coordinate given by index or name."""
+        """Index of a coordinate given by index or name.
+
+        Returns
+        -------
+        int
+        """
         if isinstance(i, str):
             if self._names is None or i not in self._names:
                 known = "it has none" if self._names is None else list(self._names)
@@ -112,6 +117,10 @@ class BasePosterior:
         ----------
         names : sequence of str of length dim, or None
             Distinct.
+
+        Returns
+        -------
+        MixturePosterior
         """
         other = copy(self)
         other._names = check_names(names, self.dim)
@@ -124,6 +133,11 @@ class BasePosterior:
         ----------
         level : float, default=0.9
             Probability inside, strictly between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (dim, 2)
+            Lower and upper ends.
         """
         tail = 0.5 * (1.0 - check_level(level))
         return self._quantiles([tail, 1.0 - tail])
@@ -157,7 +171,12 @@ class BasePosterior:
         return summary_table(columns, self._names)
 
     def truncate(self, k):
-        """The `k` heaviest components, weights divided by their sum."""
+        """The `k` heaviest components, weights divided by their sum.
+
+        Returns
+        -------
+        MixturePosterior
+        """
         return self._with_mixture(heaviest(self._mixture, k))
 
     def hellinger(self, other, n=10_000, random_state=None):
@@ -169,6 +188,11 @@ class BasePosterior:
         n : int, default=10_000
             Draws, half from each.
         random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        HellingerEstimate
+            The distance, between 0 and 1, with its standard error.
         """
         if other.dim != self.dim:
             raise ValueError(
@@ -201,6 +225,11 @@ class BasePosterior:
             Nats; -inf is legal.
         n : int, default=4000
         random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        ImportanceSample
+            Draws with log weights, k-hat and effective sample size.
 
         Raises
         ------
@@ -291,6 +320,11 @@ class BasePosterior:
         n : int, default=4000
         random_state : int, RandomState instance or None, default=None
 
+        Returns
+        -------
+        ErrorEstimates
+            Each field has its meaning there.
+
         Warns
         -----
         ImportanceWarning
@@ -301,6 +335,11 @@ class BasePosterior:
 
     def to_arviz(self, n=4000, random_state=None, n_chains=4):
         """ArviZ data object with ``n`` draws as `n_chains` chains (extra ``arviz``).
+
+        Returns
+        -------
+        InferenceData or DataTree
+            By the version of ArviZ; its group ``posterior`` has chains and draws.
 
         Raises
         ------

@@ -121,6 +121,11 @@ class ErrorEstimates:
         ----------
         t : float
             Positive.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
         """
         if not t > 0:
             raise ValueError(f"t must be positive; got {t!r}.")

@@ -100,6 +100,10 @@ class ImportanceSample:
         log_joint : callable or object with ``log_density``
             Maps (n, dim) to (n,), nats.
 
+        Returns
+        -------
+        ImportanceSample
+
         Raises
         ------
         ValueError
@@ -138,6 +142,11 @@ class ImportanceSample:
         level : float, default=0.95
             Confidence of either end of ``interval`` against Monte Carlo error.
 
+        Returns
+        -------
+        Evidence
+            Lower bound, estimate and interval, nats.
+
         Raises
         ------
         ValueError
@@ -158,6 +167,10 @@ class ImportanceSample:
 
     def errors(self):
         """Distances between the mixture and the target: `ErrorEstimates`.
+
+        Returns
+        -------
+        ErrorEstimates
 
         Raises
         ------

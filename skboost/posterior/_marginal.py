@@ -123,11 +123,22 @@ class BaseMarginal:
     """What follows from ``log_pdf`` and ``quantile`` of a marginal."""
 
     def pdf(self, x):
-        """Density at x, the shape of x."""
+        """Density at x, the shape of x.
+
+        Returns
+        -------
+        ndarray of the shape of x
+        """
         return np.exp(self.log_pdf(x))
 
     def interval(self, level=0.9):
-        """Central interval that holds `level` of the probability, shape (2,)."""
+        """Central interval that holds `level` of the probability, shape (2,).
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Lower and upper end.
+        """
         tail = 0.5 * (1.0 - check_level(level))
         return self.quantile(np.array([tail, 1.0 - tail]))
 
@@ -150,22 +161,45 @@ class Marginal(BaseMarginal):
         return f"Marginal(index={self.index}, n_components={self.mixture.n_components})"
 
     def component_log_pdf(self, x):
-        """Log densities of the components, nats, shape ``(*x.shape, n_components)``."""
+        """Log densities of the components, nats, shape ``(*x.shape, n_components)``.
+
+        Returns
+        -------
+        ndarray of shape (``*x.shape``, n_components)
+            Nats.
+        """
         x = np.asarray(x, dtype=float)
         columns = _columns(self.mixture, "marginal_log_density", self.index, x.ravel())
         return columns.reshape(*x.shape, columns.shape[1])
 
     def component_locations(self):
-        """Where the components are: their means, shape (n_components,)."""
+        """Where the components are: their means, shape (n_components,).
+
+        Returns
+        -------
+        ndarray of shape (n_components,)
+        """
         return self.mixture.component_locations()[:, self.index]
 
     def log_pdf(self, x):
-        """Log density at x, the shape of x, nats."""
+        """Log density at x, the shape of x, nats.
+
+        Returns
+        -------
+        ndarray of the shape of x
+            Nats.
+        """
         x = np.asarray(x, dtype=float)
         return _log_pdf(self.mixture, self.index, x.ravel()).reshape(x.shape)[()]
 
     def cdf(self, x):
-        """Probability of values up to x, the shape of x."""
+        """Probability of values up to x, the shape of x.
+
+        Returns
+        -------
+        ndarray of the shape of x
+            Between 0 and 1.
+        """
         x = np.asarray(x, dtype=float)
         return _cdf(self.mixture, self.index, x.ravel()).reshape(x.shape)[()]
 
@@ -173,6 +207,10 @@ class Marginal(BaseMarginal):
         """Values with probability `p` below, the shape of p.
 
         Accurate to 1e-10 of the narrowest component's standard deviation.
+
+        Returns
+        -------
+        ndarray of the shape of p
 
         Raises
         ------

@@ -14,7 +14,7 @@ from skboost.posterior._base import BasePosterior, as_generator, check_size
 from skboost.posterior._calibrated import calibrated
 from skboost.posterior._marginal import Marginal, coordinate_quantiles
 from skboost.posterior._modes import mixture_modes
-from skboost.posterior._storage import load_mixture
+from skboost.posterior._storage import load_mixture, reads_archive
 from skboost.posterior._tables import quantile_table
 from skboost.posterior._transformed_marginal import (
     SampledMarginal,
@@ -81,7 +81,13 @@ class MixturePosterior(BasePosterior):
         return self._mixture.dim
 
     def log_density(self, theta):
-        """Log density in nats at `theta` (n, dim), shape (n,)."""
+        """Log density in nats at `theta` (n, dim), shape (n,).
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Nats.
+        """
         return self._mixture.log_density(theta)
 
     def sample(self, n=1, random_state=None):
@@ -94,19 +100,38 @@ class MixturePosterior(BasePosterior):
         ----------
         n : int, default=1
         random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n, dim)
         """
         return self._mixture.sample(check_size("n", n), as_generator(random_state))
 
     def mean(self):
-        """Posterior mean, shape (dim,)."""
+        """Posterior mean, shape (dim,).
+
+        Returns
+        -------
+        ndarray of shape (dim,)
+        """
         return self._mixture.mean()
 
     def covariance(self):
-        """Posterior covariance, shape (dim, dim)."""
+        """Posterior covariance, shape (dim, dim).
+
+        Returns
+        -------
+        ndarray of shape (dim, dim)
+        """
         return self._mixture.covariance()
 
     def std(self):
-        """Posterior standard deviations, shape (dim,)."""
+        """Posterior standard deviations, shape (dim,).
+
+        Returns
+        -------
+        ndarray of shape (dim,)
+        """
         return self._mixture.std()
 
     def marginal(self, i):
@@ -116,6 +141,10 @@ class MixturePosterior(BasePosterior):
         ----------
         i : int or str
             Index (negative ones count from the end) or name of the coordinate.
+
+        Returns
+        -------
+        Marginal
         """
         return Marginal(self._mixture, self.index_of(i))
 
@@ -193,11 +222,16 @@ class MixturePosterior(BasePosterior):
         Each has ``location``, ``log_density`` (nats), the total ``weight`` and the
         indices (``components``) of the components whose means climb to it, and its
         ``distance`` from the highest mode in standard deviations.
+
+        Returns
+        -------
+        list of Mode
         """
         return mixture_modes(self._mixture)
 
-    @staticmethod
-    def load(path):
+    @classmethod
+    @reads_archive("MixturePosterior.save")
+    def load(cls, path):
         """Posterior that `save` wrote; refuses other files with a ValueError.
 
         Returns
@@ -303,13 +337,7 @@ class TransformedPosterior(MixturePosterior):
         return out
 
     def sample(self, n=1, random_state=None):
-        """Draws in random order, shape (n, dim), all inside the constraints.
-
-        Parameters
-        ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
-        """
+        """As `MixturePosterior.sample`; all draws are inside the constraints."""
         return self._constraints.forward(super().sample(n, random_state))
 
     def _draw(self, n, rng):
@@ -349,12 +377,8 @@ class TransformedPosterior(MixturePosterior):
 
         Exact, by change of variables, for a coordinate with a transform of its own;
         inside a simplex or among ordered coordinates from fixed draws: quantiles and
-        cdf to about 1e-3 in probability, the density by kernels.
-
-        Parameters
-        ----------
-        i : int or str
-            Index (negative ones count from the end) or name of the coordinate.
+        cdf to about 1e-3 in probability, the density by kernels. Parameters are those
+        of `MixturePosterior.marginal`.
         """
         return self._marginal(self.index_of(i), self._block_draws)
 

@@ -1,11 +1,13 @@
 """Posteriors on disk: npz archives of plain arrays and JSON, never pickles."""
 
 import json
-import zipfile
+from contextlib import contextmanager
+from functools import wraps
 
 import numpy as np
 
 import skboost.families as families
+from skboost._files import write_atomically
 from skboost.mixtures import Mixture
 from skboost.transforms import Constraints, WarpedConstraints
 
@@ -25,7 +27,10 @@ def _package_version():
 
 
 def write_archive(path, file_format, version, header, arrays):
-    """Write a header that JSON can hold, and arrays, to exactly `path`."""
+    """Write a header that JSON can hold, and arrays, to exactly `path`.
+
+    An earlier file is replaced when the new one is complete.
+    """
     header = {
         "format": file_format,
         "format_version": version,
@@ -34,8 +39,43 @@ def write_archive(path, file_format, version, header, arrays):
     }
     # NumPy's numbers are no numbers to JSON.
     text = json.dumps(header, default=lambda number: number.item())
-    with open(path, "wb") as file:
-        np.savez(file, header=np.array(text), **arrays)
+    write_atomically(path, lambda file: np.savez(file, header=np.array(text), **arrays))
+
+
+@contextmanager
+def reading_archive(path, writer):
+    """Context in which whatever a damaged or foreign file leads to is a ValueError.
+
+    Damage shows in many ways: in the archive, in its compression, in the header of an
+    array, or in a record that lacks what it should have.
+    """
+    # Whether there is such a file is not a question of its format.
+    with open(path, "rb"):
+        pass
+    try:
+        yield
+    except _Refusal:
+        raise
+    except Exception as error:
+        raise _Refusal(_wrong_file(path, writer)) from error
+
+
+def reads_archive(writer):
+    """Decorator of ``load(cls, path)``: see `reading_archive`."""
+
+    def decorate(load):
+        @wraps(load)
+        def guarded(cls, path):
+            with reading_archive(path, writer):
+                return load(cls, path)
+
+        return guarded
+
+    return decorate
+
+
+class _Refusal(ValueError):
+    """A sentence about a file that is passed on as it is."""
 
 
 def read_archive(path, file_format, version, writer):
@@ -47,29 +87,24 @@ def read_archive(path, file_format, version, writer):
         If the file is no archive of this format, or of a version after `version`;
         the message says that it should be a file by `writer`.
     """
-    try:
+    with reading_archive(path, writer):
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(str(arrays.pop("header")))
-    except (
-        ValueError,
-        KeyError,
-        # A single array (npy) is no context.
-        TypeError,
-        AttributeError,
-        EOFError,
-        zipfile.BadZipFile,
-    ) as error:
-        raise ValueError(_wrong_file(path, writer)) from error
+        return _checked(header, path, file_format, version, writer), arrays
+
+
+def _checked(header, path, file_format, version, writer):
+    """A header of this format, and of no version after this one."""
     if not isinstance(header, dict) or header.get("format") != file_format:
-        raise ValueError(_wrong_file(path, writer))
+        raise _Refusal(_wrong_file(path, writer))
     if header["format_version"] > version:
-        raise ValueError(
+        raise _Refusal(
             f"path: {str(path)!r} was written by skboost {header['skboost_version']} "
             f"in format {header['format_version']}; this version reads formats up to "
             f"{version}. Update skboost."
         )
-    return header, arrays
+    return header
 
 
 def _wrong_file(path, writer):
@@ -83,7 +118,7 @@ def save_mixture(path, mixture, names=None, constraints=None):
     """Write a mixture, names and constraints to exactly `path` (an npz archive)."""
     header = {
         "names": None if names is None else list(names),
-        "families": [_family_record(family) for family, _ in mixture.components],
+        "families": [family_record(family) for family, _ in mixture.components],
     }
     if constraints is not None:
         header["constraints"] = constraints_record(constraints)
@@ -102,7 +137,7 @@ def load_mixture(path):
     """
     header, arrays = read_archive(path, FORMAT, FORMAT_VERSION, "MixturePosterior.save")
     components = tuple(
-        (_family(record), arrays[f"params_{k}"])
+        (family_from(record), arrays[f"params_{k}"])
         for k, record in enumerate(header["families"])
     )
     constraints = constraints_from(header.get("constraints"))
@@ -132,7 +167,7 @@ def pack_mixtures(mixtures):
     for m, mixture in enumerate(mixtures):
         own = []
         for family, params in mixture.components:
-            record = _family_record(family)
+            record = family_record(family)
             key = (json.dumps(record), params.tobytes())
             if key not in index:
                 index[key] = len(records)
@@ -147,7 +182,7 @@ def pack_mixtures(mixtures):
 def unpack_mixtures(header, arrays):
     """The mixtures that `pack_mixtures` packed."""
     components = [
-        (_family(record), arrays[f"params_{k}"])
+        (family_from(record), arrays[f"params_{k}"])
         for k, record in enumerate(header["families"])
     ]
     return [
@@ -156,22 +191,28 @@ def unpack_mixtures(header, arrays):
     ]
 
 
-def _family_record(family):
-    name = type(family).__name__
-    if getattr(families, name, None) is not type(family):
+def is_public(family):
+    """Whether a family is one that files name."""
+    return getattr(families, type(family).__name__, None) is type(family)
+
+
+def family_record(family):
+    """A family as JSON can hold it."""
+    if not is_public(family):
         raise ValueError(
             "save needs components of the families in skboost.families; got "
             f"{type(family).__qualname__}. Pickle the posterior instead."
         )
-    return {"class": name, "params": family.get_params(deep=False)}
+    return {"class": type(family).__name__, "params": family.get_params(deep=False)}
 
 
-def _family(record):
+def family_from(record):
+    """The family of a `family_record`."""
     family = getattr(families, record["class"], None)
     if not (
         isinstance(family, type) and issubclass(family, families.VariationalFamily)
     ):
-        raise ValueError(
+        raise _Refusal(
             f"path holds components of the family {record['class']!r}, which this "
             "version of skboost does not have. Update skboost."
         )

@@ -45,7 +45,12 @@ def best_candidate(context, objective, family, settings):
         searched = chunked_map(short, problems, settings.n_jobs, "shared")
         winner = int(np.argmax([value for _, value in searched]))
         x, problem = searched[winner][0], problems[winner]
-    x, value = ascend(problem, x, tol=objective.tolerance(settings))
+    x, value = ascend(
+        problem,
+        x,
+        tol=objective.tolerance(settings),
+        share=settings.search_share if settings.refine else 0.0,
+    )
     return objective.candidate(problem, x, value)
 
 

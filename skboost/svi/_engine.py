@@ -166,6 +166,11 @@ class NaturalGradient:
         return n if self.batch_size is None else min(self.batch_size, n)
 
     @property
+    def total_weight(self):
+        """Weight of all rows."""
+        return len(self.rows) if self.weight is None else float(self.weight.sum())
+
+    @property
     def whole(self):
         """Whether every batch is all rows."""
         return self.size == len(self.rows)
@@ -179,6 +184,10 @@ class NaturalGradient:
     def within(self, budget):
         """This engine with a budget."""
         return replace(self, budget=budget)
+
+    def recomputed(self, state):
+        """The bound that a state holds, and what the rows give for it now."""
+        return state.elbo, self.elbo(self._looked_ahead(state))
 
     def last_look(self, state):
         """Coordinate ascent has nothing further to look for."""
@@ -262,8 +271,7 @@ class NaturalGradient:
         if not self.whole:
             rng = generator(self.seed, n_done, _BATCH)
             batch = rng.choice(len(rows), self.size, replace=False)
-            rows = rows[batch]
-            weight = None if weight is None else weight[batch]
+            rows, weight = self._rows_at(batch)
         elif self.monotone and local is not None and len(local) == len(rows):
             going_on["local"] = local
         weightings = [weight]
@@ -271,6 +279,11 @@ class NaturalGradient:
         if noise is not None:
             weightings.append(noise if weight is None else weight * noise)
         return self.model.expect(natural, rows, *weightings, **going_on)
+
+    def _rows_at(self, batch):
+        """Rows at positions, and their weights."""
+        weight = None if self.weight is None else self.weight[batch]
+        return self.rows[batch], weight
 
     def _effective(self, step):
         return effective_size(self.effective_batch_size, step, self.size)
@@ -309,7 +322,7 @@ class SVILimits:
         """What a run that begins now may spend, a `Budget`."""
         return Budget(self.max_time, clock=clock, began=self.began)
 
-    def over(self, history):
+    def over(self, engine, history):
         """Why the run must end without convergence, or None."""
         if len(history) >= self.max_iter:
             return f"Stopped at max_iter={self.max_iter}."

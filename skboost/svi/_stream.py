@@ -40,7 +40,7 @@ class Stream:
         Parameters
         ----------
         state : SVIState
-        weight : ndarray of shape (n_rows,)
+        weight : float
             Of all rows of the fit.
 
         Returns
@@ -48,7 +48,7 @@ class Stream:
         Stream
         """
         counts = (state.step, state.n_groups, state.n_shrunk, state.elbo)
-        return cls(state.natural, float(weight.sum()), *counts)
+        return cls(state.natural, weight, *counts)
 
     def absorb(
         self,

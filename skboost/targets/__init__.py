@@ -32,7 +32,10 @@ from skboost.targets._logistic_gaussian import (
     sigmoid_expectation,
 )
 from skboost.targets._logistic_laplace import laplace_sigmoid_expectation
-from skboost.targets._logistic_student_t import student_t_sigmoid_expectation
+from skboost.targets._logistic_student_t import (
+    student_t_radii,
+    student_t_sigmoid_expectation,
+)
 from skboost.targets._multinomial import Multinomial
 from skboost.targets._noise import (
     NOISES,
@@ -55,6 +58,10 @@ from skboost.targets._priors import (
     validate_scale,
 )
 from skboost.targets._quadrature import gaussian_expectation_1d, normal_rule
+from skboost.targets._softmax_gaussian import (
+    softmax_expectation,
+    softmax_gaussian_expectations,
+)
 from skboost.targets._transformed import TransformedTarget
 
 # Likelihoods of a `GLMTarget`.
@@ -105,6 +112,9 @@ __all__ = [
     "scalar_rules",
     "shown_point",
     "sigmoid_expectation",
+    "softmax_expectation",
+    "softmax_gaussian_expectations",
+    "student_t_radii",
     "student_t_sigmoid_expectation",
     "updated_target",
     "validate_offset",

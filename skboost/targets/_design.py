@@ -9,23 +9,32 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 
-from skboost._parallel import chunked_map, row_blocks
+from skboost._row_blocks import Table
 
-# Rows are cut into a fixed number of tasks, so that sums are added in one order for
-# every n_jobs and only this many partial results are ever alive.
-_MAX_TASKS = 8
-_MAX_RESULT_ENTRIES = 1 << 21
 # Below this ratio of a row's stored pairs to dim^2, a sparse Gram matrix is cheaper.
 _SPARSE_GRAM = 0.01
 
 
 class Block:
-    """Some rows of a design matrix; products act on (dim,) or (dim, k) parameters."""
+    """Some rows of a design matrix; products act on (dim,) or (dim, k) parameters.
 
-    def __init__(self, X, intercept, offset=None):
-        self.X = X
-        self.intercept = intercept
-        self.offset = offset
+    Parameters
+    ----------
+    table : Table
+        The rows, with responses and weights where a sum needs them.
+    intercept : bool
+    """
+
+    def __init__(self, table, intercept):
+        self.table, self.intercept = table, intercept
+        self.X, self.offset = table.X, table.offset
+
+    def __len__(self):
+        return len(self.table)
+
+    def part(self, rows):
+        """The rows of one slice."""
+        return Block(self.table.block(rows), self.intercept)
 
     def predict(self, theta):
         """Linear predictor with the offset, (n_rows,) or (n_rows, k)."""
@@ -101,79 +110,46 @@ class Design:
 
     Parameters
     ----------
-    X : float array or CSR matrix (n_samples, n_features)
+    rows : RowSource
     fit_intercept : bool, default=True
         Whether the last parameter is an intercept.
-    n_jobs : int, default=None
-        Threads over fixed blocks of rows.
-    offset : array (n_samples,), default=None
-        Added to every linear predictor of a row.
+    """
+
+    def __init__(self, rows, fit_intercept=True):
+        self.rows = rows
+        self.fit_intercept = bool(fit_intercept)
+        self.dim = rows.n_features + self.fit_intercept
+
+    def sum_rows(self, func, width, entries=1):
+        """Sum of ``func(block)`` over fixed blocks of rows, as `Table.sum`."""
+        return self.rows.sum(
+            partial(_of_block, func, self.fit_intercept), width, entries
+        )
+
+
+def _of_block(func, intercept, table):
+    return func(Block(table, intercept))
+
+
+def validated_table(X, y, weight=1.0, offset=None, n_jobs=None):
+    """Arrays as a `Table`; they are used as they are, never copied.
 
     Raises
     ------
     ValueError
         For a sparse format other than CSR, or an offset that means nothing.
     """
-
-    def __init__(self, X, fit_intercept=True, n_jobs=None, offset=None):
-        if sparse.issparse(X):
-            if X.format != "csr":
-                raise ValueError(
-                    f"X must be dense or in CSR format; got {X.format!r}. Convert it "
-                    "with X.tocsr()."
-                )
-        else:
-            X = np.asarray(X, dtype=float)
-        self.X = X
-        self.fit_intercept = bool(fit_intercept)
-        self.n_jobs = n_jobs
-        self.n_samples = X.shape[0]
-        self.dim = X.shape[1] + self.fit_intercept
-        self.offset = None if offset is None else validate_offset(offset, X.shape[0])
-
-    def block(self, rows):
-        """The rows of one slice; CSR data are viewed, not copied."""
-        X = self.X
-        if sparse.issparse(X) and (rows.start > 0 or rows.stop < self.n_samples):
-            bounds = X.indptr[rows.start : rows.stop + 1]
-            stored = slice(bounds[0], bounds[-1])
-            # SciPy's constructor would copy views that are much smaller than their
-            # base.
-            view = sparse.csr_matrix((bounds.size - 1, X.shape[1]), dtype=X.dtype)
-            view.data, view.indices = X.data[stored], X.indices[stored]
-            view.indptr = bounds - bounds[0]
-            X = view
-        elif not sparse.issparse(X):
-            X = X[rows]
-        offset = None if self.offset is None else self.offset[rows]
-        return Block(X, self.fit_intercept, offset)
-
-    def sum_rows(self, func, n_columns, result_entries=1):
-        """Sum of ``func(rows, block)`` over fixed blocks of rows.
-
-        Parameters
-        ----------
-        func : callable
-            Returns a tuple of arrays or floats.
-        n_columns : int
-            Width of the temporaries of one row, which sets the block size.
-        result_entries : int, default=1
-            Size of what ``func`` returns; large results are split less.
-
-        Returns
-        -------
-        total : list
-            The sums, the same bits for every ``n_jobs``.
-        """
-        blocks = row_blocks(self.n_samples, n_columns)
-        n_tasks = min(_MAX_TASKS, max(2, _MAX_RESULT_ENTRIES // result_entries))
-        n_tasks = min(n_tasks, len(blocks))
-        cuts = [len(blocks) * k // n_tasks for k in range(n_tasks + 1)]
-        tasks = [blocks[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
-        return _add_up(chunked_map(partial(self._task, func), tasks, self.n_jobs))
-
-    def _task(self, func, blocks):
-        return _add_up(func(rows, self.block(rows)) for rows in blocks)
+    if sparse.issparse(X):
+        if X.format != "csr":
+            raise ValueError(
+                f"X must be dense or in CSR format; got {X.format!r}. Convert it "
+                "with X.tocsr()."
+            )
+    else:
+        X = np.asarray(X, dtype=float)
+    if offset is not None:
+        offset = validate_offset(offset, X.shape[0])
+    return Table(X, y, weight, offset, n_jobs=n_jobs)
 
 
 def validate_offset(offset, n_samples):
@@ -202,17 +178,6 @@ def validate_offset(offset, n_samples):
             "it is the logarithm of the exposure, which must be positive."
         )
     return values
-
-
-def _add_up(results):
-    total = None
-    for result in results:
-        if total is None:
-            total = list(result)
-        else:
-            for k, value in enumerate(result):
-                total[k] += value
-    return total
 
 
 def sum_log(values, limit=512):

@@ -39,6 +39,15 @@ class Ledger:
         self._evaluated.append(n_evaluated)
         self._failed.extend(failures)
 
+    def counts(self):
+        """Evaluations, failures and the message of the first."""
+        return [self.n_evaluations, self.n_failures, self.first_failure]
+
+    def restore(self, n_evaluations, n_failures, first_failure):
+        """Go on from `counts` of another process."""
+        self._evaluated[:] = [int(n_evaluations)]
+        self._failed[:] = [(int(n_failures), first_failure)] if n_failures else []
+
     def first_of(self, kind):
         """Whether no request of a kind came before."""
         first = kind not in self._asked

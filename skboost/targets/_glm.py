@@ -4,27 +4,25 @@ Notation: eta = X theta + offset, theta = (coef..., intercept), w the sample wei
 times the temperature (which acts on the likelihood only).
 """
 
-import numpy as np
-from sklearn.utils.metaestimators import available_if
+from copy import copy
+from functools import partial
 
-from skboost._parallel import row_blocks
+import numpy as np
+
+from skboost._row_blocks import RowSource, even
 from skboost.targets._base import Target
-from skboost.targets._design import Design
-from skboost.targets._likelihood import WeightedRows
+from skboost.targets._design import Design, validated_table
+from skboost.targets._glm_sums import RowSums
 from skboost.targets._priors import NormalPrior
 
 # Draws are taken in batches of this size so that blocks keep enough rows.
 _DRAW_BATCH = 1024
 
 
-def validated_weights(sample_weight, n_samples, temperature):
-    """Weights (n,) times temperature, or one float where all are equal."""
-    if not 0.0 < temperature <= 1.0:
-        raise ValueError(
-            f"temperature must lie in (0, 1]; got {temperature!r}. 1 is the posterior."
-        )
+def validated_weights(sample_weight, n_samples):
+    """Weights (n,), or one float where all are equal."""
     if sample_weight is None:
-        return float(temperature)
+        return 1.0
     weight = np.asarray(sample_weight, dtype=float)
     if weight.shape != (n_samples,):
         raise ValueError(
@@ -35,17 +33,7 @@ def validated_weights(sample_weight, n_samples, temperature):
             "sample_weight must be finite and not negative; drop or repair the "
             "offending rows."
         )
-    if np.ptp(weight) == 0.0:
-        return float(temperature * weight[0])
-    return temperature * weight
-
-
-def _has_one_predictor(target):
-    return target.likelihood.n_outputs == 1
-
-
-def _has_several_predictors(target):
-    return target.likelihood.n_outputs > 1
+    return even(weight)
 
 
 class GLMTarget(Target):
@@ -53,8 +41,9 @@ class GLMTarget(Target):
 
     Parameters
     ----------
-    X : float array or CSR matrix (n_samples, n_features)
-        Used as it is, never copied.
+    X : float array or CSR matrix (n_samples, n_features), or RowSource
+        Used as it is, never copied. A `RowSource` has responses in the code of the
+        likelihood, weights and offsets of its own; what is given here is not read.
     y : array (n_samples,)
         Responses, in the code of the likelihood.
     likelihood : Likelihood
@@ -80,14 +69,17 @@ class GLMTarget(Target):
         n_outputs * (n_features [+ 1]): one linear predictor after the other, each
         with its intercept after its coefficients.
     exact_gaussian : bool
-        True where a row has one linear predictor: every Gaussian expectation of the
-        log likelihood is a one-dimensional integral then.
+        Whether Gaussian expectations are exact, that of the likelihood: they are sums
+        over rows of integrals over their few linear predictors.
 
     Raises
     ------
     ValueError
         For data, weights, scales or a temperature that mean nothing.
     """
+
+    # It knows no rows, and so can travel to where they are.
+    _kind_of_sums = RowSums
 
     def __init__(
         self,
@@ -103,32 +95,38 @@ class GLMTarget(Target):
         n_jobs=None,
         offset=None,
     ):
+        if not 0.0 < temperature <= 1.0:
+            raise ValueError(
+                f"temperature must lie in (0, 1]; got {temperature!r}. 1 is the "
+                "posterior."
+            )
+        if not isinstance(X, RowSource):
+            weight = validated_weights(sample_weight, X.shape[0])
+            y = likelihood.checked(y, X.shape[0])
+            X = validated_table(X, y, weight, offset, n_jobs)
         self.likelihood = likelihood
-        self.design = design = Design(X, fit_intercept, n_jobs, offset)
+        self.design = design = Design(X, fit_intercept)
         self.dim = design.dim * likelihood.n_outputs
-        self.exact_gaussian = _has_one_predictor(self)
+        self.exact_gaussian = likelihood.exact_gaussian
         self.temperature = temperature
         self.prior = NormalPrior() if prior is None else prior
         if scale is not None and np.shape(scale) == (design.dim,):
             scale = np.tile(scale, likelihood.n_outputs)
         self.scale = self.prior.resolve_scale(self.dim, scale)
-        self._weight = validated_weights(sample_weight, design.n_samples, temperature)
-        self.y = likelihood.checked(y, design.n_samples)
         # What is linear in theta needs one product with the data, once.
-        width = design.dim + (0 if self.exact_gaussian else likelihood.n_outputs)
-        self._linear, self._constant = design.sum_rows(self._linear_part, width)
+        width = design.dim + likelihood.n_outputs
+        self._linear, self._constant = design.sum_rows(self._sums.linear, width)
 
-    def _rows(self, rows, block):
-        """A slice of rows as likelihoods sum over it."""
-        weight = self._weight if isinstance(self._weight, float) else self._weight[rows]
-        return WeightedRows(block, self.y[rows], weight)
+    @property
+    def _sums(self):
+        """What is summed over rows, of whatever likelihood this target has."""
+        return self._kind_of_sums(self.likelihood, self.temperature)
 
-    def _linear_part(self, rows, block):
-        """What is linear in theta: its slopes (dim,), and what offsets add to it."""
-        weights = self._rows(rows, block).weights
-        linear = (weights * self.likelihood.linear(self.y[rows]).T).T
-        constant = 0.0 if block.offset is None else float((block.offset @ linear).sum())
-        return block.pull(linear).T.ravel(), constant
+    def tolerant(self):
+        """This target as searches see it: its expectations are coarser, and cheaper."""
+        view = copy(self)
+        view.likelihood = self.likelihood.coarse()
+        return view
 
     def _checked(self, theta):
         theta = np.asarray(theta, dtype=float)
@@ -179,30 +177,15 @@ class GLMTarget(Target):
         stacked = theta.reshape(-1, self.likelihood.n_outputs, self.design.dim)
         return np.ascontiguousarray(stacked.transpose(1, 2, 0))
 
-    def _predictors(self, block, columns):
-        """Linear predictors (n_rows, n_draws), or (n_outputs, n_rows, n_draws)."""
-        if len(columns) == 1:
-            return block.predict(columns[0])
-        return np.stack([block.predict(column) for column in columns])
-
     def _log_likelihood(self, theta):
-        columns = self._columns(theta)
-
-        def part(rows, block):
-            eta = self._predictors(block, columns)
-            return (self.likelihood.total(eta, self._rows(rows, block)),)
-
+        part = partial(self._sums.value, self._columns(theta))
         width = self.likelihood.n_temporaries * theta.shape[0]
         (value,) = self.design.sum_rows(part, width)
         return theta @ self._linear + (value + self._constant)
 
     def _value_and_slope(self, theta):
         columns = self._columns(theta)
-
-        def part(rows, block):
-            eta = self._predictors(block, columns)
-            return self.likelihood.total_and_slope(eta, self._rows(rows, block))
-
+        part = partial(self._sums.value_and_slope, columns)
         width = self.likelihood.n_temporaries * theta.shape[0]
         value, slope = self.design.sum_rows(part, width, theta.size)
         slope = slope.reshape(columns.shape).transpose(2, 0, 1).reshape(theta.shape)
@@ -211,9 +194,8 @@ class GLMTarget(Target):
             self._linear + slope,
         )
 
-    # --- under Gaussians, where a row has one linear predictor
+    # --- under Gaussians
 
-    @available_if(_has_one_predictor)
     def expected_log_density(self, mean, variance=None, factor=None):
         """E[log joint] under N(mean, diag(variance) + factor factor^T), exactly.
 
@@ -243,28 +225,17 @@ class GLMTarget(Target):
 
     def _expected_likelihood(self, mean, variance, factor):
         """The likelihood's part of `expected_log_density`."""
-
-        def part(rows, block):
-            spread = None if factor is None else block.apply(factor)
-            value, slope, bend = self._expected_terms(
-                rows, block, mean, variance, spread
-            )
-            result = [value, block.pull(slope)]
-            if variance is not None:
-                result.append(-0.5 * block.pull_squares(bend))
-            if factor is not None:
-                spread *= bend[:, None]
-                result.append(-block.pull(spread))
-            return result
-
-        width = self.dim if factor is None else max(self.dim, factor.shape[1])
+        part = partial(self._sums.expected, mean, variance, factor)
+        width = self.likelihood.n_outputs * (
+            self.dim if factor is None else factor.shape[1]
+        )
+        width = self._sums.n_temporaries * max(self.dim, width)
         entries = 2 * self.dim + (0 if factor is None else factor.size)
         value, g_mean, *others = self.design.sum_rows(part, width, entries)
         g_variance = None if variance is None else others.pop(0)
         g_factor = None if factor is None else others.pop(0)
         return value, g_mean, g_variance, g_factor
 
-    @available_if(_has_one_predictor)
     def expected_curvature(self, mean, factor):
         """E[log joint], its mean gradient and E[-Hessian] under N(mean, F F^T).
 
@@ -290,27 +261,10 @@ class GLMTarget(Target):
 
     def _likelihood_curvature(self, mean, factor):
         """The likelihood's part of `expected_curvature`."""
-
-        def part(rows, block):
-            spread = block.apply(factor)
-            value, slope, bend = self._expected_terms(rows, block, mean, None, spread)
-            return value, block.pull(slope), signed_gram(block, bend)
-
-        width = max(self.dim, factor.shape[1])
+        part = partial(self._sums.curvature, mean, factor)
+        width = max(self.dim, self.likelihood.n_outputs * factor.shape[1])
+        width *= self._sums.n_temporaries
         return self.design.sum_rows(part, width, self.dim**2)
-
-    def _expected_terms(self, rows, block, mean, variance, spread):
-        """Weighted expected log likelihood, and per row E[l'] and E[-l'']."""
-        centre = block.predict(mean)
-        total = np.zeros_like(centre)
-        if variance is not None:
-            total += block.apply_squares(variance)
-        if spread is not None:
-            total += np.einsum("ij,ij->i", spread, spread)
-        rows = self._rows(rows, block)
-        value, slope, bend = self.likelihood.expected(centre, np.sqrt(total), rows.y)
-        weights = rows.weights
-        return weights @ value, weights * slope, weights * bend
 
     def _expected_prior(self, mean, variance, factor):
         total = np.zeros(self.dim)
@@ -319,75 +273,3 @@ class GLMTarget(Target):
         if factor is not None:
             total = total + np.einsum("ij,ij->i", factor, factor)
         return self.prior.expected(mean, total, self.scale)
-
-    # --- averaged over draws, where a row has several linear predictors
-
-    @available_if(_has_several_predictors)
-    def curvature(self, theta):
-        """Averages over draws of the log joint, its gradient and minus its Hessian.
-
-        Rows are averaged over the draws first, so that the Gram matrices cost the
-        same for one draw and for a thousand.
-
-        Parameters
-        ----------
-        theta : array (n_draws, dim)
-
-        Returns
-        -------
-        value : float, in nats
-        gradient : array (dim,)
-        curvature : array (dim, dim), symmetric
-            The prior's part is its expected curvature under a Gaussian with the
-            draws' means and variances, which is defined for a prior with a kink too.
-        """
-        theta = self._checked(theta)
-        columns = self._columns(theta)
-        n_pairs = len(columns) * (len(columns) + 1) // 2
-
-        def part(rows, block):
-            value, slope, bend = self._averaged_rows(rows, columns, n_pairs)
-            slope = np.stack([block.pull(column) for column in slope])
-            return value, slope.ravel(), self._grams(block, bend)
-
-        width = max(self.design.dim, n_pairs)
-        value, slope, curvature = self.design.sum_rows(part, width, self.dim**2)
-        value += self._constant + theta.mean(axis=0) @ self._linear
-        slope = self._linear + slope
-        log_prior, score = self.prior.value_and_score(theta, self.scale)
-        prior = self.prior.expected(theta.mean(axis=0), theta.var(axis=0), self.scale)
-        curvature[np.diag_indices(self.dim)] += prior.curvature
-        return value + log_prior.mean(), slope + score.mean(axis=0), curvature
-
-    def _averaged_rows(self, rows, columns, n_pairs):
-        """``likelihood.curvature`` of a block, through blocks that fit all draws."""
-        n_rows = rows.stop - rows.start
-        slope, bend = np.empty((len(columns), n_rows)), np.empty((n_pairs, n_rows))
-        value = 0.0
-        width = self.likelihood.n_temporaries * columns.shape[2]
-        for inner in row_blocks(n_rows, width):
-            outer = slice(rows.start + inner.start, rows.start + inner.stop)
-            block = self.design.block(outer)
-            eta = self._predictors(block, columns)
-            more, slope[:, inner], bend[:, inner] = self.likelihood.curvature(
-                eta, self._rows(outer, block)
-            )
-            value += more
-        return value, slope, bend
-
-    def _grams(self, block, bend):
-        """Likelihood curvature: one weighted Gram matrix per pair of predictors."""
-        n_outputs, dim = self.likelihood.n_outputs, self.design.dim
-        out = np.empty((n_outputs, dim, n_outputs, dim))
-        for pair, (k, m) in enumerate(zip(*np.triu_indices(n_outputs), strict=True)):
-            out[k, :, m] = out[m, :, k] = signed_gram(block, bend[pair])
-        return out.reshape(self.dim, self.dim)
-
-
-def signed_gram(block, weights):
-    """``X^T diag(weights) X`` for weights of any sign; one product where one serves."""
-    if weights.min() >= 0.0:
-        return block.gram(weights)
-    if weights.max() <= 0.0:
-        return -block.gram(-weights)
-    return block.gram(np.maximum(weights, 0.0)) - block.gram(np.maximum(-weights, 0.0))

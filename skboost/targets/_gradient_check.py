@@ -16,10 +16,10 @@ _ROUNDING = 64.0 * np.finfo(float).eps
 
 
 def warn_of_wrong_gradient(target, points, stacklevel, place=np.asarray):
-    """Warn where central differences refute the gradient at every point.
+    """Warn if central differences disagree with the gradient at every point.
 
-    One point may lie at a kink. A function that is noisy everywhere is warned of in
-    vain, and its user knows.
+    All points have to disagree, since one may lie at a kink. A function that is noisy
+    everywhere gets the warning although its gradient may be right.
 
     Parameters
     ----------

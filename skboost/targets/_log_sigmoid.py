@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.special import erfcx, log_ndtr
 
 from skboost.targets._logistic_laplace import laplace_sigmoid_expectation
-from skboost.targets._logistic_student_t import radii
+from skboost.targets._logistic_student_t import student_t_radii
 
 # A standard deviation of less changes no digit.
 _LEAST_SD = 1e-9
@@ -104,11 +104,11 @@ def log_student_t_sigmoid(location, scale, df):
     log_probability : array
         Of probabilities below 1e-100 an upper part of the tail only.
     """
-    total = _over_radii(location, scale, radii(float(df)))
+    total = _over_radii(location, scale, student_t_radii(float(df)))
     # Further out the mass that this rule cuts off is what counts.
     tail = total < np.log(_SMALL)
     if tail.any():
-        rule = radii(float(df), _CUT)
+        rule = student_t_radii(float(df), _CUT)
         total[tail] = _over_radii(location[tail], scale[tail], rule)
     return total
 

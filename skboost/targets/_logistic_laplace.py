@@ -13,20 +13,22 @@ _MAX_NODES = 1000
 _BLOCK_ENTRIES = 1 << 16
 
 
-class _Squares:
-    """Squared scales of the Laplace terms of each row, and products over a row."""
+class DenseSquares:
+    """Squared scales of the Laplace terms of each row, and products over a row.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, dim)
+    scale : ndarray of shape (dim,)
+    """
 
     def __init__(self, X, scale):
-        if sparse.issparse(X):
-            self.n_rows = X.shape[0]
-            self.values = (X.data * scale[X.indices]) ** 2
-            self.lengths = np.diff(X.indptr)
-        else:
-            self.n_rows = X.shape[0]
-            self.values = ((X * scale) ** 2).ravel()
-            self.lengths = np.full(self.n_rows, X.shape[1])
-        self.filled = np.flatnonzero(self.lengths)
-        starts = np.cumsum(self.lengths) - self.lengths
+        self._keep(((X * scale) ** 2).ravel(), np.full(len(X), X.shape[1]))
+
+    def _keep(self, values, lengths):
+        self.n_rows, self.values, self.lengths = len(lengths), values, lengths
+        self.filled = np.flatnonzero(lengths)
+        starts = np.cumsum(lengths) - lengths
         self.starts = starts[self.filled]
 
     def totals(self):
@@ -44,7 +46,14 @@ class _Squares:
         return product
 
 
-def _tail_probability(mean, squares):
+class _SparseSquares(DenseSquares):
+    """The same for a CSR matrix."""
+
+    def __init__(self, X, scale):
+        self._keep((X.data * scale[X.indices]) ** 2, np.diff(X.indptr))
+
+
+def tail_probability(mean, squares):
     """P(W < 0), W = mean + Laplace terms + a standard logistic, mean >= 0.
 
     The inverse Laplace transform of W's moment generating function, whose poles all
@@ -94,11 +103,12 @@ def laplace_sigmoid_expectation(mean, X, scale):
     scale = np.asarray(scale, dtype=float)
     n, dim = X.shape
     out = np.empty(n)
-    rows = max(1, _BLOCK_ENTRIES // max(1, dim))
+    rows, squares = max(1, _BLOCK_ENTRIES // max(1, dim)), DenseSquares
     if sparse.issparse(X):
+        squares = _SparseSquares
         rows = max(1, _BLOCK_ENTRIES // max(1, X.nnz // max(1, n)))
     for start in range(0, n, rows):
         block = slice(start, start + rows)
-        tail = _tail_probability(np.abs(mean[block]), _Squares(X[block], scale))
+        tail = tail_probability(np.abs(mean[block]), squares(X[block], scale))
         out[block] = np.where(mean[block] > 0.0, 1.0 - tail, tail)
     return out

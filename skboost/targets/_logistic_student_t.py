@@ -9,7 +9,7 @@ from skboost.targets._logistic_gaussian import sigmoid_expectation
 
 
 @lru_cache(maxsize=32)
-def radii(df, cut=1e-13):
+def student_t_radii(df, cut=1e-13):
     """Nodes and weights for sqrt(df / w), w chi-squared with `df` degrees of freedom.
 
     `cut` is the mass left out at the lower end, which is a power; the upper end falls
@@ -50,6 +50,6 @@ def student_t_sigmoid_expectation(location, scale, df):
     """
     location, scale = np.broadcast_arrays(location, scale)
     total = np.zeros(location.shape)
-    for node, weight in zip(*radii(float(df)), strict=True):
+    for node, weight in zip(*student_t_radii(float(df)), strict=True):
         total += weight * sigmoid_expectation(location, node * scale)
     return total

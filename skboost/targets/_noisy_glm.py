@@ -4,10 +4,14 @@ Notation: theta = (coef..., intercept, lambda) with lambda the logarithm of the 
 scale; beta is theta without lambda.
 """
 
+from functools import partial
+
 import numpy as np
 from scipy.special import gammaln
 
-from skboost.targets._glm import GLMTarget, signed_gram
+from skboost.targets._gaussian_predictors import signed_gram
+from skboost.targets._glm import GLMTarget
+from skboost.targets._glm_sums import RowSums
 from skboost.targets._noise import bounded_exp
 from skboost.targets._priors import Prior, PriorExpectation
 
@@ -79,6 +83,77 @@ class WithNoiseScale(Prior):
         )
 
 
+class NoisyRowSums(RowSums):
+    """`RowSums` of a model whose last parameter is the log noise scale."""
+
+    n_temporaries = 2
+
+    def value(self, beta, level, block):
+        """Log likelihood of every draw."""
+        return self._at_draws(beta, level, block, lambda z: ())
+
+    def value_and_slope(self, beta, level, block):
+        """The same, total weight, and what its gradient needs."""
+        return self._at_draws(
+            beta, level, block, lambda z: self.likelihood.derivatives(z)[:1]
+        )
+
+    def _at_draws(self, beta, level, block, derivatives):
+        data = self.rows(block)
+        z = (data.y[:, None] - block.predict(beta)) * bounded_exp(-level)
+        value, mass = data.sum(self.likelihood.log_density(z)), data.weights.sum()
+        slopes = []
+        for first in derivatives(z):
+            slopes = [data.sum(z * first), data.pull(first)]
+        return [value - mass * level, mass, *slopes]
+
+    # --- under Gaussians
+
+    def expected(self, mean, variance, factor, block):
+        """See `RowSums.expected`."""
+        e, spread = self._expected_rows(block, mean, variance, factor)
+        slope = np.append(block.pull(e.slope), e.slope_scale.sum())
+        result = [e.value.sum(), slope]
+        if variance is not None:
+            bend = np.append(block.pull_squares(e.bend), e.bend_scale.sum())
+            result.append(-0.5 * bend)
+        if factor is not None:
+            by_scale = e.bend_mixed @ spread + e.bend_scale.sum() * factor[-1]
+            spread *= e.bend[:, None]
+            spread += e.bend_mixed[:, None] * factor[-1]
+            result.append(-np.vstack([block.pull(spread), by_scale]))
+        return result
+
+    def curvature(self, mean, factor, block):
+        """See `RowSums.curvature`."""
+        e, _ = self._expected_rows(block, mean, None, factor)
+        curvature = np.empty((len(mean), len(mean)))
+        curvature[:-1, :-1] = signed_gram(block, e.bend)
+        curvature[-1, :-1] = curvature[:-1, -1] = block.pull(e.bend_mixed)
+        curvature[-1, -1] = e.bend_scale.sum()
+        slope = np.append(block.pull(e.slope), e.slope_scale.sum())
+        return e.value.sum(), slope, curvature
+
+    def _expected_rows(self, block, mean, variance, factor):
+        """Weighted `NoiseExpectation` of a block, and what the factor makes of it."""
+        centre = block.predict(mean[:-1])
+        spread, total = None, np.zeros_like(centre)
+        covariance, level_variance = np.zeros_like(centre), 0.0
+        if variance is not None:
+            total += block.apply_squares(variance[:-1])
+            level_variance += variance[-1]
+        if factor is not None:
+            spread = block.apply(factor[:-1])
+            total += np.einsum("ij,ij->i", spread, spread)
+            covariance = spread @ factor[-1]
+            level_variance += factor[-1] @ factor[-1]
+        data = self.rows(block)
+        found = self.likelihood.expected(
+            data.y - centre, total, covariance, mean[-1], level_variance
+        )
+        return type(found)(*(data.weights * part for part in found)), spread
+
+
 class NoisyGLMTarget(GLMTarget):
     """Log joint density of a linear regression with an unknown noise scale.
 
@@ -100,93 +175,25 @@ class NoisyGLMTarget(GLMTarget):
         n_features [+ 1] + 1: the last parameter is the log noise scale.
     """
 
+    _kind_of_sums = NoisyRowSums
+
     def __init__(self, X, y, noise, noise_scale_prior, **settings):
         super().__init__(X, y, noise, **settings)
         self.prior = WithNoiseScale(self.prior, noise_scale_prior)
         self.scale = np.append(self.scale, 1.0)
         self.dim += 1
 
-    # --- at draws
-
     def _log_likelihood(self, theta):
-        return self._sums_at_draws(theta, lambda z: ())[0]
+        return self._sums_at_draws(theta, self._sums.value)[0]
 
     def _value_and_slope(self, theta):
-        return self._sums_at_draws(theta, lambda z: self.likelihood.derivatives(z)[:1])
-
-    def _sums_at_draws(self, theta, derivatives):
-        """Log likelihood of every draw, and its gradient where f' is given."""
-        beta, level = np.ascontiguousarray(theta[:, :-1].T), theta[:, -1]
-        shrink = bounded_exp(-level)
-
-        def part(rows, block):
-            data = self._rows(rows, block)
-            z = (data.y[:, None] - block.predict(beta)) * shrink
-            value = data.sum(self.likelihood.log_density(z))
-            slopes = []
-            for first in derivatives(z):
-                slopes = [data.sum(z * first), data.pull(first)]
-            return [value - data.weights.sum() * level, data.weights.sum(), *slopes]
-
-        width, entries = 4 * len(theta), theta.size
-        value, mass, *slopes = self.design.sum_rows(part, width, entries)
-        if not slopes:
-            return (value,)
-        by_scale, by_beta = slopes
-        return value, np.column_stack([-(by_beta * shrink).T, -mass - by_scale])
-
-    # --- under Gaussians
-
-    def _expected_rows(self, rows, block, mean, variance, factor):
-        """Weighted `NoiseExpectation` of a block, and what the factor makes of it."""
-        centre = block.predict(mean[:-1])
-        spread, total = None, np.zeros_like(centre)
-        covariance, level_variance = np.zeros_like(centre), 0.0
-        if variance is not None:
-            total += block.apply_squares(variance[:-1])
-            level_variance += variance[-1]
-        if factor is not None:
-            spread = block.apply(factor[:-1])
-            total += np.einsum("ij,ij->i", spread, spread)
-            covariance = spread @ factor[-1]
-            level_variance += factor[-1] @ factor[-1]
-        data = self._rows(rows, block)
-        found = self.likelihood.expected(
-            data.y - centre, total, covariance, mean[-1], level_variance
+        value, mass, by_scale, by_beta = self._sums_at_draws(
+            theta, self._sums.value_and_slope
         )
-        return type(found)(*(data.weights * part for part in found)), spread
+        by_beta = (by_beta * bounded_exp(-theta[:, -1])).T
+        return value, np.column_stack([-by_beta, -mass - by_scale])
 
-    def _expected_likelihood(self, mean, variance, factor):
-        def part(rows, block):
-            e, spread = self._expected_rows(rows, block, mean, variance, factor)
-            slope = np.append(block.pull(e.slope), e.slope_scale.sum())
-            result = [e.value.sum(), slope]
-            if variance is not None:
-                bend = np.append(block.pull_squares(e.bend), e.bend_scale.sum())
-                result.append(-0.5 * bend)
-            if factor is not None:
-                by_scale = e.bend_mixed @ spread + e.bend_scale.sum() * factor[-1]
-                spread *= e.bend[:, None]
-                spread += e.bend_mixed[:, None] * factor[-1]
-                result.append(-np.vstack([block.pull(spread), by_scale]))
-            return result
-
-        width = self.dim if factor is None else max(self.dim, factor.shape[1])
-        entries = 2 * self.dim + (0 if factor is None else factor.size)
-        value, g_mean, *others = self.design.sum_rows(part, 2 * width, entries)
-        g_variance = None if variance is None else others.pop(0)
-        g_factor = None if factor is None else others.pop(0)
-        return value, g_mean, g_variance, g_factor
-
-    def _likelihood_curvature(self, mean, factor):
-        def part(rows, block):
-            e, _ = self._expected_rows(rows, block, mean, None, factor)
-            curvature = np.empty((self.dim, self.dim))
-            curvature[:-1, :-1] = signed_gram(block, e.bend)
-            curvature[-1, :-1] = curvature[:-1, -1] = block.pull(e.bend_mixed)
-            curvature[-1, -1] = e.bend_scale.sum()
-            slope = np.append(block.pull(e.slope), e.slope_scale.sum())
-            return e.value.sum(), slope, curvature
-
-        width = max(self.dim, factor.shape[1])
-        return self.design.sum_rows(part, 2 * width, self.dim**2)
+    def _sums_at_draws(self, theta, func):
+        beta, level = np.ascontiguousarray(theta[:, :-1].T), theta[:, -1]
+        part = partial(func, beta, level)
+        return self.design.sum_rows(part, 4 * len(theta), theta.size)

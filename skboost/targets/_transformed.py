@@ -36,6 +36,11 @@ class TransformedTarget(Target):
         self.dim = constraints.n_free
 
     @property
+    def ledgers(self):
+        """What counts evaluations; see `CallableTarget.ledgers`."""
+        return getattr(self.target, "ledgers", ())
+
+    @property
     def n_evaluations(self):
         """Evaluations of the target, where it counts them."""
         return getattr(self.target, "n_evaluations", 0)

@@ -91,7 +91,7 @@ class TestSplit:
         target = CallableTarget(self.SKEWED, 3)
         apart = split_component(target, mixture, Settings(), np.random.default_rng(0))
         assert_allclose(apart.weights, [0.3, 0.35, 0.35])
-        assert_allclose(apart.mean(), mixture.mean(), atol=1e-12)
+        assert_allclose(apart.mean(), mixture.mean(), atol=1e-12, rtol=0)
         shift = apart.component_locations()[1] - apart.component_locations()[2]
         # One standard deviation apart.
         assert_allclose(np.linalg.norm(shift / np.sqrt([1.0, 4.0, 0.5])), 1.0)
@@ -100,7 +100,7 @@ class TestSplit:
         boosting = engine(self.SKEWED, dim=4, refine=True, tol=1e-3, n_draws=512,
                           n_fresh=4096)  # fmt: skip
         state, _ = boosting.init()
-        assert boosting._stuck(state, Estimate(0.0, 0.0), boosting.settings)
+        assert boosting._splits(state)
         halves = boosting.combination.split(state, boosting.settings)
         _, gain = boosting._gain(state, halves, boosting.settings)
         assert halves.n_components == 2
@@ -109,14 +109,32 @@ class TestSplit:
     def test_nothing_is_split_where_nothing_is_left(self, engine):
         boosting = engine("normal", dim=2)
         state, _ = boosting.init()
-        assert not boosting._stuck(state, Estimate(0.0, 0.0), boosting.settings)
+        assert not boosting._splits(state)
+
+    def test_a_split_that_gains_takes_the_place_of_a_search(self, engine):
+        boosting = engine(self.SKEWED, dim=4, refine=True, n_draws=512, n_fresh=4096)
+        state, _ = boosting.init()
+        after, info = boosting.step(state)
+        assert info.kind == "split"
+        assert info.gain.value > boosting.settings.tol
+        assert after.mixture.n_components == 2
+        assert after.split_first
+
+    @pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
+    def test_the_steps_of_the_papers_come_before_splits(self, engine, corrective):
+        boosting = engine(self.SKEWED, dim=4, refine=True, corrective=corrective,
+                          n_draws=512, n_fresh=1024)  # fmt: skip
+        state, _ = boosting.init()
+        assert not boosting._may_split_first
 
 
 class TestNoise:
-    def test_draws_grow_once_where_noise_hides_gains(self, engine):
+    def test_draws_double_twice_where_noise_hides_gains(self, engine):
         boosting = engine("cauchy", tol=1e-3, n_draws=64, n_fresh=128)
         state, info = boosting.init()
-        grown = boosting._with_more_draws(state, Estimate(0.01, 0.01))
+        doubled = boosting._with_more_draws(state, Estimate(0.01, 0.01))
+        assert doubled.draw_multiplier == 2
+        grown = boosting._with_more_draws(doubled, Estimate(0.01, 0.01))
         assert grown.draw_multiplier == 4
         assert len(grown.fresh.theta) == 4 * len(state.fresh.theta)
         assert len(grown.pool.theta) == 4 * len(state.pool.theta)
@@ -139,14 +157,19 @@ class TestEnd:
     """Which histories have converged."""
 
     ENGINE = SimpleNamespace(
-        settings=Settings(), monotone=True, combination=SimpleNamespace(unit="nats")
+        settings=Settings(),
+        monotone=True,
+        judges_gains=True,
+        doubts=lambda info: False,
+        combination=SimpleNamespace(unit="nats", noisy=False),
     )
 
     @staticmethod
-    def info(gain, *, kept=True, exhausted=False, kind="frank-wolfe"):
+    def info(gain, *, kept=True, exhausted=False, kind="frank-wolfe", left=0.05):
         return SimpleNamespace(
             kind=kind, improper="", progressed=kept, exhausted=exhausted,
-            gain=Estimate(gain, 1e-4),
+            gain=Estimate(gain, 1e-4), grown=False,
+            remaining=SimpleNamespace(value=left, least=left),
         )  # fmt: skip
 
     def reached(self, *infos):
@@ -162,6 +185,19 @@ class TestEnd:
         assert not self.reached(nothing)
         assert not self.reached(self.info(0.1), nothing)
         assert self.reached(self.info(0.1), nothing, nothing)
+
+    def test_half_of_the_last_gain_is_what_the_next_is_expected_to_bring(self):
+        assert self.reached(self.info(0.1), self.info(0.019))
+        assert not self.reached(self.info(0.1), self.info(0.021))
+        # A thousandth of what is left is not worth another iteration either.
+        assert self.reached(self.info(0.1), self.info(0.021, left=20.0))
+
+    def test_nothing_has_converged_where_more_is_left_than_draws_can_tell(self):
+        engine = SimpleNamespace(**vars(self.ENGINE) | {"doubts": lambda info: True})
+        history = [self.info(np.nan, kind="first"), self.info(0.0, left=134.0)]
+        limits = Limits(10, tol=1e-2)
+        assert limits.reached(engine, history) is None
+        assert "at least 1.3e+02 nats" in limits.over(engine, history)
 
     def test_unless_nothing_is_left(self):
         assert self.reached(self.info(0.0, kept=False, exhausted=True))
@@ -213,6 +249,8 @@ class TestLastLook:
             target=boosting.target,
             settings=replace(boosting.settings, exact=True),
             monotone=True,
+            judges_gains=True,
+            doubts=boosting.doubts,
             combination=boosting.combination,
         )
         first = TestEnd.info(np.nan, kind="first", exhausted=True)

@@ -203,7 +203,7 @@ def test_a_single_axes_gets_the_elbo():
     display = ConvergenceDisplay.from_estimator(Fitted(), ax=ax)
     assert display.ax_ is ax
     assert display.figure_ is figure
-    assert ax.get_ylabel() == "ELBO (nats)"
+    assert ax.get_ylabel() == "ELBO ± 2 se (nats)"
 
 
 def test_bars_are_two_standard_errors():
@@ -257,7 +257,50 @@ def test_gains_in_hellinger_distance_are_no_nats():
     assert display.ax_[1].get_ylabel() == "fall in squared Hellinger distance"
 
 
+def test_a_value_that_is_not_above_zero_is_explained_below_the_panels():
+    flat = [{"elbo": -3.0, "gain": -1.0, "gain_se": 2.0}] * 3
+    (legend,) = ConvergenceDisplay.from_history(flat).figure_.legends
+    assert "not above zero" in legend.get_texts()[0].get_text()
+    assert not ConvergenceDisplay.from_history(make_history(3)[:2]).figure_.legends
+
+
 # --- both
+
+
+@pytest.fixture(scope="module")
+def result():
+    names = ["left", "right"]
+    settings = {"max_iter": 2, "n_draws": 64, "names": names, "random_state": 0}
+    return boost_posterior(
+        lambda theta: -0.5 * (theta**2).sum(axis=-1),
+        2,
+        gradient=lambda theta: -theta,
+        **settings,
+    )
+
+
+def test_results_are_drawn_as_they_are(result):
+    display = ConvergenceDisplay.from_result(result, tol=1e-2)
+    np.testing.assert_allclose(
+        np.ravel(display.ax_)[0].get_lines()[0].get_ydata(),
+        [record["elbo"] for record in result.history],
+    )
+    assert display.tol == 1e-2
+    drawn = PosteriorDisplay.from_result(result, ["right"], level=0.5)
+    assert drawn.ax_.get_xlabel() == "right" and drawn.level == 0.5
+    assert PosteriorDisplay.from_result(result, kind="pair").ax_.get_ylabel() == "right"
+
+
+def test_the_style_is_one_and_leaves_no_trace(result):
+    with plt.rc_context({"axes.prop_cycle": plt.cycler(color=["red"])}):
+        before = dict(plt.rcParams)
+        ax = ConvergenceDisplay.from_result(result).ax_[0]
+        drawn = PosteriorDisplay.from_result(result, [0]).ax_
+        assert dict(plt.rcParams) == before
+    with plt.style.context("skboost.inspection.figures"):
+        first = plt.rcParams["axes.prop_cycle"].by_key()["color"][0]
+    assert ax.get_lines()[0].get_color() == drawn.get_lines()[-1].get_color() == first
+    assert drawn.figure.get_layout_engine() is not None
 
 
 @pytest.mark.parametrize("display", [PosteriorDisplay, ConvergenceDisplay])
@@ -333,10 +376,10 @@ def test_what_a_figure_leaves_out_is_said():
     settings = {"max_iter": 1, "n_restarts": 1, "n_draws": 64, "random_state": 0}
     fit = BoostedGaussianMixture(1, covariance_type="diag", **settings).fit(X)
     display = PosteriorDisplay.from_estimator(fit)
-    assert display.figure_.get_supxlabel() == "5 of 9 features"
+    assert display.figure_.get_supxlabel() == "5 of 9 features shown"
     assert PosteriorDisplay.from_estimator(fit, [8]).figure_.get_supxlabel() == ""
     vectors = PosteriorDisplay.from_posterior(make_posterior(8, None))
-    assert vectors.figure_.get_supxlabel() == "6 of 8 coordinates"
+    assert vectors.figure_.get_supxlabel() == "6 of 8 coordinates shown"
 
 
 @pytest.mark.parametrize("features", [[], ["age"], [7]])
@@ -361,7 +404,7 @@ def test_epochs_are_called_epochs(tol, tmp_path):
     display = ConvergenceDisplay.from_estimator(fit)
     elbo, gain = display.ax_
     assert elbo.get_xlabel() == gain.get_xlabel() == "epoch"
-    assert elbo.get_legend() is None
+    assert elbo.get_ylabel() == "ELBO (nats)"
     display.figure_.savefig(tmp_path / "figure.png")
     assert elbo.yaxis.get_offset_text().get_text() == ""
 

@@ -52,9 +52,10 @@ def test_elbo_against_the_parameter_that_varies(tmp_path):
     assert x.tolist() == [1, 2, 3]
     assert y.tolist() == [-9, -4, -5]
     assert display.ax_.get_xlabel() == "k"
-    assert display.ax_.get_ylabel() == "ELBO (nats)"
+    assert display.ax_.get_ylabel() == "ELBO ± 2 se (nats)"
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert "chosen: 2" in labels
+    assert labels == ["best of the repeats", "chosen: 2", "single repeats"]
+    assert all(float(tick).is_integer() for tick in display.ax_.get_xticks())
 
 
 def test_bars_are_two_standard_errors():
@@ -92,7 +93,7 @@ def test_other_parameters_make_lines():
 def test_rows_without_the_parameter_are_left_out():
     search = searched([{"k": 1}, {"k": 2}, {"other": 3}], [-4.0, -3.0, -2.0])
     ax = EvidenceDisplay.from_estimator(search, param="k").ax_
-    assert curves(ax)["ELBO ± 2 se"].tolist() == [[1, 2], [-4, -3]]
+    assert curves(ax)["best of the repeats"].tolist() == [[1, 2], [-4, -3]]
 
 
 def test_what_is_not_finite_is_a_gap(tmp_path, recwarn):

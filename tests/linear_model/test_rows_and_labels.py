@@ -73,7 +73,7 @@ def test_zeros_have_no_sign_and_need_no_store():
 
 
 def test_large_data_are_left_as_they_are(rows, monkeypatch):
-    monkeypatch.setattr(_rows, "_MAX_BYTES", 0)
+    monkeypatch.setattr(_rows, "MAX_BYTES", 0)
     X, y, weight = rows
     found = canonical_rows(X, y, weight)
     used = weight > 0

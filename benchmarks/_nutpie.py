@@ -1,0 +1,88 @@
+"""nutpie (NUTS in Rust) on PyMC models of the posteriors of `against_nuts.py`.
+
+Imported where it is used: a script names a rival that is not installed as not run.
+"""
+
+import numpy as np
+import nutpie
+import pymc as pm
+
+from _harness import timed  # isort: skip
+
+
+def logistic(X, y, scale):
+    """theta ~ N(0, scale^2), y ~ Bernoulli(sigmoid(X theta)); scale by column."""
+    with pm.Model() as model:
+        theta = pm.Normal("theta", 0.0, scale, shape=X.shape[1])
+        pm.Bernoulli("y", logit_p=pm.math.dot(X, theta), observed=y)
+    return model
+
+
+def softmax(X, y, scale):
+    """The symmetric multinomial model: one vector of coefficients for each class."""
+    with pm.Model() as model:
+        theta = pm.Normal("theta", 0.0, scale, shape=(y.max() + 1, X.shape[1]))
+        pm.Categorical("y", logit_p=pm.math.dot(X, theta.T), observed=y)
+    return model
+
+
+def eight_schools(effects, errors):
+    """Rubin's, the effects standardised ("non-centred")."""
+    with pm.Model() as model:
+        z = pm.Normal("z", 0.0, 1.0, shape=len(effects))
+        mu, tau = pm.Normal("mu", 0.0, 5.0), pm.HalfCauchy("tau", 5.0)
+        pm.Normal("y", mu + tau * z, errors, observed=effects)
+    return model
+
+
+class Sampler:
+    """A compiled model; `seconds` are those of its compilation, in CPU time.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    columns : callable
+        From the posterior group, with chains and draws flattened, to (n, dim).
+    """
+
+    def __init__(self, model, columns=None):
+        self._columns = columns or _theta
+        self._compiled, compiled, _ = timed(nutpie.compile_pymc_model, model)
+        # What is compiled at the first call belongs to compilation.
+        _, first, _ = timed(self._sample, tune=5, draws=5, seed=0, n_chains=1)
+        self.seconds = compiled + first
+
+    def _sample(self, tune, draws, seed, n_chains):
+        return nutpie.sample(
+            self._compiled, tune=tune, draws=draws, chains=n_chains, cores=1,
+            seed=seed, progress_bar=False, save_warmup=False,
+        )  # fmt: skip
+
+    def run(self, tune, draws, seed, n_chains=2):
+        """Draws (n_chains * draws, dim), CPU seconds, and the largest R-hat."""
+        trace, cpu, _ = timed(self._sample, tune, draws, seed, n_chains)
+        groups = {
+            name: values.to_numpy()
+            for name, values in trace.posterior.data_vars.items()
+        }
+        rhat = max(split_rhat(v.reshape(n_chains, draws, -1)) for v in groups.values())
+        flat = {k: v.reshape(n_chains * draws, -1) for k, v in groups.items()}
+        return self._columns(flat), cpu, rhat
+
+
+def _theta(flat):
+    return flat["theta"]
+
+
+def schools_columns(flat):
+    """In the order and the coordinates of posteriordb: z, mu, log tau."""
+    return np.hstack([flat["z"], flat["mu"], np.log(flat["tau"])])
+
+
+def split_rhat(draws):
+    """Largest split R-hat of the coordinates of (chains, draws, dim)."""
+    half = draws.shape[1] // 2
+    parts = np.concatenate([draws[:, :half], draws[:, half : 2 * half]])
+    within = parts.var(axis=1, ddof=1).mean(axis=0)
+    between = parts.mean(axis=1).var(axis=0, ddof=1)
+    return float(np.sqrt((half - 1) / half + between / within).max())

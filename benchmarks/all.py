@@ -1,0 +1,181 @@
+"""Every table of the documentation measured again, at one clean commit.
+
+    python benchmarks/all.py [--list] [--only NAME ...] [--skip NAME ...] [--resume]
+
+Scripts run one after the other and write into ``--out`` (a folder that git ignores);
+results and tables of the documentation are replaced when the last has ended. A tree
+with changes is refused, and so is one that changes on the way: the JSON files name the
+commit that they were measured at. ``--resume`` keeps what ``--out`` already holds of
+this commit. All of them take most of a day, on a machine with nothing else to do.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+from _harness import commit, parser
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+NEW = ROOT / "benchmarks" / "new_results"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One command: a script, its arguments, the files that it writes, its minutes."""
+
+    script: str
+    arguments: tuple = ()
+    minutes: float = 1.0
+    writes: tuple = field(default=())
+
+    @property
+    def name(self):
+        """Of the command, for ``--only``, ``--skip`` and the reader."""
+        return " ".join([self.script, *self.arguments])
+
+    @property
+    def files(self):
+        """JSON files of the command."""
+        return tuple(f"{name}.json" for name in self.writes or (self.script,))
+
+
+# In the order of the documentation; the longest take hours.
+RUNS = (
+    Run("logistic_ds1", (), 2),
+    Run("scaling", (), 1),
+    Run("p0_tables", ("--sets", "ds1", "--replicates", "4", "--iterations", "5",
+                      "--bases", "laplace"), 10, ("p0_ds1",)),
+    Run("p0_tables", ("--sets", "eicu", "--replicates", "3", "--iterations", "6",
+                      "--rows", "2000", "--bases", "laplace"), 10, ("p0_eicu",)),
+    Run("p0_figures", (), 12),
+    Run("step_rules", (), 5, ("step_rules_kl", "step_rules_relbo")),
+    Run("random_component", (), 10),
+    Run("t2_logistic", (), 1),
+    Run("targets_1d", (), 0.5),
+    Run("posteriordb", (), 8),
+    Run("many_modes", (), 6),
+    Run("high_dimension", (), 15),
+    Run("ubvi", (), 10),
+    Run("warp", (), 10),
+    Run("warp", ("--public",), 15, ("warp_public",)),
+    Run("calibrate", (), 8),
+    Run("remaining_kl", (), 8),
+    Run("calibration", (), 10),
+    Run("monotone", (), 3),
+    Run("predict_proba", (), 0.5),
+    Run("parallel", (), 2),
+    Run("import_time", (), 1),
+    Run("defaults", (), 5),
+    Run("ablation", (), 15),
+    Run("ablation", ("--name", "ablation_regressions"), 15, ("ablation_regressions",)),
+    Run("regression", (), 20, ("regression_exact", "regression_generated",
+                               "regression_real", "regression_counts",
+                               "regression_splines")),
+    Run("online_streams", (), 6),
+    Run("online_streams", ("--hindsight",), 30, ("online_hindsight",)),
+    Run("online_speed", (), 0.5),
+    Run("gmm_coordinate_ascent", (), 0.2),
+    Run("gmm_stream", (), 0.2),
+    Run("gmm_predictive", ("--sets", "iris", "wine", "pima"), 60),
+    Run("choose_k", (), 20),
+    Run("p3_table", (), 0.5),
+    Run("svi_plus", ("--part", "fig3"), 20, ("svi_plus_random_from_data",)),
+    Run("svi_plus", ("--part", "fig3", "--start", "random"), 20, ("svi_plus_random",)),
+    Run("svi_plus", ("--part", "fig4"), 20, ("svi_plus_clusters",)),
+    Run("matrix_factorization", ("faces",), 60, ("matrix_factorization_faces",)),
+    Run("matrix_factorization", ("movielens_100k",), 60,
+        ("matrix_factorization_movielens_100k",)),
+    Run("matrix_factorization", ("fold_in",), 10, ("matrix_factorization_fold_in",)),
+    Run("matrix_factorization", ("speed",), 10, ("matrix_factorization_speed",)),
+    Run("matrix_factorization", ("curves", "--set", "movielens_100k"), 60,
+        ("matrix_factorization_curves_100k",)),
+    Run("topics", ("--data", "ap_bow"), 120, ("topics_ap_bow",)),
+    Run("topics", ("--data", "nyt_bow"), 240, ("topics_nyt_bow",)),
+)  # fmt: skip
+FIGURES = ("svi_plus_figures", "matrix_factorization_figure", "topics_figures")
+
+
+def refuse_dirty_tree():
+    """End where files differ from the commit that tables would name."""
+    changed = subprocess.run(
+        ["git", "status", "--porcelain"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    if changed:
+        sys.exit(
+            "The tree must be what its commit says; git status shows:\n"
+            f"{changed}\nCommit these changes or remove them."
+        )
+
+
+def done_before(run, out):
+    """Whether all files of a command are there, measured at this commit."""
+    paths = [out / name for name in run.files]
+    if not all(path.exists() for path in paths):
+        return False
+    found = {json.loads(path.read_text())["commit"] for path in paths}
+    return found == {commit()}
+
+
+def execute(run, options):
+    """Run one command, and return whether it ended well."""
+    command = [
+        sys.executable, str(ROOT / "benchmarks" / f"{run.script}.py"),
+        *run.arguments, "--out", str(options.out), "--shared", str(options.shared),
+    ]  # fmt: skip
+    return subprocess.run(command, cwd=ROOT, env=os.environ).returncode == 0
+
+
+def publish(out):
+    """Put the new results, figures and tables in the place of the old ones."""
+    for path in sorted(out.glob("*.json")):
+        shutil.copy(path, RESULTS)
+    for name in (*FIGURES, "to_rst"):
+        script = str(ROOT / "benchmarks" / f"{name}.py")
+        subprocess.run([sys.executable, script], cwd=ROOT, check=True)
+
+
+def main():
+    """Run what was asked for, and name what failed."""
+    made = parser(__doc__)
+    made.set_defaults(out=NEW)
+    made.add_argument("--list", action="store_true", help="names and minutes only")
+    made.add_argument("--only", nargs="+", default=[""], help="parts of names")
+    made.add_argument("--skip", nargs="+", default=[], help="parts of names")
+    made.add_argument("--resume", action="store_true", help="keep what is there")
+    options = made.parse_args()
+    chosen = [
+        run for run in RUNS
+        if any(part in run.name for part in options.only)
+        and not any(part in run.name for part in options.skip)
+    ]  # fmt: skip
+    if options.list:
+        for run in chosen:
+            print(f"{run.minutes:6g} min  {run.name}")
+        return 0
+    refuse_dirty_tree()
+    failed = []
+    for run in chosen:
+        if options.resume and done_before(run, options.out):
+            continue
+        began = perf_counter()
+        print(f"\n=== {run.name}", flush=True)
+        if not execute(run, options):
+            failed.append(run.name)
+        print(f"=== {(perf_counter() - began) / 60:.1f} minutes", flush=True)
+        refuse_dirty_tree()
+    if failed:
+        print("Failed, and nothing was replaced: " + "; ".join(failed))
+        return 1
+    publish(options.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,326 @@
+"""Runs that are kept on disk while they go on, and taken up again."""
+
+import hashlib
+import os
+import warnings
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from threading import Lock
+from time import monotonic
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skboost._state_files import Packer, Unpacker
+from skboost.posterior import read_archive, reading_archive, write_archive
+
+_FORMAT, _VERSION = "skboost-checkpoint", 1
+# What may change between a fit and the one that goes on with it.
+_FREE = {
+    "callback", "max_evaluations", "max_iter", "max_time", "n_jobs", "verbose",
+    "verbose_interval", "warm_start",
+}  # fmt: skip
+# Rounding of another machine, relative and absolute.
+_CLOSE = 1e-8
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; the fit goes on and the earlier one stays."""
+
+
+@dataclass
+class Checkpoint:
+    """Callback that keeps a fit on disk while it runs, and takes it up again.
+
+    Register it with ``estimator.set_callbacks(Checkpoint(path))``, or pass it to
+    ``boost_posterior(callback=...)``. Where there is no file the fit begins, and writes
+    one every so often. Where there is one, the same call goes on from it, with the
+    result that an uninterrupted fit would have given, bit for bit on the same machine.
+    The file of a fit that was done gives its result without any further iteration;
+    with a larger `max_iter` it goes on.
+
+    It is for `fit` of the boosted and SVI estimators; `partial_fit` takes no notice.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        Of the file, an npz archive without pickled objects: reading it runs no code.
+    every : int, default=1
+        Iterations (epochs) from one save to the next. The last one is always saved.
+    seconds : float, default=0.0
+        No save follows another sooner; the last iteration is saved all the same.
+
+    Raises
+    ------
+    ValueError
+        When the fit begins: if the file is damaged or no checkpoint, or holds a fit
+        with other parameters or data; or if `random_state` is no integer, without which
+        no fit can be gone on with.
+
+    Warns
+    -----
+    CheckpointWarning
+        If a save fails, as on a full disk. The earlier file stays, the fit goes on.
+
+    Notes
+    -----
+    A file is replaced only when the new one is complete. What may change from one call
+    to the next is `max_iter`, `max_time`, `max_evaluations`, `n_jobs` and how much is
+    told; limits of time are of each call.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from skboost import BoostedBayesianLogisticRegression
+    >>> from skboost.callbacks import Checkpoint
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "fit.npz")
+    >>> model = BoostedBayesianLogisticRegression(max_iter=2, random_state=0)
+    >>> _ = model.set_callbacks(Checkpoint(path)).fit(X[:, :3] / 100, y)
+    >>> os.path.exists(path)
+    True
+    """
+
+    path: object
+    every: int = 1
+    seconds: float = 0.0
+
+    def __post_init__(self):
+        if not (isinstance(self.every, Integral) and self.every >= 1):
+            raise ValueError(f"every must be a positive integer; got {self.every!r}.")
+        if not (isinstance(self.seconds, Real) and self.seconds >= 0.0):
+            raise ValueError(f"seconds must not be negative; got {self.seconds!r}.")
+        self.path = os.fspath(self.path)
+
+    def setup(self, estimator, context):
+        """Nothing to do: the run loop asks for what it needs."""
+
+    def on_fit_task_begin(self, estimator, context):
+        """Nothing to do before an iteration."""
+
+    def on_fit_task_end(self, estimator, context):
+        """Never asks the fit to stop."""
+        return False
+
+    def teardown(self, estimator, context):
+        """The file stays."""
+
+
+def session_of(estimator, callbacks):
+    """The session of the `Checkpoint` among an estimator's callbacks, or None."""
+    found = [one for one in callbacks if isinstance(one, Checkpoint)]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise ValueError(f"One Checkpoint is enough for a fit; got {len(found)}.")
+    return Session(found[0], type(estimator).__name__, estimator.get_params())
+
+
+class Session:
+    """One fit and its file.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+    kind : str
+        What is fitted.
+    params : dict
+        Its parameters, ``random_state`` among them.
+    """
+
+    def __init__(self, checkpoint, kind, params):
+        if not isinstance(params["random_state"], Integral):
+            raise ValueError(
+                "Checkpoint needs random_state to be an integer: a fit that goes on "
+                f"draws the same numbers again; got {params['random_state']!r}."
+            )
+        self._checkpoint, self._lock = checkpoint, Lock()
+        described = {k: _described(v) for k, v in params.items() if k not in _FREE}
+        self._params = {"kind": kind, **described}
+        self._saved, self._due = {}, monotonic() + checkpoint.seconds
+        self._old = None
+        if os.path.exists(checkpoint.path):
+            self._old = self._read()
+
+    def __reduce__(self):
+        raise TypeError(
+            "Checkpoint writes from one process: run the fit with threads, as with "
+            "joblib.parallel_config(backend='threading')."
+        )
+
+    def run(self, key="0"):
+        """The keeper of one of the fit's runs."""
+        return RunKeeper(self, key)
+
+    # --- the file
+
+    def _read(self):
+        path = self._checkpoint.path
+        with reading_archive(path, "skboost.callbacks.Checkpoint"):
+            header, arrays = read_archive(
+                path, _FORMAT, _VERSION, "skboost.callbacks.Checkpoint"
+            )
+            then, runs = dict(header["params"]), dict(header["runs"])
+        changed = sorted(
+            name
+            for name in then.keys() | self._params.keys()
+            if then.get(name) != self._params.get(name)
+        )
+        if changed:
+            name = changed[0]
+            raise ValueError(
+                f"{path!r} is the checkpoint of another fit: {name} was "
+                f"{then.get(name)} and is {self._params.get(name)} now. Give this fit "
+                "a path of its own, or remove the file."
+            )
+        return runs, arrays
+
+    def taken_up(self, key, engine):
+        """The run that the file holds under a name, or None."""
+        path = self._checkpoint.path
+        if self._old is None or key not in self._old[0]:
+            return None
+        runs, arrays = self._old
+        own = {
+            name.removeprefix(f"run_{key}_"): array
+            for name, array in arrays.items()
+            if name.startswith(f"run_{key}_")
+        }
+        with reading_archive(path, "skboost.callbacks.Checkpoint"):
+            record = runs[key]
+            made = Unpacker(record["objects"], own, engine_family(engine))
+            done = made.unpack(record["run"])
+            counts = record["counts"]
+        _check_same_data(path, engine, done.state)
+        for ledger, count in zip(_ledgers(engine), counts, strict=True):
+            ledger.restore(*count)
+        with self._lock:
+            self._saved[key] = record, own
+        return replace(
+            done, converged=False, message="Running.", ended=False, interrupted=False,
+            spent=False, modes=None,
+        )  # fmt: skip
+
+    def put(self, key, run, counts, family, last):
+        """Keep a run, and write the file where that is due or the run is over."""
+        checkpoint = self._checkpoint
+        if not last and (run.n_iter % checkpoint.every or monotonic() < self._due):
+            return False
+        packer = Packer(family)
+        record = {"run": packer.pack(run), "counts": counts, "objects": packer.objects}
+        arrays = {f"array_{k}": array for k, array in enumerate(packer.arrays)}
+        with self._lock:
+            self._saved[key] = record, arrays
+            self._due = monotonic() + checkpoint.seconds
+            self._write()
+        return True
+
+    def _write(self):
+        header = {
+            "params": self._params,
+            "runs": {key: record for key, (record, _) in self._saved.items()},
+        }
+        arrays = {
+            f"run_{key}_{name}": array
+            for key, (_, own) in self._saved.items()
+            for name, array in own.items()
+        }
+        path = self._checkpoint.path
+        try:
+            write_archive(path, _FORMAT, _VERSION, header, arrays)
+        except OSError as error:
+            warnings.warn(
+                f"The checkpoint {path!r} could not be written: {error}. The earlier "
+                "one stays where there is one, and the fit goes on.",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+
+
+class RunKeeper:
+    """What the run loop tells of one run."""
+
+    def __init__(self, session, key):
+        self._session, self._key = session, key
+        self._waiting = None
+
+    def begin(self, engine):
+        """Before the first iteration."""
+        self._engine = engine
+
+    def take_up(self, engine):
+        """The run that goes on, or None."""
+        self.begin(engine)
+        return self._session.taken_up(self._key, engine)
+
+    def keep(self, run):
+        """After an iteration: what a run is before its end has been looked into."""
+        if run.ended:
+            self.flush()
+            return
+        counts = [ledger.counts() for ledger in _ledgers(self._engine)]
+        self._waiting = run, counts
+        if self._put(last=False):
+            self._waiting = None
+
+    def flush(self):
+        """Write what has not been written."""
+        if self._waiting is not None:
+            self._put(last=True)
+            self._waiting = None
+
+    def _put(self, last):
+        run, counts = self._waiting
+        family = engine_family(self._engine)
+        return self._session.put(self._key, run, counts, family, last)
+
+
+def engine_family(engine):
+    """The family of an engine's components; None where there are none."""
+    return getattr(getattr(engine, "proposer", None), "family", None)
+
+
+def _ledgers(engine):
+    """What counts the evaluations of an engine's target."""
+    return getattr(getattr(engine, "target", None), "ledgers", ())
+
+
+def _check_same_data(path, engine, state):
+    """Refuse a state that is of another target."""
+    try:
+        recorded, now = engine.recomputed(state)
+        same = np.allclose(recorded, now, rtol=_CLOSE, atol=_CLOSE, equal_nan=True)
+        reason = None
+    except (ValueError, KeyError, IndexError) as error:
+        same, reason = False, error
+    if not same:
+        raise ValueError(
+            f"{path!r} is the checkpoint of a fit to other data: what it recorded is "
+            "not what is computed now. Give this fit a path of its own, or remove the "
+            "file."
+        ) from reason
+
+
+def _described(value):
+    """A parameter as text by which it can be compared."""
+    if isinstance(value, bool | str | Integral | Real) or value is None:
+        return repr(value)
+    if isinstance(value, BaseEstimator):
+        return repr(value)
+    if isinstance(value, tuple | list | dict | range):
+        try:
+            return repr(value) if len(repr(value)) < 200 else _digest(repr(value))
+        except ValueError:
+            return type(value).__qualname__
+    if hasattr(value, "__array__"):
+        array = np.asarray(value)
+        if array.dtype.kind in "biufU":
+            return _digest(repr(array.tolist()))
+    name = getattr(value, "__qualname__", None)
+    return name or type(value).__qualname__
+
+
+def _digest(text):
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]

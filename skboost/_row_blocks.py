@@ -1,0 +1,336 @@
+"""Rows wherever they are: in memory, in a file, or in blocks that a function yields.
+
+All sums over rows go through ``sum(func, width)``: `Table` has rows that positions
+select from, `BlockTables` reads blocks anew for every sum, and `skboost.dask` leaves
+them on its workers. Nothing here holds more than a block of what it computes.
+"""
+
+from functools import partial
+
+import numpy as np
+from scipy import sparse
+
+from skboost._parallel import Shared, chunked_map, row_blocks
+from skboost._rows import MAX_BYTES
+
+# Rows are cut into a fixed number of tasks, so that sums are added in one order for
+# every n_jobs and only this many partial results are ever alive.
+_MAX_TASKS = 8
+_MAX_RESULT_ENTRIES = 1 << 21
+# Rows of an array that are checked together: 40 MiB at 20 columns.
+_ROWS_AT_ONCE = 1 << 18
+# Smaller arrays, in bytes, go with every call to another process.
+_LARGE = 1 << 18
+_CSR = ("data", "indices", "indptr")
+
+
+class RowBlocks:
+    """Rows that come in blocks, as often as a fit asks for them.
+
+    For data that do not fit into memory. ``fit(RowBlocks(...))`` of the boosted linear
+    models and of `SVIGaussianMixture` holds one block at a time. A fit reads all blocks
+    some 20 to 40 times, so that they are better read from a binary file than parsed.
+
+    Parameters
+    ----------
+    blocks : callable
+        Without arguments; every call returns an iterable over all blocks, in the same
+        order. A block is ``(X, y)`` or ``(X, y, sample_weight)``, for a Poisson
+        regression also ``(X, y, sample_weight, offset)`` with None for what is not
+        there, for a mixture ``X`` or ``(X, None, sample_weight)``. `X` is an array, a
+        sparse matrix or a data frame. Blocks of 10,000 rows and more make the most of
+        the machine.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost import BoostedBayesianLogisticRegression, RowBlocks
+    >>> def blocks():
+    ...     for seed in range(3):
+    ...         rng = np.random.default_rng(seed)
+    ...         X = rng.normal(size=(1000, 2))
+    ...         yield X, X[:, 0] + rng.logistic(size=1000) > 0
+    >>> model = BoostedBayesianLogisticRegression(random_state=0)
+    >>> model.fit(RowBlocks(blocks)).coef_.shape
+    (1, 2)
+    """
+
+    def __init__(self, blocks):
+        if not callable(blocks):
+            raise ValueError(
+                "blocks must be a function that returns a new iterable of blocks at "
+                f"every call; got {type(blocks).__name__}. A fit reads the rows many "
+                "times: wrap what you have, such as RowBlocks(lambda: iter(blocks))."
+            )
+        self.blocks = blocks
+
+    def __iter__(self):
+        """Blocks as tuples (X, y, sample_weight, offset), None for what is missing."""
+        for block in self.blocks():
+            parts = block if isinstance(block, tuple | list) else (block,)
+            if not 1 <= len(parts) <= 4:
+                raise ValueError(
+                    "RowBlocks must yield X or (X, y[, sample_weight[, offset]]); got "
+                    f"a block of {len(parts)} parts."
+                )
+            if parts[0].shape[0]:
+                yield (*parts, *[None] * (4 - len(parts)))
+
+
+def even(weight):
+    """Weights as one number where all are equal."""
+    return float(weight[0]) if np.ptp(weight) == 0.0 else weight
+
+
+def sliced(X, y=None, sample_weight=None, offset=None):
+    """Arrays of the same rows, such as memory maps, as `RowBlocks` of views."""
+
+    def blocks():
+        for start in range(0, len(X), _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            parts = (X, y, sample_weight, offset)
+            yield tuple(None if part is None else part[rows] for part in parts)
+
+    return RowBlocks(blocks)
+
+
+def as_blocks(X, y=None, sample_weight=None, offset=None):
+    """Rows that must not be copied as `RowBlocks`; None for all others.
+
+    Those are `RowBlocks` and memory maps of more than 64 MiB.
+    """
+    if isinstance(X, RowBlocks):
+        given = {"y": y, "sample_weight": sample_weight, "offset": offset}
+        both = [name for name, value in given.items() if value is not None]
+        if both:
+            raise ValueError(
+                f"{' and '.join(both)} must come within the blocks where X is "
+                "RowBlocks: yield (X, y, sample_weight) for every block."
+            )
+        return X
+    if not is_mapped(X):
+        return None
+    for name, value in (("y", y), ("sample_weight", sample_weight), ("offset", offset)):
+        if value is not None and len(value) != len(X):
+            raise ValueError(
+                f"{name} must have as many entries as X has rows, {len(X)}; got "
+                f"{len(value)}."
+            )
+    return sliced(X, y, sample_weight, offset)
+
+
+def is_mapped(X):
+    """Whether rows stay in their file."""
+    return isinstance(X, np.memmap) and X.ndim == 2 and 8 * X.size > MAX_BYTES
+
+
+def checked_weights(weight, n_rows):
+    """Weights of a block as floats, 1.0 for None."""
+    if weight is None:
+        return 1.0
+    weight = np.asarray(weight, dtype=float)
+    if weight.shape != (n_rows,) or not (np.isfinite(weight) & (weight >= 0)).all():
+        raise ValueError(
+            f"sample_weight must be finite, not negative and of shape ({n_rows},) as "
+            f"its block of rows; got shape {weight.shape} and a least value of "
+            f"{np.min(weight, initial=np.inf)}."
+        )
+    return weight
+
+
+class RowSource:
+    """Rows that can be summed over.
+
+    Subclasses give ``n_features``, a length, ``sum(func, width, entries=1)`` and
+    ``map(func)``.
+
+    Attributes
+    ----------
+    summary : object, default=None
+        What a pass over the rows has found, for those that ask again.
+    """
+
+    summary = None
+
+
+class Table(RowSource):
+    """Rows of one or several arrays, in memory or mapped from a file.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_rows, n_features)
+        Of any type of float; blocks of it are converted as they are needed.
+    y, offset : ndarray of shape (n_rows,), default=None
+    weight : float or ndarray of shape (n_rows,), default=1.0
+        One number where all are equal.
+    code : callable, default=None
+        Of the responses and weights of a block: what sums over rows take for them.
+        None takes them as they are.
+    n_jobs : int, default=None
+    backend : str, default="threading"
+        As in `chunked_map`.
+    """
+
+    def __init__(
+        self, X, y=None, weight=1.0, offset=None, code=None, n_jobs=None,
+        backend="threading",
+    ):  # fmt: skip
+        self.X, self.y, self.weight, self.offset = X, y, weight, offset
+        self.code, self.n_jobs, self.backend = code, n_jobs, backend
+        self._shared = None
+
+    @property
+    def n_features(self):
+        """Columns of `X`."""
+        return self.X.shape[1]
+
+    def __len__(self):
+        return self.X.shape[0]
+
+    def __getstate__(self):
+        return vars(self) | {"_shared": None}
+
+    def __sizeof__(self):
+        """Bytes of the arrays, by which schedulers count what they hold."""
+        X = self.X
+        parts = [getattr(X, name) for name in _CSR] if sparse.issparse(X) else [X]
+        parts += [self.y, self.weight, self.offset]
+        return object.__sizeof__(self) + sum(getattr(p, "nbytes", 0) for p in parts)
+
+    def block(self, rows):
+        """The rows of one slice, ready to be summed over; views, where that is so."""
+        X = _rows_of(self.X, rows, len(self))
+        y = None if self.y is None else self.y[rows]
+        weight = self.weight
+        weight = weight if isinstance(weight, float) else weight[rows]
+        if self.code is not None:
+            y, weight = self.code(y, weight)
+        offset = None if self.offset is None else self.offset[rows]
+        return Table(X, y, weight, offset)
+
+    def sum(self, func, width, entries=1):
+        """Sum of ``func(block)`` over fixed blocks of rows.
+
+        Parameters
+        ----------
+        func : callable
+            Takes a `Table` and returns a tuple of arrays or floats. Must be picklable,
+            and see the rows of no other block.
+        width : int
+            Width of the temporaries of one row, which sets the size of a block.
+        entries : int, default=1
+            Size of what `func` returns; large results are split less.
+
+        Returns
+        -------
+        list
+            The sums, the same bits for every ``n_jobs`` and backend.
+        """
+        blocks = row_blocks(len(self), width)
+        n_tasks = min(_MAX_TASKS, max(2, _MAX_RESULT_ENTRIES // entries))
+        n_tasks = min(n_tasks, len(blocks))
+        cuts = [len(blocks) * k // n_tasks for k in range(n_tasks + 1)]
+        tasks = [blocks[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+        if self._shared is None:
+            self._shared = Shared(self)
+        work = partial(_sum_over, func)
+        return add_up(chunked_map(work, tasks, self.n_jobs, self.backend, self._shared))
+
+    def map(self, func):
+        """``func`` of every table: of this one."""
+        return [func(self)]
+
+    def in_files(self, folder):
+        """This table with its large arrays mapped from files in a folder."""
+
+        def mapped(name, array):
+            if isinstance(array, np.memmap) or getattr(array, "nbytes", 0) < _LARGE:
+                return array
+            np.save(f"{folder}/{name}.npy", array)
+            return np.load(f"{folder}/{name}.npy", mmap_mode="r")
+
+        found = Table(self.X, self.y, self.weight, self.offset, self.code)
+        if sparse.issparse(self.X):
+            parts = {name: getattr(self.X, name) for name in _CSR}
+            parts = {name: mapped(name, array) for name, array in parts.items()}
+            found.X = _csr(self.X.shape, **parts)
+        else:
+            found.X = mapped("X", self.X)
+        for name in ("y", "weight", "offset"):
+            setattr(found, name, mapped(name, getattr(self, name)))
+        return found
+
+
+class BlockTables(RowSource):
+    """Tables that are read anew for every sum.
+
+    Parameters
+    ----------
+    tables : callable
+        Returns an iterator of `Table`, the same at every call.
+    n_rows, n_features : int
+        What they had when they were checked.
+    """
+
+    def __init__(self, tables, n_rows, n_features):
+        self._tables, self._n_rows = tables, n_rows
+        self.n_features = n_features
+
+    def __len__(self):
+        return self._n_rows
+
+    def __iter__(self):
+        n_rows = 0
+        for table in self._tables():
+            n_rows += len(table)
+            yield table
+        if n_rows != self._n_rows:
+            raise ValueError(
+                "RowBlocks must yield the same rows at every pass; got "
+                f"{self._n_rows} rows at first and {n_rows} rows now. The function "
+                "must return a new iterator whenever it is called."
+            )
+
+    def sum(self, func, width, entries=1):
+        """See `Table.sum`; blocks are read one after the other."""
+        return add_up(table.sum(func, width, entries) for table in self)
+
+    def map(self, func):
+        """``func`` of every table."""
+        return [func(table) for table in self]
+
+
+def _sum_over(func, table, blocks):
+    return add_up(func(table.block(rows)) for rows in blocks)
+
+
+def _rows_of(X, rows, n_rows):
+    """Some rows as float64; CSR data are viewed, not copied."""
+    if not sparse.issparse(X):
+        return np.asarray(X[rows], dtype=float)
+    if rows.start == 0 and rows.stop >= n_rows:
+        return X
+    bounds = X.indptr[rows.start : rows.stop + 1]
+    stored = slice(bounds[0], bounds[-1])
+    shape = (bounds.size - 1, X.shape[1])
+    return _csr(shape, X.data[stored], X.indices[stored], bounds - bounds[0])
+
+
+def _csr(shape, data, indices, indptr):
+    """A matrix of these arrays, none of them copied."""
+    # SciPy's constructor would copy views that are much smaller than their base.
+    made = sparse.csr_matrix(shape, dtype=data.dtype)
+    made.data, made.indices, made.indptr = data, indices, indptr
+    return made
+
+
+def add_up(results):
+    """Entry by entry the sum of tuples of arrays or floats, as a list."""
+    total = None
+    for result in results:
+        if total is None:
+            total = list(result)
+        else:
+            for k, value in enumerate(result):
+                total[k] += value
+    return total

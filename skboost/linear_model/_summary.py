@@ -1,0 +1,151 @@
+"""Moments of rows, merged from those of their blocks."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from skboost._parallel import row_blocks
+
+# A column whose deviation is at most so much of its mean counts as constant, and one
+# up to which only rounding makes it differ.
+_CONSTANT, _ROUNDING = 1e-7, 1e-12
+
+
+class Summary(NamedTuple):
+    """Weighted moments of rows that can be merged with those of others.
+
+    Attributes
+    ----------
+    weight : float
+        Total.
+    mean, variance : ndarray of shape (n_features,)
+    level, spread : float
+        Mean and variance of the responses; zero where they are no numbers.
+    log_exposure : float
+        ``ln sum_i w_i exp(offset_i)``.
+    """
+
+    weight: float
+    mean: np.ndarray
+    variance: np.ndarray
+    level: float
+    spread: float
+    log_exposure: float
+
+    @classmethod
+    def of(cls, table):
+        """Of all rows of a `Table`."""
+        blocks = row_blocks(len(table), table.n_features)
+        return merged(cls._of_block(table.block(rows)) for rows in blocks)
+
+    @classmethod
+    def _of_block(cls, block):
+        weight = block.weight
+        if isinstance(weight, float):
+            weight = np.full(len(block), weight)
+        total = float(weight.sum())
+        share = weight / (total or 1.0)
+        X, y = block.X, block.y
+        mean = X.T @ share
+        if sparse.issparse(X):
+            squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), shape=X.shape)
+            variance = squares.T @ share - mean**2
+            # What is left of a constant column is rounding: its squares cancel.
+            variance[variance <= (_CONSTANT * mean) ** 2] = 0.0
+        else:
+            variance = ((X - mean) ** 2).T @ share
+        numbers = y is not None and np.issubdtype(y.dtype, np.number)
+        level = float(y @ share) if numbers else 0.0
+        spread = float((y - level) ** 2 @ share) if numbers else 0.0
+        log_exposure = np.log(total) if total else -np.inf
+        if block.offset is not None and total:
+            top = block.offset.max()
+            log_exposure = top + np.log(weight @ np.exp(block.offset - top))
+        return cls(total, mean, variance, level, spread, float(log_exposure))
+
+
+def merged(summaries):
+    """One `Summary` of the rows of several, in their order."""
+    total = None
+    for other in summaries:
+        total = other if total is None else _both(total, other)
+    return total
+
+
+def _both(one, two):
+    weight = one.weight + two.weight
+    share = two.weight / (weight or 1.0)
+
+    def pooled(mean, variance, more, spread):
+        away = more - mean
+        within = variance + share * (spread - variance)
+        return mean + share * away, within + share * (1.0 - share) * away**2
+
+    return Summary(
+        weight,
+        *pooled(one.mean, one.variance, two.mean, two.variance),
+        *pooled(one.level, one.spread, two.level, two.spread),
+        float(np.logaddexp(one.log_exposure, two.log_exposure)),
+    )
+
+
+def summary_of(rows):
+    """The `Summary` of any rows, computed once."""
+    if rows.summary is None:
+        rows.summary = merged(rows.map(Summary.of))
+    return rows.summary
+
+
+def column_moments(rows):
+    """Weighted means of the columns and their standard deviations, never zero.
+
+    A constant column has its absolute value as deviation, one of zeros 1.
+    """
+    found = summary_of(rows)
+    return found.mean, _deviation(found.mean, found.variance, _CONSTANT)
+
+
+def check_spread(rows, names):
+    """Refuse columns whose values differ by little more than rounding errors."""
+    found = summary_of(rows)
+    std, size = np.sqrt(found.variance), np.abs(found.mean)
+    lost = np.flatnonzero((std > _ROUNDING * size) & (std <= _CONSTANT * size))
+    if lost.size:
+        first = lost[0]
+        others = f", and {lost.size - 1} others" if lost.size > 1 else ""
+        raise ValueError(
+            "X must have columns whose spread is above 1e-7 of their distance from "
+            f"zero, or constant ones; got {names[first]!r} with mean "
+            f"{found.mean[first]:.3g} and standard deviation {std[first]:.3g}{others}. "
+            "Centre them, for example with sklearn.preprocessing.StandardScaler."
+        )
+
+
+def level_and_spread(rows):
+    """Weighted mean of a response and its standard deviation, never zero."""
+    found = summary_of(rows)
+    # Responses may lie far from zero: moments of dense columns cancel nothing.
+    spread = _deviation(np.array([found.level]), np.array([found.spread]), _ROUNDING)
+    return found.level, float(spread[0])
+
+
+def root_mean_squares(rows, fit_intercept):
+    """Sizes of the columns, that of the intercept last, none zero."""
+    size = np.hypot(*column_moments(rows))
+    return np.append(size, 1.0) if fit_intercept else size
+
+
+def log_rate(rows):
+    """Logarithm of the counts over the exposures, with half a count more."""
+    found = summary_of(rows)
+    return np.log(found.weight * found.level + 0.5) - found.log_exposure
+
+
+def _deviation(mean, variance, rounding):
+    """A column whose deviation is at most so much of its mean is constant."""
+    std = np.sqrt(np.maximum(variance, 0.0))
+    constant = std <= rounding * np.abs(mean)
+    std[constant] = np.abs(mean[constant])
+    std[std == 0.0] = 1.0
+    return std

@@ -1,0 +1,248 @@
+"""Fitted models as ONNX graphs, in double precision.
+
+The predictive probability of two classes under a Gaussian is a sum over fixed nodes:
+in the Gaussian variable up to the standard deviation `_WIDEST`, in the frequency domain
+beyond it. The nodes are those of `scalar_rules`.
+"""
+
+import numpy as np
+
+from skboost.serving._plain import BinaryClassifier, GaussianPart, LinearRegressor
+from skboost.targets import scalar_rules
+
+# Both domains: the last direct rule and the first rule of frequencies.
+_WIDEST = 3.0
+# Operators of this set are in every onnxruntime of the last years (1.14 on).
+_OPSET = 18
+_INPUTS = {"float32": "FLOAT", "float64": "DOUBLE"}
+
+
+class _Graph:
+    """Nodes of a graph as they are made; values are known by their names."""
+
+    def __init__(self, onnx):
+        self._onnx = onnx
+        self.nodes, self.constants = [], []
+
+    def constant(self, value, dtype=np.float64):
+        """The name of an array that the graph holds."""
+        name = f"constant_{len(self.constants)}"
+        array = np.asarray(value, dtype=dtype)
+        self.constants.append(self._onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def add(self, kind, *inputs, output=None, **attributes):
+        """The name of what an operator gives; inputs that are no names are arrays."""
+        names = [i if isinstance(i, str) else self.constant(i) for i in inputs]
+        output = output or f"{kind.lower()}_{len(self.nodes)}"
+        node = self._onnx.helper.make_node(kind, names, [output], **attributes)
+        self.nodes.append(node)
+        return output
+
+    def axes(self, *axes):
+        """The name of a list of axes."""
+        return self.constant(axes, np.int64)
+
+
+def onnx_model(model, dtype="float64"):
+    """A model of `_plain` as an ONNX model.
+
+    Parameters
+    ----------
+    model : BinaryClassifier or LinearRegressor
+        Of Gaussian parts, a regressor of any.
+    dtype : {"float32", "float64"}, default="float64"
+        Of the input; arithmetic is in double precision in either case.
+
+    Returns
+    -------
+    onnx.ModelProto
+
+    Raises
+    ------
+    NotImplementedError
+        For other models.
+    ImportError
+        Without the extra ``onnx``.
+    """
+    onnx = _import_onnx()
+    if dtype not in _INPUTS:
+        raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
+    build = _BUILDERS.get(type(model))
+    if build is None or not all(isinstance(p, GaussianPart) for p in model.parts):
+        raise NotImplementedError(
+            "to_onnx writes binary classifiers and linear regressions with one "
+            "response, both with Gaussian components; got "
+            f"{_described(model)}. Use export(path), which writes a Python file that "
+            "needs NumPy only."
+        )
+    graph = _Graph(onnx)
+    X = graph.add("Cast", "X", to=onnx.TensorProto.DOUBLE)
+    if model.fit_intercept:
+        X = graph.add("Pad", X, graph.axes(0, 0, 0, 1), np.float64(1.0))
+    outputs = build(graph, model, X)
+    return _assembled(onnx, graph, model, dtype, outputs)
+
+
+def _described(model):
+    parts = {type(part).__name__ for part in getattr(model, "parts", ())}
+    made = f" of {', '.join(sorted(parts))}" if parts else ""
+    return f"a {type(model).__name__}{made}"
+
+
+def _import_onnx():
+    try:
+        import onnx
+        import onnx.checker
+        import onnx.helper
+        import onnx.numpy_helper
+    except ImportError as error:
+        raise ImportError(
+            "to_onnx needs onnx, which is not installed. Install it with "
+            "`pip install onnx`."
+        ) from error
+    return onnx
+
+
+def _assembled(onnx, graph, model, dtype, outputs):
+    from skboost import __version__
+
+    make = onnx.helper.make_tensor_value_info
+    kind = getattr(onnx.TensorProto, _INPUTS[dtype])
+    made = onnx.helper.make_graph(
+        graph.nodes,
+        "skboost",
+        [make("X", kind, ["n", model.n_features])],
+        [make(*output) for output in outputs],
+        graph.constants,
+    )
+    built = onnx.helper.make_model(
+        made,
+        producer_name="skboost",
+        producer_version=__version__,
+        opset_imports=[onnx.helper.make_opsetid("", _OPSET)],
+        # What came with that set of operators: readers refuse later formats.
+        ir_version=8,
+    )
+    onnx.checker.check_model(built)
+    return built
+
+
+# --- linear predictors
+
+
+def _moments(graph, part, X):
+    """Mean and variance of the linear predictor of every row, (n, 1) each."""
+    mean = graph.add("MatMul", X, part.mean[:, None])
+    terms = []
+    if part.variance is not None:
+        square = graph.add("Mul", X, X)
+        terms.append(graph.add("MatMul", square, part.variance[:, None]))
+    if part.factor is not None:
+        projected = graph.add("MatMul", X, part.factor)
+        square = graph.add("Mul", projected, projected)
+        terms.append(graph.add("ReduceSum", square, graph.axes(1)))
+    return mean, terms[0] if len(terms) == 1 else graph.add("Add", *terms)
+
+
+# --- classifiers
+
+
+def _classifier(graph, model, X):
+    """Probabilities of both classes and the label, as outputs of the graph."""
+    parts = []
+    for weight, part in zip(model.weights, model.parts, strict=True):
+        parts.append(graph.add("Mul", _positive(graph, part, X), float(weight)))
+    positive = parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
+    negative = graph.add("Sub", 1.0, positive)
+    both = graph.add("Concat", negative, positive, axis=1, output="probabilities")
+    best = graph.add("ArgMax", both, axis=1, keepdims=0)
+    labels, kind = _labels(graph, model.classes)
+    graph.add("Gather", labels, best, output="label")
+    return [("label", kind, ["n"]), ("probabilities", _DOUBLE, ["n", 2])]
+
+
+# Numbers of ONNX's element types.
+_DOUBLE, _INT64, _STRING, _BOOL = 11, 7, 8, 9
+
+
+def _labels(graph, classes):
+    kinds = {"i": (np.int64, _INT64), "u": (np.int64, _INT64), "b": (bool, _BOOL),
+             "f": (np.float64, _DOUBLE)}  # fmt: skip
+    if classes.dtype.kind in kinds:
+        dtype, kind = kinds[classes.dtype.kind]
+        return graph.constant(classes, dtype), kind
+    if not all(isinstance(label, str) for label in classes.tolist()):
+        raise ValueError(
+            "to_onnx needs labels of one kind, strings or numbers or booleans; got "
+            f"{classes.tolist()}. Fit with other labels."
+        )
+    return graph.constant(classes, object), _STRING
+
+
+def _positive(graph, part, X):
+    """E sigmoid(t), t ~ N(mean, variance), (n, 1)."""
+    mean, variance = _moments(graph, part, X)
+    std = graph.add("Sqrt", variance)
+    narrow = _by_nodes(graph, mean, graph.add("Min", std, _WIDEST))
+    wide = _by_frequencies(graph, mean, graph.add("Max", std, _WIDEST))
+    return graph.add("Where", graph.add("Less", std, _WIDEST), narrow, wide)
+
+
+def _rule(index):
+    """Nodes, weights and largest |mean| / sd of one of the scalar rules."""
+    _, first, nodes, weights, half_width, n_direct = scalar_rules()
+    rule = n_direct + index
+    part = slice(first[rule], first[rule + 1])
+    return nodes[part], weights[part], half_width[rule]
+
+
+def _by_nodes(graph, mean, std):
+    """Sum over nodes of the Gaussian variable."""
+    nodes, weights, _ = _rule(-1)
+    t = graph.add("Add", graph.add("Mul", std, nodes[None]), mean)
+    # onnxruntime's own Sigmoid loses digits where its argument is large.
+    one = graph.add("Add", graph.add("Exp", graph.add("Neg", _bounded(graph, t))), 1.0)
+    return graph.add("MatMul", graph.add("Reciprocal", one), weights[:, None])
+
+
+def _bounded(graph, t):
+    return graph.add("Max", graph.add("Min", t, 700.0), -700.0)
+
+
+def _by_frequencies(graph, mean, std):
+    """1/2 + sum over frequencies v of sin(v mean / std) / sinh(pi v / std) / std."""
+    nodes, weights, half_width = _rule(0)
+    ratio = graph.add("Div", mean, std)
+    ratio = graph.add("Max", graph.add("Min", ratio, half_width), -half_width)
+    waves = graph.add("Sin", graph.add("Mul", ratio, nodes[None]))
+    # In halves, so that the exponential of a small argument does not cancel.
+    sinh = graph.add("Div", np.pi * nodes[None], std)
+    decay = graph.add("Exp", graph.add("Neg", sinh))
+    rest = graph.add("Sub", 1.0, graph.add("Mul", decay, decay))
+    terms = graph.add("Div", graph.add("Mul", waves, decay), rest)
+    total = graph.add("MatMul", terms, 2.0 * weights[:, None])
+    return graph.add("Add", graph.add("Div", total, std), 0.5)
+
+
+# --- regressors
+
+
+def _regressor(graph, model, X):
+    """Predictive mean and standard deviation, as outputs of the graph."""
+    moments = [_moments(graph, part, X) for part in model.parts]
+    means = graph.add("Concat", *(mean for mean, _ in moments), axis=1)
+    variances = graph.add("Concat", *(v for _, v in moments), axis=1)
+    weights = model.weights[:, None]
+    mean = graph.add("MatMul", means, weights)
+    apart = graph.add("Sub", means, mean)
+    square = graph.add("Add", variances, graph.add("Mul", apart, apart))
+    total = graph.add("MatMul", square, model.spread_factor * weights)
+    total = graph.add("Add", total, float(model.noise_variance))
+    graph.add("Squeeze", mean, graph.axes(1), output="mean")
+    std = graph.add("Sqrt", total)
+    graph.add("Squeeze", std, graph.axes(1), output="std")
+    return [("mean", _DOUBLE, ["n"]), ("std", _DOUBLE, ["n"])]
+
+
+_BUILDERS = {BinaryClassifier: _classifier, LinearRegressor: _regressor}

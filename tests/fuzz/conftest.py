@@ -1,0 +1,6 @@
+"""The fuzz finds its cases beside it."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

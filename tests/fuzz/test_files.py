@@ -1,0 +1,221 @@
+"""Damaged archives are refused with a ValueError, and reading them runs no code."""
+
+import io
+import json
+import os
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+
+from skboost import BoostingResult, MixturePosterior, boost_posterior
+from skboost._files import write_atomically
+from skboost.families import Gaussian, LaplaceProduct
+from skboost.mixture import ConjugateMixturePosterior
+from skboost.posterior import Mixture, TransformedPosterior
+from skboost.transforms import Constraints
+
+N_FILES = 1000
+
+
+def bump(theta):
+    return -0.5 * np.sum((theta - 1.0) ** 2, axis=-1)
+
+
+def archives(folder):
+    """Paths of small archives, and what loads each."""
+    family = Gaussian("full")
+    parts = [(family, np.array([k, 0.1, 0.0, 0.2, -0.1])) for k in (-1.0, 1.0)]
+    plain = MixturePosterior(Mixture(tuple(parts), [0.4, 0.6]), ["a", "b"])
+    plain.save(folder / "plain.npz")
+    yield folder / "plain.npz", MixturePosterior.load
+    constraints = Constraints("positive", dim=2)
+    TransformedPosterior(plain.mixture, constraints).save(folder / "positive.npz")
+    yield folder / "positive.npz", MixturePosterior.load
+    result = boost_posterior(
+        bump, 2, gradient=lambda t: 1.0 - t, max_iter=1, n_draws=8, random_state=0
+    )
+    result.save(folder / "result.npz")
+    yield folder / "result.npz", BoostingResult.load
+
+
+def damaged(data, rng):
+    """The bytes of a file with one damage."""
+    data = bytearray(data)
+    at = int(rng.integers(len(data)))
+    kind = rng.integers(5)
+    if kind == 0:
+        return bytes(data[:at])
+    if kind == 1:
+        data[at] ^= 1 << int(rng.integers(8))
+    elif kind == 2:
+        data[at : at + 16] = rng.bytes(min(16, len(data) - at))
+    elif kind == 3:
+        del data[at : at + int(rng.integers(1, 64))]
+    else:
+        data[at:at] = rng.bytes(int(rng.integers(1, 64)))
+    return bytes(data)
+
+
+def mean_of(loaded):
+    return getattr(loaded, "posterior", loaded).mean()
+
+
+@pytest.mark.slow
+def test_a_thousand_corrupted_files(tmp_path):
+    rng = np.random.default_rng(0)
+    written = list(archives(tmp_path))
+    refused = 0
+    for k in range(N_FILES):
+        path, load = written[k % len(written)]
+        path_now = tmp_path / "damaged.npz"
+        path_now.write_bytes(damaged(path.read_bytes(), rng))
+        try:
+            loaded = load(path_now)
+        except ValueError as error:
+            assert "path" in str(error)
+            refused += 1
+        else:
+            # Bytes that say nothing, such as times: what is read is what was written.
+            np.testing.assert_array_equal(mean_of(loaded), mean_of(load(path)))
+    assert refused > 0.8 * N_FILES
+
+
+# --- archives whose check sums are right and whose content is not
+
+
+def content(path):
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    return json.loads(str(arrays.pop("header"))), arrays
+
+
+def changed(value, rng):
+    """A record with one thing in it replaced, added or taken away."""
+    if isinstance(value, dict) and value and rng.random() < 0.8:
+        key = list(value)[rng.integers(len(value))]
+        if rng.random() < 0.2:
+            return {k: v for k, v in value.items() if k != key}
+        return {**value, key: changed(value[key], rng)}
+    if isinstance(value, list) and value and rng.random() < 0.8:
+        k = int(rng.integers(len(value)))
+        return [*value[:k], changed(value[k], rng), *value[k + 1 :]]
+    others = [None, -1, 10**30, 1e308, "os.system", [], {}, [[1]], {"class": "os"}]
+    return others[rng.integers(len(others))]
+
+
+def changed_arrays(arrays, rng):
+    name = list(arrays)[rng.integers(len(arrays))]
+    value = arrays[name]
+    others = [
+        value[:-1], value[..., None], np.full_like(value, np.nan), value.astype(str),
+        np.zeros((0, 3)), -value, np.float64(1.0), value.astype(complex),
+    ]  # fmt: skip
+    kind = rng.integers(len(others) + 1)
+    if kind == len(others):
+        return {k: v for k, v in arrays.items() if k != name}
+    return {**arrays, name: others[kind]}
+
+
+@pytest.mark.slow
+def test_a_thousand_files_with_wrong_content(tmp_path):
+    rng = np.random.default_rng(1)
+    written = [(*content(path), load) for path, load in archives(tmp_path)]
+    refused = 0
+    for k in range(N_FILES):
+        header, arrays, load = written[k % len(written)]
+        if rng.random() < 0.5:
+            header = changed(header, rng)
+        else:
+            arrays = changed_arrays(arrays, rng)
+        path = tmp_path / "changed.npz"
+        np.savez(path, header=np.array(json.dumps(header)), **arrays)
+        try:
+            load(path)
+        except ValueError as error:
+            assert str(error)
+            refused += 1
+    assert refused > 0.3 * N_FILES
+
+
+class Bomb:
+    """A pickle that writes a file when it is read."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [MixturePosterior.load, BoostingResult.load, ConjugateMixturePosterior.load],
+)
+def test_no_pickle_is_read(load, tmp_path):
+    mark, path = tmp_path / "exploded", tmp_path / "bomb.npz"
+    path.write_bytes(pickle.dumps(Bomb(mark)))
+    with pytest.raises(ValueError, match="written by"):
+        load(path)
+    np.savez(path, header=np.array([Bomb(mark)], dtype=object))
+    with pytest.raises(ValueError, match="written by"):
+        load(path)
+    member = io.BytesIO()
+    np.save(member, np.array([Bomb(mark)], dtype=object), allow_pickle=True)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("weights.npy", member.getvalue())
+    with pytest.raises(ValueError, match="written by"):
+        load(path)
+    assert not mark.exists()
+
+
+def test_a_file_that_is_not_there_is_no_damaged_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        MixturePosterior.load(tmp_path / "none.npz")
+
+
+# --- writing
+
+
+def test_a_full_disk_keeps_the_earlier_file(tmp_path, monkeypatch):
+    (path, load), *_ = archives(tmp_path)
+    before, n_files = path.read_bytes(), len(list(tmp_path.iterdir()))
+    posterior = load(path)
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("numpy.savez", full)
+    with pytest.raises(OSError, match="No space left"):
+        posterior.save(path)
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == n_files
+
+
+def test_links_and_modes_stay(tmp_path):
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_bytes(b"old")
+    link.symlink_to(real)
+    write_atomically(link, lambda file: file.write(b"new"))
+    assert link.is_symlink()
+    assert real.read_bytes() == b"new"
+    # As open() makes it: others may read it where the user's mask allows.
+    plain = tmp_path / "plain"
+    plain.write_bytes(b"")
+    assert real.stat().st_mode == plain.stat().st_mode
+
+
+def test_what_is_no_file_is_written_to_as_it_is():
+    write_atomically(os.devnull, lambda file: file.write(b"x"))
+    assert os.path.exists(os.devnull)
+
+
+def test_families_that_files_can_not_name_are_refused_before_writing(tmp_path):
+    class Own(LaplaceProduct):
+        pass
+
+    posterior = MixturePosterior(Mixture.single(Own(), np.zeros(4)))
+    with pytest.raises(ValueError, match="Pickle the posterior instead"):
+        posterior.save(tmp_path / "own.npz")
+    assert not list(tmp_path.iterdir())

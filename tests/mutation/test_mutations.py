@@ -1,0 +1,49 @@
+"""The list of mutations is whole: every one applies to the package as it is."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+import skboost
+
+_spec = importlib.util.spec_from_file_location(
+    "mutation_run", Path(__file__).with_name("run.py")
+)
+run = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(run)
+
+MUTATIONS = run.mutations()
+PACKAGE = Path(skboost.__file__).parent
+
+
+@pytest.mark.parametrize("room", sorted({each.room for each in MUTATIONS}))
+def test_every_mutation_changes_one_place_and_leaves_python(room):
+    for each in MUTATIONS:
+        if each.room != room:
+            continue
+        text = (PACKAGE / each.file).read_text()
+        assert text.count(each.old) == 1, each.name
+        mutated = text.replace(each.old, each.new)
+        assert mutated != text, each.name
+        compile(mutated, each.file, "exec")
+
+
+def test_their_tests_are_there():
+    for each in MUTATIONS:
+        for test in (*each.first, *each.tests):
+            assert (run.ROOT / test.split("::")[0]).exists(), (each.name, test)
+
+
+def test_names_are_unique_and_enough():
+    names = [each.name for each in MUTATIONS]
+    assert len(set(names)) == len(names)
+    assert len(names) >= 120
+    assert set(run.EXCUSED) <= set(names)
+    assert len(run.EXCUSED) <= run.MAX_EXCUSED
+
+
+def test_every_package_has_mutations():
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    rooms = {Path(each.file).parent.name for each in MUTATIONS}
+    assert packages - rooms == set()

@@ -1,0 +1,238 @@
+"""Exported models predict what the estimators predict, without the package."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+    OnlineBayesianLinearRegression,
+    OnlineBayesianLogisticRegression,
+)
+from skboost.families import Gaussian, LaplaceProduct, StudentT, VariationalFamily
+from skboost.serving import BinaryClassifier, part_of
+from skboost.serving._module import module_text
+from skboost.serving._source import standalone
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3)) * [1.0, 3.0, 0.2]
+ETA = X @ [1.0, -0.5, 2.0]
+TWO = np.array(["no", "yes"])[(ETA + RNG.logistic(size=60) > 0).astype(int)]
+THREE = np.digitize(ETA + RNG.logistic(size=60), [-1.0, 1.0]) * 10
+REAL = ETA + RNG.normal(size=60)
+COUNTS = RNG.poisson(np.exp(0.3 * ETA))
+# Far out too, where tails and wide Gaussians need their own rules.
+NEW = np.concatenate([RNG.normal(size=(40, 3)), 1e3 * RNG.normal(size=(40, 3))])
+TINY = {"n_draws": 32, "n_restarts": 1, "max_iter": 2, "tol": 0.0, "random_state": 0}
+
+
+def logistic(y, **settings):
+    return BoostedBayesianLogisticRegression(**TINY | settings).fit(X, y)
+
+
+def linear(y=REAL, **settings):
+    return BoostedBayesianLinearRegression(**TINY | settings).fit(X, y)
+
+
+MODELS = {
+    "full": lambda: logistic(TWO),
+    "diag": lambda: logistic(TWO, component_covariance="diag"),
+    "low rank": lambda: logistic(TWO, family=Gaussian("low_rank", rank=1)),
+    "no intercept": lambda: logistic(TWO, fit_intercept=False),
+    "student_t": lambda: logistic(TWO, family="student_t"),
+    "student_t, diag": lambda: logistic(TWO, family=StudentT("diag", df=3.0)),
+    "laplace": lambda: logistic(TWO, family="laplace"),
+    "roots": lambda: logistic(TWO, family="laplace", objective="hellinger"),
+    "calibrated": lambda: logistic(TWO, calibrate="moments", n_draws=128),
+    "three classes": lambda: logistic(THREE),
+    "boolean": lambda: logistic(TWO == "yes"),
+    "objects": lambda: logistic(TWO.astype(object)),
+    "online": lambda: OnlineBayesianLogisticRegression().fit(X, TWO),
+    "online, diag": lambda: OnlineBayesianLogisticRegression(covariance="diag").fit(
+        X, TWO
+    ),
+    "online, three": lambda: OnlineBayesianLogisticRegression().fit(X, THREE),
+    "linear": linear,
+    "linear, known noise": lambda: linear(noise_scale=0.5),
+    "linear, t noise": lambda: linear(noise="student_t", noise_df=2.0),
+    "linear, laplace": lambda: linear(family="laplace"),
+    "linear, low rank": lambda: linear(family=Gaussian("low_rank", rank=1)),
+    "linear, two outputs": lambda: linear(np.stack([REAL, -3.0 * REAL], axis=1)),
+    "online linear": lambda: OnlineBayesianLinearRegression().fit(X, REAL),
+    "online linear, one row": lambda: OnlineBayesianLinearRegression().fit(
+        X[:1], REAL[:1]
+    ),
+    "online linear, known": lambda: OnlineBayesianLinearRegression(
+        noise_scale=1.0, method="ngvi", covariance="diag"
+    ).fit(X, REAL),
+    "poisson": lambda: BoostedBayesianPoissonRegression(**TINY).fit(X, COUNTS),
+    "poisson, student_t": lambda: BoostedBayesianPoissonRegression(
+        **TINY | {"family": "student_t"}
+    ).fit(X, COUNTS),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("exported")
+
+
+QUICK = ("full", "low rank", "three classes", "linear", "online", "poisson")
+SLOW = [pytest.param(n, marks=pytest.mark.slow) for n in MODELS if n not in QUICK]
+
+
+@pytest.fixture(scope="module", params=[*QUICK, *SLOW])
+def exported(request, folder):
+    """A fitted model, and its exported module's names after running it here."""
+    model = MODELS[request.param]()
+    path = folder / f"{request.param.replace(' ', '_').replace(',', '')}.py"
+    model.export(path)
+    names = {"__name__": path.stem}
+    exec(compile(path.read_text(encoding="utf-8"), path, "exec"), names)
+    return model, names
+
+
+def test_predictions_are_those_of_the_estimator(exported):
+    model, names = exported
+    close = {"rtol": 1e-12, "atol": 1e-12}
+    if hasattr(model, "predict_proba"):
+        found = names["predict_proba"](NEW)
+        assert_allclose(found, model.predict_proba(NEW), rtol=0.0, atol=1e-12)
+        labels = names["predict"](NEW)
+        assert labels.dtype == model.classes_.dtype
+        assert np.array_equal(labels, model.predict(NEW))
+        return
+    # Rates of counts overflow where the linear predictor is in the hundreds.
+    rows = NEW[:40] if isinstance(model, BoostedBayesianPoissonRegression) else NEW
+    assert_allclose(names["predict"](rows), model.predict(rows), **close)
+    expected = model.predict(rows, return_std=True)
+    assert_allclose(names["predict"](rows, return_std=True), expected, **close)
+
+
+def test_offsets_are_taken(folder):
+    model = MODELS["poisson"]()
+    model.export(folder / "offsets.py")
+    names = {"__name__": "offsets"}
+    exec((folder / "offsets.py").read_text(encoding="utf-8"), names)
+    offset = np.linspace(-1.0, 1.0, 40)
+    assert_allclose(
+        names["predict"](NEW[:40], offset), model.predict(NEW[:40], offset), rtol=1e-12
+    )
+    with pytest.raises(ValueError, match="offset"):
+        names["predict"](NEW[:40], offset[1:])
+
+
+def test_bad_rows_are_refused(exported):
+    _, names = exported
+    with pytest.raises(ValueError, match=r"shape \(n_samples, 3\); got \(2, 2\)"):
+        names["predict"](np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="finite"):
+        names["predict"](np.full((1, 3), np.nan))
+
+
+RUNS_ALONE = """
+import importlib.util, json, pathlib, sys
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("skboost", "sklearn", "scipy", "autograd"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Nothing())
+import numpy as np
+rows = np.array(json.loads(sys.stdin.read()))
+out = {}
+for path in pathlib.Path(sys.argv[1]).glob("*.py"):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    predict = getattr(module, "predict_proba", module.predict)
+    out[path.stem] = predict(rows).tolist()
+assert not {"skboost", "sklearn", "scipy"} & set(sys.modules)
+sys.stdout.write(json.dumps(out))
+"""
+
+
+def test_the_package_can_not_be_imported_where_the_files_run(tmp_path):
+    models = {name: MODELS[name]() for name in ("full", "laplace", "linear", "poisson")}
+    for name, model in models.items():
+        model.export(tmp_path / f"{name}.py")
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", RUNS_ALONE, tmp_path],
+        input=json.dumps(NEW[:40].tolist()),
+        capture_output=True,
+        check=True,
+        cwd=tmp_path,
+        env=environment,
+        text=True,
+    )
+    found = json.loads(done.stdout)
+    assert found.keys() == models.keys()
+    for name, model in models.items():
+        predict = getattr(model, "predict_proba", model.predict)
+        assert_allclose(found[name], predict(NEW[:40]), rtol=1e-12, atol=1e-12)
+
+
+def test_the_file_is_small(folder):
+    path = folder / "small.py"
+    MODELS["full"]().export(path)
+    assert path.stat().st_size < 25_000
+
+
+def test_a_file_that_can_not_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    model, path = MODELS["full"](), tmp_path / "model.py"
+    model.export(path)
+    before = path.read_bytes()
+
+    def full_disk(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        MODELS["linear"]().export(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["model.py"]
+
+
+def test_unfitted_models_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        BoostedBayesianLogisticRegression().export(tmp_path / "model.py")
+
+
+def test_labels_that_have_no_text_are_refused():
+    model = BinaryClassifier(1, False, np.array([1j, 2j]), np.ones(1), ())
+    with pytest.raises(ValueError, match=r"got \['complex'\]"):
+        module_text(model, "Classifier")
+
+
+def test_families_without_a_quadrature_come_as_draws():
+    class Own(LaplaceProduct):
+        pass
+
+    assert issubclass(Own, VariationalFamily)
+    family, params = Own(), np.array([0.0, 0.1, 1.0, 0.2])
+    part = part_of(family, params, 1, lambda f, p: np.zeros((5, f.dim_of(p))))
+    assert part.draws.shape == (5, 1)
+    assert_allclose(part.moments(np.ones((1, 1)))[0], family.mean(params))
+
+
+def test_two_definitions_under_one_name_are_noticed(monkeypatch):
+    text = "from skboost.one import f\nfrom skboost.two import g\n"
+    files = {
+        "skboost.top": text + "def h():\n    return f(), g()\n",
+        "skboost.one": "A = 1\ndef f():\n    return A\n",
+        "skboost.two": "A = 2\ndef g():\n    return A\n",
+    }
+    monkeypatch.setattr("skboost.serving._source._source_of", files.__getitem__)
+    with pytest.raises(RuntimeError, match=r"skboost\.one and skboost\.two"):
+        standalone("skboost.top", ["h"])

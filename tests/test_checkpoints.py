@@ -1,0 +1,380 @@
+"""A fit that is killed and begun again gives what an uninterrupted one gives."""
+
+import json
+import warnings
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.model_selection import GridSearchCV
+
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+    BoostedGaussianMixture,
+    BoostedMatrixFactorization,
+    OnlineBayesianLogisticRegression,
+    SVIGaussianMixture,
+    SVILatentDirichletAllocation,
+    SVIMatrixFactorization,
+    boost_posterior,
+)
+from skboost.callbacks import Checkpoint
+from skboost.exceptions import CheckpointWarning
+from skboost.families import Gaussian, StudentT
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 2)) + 3.0 * (np.arange(30) % 2)[:, None]
+LABELS = (RNG.random(30) < 0.5).astype(int)
+REAL = X @ [1.0, -1.0] + RNG.standard_t(3, size=30)
+COUNTS = RNG.poisson(2.0, size=(20, 8))
+TINY = {"n_draws": 32, "n_restarts": 1, "max_iter": 4, "tol": 0.0, "random_state": 0}
+
+
+class Killed(Exception):
+    """Whatever ends a process."""
+
+
+class Killer:
+    """A callback that ends the fit after an iteration."""
+
+    def __init__(self, after):
+        self.left = after
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        self.left -= context.task_name == "iteration"
+        if self.left == 0:
+            raise Killed
+
+    def teardown(self, estimator, context):
+        pass
+
+
+def logistic(**settings):
+    return BoostedBayesianLogisticRegression(**TINY | settings), (X, LABELS)
+
+
+def factors():
+    table = RNG.normal(size=(8, 6))
+    table[RNG.random((8, 6)) < 0.2] = np.nan
+    return table
+
+
+TABLE = factors()
+FITS = {
+    "logistic": lambda: logistic(),
+    "with noise": lambda: logistic(prior="laplace", component_covariance="diag"),
+    "hellinger": lambda: logistic(objective="hellinger"),
+    "adaptive": lambda: logistic(step_size="adaptive", corrective="away"),
+    "several df": lambda: logistic(family=StudentT("diag", df=(3.0, 8.0))),
+    "calibrated": lambda: logistic(calibrate="moments"),
+    "linear": lambda: (BoostedBayesianLinearRegression(**TINY), (X, REAL)),
+    "poisson": lambda: (BoostedBayesianPoissonRegression(**TINY), (X, LABELS)),
+    "mixture": lambda: (
+        BoostedGaussianMixture(2, **TINY | {"max_iter": 3, "n_draws": 8}),
+        (X,),
+    ),
+    "factorisation": lambda: (
+        BoostedMatrixFactorization(2, **TINY | {"max_iter": 3, "n_draws": 8}),
+        (TABLE,),
+    ),
+    "svi, all rows": lambda: (
+        SVIGaussianMixture(2, max_iter=6, tol=0.0, n_init=2, random_state=0),
+        (X,),
+    ),
+    "svi, batches": lambda: (
+        SVIGaussianMixture(
+            2, max_iter=6, batch_size=10, effective_batch_size=5, random_state=0
+        ),
+        (X,),
+    ),
+    "svi, factors": lambda: (
+        SVIMatrixFactorization(2, max_iter=6, tol=0.0, random_state=0),
+        (TABLE,),
+    ),
+    "topics": lambda: (
+        SVILatentDirichletAllocation(2, max_iter=6, tol=0.0, random_state=0),
+        (COUNTS,),
+    ),
+}
+
+
+def same(a, b, path=""):
+    """Whether two fitted values are the same, bit for bit; times may differ."""
+    if isinstance(a, dict):
+        assert a.keys() == b.keys(), path
+        for key in a:
+            if not key.startswith("seconds"):
+                same(a[key], b[key], f"{path}.{key}")
+    elif isinstance(a, list | tuple):
+        assert len(a) == len(b), path
+        for k, pair in enumerate(zip(a, b, strict=True)):
+            same(*pair, f"{path}[{k}]")
+    elif hasattr(a, "mixture"):
+        same(list(a.mixture.weights), list(b.mixture.weights), path)
+        pairs = zip(a.mixture.components, b.mixture.components, strict=True)
+        assert all(np.array_equal(p[1], q[1]) for p, q in pairs), path
+    elif isinstance(a, np.ndarray | float | int | bool | str | np.generic):
+        assert np.array_equal(a, b, equal_nan=not isinstance(a, str)), path
+
+
+def fitted(model):
+    return {k: v for k, v in vars(model).items() if k[-1] == "_" and k[0] != "_"}
+
+
+@pytest.mark.parametrize(
+    ("name", "after"),
+    [
+        ("logistic", 1),
+        ("svi, batches", 2),
+        *[pytest.param(name, 2, marks=pytest.mark.slow) for name in FITS],
+        pytest.param("adaptive", 3, marks=pytest.mark.slow),
+        pytest.param("svi, all rows", 9, marks=pytest.mark.slow),
+    ],
+)
+def test_a_killed_fit_goes_on(name, after, tmp_path):
+    path = tmp_path / "fit.npz"
+    plain, data = FITS[name]()
+    plain.fit(*data)
+    first, _ = FITS[name]()
+    with pytest.raises(Killed):
+        first.set_callbacks(Checkpoint(path), Killer(after)).fit(*data)
+    assert path.exists()
+    again, _ = FITS[name]()
+    counted = Counter()
+    again.set_callbacks(Checkpoint(path), counted).fit(*data)
+    same(fitted(plain), fitted(again))
+    # It did go on: what was done is not done again.
+    n_runs = getattr(plain, "n_init", 1)
+    if n_runs == 1:
+        assert counted.n == plain.n_iter_ - after
+    # And what was done altogether is not done at all.
+    once_more, _ = FITS[name]()
+    counted = Counter()
+    once_more.set_callbacks(Checkpoint(path), counted).fit(*data)
+    same(fitted(plain), fitted(once_more))
+    assert counted.n == 0
+
+
+class Counter(Killer):
+    def __init__(self):
+        self.n, self.left = 0, 0
+
+    def on_fit_task_end(self, estimator, context):
+        self.n += context.task_name == "iteration"
+
+
+def two_bumps(theta):
+    far = -2.0 * anp.sum((theta + 3.0) ** 2, axis=-1)
+    return anp.logaddexp(far, -0.5 * anp.sum((theta - 2.0) ** 2, axis=-1))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"constraints": (-6.0, None), "max_evaluations": 4000},
+        pytest.param({"warp": "auto"}, marks=pytest.mark.slow),
+    ],
+    ids=["plain", "constrained", "warped"],
+)
+def test_a_killed_run_of_any_density_goes_on(settings, tmp_path):
+    path, calls = tmp_path / "run.npz", []
+
+    def density(theta):
+        calls.append(len(theta))
+        if len(calls) == kill_at:
+            raise KeyboardInterrupt
+        return two_bumps(theta)
+
+    def run(**more):
+        calls.clear()
+        return boost_posterior(density, 2, vectorized=True, **TINY | settings | more)
+
+    kill_at = None
+    plain = run()
+    kill_at = 3 * len(calls) // 4
+    with pytest.raises(KeyboardInterrupt):
+        run(callback=Checkpoint(path))
+    kill_at = None
+    again = run(callback=Checkpoint(path))
+    same(vars(plain), vars(again))
+
+
+def test_a_finished_fit_goes_on_to_more_iterations(tmp_path):
+    path = tmp_path / "fit.npz"
+    short, data = logistic(max_iter=2)
+    short.set_callbacks(Checkpoint(path)).fit(*data)
+    long, _ = logistic()
+    same(fitted(logistic()[0].fit(*data)), fitted(long.fit(*data)))
+    again, _ = logistic()
+    same(fitted(long), fitted(again.set_callbacks(Checkpoint(path)).fit(*data)))
+
+
+def test_how_often(tmp_path, monkeypatch):
+    written = []
+
+    def write(path, *rest):
+        written.append(rest)
+
+    monkeypatch.setattr("skboost._checkpoint.write_archive", write)
+    model, data = FITS["adaptive"]()
+
+    def fit(**often):
+        written.clear()
+        model.set_callbacks(Checkpoint(tmp_path / "x.npz", **often)).fit(*data)
+        return len(written)
+
+    n = fit()
+    assert n == model.n_iter_ > 2
+    assert fit(every=2) == -(-n // 2)
+    # The last is written in any case.
+    assert fit(every=100) == fit(seconds=1e6) == 1
+
+
+# --- what is refused
+
+
+@pytest.fixture
+def written(tmp_path):
+    path = tmp_path / "fit.npz"
+    model, data = logistic(max_iter=1)
+    model.set_callbacks(Checkpoint(path)).fit(*data)
+    return path
+
+
+def refit(path, **settings):
+    model, data = logistic(max_iter=1, **settings)
+    return model.set_callbacks(Checkpoint(path)).fit(*data)
+
+
+def test_other_parameters_are_refused(written):
+    with pytest.raises(ValueError, match=r"another fit: prior_scale was 1\.0 and is 2"):
+        refit(written, prior_scale=2.0)
+    with pytest.raises(ValueError, match="another fit: random_state was 0 and is 1"):
+        refit(written, random_state=1)
+    # What decides nothing may change.
+    assert refit(written, n_jobs=2, max_time=100.0).n_iter_ == 1
+
+
+@pytest.mark.parametrize("rows", [X[:29], 1.0001 * X, X[:, :1]])
+def test_other_data_are_refused(written, rows):
+    model, _ = logistic(max_iter=1)
+    model.set_callbacks(Checkpoint(written))
+    with pytest.raises(ValueError, match="a fit to other data"):
+        model.fit(rows, LABELS[: len(rows)])
+    assert not hasattr(model, "posterior_")
+
+
+def test_a_truncated_file_is_refused(written):
+    whole = written.read_bytes()
+    for size in (0, 1, 100, len(whole) // 2, len(whole) - 1):
+        written.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match=r"written by skboost\.callbacks"):
+            refit(written)
+
+
+def test_a_foreign_file_is_refused(written):
+    refit(written).posterior_.save(written)
+    with pytest.raises(ValueError, match=r"written by skboost\.callbacks"):
+        refit(written)
+
+
+def test_a_file_names_no_other_classes(written):
+    with np.load(written) as archive:
+        arrays = dict(archive)
+    header = json.loads(str(arrays["header"]))
+    header["runs"]["0"]["objects"][0][0] = "Popen"
+    np.savez(written, **arrays | {"header": np.array(json.dumps(header))})
+    with pytest.raises(ValueError, match=r"written by skboost\.callbacks"):
+        refit(written)
+
+
+def test_a_seed_is_asked_for(tmp_path):
+    for state in (None, np.random.RandomState(0)):
+        model, data = logistic(random_state=state)
+        model.set_callbacks(Checkpoint(tmp_path / "fit.npz"))
+        with pytest.raises(ValueError, match="random_state to be an integer"):
+            model.fit(*data)
+
+
+def test_two_are_refused(tmp_path):
+    model, data = logistic()
+    model.set_callbacks(Checkpoint(tmp_path / "a"), Checkpoint(tmp_path / "b"))
+    with pytest.raises(ValueError, match="got 2"):
+        model.fit(*data)
+
+
+@pytest.mark.parametrize("wrong", [{"every": 0}, {"every": 1.5}, {"seconds": -1.0}])
+def test_parameters_that_mean_nothing_are_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Checkpoint("fit.npz", **wrong)
+
+
+def test_searches_find_the_file_of_another_fit(tmp_path):
+    model, data = logistic(max_iter=1)
+    model.set_callbacks(Checkpoint(tmp_path / "fit.npz"))
+    search = GridSearchCV(model, {"prior_scale": [1.0, 2.0]}, cv=2, error_score="raise")
+    with pytest.raises(ValueError, match="another fit|other data"):
+        search.fit(*data)
+
+
+@pytest.mark.slow
+def test_processes_are_refused(tmp_path):
+    model, data = FITS["svi, all rows"]()
+    model.set_params(n_jobs=2).set_callbacks(Checkpoint(tmp_path / "fit.npz"))
+    with parallel_config(backend="loky"), pytest.raises(Exception, match="[Pp]ickle"):
+        model.fit(*data)
+
+
+def test_estimators_without_iterations_take_no_notice(tmp_path):
+    path = tmp_path / "fit.npz"
+    OnlineBayesianLogisticRegression().set_callbacks(Checkpoint(path)).fit(X, LABELS)
+    logistic()[0].set_callbacks(Checkpoint(path)).partial_fit(X, LABELS)
+    assert not path.exists()
+
+
+# --- a full disk
+
+
+def test_a_full_disk_keeps_the_earlier_file_and_the_fit(written, monkeypatch):
+    before = written.read_bytes()
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    model, data = logistic()
+    model.set_callbacks(Checkpoint(written))
+    with pytest.warns(CheckpointWarning, match="No space left on device"):
+        model.fit(*data)
+    assert written.read_bytes() == before
+    assert [path.name for path in written.parent.iterdir()] == [written.name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same(fitted(logistic()[0].fit(*data)), fitted(model))
+
+
+def test_a_family_of_the_users_own_is_taken_from_the_fit(tmp_path):
+    class Own(Gaussian):
+        """As the package's, under another name."""
+
+    path = tmp_path / "fit.npz"
+    plain, data = logistic(family=Own("diag"), prior="laplace")
+    first, _ = logistic(family=Own("diag"), prior="laplace", max_iter=2)
+    first.set_callbacks(Checkpoint(path)).fit(*data)
+    again, _ = logistic(family=Own("diag"), prior="laplace")
+    same(
+        fitted(plain.fit(*data)),
+        fitted(again.set_callbacks(Checkpoint(path)).fit(*data)),
+    )
