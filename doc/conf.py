@@ -5,6 +5,10 @@ import re
 from pathlib import Path
 
 from numpydoc.xref import DEFAULT_LINKS
+
+# Without it an example's import fails where examples are read and not run
+# (``-D plot_gallery=0``).
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sphinx_gallery.sorting import ExplicitOrder
 
 from skboost import __version__
