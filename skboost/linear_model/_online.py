@@ -31,6 +31,11 @@ _CHUNK = 8192
 # Up to so many coefficients covariance="auto" is full, as for boosted estimators.
 _MAX_FULL = 300
 
+_SINGULAR = (
+    "The precision of the coefficients is singular in floating point: columns of X lie "
+    "too far from zero, or are too large. Centre and scale them. What was learned "
+    "before this batch is kept."
+)
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 ONLINE_CONSTRAINTS = {
@@ -76,6 +81,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
                     estimator=self, reconstruction_attributes=dict, **data
                 ):
                     break
+            self._check_precision()
             context.call_on_fit_task_end(
                 estimator=self, reconstruction_attributes=dict, **data
             )
@@ -90,6 +96,9 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
                 self._begin()
             self._go_on()
             self._take_in(rows, y, weight)
+            # A row at a time, it would take longer than the update.
+            if first or len(y) > self.n_features_in_:
+                self._check_precision()
             return self
 
     def _validated(self, X, y, sample_weight, reset, **labels):
@@ -206,6 +215,18 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
             part = slice(begin, begin + size)
             self._absorb(self._design(X[part]), y[part], weight[part])
 
+    def _check_precision(self):
+        """Refuse a posterior that floating point can not hold: it has no variances."""
+        for covariance in (stream.covariance for stream in self._streams):
+            try:
+                if covariance.ndim == 2:
+                    np.linalg.cholesky(covariance)
+                sound = np.isfinite(covariance).all()
+            except np.linalg.LinAlgError:
+                sound = False
+            if not sound:
+                raise ValueError(_SINGULAR)
+
     def _absorb(self, X, y, weight):
         streams, records = [], []
         for stream, response in zip(self._streams, self._outputs(y), strict=True):
@@ -213,11 +234,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
             try:
                 stream, record = absorb(X, response, weight)
             except np.linalg.LinAlgError as error:
-                raise ValueError(
-                    "The precision of the coefficients is singular in floating point: "
-                    "columns of X lie too far from zero, or are too large. Centre and "
-                    "scale them. What was learned before this batch is kept."
-                ) from error
+                raise ValueError(_SINGULAR) from error
             streams.append(stream)
             records.append(record)
         self._streams = tuple(streams)
