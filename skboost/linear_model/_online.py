@@ -31,6 +31,8 @@ _CHUNK = 8192
 # Up to so many coefficients covariance="auto" is full, as for boosted estimators.
 _MAX_FULL = 300
 
+# Eigenvalues of a correlation matrix below that times its size are rounding.
+_ROUNDING = 1e-14
 _SINGULAR = (
     "The precision of the coefficients is singular in floating point: columns of X lie "
     "too far from zero, or are too large. Centre and scale them. What was learned "
@@ -216,16 +218,9 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
             self._absorb(self._design(X[part]), y[part], weight[part])
 
     def _check_precision(self):
-        """Refuse a posterior that floating point can not hold: it has no variances."""
-        for covariance in (stream.covariance for stream in self._streams):
-            try:
-                if covariance.ndim == 2:
-                    np.linalg.cholesky(covariance)
-                sound = np.isfinite(covariance).all()
-            except np.linalg.LinAlgError:
-                sound = False
-            if not sound:
-                raise ValueError(_SINGULAR)
+        """Refuse a posterior that floating point can not hold."""
+        if not all(map(_sound, self._streams)):
+            raise ValueError(_SINGULAR)
 
     def _absorb(self, X, y, weight):
         streams, records = [], []
@@ -322,6 +317,28 @@ def linear_moments(stream, X):
     X = X.toarray() if sparse.issparse(X) else X
     square = np.einsum("ij,ij->i", X @ covariance, X)
     return X @ mean, np.sqrt(np.maximum(square, 0.0))
+
+
+def _sound(stream):
+    """Whether a stream has finite means, positive variances and a Cholesky factor."""
+    mean, covariance = stream.mean, stream.covariance
+    if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
+        return False
+    noise = np.ravel(getattr(stream, "noise", 1.0))
+    positive = np.concatenate([variances(stream), noise])
+    if not (np.isfinite(positive).all() and positive.min() > 0.0):
+        return False
+    if covariance.ndim == 1:
+        return True
+    std = np.sqrt(np.diag(covariance))
+    dim = len(std)
+    try:
+        # Of differences of large squares nothing may be left but rounding.
+        rounding = _ROUNDING * dim * np.eye(dim)
+        np.linalg.cholesky(covariance / np.outer(std, std) - rounding)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def gaussian_part(stream):
