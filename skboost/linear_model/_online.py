@@ -1,5 +1,6 @@
 """What online estimators share: parameters, streams, and batches taken in."""
 
+import warnings
 from dataclasses import replace
 from numbers import Integral, Real
 
@@ -354,3 +355,30 @@ def joined(covariances):
     if covariances[0].ndim == 1:
         return np.concatenate(covariances)
     return sparse.block_diag(covariances).toarray()
+
+
+def warn_of_few_rows(n_rows, n_coefficients, stacklevel):
+    """Warn where a stream begins with fewer rows than there are coefficients."""
+    if n_rows >= n_coefficients:
+        return
+    warnings.warn(
+        f"The stream begins with {n_rows} rows for {n_coefficients} coefficients: "
+        "until there are more rows than coefficients, noise_scale_ and intervals "
+        "are little more than their prior. Begin with more rows, or give noise_scale a "
+        "number.",
+        UserWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def checked_noise_prior(given):
+    """Shape and rate of the prior of the noise, an array (2,)."""
+    try:
+        prior = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        prior = np.empty(0)
+    if prior.shape != (2,) or not (np.isfinite(prior).all() and prior.min() > 0.0):
+        raise ValueError(
+            f"noise_prior must be two positive numbers, shape and rate; got {given!r}."
+        )
+    return prior

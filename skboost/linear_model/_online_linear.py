@@ -12,8 +12,10 @@ from skboost.families import Gaussian, StudentT
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
+    checked_noise_prior,
     gaussian_part,
     linear_moments,
+    warn_of_few_rows,
 )
 from skboost.linear_model._regressor import check_quantiles, tails_of
 from skboost.linear_model._served import Served
@@ -231,8 +233,19 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
             As `fit` does, and for a model that has changed since the first batch.
         skboost.exceptions.DivergedError
             As `fit` does.
+
+        Warns
+        -----
+        UserWarning
+            If the noise is to be inferred and the first batch has fewer rows than the
+            model has coefficients.
         """
-        return self._partial_fit(X, y, sample_weight)
+        first = not hasattr(self, "_streams")
+        self._partial_fit(X, y, sample_weight)
+        n_coefficients = len(self._streams[0].mean)
+        if first and self._infers_noise:
+            warn_of_few_rows(self.n_seen_, n_coefficients, stacklevel=3)
+        return self
 
     def _responses(self, y, reset):
         y = np.asarray(y, dtype=float)
@@ -265,12 +278,7 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         return ConjugateStream
 
     def _prior_of_noise(self):
-        prior = np.asarray(self.noise_prior, dtype=float)
-        if prior.shape != (2,) or not (np.isfinite(prior).all() and prior.min() > 0.0):
-            raise ValueError(
-                "noise_prior must be two positive numbers, shape and rate; got "
-                f"{self.noise_prior!r}."
-            )
+        prior = checked_noise_prior(self.noise_prior)
         return (prior,) if self._infers_noise else ()
 
     # --- predictions
@@ -295,10 +303,9 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         parts = (gaussian_part(stream),)
         if not isinstance(stream, ConjugateStream):
             return LinearRegressor(*base, parts, stream.rule.loss.noise_scale**2)
-        shape, rate = stream.noise
-        if shape <= 1.0:
-            return LinearRegressor(*base, parts, np.inf)
-        return LinearRegressor(*base, parts, rate / (shape - 1.0), rate / (shape - 1.0))
+        variance = _variance_of_noise(stream)
+        spread_factor = variance if np.isfinite(variance) else 1.0
+        return LinearRegressor(*base, parts, variance, spread_factor)
 
     def predict(self, X, return_std=False):
         """Posterior predictive mean.
@@ -398,10 +405,8 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         (stream,) = self._streams
         if not isinstance(stream, ConjugateStream):
             return super()._stds()
-        shape, rate = stream.noise
-        # The variance of a Student-t density with 2 * shape degrees of freedom.
-        variance = rate / (shape - 1.0) if shape > 1.0 else np.inf
-        return self._coefficients([np.sqrt(variance * np.diag(stream.covariance))])
+        variance = _variance_of_noise(stream) * np.diag(stream.covariance)
+        return self._coefficients([np.sqrt(variance)])
 
     @property
     def noise_scale_(self):
@@ -437,3 +442,9 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
     def averaged_intercept_(self):
         """Average of the intercepts that predicted each row."""
         return float(self._averages()[1][0])
+
+
+def _variance_of_noise(stream):
+    """That of a Student-t density with 2 * shape degrees of freedom."""
+    shape, rate = stream.noise
+    return rate / (shape - 1.0) if shape > 1.0 else np.inf
