@@ -435,8 +435,7 @@ class BoostedBayesianLinearRegression(
     def _joint_of(self, rows, prior=None, temperature=None):
         """What makes the log posterior; a prior that is given stands in for all."""
         level, spread = level_and_spread(rows)
-        of_response = {"unit": spread, "level": level}
-        settings = self._settings(rows, prior, temperature, **of_response)
+        settings = self._settings(rows, prior, temperature, unit=spread, level=level)
         noise = NOISES[self.noise](self.noise_df)
         if self.noise_scale != "infer":
             known = KnownScale(noise, self.noise_scale)
