@@ -58,6 +58,10 @@ from skboost.targets._priors import (
     validate_scale,
 )
 from skboost.targets._quadrature import gaussian_expectation_1d, normal_rule
+from skboost.targets._softmax_gaussian import (
+    softmax_expectation,
+    softmax_gaussian_expectations,
+)
 from skboost.targets._transformed import TransformedTarget
 
 # Likelihoods of a `GLMTarget`.
@@ -108,6 +112,8 @@ __all__ = [
     "scalar_rules",
     "shown_point",
     "sigmoid_expectation",
+    "softmax_expectation",
+    "softmax_gaussian_expectations",
     "student_t_radii",
     "student_t_sigmoid_expectation",
     "updated_target",

@@ -1,6 +1,7 @@
 """Any parameters and any data: an answer or a ValueError, never a NaN.
 
-300 cases run in CI; ``SKBOOST_FUZZ_CASES=10000`` sets how many there are in all.
+300 cases run in CI; ``SKBOOST_FUZZ_CASES=10000`` sets how many there are in all, and
+``--hypothesis-show-statistics`` tells how many of them were fitted.
 """
 
 import os
@@ -9,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 from fuzz_cases import data, estimators, parameters
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, event, given, note, settings
 from hypothesis import strategies as st
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils._param_validation import InvalidParameterError
@@ -100,7 +101,9 @@ def test_an_answer_or_a_value_error(name, drawn):
             model = cls(**params).fit(X, y, **more)
         except (ValueError, InvalidParameterError) as error:
             assert str(error)
+            event("refused")
             return
+        event("fitted")
         for attribute, value in public_attributes(model):
             assert not has_nan(value), attribute
         for answer, value in answers(model, X, kind):
