@@ -329,8 +329,7 @@ class BoostedBayesianLinearRegression(
                 if values.ndim == 2:
                     return self._fit_outputs("fit", X, values, sample_weight)
                 rows = self._data(given, values, sample_weight)
-            for name in ("estimators_", "_begun_outputs"):
-                vars(self).pop(name, None)
+            self._forget_outputs()
             return self._learn(rows, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -361,9 +360,8 @@ class BoostedBayesianLinearRegression(
                 self._check_same_outputs(values)
             if values.ndim == 2:
                 return self._fit_outputs("partial_fit", X, values, sample_weight)
-            data = self._data(rows, values, sample_weight)
-            given = callback_data(X, y, sample_weight)
-            return self._learn(data, given, update=True)
+            rows = self._data(rows, values, sample_weight)
+            return self._learn(rows, callback_data(X, y, sample_weight), update=True)
 
     def make_log_joint(self, X, y, sample_weight=None):
         """The fitted model's log joint density on some rows, as a function.

@@ -153,6 +153,11 @@ class SeveralOutputs:
         self._set_outputs(attributes)
         return self
 
+    def _forget_outputs(self):
+        """A fit of one response has no estimators of several."""
+        for name in ("estimators_", "_begun_outputs"):
+            vars(self).pop(name, None)
+
     def _set_outputs(self, attributes):
         # Paths and the like of an earlier fit of one response are not of this one.
         kept = {"n_features_in_", "feature_names_in_"}
