@@ -73,7 +73,14 @@ class RowBlocks:
                     "RowBlocks must yield X or (X, y[, sample_weight[, offset]]); got "
                     f"a block of {len(parts)} parts."
                 )
-            if parts[0].shape[0]:
+            shape = getattr(parts[0], "shape", ())
+            if len(shape) != 2:
+                raise ValueError(
+                    "RowBlocks must yield arrays, sparse matrices or data frames of "
+                    f"two dimensions as X; got {type(parts[0]).__name__} of shape "
+                    f"{shape}."
+                )
+            if shape[0]:
                 yield (*parts, *[None] * (4 - len(parts)))
 
 
