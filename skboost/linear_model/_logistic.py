@@ -7,8 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import callback_data
-from skboost._row_blocks import Table, even
-from skboost._rows import canonical_rows
+from skboost._row_blocks import Table
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._classifier import BayesianClassifier
 from skboost.linear_model._labels import classes_of, codes_of, distinct, row_weights
@@ -389,8 +388,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
     def _data(self, X, codes, sample_weight, class_weight):
         """Rows, codes and weights in canonical form."""
         weight = row_weights(X, codes, self.classes_, sample_weight, class_weight)
-        X, codes, weight = canonical_rows(X, codes, weight)
-        return Table(X, codes, even(weight), n_jobs=self.n_jobs)
+        return Table.canonical(X, codes, weight, self.n_jobs)
 
     def _kind_of_y(self):
         return Labels(self.class_weight)
