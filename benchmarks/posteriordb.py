@@ -125,7 +125,7 @@ def summarise(report, name, runs, ratio, near):
     medians = {k: float(np.median(v)) for k, v in columns.items()}
     root = np.sqrt(len(runs))
     report.row(
-        "posteriordb, medians over the seeds",
+        "posteriordb, median and worst of the seeds",
         posterior=short,
         **{
             "KL(q|p)": medians["KL(q|p)"],
