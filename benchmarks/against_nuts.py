@@ -29,7 +29,7 @@ from pathlib import Path
 from _harness import Report, package_commit, parser, shared_module, timed  # isort: skip
 
 import numpy as np
-from _energy import EnergyTo
+from _energy import EnergyTo, independent
 from logistic_ds1 import log_joint
 from scipy.linalg import solve_triangular
 from scipy.special import expit
@@ -293,7 +293,7 @@ def fitted(task, options, args, seed, energy, scaled):
     """One fit of ours, and its share of the sets of draws."""
     posterior, cpu, _ = timed(task.fit, random_state=seed, **options)
     sets = [
-        posterior.sample(SET_SIZE, random_state=1000 + k)
+        independent(posterior, SET_SIZE, 1000 + k)
         for k in range(seed, N_SETS, args.replicates)
     ]
     return {
