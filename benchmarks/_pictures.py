@@ -10,21 +10,13 @@ import matplotlib.pyplot as plt  # noqa: E402  (after the backend is set)
 
 _ROOT = Path(__file__).resolve().parent.parent
 STATIC = _ROOT / "doc" / "_static"
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
-BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
-VERMILION, PURPLE, SKY, GREY = "#D55E00", "#CC79A7", "#56B4E9", "#555555"
-
-plt.rcParams.update(
-    {
-        "font.size": 9,
-        "axes.titlesize": 9,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "legend.frameon": False,
-        "savefig.dpi": 130,
-        "figure.constrained_layout.use": True,
-    }
-)
+# The look of the package's displays, in the size of a page.
+plt.style.use("skboost.inspection.figures")
+plt.rcParams.update({"font.size": 9, "savefig.dpi": 130})
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = [
+    entry["color"] for entry in plt.rcParams["axes.prop_cycle"]
+][:6]
+GREY = "#555555"
 
 
 def results(name, folder=_ROOT / "benchmarks" / "results"):

@@ -5,17 +5,8 @@
 Writes ``doc/_static/against_nuts.png``.
 """
 
-import json
-from pathlib import Path
+from _pictures import BLUE, GREEN, VERMILION, plt, results, save
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-_ROOT = Path(__file__).resolve().parent.parent
-# Okabe and Ito: blue, vermilion, bluish green, black.
-BLUE, VERMILION, GREEN, BLACK = "#0072B2", "#D55E00", "#009E73", "#000000"
 # Distances that are not above zero are drawn here.
 LEAST = 1e-5
 MARKERS = {"": "o", "auto": "s", "moments": "^"}
@@ -42,21 +33,19 @@ def draw(axes, name, rows):
             axes.errorbar([x], [y], [error], color=color, marker=marker, ms=6, ls="",
                           label=shown)  # fmt: skip
     rival = max(point(row)[1] for row in rows if row["method"].endswith("+ 1000"))
-    axes.axhline(rival + 1e-3, color=BLACK, lw=0.8, ls=":",
+    axes.axhline(rival + 1e-3, color="k", lw=0.8, ls=":",
                  label="2,000 draws of nutpie + 0.001")  # fmt: skip
     axes.set(xscale="log", yscale="log", title=name)
     axes.set_ylim(bottom=0.6 * LEAST)
 
 
 def main():
-    path = _ROOT / "benchmarks" / "results" / "against_nuts.json"
-    table = json.loads(path.read_text(encoding="utf-8"))["tables"]
     found = {
         title.removesuffix(": energy over seconds"): rows
-        for title, rows in table.items()
+        for title, rows in results("against_nuts")["tables"].items()
         if title.endswith(": energy over seconds")
     }
-    figure, grid = plt.subplots(2, 3, figsize=(11.5, 7.2), layout="constrained")
+    figure, grid = plt.subplots(2, 3, figsize=(11.5, 7.2))
     for axes, (name, rows) in zip(grid.ravel(), found.items(), strict=False):
         draw(axes, name, rows)
     for axes in grid.ravel()[len(found) :]:
@@ -66,8 +55,8 @@ def main():
     for axes in grid[:, 0]:
         axes.set_ylabel("energy distance to long runs\n(units of the coordinates)")
     handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    figure.savefig(_ROOT / "doc" / "_static" / "against_nuts.png", dpi=110)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    save(figure, "against_nuts")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python benchmarks/online_streams.py [--replicates 20] [--figures doc/_static]
     python benchmarks/online_streams.py --hindsight
+    python benchmarks/online_streams.py --draw --figures doc/_static
 
 Every stream comes in random orders. Ours run with their defaults, which were chosen on
 the streams whose column "tuned on" says so; the rates of the rivals are the best on
@@ -12,6 +13,7 @@ known to all: 0.6 of standardised responses; EWA with inferred noise is beside t
 
 from _harness import Report, parser, shared_module, timed  # isort: skip
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -187,45 +189,55 @@ def in_hindsight(report, name, X, y, kind, n_orders):
         report.bar(what, float((found - sgd).mean()), "<=", 0.0, se)
 
 
-def figures(report, folder):
+def figures(curves, folder):
     """Curves of average loss and of regret."""
-    import matplotlib
+    from _pictures import GREY, plt
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    names = list(dict.fromkeys(curve["stream"] for curve in report.curves))
+    names = list(dict.fromkeys(curve["stream"] for curve in curves))
+    curves = [curve for curve in curves if curve["method"] != "NGVI beta=1"]
+    methods = list(dict.fromkeys(curve["method"] for curve in curves))
+    ours = [method for method in methods if method in METHODS | LINEAR]
+    # Ours in colours, the others in greys with dashes of their own.
+    looks = {method: {"color": f"C{k}"} for k, method in enumerate(ours)}
+    dashes = iter(["--", "-.", (0, (1, 1)), (0, (5, 4)), (0, (3, 1, 1, 1, 1, 1))] * 4)
+    for method in methods:
+        looks.setdefault(method, {"color": GREY, "lw": 1.1, "ls": None})
+        if method not in ours:
+            looks[method]["ls"] = next(dashes)
     for what in ("loss", "regret"):
         figure, axes = plt.subplots(
-            2,
-            -(-len(names) // 2),
-            figsize=(13, 6.5),
-            layout="constrained",
-            squeeze=False,
+            2, -(-len(names) // 2), figsize=(11, 6.6), squeeze=False
         )
         for ax in axes.ravel()[len(names) :]:
-            ax.set_axis_off()
+            ax.remove()
         for ax, name in zip(axes.ravel(), names, strict=False):
-            for curve in report.curves:
-                if curve["stream"] != name or curve["method"] == "NGVI beta=1":
-                    continue
-                style = "-" if curve["method"] in METHODS | LINEAR else "--"
-                ax.plot(curve["rows"], curve[what], style, label=curve["method"])
-            if what == "regret":
-                last = max(c["rows"][-1] for c in report.curves if c["stream"] == name)
-                t = np.array([10, last])
-                ax.plot(t, np.sqrt(t), "k:", label="sqrt(T)")
-                ax.set_yscale("log")
-                ax.set_ylim(0.5)
-            else:
-                late = [c["loss"][-1] for c in report.curves if c["stream"] == name]
-                ax.set_ylim(0.95 * min(late), min(3 * min(late) + 0.1, 2 * max(late)))
-            ax.set(xscale="log", title=name)
-        axes[0, 0].legend(fontsize="x-small")
-        axes[0, 0].set_ylabel(
-            {"loss": "average loss (nats)", "regret": "regret (nats)"}[what]
-        )
-        figure.savefig(Path(folder) / f"online_{what}.png", dpi=80)
+            shown = [curve for curve in curves if curve["stream"] == name]
+            for curve in shown:
+                look = looks[curve["method"]]
+                ax.plot(curve["rows"], curve[what], label=curve["method"], **look)
+            _limits(ax, what, shown)
+            ax.set(xscale="log", title=name, xlabel="rows so far")
+        label = {"loss": "average loss (nats)", "regret": "regret (nats)"}[what]
+        figure.supylabel(label, fontsize="medium")
+        found = {}
+        for ax in figure.axes:
+            handles, labels = ax.get_legend_handles_labels()
+            found |= dict(zip(labels, handles, strict=True))
+        place = {"loc": "outside lower center", "ncols": 6}
+        figure.legend(found.values(), found.keys(), **place)
+        figure.savefig(Path(folder) / f"online_{what}.png")
+
+
+def _limits(ax, what, curves):
+    """Where a panel's interest lies; a regret gets the root of T beside it."""
+    if what == "regret":
+        t = np.array([10, max(curve["rows"][-1] for curve in curves)])
+        ax.plot(t, np.sqrt(t), "k:", label="sqrt(T)")
+        ax.set_yscale("log")
+        ax.set_ylim(0.5)
+    else:
+        late = [curve["loss"][-1] for curve in curves]
+        ax.set_ylim(0.95 * min(late), min(3 * min(late) + 0.1, 2 * max(late)))
 
 
 def main():
@@ -233,7 +245,12 @@ def main():
     options.add_argument("--figures", default=None, help="folder of the pictures")
     options.add_argument("--streams", nargs="*", default=None)
     options.add_argument("--hindsight", action="store_true", help="tune ours as well")
+    options.add_argument("--draw", action="store_true", help="pictures alone")
     options = options.parse_args()
+    if options.draw:
+        path = options.out / "online_streams.json"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return figures(content["curves"], options.figures)
     script = "online_hindsight" if options.hindsight else "online_streams"
     report = Report(script, options.out, orders=options.replicates)
     shared = shared_module(options.shared, "data", "load")
@@ -248,7 +265,7 @@ def main():
             one_stream(report, name, X, y, kind, tuned, options.replicates)
     report.save()
     if options.figures:
-        figures(report, options.figures)
+        figures(report.curves, options.figures)
 
 
 if __name__ == "__main__":

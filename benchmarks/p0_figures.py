@@ -220,10 +220,11 @@ def run_all(args):
 
 # --- the pictures
 
+# Colours by their place in the style's cycle.
 COLORS = {"predefined": "C1", "line-search": "k", "adaptive": "C0",
           "adaptive, published": "C3"}  # fmt: skip
-KIND_COLORS = {"F": "#4c78a8", "A": "#72b7b2", "P": "#9ecae9", "D": "#54a24b",
-               "B": "#f58518", "R": "#bab0ac", "0": "#eeeeee"}  # fmt: skip
+KIND_COLORS = {"F": "C0", "A": "C1", "P": "C2", "D": "C3", "B": "C4", "R": "0.65",
+               "0": "0.9"}  # fmt: skip
 TITLES = {"ds1": "ds1_100_test", "eicu": "eicu_like", "ring": "ring"}
 # The methods of the paper's Figs 2 and 4.
 METHODS = {
@@ -257,16 +258,12 @@ class Curves:
 
 def grid(n_rows, n_columns, size, **options):
     """A figure with axes that are always a table, frames half drawn."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from _pictures import plt
 
     figure, axes = plt.subplots(
-        n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, **options
+        n_rows, n_columns, figsize=size, squeeze=False, **options
     )
     for ax in axes.flat:
-        ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize=8)
     return figure, axes
 
@@ -275,10 +272,9 @@ def finish(figure, axes, path, n_legend):
     """Legend above all panels, and the file."""
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(
-        handles, labels, loc="outside upper center", ncols=n_legend, frameon=False,
-        fontsize=9,
-    )  # fmt: skip
-    figure.savefig(path, dpi=88)
+        handles, labels, loc="outside upper center", ncols=n_legend, fontsize=9
+    )
+    figure.savefig(path, dpi=100)
     print(path)
 
 
@@ -312,7 +308,7 @@ def elbo_picture(curves, data, path):
                     least = min(least, (mean - sd).min())
             ax.set_title(f"{objective}; {corrective}", fontsize=9)
         clip(line[0], least)
-        line[0].set_ylabel("ELBO over the first\ncomponent's, nats", fontsize=9)
+        line[0].set_ylabel("ELBO over the first\ncomponent's (nats)", fontsize=9)
     for ax in axes[-1]:
         ax.set_xlabel("iteration", fontsize=9)
     finish(figure, axes, path, len(COLORS))
@@ -372,7 +368,7 @@ def kinds_picture(curves, path):
 
 def steps_picture(curves, path):
     """Step lengths and curvatures by iteration, with the plain direction."""
-    quantities = {"gamma": "step γ", "curvature": "curvature C, nats"}
+    quantities = {"gamma": "step γ", "curvature": "curvature C (nats)"}
     shown = [(q, o) for q in quantities for o in list(OBJECTIVES)[:2]]
     figure, axes = grid(
         len(shown), len(curves.data), (9.0, 7.2), sharex=True, sharey="row"

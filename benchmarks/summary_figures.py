@@ -80,7 +80,8 @@ def seconds():
             )  # fmt: skip
         axes.annotate(
             name.replace("t3", "Student-t(3)").replace("-D", " dimensions"),
-            (x[-1], y[-1]), xytext=(16, -4), textcoords="offset points",
+            (x[-1], y[-1]), xytext=(18, 0 if name == "Laplace, 5-D" else -5),
+            textcoords="offset points",
             color=colour, fontsize=8,
         )  # fmt: skip
     axes.set(

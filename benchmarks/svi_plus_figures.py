@@ -5,12 +5,13 @@
 Writes ``doc/_static/svi_plus_curves.png`` and ``svi_plus_boxes.png``.
 """
 
-from _pictures import BLUE, GREY, ORANGE, PURPLE, VERMILION, plt, results, save
+from _pictures import plt, results, save
 
 _STARTS = {
-    "random_from_data": "a row for each cluster",
-    "random": "random responsibilities",
+    "random_from_data": "clusters start at rows of the data",
+    "random": "clusters start with rows shared at random",
 }
+_METHODS = ["batch", "SVI", "SVI+ M=10", "SVI+ M=50", "SVI+ M=100", "SVI+ M=150"]
 _FIVE = {
     "whislo": "least",
     "q1": "first_quartile",
@@ -18,8 +19,10 @@ _FIVE = {
     "q3": "third_quartile",
     "whishi": "most",
 }
-# Batch inference, SVI, and SVI+ from the least M.
-_COLOURS = (GREY, BLUE, VERMILION, ORANGE, PURPLE)
+
+
+def load(start):
+    return results(f"svi_plus_{start}")["tables"]
 
 
 def cases(tables):
@@ -31,34 +34,46 @@ def cases(tables):
 def boxes(axes, tables, case):
     rows = tables[f"{case}: final ELBO, nats"]
     stats = [{key: row[name] for key, name in _FIVE.items()} for row in rows]
-    axes.bxp(stats, showfliers=False, medianprops={"color": VERMILION})
-    labels = [row["method"].replace("SVI+ ", "SVI+\n") for row in rows]
-    axes.set_xticks(range(1, len(rows) + 1), labels, fontsize=7)
+    axes.bxp(stats, showfliers=False)
+    labels = [row["method"].replace("SVI+ ", "") for row in rows]
+    axes.set_xticks(range(1, len(rows) + 1), labels, fontsize=7, rotation=90)
 
 
 def curves(axes, tables, case):
-    rows = tables[f"{case}: mean ELBO by epoch"]
-    for row, colour in zip(rows, _COLOURS, strict=False):
+    """Means by epoch; a method has the same colour in every panel."""
+    for row in tables[f"{case}: mean ELBO by epoch"]:
         points = [(int(k[6:]), v) for k, v in row.items() if k.startswith("epoch")]
-        axes.plot(*zip(*points, strict=True), color=colour, label=row["method"])
+        method = row["method"]
+        color = f"C{_METHODS.index(method)}"
+        axes.plot(*zip(*points, strict=True), color=color, label=method)
     axes.set_xscale("log")
-    axes.set_xlabel("epoch")
-    axes.legend(fontsize=7)
 
 
-def picture(draw, name):
-    tables = {start: results(f"svi_plus_{start}")["tables"] for start in _STARTS}
+def picture(draw, name, xlabel):
+    tables = {start: load(start) for start in _STARTS}
     names = cases(tables["random"])
-    figure, grid = plt.subplots(2, len(names), figsize=(3.0 * len(names), 5.6))
-    for line, (start, found) in zip(grid, tables.items(), strict=True):
+    figure = plt.figure(figsize=(2.9 * len(names), 6.4))
+    halves = figure.subfigures(2, 1)
+    for half, (start, found) in zip(halves, tables.items(), strict=True):
+        half.suptitle(_STARTS[start], fontsize="medium", fontweight="bold")
+        line = half.subplots(1, len(names), squeeze=False)[0]
         for axes, case in zip(line, names, strict=True):
             draw(axes, found, case)
-            axes.set_title(f"{case},\n{_STARTS[start]}", fontsize=8)
-            axes.tick_params(axis="y", labelsize=7)
-        line[0].set_ylabel("ELBO, nats")
+            axes.set_title(case)
+            axes.set_xlabel(xlabel)
+        line[0].set_ylabel("ELBO (nats)")
+    found = {}
+    for half in halves:
+        for axes in half.axes:
+            handles, labels = axes.get_legend_handles_labels()
+            found |= dict(zip(labels, handles, strict=True))
+    if found:
+        shown = [method for method in _METHODS if method in found]
+        handles = [found[method] for method in shown]
+        figure.legend(handles, shown, loc="outside lower center", ncols=6)
     save(figure, name)
 
 
 if __name__ == "__main__":
-    picture(curves, "svi_plus_curves")
-    picture(boxes, "svi_plus_boxes")
+    picture(curves, "svi_plus_curves", "epoch")
+    picture(boxes, "svi_plus_boxes", "")

@@ -5,16 +5,9 @@
 Writes ``doc/_static/topics_curves.png``.
 """
 
-import json
-from pathlib import Path
+import numpy as np
+from _pictures import plt, results, save
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-import numpy as np  # noqa: E402
-
-_ROOT = Path(__file__).resolve().parent.parent
 _DATA = {"nyt_bow": "New York Times", "ap_bow": "Associated Press"}
 _REFERENCE = "SVI, |S|=1000"
 
@@ -32,14 +25,14 @@ def curves(axes, found):
 
 
 def main():
-    figure, grid = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    figure, grid = plt.subplots(1, 2, figsize=(8.4, 3.8))
     for axes, (data, name) in zip(grid, _DATA.items(), strict=True):
-        path = _ROOT / "benchmarks" / "results" / f"topics_{data}.json"
-        curves(axes, json.loads(path.read_text(encoding="utf-8")))
-        axes.set(title=name, xlabel="pass")
-        axes.legend(fontsize=7)
-    grid[0].set_ylabel(f"estimated ELBO, less that of\n{_REFERENCE}; nats")
-    figure.savefig(_ROOT / "doc" / "_static" / "topics_curves.png", dpi=110)
+        curves(axes, results(f"topics_{data}"))
+        axes.set(title=name, xlabel="pass over the documents")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18))
+    grid[0].set_ylabel(f"ELBO less that of {_REFERENCE} (nats)")
+    save(figure, "topics_curves")
 
 
 if __name__ == "__main__":

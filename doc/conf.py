@@ -5,6 +5,10 @@ import re
 from pathlib import Path
 
 from numpydoc.xref import DEFAULT_LINKS
+
+# Without it an example's import fails where examples are read and not run
+# (``-D plot_gallery=0``).
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sphinx_gallery.sorting import ExplicitOrder
 
 from skboost import __version__
@@ -43,6 +47,7 @@ autosummary_generate = True
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True
 numpydoc_xref_ignore = {"default", "optional", "of", "shape", "or", "type"}
+numpydoc_xref_ignore |= {"length", "dim", "n", "in", "to", "with"}
 # The pages of Python and NumPy would have to be fetched.
 numpydoc_xref_aliases = {name: name for name in DEFAULT_LINKS}
 

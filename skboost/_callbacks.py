@@ -180,8 +180,8 @@ def run(
     previous=None,
     begin_iteration=None,
     finish=None,
-    clock=perf_counter,
     keeper=None,
+    clock=perf_counter,
 ):
     """Iterate an engine until a limit is reached, or KeyboardInterrupt.
 
@@ -199,10 +199,10 @@ def run(
         returns the run itself. The engine is the one with the run's budget. After an
         interruption it is called with `interrupted` of the last iteration
         that was done, also where `finish` itself was interrupted.
-    clock : callable, default=time.perf_counter
-        Seconds; ``max_time`` is measured by it.
     keeper : RunKeeper, default=None
         What keeps the run on disk, and may know of one to go on with.
+    clock : callable, default=time.perf_counter
+        Seconds; ``max_time`` is measured by it.
 
     Returns
     -------

@@ -6,6 +6,7 @@ thread inside: in a pool of workers more would oversubscribe the machine, and
 without one the rounding would depend on how many threads BLAS was given.
 """
 
+import multiprocessing
 import shutil
 import tempfile
 import weakref
@@ -72,7 +73,9 @@ def _limited(func, *args):
         return func(*args)
 
 
-def chunked_map(func, items, n_jobs=None, backend="threading", shared=None):
+def chunked_map(
+    func, items, n_jobs=None, backend="threading", shared=None, timeout=None
+):
     """``[func(item) for item in items]``, in parallel where ``n_jobs`` asks.
 
     Parameters
@@ -88,16 +91,29 @@ def chunked_map(func, items, n_jobs=None, backend="threading", shared=None):
         threads whatever surrounds them: for work on an object that keeps count.
     shared : Shared, default=None
         Then ``func(object, item)`` is called with the object it stands for.
+    timeout : float, default=None
+        Seconds for one item. Where there are workers, even a single item is given to
+        one, and processes are ended.
+
+    Raises
+    ------
+    TimeoutError
+        If an item took longer than `timeout`.
     """
-    if len(items) < 2 or effective_n_jobs(n_jobs) == 1:
+    few = len(items) < 2 and timeout is None
+    if few or effective_n_jobs(n_jobs) == 1:
         first = () if shared is None else (shared.here(),)
         return [func(*first, item) for item in items]
     where = _WHERE[backend]
     first = () if shared is None else (shared.there(where),)
-    # The work is in chunks already; batching them again would leave workers idle.
-    return Parallel(n_jobs=n_jobs, batch_size=1, **where)(
-        delayed(_limited)(func, *first, item) for item in items
-    )
+    try:
+        # The work is in chunks already; batching them again would leave workers idle.
+        return Parallel(n_jobs=n_jobs, batch_size=1, timeout=timeout, **where)(
+            delayed(_limited)(func, *first, item) for item in items
+        )
+    except multiprocessing.TimeoutError as error:
+        # Some backends have one of their own.
+        raise TimeoutError(f"{timeout} seconds were not enough.") from error
 
 
 def row_blocks(n_rows, n_columns, entries=BLOCK_ENTRIES):

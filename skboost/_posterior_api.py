@@ -2,10 +2,11 @@
 
 import warnings
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from time import perf_counter
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from skboost._base import BOOSTING_CONSTRAINTS, make_engine, make_limits
 from skboost._callbacks import run
@@ -43,6 +44,7 @@ _CONSTRAINTS = {
     "max_evaluations": [Interval(Integral, 1, None, closed="left"), None],
     "callback": [callable, Checkpoint, None],
     "names": ["array-like", None],
+    "timeout": [Interval(Real, 0, None, closed="neither"), None],
 }
 
 # Seconds of evaluations, and times that a run might be faster, that are worth a word.
@@ -82,6 +84,7 @@ def boost_posterior(
     callback=None,
     names=None,
     warp=None,
+    timeout=None,
     family="gaussian",
     component_covariance="auto",
     objective="kl",
@@ -158,6 +161,11 @@ def boost_posterior(
         `tol`, or less than a second component would, it is declined and the run goes
         on as without; the result's ``warp`` says which. Needs ``family="gaussian"``
         with full covariances. See :doc:`/user_guide/warp`.
+    timeout : float, default=None
+        Seconds for one batch of `log_density` in a worker process, after which the
+        processes are ended and `LogDensityError` is raised: for functions that may
+        hang. Needs ``n_jobs`` of at least 2, since nothing but a process can be ended.
+        A few points are tried out here, before there are workers.
     family, component_covariance, objective, entropy_weight, step_size, corrective, \
     refine, max_iter, max_components, stopping, tol, max_time, n_draws, n_restarts, \
     temperature, calibrate, random_state
@@ -207,15 +215,16 @@ def boost_posterior(
     True
     """
     arguments, began = dict(locals()), perf_counter()
-    session = _session(callback, arguments)
+    keeper = _keeper(callback, arguments)
     names = check_names(names, dim)
     seed = root_seed(random_state)
     constraints = Constraints(constraints, dim, names)
     starts, box = starting_points(x0, constraints, n_restarts, seed)
     probe = _probe(None if x0 is None else starts, constraints)
     evaluated = CallableTarget(
-        log_density, dim, gradient, vectorized, n_jobs, probe, failures
-    )
+        log_density, dim, gradient, vectorized, n_jobs, probe, failures,
+        timeout=_checked_timeout(timeout, n_jobs),
+    )  # fmt: skip
     target = _with_prior(evaluated, log_prior, temperature, probe)
     if constraints.trivial:
         constraints = None
@@ -230,9 +239,8 @@ def boost_posterior(
         place = np.asarray if constraints is None else constraints.forward
         warn_of_wrong_gradient(target, probe, stacklevel=4, place=place)
         finish = partial(_finished, names, constraints, calibrate)
-        keeper = None if session is None else session.run()
         limits, begin = make_limits(params, budget), _listener(callback)
-        done, fitted, result = run(engine, limits, None, begin, finish, keeper=keeper)
+        done, fitted, result = run(engine, limits, None, begin, finish, keeper)
     warn_unfinished(done, fitted, stacklevel=4)
     _warn_of_failures(target, failures)
     _warn_of_points(evaluated, vectorized, perf_counter() - began)
@@ -265,6 +273,15 @@ def _warn_of_points(target, vectorized, seconds):
         UserWarning,
         stacklevel=4,
     )
+
+
+def _checked_timeout(timeout, n_jobs):
+    if timeout is not None and effective_n_jobs(n_jobs) == 1:
+        raise ValueError(
+            f"timeout={timeout} needs worker processes, which alone can be ended; got "
+            f"n_jobs={n_jobs}. Pass n_jobs=2 or more."
+        )
+    return timeout
 
 
 def _probe(starts, constraints):
@@ -302,13 +319,13 @@ def _with_prior(likelihood, log_prior, temperature, probe):
     return likelihood
 
 
-def _session(callback, arguments):
+def _keeper(callback, arguments):
     """What keeps the run on disk; the density is known by its values."""
     if not isinstance(callback, Checkpoint):
         return None
     functions = ("log_density", "gradient", "log_prior")
     params = {k: v for k, v in arguments.items() if k not in functions}
-    return Session(callback, "boost_posterior", params)
+    return Session(callback, "boost_posterior", params).run()
 
 
 def _listener(callback):

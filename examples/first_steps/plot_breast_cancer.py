@@ -93,7 +93,7 @@ print(f"difference in log-loss: {difference.mean():.4f} ± {error:.4f}")
 # Every iteration adds a component, unless it gains next to nothing. The first one is
 # ordinary variational inference. The fit ended when an iteration gained less than
 # ``tol``. All numbers are in nats, from draws that were not used in fitting; the user
-# guide explains them (:doc:`../user_guide/quality`).
+# guide explains them (:doc:`/user_guide/quality`).
 
 model = models["skboost"]
 classifier = model[-1]

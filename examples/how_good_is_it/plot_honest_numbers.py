@@ -7,7 +7,7 @@ gap, an estimate of the divergence that remains, k-hat, and the modes of the mix
 Here are two posteriors whose truth is known. On the first the numbers tell the story,
 each about the question that it answers. On the second every one of them is perfect, and
 30 % of the posterior is missing. What each number means is in the user guide
-(:doc:`../user_guide/quality`).
+(:doc:`/user_guide/quality`).
 """
 
 # sphinx_gallery_thumbnail_number = 2
@@ -160,7 +160,7 @@ print(f"exact KL of the Gaussian alone: {-np.log(0.7):.3f}")
 # k-hat and no second objective changes that. What helps is knowledge of the model:
 # where modes can be, and how narrow (labels that can be exchanged, a scale that can be
 # near zero, a sign that is not identified). Give such points in ``x0``; where that is
-# not possible, see :doc:`../user_guide/when_not`.
+# not possible, see :doc:`/user_guide/when_not`.
 
 figure, ax = plt.subplots(figsize=(5.5, 4.2))
 draws = spiked["seed 0"].posterior.sample(1500, random_state=1)

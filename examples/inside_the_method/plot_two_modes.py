@@ -140,7 +140,7 @@ for k, corrective in enumerate(correctives):
     if k == 0:
         ax.set_ylabel("density")
         handles = ax.get_legend_handles_labels()
-figure.legend(*handles, loc="outside upper center", ncols=5)
+figure.legend(*handles, loc="outside upper center", ncols=3)
 
 first = None
 for k, name in enumerate(algorithms):
@@ -151,7 +151,8 @@ for k, name in enumerate(algorithms):
         kl = [max(exact_kl(s), 1e-7) for s in results[name, corrective].stages]
         iterations = np.arange(1, len(kl) + 1)
         ax.plot(iterations, kl, styles[corrective], ms=4, label=corrective)
-    ax.set(title=name, yscale="log", xlabel="iteration", xlim=(0.7, 10.3))
+    title = name.replace(": ", ":\n").replace(", ", ",\n").replace(" and ", "\nand ")
+    ax.set(title=title, yscale="log", xlabel="iteration", xlim=(0.7, 10.3))
     ax.set_xticks([1, 2, 4, 6, 8, 10])
     if k == 0:
         ax.set_ylabel("exact KL(q ‖ p), nats")

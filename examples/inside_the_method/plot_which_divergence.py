@@ -146,13 +146,14 @@ for dim in (2, 10, 100):
         print(f"{'minimising ' + name:24s}{dim:10d}{kl:12.2f}{error:10.2f}")
 
 # %%
-# The picture
-# -----------
+# The pictures
+# ------------
+# In two dimensions, ellipses of two standard deviations:
 
 colors = {"KL(q ‖ p)": "C0", "Hellinger": "C1", "KL(p ‖ q)": "C2"}
 angle = np.linspace(0.0, 2.0 * np.pi, 200)
 circle = np.array([np.cos(angle), np.sin(angle)])
-figure, ax = plt.subplots(figsize=(5.5, 3.8))
+figure, ax = plt.subplots(figsize=(5.8, 3.8))
 ax.fill(*(2.0 * np.linalg.cholesky(covariance) @ circle), color="0.85", label="exact")
 shapes = {
     "KL(q ‖ p)": plain["kl"].std(),
@@ -162,7 +163,8 @@ shapes = {
 for name, std in shapes.items():
     label = f"minimising {name}"
     ax.plot(*(2.0 * std[:, None] * circle), color=colors[name], label=label)
-ax.set(xlabel="θ[0]", ylabel="θ[1]: two standard deviations", aspect="equal")
+ax.set(xlabel="θ[0]", ylabel="θ[1]")
+ax.set_aspect("equal", adjustable="datalim")
 figure.legend(loc="outside right upper")
 
 # %%

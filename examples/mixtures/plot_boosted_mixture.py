@@ -63,7 +63,7 @@ for k, color in enumerate(["C0", "C1"]):
         )  # fmt: skip
     means = draws["means"][:, k]
     ax.add_patch(ellipse(means.mean(0), np.cov(means.T), 2.45, color=color, lw=2.5))
-ax.set(xlabel="eruption, minutes", ylabel="waiting time, minutes")
+ax.set(xlabel="eruption (minutes)", ylabel="waiting time (minutes)")
 
 # %%
 # Two explanations

@@ -19,14 +19,20 @@ mixtures and easier for a map, and one that is the other way round.
 # data: coaching in eight schools (Rubin 1981), whose effects are normal with a mean and
 # a standard deviation that are to be inferred.
 
+import warnings
+
 import autograd.numpy as np
 import matplotlib.pyplot as plt
 from autograd.scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
 
 from skboost import boost_posterior
 from skboost.inspection import PosteriorDisplay
 
 plt.style.use("skboost.inspection.figures")
+
+# A single Gaussian is not meant to come close, and says so.
+warnings.simplefilter("ignore", ConvergenceWarning)
 
 DIM = 6
 

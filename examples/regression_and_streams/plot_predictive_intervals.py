@@ -40,11 +40,16 @@ low, high = model.predict_interval(basis, level=0.9).T
 _, latent = model.predict_latent(basis)
 
 fig, ax = plt.subplots(figsize=(7, 4))
-ax.fill_between(grid, low, high, alpha=0.2, label="90 % of new responses")
+ax.fill_between(grid, low, high, color="C0", alpha=0.2, label="90 % of new responses")
 ax.fill_between(
-    grid, mean - 1.64 * latent, mean + 1.64 * latent, alpha=0.4, label="90 % of curves"
+    grid,
+    mean - 1.64 * latent,
+    mean + 1.64 * latent,
+    color="C0",
+    alpha=0.4,
+    label="90 % of curves",
 )
-ax.plot(grid, mean, label="predictive mean")
+ax.plot(grid, mean, "C0", label="predictive mean")
 ax.plot(grid, np.sin(8.0 * grid), "k:", label="truth")
 ax.scatter(x, y, s=10, color="k")
 ax.set(xlabel="x", ylabel="y")
@@ -75,7 +80,7 @@ for run, color in ((100.0, "C0"), (1000.0, "C1")):
     ax.fill_between(ages, low, high, step="mid", alpha=0.25, color=color)
     expected = counts.predict(ages[:, None], offset=offset)
     ax.plot(ages, expected, color=color, label=f"{run:.0f} hours")
-ax.set(xlabel="age, years", ylabel="failures")
+ax.set(xlabel="age (years)", ylabel="failures")
 fig.legend(loc="outside upper center", ncols=2, title="mean and 90 % interval")
 
 # %%

@@ -94,6 +94,7 @@ figure, ax = plt.subplots(figsize=(5.5, 3.2))
 ax.plot(np.arange(1, lda.n_iter_ + 1), lda.elbo_path_)
 ax.axvline(10, color="0.7", linestyle="--")
 ax.set(xlabel="pass over the documents", ylabel="ELBO (nats)")
+ax.xaxis.get_major_locator().set_params(integer=True)
 plt.show()
 
 # %%

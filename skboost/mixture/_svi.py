@@ -433,23 +433,12 @@ class SVIGaussianMixture(
         return started(self, self._model, rows, weight, natural)
 
     def _check_goes_on(self, what, advice):
-        model = self._model
-        before = {
-            "n_components": model.n_components,
-            "n_features": model.dim,
-            "covariance_type": model.covariance_type,
-            "temperature": model.temperature,
-            "reg_covar": model.reg_covar,
-            "weights": self._settings["weights"],
-        }
-        now = {
-            "n_components": self.n_components,
-            "n_features": self.n_features_in_,
-            "covariance_type": self.covariance_type,
-            "temperature": self.temperature,
-            "reg_covar": self.reg_covar,
-            "weights": WEIGHTS[self.weight_concentration_prior_type],
-        }
+        names = ("n_components", "covariance_type", "temperature", "reg_covar")
+        before = {name: getattr(self._model, name) for name in names}
+        before |= {"n_features": self._model.dim, "weights": self._settings["weights"]}
+        kind = self.weight_concentration_prior_type
+        now = {name: getattr(self, name) for name in names}
+        now |= {"n_features": self.n_features_in_, "weights": WEIGHTS[kind]}
         if before != now:
             raise ValueError(
                 f"{what} goes on with the same model; got {now} after {before}. "

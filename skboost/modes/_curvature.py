@@ -15,7 +15,7 @@ _N_BLOCKS, _SPARE = 6, 5
 
 def knows_curvature(target):
     """Whether the target gives its curvature, as regression models do."""
-    return hasattr(target, "expected_curvature") or hasattr(target, "curvature")
+    return hasattr(target, "expected_curvature")
 
 
 def diagonal_curvature(target, x, rng):

@@ -14,8 +14,6 @@ from skboost.proposals._support import proper_modes, shrink_to_support, usable_s
 
 # Above this dimension a target's dense curvature is not asked for.
 _MAX_CURVATURE_DIM = 2000
-# Draws behind an averaged Hessian: it is smooth, so few are enough.
-_N_CURVATURE = 256
 
 
 def first_component(target, family, starts, settings):
@@ -49,7 +47,7 @@ def _member(target, family, starts, settings):
     first = Gaussian("diag") if family.low_rank else family
     n_draws, seed = enough_draws(family, target.dim, settings), settings.seed
     base = first.matched_draws(n_draws, target.dim, generator(seed, 0, BASE))
-    curvature = _expected_curvature(target, family, generator(seed, 0, BASE, 1))
+    curvature = _expected_curvature(target, family)
     if curvature is not None:
         moments = natural_gaussian(
             curvature, target.dim, settings.budget, start=target.first_guess
@@ -104,17 +102,12 @@ def _best_of_short_searches(problems, settings):
     return x, problem
 
 
-def _expected_curvature(target, family, rng):
+def _expected_curvature(target, family):
     """Value, gradient and curvature under a full Gaussian, where affordable."""
     largest = _MAX_CURVATURE_DIM if family.full_covariance else MAX_FULL_DIM
     if family.low_rank or target.dim > largest or not knows_curvature(target):
         return None
-    if hasattr(target, "expected_curvature"):
-        return target.expected_curvature
-    base = Gaussian("diag").matched_draws(_N_CURVATURE, target.dim, rng)
-    return lambda mean, factor: target.curvature(
-        mean + base[:, : factor.shape[1]] @ factor.T
-    )
+    return target.expected_curvature
 
 
 def _value_at_start(problem):

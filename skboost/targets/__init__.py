@@ -58,6 +58,12 @@ from skboost.targets._priors import (
     validate_scale,
 )
 from skboost.targets._quadrature import gaussian_expectation_1d, normal_rule
+from skboost.targets._softmax_gaussian import (
+    class_contrasts,
+    has_product_rule,
+    softmax_expectation,
+    softmax_gaussian_expectations,
+)
 from skboost.targets._transformed import TransformedTarget
 
 # Likelihoods of a `GLMTarget`.
@@ -95,10 +101,12 @@ __all__ = [
     "TransformedTarget",
     "as_prior",
     "bounded_exp",
+    "class_contrasts",
     "coordinate_label",
     "entropy_expectation",
     "failure_tolerant",
     "gaussian_expectation_1d",
+    "has_product_rule",
     "laplace_sigmoid_expectation",
     "log_laplace_sigmoid",
     "log_sigmoid_expectation",
@@ -108,6 +116,8 @@ __all__ = [
     "scalar_rules",
     "shown_point",
     "sigmoid_expectation",
+    "softmax_expectation",
+    "softmax_gaussian_expectations",
     "student_t_radii",
     "student_t_sigmoid_expectation",
     "updated_target",

@@ -42,8 +42,10 @@ class Target:
 
 
 def failure_tolerant(target):
-    """The target as a search sees it: one that survives points where it fails.
+    """The target as a search sees it.
 
-    A target that can fail has ``tolerant()``; every other is its own view.
+    It survives points where it fails, and its expectations are no better than a search
+    needs. A target to which that makes a difference has ``tolerant()``; every other is
+    its own view.
     """
     return getattr(target, "tolerant", lambda: target)()

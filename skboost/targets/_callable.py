@@ -55,6 +55,8 @@ class CallableTarget(Target):
         zero there (value -inf, gradient 0), which is counted.
     name : str, default="log_density"
         Of the function, in messages.
+    timeout : float, default=None
+        Seconds that a chunk may take in a process.
 
     Attributes
     ----------
@@ -82,8 +84,10 @@ class CallableTarget(Target):
         probe=None,
         failures="raise",
         name="log_density",
+        timeout=None,
     ):
         self.dim = dim
+        self.timeout = timeout
         self.n_jobs = n_jobs
         self.failures = failures
         self._ledger = Ledger()
@@ -163,7 +167,16 @@ class CallableTarget(Target):
         self._ledger.add(len(theta))
         func = partial(_evaluated, self._user, with_score, tolerant)
         began = perf_counter()
-        chunks = chunked_map(func, parts, self.n_jobs, backend="loky")
+        try:
+            chunks = chunked_map(
+                func, parts, self.n_jobs, backend="loky", timeout=self.timeout
+            )
+        except TimeoutError as error:
+            raise LogDensityError(
+                f"{self._user.name} gave no answer within timeout={self.timeout} "
+                f"seconds, for a batch of at most {step} of {len(theta)} points, the "
+                f"first of them {theta[0]}. The worker processes were ended."
+            ) from error
         self._ledger.add_time(perf_counter() - began)
         self._ledger.add(0, [pair for chunk in chunks for pair in chunk.failures])
         return chunks

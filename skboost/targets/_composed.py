@@ -1,5 +1,7 @@
 """A posterior from its two halves: tempered, or with a mixture as prior."""
 
+from copy import copy
+
 import numpy as np
 
 from skboost.targets._base import Target, failure_tolerant
@@ -104,8 +106,10 @@ class GaussianPriorTarget(ComposedTarget):
         self.first_guess = self._mean, 0.1 * std
 
     def tolerant(self):
-        """Neither half fails anywhere: the target itself."""
-        return self
+        """This target with the likelihood's coarser expectations."""
+        view = copy(self)
+        view.likelihood = failure_tolerant(self.likelihood)
+        return view
 
     def expected_log_density(self, mean, variance=None, factor=None):
         """As `GLMTarget.expected_log_density`."""

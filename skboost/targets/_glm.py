@@ -4,10 +4,10 @@ Notation: eta = X theta + offset, theta = (coef..., intercept), w the sample wei
 times the temperature (which acts on the likelihood only).
 """
 
+from copy import copy
 from functools import partial
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from skboost._row_blocks import RowSource, even
 from skboost.targets._base import Target
@@ -34,14 +34,6 @@ def validated_weights(sample_weight, n_samples):
             "offending rows."
         )
     return even(weight)
-
-
-def _has_one_predictor(target):
-    return target.likelihood.n_outputs == 1
-
-
-def _has_several_predictors(target):
-    return target.likelihood.n_outputs > 1
 
 
 class GLMTarget(Target):
@@ -77,8 +69,8 @@ class GLMTarget(Target):
         n_outputs * (n_features [+ 1]): one linear predictor after the other, each
         with its intercept after its coefficients.
     exact_gaussian : bool
-        True where a row has one linear predictor: every Gaussian expectation of the
-        log likelihood is a one-dimensional integral then.
+        Whether Gaussian expectations are exact, that of the likelihood: they are sums
+        over rows of integrals over their few linear predictors.
 
     Raises
     ------
@@ -115,20 +107,26 @@ class GLMTarget(Target):
         self.likelihood = likelihood
         self.design = design = Design(X, fit_intercept)
         self.dim = design.dim * likelihood.n_outputs
-        self.exact_gaussian = _has_one_predictor(self)
+        self.exact_gaussian = likelihood.exact_gaussian
         self.temperature = temperature
         self.prior = NormalPrior() if prior is None else prior
         if scale is not None and np.shape(scale) == (design.dim,):
             scale = np.tile(scale, likelihood.n_outputs)
         self.scale = self.prior.resolve_scale(self.dim, scale)
         # What is linear in theta needs one product with the data, once.
-        width = design.dim + (0 if self.exact_gaussian else likelihood.n_outputs)
+        width = design.dim + likelihood.n_outputs
         self._linear, self._constant = design.sum_rows(self._sums.linear, width)
 
     @property
     def _sums(self):
         """What is summed over rows, of whatever likelihood this target has."""
         return self._kind_of_sums(self.likelihood, self.temperature)
+
+    def tolerant(self):
+        """This target as searches see it: its expectations are coarser, and cheaper."""
+        view = copy(self)
+        view.likelihood = self.likelihood.coarse()
+        return view
 
     def _checked(self, theta):
         theta = np.asarray(theta, dtype=float)
@@ -196,9 +194,8 @@ class GLMTarget(Target):
             self._linear + slope,
         )
 
-    # --- under Gaussians, where a row has one linear predictor
+    # --- under Gaussians
 
-    @available_if(_has_one_predictor)
     def expected_log_density(self, mean, variance=None, factor=None):
         """E[log joint] under N(mean, diag(variance) + factor factor^T), exactly.
 
@@ -229,15 +226,16 @@ class GLMTarget(Target):
     def _expected_likelihood(self, mean, variance, factor):
         """The likelihood's part of `expected_log_density`."""
         part = partial(self._sums.expected, mean, variance, factor)
-        width = self.dim if factor is None else max(self.dim, factor.shape[1])
+        width = self.likelihood.n_outputs * (
+            self.dim if factor is None else factor.shape[1]
+        )
+        width = self._sums.n_temporaries * max(self.dim, width)
         entries = 2 * self.dim + (0 if factor is None else factor.size)
-        width *= self._sums.n_temporaries
         value, g_mean, *others = self.design.sum_rows(part, width, entries)
         g_variance = None if variance is None else others.pop(0)
         g_factor = None if factor is None else others.pop(0)
         return value, g_mean, g_variance, g_factor
 
-    @available_if(_has_one_predictor)
     def expected_curvature(self, mean, factor):
         """E[log joint], its mean gradient and E[-Hessian] under N(mean, F F^T).
 
@@ -264,7 +262,8 @@ class GLMTarget(Target):
     def _likelihood_curvature(self, mean, factor):
         """The likelihood's part of `expected_curvature`."""
         part = partial(self._sums.curvature, mean, factor)
-        width = self._sums.n_temporaries * max(self.dim, factor.shape[1])
+        width = max(self.dim, self.likelihood.n_outputs * factor.shape[1])
+        width *= self._sums.n_temporaries
         return self.design.sum_rows(part, width, self.dim**2)
 
     def _expected_prior(self, mean, variance, factor):
@@ -274,37 +273,3 @@ class GLMTarget(Target):
         if factor is not None:
             total = total + np.einsum("ij,ij->i", factor, factor)
         return self.prior.expected(mean, total, self.scale)
-
-    # --- averaged over draws, where a row has several linear predictors
-
-    @available_if(_has_several_predictors)
-    def curvature(self, theta):
-        """Averages over draws of the log joint, its gradient and minus its Hessian.
-
-        Rows are averaged over the draws first, so that the Gram matrices cost the
-        same for one draw and for a thousand.
-
-        Parameters
-        ----------
-        theta : array (n_draws, dim)
-
-        Returns
-        -------
-        value : float, in nats
-        gradient : array (dim,)
-        curvature : array (dim, dim), symmetric
-            The prior's part is its expected curvature under a Gaussian with the
-            draws' means and variances, which is defined for a prior with a kink too.
-        """
-        theta = self._checked(theta)
-        columns = self._columns(theta)
-        n_pairs = len(columns) * (len(columns) + 1) // 2
-        part = partial(self._sums.averaged_curvature, columns)
-        width = max(self.design.dim, n_pairs)
-        value, slope, curvature = self.design.sum_rows(part, width, self.dim**2)
-        value += self._constant + theta.mean(axis=0) @ self._linear
-        slope = self._linear + slope
-        log_prior, score = self.prior.value_and_score(theta, self.scale)
-        prior = self.prior.expected(theta.mean(axis=0), theta.var(axis=0), self.scale)
-        curvature[np.diag_indices(self.dim)] += prior.curvature
-        return value + log_prior.mean(), slope + score.mean(axis=0), curvature

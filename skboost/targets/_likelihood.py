@@ -68,7 +68,7 @@ class Likelihood:
     the rest has defaults, which it may replace by closed forms (``expected``) or by
     faster sums over rows (``linear``, ``total``, ``total_and_slope``). One with
     several linear predictors has arrays (n_outputs, n_rows, n_draws) in place of
-    (n_rows, n_draws), and gives ``total``, ``total_and_slope`` and ``curvature``.
+    (n_rows, n_draws), and gives ``total``, ``total_and_slope`` and ``expected_rows``.
 
     Attributes
     ----------
@@ -77,9 +77,13 @@ class Likelihood:
     n_temporaries : int
         Arrays of the size (n_rows, n_draws) that are alive at once; they set how many
         rows are taken together.
+    exact_gaussian : bool
+        Whether expectations under Gaussian linear predictors are so good that sums
+        of them need no draws.
     """
 
     n_outputs = 1
+    exact_gaussian = True
     n_temporaries = 1
 
     def checked(self, y, n_samples):
@@ -131,6 +135,30 @@ class Likelihood:
 
         value, slope, bend = gaussian_expectation_1d(terms, mean, sd)
         return value + linear * mean, slope + linear, bend
+
+    def expected_rows(self, mean, covariance, y):
+        """The same for any number of linear predictors.
+
+        Parameters
+        ----------
+        mean : array (n_outputs, n_rows)
+        covariance : array (n_pairs, n_rows)
+            One row for each pair of predictors, in the order of `numpy.triu_indices`.
+        y : array (n_rows,)
+
+        Returns
+        -------
+        value : array (n_rows,), in nats
+        slope : array (n_outputs, n_rows)
+        bend : array (n_pairs, n_rows)
+            Minus the second derivatives.
+        """
+        value, slope, bend = self.expected(mean[0], np.sqrt(covariance[0]), y)
+        return value, slope[None], bend[None]
+
+    def coarse(self):
+        """This likelihood with expectations as accurate as a search needs."""
+        return self
 
     def linear(self, y):
         """Coefficients of the linear part of the log likelihood, for sums done once.

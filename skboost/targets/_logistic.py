@@ -1,5 +1,7 @@
 """Likelihood of logistic regression with two classes."""
 
+from copy import copy
+
 import numpy as np
 
 from skboost.targets._likelihood import Likelihood
@@ -11,6 +13,8 @@ class Logistic(Likelihood):
 
     It is ``(y - 1/2) eta`` plus an even function of eta, and is summed as these two.
     """
+
+    _coarse = False
 
     def checked(self, y, n_samples):
         y = np.asarray(y, dtype=float)
@@ -46,5 +50,10 @@ class Logistic(Likelihood):
         return -total, -0.5 * rows.pull(eta)
 
     def expected(self, mean, sd, y):
-        softplus, sigmoid, bend = logistic_gaussian_expectations(mean, sd)
+        softplus, sigmoid, bend = logistic_gaussian_expectations(mean, sd, self._coarse)
         return y * mean - softplus, y - sigmoid, bend
+
+    def coarse(self):
+        view = copy(self)
+        view._coarse = True
+        return view

@@ -5,7 +5,10 @@ accuracy), bins the pairs by standard deviation and gives each bin the cheapest 
 that holds 1e-11: Gauss-Hermite while the integrand is nearly a polynomial over the
 Gaussian, a trapezoid rule in the Gaussian variable up to standard deviation 3, and
 beyond it a midpoint rule in the frequency domain, where a wide Gaussian is narrow.
+Searches, which need less, have coarser rules in fewer bins.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -34,7 +37,21 @@ _DIRECT_RULES = (
 # (largest standard deviation, |mean|/sd beyond which the tail is below 1e-12).
 _FOURIER_RULES = ((4.0, 11.0), (5.5, 9.2), (np.inf, 8.0))
 _FREQUENCY_CUT = 7.8
-_EDGES = np.array([rule[0] for rule in _DIRECT_RULES + _FOURIER_RULES[:-1]])
+# The same for errors of 1e-7: the rows of a search add up to 1e-5 nats and less. Few
+# bins, for each costs more than its nodes where rows are few.
+_COARSE_DIRECT_RULES = (
+    (1e-6, 1, None),
+    (0.15, 3, None),
+    (0.3, 4, None),
+    (0.5, 6, None),
+    (0.8, 9, None),
+    (1.2, 15, 0.72),
+    (1.8, 19, 0.60),
+    (2.7, 27, 0.42),
+    (4.0, 39, 0.30),
+)
+_COARSE_FOURIER_RULES = ((6.0, 6.6), (np.inf, 5.9))
+_COARSE_FREQUENCY_CUT = 5.3
 _BLOCK_ENTRIES = 1 << 15
 _FOURIER_BLOCK = 4096
 
@@ -48,7 +65,41 @@ def _direct_rule(n_nodes, step):
     return nodes[:, None], weights / weights.sum()
 
 
-_DIRECT_NODES = [_direct_rule(n_nodes, step) for _, n_nodes, step in _DIRECT_RULES]
+class _Rules(NamedTuple):
+    """Rules for bins of standard deviations: direct ones, then those of `_Waves`."""
+
+    edges: np.ndarray
+    direct: tuple
+    half_widths: tuple
+    frequency_cut: float
+
+    def apply(self, kind, rule, mean, sd):
+        """Expectations at one bin's rows."""
+        if rule < len(self.direct):
+            nodes, weights = self.direct[rule]
+            return kind.direct(nodes * sd + mean, weights)
+        half_width = self.half_widths[rule - len(self.direct)]
+        return kind.fourier(_Waves(mean, sd, half_width, self.frequency_cut))
+
+    def block_size(self, rule):
+        """Rows whose temporaries stay small."""
+        if rule >= len(self.direct):
+            return _FOURIER_BLOCK
+        return max(512, _BLOCK_ENTRIES // len(self.direct[rule][1]))
+
+    @classmethod
+    def of(cls, direct, fourier, frequency_cut):
+        """The rules of two tables."""
+        return cls(
+            np.array([rule[0] for rule in direct + fourier[:-1]]),
+            tuple(_direct_rule(n_nodes, step) for _, n_nodes, step in direct),
+            tuple(half_width for _, half_width in fourier),
+            frequency_cut,
+        )
+
+
+_FINE = _Rules.of(_DIRECT_RULES, _FOURIER_RULES, _FREQUENCY_CUT)
+_COARSE = _Rules.of(_COARSE_DIRECT_RULES, _COARSE_FOURIER_RULES, _COARSE_FREQUENCY_CUT)
 
 
 class _Sigmoid:
@@ -123,17 +174,17 @@ class _Waves:
     which is chosen so that only tails below the tolerance overlap.
     """
 
-    def __init__(self, mean, sd, half_width):
-        self.half_width = half_width
+    def __init__(self, mean, sd, half_width, cut):
+        self.half_width, self.cut = half_width, cut
         self.mean = np.minimum(mean, half_width * sd)
         self.sd = sd
         self.step = np.pi / half_width
         self.angle = self.step * self.mean / sd
 
     @staticmethod
-    def frequencies(step):
+    def frequencies(step, cut):
         """Midpoints up to the cut, (n,)."""
-        return step * (np.arange(int(_FREQUENCY_CUT / step) + 1) + 0.5)
+        return step * (np.arange(int(cut / step) + 1) + 0.5)
 
     def clenshaw(self, transform):
         """The two last terms of Clenshaw's recurrence: sines without a sine call.
@@ -142,7 +193,7 @@ class _Waves:
         """
         twice_cosine = 2.0 * np.cos(self.angle)
         first = second = 0.0
-        for v in self.frequencies(self.step)[::-1]:
+        for v in self.frequencies(self.step, self.cut)[::-1]:
             term = transform(v / self.sd)
             term *= self.step * np.exp(-0.5 * v * v)
             term += twice_cosine * first
@@ -180,28 +231,19 @@ class _Waves:
         return np.where(x < 0.03, series, full) * _Waves.inverse_sinh(t) / t
 
 
-def _apply_rule(kind, rule, mean, sd):
-    if rule < len(_DIRECT_NODES):
-        nodes, weights = _DIRECT_NODES[rule]
-        return kind.direct(nodes * sd + mean, weights)
-    half_width = _FOURIER_RULES[rule - len(_DIRECT_NODES)][1]
-    return kind.fourier(_Waves(mean, sd, half_width))
-
-
-def _folded_expectations(kind, mean, sd):
+def _folded_expectations(kind, mean, sd, rules=_FINE):
     """Expectations at ``|mean|``, shape (n_outputs, n), for flat inputs."""
-    bins = np.searchsorted(_EDGES, sd).astype(np.uint8)
+    bins = np.searchsorted(rules.edges, sd).astype(np.uint8)
     counts = np.bincount(bins)
     out = np.empty((kind.n_outputs, mean.size))
     for rule in np.flatnonzero(counts):
-        n_nodes = _DIRECT_RULES[rule][1] if rule < len(_DIRECT_RULES) else 0
-        size = max(512, _BLOCK_ENTRIES // n_nodes) if n_nodes else _FOURIER_BLOCK
+        size = rules.block_size(rule)
         whole = counts[rule] == mean.size
         rows = None if whole else np.flatnonzero(bins == rule)
         for start in range(0, counts[rule], size):
             block = slice(start, start + size)
             block = block if whole else rows[block]
-            values = _apply_rule(kind, rule, np.abs(mean[block]), sd[block])
+            values = rules.apply(kind, rule, np.abs(mean[block]), sd[block])
             for k, value in enumerate(values):
                 out[k, block] = value
     # Rounding can leave -1e-17 where the truth is a positive tail.
@@ -219,7 +261,7 @@ def _unfold_sigmoid(mean, lower):
     return np.where(mean > 0.0, 1.0 - lower, lower)
 
 
-def logistic_gaussian_expectations(mean, sd):
+def logistic_gaussian_expectations(mean, sd, coarse=False):
     """E softplus(t), E sigma(t) and E sigma'(t) for t ~ N(mean, sd^2).
 
     They are the expected log partition of a Bernoulli observation and its first two
@@ -229,6 +271,8 @@ def logistic_gaussian_expectations(mean, sd):
     ----------
     mean, sd : array-like of floats, broadcast against each other
         ``sd`` is not negative; zero gives the functions themselves.
+    coarse : bool, default=False
+        Whether an error of 1e-6 will do, in a third of the time.
 
     Returns
     -------
@@ -237,7 +281,8 @@ def logistic_gaussian_expectations(mean, sd):
         softplus is in nats.
     """
     shape, mean, sd = _flat_pairs(mean, sd)
-    softplus, sigmoid, slope = _folded_expectations(_Logistic, mean, sd)
+    rules = _COARSE if coarse else _FINE
+    softplus, sigmoid, slope = _folded_expectations(_Logistic, mean, sd, rules)
     softplus += np.maximum(mean, 0.0)
     return (
         softplus.reshape(shape),
@@ -279,22 +324,22 @@ def scalar_rules():
         below the tolerance. Infinite for the direct rules.
     n_direct : int
     """
-    nodes = [nodes.ravel() for nodes, _ in _DIRECT_NODES]
-    weights = [weights for _, weights in _DIRECT_NODES]
+    nodes = [nodes.ravel() for nodes, _ in _FINE.direct]
+    weights = [weights for _, weights in _FINE.direct]
     half_width = [np.inf] * len(nodes)
-    for _, width in _FOURIER_RULES:
+    for width in _FINE.half_widths:
         step = np.pi / width
-        nodes.append(_Waves.frequencies(step))
+        nodes.append(_Waves.frequencies(step, _FINE.frequency_cut))
         weights.append(step * np.exp(-0.5 * nodes[-1] ** 2))
         half_width.append(width)
     first = np.concatenate([[0], np.cumsum([len(rule) for rule in nodes])])
     return (
-        _EDGES,
+        _FINE.edges,
         first,
         np.concatenate(nodes),
         np.concatenate(weights),
         np.array(half_width),
-        len(_DIRECT_NODES),
+        len(_FINE.direct),
     )
 
 

@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 from scipy.special import gammaln
 
+from skboost.targets._gaussian_predictors import signed_gram
 from skboost.targets._glm import GLMTarget
-from skboost.targets._glm_sums import RowSums, signed_gram
+from skboost.targets._glm_sums import RowSums
 from skboost.targets._noise import bounded_exp
 from skboost.targets._priors import Prior, PriorExpectation
 

@@ -1,7 +1,7 @@
 """Expectations of any smooth function of one Gaussian variable."""
 
 from functools import lru_cache
-from math import ceil
+from math import ceil, log, sqrt
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def gaussian_expectation_1d(func, mean, sd, tol=1e-10, max_halvings=10):
     return estimate
 
 
-def normal_rule(width):
+def normal_rule(width, tol=1e-10):
     """Nodes and weights of a fixed rule for E f(t), t ~ N(0, 1).
 
     Parameters
@@ -57,21 +57,24 @@ def normal_rule(width):
     width : float
         One over the half-width of the strip around the real line where f is analytic;
         0 is a point, with one node.
+    tol : float, default=1e-10
+        Error, relative to the largest size of f in the strip, up to a width of 8.
 
     Returns
     -------
     nodes, weights : arrays (n_nodes,)
-        Gauss-Hermite for narrow widths, a trapezoid rule for wide ones; the error is
-        near 1e-10 of the largest size of f in the strip, up to a width of 8.
+        Gauss-Hermite for narrow widths, a trapezoid rule for wide ones.
     """
     if width == 0.0:
         return np.zeros(1), np.ones(1)
-    width = min(width, _LARGEST_WIDTH)
+    width, digits = min(width, _LARGEST_WIDTH), -log(tol)
     # Gauss-Hermite converges as exp(-2 sqrt(n) / width), a trapezoid rule of step h
-    # as exp(-2 pi / (h width)).
-    few = 9 + 4 * ceil(33.0 * width**2)
-    many = 2 * ceil(7.0 / min(0.8, 0.27 / width)) + 1
-    return _hermite(few) if few <= many else _trapezoid(many)
+    # as exp(-2 pi / (h width)); beyond `reach` a normal variable has less than `tol`.
+    few = ceil(0.4 * digits) - 1 + 4 * ceil(digits**2 / 16.0 * width**2)
+    reach = sqrt(2.0 * digits) + 0.2
+    step = min(3.84 / sqrt(digits), 6.22 / (digits * width))
+    many = 2 * ceil(reach / step) + 1
+    return _hermite(few) if few <= many else _trapezoid(many, reach)
 
 
 @lru_cache(maxsize=64)
@@ -81,7 +84,7 @@ def _hermite(n):
 
 
 @lru_cache(maxsize=64)
-def _trapezoid(n):
-    nodes = np.linspace(-7.0, 7.0, n)
+def _trapezoid(n, reach):
+    nodes = np.linspace(-reach, reach, n)
     weights = np.exp(-0.5 * nodes**2)
     return nodes, weights / weights.sum()

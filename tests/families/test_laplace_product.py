@@ -81,7 +81,7 @@ def test_cdf_is_the_integral(params):
             quad(s, *ends, epsabs=1e-13, epsrel=1e-12, limit=200)[0]
             for ends in zip(cuts, cuts[1:], strict=False)
         )
-        assert_allclose(FAMILY.marginal_cdf(params, 0, x), expected, atol=1e-10)
+        assert_allclose(FAMILY.marginal_cdf(params, 0, x), expected, atol=1e-10, rtol=0)
 
 
 def test_quantile_inverts_the_cdf(params):
@@ -148,7 +148,7 @@ def test_widen_and_recentre(several):
     assert_allclose(FAMILY.mean(wide), FAMILY.mean(several))
     assert_allclose(FAMILY.std(wide), 2.5 * FAMILY.std(several))
     moved = FAMILY.recentre(several, np.arange(3.0))
-    assert_allclose(FAMILY.mean(moved), np.arange(3.0), atol=1e-12)
+    assert_allclose(FAMILY.mean(moved), np.arange(3.0), atol=1e-12, rtol=0)
     assert_allclose(FAMILY.std(moved), FAMILY.std(several))
 
 

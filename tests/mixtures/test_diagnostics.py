@@ -13,6 +13,8 @@ from skboost.mixtures import (
     component_gaps,
     duality_gap,
     elbo_gain,
+    hellinger_gain,
+    squared_hellinger,
 )
 from skboost.targets import GLMTarget, Logistic, Target
 
@@ -229,7 +231,7 @@ def test_gaps_of_the_components_agree_with_quadrature(exact, seed):
     singles = [Mixture.single(*component) for component in q.components]
     truth = quadrature_gaps(target, q, singles, WIDE_GRID)
     assert (np.abs(values - truth) < 4 * errors).all()
-    assert_allclose(q.weights @ values, 0.0, atol=1e-12)
+    assert_allclose(q.weights @ values, 0.0, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -440,3 +442,54 @@ def test_no_draw_inside_is_no_certificate():
     remaining = draws.remaining_kl(target, N, np.random.default_rng(0))
     assert np.isnan(remaining.value)
     assert not remaining.spread < 1.0
+
+
+# --- standard errors
+
+
+REPETITIONS = 200
+
+
+class IndependentDraws(Gaussian):
+    """A Gaussian whose draws are no quasi-Monte Carlo points, as errors suppose."""
+
+    def base_draws(self, n, dim, rng):
+        return rng.standard_normal((n, self.base_dim(dim)))
+
+
+def reported(name, seed):
+    """Value and standard error of one report, from the draws of one seed."""
+    target, family = Normal(0.3, 1.2), IndependentDraws("full")
+    before = two_normals([-0.2, 0.4], [0.9, 1.3], [0.5, 0.5], family)
+    after = two_normals([0.0, 0.5], [1.0, 1.2], [0.4, 0.6], family)
+    new = two_normals([0.1, 0.3], [1.1, 1.0], [0.5, 0.5], family)
+    drawn = [
+        fresh(target, q, (seed, k), 256) for k, q in enumerate([before, after, new])
+    ]
+    if name == "elbo":
+        return drawn[0].elbo()
+    if name == "gain":
+        return elbo_gain(*drawn[:2])
+    if name == "hellinger gain":
+        return hellinger_gain(*drawn[:2])
+    if name == "gap":
+        return candidate_gap(drawn[0], drawn[2])
+    if name == "remaining kl":
+        return drawn[0].remaining_kl(target, 256, np.random.default_rng((seed, 3)))
+    return squared_hellinger(drawn[0].log_ratio, drawn[0].row_weights)
+
+
+@pytest.mark.parametrize("name", ["elbo", "gain", "hellinger gain", "gap", "hellinger"])
+def test_standard_errors_are_those_of_repetition(name):
+    found = [reported(name, seed) for seed in range(REPETITIONS)]
+    spread = np.std([each.value for each in found], ddof=1)
+    said = np.sqrt(np.mean([each.se**2 for each in found]))
+    # The spread of 200 values is known to 5 %: 20 % is four of its standard errors.
+    assert said / spread == pytest.approx(1.0, abs=0.2)
+
+
+def test_the_error_of_the_remaining_kl_is_on_the_careful_side():
+    found = [reported("remaining kl", seed) for seed in range(REPETITIONS)]
+    spread = np.std([each.value for each in found], ddof=1)
+    # The evidence and the ELBO share their draws, which the error does not subtract.
+    assert np.sqrt(np.mean([each.se**2 for each in found])) > 0.8 * spread

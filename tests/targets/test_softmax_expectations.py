@@ -1,0 +1,102 @@
+"""Expectations of the softmax against dense sums in other coordinates."""
+
+import numpy as np
+import pytest
+
+from skboost.targets import (
+    class_contrasts,
+    logistic_gaussian_expectations,
+    softmax_expectation,
+    softmax_gaussian_expectations,
+)
+
+
+def rows(n_classes, scale, n=6, seed=0):
+    """Means and covariances of a few rows."""
+    rng = np.random.default_rng(seed)
+    mean = 2.0 * rng.normal(size=(n, n_classes))
+    root = scale * rng.normal(size=(n, n_classes, n_classes)) / np.sqrt(n_classes)
+    return mean, root @ root.transpose(0, 2, 1)
+
+
+def dense(mean, covariance, step):
+    """The same of one row, by a trapezoid rule over differences to the last class."""
+    n = len(mean)
+    contrast = np.hstack([np.eye(n - 1), -np.ones((n - 1, 1))])
+    root = np.linalg.cholesky(contrast @ covariance @ contrast.T)
+    line = np.arange(-7.5, 7.5 + step, step)
+    z = np.stack(np.meshgrid(*[line] * (n - 1)), axis=-1).reshape(-1, n - 1)
+    weights = np.exp(-0.5 * (z**2).sum(axis=1))
+    weights /= weights.sum()
+    t = np.column_stack([z @ root.T + contrast @ mean, np.zeros(len(z))])
+    log_sum = np.logaddexp.reduce(t, axis=1)
+    p = np.exp(t - log_sum[:, None])
+    return mean[-1] + weights @ log_sum, weights @ p, (p.T * weights) @ p
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "scale", "step", "tol", "error"),
+    [
+        (2, 4.0, 0.01, 1e-10, 1e-8),
+        (3, 0.1, 0.2, 1e-10, 1e-8),
+        (3, 1.0, 0.1, 1e-10, 1e-8),
+        (3, 3.0, 0.03, 1e-10, 3e-8),
+        (3, 3.0, 0.05, 1e-7, 1e-5),
+        (4, 1.0, 0.3, 1e-5, 3e-4),
+    ],
+)
+def test_product_rules_agree_with_dense_sums(n_classes, scale, step, tol, error):
+    mean, covariance = rows(n_classes, scale)
+    found = softmax_gaussian_expectations(mean, covariance, tol)
+    for i in range(len(mean)):
+        expected = dense(mean[i], covariance[i], step)
+        # The second derivatives have a double pole.
+        for a, b, factor in zip(found, expected, (1.0, 1.0, 30.0), strict=True):
+            np.testing.assert_allclose(a[i], b, rtol=0.0, atol=factor * error)
+
+
+def test_many_classes_are_near_the_mean_over_draws():
+    mean, covariance = rows(6, 1.5)
+    found = softmax_gaussian_expectations(mean, covariance)
+    rng = np.random.default_rng(1)
+    for i in range(len(mean)):
+        t = rng.multivariate_normal(mean[i], covariance[i], size=200_000)
+        log_sum = np.logaddexp.reduce(t, axis=1)
+        p = np.exp(t - log_sum[:, None])
+        assert abs(found[0][i] - log_sum.mean()) < 0.02
+        np.testing.assert_allclose(found[1][i], p.mean(axis=0), atol=0.01)
+
+
+def test_two_classes_are_the_logistic_model():
+    mean, covariance = rows(2, 2.0, n=40)
+    log_sum, p, products = softmax_gaussian_expectations(mean, covariance)
+    variance = covariance[:, 0, 0] + covariance[:, 1, 1] - 2.0 * covariance[:, 0, 1]
+    softplus, sigmoid, slope = logistic_gaussian_expectations(
+        mean[:, 1] - mean[:, 0], np.sqrt(variance)
+    )
+    np.testing.assert_allclose(log_sum, mean[:, 0] + softplus, atol=1e-8)
+    np.testing.assert_allclose(p[:, 1], sigmoid, atol=1e-8)
+    np.testing.assert_allclose(products[:, 0, 1], slope, atol=1e-7)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 7])
+def test_what_all_classes_share_goes_through(n_classes):
+    mean, covariance = rows(n_classes, 1.0)
+    log_sum, p, products = softmax_gaussian_expectations(mean, covariance, 1e-5)
+    moved = softmax_gaussian_expectations(mean + 700.0, covariance + 25.0, 1e-5)
+    for a, b in zip((log_sum + 700.0, p, products), moved, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-3 if n_classes > 4 else 1e-4)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(products.sum(axis=2), p, rtol=1e-9, atol=1e-12)
+    contrasts = class_contrasts(n_classes)
+    inner = contrasts.T @ covariance @ contrasts
+    alone = softmax_expectation(mean @ contrasts, inner, 1e-5)
+    np.testing.assert_allclose(alone, p, atol=1e-5)
+
+
+def test_points_are_the_softmax_itself():
+    mean, _ = rows(3, 1.0)
+    mean *= 400.0
+    log_sum, p, _ = softmax_gaussian_expectations(mean, np.zeros((6, 3, 3)))
+    np.testing.assert_allclose(log_sum, np.logaddexp.reduce(mean, axis=1))
+    np.testing.assert_allclose(p, np.exp(mean - log_sum[:, None]), atol=1e-15)
