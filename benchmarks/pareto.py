@@ -16,9 +16,8 @@ ELBO that the other ends with, less `ALLOWED` nats, is reached, over the seconds
 other's whole run; it is infinite where that is never reached.
 
 ``--front`` runs the defaults beside other values of `refine`, `n_draws`, `n_restarts`
-and the growth of draws. ``behind`` is by how many nats a setting is ahead of the
-defaults on the median of the tasks, at the budget where it is furthest ahead; a task
-counts by the best ELBO that is known within the budget.
+and the growth of draws: by how many nats each is ahead of the defaults, on the median
+of the tasks, with what is known at several budgets of CPU seconds.
 """
 
 import time
@@ -353,7 +352,7 @@ def _ahead(table, setting, names):
     rows = []
     for name in names:
         ours, theirs = (np.array(table[s][name]) for s in ("defaults", setting))
-        # Who has nothing yet is behind by the whole of the other's first component.
+        # Where one of them has nothing yet the task does not count.
         rows.append(np.median(theirs - ours, axis=0))
     return np.nanmedian(np.array(rows), axis=0)
 
