@@ -1,6 +1,6 @@
 """Boosting and exact sampling on six posteriors: energy distance over CPU seconds.
 
-    python benchmarks/against_nuts.py [--replicates 5] [--only NAME ...] [--methods ...]
+    python benchmarks/against_nuts.py [--replicates 5] [--only NAME ...]
 
 nutpie (NUTS in Rust, PyMC models; the `bench` extra) with two chains and three budgets,
 (warm-up, draws) each, and six settings of ours, turn by turn in one process. ``energy``
@@ -225,7 +225,7 @@ def compare(report, name, task, models, args):
         done = measured(name, task, models, args, done)
     rows = [summary(label, done) for label in dict.fromkeys(r["method"] for r in done)]
     for row in rows:
-        report.row("energy over seconds", posterior=name, **row)
+        report.row(f"{name}: energy over seconds", **row)
     judge(report, name, task, {row["method"]: row for row in rows})
 
 

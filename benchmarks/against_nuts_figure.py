@@ -40,13 +40,15 @@ def draw(axes, name, rows):
 
 
 def main():
-    table = results("against_nuts")["tables"]
-    rows = table["energy over seconds"]
-    names = list(dict.fromkeys(row["posterior"] for row in rows))
+    found = {
+        title.removesuffix(": energy over seconds"): rows
+        for title, rows in results("against_nuts")["tables"].items()
+        if title.endswith(": energy over seconds")
+    }
     figure, grid = plt.subplots(2, 3, figsize=(11.5, 7.2))
-    for axes, name in zip(grid.ravel(), names, strict=False):
-        draw(axes, name, [row for row in rows if row["posterior"] == name])
-    for axes in grid.ravel()[len(names) :]:
+    for axes, (name, rows) in zip(grid.ravel(), found.items(), strict=False):
+        draw(axes, name, rows)
+    for axes in grid.ravel()[len(found) :]:
         axes.set_visible(False)
     for axes in grid[-1]:
         axes.set_xlabel("CPU seconds, without compilation")

@@ -49,6 +49,8 @@ class Run:
 RUNS = (
     Run("logistic_ds1", (), 2),
     Run("scaling", (), 1),
+    Run("out_of_core", (), 10),
+    Run("dask_workers", (), 10),
     Run("p0_tables", ("--sets", "ds1", "--replicates", "4", "--iterations", "5",
                       "--bases", "laplace"), 10, ("p0_ds1",)),
     Run("p0_tables", ("--sets", "eicu", "--replicates", "3", "--iterations", "6",

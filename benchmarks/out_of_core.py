@@ -32,7 +32,9 @@ def generated(folder, n):
     X = np.lib.format.open_memmap(
         f"{folder}/X.npy", mode="w+", dtype=np.float32, shape=(n, DIM)
     )
-    y = np.lib.format.open_memmap(f"{folder}/y.npy", mode="w+", dtype=np.int8, shape=n)
+    y = np.lib.format.open_memmap(
+        f"{folder}/y.npy", mode="w+", dtype=np.int8, shape=(n,)
+    )
     coef = np.random.default_rng(0).standard_normal(DIM) / np.sqrt(DIM)
     for k, start in enumerate(range(0, n, _BLOCK)):
         rng = np.random.default_rng([1, k])

@@ -11,13 +11,20 @@ nothing changed any more. Both halves are curved or skewed; the *mixtures* are w
 defaults; ``KL`` is the log normaliser minus the ELBO of 20,000 new draws.
 
 ``--public`` runs the fourteen posteriors of posteriordb in its place, which were looked
-at while the limit of log scales was chosen. ``KL(p|q)`` and the energy ratio are as in
-`posteriordb.py`.
+at while the limit of log scales was chosen. ``KL(p|q)`` and the energy ratio are those
+of the folder's ``score``. With ``--only`` rows of the others stay.
 """
 
 import json
 
-from _harness import Report, elbo_of, parser, shared_module, timed  # isort: skip
+from _harness import (  # isort: skip
+    Report,
+    elbo_of,
+    package_commit,
+    parser,
+    shared_module,
+    timed,
+)
 
 import autograd.numpy as anp
 import numpy as np
@@ -178,6 +185,8 @@ def main():
     name = "warp_public" if args.public else "warp"
     report = Report(name, args.out, replicates=args.replicates)
     if args.public:
+        if args.only != [""]:
+            report.resume_cases()
         public(report, args)
         return
     for task, (log_density, dim, turn, half, bound, seconds) in TASKS.items():
@@ -278,6 +287,9 @@ def public(report, args):
             runs.append(run)
         columns = {k: np.array([run[k] for run in runs]) for k in runs[0]}
         short = name.split("-")[1]
+        report.drop("density", short)
+        report.drop("posterior", short)
+        report.bars = [b for b in report.bars if f" {short}: " not in b["bar"]]
         summarise(report, "posteriordb", short, columns)
         report.row(
             "posteriordb, by the reference draws",
@@ -287,6 +299,8 @@ def public(report, args):
                 for figure in ("KL(p|q)", "energy ratio")
                 for label in ("None", "auto")
             },
+            seeds=args.replicates,
+            commit=package_commit(),
         )
         bars(report, "posteriordb", short, columns, None, None)
         seconds = [np.median(columns[f"CPU s {w}"]) for w in ("auto", "None")]

@@ -47,6 +47,7 @@ autosummary_generate = True
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True
 numpydoc_xref_ignore = {"default", "optional", "of", "shape", "or", "type"}
+numpydoc_xref_ignore |= {"length", "dim", "n", "in", "to", "with"}
 # The pages of Python and NumPy would have to be fetched.
 numpydoc_xref_aliases = {name: name for name in DEFAULT_LINKS}
 

@@ -31,8 +31,10 @@ from skboost.proposals import DensityProposer
 # Entries of a table of draws that costs no evaluation of the target.
 _FREE_ENTRIES = 1 << 21
 
-# What scikit-learn sets on an estimator while its callbacks run, and takes off after.
-_CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
+# What outlives a fit that fails: what scikit-learn sets on an estimator while its
+# callbacks run, and takes off after; and outputs that were done when one of several
+# was interrupted, for a warm start.
+_SURVIVING = ("_callback_fit_ctx", "_skl_callbacks_to_teardown", "_begun_outputs")
 
 # Hyperparameters that are settings of the engine, by the same names.
 _SETTINGS = ("n_draws", "n_restarts", "tol", "max_components", "refine")
@@ -211,6 +213,16 @@ def callback_data(X, y, sample_weight=None, **more):
     return {"X": X, "y": y, "metadata": metadata or None}
 
 
+def _check_same_data(before, now):
+    """Refuse to go on with a posterior of other parameters."""
+    if before != now:
+        raise ValueError(
+            "warm_start=True goes on with the same data; the last fit had "
+            f"{before} parameters, and these data and settings have {now}. Set "
+            "warm_start=False."
+        )
+
+
 def _check_same_kind(before, now):
     """Refuse to go on with components that the hyperparameters have no use for."""
     if before != now:
@@ -236,15 +248,17 @@ class FittingEstimator(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         try:
             yield
         except BaseException as error:
-            now = vars(self).get("_run")
-            kept = now is not None and now is not before.get("_run")
-            if kept and isinstance(error, KeyboardInterrupt):
+            if isinstance(error, KeyboardInterrupt) and self._has_new_fit(before):
                 raise
-            # The callbacks are still to be torn down by scikit-learn.
-            running = {k: v for k, v in vars(self).items() if k in _CALLBACK_STATE}
+            running = {k: v for k, v in vars(self).items() if k in _SURVIVING}
             vars(self).clear()
             vars(self).update(before, **running)
             raise
+
+    def _has_new_fit(self, before):
+        """Whether there is another posterior, or another run, than before."""
+        pairs = [(vars(self).get(k), before.get(k)) for k in ("_run", "posterior_")]
+        return any(now is not None and now is not then for now, then in pairs)
 
 
 class BoostedEstimator(FittingEstimator):
@@ -273,12 +287,8 @@ class BoostedEstimator(FittingEstimator):
         if starts is None:
             starts = np.zeros((1, target.dim))
         engine = self._engine(target, params, starts, seed)
-        if previous is not None and previous.state.mixture.dim != target.dim:
-            raise ValueError(
-                f"warm_start=True goes on with the same data; got {target.dim} "
-                f"parameters after {previous.state.mixture.dim}. Set warm_start=False."
-            )
         if previous is not None:
+            _check_same_data(previous.state.mixture.dim, target.dim)
             _check_same_kind(self._kind, engine.kind)
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, **data)

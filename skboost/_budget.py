@@ -21,6 +21,8 @@ class Budget:
         Whose evaluations are counted, those before this run included.
     clock : callable, default=time.perf_counter
         Seconds; a test may pass its own.
+    began : float, default=None
+        By the clock, where the seconds count from earlier than now.
     """
 
     def __init__(
@@ -29,10 +31,12 @@ class Budget:
         max_evaluations=float("inf"),
         target=None,
         clock=perf_counter,
+        began=None,
     ):
         self.max_time, self.max_evaluations = max_time, max_evaluations
         self._target, self._clock = target, clock
-        self._began = clock()
+        self._began = clock() if began is None else began
+        self._asked = max_time
 
     @property
     def limited(self):
@@ -50,7 +54,7 @@ class Budget:
     def spent(self):
         """Why nothing is left, as a message of the run; None while something is."""
         if self.max_time is not None and self._clock() - self._began >= self.max_time:
-            return f"Stopped at max_time={self.max_time} seconds."
+            return f"Stopped at max_time={self._asked} seconds."
         done = getattr(self._target, "n_evaluations", 0)
         if done >= self.max_evaluations:
             return (
@@ -66,7 +70,9 @@ class Budget:
             seconds = share * max(self.max_time - spent, 0.0)
         done = getattr(self._target, "n_evaluations", 0)
         most = done + share * max(self.max_evaluations - done, 0)
-        return Budget(seconds, most, self._target, self._clock)
+        budget = Budget(seconds, most, self._target, self._clock)
+        budget._asked = self._asked
+        return budget
 
     def check(self):
         """Raise `BudgetSpent` where nothing is left."""

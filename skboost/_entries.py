@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 from scipy import sparse
@@ -25,6 +26,14 @@ class Entries:
     columns: np.ndarray
     values: np.ndarray
     shape: tuple
+
+    @property
+    def digest(self):
+        """A short key of all entries: other data have another one."""
+        key = blake2b(str(self.shape).encode(), digest_size=16)
+        for part in (self.rows, self.columns, self.values):
+            key.update(np.ascontiguousarray(part).data)
+        return key.hexdigest()
 
     @classmethod
     def of(cls, X, dtype=np.float64):

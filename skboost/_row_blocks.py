@@ -29,7 +29,7 @@ class RowBlocks:
 
     For data that do not fit into memory. ``fit(RowBlocks(...))`` of the boosted linear
     models and of `SVIGaussianMixture` holds one block at a time. A fit reads all blocks
-    some 20 to 40 times, so that they are better read from a binary file than parsed.
+    some 30 to 40 times, so that they are better read from a binary file than parsed.
 
     Parameters
     ----------
@@ -244,7 +244,9 @@ class Table(RowSource):
         """This table with its large arrays mapped from files in a folder."""
 
         def mapped(name, array):
-            if isinstance(array, np.memmap) or getattr(array, "nbytes", 0) < _LARGE:
+            large = isinstance(array, np.ndarray) and array.nbytes >= _LARGE
+            # Objects have no place in a map of numbers.
+            if not large or isinstance(array, np.memmap) or array.dtype == object:
                 return array
             np.save(f"{folder}/{name}.npy", array)
             return np.load(f"{folder}/{name}.npy", mmap_mode="r")

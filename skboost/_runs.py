@@ -13,9 +13,6 @@ from skboost._parallel import chunked_map
 from skboost._sklearn import registered_callbacks
 from skboost.svi import SVILimits
 
-# Seconds for a run that begins when the time is over: it takes a single batch.
-_LEAST_TIME = 1e-9
-
 
 @dataclass
 class Progress:
@@ -110,9 +107,12 @@ class NaturalGradientRuns(FittingEstimator):
         """What ``partial_fit`` needs of the state that was kept, as attributes."""
         return {}
 
-    def _limits(self, engine, max_time):
-        """When a run ends, `SVILimits`; `tol` is in nats per epoch here."""
-        return SVILimits(self.max_iter, self.tol, max_time)
+    def _limits(self, engine, began):
+        """When a run ends, `SVILimits`; `tol` is in nats per epoch here.
+
+        `began` is when the first of all runs did: they share one limit of time.
+        """
+        return SVILimits(self.max_iter, self.tol, self.max_time, began)
 
     def _fit_one(self, previous, data, progress, session, item):
         index, engine, context = item
@@ -135,11 +135,7 @@ class NaturalGradientRuns(FittingEstimator):
 
             return end_iteration
 
-        # One limit for all runs: what is left of it when this one begins.
-        left = self.max_time
-        if left is not None:
-            left = max(left - (perf_counter() - progress.began), _LEAST_TIME)
-        limits = self._limits(engine, left)
+        limits = self._limits(engine, progress.began)
         keeper = None if session is None else session.run(str(index))
         done = run(engine, limits, previous, begin_iteration, keeper=keeper)
         lines.end(done.converged, done.history[-1].elbo)

@@ -20,6 +20,8 @@ NOT_RUN = {
     "doc/user_guide/adapters.rst": "PyMC, JAX and a compiled Stan model are extras; "
     "tests/adapters run such models where they are installed.",
 }
+# Pages that need an extra.
+NEEDS = {"doc/user_guide/large_data.rst": "dask.array"}
 FENCED = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 DIRECTIVE = re.compile(
     r"^( *)\.\. code-block:: python\n(?: *:.*\n)*\n((?:\1 +.*\n|\s*\n)+)", re.MULTILINE
@@ -53,6 +55,7 @@ def test_blocks_are_found():
 )
 def test_blocks_run(page, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
+    pytest.importorskip(NEEDS.get(name_of(page), "numpy"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace = {"__name__": "__main__"}

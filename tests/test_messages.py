@@ -5,11 +5,23 @@ import warnings
 import autograd.numpy as anp
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils._param_validation import make_constraint
 
 import skboost
-from skboost import BoostedBayesianLogisticRegression, _posterior_api, boost_posterior
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+    OnlineBayesianLinearRegression,
+    SVIGaussianMixture,
+    SVILatentDirichletAllocation,
+    SVIMatrixFactorization,
+    _posterior_api,
+    boost_posterior,
+)
+from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
 from skboost.strategies import ResidualGain
 
 X = np.random.default_rng(0).normal(size=(30, 2))
@@ -93,3 +105,98 @@ def test_errors_name_the_public_home_of_a_class(parameter, home):
     assert hasattr(__import__(module, fromlist=[name]), name)
     with pytest.raises(ValueError, match=f"an instance of '{home}'"):
         BoostedBayesianLogisticRegression(**{parameter: "other"}).fit(X, LABELS)
+
+
+# --- estimators
+
+
+def test_a_warm_start_says_which_number_of_parameters_is_which():
+    model = BoostedBayesianLogisticRegression(warm_start=True, **FAST)
+    model.fit(X[:, :1], LABELS)
+    with pytest.raises(ValueError, match="the last fit had 2 parameters, .* have 3"):
+        model.fit(X, LABELS)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SVIGaussianMixture(2, n_init=3, tol=0.0, max_time=1e-3),
+        SVILatentDirichletAllocation(2, n_init=3, tol=0.0, max_time=1e-3),
+        SVIMatrixFactorization(2, n_init=3, tol=0.0, max_time=1e-3),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_limit_of_time_is_reported_as_it_was_asked_for(model):
+    model.set_params(max_iter=10_000, random_state=0).fit(np.round(np.abs(X)))
+    assert model.message_ == "Stopped at max_time=0.001 seconds."
+
+
+def test_a_stream_that_begins_with_few_rows_is_told_so():
+    model, y = OnlineBayesianLinearRegression(), X[:, 0]
+    with pytest.warns(UserWarning, match="begins with 2 rows for 3 coefficients"):
+        model.partial_fit(X[:2], y[:2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit(X[2:3], y[2:3])
+        OnlineBayesianLinearRegression().partial_fit(X[:3], y[:3])
+        OnlineBayesianLinearRegression(noise_scale=1.0).partial_fit(X[:1], y[:1])
+
+
+def test_a_prior_of_the_noise_that_is_no_pair_of_numbers():
+    model = OnlineBayesianLinearRegression(noise_prior=("a", 1))
+    with pytest.raises(ValueError, match="noise_prior must be two positive numbers"):
+        model.fit(X, X[:, 0])
+
+
+def test_a_factorisation_that_goes_on_with_other_entries_says_so():
+    table = X @ X.T
+    model = SVIMatrixFactorization(2, warm_start=True, max_iter=5, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(table).fit(table.copy())
+    other = table.copy()
+    other[0, [0, 1]] = other[0, [1, 0]]
+    with pytest.warns(UserWarning, match="goes on with other entries") as caught:
+        model.fit(other)
+    assert caught[0].filename == __file__
+
+
+def test_tables_of_positions_are_refused():
+    model = SVIMatrixFactorization(2, max_iter=2, random_state=0).fit(X @ X.T)
+    rows, columns = np.array([[0, 1], [2, 3]]), np.array([[4, 5], [6, 7]])
+    with pytest.raises(ValueError, match=r"rows must be one position or a list .*2, 2"):
+        model.predict_entries(rows, columns)
+    found = model.predict_entries(rows.ravel(), columns.ravel())
+    assert found.shape == (4,) and model.predict_entries(0, 4).shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (BoostedBayesianLogisticRegression(**FAST), LABELS),
+        (BoostedBayesianLinearRegression(**FAST), X[:, 0]),
+        (BoostedBayesianPoissonRegression(**FAST), LABELS),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_columns_whose_spread_is_rounding_are_refused(model, y):
+    far = X + [0.0, 1e8]
+    with pytest.raises(ValueError, match="got 'x1' with mean 1e.08 .* Centre them"):
+        model.fit(far, y)
+    constant = np.column_stack([X[:, 0], np.full(len(X), 1e8)])
+    model.fit(constant, y)
+
+
+# --- displays
+
+
+@pytest.mark.parametrize("display", [ConvergenceDisplay, PosteriorDisplay])
+def test_displays_tell_what_they_need(display):
+    foreign = LogisticRegression()
+    with pytest.raises(NotFittedError):
+        display.from_estimator(foreign)
+    with pytest.raises(TypeError, match="got LogisticRegression, which is fitted and"):
+        display.from_estimator(foreign.fit(X, LABELS))
+    result = boost_posterior(normal, 2, **FAST)
+    with pytest.raises(TypeError, match=r"type BoostingResult. Use from_\w+\(result"):
+        display.from_estimator(result)

@@ -277,6 +277,11 @@ def _positions(name, index, n):
         raise ValueError(
             f"{name} must be from 0 to {n - 1}; got {index.min()} to {index.max()}."
         )
+    if index.ndim > 1:
+        raise ValueError(
+            f"{name} must be one position or a list of them; got shape {index.shape}. "
+            "For a table of pairs pass rows.ravel() and columns.ravel()."
+        )
     return index.astype(int).reshape(-1)
 
 

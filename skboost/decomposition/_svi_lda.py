@@ -379,8 +379,9 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
     def _going_on(self, state, engine):
         return {"_stream": Stream.after(state, engine.total_weight)}
 
-    def _limits(self, engine, max_time):
-        return SVILimits(self.max_iter, self.tol * self._n_tokens, max_time)
+    def _limits(self, engine, began):
+        tol = self.tol * self._n_tokens
+        return SVILimits(self.max_iter, tol, self.max_time, began)
 
     def _engines(self, rows, going_on):
         """One for each run."""

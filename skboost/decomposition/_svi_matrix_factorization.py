@@ -1,5 +1,6 @@
 """Bayesian matrix factorisation by natural gradients: coordinate ascent, SVI, SVI+."""
 
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -257,6 +258,11 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
             infinite. What was fitted before stays usable.
         KeyboardInterrupt
             Once more, after the epochs done were kept with every fitted attribute.
+
+        Warns
+        -----
+        UserWarning
+            If ``warm_start=True`` goes on with other entries.
         """
         with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
             entries = observed_entries(self, X, self.dtype, reset=True)
@@ -271,8 +277,10 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
                         f"{entries.shape} after {self._model.shape}. Set "
                         "warm_start=False, or use partial_fit for new rows."
                     )
+                self._warn_of_other_data(entries)
             else:
                 self._begin(entries)
+            self._digest = entries.digest
             entries = entries.with_values(entries.values - self._shift(entries))
             engines = self._engines(entries, going_on)
             return self._fit_all(engines, callback_data(X, y), going_on)
@@ -312,7 +320,7 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
             natural = with_rows(self._model, self._natural, shape[0])
             elbo, n_iter = self.elbo_, self.n_iter_
             if len(entries):
-                limits = self._limits_for(len(entries), self.max_time)
+                limits = self._limits_for(len(entries))
                 natural, done = taken_in(self._model, natural, entries, limits)
                 elbo, n_iter = elbo + done.state.elbo, n_iter + done.n_iter
             # The report of a run over all entries does not hold any longer.
@@ -368,11 +376,11 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
             engines.append(engine)
         return engines
 
-    def _limits(self, engine, max_time):
-        return self._limits_for(len(engine.rows), max_time)
+    def _limits(self, engine, began):
+        return self._limits_for(len(engine.rows), began)
 
-    def _limits_for(self, n_entries, max_time):
-        return SVILimits(self.max_iter, self.tol * n_entries, max_time)
+    def _limits_for(self, n_entries, began=None):
+        return SVILimits(self.max_iter, self.tol * n_entries, self.max_time, began)
 
     def _check_goes_on(self, what, advice):
         before, now = self._made_with, self._of_model()
@@ -380,6 +388,16 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
             raise ValueError(
                 f"{what} goes on with the same model; got {now} after {before}. "
                 f"{advice}"
+            )
+
+    def _warn_of_other_data(self, entries):
+        if entries.digest != self._digest:
+            warnings.warn(
+                "warm_start=True goes on with other entries than those of the last "
+                "fit: elbo_path_ is of two data sets, and nothing of the former ones "
+                "is kept. Set warm_start=False, or use partial_fit for new entries.",
+                UserWarning,
+                stacklevel=4,
             )
 
     def _of_model(self):

@@ -1,6 +1,41 @@
 """What the displays share: matplotlib on demand, one look, and axes to draw on."""
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+
+def check_shows(estimator, attribute, instead):
+    """Whether a display can be made of an estimator.
+
+    Parameters
+    ----------
+    estimator : object
+    attribute : str
+        That it has to have.
+    instead : str
+        What makes a display of things that are no estimators.
+
+    Raises
+    ------
+    NotFittedError
+        If it is not fitted.
+    TypeError
+        If it is fitted and has no such attribute, or is no estimator.
+    """
+    if hasattr(estimator, attribute):
+        return
+    kind = type(estimator).__name__
+    if not hasattr(estimator, "fit"):
+        raise TypeError(
+            f"from_estimator needs a fitted estimator; got an object of type {kind}. "
+            f"{instead}"
+        )
+    check_is_fitted(estimator)
+    raise TypeError(
+        f"from_estimator needs an estimator with {attribute}, as those of skboost "
+        f"have; got {kind}, which is fitted and has none."
+    )
+
 
 # The file ``figures.mplstyle`` beside this one, as matplotlib names it.
 STYLE = "skboost.inspection.figures"

@@ -1,9 +1,16 @@
 """How a boosted fit converged, as a figure."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from skboost.inspection._axes import check_result, color, look, one_or_all, panels, tidy
+from skboost.inspection._axes import (
+    check_result,
+    check_shows,
+    color,
+    look,
+    one_or_all,
+    panels,
+    tidy,
+)
 
 _ERROR = {"fmt": "o-", "elinewidth": 1.0}
 
@@ -62,8 +69,11 @@ class ConvergenceDisplay:
         ------
         NotFittedError
             If the estimator is not fitted.
+        TypeError
+            If it is none, or has no ``history_``.
         """
-        check_is_fitted(estimator, "history_")
+        instead = "Use from_result for a result."
+        check_shows(estimator, "history_", instead)
         display = cls(
             estimator.history_,
             tol=getattr(estimator, "tol", None),

@@ -1,10 +1,10 @@
 """A mixture posterior as a figure."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from skboost.inspection._axes import (
     check_result,
+    check_shows,
     color,
     look,
     note,
@@ -77,9 +77,10 @@ class PosteriorDisplay:
         NotFittedError
             If the estimator is not fitted.
         TypeError
-            If its posterior is of another kind.
+            If it is no estimator, or its posterior of another kind.
         """
-        check_is_fitted(estimator, "posterior_")
+        instead = "Use from_result for a result."
+        check_shows(estimator, "posterior_", instead)
         posterior = _drawable(estimator.posterior_)
         names, size = getattr(posterior, "names", None), posterior.dim
         if _by_cluster(posterior):

@@ -3,8 +3,9 @@
 from sklearn.base import ClassifierMixin
 
 from skboost.linear_model._coefficients import CoefficientPosterior, check_level
-from skboost.linear_model._predictive import BinaryPredictive, SoftmaxPredictive
+from skboost.linear_model._predictive import BinaryPredictive
 from skboost.linear_model._served import Served, served_classifier
+from skboost.linear_model._softmax_predictive import SoftmaxPredictive
 
 
 class BayesianClassifier(Served, ClassifierMixin, CoefficientPosterior):
@@ -37,7 +38,8 @@ class BayesianClassifier(Served, ClassifierMixin, CoefficientPosterior):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            With two classes exact to 1e-9; with more, averages over fixed draws.
+            With two classes exact to 1e-9, with three or four to 1e-4 under Gaussian
+            components; else averages over fixed draws.
         """
         X = self._checked(X)
         return self._predictive().proba(X)

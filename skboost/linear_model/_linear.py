@@ -122,8 +122,8 @@ class BoostedBayesianLinearRegression(
         search ends early. Where `y` has several columns each of them has as much time.
     n_draws : int, default=512
         Monte Carlo draws kept per component. Where their noise hides what iterations
-        gain, a run goes on with four times as many; not where expectations of the log
-        likelihood are exact.
+        gain, a run goes on with twice as many, and once more with twice as many; not
+        where expectations of the log likelihood are exact.
     n_restarts : int, default=2
         Starts searched for each new component.
     temperature : float, default=1.0
@@ -314,8 +314,9 @@ class BoostedBayesianLinearRegression(
             For data or combinations of parameters that mean nothing. What was fitted
             before stays usable.
         KeyboardInterrupt
-            Once more, after the iterations done were kept with every fitted attribute;
-            where `y` has several columns, what was fitted before is kept instead.
+            Once more, after the iterations done were kept with every fitted attribute.
+            Where `y` has several columns and some had not begun, what was fitted
+            before is kept instead, and ``warm_start=True`` goes on with those begun.
 
         Warns
         -----
@@ -329,7 +330,7 @@ class BoostedBayesianLinearRegression(
                 if values.ndim == 2:
                     return self._fit_outputs("fit", X, values, sample_weight)
                 rows = self._data(given, values, sample_weight)
-            vars(self).pop("estimators_", None)
+            self._forget_outputs()
             return self._learn(rows, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -360,9 +361,8 @@ class BoostedBayesianLinearRegression(
                 self._check_same_outputs(values)
             if values.ndim == 2:
                 return self._fit_outputs("partial_fit", X, values, sample_weight)
-            data = self._data(rows, values, sample_weight)
-            given = callback_data(X, y, sample_weight)
-            return self._learn(data, given, update=True)
+            rows = self._data(rows, values, sample_weight)
+            return self._learn(rows, callback_data(X, y, sample_weight), update=True)
 
     def make_log_joint(self, X, y, sample_weight=None):
         """The fitted model's log joint density on some rows, as a function.

@@ -66,8 +66,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         dropped.
     stopping : {"gain", "gap"}, default="gain"
         Stop when this quantity (the gain in ELBO of the best candidate, or the
-        duality gap) plus two standard errors is at most `tol`. A candidate whose own
-        gap is negative beyond its noise certifies nothing and ends no run.
+        duality gap) plus two standard errors is at most `tol`; a gain, at most twice
+        `tol`, since the next iteration is expected to gain half of it. A candidate
+        whose own gap is negative beyond its noise certifies nothing and ends no run.
     tol : float, default=1e-2
         In nats. A component that gains less than a tenth of it is refused.
     max_time : float, default=None
@@ -76,8 +77,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         search ends early.
     n_draws : int, default=512
         Monte Carlo draws kept per component. Where their noise hides what iterations
-        gain, a run goes on with four times as many; not where expectations of the log
-        likelihood are exact.
+        gain, a run goes on with twice as many, and once more with twice as many; not
+        where expectations of the log likelihood are exact.
     n_restarts : int, default=2
         Starts searched for each new component.
     prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"

@@ -10,11 +10,50 @@ every row is a finite mixture, and density, quantiles and moments follow from it
 import numpy as np
 
 from skboost._math import log_sum_exp
-from skboost.linear_model._latent import N_DRAWS, LatentPredictive, posterior_draws
+from skboost.families import Gaussian, Laplace, StudentT
+from skboost.linear_model._latent import (
+    N_DRAWS,
+    SEED,
+    LatentPredictive,
+    posterior_draws,
+)
 from skboost.linear_model._quantiles import mixture_quantiles
 
 # Entries of the table of one piece of rows at most, where it has several rows.
 _ENTRIES = 1 << 18
+
+
+def _under_gaussian(family, params):
+    return np.exp(2.0 * (family.mean(params)[-1] + family.std(params)[-1] ** 2))
+
+
+def _under_laplace(family, params):
+    """E exp(2 lambda) of exponential tails: finite for scales below a half."""
+    square = 2.0 * family.std(params)[-1] ** 2
+    return (
+        np.exp(2.0 * family.mean(params)[-1]) / (1.0 - square) if square < 1 else np.inf
+    )
+
+
+def _under_student_t(family, params):
+    """Tails that are powers of lambda are too heavy for any power of sigma."""
+    return np.inf
+
+
+def _by_draws(family, params):
+    rng = np.random.default_rng(SEED)
+    draws = family.transport(
+        params, family.base_draws(N_DRAWS, len(family.mean(params)), rng)
+    )
+    return np.exp(2.0 * draws[:, -1]).mean()
+
+
+# E sigma^2 by the family of (..., lambda).
+_MEAN_SQUARES = {
+    Gaussian: _under_gaussian,
+    Laplace: _under_laplace,
+    StudentT: _under_student_t,
+}
 
 
 class NoisePredictive(LatentPredictive):
@@ -47,11 +86,11 @@ class NoisePredictive(LatentPredictive):
         """E sigma^2 under the posterior."""
         if self.noise_scale is not None:
             return self.noise_scale**2
-        if not self.gaussian:
-            return np.exp(2.0 * posterior_draws(self.mixture)[:, -1]).mean()
-        level = self.mixture.component_means()[:, -1]
-        spread = self.mixture.component_stds()[:, -1]
-        return self.mixture.weights @ np.exp(2.0 * (level + spread**2))
+        squares = [
+            _MEAN_SQUARES.get(type(family), _by_draws)(family, params)
+            for family, params in self.mixture.components
+        ]
+        return self.mixture.weights @ np.array(squares)
 
     def log_density(self, X, y):
         """Log predictive density of every response, (n,), nats."""

@@ -50,7 +50,9 @@ class NoiseRegressor(Served, BayesianRegressor):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         return_std : bool, default=False
             Return the standard deviation of the predictive distribution too, noise
-            included; inf for Student-t noise of at most two degrees of freedom.
+            included; inf for Student-t noise of at most two degrees of freedom, and
+            where the noise scale is inferred under Student-t components, whose tails
+            leave it no second moment (intervals and quantiles are finite there).
 
         Returns
         -------

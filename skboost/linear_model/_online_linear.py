@@ -1,5 +1,6 @@
 """Bayesian linear regression that learns from a stream."""
 
+import warnings
 from numbers import Real
 
 import numpy as np
@@ -231,8 +232,26 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
             As `fit` does, and for a model that has changed since the first batch.
         skboost.exceptions.DivergedError
             As `fit` does.
+
+        Warns
+        -----
+        UserWarning
+            If the noise is to be inferred and the first batch has fewer rows than the
+            model has coefficients.
         """
-        return self._partial_fit(X, y, sample_weight)
+        first = not hasattr(self, "_streams")
+        self._partial_fit(X, y, sample_weight)
+        n_coefficients = len(self._streams[0].mean)
+        if first and self._infers_noise and self.n_seen_ < n_coefficients:
+            warnings.warn(
+                f"The stream begins with {self.n_seen_} rows for {n_coefficients} "
+                "coefficients: until there are more rows than coefficients, "
+                "noise_scale_ and predictive intervals are little more than their "
+                "prior. Begin with more rows, or give noise_scale a number.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return self
 
     def _responses(self, y, reset):
         y = np.asarray(y, dtype=float)
@@ -265,7 +284,10 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         return ConjugateStream
 
     def _prior_of_noise(self):
-        prior = np.asarray(self.noise_prior, dtype=float)
+        try:
+            prior = np.asarray(self.noise_prior, dtype=float)
+        except (TypeError, ValueError):
+            prior = np.empty(0)
         if prior.shape != (2,) or not (np.isfinite(prior).all() and prior.min() > 0.0):
             raise ValueError(
                 "noise_prior must be two positive numbers, shape and rate; got "

@@ -67,20 +67,33 @@ def fit_outputs(model, method, X, y, sample_weight):
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
         return getattr(estimators[k], method)(X, y[:, k], **weight)
 
-    done = chunked_map(fitted, list(range(y.shape[1])), model.n_jobs, "shared")
-    attributes = {name: np.array([getattr(e, name) for e in done]) for name in _STACKED}
+    try:
+        done = chunked_map(fitted, list(range(y.shape[1])), model.n_jobs, "shared")
+    except KeyboardInterrupt as interruption:
+        begun = [e if hasattr(e, "posterior_") else None for e in estimators]
+        raise OutputsInterrupted(begun) from interruption
+    return attributes_of(done)
+
+
+def attributes_of(estimators):
+    """Fitted attributes of a model from those of its outputs, a dict."""
+    attributes = {
+        name: np.array([getattr(e, name) for e in estimators]) for name in _STACKED
+    }
+    messages = [f"Output {k}: {e.message_}" for k, e in enumerate(estimators)]
     return attributes | {
-        "estimators_": done,
-        "posterior_": [e.posterior_ for e in done],
-        "n_iter_": max(e.n_iter_ for e in done),
-        "converged_": all(e.converged_ for e in done),
-        "message_": "\n".join(f"Output {k}: {e.message_}" for k, e in enumerate(done)),
+        "estimators_": estimators,
+        "posterior_": [e.posterior_ for e in estimators],
+        "n_iter_": max(e.n_iter_ for e in estimators),
+        "converged_": all(e.converged_ for e in estimators),
+        "message_": "\n".join(messages),
     }
 
 
 def _estimators(model, method, n_outputs):
     """The estimators to fit: new ones, or copies of those to go on with."""
-    old = getattr(model, "estimators_", None)
+    # Of an interrupted fit those that had not begun are None.
+    old = getattr(model, "estimators_", None) or getattr(model, "_begun_outputs", None)
     going_on = old is not None and (method == "partial_fit" or model.warm_start)
     if going_on and len(old) != n_outputs:
         raise ValueError(
@@ -93,12 +106,20 @@ def _estimators(model, method, n_outputs):
         one = clone(model).set_params(n_jobs=None)
         if not isinstance(model.random_state, int | np.integer):
             one.set_params(random_state=seed)
-        if going_on:
+        if going_on and old[k] is not None:
             # What was fitted, not the parameters: a fit that fails must not show.
             kept = {n: v for n, v in vars(old[k]).items() if n not in vars(one)}
             vars(one).update(kept)
         made.append(one)
     return made
+
+
+class OutputsInterrupted(KeyboardInterrupt):
+    """An interruption, with what every output had by then: an estimator or None."""
+
+    def __init__(self, estimators):
+        super().__init__()
+        self.estimators = estimators
 
 
 class SeveralOutputs:
@@ -119,14 +140,32 @@ class SeveralOutputs:
     def _fit_outputs(self, method, X, y, sample_weight):
         if method == "fit":
             self._forget_names()
-        attributes = fit_outputs(self, method, X, y, sample_weight)
+        try:
+            attributes = fit_outputs(self, method, X, y, sample_weight)
+        except OutputsInterrupted as interruption:
+            begun = interruption.estimators
+            # Rows of partial_fit could not be passed once more to some outputs only.
+            if method == "fit":
+                self._begun_outputs = begun
+                if all(one is not None for one in begun):
+                    self._set_outputs(attributes_of(begun))
+            raise KeyboardInterrupt from interruption
+        self._set_outputs(attributes)
+        return self
+
+    def _forget_outputs(self):
+        """A fit of one response has no estimators of several."""
+        for name in ("estimators_", "_begun_outputs"):
+            vars(self).pop(name, None)
+
+    def _set_outputs(self, attributes):
         # Paths and the like of an earlier fit of one response are not of this one.
         kept = {"n_features_in_", "feature_names_in_"}
         found = {name for name in vars(attributes["estimators_"][0]) if name[-1] == "_"}
-        for name in (found - kept) | {"_run", "_stages", "_seed", "_kind", "_joint"}:
+        own = {"_run", "_stages", "_seed", "_kind", "_joint", "_begun_outputs"}
+        for name in (found - kept) | own:
             vars(self).pop(name, None)
         vars(self).update(attributes)
-        return self
 
     def _joint_outputs(self, X, y, sample_weight):
         """The log joint of every output, a list."""

@@ -93,8 +93,8 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         search ends early.
     n_draws : int, default=512
         Monte Carlo draws kept per component. Where their noise hides what iterations
-        gain, a run goes on with four times as many; not where expectations of the log
-        likelihood are exact.
+        gain, a run goes on with twice as many, and once more with twice as many; not
+        where expectations of the log likelihood are exact.
     n_restarts : int, default=2
         Starts searched for each new component.
     temperature : float, default=1.0

@@ -1,20 +1,12 @@
-"""Posterior predictive of logistic models: integrals over a mixture.
+"""Posterior predictive of logistic models of two classes: integrals over a mixture.
 
-For two classes every quantity is one-dimensional per component and computed by
-quadrature; for more classes, for quantiles of components that are not Gaussian, and
-for families without a quadrature, by fixed quasi-random draws of the posterior that
-are the same at every call.
+Every quantity is one-dimensional per component and computed by quadrature; quantiles
+of components that are not Gaussian, and families without a quadrature, take fixed
+quasi-random draws of the posterior that are the same at every call.
 """
 
 import numpy as np
-from scipy.special import (
-    expit,
-    log_expit,
-    log_softmax,
-    logsumexp,
-    softmax,
-    xlogy,
-)
+from scipy.special import expit, log_expit, xlogy
 
 from skboost._math import log_sum_exp
 from skboost.families import Gaussian, Laplace, StudentT
@@ -22,7 +14,6 @@ from skboost.linear_model._latent import (
     N_DRAWS,
     SEED,
     LatentPredictive,
-    blocks_of,
     posterior_draws,
 )
 from skboost.linear_model._quantiles import mixture_quantiles
@@ -160,73 +151,6 @@ class BinaryPredictive(LatentPredictive):
                 p = expit(block @ draws.T)
                 aleatoric[rows] = (-xlogy(p, p) - xlogy(1 - p, 1 - p)).mean(axis=1)
         return total, aleatoric, np.maximum(total - aleatoric, 0.0)
-
-
-class SoftmaxPredictive:
-    """Predictive quantities of a model with more than two classes.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Over classes x (coefficients, intercept), class-major.
-    fit_intercept : bool
-    n_classes : int
-    """
-
-    def __init__(self, mixture, fit_intercept, n_classes):
-        self.mixture = mixture.drop_zero_weights()
-        self.fit_intercept = fit_intercept
-        self.n_classes = n_classes
-        self._draws = posterior_draws(self.mixture)
-
-    def latent(self, X):
-        """Mean and standard deviation of every linear predictor, (n, n_classes)."""
-        mean = np.empty((X.shape[0], self.n_classes))
-        std = np.empty_like(mean)
-        for rows, eta in self._etas(X):
-            mean[rows], std[rows] = eta.mean(axis=1), eta.std(axis=1)
-        return mean, std
-
-    def proba(self, X):
-        """Predictive probabilities, (n, n_classes)."""
-        out = np.empty((X.shape[0], self.n_classes))
-        for rows, p in self._probabilities(X):
-            out[rows] = p.mean(axis=1)
-        return out / out.sum(axis=1, keepdims=True)
-
-    def log_proba(self, X):
-        """Logarithms of the probabilities, (n, n_classes), however small they are."""
-        out = np.empty((X.shape[0], self.n_classes))
-        for rows, eta in self._etas(X):
-            out[rows] = logsumexp(log_softmax(eta, axis=2), axis=1)
-        return out - logsumexp(out, axis=1, keepdims=True)
-
-    def interval(self, X, level):
-        """Credible intervals of every probability, (n, n_classes, 2)."""
-        tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
-        out = np.empty((X.shape[0], self.n_classes, 2))
-        for rows, p in self._probabilities(X):
-            out[rows] = np.moveaxis(np.quantile(p, tails, axis=1), 0, -1)
-        return out
-
-    def uncertainty(self, X):
-        """Total, aleatoric and epistemic entropy of every row, nats, (n,) each."""
-        total = entropy_of(self.proba(X))
-        aleatoric = np.empty(X.shape[0])
-        for rows, p in self._probabilities(X):
-            aleatoric[rows] = -xlogy(p, p).sum(axis=2).mean(axis=1)
-        return total, aleatoric, np.maximum(total - aleatoric, 0.0)
-
-    def _etas(self, X):
-        draws = self._draws.reshape(len(self._draws) * self.n_classes, -1).T
-        width = draws.shape[1]
-        for rows, block in blocks_of(X, self.fit_intercept, width):
-            eta = np.asarray(block @ draws)
-            yield rows, eta.reshape(-1, len(self._draws), self.n_classes)
-
-    def _probabilities(self, X):
-        for rows, eta in self._etas(X):
-            yield rows, softmax(eta, axis=2)
 
 
 def entropy_of(probabilities):

@@ -91,20 +91,39 @@ def summary_of(rows):
     return rows.summary
 
 
+# A column whose deviation is at most so much of its mean counts as constant (beyond,
+# moments of sparse columns cancel), and one up to which only rounding makes it differ.
+_CONSTANT, _ROUNDING = 1e-7, 1e-12
+
+
+def lost_columns(rows):
+    """Columns that rounding may have changed, all means, all standard deviations.
+
+    Sparse columns are left alone: zeros are what is not stored, so that centred ones
+    would not be sparse.
+    """
+    found = summary_of(rows)
+    std, size = np.sqrt(found.variance), np.abs(found.mean)
+    lost = np.flatnonzero((std > _ROUNDING * size) & (std <= _CONSTANT * size))
+    if sparse.issparse(getattr(rows, "X", None)):
+        lost = lost[:0]
+    return lost, found.mean, std
+
+
 def column_moments(rows):
     """Weighted means of the columns and their standard deviations, never zero.
 
     A constant column has its absolute value as deviation, one of zeros 1.
     """
     found = summary_of(rows)
-    return found.mean, _deviation(found.mean, found.variance, 1e-7)
+    return found.mean, _deviation(found.mean, found.variance, _CONSTANT)
 
 
 def level_and_spread(rows):
     """Weighted mean of a response and its standard deviation, never zero."""
     found = summary_of(rows)
     # Responses may lie far from zero: moments of dense columns cancel nothing.
-    spread = _deviation(np.array([found.level]), np.array([found.spread]), 1e-12)
+    spread = _deviation(np.array([found.level]), np.array([found.spread]), _ROUNDING)
     return found.level, float(spread[0])
 
 

@@ -302,11 +302,14 @@ class SVILimits:
         Stochastic steps go on up to `max_iter`.
     max_time : float or None
         Seconds.
+    began : float or None
+        When they began to count, by ``time.perf_counter``; None is when a run begins.
     """
 
     max_iter: int
     tol: float = 1e-3
     max_time: float | None = None
+    began: float | None = None
 
     def reached(self, engine, history):
         """Why the last epoch shows convergence, or None."""
@@ -317,7 +320,7 @@ class SVILimits:
 
     def budget(self, engine, clock):
         """What a run that begins now may spend, a `Budget`."""
-        return Budget(self.max_time, clock=clock)
+        return Budget(self.max_time, clock=clock, began=self.began)
 
     def over(self, engine, history):
         """Why the run must end without convergence, or None."""

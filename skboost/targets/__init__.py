@@ -59,6 +59,8 @@ from skboost.targets._priors import (
 )
 from skboost.targets._quadrature import gaussian_expectation_1d, normal_rule
 from skboost.targets._softmax_gaussian import (
+    class_contrasts,
+    has_product_rule,
     softmax_expectation,
     softmax_gaussian_expectations,
 )
@@ -99,10 +101,12 @@ __all__ = [
     "TransformedTarget",
     "as_prior",
     "bounded_exp",
+    "class_contrasts",
     "coordinate_label",
     "entropy_expectation",
     "failure_tolerant",
     "gaussian_expectation_1d",
+    "has_product_rule",
     "laplace_sigmoid_expectation",
     "log_laplace_sigmoid",
     "log_sigmoid_expectation",

@@ -24,31 +24,35 @@ _MOST_AXES = 3
 _N_NODES = 512
 # Temporaries of one block, of which four are alive.
 _ENTRIES = 1 << 16
-# No node is farther out; exponents of that size are far from overflow.
-_REACH, _LARGEST_EXPONENT = 9.0, 300.0
+# No node is farther out; exponents of that size are far from overflow, also in
+# single precision.
+_REACH, _LARGEST_EXPONENT = 9.0, 60.0
 
 
 @lru_cache(maxsize=16)
-def _contrasts(n_classes):
-    """Orthonormal columns (K, K - 1), orthogonal to what all classes share."""
+def class_contrasts(n_classes):
+    """Orthonormal columns (K, K - 1), orthogonal to what all classes share.
+
+    The softmax of predictors t depends on ``contrasts^T t`` alone.
+    """
     centred = np.eye(n_classes) - 1.0 / n_classes
-    return np.linalg.svd(centred)[0][:, : n_classes - 1]
+    contrasts = np.linalg.svd(centred)[0][:, : n_classes - 1]
+    contrasts.flags.writeable = False
+    return contrasts
 
 
 def _principal_axes(covariance):
-    """Columns A (n, K, K - 1) with ``A A^T`` the covariance of the contrasts.
+    """Columns A (n, K, K - 1) with ``A A^T`` the covariance of the centred predictors.
 
-    The widest axis comes first.
+    That of the contrasts (n, K - 1, K - 1) is given; the widest axis comes first.
     """
-    basis = _contrasts(covariance.shape[1])
-    inner = basis.T @ covariance @ basis
-    if inner.shape[1] == 2:
-        values, vectors = _eigen_2d(inner)
+    if covariance.shape[1] == 2:
+        values, vectors = _eigen_2d(covariance)
     else:
-        values, vectors = np.linalg.eigh(inner)
+        values, vectors = np.linalg.eigh(covariance)
         values, vectors = values[:, ::-1], vectors[:, :, ::-1]
     vectors = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    return basis @ vectors
+    return class_contrasts(covariance.shape[1] + 1) @ vectors
 
 
 def _eigen_2d(matrix):
@@ -114,13 +118,23 @@ class _Rows:
     Every row is measured from its largest mean where no predictor can then overflow,
     which takes two passes over all nodes less than measuring every node from its
     largest predictor.
+
+    Parameters
+    ----------
+    mean : array (n, K)
+    covariance : array (n, K - 1, K - 1)
+        Of the contrasts.
+    tol : float
+    dtype : type, default=float
+        Precision at the nodes.
     """
 
-    def __init__(self, mean, covariance, tol):
+    def __init__(self, mean, covariance, tol, dtype=np.float64):
         self._tol, self._axes = tol, _principal_axes(covariance)
         self._level = mean.max(axis=1, keepdims=True)
         shifted = mean - self._level
-        self._linear = np.concatenate([self._axes, shifted[:, :, None]], axis=2)
+        linear = np.concatenate([self._axes, shifted[:, :, None]], axis=2)
+        self._linear = linear.astype(dtype, copy=False)
         farthest = np.abs(self._axes).sum(axis=2).max(initial=0.0)
         reach = _REACH * farthest - shifted.min(initial=0.0)
         self._safe = reach < _LARGEST_EXPONENT
@@ -128,7 +142,10 @@ class _Rows:
     def __iter__(self):
         """Rows, exponentials (n, K, n_nodes), their sums, levels and weights."""
         n_classes = self._axes.shape[1]
+        dtype = self._linear.dtype
         for rows, nodes, weights in _groups(self._axes, self._tol):
+            nodes = nodes.astype(dtype, copy=False)
+            weights = weights.astype(dtype, copy=False)
             for block in row_blocks(len(rows), n_classes * len(weights), _ENTRIES):
                 some = rows[block]
                 linear = self._linear[some].reshape(-1, len(nodes))
@@ -172,6 +189,8 @@ def softmax_gaussian_expectations(mean, covariance, tol=1e-10):
         sum to zero.
     """
     log_sum, products = np.empty(len(mean)), np.empty(covariance.shape)
+    contrasts = class_contrasts(mean.shape[1])
+    covariance = contrasts.T @ covariance @ contrasts
     for some, p, total, level, weights in _Rows(mean, covariance, tol):
         p /= total[:, None]
         products[some] = (p * weights) @ p.transpose(0, 2, 1)
@@ -180,22 +199,25 @@ def softmax_gaussian_expectations(mean, covariance, tol=1e-10):
     return log_sum, products.sum(axis=2), products
 
 
-def softmax_expectation(mean, covariance, tol=1e-10):
-    """E softmax(t) for t ~ N(mean, covariance): the predictive probabilities.
+def softmax_expectation(mean, covariance, tol=1e-4):
+    """E softmax(t) for Gaussian predictors t: the predictive probabilities.
 
     Parameters
     ----------
-    mean : array (n, n_classes)
-    covariance : array (n, n_classes, n_classes)
-    tol : float, default=1e-10
-        As in `softmax_gaussian_expectations`.
+    mean : array (n, K - 1)
+        Of the contrasts, ``class_contrasts(K).T @ t``.
+    covariance : array (n, K - 1, K - 1)
+    tol : float, default=1e-4
+        Absolute error for up to four classes; the exponentials have single precision,
+        so that no error is below 1e-6.
 
     Returns
     -------
-    probability : array (n, n_classes)
+    probability : array (n, K)
     """
+    mean = mean @ class_contrasts(mean.shape[1] + 1).T
     probability = np.empty(mean.shape)
-    for some, p, total, _, weights in _Rows(mean, covariance, tol):
+    for some, p, total, _, weights in _Rows(mean, covariance, tol, np.float32):
         np.divide(weights, total, out=total)
         probability[some] = (p @ total[:, :, None])[:, :, 0]
     return probability

@@ -10,8 +10,9 @@ from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 
 from skboost import BoostedBayesianLogisticRegression
-from skboost.families import LaplaceProduct
+from skboost.families import Gaussian, LaplaceProduct
 from skboost.linear_model._predictive import BinaryPredictive
+from skboost.linear_model._softmax_predictive import SoftmaxPredictive
 from skboost.mixtures import Mixture
 
 from .conftest import logistic_data
@@ -90,6 +91,26 @@ def test_probabilities_of_a_gaussian_mixture_are_exact(data):
         ]  # fmt: skip
         expected = mixture.weights @ np.array(parts)
         assert_allclose(fitted.predict_proba(row)[0, 1], expected, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag", "low_rank"])
+def test_probabilities_of_several_classes_are_nearly_exact(covariance, rng):
+    family = Gaussian(covariance, rank=2)
+    components = []
+    for shift in (-0.5, 0.5):
+        params = 0.4 * rng.standard_normal(family.n_params(12))
+        params[:12] += shift
+        components.append((family, params))
+    mixture = Mixture(tuple(components), np.array([0.3, 0.7]))
+    X = rng.standard_normal((5, 2))
+    found = SoftmaxPredictive(mixture, True, 4).proba(X)
+    coef = mixture.sample(N_DRAWS, rng).reshape(N_DRAWS, 4, 3)
+    drawn = np.einsum("nd,skd->nsk", np.column_stack([X, np.ones(5)]), coef)
+    drawn = softmax(drawn, axis=2)
+    error = 5.0 * drawn.std(axis=1) / np.sqrt(N_DRAWS)
+    assert np.all(np.abs(found - drawn.mean(axis=1)) < error + 1e-4)
+    sparse_rows = sparse.csr_matrix(X)
+    assert_allclose(SoftmaxPredictive(mixture, True, 4).proba(sparse_rows), found)
 
 
 def test_families_without_a_quadrature_are_averaged_over_draws(rng):

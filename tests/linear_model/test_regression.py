@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse, stats
 from scipy.special import gammaln
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import HuberRegressor, LinearRegression
 
 from skboost import BoostedBayesianLinearRegression
@@ -379,3 +380,64 @@ def test_responses_far_from_zero_are_not_constant(rng):
     moved = model.fit(X, y + 2.0**30)
     assert_allclose(moved.coef_, near, atol=0.02)
     assert moved.noise_scale_ < 0.5
+
+
+# --- several outputs, interrupted
+
+OUTPUTS = np.column_stack([Y, -Y, 2.0 * Y])
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+    """``interrupt(n)``: the fit of the n-th output from now on raises."""
+
+    def arm(n):
+        left, learn = [n], BoostedBayesianLinearRegression._learn
+
+        def learn_or_raise(self, *args, **kwargs):
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            return learn(self, *args, **kwargs)
+
+        monkeypatch.setattr(BoostedBayesianLinearRegression, "_learn", learn_or_raise)
+
+    return arm
+
+
+def test_outputs_that_were_done_wait_for_a_warm_start(interrupt):
+    whole = regression().fit(X, OUTPUTS)
+    model = regression(warm_start=True)
+    interrupt(3)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model.fit(X, OUTPUTS)
+    assert type(caught.value) is KeyboardInterrupt
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    done = model._begun_outputs
+    assert done[2] is None
+    assert all(same_mixture(done[k], whole.estimators_[k]) for k in range(2))
+    model.fit(X, OUTPUTS)
+    for one, two in zip(model.estimators_, whole.estimators_, strict=True):
+        assert same_mixture(one, two) and one.elbo_ == two.elbo_
+    assert "_begun_outputs" not in vars(model)
+
+
+def test_outputs_are_all_kept_where_all_have_a_posterior(interrupt):
+    model = regression(warm_start=True, max_iter=1).fit(X, OUTPUTS)
+    before = model.elbo_.copy()
+    interrupt(2)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(max_iter=2, tol=0.0).fit(X, OUTPUTS)
+    assert [e.n_iter_ for e in model.estimators_] == [2, 1, 1]
+    assert model.elbo_[0] != before[0] and np.array_equal(model.elbo_[1:], before[1:])
+    assert model.predict(X).shape == (len(X), 3)
+
+
+def test_an_interrupted_update_of_outputs_leaves_all_as_they_were(interrupt):
+    model = regression().fit(X, OUTPUTS)
+    before = model.predict(X)
+    interrupt(2)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X, OUTPUTS)
+    assert np.array_equal(model.predict(X), before)

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
+from scipy.integrate import quad
 
 from skboost import (
     BoostedBayesianLinearRegression,
     BoostedBayesianPoissonRegression,
     MixturePosterior,
 )
-from skboost.families import Gaussian, Laplace
+from skboost.families import Gaussian, Laplace, StudentT
 from skboost.linear_model._count_predictive import CountPredictive, log_probability
 from skboost.linear_model._noise_predictive import NoisePredictive
 from skboost.mixtures import Mixture
@@ -85,6 +86,32 @@ def test_moments_agree_with_quadrature(noise):
         second = by_grid(q, row, lambda eta, s: eta**2 + s**2 * exact.var())
         assert mean[i] == pytest.approx(first, abs=1e-9)
         assert std[i] ** 2 + mean[i] ** 2 == pytest.approx(second, rel=1e-8)
+
+
+@pytest.mark.parametrize("sd_level", [0.3, 0.6])
+def test_the_noise_has_a_second_moment_only_where_tails_of_its_scale_allow(sd_level):
+    widths = np.array([0.1, 0.2, 0.1, sd_level])
+    student = mixture(widths, family=StudentT("full", df=30.0))
+    predictive = NoisePredictive(student, True, NormalNoise(), None)
+    assert np.isinf(predictive.moments(ROWS)[1]).all()
+    assert np.isfinite(predictive.quantiles(ROWS, P)).all()
+    student = mixture(widths[:3], family=StudentT("full", df=30.0))
+    known = NoisePredictive(student, True, NormalNoise(), 1.0)
+    assert np.isfinite(known.moments(ROWS)[1]).all()
+    one = mixture(widths, family=Laplace()).keep(np.array([True, False]))
+    ((family, params),) = one.components
+    level = stats.laplace(family.mean(params)[-1], family.std(params)[-1] / 2**0.5)
+    found = NoisePredictive(one, True, NormalNoise(), None)._mean_square_scale()
+    ends = level.mean() - 40.0, level.mean() + 80.0
+    square = quad(lambda x: np.exp(2.0 * x + level.logpdf(x)), *ends, limit=500,
+                  points=[level.mean()])[0]  # fmt: skip
+    assert found == pytest.approx(square, rel=1e-6)
+
+
+def test_exponential_tails_of_the_noise_scale_may_be_too_heavy():
+    wide = mixture(np.array([0.1, 0.2, 0.1, 2.0]), family=Laplace())
+    predictive = NoisePredictive(wide, True, NormalNoise(), None)
+    assert np.isinf(predictive.moments(ROWS)[1]).all()
 
 
 @each_noise

@@ -1,0 +1,281 @@
+"""Estimators for Dask arrays: the fits of the same rows in memory."""
+
+import os
+import signal
+from threading import Timer
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+    SVIGaussianMixture,
+)
+from skboost.dask import (
+    DaskBayesianLinearRegression,
+    DaskBayesianLogisticRegression,
+    DaskBayesianPoissonRegression,
+    DaskGaussianMixture,
+)
+from skboost.dask._rows import WorkerTables
+
+dask = pytest.importorskip("dask")
+pytest.importorskip("distributed")
+da = pytest.importorskip("dask.array")
+
+SETTINGS = {"random_state": 0, "max_iter": 1, "n_draws": 64}
+PAIRS = {
+    "labels": (BoostedBayesianLogisticRegression, DaskBayesianLogisticRegression),
+    "numbers": (BoostedBayesianLinearRegression, DaskBayesianLinearRegression),
+    "counts": (BoostedBayesianPoissonRegression, DaskBayesianPoissonRegression),
+}
+
+
+@pytest.fixture(autouse=True)
+def here(request):
+    """Without a cluster everything is computed in this thread."""
+    if "client" in request.fixturenames:
+        yield
+    else:
+        with dask.config.set(scheduler="synchronous"):
+            yield
+
+
+def pair(y):
+    return [made(**SETTINGS) for made in PAIRS[y]]
+
+
+def assert_same_posterior(one, two):
+    """Means within 1e-6 standard deviations: sums are added up in another order."""
+    std = one.posterior_.std()
+    assert_allclose(one.posterior_.mean() / std, two.posterior_.mean() / std, atol=1e-6)
+    assert_allclose(one.posterior_.std(), two.posterior_.std(), rtol=1e-6)
+    assert_allclose(one.elbo_, two.elbo_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("y", PAIRS)
+def test_the_fit_is_that_of_the_rows_in_memory(y, data, far):
+    one, two = pair(y)
+    one.fit(data["X"], data[y], data["weight"])
+    two.fit(far["X"], far[y], far["weight"])
+    assert_same_posterior(one, two)
+    found = two.predict(far["X"])
+    assert isinstance(found, da.Array) and found.shape == (3000,)
+    expected = one.predict(data["X"])
+    if y == "labels":
+        assert np.mean(found.compute() == expected) == 1.0
+        assert found.dtype == expected.dtype
+    else:
+        assert_allclose(found.compute(), expected, rtol=1e-6)
+    # Rows in memory are predicted at once.
+    assert isinstance(two.predict(data["X"][:5]), np.ndarray)
+
+
+def test_probabilities_are_lazy(data, far, monkeypatch):
+    one, two = pair("labels")
+    one.fit(data["X"], data["labels"])
+    two.fit(far["X"], far["labels"])
+    proba = two.predict_proba(far["X"])
+    assert proba.shape == (3000, 2) and proba.chunks[0] == far["X"].chunks[0]
+    assert_allclose(proba.compute(), one.predict_proba(data["X"]), atol=1e-6)
+    logit = two.decision_function(far["X"])
+    assert_allclose(logit.compute(), one.decision_function(data["X"]), atol=1e-5)
+    assert two.score(far["X"], far["labels"]) == one.score(data["X"], data["labels"])
+    # Nothing is computed before it is asked for.
+    monkeypatch.setattr(
+        BoostedBayesianLogisticRegression, "predict_proba", lambda self, X: 1 / 0
+    )
+    lazy = two.predict_proba(far["X"])
+    with pytest.raises(ZeroDivisionError):
+        lazy.compute()
+
+
+def test_three_classes_and_class_weights(data, far):
+    y = np.digitize(data["X"][:, 0], [-0.5, 1.0])
+    settings = SETTINGS | {"class_weight": "balanced", "n_draws": 16}
+    one = BoostedBayesianLogisticRegression(**settings).fit(data["X"][:600], y[:600])
+    two = DaskBayesianLogisticRegression(**settings)
+    two.fit(far["X"][:600], da.from_array(y[:600], chunks=250))
+    assert_same_posterior(one, two)
+    assert two.decision_function(far["X"][:600]).compute().shape == (600, 3)
+
+
+def test_standard_deviations_and_offsets(data, far):
+    one, two = pair("numbers")
+    one.fit(data["X"], data["numbers"])
+    two.fit(far["X"], far["numbers"])
+    mean, std = two.predict(far["X"], return_std=True)
+    expected = one.predict(data["X"], return_std=True)
+    assert_allclose(dask.compute(mean, std), expected, rtol=1e-6)
+    one, two = pair("counts")
+    one.fit(data["X"], data["counts"], offset=data["offset"])
+    two.fit(far["X"], far["counts"], offset=far["offset"])
+    found = two.predict(far["X"], offset=far["offset"]).compute()
+    assert_allclose(found, one.predict(data["X"], offset=data["offset"]), rtol=1e-6)
+
+
+def test_a_mixture_of_dask_arrays(data, far):
+    X = data["X"].copy()
+    X[::50, 1] = np.nan
+    one = SVIGaussianMixture(3, random_state=0, max_iter=30).fit(
+        X, None, data["weight"]
+    )
+    two = DaskGaussianMixture(3, random_state=0, max_iter=30)
+    two.fit(da.from_array(X, chunks=(800, 3)), sample_weight=far["weight"])
+    assert_allclose(two.means_, one.means_, rtol=1e-6, atol=1e-8)
+    assert_allclose(two.elbo_, one.elbo_, rtol=1e-9)
+    lazy = two.predict_proba(far["X"])
+    assert isinstance(lazy, da.Array)
+    assert_allclose(lazy.compute(), one.predict_proba(data["X"]), atol=1e-6)
+    score = two.score_samples(far["X"]).compute()
+    assert_allclose(score, one.score_samples(data["X"]), rtol=1e-6)
+    labels = two.predict(far["X"]).compute()
+    assert np.array_equal(labels, one.predict(data["X"]))
+
+
+def test_blocks_of_unknown_size(data, far):
+    one, two = pair("labels")
+    keep = data["X"][:, 3] < 1.0
+    one.fit(data["X"][keep], data["labels"][keep])
+    X, y = far["X"].rechunk((700, 4)), far["labels"]
+    lazy = X[:, 3] < 1.0
+    two.fit(X[lazy], y[lazy])
+    assert_same_posterior(one, two)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d | {"X": d["X"].compute()}, "X must be a Dask array"),
+        (lambda d: d | {"labels": d["labels"].compute()}, "y must be a Dask array"),
+        (lambda d: d | {"labels": d["labels"][:-1]}, "y must have as many entries"),
+        (lambda d: d | {"X": da.where(d["X"] > 9.0, np.nan, d["X"])}, "NaN"),
+        (lambda d: d | {"weight": -d["weight"]}, "sample_weight must be finite"),
+        (lambda d: d | {"weight": 0.0 * d["weight"]}, "one of positive weight"),
+    ],
+)
+def test_bad_input_is_refused_and_the_old_fit_stays(change, message, far):
+    model = DaskBayesianLogisticRegression(**SETTINGS)
+    model.fit(far["X"], far["labels"])
+    before = model.coef_.copy()
+    bad = change(far)
+    with pytest.raises(ValueError, match=message):
+        model.fit(bad["X"], bad["labels"], bad["weight"])
+    assert np.array_equal(model.coef_, before)
+
+
+def test_what_takes_no_dask_arrays_says_so(far):
+    model = DaskBayesianLogisticRegression(**SETTINGS)
+    with pytest.raises(ValueError, match="partial_fit takes rows in memory"):
+        model.partial_fit(far["X"], far["labels"])
+    with pytest.raises(ValueError, match="batch_size needs rows that positions"):
+        DaskGaussianMixture(2, batch_size=10).fit(far["X"])
+    model.fit(far["X"], far["labels"])
+    with pytest.raises(ValueError, match="X must have 4 features"):
+        model.predict_proba(far["X"][:, :2])
+
+
+# --- on two worker processes
+
+
+@pytest.mark.slow
+def test_blocks_stay_on_the_workers(client, data, far):
+    model = DaskBayesianLogisticRegression(**SETTINGS)
+    rows = model._far_rows(far["X"], far["labels"])
+    assert isinstance(rows, WorkerTables)
+
+    homes = rows.map(lambda table: os.getpid())
+    assert os.getpid() not in homes
+    assert set(homes) <= set(client.run(os.getpid).values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("y", PAIRS)
+def test_a_worker_dies_in_the_middle_of_a_fit(y, client, data, far, monkeypatch):
+    one, two = pair(y)
+    one.fit(data["X"], data[y])
+    workers = client.run(os.getpid)
+    killed, sums = next(iter(workers.values())), []
+    take = WorkerTables.sum
+
+    def dying(self, *args, **kwargs):
+        sums.append(args)
+        if len(sums) == 5:
+            Timer(0.01, os.kill, (killed, signal.SIGKILL)).start()
+        return take(self, *args, **kwargs)
+
+    monkeypatch.setattr(WorkerTables, "sum", dying)
+    two.fit(far["X"], far[y])
+    assert len(sums) > 8
+    client.wait_for_workers(2, timeout=60)
+    assert killed not in client.run(os.getpid).values()
+    assert_same_posterior(one, two)
+
+
+@pytest.mark.slow
+def test_a_worker_dies_in_the_middle_of_a_mixture(client, data, far, monkeypatch):
+    settings = {"n_components": 3, "random_state": 0, "max_iter": 15, "tol": 0.0}
+    one = SVIGaussianMixture(**settings).fit(data["X"])
+    killed, sums = next(iter(client.run(os.getpid).values())), []
+    take = WorkerTables.sum
+
+    def dying(self, *args, **kwargs):
+        sums.append(args)
+        if len(sums) == 4:
+            Timer(0.01, os.kill, (killed, signal.SIGKILL)).start()
+        return take(self, *args, **kwargs)
+
+    monkeypatch.setattr(WorkerTables, "sum", dying)
+    two = DaskGaussianMixture(**settings).fit(far["X"])
+    client.wait_for_workers(2, timeout=60)
+    assert killed not in client.run(os.getpid).values()
+    assert_allclose(two.means_, one.means_, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.slow
+def test_the_number_of_workers_does_not_show(client, far):
+    two = DaskBayesianLogisticRegression(**SETTINGS).fit(far["X"], far["labels"])
+    with dask.config.set(scheduler="synchronous"):
+        one = DaskBayesianLogisticRegression(**SETTINGS).fit(far["X"], far["labels"])
+    assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
+    assert one.elbo_ == two.elbo_
+
+
+@pytest.mark.slow
+def test_joblib_on_dask_gives_the_same_bits(client, monkeypatch):
+    from joblib import parallel_config
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 4))
+    y = X[:, 0] + rng.logistic(size=len(X)) > 0
+    one = BoostedBayesianLogisticRegression(**SETTINGS).fit(X, y)
+    sent = []
+    scatter = client.scatter
+
+    def counted(value, *args, **kwargs):
+        if kwargs.get("broadcast"):
+            sent.append(value)
+        return scatter(value, *args, **kwargs)
+
+    monkeypatch.setattr(client, "scatter", counted)
+    with parallel_config(backend="dask"):
+        two = BoostedBayesianLogisticRegression(**SETTINGS).fit(X, y)
+    assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
+    assert one.elbo_ == two.elbo_
+    # The rows were sent to the workers once, not with every sum.
+    assert len(sent) == 1
+
+
+@pytest.mark.slow
+def test_runs_of_a_mixture_on_dask(client, data):
+    from joblib import parallel_config
+
+    settings = {"n_components": 2, "n_init": 3, "random_state": 0, "max_iter": 5}
+    one = SVIGaussianMixture(**settings).fit(data["X"])
+    with parallel_config(backend="dask"):
+        two = SVIGaussianMixture(**settings).fit(data["X"])
+    assert np.array_equal(one.means_, two.means_)
+    assert np.array_equal(one.elbo_by_init_, two.elbo_by_init_)

@@ -1,0 +1,347 @@
+"""Rows that are not held in memory: the same fits, one block at a time."""
+
+import tracemalloc
+from functools import partial
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+    RowBlocks,
+    SVIGaussianMixture,
+    _row_blocks,
+    _rows,
+)
+from skboost._row_blocks import BlockTables, Table, sliced
+from skboost.mixture import _sources
+
+N = 1500
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((N, 3)) * [1.0, 5.0, 0.2] + [0.0, 3.0, 0.0]).astype("f4")
+    eta = X @ [1.0, -0.2, 2.0] + 0.5
+    return {
+        "X": X,
+        "weight": rng.uniform(0.2, 2.0, N),
+        "offset": rng.uniform(0.0, 1.0, N),
+        "labels": np.where(eta + rng.logistic(size=N) > 0, "yes", "no"),
+        "numbers": 100.0 + eta + rng.standard_normal(N),
+        "counts": rng.poisson(np.exp(0.3 * eta)),
+    }
+
+
+KINDS = {
+    "logistic": (BoostedBayesianLogisticRegression, "labels"),
+    "balanced": (
+        partial(BoostedBayesianLogisticRegression, class_weight="balanced"),
+        "labels",
+    ),
+    "linear": (BoostedBayesianLinearRegression, "numbers"),
+    "student_t": (
+        partial(BoostedBayesianLinearRegression, noise="student_t"),
+        "numbers",
+    ),
+    "poisson": (BoostedBayesianPoissonRegression, "counts"),
+}
+
+
+def blocks_of(*arrays, size=400):
+    def blocks():
+        for start in range(0, arrays[0].shape[0], size):
+            rows = slice(start, start + size)
+            yield tuple(None if a is None else a[rows] for a in arrays)
+
+    return RowBlocks(blocks)
+
+
+def model_of(kind):
+    make, y = KINDS[kind]
+    return make(random_state=0, max_iter=1, n_draws=64), y
+
+
+def assert_same_posterior(one, two, tol=1e-6):
+    """Means in units of standard deviations, these, and the ELBO."""
+    std = one.posterior_.std()
+    assert_allclose(one.posterior_.mean() / std, two.posterior_.mean() / std, atol=tol)
+    assert_allclose(std, two.posterior_.std(), rtol=tol)
+    assert_allclose(one.elbo_, two.elbo_, atol=tol * N)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_give_the_fit_of_all_rows(kind, data):
+    model, y = model_of(kind)
+    X, y, weight = data["X"], data[y], data["weight"]
+    whole = model.fit(X, y, weight)
+    found = model_of(kind)[0].fit(blocks_of(X, y, weight))
+    assert_same_posterior(whole, found)
+    assert found.n_features_in_ == 3
+    if hasattr(whole, "classes_"):
+        assert whole.classes_.tolist() == found.classes_.tolist()
+
+
+def test_offsets_come_with_their_block(data):
+    model, y = model_of("poisson")
+    whole = model.fit(data["X"], data[y], offset=data["offset"])
+    rows = blocks_of(data["X"], data[y], None, data["offset"])
+    assert_same_posterior(whole, model_of("poisson")[0].fit(rows))
+
+
+def test_sparse_blocks_and_data_frames(data):
+    pd = pytest.importorskip("pandas")
+    model, y = model_of("logistic")
+    X = np.where(np.abs(data["X"]) > 1.0, data["X"], 0.0).astype(float)
+    whole = model.fit(X, data[y])
+    found = model_of("logistic")[0].fit(blocks_of(sparse.csr_matrix(X), data[y]))
+    assert_same_posterior(whole, found)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    found = model_of("logistic")[0].fit(blocks_of(frame, data[y]))
+    assert_same_posterior(whole, found)
+    assert found.feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+def test_an_empty_block_and_one_of_a_single_class(data):
+    X = data["X"]
+    y = np.sort(data["labels"])
+    rows = [(X[:0], y[:0]), (X[:200], y[:200]), (X[200:], y[200:])]
+    model = BoostedBayesianLogisticRegression(random_state=0, max_iter=1, n_draws=64)
+    found = model.fit(RowBlocks(lambda: rows))
+    assert found.classes_.tolist() == ["no", "yes"]
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X, y, w: (np.where(X > 4, np.nan, X), y, w), "NaN"),
+        (lambda X, y, w: (X, y[1:], w), "as many responses as rows"),
+        (lambda X, y, w: (X, None, w), "as many responses as rows"),
+        (lambda X, y, w: (X, y, -w), "sample_weight must be finite, not negative"),
+        (lambda X, y, w: (X, y, w[1:]), "sample_weight must be"),
+        (lambda X, y, w: (X, y, 0.0 * w), "at least one of positive weight"),
+        (lambda X, y, w: (X, y, w, w, w), "a block of 5 parts"),
+        (lambda X, y, w: (X, np.full(len(X), "no"), w), "at least two classes"),
+        (lambda X, y, w: (X, np.arange(len(X)) + 0.5, w), "Unknown label type"),
+    ],
+)
+def test_bad_blocks_are_refused_and_the_old_fit_stays(change, message, data):
+    model, y = model_of("logistic")
+    arrays = data["X"][:300], data[y][:300], data["weight"][:300]
+    before = model.fit(*arrays).coef_.copy()
+    rows = RowBlocks(lambda: [change(*arrays)])
+    with pytest.raises(ValueError, match=message):
+        model.fit(rows)
+    assert np.array_equal(model.coef_, before)
+
+
+def test_blocks_of_other_widths_are_refused(data):
+    rows = [(data["X"], data["labels"]), (data["X"][:, :2], data["labels"])]
+    with pytest.raises(ValueError, match="expecting 3 features"):
+        BoostedBayesianLogisticRegression().fit(RowBlocks(lambda: rows))
+
+
+def test_blocks_have_to_come_again(data):
+    once = iter([(data["X"], data["labels"])])
+    with pytest.raises(ValueError, match="the same rows at every pass; got 1500 rows"):
+        BoostedBayesianLogisticRegression().fit(RowBlocks(lambda: once))
+    with pytest.raises(ValueError, match="blocks must be a function"):
+        RowBlocks(once)
+
+
+def test_responses_belong_into_the_blocks(data):
+    rows = blocks_of(data["X"], data["labels"])
+    with pytest.raises(ValueError, match="y and sample_weight must come within"):
+        BoostedBayesianLogisticRegression().fit(rows, data["labels"], data["weight"])
+
+
+# --- files
+
+
+@pytest.fixture
+def mapped(data, tmp_path, monkeypatch):
+    """Large arrays, as far as the package can tell, mapped from files."""
+    for module in (_rows, _row_blocks):
+        monkeypatch.setattr(module, "MAX_BYTES", 0)
+    monkeypatch.setattr(_row_blocks, "_ROWS_AT_ONCE", 400)
+    found = {}
+    for name, array in data.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        found[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mapped_file_gives_the_fit_of_the_array(kind, data, mapped):
+    model, y = model_of(kind)
+    whole = model.fit(data["X"], data[y], data["weight"])
+    found = model_of(kind)[0].fit(mapped["X"], mapped[y], mapped["weight"])
+    # Moments of rows are added up in another order; all else is the same bits.
+    assert_same_posterior(whole, found, tol=1e-9)
+
+
+def test_a_mapped_file_is_not_copied(mapped):
+    model = BoostedBayesianLogisticRegression()
+    rows = model._far_rows(mapped["X"], mapped["labels"])
+    assert isinstance(rows, Table) and rows.X is mapped["X"]
+    assert rows.block(slice(0, 10)).X.dtype == np.float64
+
+
+def test_lengths_of_mapped_arrays_are_compared(mapped):
+    with pytest.raises(ValueError, match="y must have as many entries"):
+        BoostedBayesianLogisticRegression().fit(mapped["X"], mapped["labels"][1:])
+
+
+def test_a_sum_holds_a_block_and_no_more():
+    n, width, dim = 400_000, 20_000, 5
+
+    def tables():
+        for k in range(n // width):
+            rng = np.random.default_rng(k)
+            yield Table(rng.standard_normal((width, dim)), np.ones(width))
+
+    model = BoostedBayesianLinearRegression(noise_scale=1.0)
+    rows = BlockTables(tables, n, dim)
+    target = model._joint_of(rows)(rows, None)
+    factor = 0.1 * np.eye(dim + 1)
+    tracemalloc.start()
+    try:
+        target.expected_curvature(np.zeros(dim + 1), factor)
+        target.value_and_score(np.zeros((64, dim + 1)))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # A block has 0.8 MB, the temporaries of a sum a few more; one float for every
+    # row would be 3.2 MB, and all rows 16 MB.
+    assert peak < 8e6
+
+
+# --- backends
+
+
+@pytest.mark.slow
+def test_tables_go_to_processes_once(data, monkeypatch):
+    monkeypatch.setattr(_row_blocks, "_LARGE", 0)
+    monkeypatch.setattr(
+        _row_blocks, "row_blocks", lambda n, k: [slice(0, 700), slice(700, n)]
+    )
+    sent = []
+    table = Table(data["X"].astype(float), data["numbers"], data["weight"], n_jobs=2)
+    in_files = Table.in_files
+
+    def counted(self, folder):
+        sent.append(folder)
+        return in_files(self, folder)
+
+    def moments(block):
+        return block.weight @ block.X, float(block.weight @ block.y)
+
+    monkeypatch.setattr(Table, "in_files", counted)
+    here = table.sum(moments, 1)
+    with parallel_config(backend="loky", n_jobs=2):
+        there = [table.sum(moments, 1) for _ in range(3)]
+    for found in there:
+        assert np.array_equal(found[0], here[0]) and found[1] == here[1]
+    assert len(sent) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+def test_backends_do_not_show_in_a_fit(backend):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 6))
+    y = X[:, 0] + rng.logistic(size=len(X)) > 0
+    settings = {"max_iter": 1, "n_draws": 32, "random_state": 0}
+    one = BoostedBayesianLogisticRegression(**settings).fit(X, y)
+    with parallel_config(backend=backend, n_jobs=2):
+        two = BoostedBayesianLogisticRegression(**settings).fit(X, y)
+    assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
+    assert one.elbo_ == two.elbo_
+
+
+# --- mixtures
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    rng = np.random.default_rng(1)
+    centres = 4.0 * rng.standard_normal((3, 4))
+    return centres[rng.integers(0, 3, N)] + rng.standard_normal((N, 4))
+
+
+def mixture(**settings):
+    return SVIGaussianMixture(3, random_state=0, **settings)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("covariance_type", ["full", "diag"])
+def test_a_mixture_of_blocks_is_that_of_all_rows(covariance_type, gaps, clusters, data):
+    X = clusters.copy()
+    if gaps:
+        X[np.random.default_rng(2).random(X.shape) < 0.05] = np.nan
+    weight = data["weight"]
+    whole = mixture(covariance_type=covariance_type).fit(X, sample_weight=weight)
+    found = mixture(covariance_type=covariance_type)
+    found.fit(blocks_of(X, None, weight))
+    assert_allclose(found.means_, whole.means_, rtol=1e-8, atol=1e-8)
+    assert_allclose(found.covariances_, whole.covariances_, rtol=1e-7, atol=1e-8)
+    assert_allclose(found.elbo_, whole.elbo_, rtol=1e-9)
+    # And a stream goes on from it.
+    whole.partial_fit(X[:100]), found.partial_fit(X[:100])
+    assert_allclose(found.means_, whole.means_, rtol=1e-8, atol=1e-8)
+
+
+def test_runs_start_from_a_sample(clusters, monkeypatch):
+    whole = mixture().fit(clusters)
+    monkeypatch.setattr(_sources, "SAMPLE", 300)
+    found, again = (mixture().fit(blocks_of(clusters)) for _ in range(2))
+    assert np.array_equal(found.means_, again.means_)
+    order = [m.means_[:, 0].argsort() for m in (whole, found)]
+    assert_allclose(found.means_[order[1]], whole.means_[order[0]], atol=1e-3)
+    assert_allclose(found.elbo_, whole.elbo_, atol=1e-2)
+
+
+def test_the_sample_does_not_depend_on_who_looks(clusters, monkeypatch):
+    monkeypatch.setattr(_sources, "SAMPLE", 100)
+    parts = [
+        _sources.looked_at(7, k, clusters[start : start + 500])
+        for k, start in enumerate(range(0, N, 500))
+    ]
+    one = _sources.together(parts)
+    pair = _sources.together(parts[:2])
+    two = _sources.together([pair, parts[2]])
+    assert len(one.values) == 100
+    assert np.array_equal(one.values, two.values)
+
+
+def test_batches_of_a_mapped_file(clusters, tmp_path, monkeypatch):
+    monkeypatch.setattr(_row_blocks, "MAX_BYTES", 0)
+    np.save(tmp_path / "X.npy", clusters.astype("f4"))
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    settings = {"batch_size": 200, "effective_batch_size": 100, "max_iter": 5}
+    found = mixture(**settings).fit(X)
+    monkeypatch.setattr(_rows, "MAX_BYTES", 0)
+    monkeypatch.setattr(_row_blocks, "MAX_BYTES", 1 << 40)
+    whole = mixture(**settings).fit(X)
+    assert_allclose(found.means_, whole.means_, rtol=1e-6, atol=1e-6)
+    with pytest.raises(ValueError, match="batch_size needs rows that positions select"):
+        mixture(**settings).fit(sliced(X))
+    with pytest.raises(ValueError, match="effective_batch_size needs a batch_size"):
+        mixture(effective_batch_size=10).fit(sliced(X))
+
+
+def test_a_mixture_goes_on_with_blocks(clusters):
+    one = mixture(max_iter=6, tol=0.0).fit(blocks_of(clusters))
+    two = mixture(max_iter=3, tol=0.0, warm_start=True).fit(blocks_of(clusters))
+    two.set_params(max_iter=6).fit(blocks_of(clusters))
+    assert np.array_equal(one.means_, two.means_)
+    assert one.elbo_ == two.elbo_
