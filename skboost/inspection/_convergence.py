@@ -72,7 +72,7 @@ class ConvergenceDisplay:
         TypeError
             If it is none, or has no ``history_``.
         """
-        instead = "Use from_result for a result."
+        instead = "Use from_result for a BoostingResult."
         check_shows(estimator, "history_", instead)
         display = cls(
             estimator.history_,

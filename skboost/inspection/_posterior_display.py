@@ -79,7 +79,7 @@ class PosteriorDisplay:
         TypeError
             If it is no estimator, or its posterior of another kind.
         """
-        instead = "Use from_result for a result."
+        instead = "Use from_result for a BoostingResult."
         check_shows(estimator, "posterior_", instead)
         posterior = _drawable(estimator.posterior_)
         names, size = getattr(posterior, "names", None), posterior.dim
