@@ -120,6 +120,9 @@ class Limits:
         by_gain = self.stopping == "gain" and engine.judges_gains
         if not (by_gain and info.progressed) or engine.combination.noisy:
             return None
+        # A split reaches what is near: a search is tried before a run ends.
+        if info.kind == "split":
+            return None
         settings, gain = engine.settings, info.gain
         expected = settings.gain_decay * (gain.value + N_ERRORS * gain.se)
         left = settings.least_share * info.remaining.value

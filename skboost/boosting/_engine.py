@@ -184,7 +184,9 @@ class Boosting:
             after = replace(state, iteration=t + 1, memory=move.memory)
         else:
             after = self._advanced(state, iterate, fresh, move.memory)
-        after = replace(after, split_first=move.kind == "split")
+        # Where a split gained little, a search that reaches farther has to show more.
+        enough = settings.gain_decay * gain.value > settings.tol
+        after = replace(after, split_first=move.kind == "split" and enough)
         after = self._with_more_draws(after, gain)
         info = self._info(after, move, component, began, gain, gap)
         grown = after.draw_multiplier > state.draw_multiplier

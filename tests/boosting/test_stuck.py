@@ -299,3 +299,25 @@ class TestLastLook:
         done = run(found, Limits(3, tol=1e-2))
         assert done.n_iter > 1
         assert done.state.mixture.n_components == 2
+
+
+def test_a_split_that_gained_little_ends_no_run():
+    # Half of the gain is within tol: after a search that is the end, after a split a
+    # search is made first.
+    limits = Limits(max_iter=10, tol=1e-2)
+    engine = SimpleNamespace(
+        judges_gains=True,
+        settings=Settings(),
+        combination=SimpleNamespace(noisy=False, unit="nats"),
+    )
+
+    def info(kind):
+        return SimpleNamespace(
+            kind=kind,
+            progressed=True,
+            gain=Estimate(0.011, 0.001),
+            remaining=SimpleNamespace(value=0.1),
+        )
+
+    assert "half of it" in limits._not_worth_it(engine, info("frank-wolfe"))
+    assert limits._not_worth_it(engine, info("split")) is None
