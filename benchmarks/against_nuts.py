@@ -398,7 +398,7 @@ def main():
         elif kept(args.kept, name):
             compare(report, name, maker(), None, args)
         else:
-            report.not_run(name, "not asked for")
+            report.not_run(name, "no run of it is kept")
 
 
 if __name__ == "__main__":

@@ -6,15 +6,16 @@ Writes ``doc/_static/against_nuts.png``.
 """
 
 from _pictures import BLUE, GREEN, VERMILION, plt, results, save
+from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-# Distances that are not above zero are drawn here.
-LEAST = 1e-5
+# The axis is linear between minus and plus this, since unbiased distances fall below 0.
+LINEAR = 1e-3
 MARKERS = {"": "o", "auto": "s", "moments": "^"}
 
 
 def point(row):
-    """Seconds, energy on the logarithmic axis, and its error."""
-    return row["CPU s"], max(row["energy"], LEAST), row["se"] or 0.0
+    """Seconds, energy, and its standard error."""
+    return row["CPU s"], row["energy"], row["se"] or 0.0
 
 
 def draw(axes, name, rows):
@@ -35,8 +36,10 @@ def draw(axes, name, rows):
     rival = max(point(row)[1] for row in rows if row["method"].endswith("+ 1000"))
     axes.axhline(rival + 1e-3, color="k", lw=0.8, ls=":",
                  label="2,000 draws of nutpie + 0.001")  # fmt: skip
-    axes.set(xscale="log", yscale="log", title=name)
-    axes.set_ylim(bottom=0.6 * LEAST)
+    axes.set(xscale="log", title=name)
+    axes.set_yscale("symlog", linthresh=LINEAR)
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def main():
@@ -44,8 +47,14 @@ def main():
         title.removesuffix(": energy over seconds"): rows
         for title, rows in results("against_nuts")["tables"].items()
         if title.endswith(": energy over seconds")
+        and any(row["method"] == "default" for row in rows)
     }
-    figure, grid = plt.subplots(2, 3, figsize=(11.5, 7.2))
+    n_columns = min(3, len(found))
+    n_rows = -(-len(found) // n_columns)
+    figure, grid = plt.subplots(
+        n_rows, n_columns, figsize=(4.2 * n_columns, 3.4 * n_rows + 0.8),
+        squeeze=False,
+    )  # fmt: skip
     for axes, (name, rows) in zip(grid.ravel(), found.items(), strict=False):
         draw(axes, name, rows)
     for axes in grid.ravel()[len(found) :]:
