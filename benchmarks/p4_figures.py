@@ -27,6 +27,7 @@ from _harness import Report, parser, shared_module, timed  # isort: skip
 import autograd.numpy as anp
 import numpy as np
 import ubvi
+from _energy import independent
 from _pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, plt, results, save
 from scipy.optimize import minimize_scalar
 
@@ -234,7 +235,7 @@ def fig4(report, args):
 
 
 def energy(metrics, stage, reference, seed):
-    draws = stage.sample(N_ENERGY, random_state=1000 + seed)
+    draws = independent(stage, N_ENERGY, 1000 + seed)
     return float(f"{metrics.energy_distance(draws, reference):.5g}")
 
 
