@@ -20,6 +20,8 @@ from skboost import (
     boost_posterior,
 )
 from skboost._pickles import Refused, check_version
+from skboost.callbacks import Checkpoint
+from skboost.decomposition import MatrixFactorizationPosterior
 from skboost.mixture import ConjugateMixturePosterior
 
 FOLDER = Path(__file__).parent / "data" / "0.1.0"
@@ -69,7 +71,64 @@ def test_posteriors_of_mixtures_are_read():
     assert_allclose(posterior.log_density(draws), expected["log_density"], **CLOSE)
 
 
+# --- archives of 0.2.0
+
+NEW = FOLDER.parent / "0.2.0"
+NEW_EXPECTED = json.loads((NEW / "expected.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", NEW_EXPECTED["results"])
+def test_warped_and_calibrated_results_are_read(name):
+    expected = NEW_EXPECTED["results"][name]
+    result = BoostingResult.load(NEW / f"result_{name}.npz")
+    found = result.posterior.log_density(np.array(expected["points"]))
+    assert_allclose(found, expected["posterior"], rtol=1e-9, atol=1e-9)
+    assert result.elbo == expected["elbo"]
+    warped = result.warp is not None and result.warp.accepted
+    assert (warped, result.calibration is not None) == (
+        expected["warp"],
+        expected["calibrated"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "cls"),
+    [
+        ("sticks", ConjugateMixturePosterior),
+        ("factors", MatrixFactorizationPosterior),
+    ],
+)
+def test_conjugate_posteriors_are_read(name, cls):
+    expected = NEW_EXPECTED[name]
+    draws = {key: np.array(value) for key, value in expected["draws"].items()}
+    found = cls.load(NEW / f"{name}.npz").log_density(draws)
+    assert_allclose(found, expected["log_density"], rtol=1e-9, atol=1e-9)
+
+
+def test_checkpoints_are_read(tmp_path):
+    path = tmp_path / "fit.npz"
+    path.write_bytes((NEW / "checkpoint.npz").read_bytes())
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    X, y = X + 4.0 * (np.arange(12) % 2)[:, None], np.arange(12) % 2
+    settings = {"n_draws": 16, "n_restarts": 1, "tol": 0.0, "random_state": 0}
+    plain = BoostedBayesianLogisticRegression(max_iter=2, **settings).fit(X, y)
+    model = BoostedBayesianLogisticRegression(max_iter=2, **settings)
+    model.set_callbacks(Checkpoint(path)).fit(X, y)
+    assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-6)
+
+
 # --- pickles
+
+
+@pytest.mark.parametrize("path", list(NEW.glob("*.pkl")), ids=lambda p: p.stem)
+def test_pickles_of_this_version_are_read(path):
+    """And refused by any other, in a sentence."""
+    if skboost.__version__.startswith("0.2."):
+        found = pickle.loads(path.read_bytes())
+        assert [name for name in dir(found) if name[-1] == "_" != name[0]]
+        return
+    with pytest.raises(pickle.UnpicklingError, match=r"skboost 0\.2\.0 and"):
+        pickle.loads(path.read_bytes())
 
 
 @pytest.mark.parametrize("path", list(FOLDER.glob("*.pkl")), ids=lambda p: p.stem)

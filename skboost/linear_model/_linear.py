@@ -314,8 +314,8 @@ class BoostedBayesianLinearRegression(
             before stays usable.
         KeyboardInterrupt
             Once more, after the iterations done were kept with every fitted attribute.
-            Where `y` has several columns and some had not begun, what was fitted
-            before is kept instead, and ``warm_start=True`` goes on with those begun.
+            Where some columns of `y` had not begun, what was fitted before is kept
+            instead, and ``warm_start=True`` goes on with those that had.
 
         Warns
         -----
@@ -368,9 +368,8 @@ class BoostedBayesianLinearRegression(
 
         What `fit` approximated: priors with the scales that "auto" found, noise,
         intercept and temperature are those of the fit, whatever the parameters say by
-        now. The estimator does not keep the rows, so they are passed again. After
-        `partial_fit` the prior is still that of the first call: pass all rows so far.
-        See `BoostedBayesianLogisticRegression.make_log_joint`.
+        now. Rows are not kept, so they are passed again; after `partial_fit` all so
+        far. See `BoostedBayesianLogisticRegression.make_log_joint`.
 
         Parameters
         ----------

@@ -1,5 +1,6 @@
 """What online estimators share: parameters, streams, and batches taken in."""
 
+import warnings
 from dataclasses import replace
 from numbers import Integral, Real
 
@@ -31,6 +32,13 @@ _CHUNK = 8192
 # Up to so many coefficients covariance="auto" is full, as for boosted estimators.
 _MAX_FULL = 300
 
+# Eigenvalues of a correlation matrix below that times its size are rounding.
+_ROUNDING = 1e-14
+_SINGULAR = (
+    "The precision of the coefficients is singular in floating point: columns of X lie "
+    "too far from zero, or are too large. Centre and scale them. What was learned "
+    "before this batch is kept."
+)
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 ONLINE_CONSTRAINTS = {
@@ -76,6 +84,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
                     estimator=self, reconstruction_attributes=dict, **data
                 ):
                     break
+            self._check_precision()
             context.call_on_fit_task_end(
                 estimator=self, reconstruction_attributes=dict, **data
             )
@@ -90,6 +99,9 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
                 self._begin()
             self._go_on()
             self._take_in(rows, y, weight)
+            # A row at a time, it would take longer than the update.
+            if first or len(y) > self.n_features_in_:
+                self._check_precision()
             return self
 
     def _validated(self, X, y, sample_weight, reset, **labels):
@@ -206,6 +218,11 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
             part = slice(begin, begin + size)
             self._absorb(self._design(X[part]), y[part], weight[part])
 
+    def _check_precision(self):
+        """Refuse a posterior that floating point can not hold."""
+        if not all(map(_sound, self._streams)):
+            raise ValueError(_SINGULAR)
+
     def _absorb(self, X, y, weight):
         streams, records = [], []
         for stream, response in zip(self._streams, self._outputs(y), strict=True):
@@ -213,11 +230,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
             try:
                 stream, record = absorb(X, response, weight)
             except np.linalg.LinAlgError as error:
-                raise ValueError(
-                    "The precision of the coefficients is singular in floating point: "
-                    "columns of X lie too far from zero, or are too large. Centre and "
-                    "scale them. What was learned before this batch is kept."
-                ) from error
+                raise ValueError(_SINGULAR) from error
             streams.append(stream)
             records.append(record)
         self._streams = tuple(streams)
@@ -290,6 +303,21 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         return tags
 
 
+def warn_of_few_rows(model):
+    """Say that a stream begins with too few rows to infer its noise; the model."""
+    n_rows, n_coefficients = model.n_seen_, len(model._streams[0].mean)
+    if n_rows < n_coefficients:
+        warnings.warn(
+            f"The stream begins with {n_rows} rows for {n_coefficients} coefficients: "
+            "until there are more rows than coefficients, noise_scale_ and predictive "
+            "intervals are little more than their prior. Begin with more rows, or give "
+            "noise_scale a number.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return model
+
+
 def variances(stream):
     """Of the coefficients, (dim,)."""
     covariance = stream.covariance
@@ -307,6 +335,28 @@ def linear_moments(stream, X):
     return X @ mean, np.sqrt(np.maximum(square, 0.0))
 
 
+def _sound(stream):
+    """Whether a stream has finite means, positive variances and a Cholesky factor."""
+    mean, covariance = stream.mean, stream.covariance
+    if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
+        return False
+    noise = np.ravel(getattr(stream, "noise", 1.0))
+    positive = np.concatenate([variances(stream), noise])
+    if not (np.isfinite(positive).all() and positive.min() > 0.0):
+        return False
+    if covariance.ndim == 1:
+        return True
+    std = np.sqrt(np.diag(covariance))
+    dim = len(std)
+    try:
+        # Of differences of large squares nothing may be left but rounding.
+        rounding = _ROUNDING * dim * np.eye(dim)
+        np.linalg.cholesky(covariance / np.outer(std, std) - rounding)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def gaussian_part(stream):
     """The coefficients of a stream, as plain predictions see them."""
     mean, covariance = stream.mean, stream.covariance
@@ -320,3 +370,16 @@ def joined(covariances):
     if covariances[0].ndim == 1:
         return np.concatenate(covariances)
     return sparse.block_diag(covariances).toarray()
+
+
+def checked_noise_prior(given):
+    """Shape and rate of the prior of the noise, an array (2,)."""
+    try:
+        prior = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        prior = np.empty(0)
+    if prior.shape != (2,) or not (np.isfinite(prior).all() and prior.min() > 0.0):
+        raise ValueError(
+            f"noise_prior must be two positive numbers, shape and rate; got {given!r}."
+        )
+    return prior

@@ -1,6 +1,5 @@
 """Bayesian linear regression that learns from a stream."""
 
-import warnings
 from numbers import Real
 
 import numpy as np
@@ -13,8 +12,10 @@ from skboost.families import Gaussian, StudentT
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
+    checked_noise_prior,
     gaussian_part,
     linear_moments,
+    warn_of_few_rows,
 )
 from skboost.linear_model._regressor import check_quantiles, tails_of
 from skboost.linear_model._served import Served
@@ -236,22 +237,11 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         Warns
         -----
         UserWarning
-            If the noise is to be inferred and the first batch has fewer rows than the
-            model has coefficients.
+            If noise is inferred and the first batch has fewer rows than coefficients.
         """
-        first = not hasattr(self, "_streams")
+        first = not hasattr(self, "_streams") and self._infers_noise
         self._partial_fit(X, y, sample_weight)
-        n_coefficients = len(self._streams[0].mean)
-        if first and self._infers_noise and self.n_seen_ < n_coefficients:
-            warnings.warn(
-                f"The stream begins with {self.n_seen_} rows for {n_coefficients} "
-                "coefficients: until there are more rows than coefficients, "
-                "noise_scale_ and predictive intervals are little more than their "
-                "prior. Begin with more rows, or give noise_scale a number.",
-                UserWarning,
-                stacklevel=3,
-            )
-        return self
+        return warn_of_few_rows(self) if first else self
 
     def _responses(self, y, reset):
         y = np.asarray(y, dtype=float)
@@ -284,15 +274,7 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         return ConjugateStream
 
     def _prior_of_noise(self):
-        try:
-            prior = np.asarray(self.noise_prior, dtype=float)
-        except (TypeError, ValueError):
-            prior = np.empty(0)
-        if prior.shape != (2,) or not (np.isfinite(prior).all() and prior.min() > 0.0):
-            raise ValueError(
-                "noise_prior must be two positive numbers, shape and rate; got "
-                f"{self.noise_prior!r}."
-            )
+        prior = checked_noise_prior(self.noise_prior)
         return (prior,) if self._infers_noise else ()
 
     # --- predictions
@@ -317,10 +299,9 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         parts = (gaussian_part(stream),)
         if not isinstance(stream, ConjugateStream):
             return LinearRegressor(*base, parts, stream.rule.loss.noise_scale**2)
-        shape, rate = stream.noise
-        if shape <= 1.0:
-            return LinearRegressor(*base, parts, np.inf)
-        return LinearRegressor(*base, parts, rate / (shape - 1.0), rate / (shape - 1.0))
+        variance = _variance_of_noise(stream)
+        spread_factor = variance if np.isfinite(variance) else 1.0
+        return LinearRegressor(*base, parts, variance, spread_factor)
 
     def predict(self, X, return_std=False):
         """Posterior predictive mean.
@@ -420,10 +401,8 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         (stream,) = self._streams
         if not isinstance(stream, ConjugateStream):
             return super()._stds()
-        shape, rate = stream.noise
-        # The variance of a Student-t density with 2 * shape degrees of freedom.
-        variance = rate / (shape - 1.0) if shape > 1.0 else np.inf
-        return self._coefficients([np.sqrt(variance * np.diag(stream.covariance))])
+        variance = _variance_of_noise(stream) * np.diag(stream.covariance)
+        return self._coefficients([np.sqrt(variance)])
 
     @property
     def noise_scale_(self):
@@ -459,3 +438,9 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
     def averaged_intercept_(self):
         """Average of the intercepts that predicted each row."""
         return float(self._averages()[1][0])
+
+
+def _variance_of_noise(stream):
+    """That of a Student-t density with 2 * shape degrees of freedom."""
+    shape, rate = stream.noise
+    return rate / (shape - 1.0) if shape > 1.0 else np.inf

@@ -4,8 +4,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skboost.linear_model._latent import N_DRAWS, SEED, posterior_draws
+from skboost.linear_model._softmax_predictive import by_quadrature, contrasts_part
 from skboost.serving import (
     BinaryClassifier,
+    ContrastsClassifier,
     CountRegressor,
     DrawsPart,
     GaussianPart,
@@ -26,7 +28,7 @@ class Served:
         The file predicts where skboost, scikit-learn and SciPy are not installed. It
         has `predict`, and `predict_proba` for classifiers, as functions of dense rows;
         regressors take `return_std`. Its arrays are inside, so its size is that of the
-        posterior: a classifier with more than two classes holds 1024 draws of it.
+        posterior: a classifier with more than four classes holds 1024 draws of it.
 
         Parameters
         ----------
@@ -43,8 +45,9 @@ class Served:
 
         Notes
         -----
-        Probabilities are those of `predict_proba` up to rounding, 1e-12. The file runs
-        as any Python module does: import only those that you wrote.
+        Probabilities are those of `predict_proba` up to rounding, 1e-12; of three and
+        four classes 1e-6, since `predict_proba` takes single precision there. The file
+        runs as any Python module does: import only those that you wrote.
         """
         check_is_fitted(self)
         write_module(path, self._served(), type(self).__name__)
@@ -83,6 +86,10 @@ def served_classifier(model):
     base = (model.n_features_in_, bool(model._has_intercept), model.classes_)
     if len(model.classes_) == 2:
         return BinaryClassifier(*base, *_mixture_parts(mixture, mixture.dim))
+    n_classes = len(model.classes_)
+    if by_quadrature(mixture, n_classes):
+        parts = [contrasts_part(*one, n_classes) for one in mixture.components]
+        return ContrastsClassifier(*base, mixture.weights, tuple(parts))
     draws = posterior_draws(mixture)
     return SoftmaxClassifier(*base, draws.reshape(len(draws) * len(model.classes_), -1))
 

@@ -13,58 +13,37 @@ from scipy.special import log_softmax, logsumexp, softmax, xlogy
 
 from skboost.linear_model._latent import blocks_of, posterior_draws
 from skboost.linear_model._predictive import entropy_of
+from skboost.serving import ContrastsPart
 from skboost.targets import class_contrasts, has_product_rule, softmax_expectation
 
 # Quadrature has single precision, whose exponentials end near 1e-38.
 _LEAST = 1e-30
 
 
-class _Contrasts:
-    """Contrasts of the classes' linear predictors under one Gaussian component.
+def by_quadrature(mixture, n_classes):
+    """Whether probabilities are integrals over contrasts of the classes."""
+    gaussian = all(hasattr(family, "structure") for family, _ in mixture.components)
+    return gaussian and has_product_rule(n_classes)
 
-    Parameters
-    ----------
-    family, params
-        Over classes x (coefficients, intercept), class-major.
-    n_classes : int
-    """
 
-    def __init__(self, family, params, n_classes):
-        contrasts = class_contrasts(n_classes)
-        mean, variance, factor = family.structure(params)
-        self._n = n_classes - 1
-        self._mean = mean.reshape(n_classes, -1).T @ contrasts
-        self._factor, self._variances = None, None
-        if factor is not None:
-            each = factor.reshape(n_classes, -1, factor.shape[1])
-            each = np.einsum("kc,kdr->cdr", contrasts, each)
-            stacked = each.reshape(-1, factor.shape[1])
-            if stacked.shape[1] > stacked.shape[0]:
-                # The same covariance from fewer columns.
-                stacked = np.linalg.qr(stacked.T, mode="r").T
-            each = stacked.reshape(self._n, -1, stacked.shape[1])
-            self._factor = each.transpose(1, 0, 2).reshape(each.shape[1], -1)
-        if variance is not None:
-            outer = contrasts[:, :, None] * contrasts[:, None, :]
-            self._variances = variance.reshape(n_classes, -1).T @ outer.reshape(
-                n_classes, -1
-            )
-
-    @property
-    def width(self):
-        """Numbers that `moments` makes of a row."""
-        return 1 if self._factor is None else self._factor.shape[1]
-
-    def moments(self, X):
-        """Means (n, K - 1) and covariances (n, K - 1, K - 1) for rows of data."""
-        covariance = np.zeros((X.shape[0], self._n, self._n))
-        if self._factor is not None:
-            spread = (X @ self._factor).reshape(X.shape[0], self._n, -1)
-            covariance += spread @ spread.transpose(0, 2, 1)
-        if self._variances is not None:
-            squares = X.multiply(X) if sparse.issparse(X) else X**2
-            covariance += (squares @ self._variances).reshape(covariance.shape)
-        return X @ self._mean, covariance
+def contrasts_part(family, params, n_classes):
+    """`ContrastsPart` of a component over classes x (coefficients, intercept)."""
+    contrasts = class_contrasts(n_classes)
+    mean, variance, factor = family.structure(params)
+    mean = mean.reshape(n_classes, -1).T @ contrasts
+    if factor is not None:
+        each = factor.reshape(n_classes, -1, factor.shape[1])
+        each = np.einsum("kc,kdr->cdr", contrasts, each)
+        stacked = each.reshape(-1, factor.shape[1])
+        if stacked.shape[1] > stacked.shape[0]:
+            # The same covariance from fewer columns.
+            stacked = np.linalg.qr(stacked.T, mode="r").T
+        each = stacked.reshape(n_classes - 1, -1, stacked.shape[1])
+        factor = each.transpose(1, 0, 2).reshape(each.shape[1], -1)
+    if variance is not None:
+        outer = contrasts[:, :, None] * contrasts[:, None, :]
+        variance = variance.reshape(n_classes, -1).T @ outer.reshape(n_classes, -1)
+    return ContrastsPart(mean, factor, variance)
 
 
 class SoftmaxPredictive:
@@ -87,11 +66,6 @@ class SoftmaxPredictive:
     def _draws(self):
         return posterior_draws(self.mixture)
 
-    @property
-    def _by_quadrature(self):
-        gaussian = all(hasattr(f, "structure") for f, _ in self.mixture.components)
-        return gaussian and has_product_rule(self.n_classes)
-
     def latent(self, X):
         """Mean and standard deviation of every linear predictor, (n, n_classes)."""
         mean = np.empty((X.shape[0], self.n_classes))
@@ -103,15 +77,15 @@ class SoftmaxPredictive:
     def proba(self, X):
         """Predictive probabilities, (n, n_classes)."""
         out = np.zeros((X.shape[0], self.n_classes))
-        if self._by_quadrature:
-            parts = [
-                _Contrasts(f, params, self.n_classes)
-                for f, params in self.mixture.components
-            ]
-            width = sum(part.width for part in parts)
+        if by_quadrature(self.mixture, self.n_classes):
+            components = self.mixture.components
+            parts = [contrasts_part(*one, self.n_classes) for one in components]
+            width = sum(1 if p.factor is None else p.factor.shape[1] for p in parts)
             for rows, block in blocks_of(X, self.fit_intercept, width):
+                squares = block.multiply(block) if sparse.issparse(block) else block**2
                 for weight, part in zip(self.mixture.weights, parts, strict=True):
-                    out[rows] += weight * softmax_expectation(*part.moments(block))
+                    moments = part.moments(block, squares)
+                    out[rows] += weight * softmax_expectation(*moments)
         else:
             for rows, p in self._probabilities(X):
                 out[rows] = p.mean(axis=1)

@@ -5,6 +5,8 @@ from skboost.serving._onnx import onnx_model
 from skboost.serving._parts import part_of
 from skboost.serving._plain import (
     BinaryClassifier,
+    ContrastsClassifier,
+    ContrastsPart,
     CountRegressor,
     DrawsPart,
     GaussianPart,
@@ -16,6 +18,8 @@ from skboost.serving._plain import (
 
 __all__ = [
     "BinaryClassifier",
+    "ContrastsClassifier",
+    "ContrastsPart",
     "CountRegressor",
     "DrawsPart",
     "GaussianPart",

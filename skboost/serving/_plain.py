@@ -11,6 +11,7 @@ import numpy as np
 from skboost.targets._logistic_gaussian import sigmoid_expectation
 from skboost.targets._logistic_laplace import DenseSquares, tail_probability
 from skboost.targets._noise import bounded_exp
+from skboost.targets._softmax_gaussian import softmax_expectation
 
 _ROWS = 1024
 
@@ -122,6 +123,34 @@ class DrawsPart:
 
 
 @dataclass
+class ContrastsPart:
+    """Contrasts of K classes' linear predictors under one Gaussian component.
+
+    `mean` is (dim, K - 1), `factor` None or (dim, (K - 1) * rank), `variances` None or
+    (dim, (K - 1)^2).
+    """
+
+    mean: object
+    factor: object = None
+    variances: object = None
+
+    def moments(self, X, squares):
+        """Means (n, K - 1) and covariances (n, K - 1, K - 1), of X and its squares."""
+        n = self.mean.shape[1]
+        covariance = np.zeros((X.shape[0], n, n))
+        if self.factor is not None:
+            spread = (X @ self.factor).reshape(X.shape[0], n, -1)
+            covariance += spread @ spread.transpose(0, 2, 1)
+        if self.variances is not None:
+            covariance += (squares @ self.variances).reshape(covariance.shape)
+        return X @ self.mean, covariance
+
+    def probabilities(self, X):
+        """Expected probabilities of the classes, (n, K)."""
+        return softmax_expectation(*self.moments(X, np.square(X)), dtype=np.float64)
+
+
+@dataclass
 class Model:
     """Rows in: what every model begins with."""
 
@@ -166,6 +195,28 @@ class BinaryClassifier(Model):
         columns = np.column_stack([part.positive(X) for part in self.parts])
         positive = columns @ self.weights
         return np.column_stack([1.0 - positive, positive])
+
+
+@dataclass
+class ContrastsClassifier(Model):
+    """Three or four classes, by quadrature over every Gaussian component."""
+
+    classes: object
+    weights: object
+    parts: tuple
+
+    def predict_proba(self, X):
+        """Probabilities of all classes, (n_samples, n_classes)."""
+        return self.in_blocks(self._all, X)
+
+    def predict(self, X):
+        """Most probable class of every row."""
+        return self.classes[self.predict_proba(X).argmax(axis=1)]
+
+    def _all(self, X):
+        pairs = zip(self.weights, self.parts, strict=True)
+        p = sum(weight * part.probabilities(X) for weight, part in pairs)
+        return p / p.sum(axis=1, keepdims=True)
 
 
 @dataclass

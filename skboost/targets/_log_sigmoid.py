@@ -141,7 +141,7 @@ def log_laplace_sigmoid(mean, rows, scale):
     direct = laplace_sigmoid_expectation(-np.abs(mean), rows, scale)
     lower = np.log(np.maximum(direct, np.finfo(float).tiny))
     for i in np.flatnonzero(direct < _SMALL):
-        row = rows[i].toarray()[0] if sparse.issparse(rows) else rows[i]
+        row = rows[[i]].toarray()[0] if sparse.issparse(rows) else rows[i]
         widths = np.abs(row * scale)
         lower[i] = _laplace_lower(abs(mean[i]), widths[widths > 0.0])
     return np.where(mean > 0.0, np.log1p(-np.exp(lower)), lower)

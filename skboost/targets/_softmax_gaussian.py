@@ -99,12 +99,14 @@ def _with_ones(nodes):
     return np.vstack([nodes, np.ones(nodes.shape[1])])
 
 
+def _one_group(axes, tol):
+    """All rows, with quasi-random nodes and weights."""
+    yield np.arange(len(axes)), *_quasi_random_rule(axes.shape[2])
+
+
 def _groups(axes, tol):
-    """Rows that share a rule, with its nodes and weights."""
-    n_rows, _, n_axes = axes.shape
-    if n_axes > _MOST_AXES:
-        yield np.arange(n_rows), *_quasi_random_rule(n_axes)
-        return
+    """Rows that share a product rule, with its nodes and weights."""
+    n_axes = axes.shape[2]
     bins = np.searchsorted(_EDGES[:-1], np.ptp(axes, axis=1))
     codes = bins @ (len(_EDGES) ** np.arange(n_axes))
     for code in np.unique(codes):
@@ -125,12 +127,15 @@ class _Rows:
     covariance : array (n, K - 1, K - 1)
         Of the contrasts.
     tol : float
+    groups : callable
+        ``groups(axes, tol)`` yields rows that share a rule, its nodes and weights.
     dtype : type, default=float
         Precision at the nodes.
     """
 
-    def __init__(self, mean, covariance, tol, dtype=np.float64):
+    def __init__(self, mean, covariance, tol, groups, dtype=np.float64):
         self._tol, self._axes = tol, _principal_axes(covariance)
+        self._groups = groups
         self._level = mean.max(axis=1, keepdims=True)
         shifted = mean - self._level
         linear = np.concatenate([self._axes, shifted[:, :, None]], axis=2)
@@ -143,7 +148,7 @@ class _Rows:
         """Rows, exponentials (n, K, n_nodes), their sums, levels and weights."""
         n_classes = self._axes.shape[1]
         dtype = self._linear.dtype
-        for rows, nodes, weights in _groups(self._axes, self._tol):
+        for rows, nodes, weights in self._groups(self._axes, self._tol):
             nodes = nodes.astype(dtype, copy=False)
             weights = weights.astype(dtype, copy=False)
             for block in row_blocks(len(rows), n_classes * len(weights), _ENTRIES):
@@ -191,7 +196,8 @@ def softmax_gaussian_expectations(mean, covariance, tol=1e-10):
     log_sum, products = np.empty(len(mean)), np.empty(covariance.shape)
     contrasts = class_contrasts(mean.shape[1])
     covariance = contrasts.T @ covariance @ contrasts
-    for some, p, total, level, weights in _Rows(mean, covariance, tol):
+    groups = _groups if has_product_rule(mean.shape[1]) else _one_group
+    for some, p, total, level, weights in _Rows(mean, covariance, tol, groups):
         p /= total[:, None]
         products[some] = (p * weights) @ p.transpose(0, 2, 1)
         log_sum[some] = (np.log(total, out=total) + level) @ weights
@@ -199,8 +205,8 @@ def softmax_gaussian_expectations(mean, covariance, tol=1e-10):
     return log_sum, products.sum(axis=2), products
 
 
-def softmax_expectation(mean, covariance, tol=1e-4):
-    """E softmax(t) for Gaussian predictors t: the predictive probabilities.
+def softmax_expectation(mean, covariance, tol=1e-4, dtype=np.float32):
+    """E softmax(t) of up to four classes: the predictive probabilities.
 
     Parameters
     ----------
@@ -208,8 +214,9 @@ def softmax_expectation(mean, covariance, tol=1e-4):
         Of the contrasts, ``class_contrasts(K).T @ t``.
     covariance : array (n, K - 1, K - 1)
     tol : float, default=1e-4
-        Absolute error for up to four classes; the exponentials have single precision,
-        so that no error is below 1e-6.
+        Absolute error.
+    dtype : type, default=numpy.float32
+        Precision of the exponentials: single ones leave errors of 1e-6.
 
     Returns
     -------
@@ -217,7 +224,7 @@ def softmax_expectation(mean, covariance, tol=1e-4):
     """
     mean = mean @ class_contrasts(mean.shape[1] + 1).T
     probability = np.empty(mean.shape)
-    for some, p, total, _, weights in _Rows(mean, covariance, tol, np.float32):
+    for some, p, total, _, weights in _Rows(mean, covariance, tol, _groups, dtype):
         np.divide(weights, total, out=total)
         probability[some] = (p @ total[:, :, None])[:, :, 0]
     return probability

@@ -452,3 +452,20 @@ def test_columns_too_far_from_zero_are_refused_and_cost_nothing():
         model.fit(np.full((4, 3), 2.0**30), np.zeros(4))
     np.testing.assert_array_equal(model.coef_, coef)
     assert model.n_seen_ == 40
+
+
+@pytest.mark.parametrize("batch_size", [None, 16])
+def test_a_posterior_that_floating_point_can_not_hold_is_refused(batch_size):
+    # Three columns that differ in their eighth digit, far from zero.
+    rng = np.random.default_rng(0)
+    X = 1e6 + np.column_stack([np.zeros(12), rng.normal(size=12) * 1e-3, np.zeros(12)])
+    y = 1e6 + rng.normal(size=12)
+    sound = OnlineBayesianLinearRegression(batch_size=batch_size).fit(X - 1e6, y - 1e6)
+    before = sound.coef_.copy()
+    try:
+        sound.fit(X, y)
+    except ValueError as error:
+        assert "singular in floating point" in str(error)
+        assert np.array_equal(sound.coef_, before)
+    assert np.isfinite(sound.coef_std_).all()
+    assert np.isfinite(sound.posterior_.std()).all()

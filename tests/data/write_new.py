@@ -1,0 +1,89 @@
+"""Writes what ``write.py`` does not: files of what skboost 0.2.0 brought.
+
+Those in the folder ``0.2.0`` are written again while 0.2.0 is not released, and never
+after. Run as ``python write_new.py FOLDER``.
+"""
+
+import json
+import pickle
+import sys
+from pathlib import Path
+
+import autograd.numpy as anp
+import numpy as np
+
+import skboost
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedGaussianMixture,
+    BoostedMatrixFactorization,
+    OnlineBayesianLinearRegression,
+    SVILatentDirichletAllocation,
+    boost_posterior,
+)
+from skboost.callbacks import Checkpoint
+
+TINY = {"n_draws": 16, "n_restarts": 1, "max_iter": 2, "tol": 0.0, "random_state": 0}
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(12, 2)) + 4.0 * (np.arange(12) % 2)[:, None]
+Y = np.arange(12) % 2
+
+
+def banana(theta):
+    """Bent along its first coordinate."""
+    bent = theta[:, 1] - 0.5 * theta[:, 0] ** 2
+    return -0.5 * (theta[:, 0] ** 2 + 4.0 * bent**2)
+
+
+def heavy(theta):
+    """Two independent Student-t variables."""
+    return -2.0 * anp.sum(anp.log1p(theta**2 / 3.0), axis=1)
+
+
+def main(folder):
+    """Write everything."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = {"skboost_version": skboost.__version__, "results": {}}
+    warped = boost_posterior(banana, 2, **TINY | {"n_draws": 64}, warp="auto")
+    calibrated = boost_posterior(heavy, 2, **TINY, calibrate="moments")
+    points = np.array([[0.0, 0.1], [1.0, -0.5], [-1.5, 1.0]])
+    for name, result in (("warp", warped), ("calibrated", calibrated)):
+        result.save(folder / f"result_{name}.npz")
+        record["results"][name] = {
+            "points": points.tolist(),
+            "posterior": result.posterior.log_density(points).tolist(),
+            "elbo": result.elbo,
+            "warp": result.warp is not None and bool(result.warp.accepted),
+            "calibrated": result.calibration is not None,
+        }
+    sticks = BoostedGaussianMixture(
+        2, **TINY | {"n_draws": 4}, weight_concentration_prior_type="dirichlet_process"
+    ).fit(X)
+    factors = BoostedMatrixFactorization(1, **TINY | {"n_draws": 4}).fit(X)
+    for name, model in (("sticks", sticks), ("factors", factors)):
+        model.posterior_.save(folder / f"{name}.npz")
+        draws = model.posterior_.sample(2, random_state=0)
+        record[name] = {
+            "draws": {key: np.asarray(value).tolist() for key, value in draws.items()},
+            "log_density": model.posterior_.log_density(draws).tolist(),
+        }
+    kept = BoostedBayesianLogisticRegression(**TINY | {"max_iter": 1})
+    kept.set_callbacks(Checkpoint(folder / "checkpoint.npz")).fit(X, Y)
+    objects = {
+        "linear": BoostedBayesianLinearRegression(**TINY).fit(X, Y),
+        "online": OnlineBayesianLinearRegression().fit(X, Y),
+        "topics": SVILatentDirichletAllocation(2, max_iter=2, random_state=0).fit(
+            np.abs(np.round(X))
+        ),
+        "factors": factors,
+        "sticks": sticks,
+    }
+    for name, fitted in objects.items():
+        (folder / f"{name}.pkl").write_bytes(pickle.dumps(fitted, protocol=5))
+    text = json.dumps(record, indent=1)
+    (folder / "expected.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
