@@ -18,6 +18,22 @@ def mean_distance(a, b=None):
     return float(total / (len(a) * (len(a) - 1 if b is None else len(b))))
 
 
+# Draws from which every independent one is taken.
+_OUT_OF = 16
+
+
+def independent(posterior, n, seed):
+    """As good as independent draws of a posterior: a random few of many.
+
+    ``posterior.sample`` is quasi-random, and energy distances are unbiased for
+    independent draws only. Points that are spread evenly make the mean distance within
+    the set, and so the energy, too small by up to that distance divided by `n`: 0.0009
+    on 4,000 draws of 31 coefficients, where draws of two posteriors that are equal
+    would be at -0.0009 in place of 0.
+    """
+    return posterior.sample(_OUT_OF * n, random_state=seed)[:n]
+
+
 class EnergyTo:
     """``2 E|X - Y| - E|X - X'| - E|Y - Y'|``, unbiased, to fixed draws Y.
 

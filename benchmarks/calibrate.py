@@ -30,6 +30,7 @@ from _harness import (  # isort: skip
 
 import autograd.numpy as anp
 import numpy as np
+from _energy import independent
 from logistic_ds1 import log_joint
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -55,7 +56,7 @@ def probability(posterior, draws, weights=None):
 def energy_of(posterior, draws, metrics):
     """Median energy distance of several sets of draws, and its standard error."""
     found = [
-        metrics.energy_distance(posterior.sample(4000, random_state=k), draws)
+        metrics.energy_distance(independent(posterior, 4000, k), draws)
         for k in range(N_SETS)
     ]
     return float(np.median(found)), float(1.25 * np.std(found) / np.sqrt(N_SETS))

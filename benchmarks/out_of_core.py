@@ -136,6 +136,8 @@ def main():
                 "error in posterior sd": run["z"],
             },
         )
+    for n in set(ROWS) - set(args.rows):
+        report.not_run(f"{n:,} rows", "left out by --rows: the machine was busy")
     few, many = min(found), max(found)
     growth = found[many]["cpu"] / found[few]["cpu"] / (many / few)
     report.bar(f"CPU seconds for a row, {many:,} rows over {few:,}", growth, "<=", 1.15)

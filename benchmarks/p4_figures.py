@@ -207,7 +207,10 @@ def fig4(report, args):
     for name in ubvi.T2_TASKS:
         task = tasks.t2_logistic(name, xp=anp)
         reference = task.draws[:: max(1, len(task.draws) // N_ENERGY)]
+        done = {c["name"] for c in report.curves if c.get("task") == name}
         for label in labels:
+            if label in done:
+                continue
             last = []
             for seed in range(args.replicates):
                 result, cpu, _ = ubvi.fit(
@@ -337,8 +340,9 @@ def draw_fig4(curves):
     figure, grid = plt.subplots(2, 3, figsize=(8.6, 5.2), sharey=True)
     for k, name in enumerate(ubvi.T2_TASKS):
         own = [dict(curve) for curve in curves if curve["task"] == name]
-        unit = np.median([curve["path"][0][0] for curve in own])
-        unit_seconds = np.median([curve["cpu"][0] for curve in own])
+        one = [curve for curve in own if curve["name"] == "kl"]
+        unit = np.median([curve["path"][0][0] for curve in one])
+        unit_seconds = np.median([curve["cpu"][0] for curve in one])
         for curve in own:
             curve["path"] = [[max(e / unit, 1e-3), n] for e, n in curve["path"]]
             curve["cpu"] = np.divide(curve["cpu"], unit_seconds)

@@ -2,6 +2,7 @@
 
     git worktree add ../before COMMIT
     python benchmarks/pareto.py --other ../before [--replicates 3] [--only NAME ...]
+    python benchmarks/pareto.py --other ../before --merge PART.json ...
     python benchmarks/pareto.py --front --name pareto_front [--only NAME ...]
 
 Every fit runs in a process of its own, turn by turn, and keeps the CPU seconds at which
@@ -15,9 +16,8 @@ ELBO that the other ends with, less `ALLOWED` nats, is reached, over the seconds
 other's whole run; it is infinite where that is never reached.
 
 ``--front`` runs the defaults beside other values of `refine`, `n_draws`, `n_restarts`
-and the growth of draws. ``behind`` is by how many nats a setting is ahead of the
-defaults on the median of the tasks, at the budget where it is furthest ahead; a task
-counts by the best ELBO that is known within the budget.
+and the growth of draws: by how many nats each is ahead of the defaults, on the median
+of the tasks, with what is known at several budgets of CPU seconds.
 """
 
 import time
@@ -270,6 +270,11 @@ def quarter(report, args, names):
                    "components, other": there["components"]},
             )  # fmt: skip
         rows.append((half, name, shares))
+    summarise(report, rows)
+
+
+def summarise(report, rows):
+    """Shares by task, and the bars of both halves."""
     for half in ("tuned", "judged"):
         ours = [(name, s) for kind, name, s in rows if kind == half]
         for name, s in ours:
@@ -281,6 +286,23 @@ def quarter(report, args, names):
             report.bar(f"{half}: median over tasks of the share",
                        float(np.median(medians)), "<=", QUARTER)  # fmt: skip
             report.bar(f"{half}: largest median share", max(medians), "<=", 1.0)
+
+
+def merged(report, files):
+    """One report of calls that ran some of the tasks each, at the same commit."""
+    parts = [json.loads(Path(file).read_text(encoding="utf-8")) for file in files]
+    found = {part["commit"] for part in parts}
+    if found != {commit()}:
+        raise ValueError(f"the parts have to be of commit {commit()}; got {found}.")
+    rows = [row for part in parts for row in part["tables"]["every seed"]]
+    shares = {}
+    for row in rows:
+        report.row("every seed", **row)
+        shares.setdefault(row["task"], []).append(row["share"])
+    summarise(report, [(TASKS[name][0], name, s) for name, s in shares.items()])
+    for name in TASKS:
+        if name not in shares:
+            report.not_run(name, "no time on this machine")
 
 
 # --- the front
@@ -330,7 +352,7 @@ def _ahead(table, setting, names):
     rows = []
     for name in names:
         ours, theirs = (np.array(table[s][name]) for s in ("defaults", setting))
-        # Who has nothing yet is behind by the whole of the other's first component.
+        # Where one of them has nothing yet the task does not count.
         rows.append(np.median(theirs - ours, axis=0))
     return np.nanmedian(np.array(rows), axis=0)
 
@@ -344,6 +366,7 @@ def main():
         default=30.0,
         help="no further seed after so many CPU seconds of the other's on a task",
     )
+    made.add_argument("--merge", nargs="+", help="JSON files of calls with --only")
     made.add_argument("--name", default="pareto", help="of the JSON file")
     made.add_argument("--front", action="store_true", help="other settings beside")
     made.add_argument("--only", nargs="+", default=[""], help="parts of task names")
@@ -362,6 +385,9 @@ def main():
     if args.front:
         report = Report(args.name, args.out, replicates=args.replicates)
         front(report, args, names)
+    elif args.merge:
+        report = Report(args.name, args.out, other=commit(args.other))
+        merged(report, args.merge)
     elif args.other is None or not (args.other / "skboost").is_dir():
         made.error(f"--other has to name a checkout with skboost/, got {args.other}")
     else:

@@ -13,6 +13,7 @@ from _harness import Report, elbo_of, parser, shared_module, timed  # isort: ski
 
 import autograd.numpy as anp
 import numpy as np
+from _energy import independent
 
 from skboost import boost_posterior
 
@@ -62,7 +63,7 @@ def one(report, metrics, label, name, bar, task, n_seeds, options):
         ]
         elbos = [value for value, _ in stages]
         met = [k for k, value in enumerate(elbos) if value >= bar]
-        draws = result.posterior.sample(4000, random_state=seed + 1)
+        draws = independent(result.posterior, 4000, seed + 1)
         figures.append(
             {
                 "seed": seed,

@@ -27,6 +27,7 @@ from _harness import Report, parser, shared_module, timed  # isort: skip
 
 import autograd.numpy as anp
 import numpy as np
+from _energy import independent
 from targets_1d import cauchy, normal_mixture
 
 from skboost import boost_posterior
@@ -315,7 +316,7 @@ def t2_row(task, metrics, objective, seed):
     result, _, cpu = fit(
         task.log_density, task.dim, seed, objective=objective, **T2_OPTIONS
     )
-    draws = result.posterior.sample(T2_DRAWS, random_state=seed + 1)
+    draws = independent(result.posterior, T2_DRAWS, seed + 1)
     resampled, seconds, _ = timed(
         result.posterior.resample, task.log_density, T2_DRAWS, random_state=seed + 1,
         n_proposals=T2_PROPOSALS,

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from skboost._parallel import Shared, chunked_map, row_blocks
-from skboost._rows import MAX_BYTES
+from skboost._rows import MAX_BYTES, canonical_rows
 
 # Rows are cut into a fixed number of tasks, so that sums are added in one order for
 # every n_jobs and only this many partial results are ever alive.
@@ -73,7 +73,14 @@ class RowBlocks:
                     "RowBlocks must yield X or (X, y[, sample_weight[, offset]]); got "
                     f"a block of {len(parts)} parts."
                 )
-            if parts[0].shape[0]:
+            shape = getattr(parts[0], "shape", ())
+            if len(shape) != 2:
+                raise ValueError(
+                    "RowBlocks must yield arrays, sparse matrices or data frames of "
+                    f"two dimensions as X; got {type(parts[0]).__name__} of shape "
+                    f"{shape}."
+                )
+            if shape[0]:
                 yield (*parts, *[None] * (4 - len(parts)))
 
 
@@ -178,6 +185,12 @@ class Table(RowSource):
         self.X, self.y, self.weight, self.offset = X, y, weight, offset
         self.code, self.n_jobs, self.backend = code, n_jobs, backend
         self._shared = None
+
+    @classmethod
+    def canonical(cls, X, y, weight, n_jobs=None):
+        """Rows in the form that `canonical_rows` gives, weights as one where equal."""
+        X, y, weight = canonical_rows(X, y, weight)
+        return cls(X, y, even(weight), n_jobs=n_jobs)
 
     @property
     def n_features(self):

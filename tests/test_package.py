@@ -21,6 +21,7 @@ PUBLIC_MODULES = [
     "skboost",
     "skboost.adapters",
     "skboost.callbacks",
+    "skboost.dask",
     "skboost.exceptions",
     "skboost.decomposition",
     "skboost.families",

@@ -130,6 +130,8 @@ def test_an_empty_block_and_one_of_a_single_class(data):
         (lambda X, y, w: (X, y, w[1:]), "sample_weight must be"),
         (lambda X, y, w: (X, y, 0.0 * w), "at least one of positive weight"),
         (lambda X, y, w: (X, y, w, w, w), "a block of 5 parts"),
+        (lambda X, y, w: (X[:, 0], y, w), "must yield arrays, sparse matrices"),
+        (lambda X, y, w: (X.tolist(), y, w), "got list"),
         (lambda X, y, w: (X, np.full(len(X), "no"), w), "at least two classes"),
         (lambda X, y, w: (X, np.arange(len(X)) + 0.5, w), "Unknown label type"),
     ],

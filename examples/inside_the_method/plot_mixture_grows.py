@@ -101,7 +101,7 @@ for (family, params), weight in zip(
 ax.set(xlabel="x", ylabel="y")
 
 # %%
-# The divergence falls by one half or more with nearly every component:
+# The divergence that is left, by the number of components:
 
 figure, ax = plt.subplots(figsize=(5.5, 3.4))
 ax.plot([stage.n_components for stage in result.stages], kl, "o-")

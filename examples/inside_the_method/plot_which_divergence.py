@@ -153,7 +153,7 @@ for dim in (2, 10, 100):
 colors = {"KL(q ‖ p)": "C0", "Hellinger": "C1", "KL(p ‖ q)": "C2"}
 angle = np.linspace(0.0, 2.0 * np.pi, 200)
 circle = np.array([np.cos(angle), np.sin(angle)])
-figure, ax = plt.subplots(figsize=(5.8, 3.8))
+figure, ax = plt.subplots(figsize=(6.2, 3.8))
 ax.fill(*(2.0 * np.linalg.cholesky(covariance) @ circle), color="0.85", label="exact")
 shapes = {
     "KL(q ‖ p)": plain["kl"].std(),

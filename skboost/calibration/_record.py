@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a correction after boosting did, and why where it did nothing.
+    """What a correction after boosting did, or why it did nothing.
 
     Attributes
     ----------

@@ -133,7 +133,8 @@ def _kept(tables):
 
 
 def _table(X, y, weight, offset):
-    X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+    # One layout wherever the block was made: rounding follows it.
+    X = X.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X)
     return Table(X, y, weight, offset)
 
 

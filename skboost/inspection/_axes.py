@@ -53,6 +53,15 @@ def pyplot():
     return plt
 
 
+def check_result(result, attribute, instead):
+    """Refuse what is no result of `boost_posterior`, and say what draws it."""
+    if not hasattr(result, attribute):
+        raise TypeError(
+            "from_result needs what boost_posterior returned; got an object of type "
+            f"{type(result).__name__}. {instead}"
+        )
+
+
 def look():
     """Context in which all figures look alike; the caller's settings return after."""
     return pyplot().style.context(STYLE)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from skboost.inspection._axes import (
+    check_result,
     check_shows,
     color,
     look,
@@ -71,7 +72,7 @@ class ConvergenceDisplay:
         TypeError
             If it is none, or has no ``history_``.
         """
-        instead = "Use from_history(result.history) for a result."
+        instead = "Use from_result for a BoostingResult."
         check_shows(estimator, "history_", instead)
         display = cls(
             estimator.history_,
@@ -98,7 +99,13 @@ class ConvergenceDisplay:
         Returns
         -------
         ConvergenceDisplay
+
+        Raises
+        ------
+        TypeError
+            If `result` is something else.
         """
+        check_result(result, "history", "Use from_estimator for a fitted estimator.")
         return cls(result.history, tol=tol, stopping=stopping).plot(ax=ax)
 
     @classmethod

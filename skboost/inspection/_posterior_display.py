@@ -3,6 +3,7 @@
 import numpy as np
 
 from skboost.inspection._axes import (
+    check_result,
     check_shows,
     color,
     look,
@@ -78,7 +79,7 @@ class PosteriorDisplay:
         TypeError
             If it is no estimator, or its posterior of another kind.
         """
-        instead = "Use from_posterior(result.posterior) for a result."
+        instead = "Use from_result for a BoostingResult."
         check_shows(estimator, "posterior_", instead)
         posterior = _drawable(estimator.posterior_)
         names, size = getattr(posterior, "names", None), posterior.dim
@@ -93,6 +94,8 @@ class PosteriorDisplay:
     @classmethod
     def from_result(cls, result, features=None, *, kind="density", level=0.9, ax=None):
         """Display of what `boost_posterior` returned; as in `from_estimator`."""
+        instead = "Use from_estimator for a fitted estimator, else from_posterior."
+        check_result(result, "posterior", instead)
         return cls(result.posterior, features, level=level).plot(ax=ax, kind=kind)
 
     @classmethod

@@ -7,8 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import callback_data
-from skboost._row_blocks import Table, even
-from skboost._rows import canonical_rows
+from skboost._row_blocks import Table
 from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
@@ -315,8 +314,8 @@ class BoostedBayesianLinearRegression(
             before stays usable.
         KeyboardInterrupt
             Once more, after the iterations done were kept with every fitted attribute.
-            Where `y` has several columns and some had not begun, what was fitted
-            before is kept instead, and ``warm_start=True`` goes on with those begun.
+            Where some columns of `y` had not begun, what was fitted before is kept
+            instead, and ``warm_start=True`` goes on with those that had.
 
         Warns
         -----
@@ -369,9 +368,8 @@ class BoostedBayesianLinearRegression(
 
         What `fit` approximated: priors with the scales that "auto" found, noise,
         intercept and temperature are those of the fit, whatever the parameters say by
-        now. The estimator does not keep the rows, so they are passed again. After
-        `partial_fit` the prior is still that of the first call: pass all rows so far.
-        See `BoostedBayesianLogisticRegression.make_log_joint`.
+        now. Rows are not kept, so they are passed again; after `partial_fit` all so
+        far. See `BoostedBayesianLogisticRegression.make_log_joint`.
 
         Parameters
         ----------
@@ -406,8 +404,7 @@ class BoostedBayesianLinearRegression(
         weight = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
-        X, y, weight = canonical_rows(X, y, weight)
-        return Table(X, y, even(weight), n_jobs=self.n_jobs)
+        return Table.canonical(X, y, weight, self.n_jobs)
 
     def _kind_of_y(self):
         return Numbers(NOISES["normal"](self.noise_df))
@@ -434,8 +431,7 @@ class BoostedBayesianLinearRegression(
     def _joint_of(self, rows, prior=None, temperature=None):
         """What makes the log posterior; a prior that is given stands in for all."""
         level, spread = level_and_spread(rows)
-        of_response = {"unit": spread, "level": level}
-        settings = self._settings(rows, prior, temperature, **of_response)
+        settings = self._settings(rows, prior, temperature, unit=spread, level=level)
         noise = NOISES[self.noise](self.noise_df)
         if self.noise_scale != "infer":
             known = KnownScale(noise, self.noise_scale)

@@ -12,7 +12,7 @@ from skboost._solver import climb
 from skboost.linear_model._labels import distinct
 from skboost.linear_model._names import NamedFeatures
 from skboost.linear_model._sources import far_rows
-from skboost.linear_model._summary import column_moments, lost_columns
+from skboost.linear_model._summary import check_spread, column_moments
 from skboost.targets import (
     PRIORS,
     FlatPrior,
@@ -59,7 +59,7 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
             joint, (target, starts) = self._joint, self._updated(rows)
         else:
             self._forget_names()
-            self._check_spread(rows)
+            check_spread(rows, self._feature_names())
             joint = self._joint_of(rows)
             target, starts = self._first(joint(rows, None), rows)
         return self._boost(
@@ -70,18 +70,6 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
             from_scratch=update,
             also={"_joint": joint},
         )
-
-    def _check_spread(self, rows):
-        """Refuse columns whose values differ by little more than rounding errors."""
-        lost, mean, std = lost_columns(rows)
-        if lost.size:
-            raise ValueError(
-                "X must have columns whose spread is above 1e-7 of their distance from "
-                f"zero, or constant ones; got {self._feature_names()[lost[0]]!r} with "
-                f"mean {mean[lost[0]]:.3g} and standard deviation {std[lost[0]]:.3g}"
-                f"{f', and {lost.size - 1} others' if lost.size > 1 else ''}. Centre "
-                "them, for example with sklearn.preprocessing.StandardScaler."
-            )
 
     def _first(self, target, rows):
         """The target of the first data, and where the search starts."""

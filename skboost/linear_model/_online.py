@@ -303,6 +303,21 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         return tags
 
 
+def warn_of_few_rows(model):
+    """Say that a stream begins with too few rows to infer its noise; the model."""
+    n_rows, n_coefficients = model.n_seen_, len(model._streams[0].mean)
+    if n_rows < n_coefficients:
+        warnings.warn(
+            f"The stream begins with {n_rows} rows for {n_coefficients} coefficients: "
+            "until there are more rows than coefficients, noise_scale_ and predictive "
+            "intervals are little more than their prior. Begin with more rows, or give "
+            "noise_scale a number.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return model
+
+
 def variances(stream):
     """Of the coefficients, (dim,)."""
     covariance = stream.covariance
@@ -355,20 +370,6 @@ def joined(covariances):
     if covariances[0].ndim == 1:
         return np.concatenate(covariances)
     return sparse.block_diag(covariances).toarray()
-
-
-def warn_of_few_rows(n_rows, n_coefficients, stacklevel):
-    """Warn where a stream begins with fewer rows than there are coefficients."""
-    if n_rows >= n_coefficients:
-        return
-    warnings.warn(
-        f"The stream begins with {n_rows} rows for {n_coefficients} coefficients: "
-        "until there are more rows than coefficients, noise_scale_ and intervals "
-        "are little more than their prior. Begin with more rows, or give noise_scale a "
-        "number.",
-        UserWarning,
-        stacklevel=stacklevel + 1,
-    )
 
 
 def checked_noise_prior(given):

@@ -237,15 +237,11 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         Warns
         -----
         UserWarning
-            If the noise is to be inferred and the first batch has fewer rows than the
-            model has coefficients.
+            If noise is inferred and the first batch has fewer rows than coefficients.
         """
-        first = not hasattr(self, "_streams")
+        first = not hasattr(self, "_streams") and self._infers_noise
         self._partial_fit(X, y, sample_weight)
-        n_coefficients = len(self._streams[0].mean)
-        if first and self._infers_noise:
-            warn_of_few_rows(self.n_seen_, n_coefficients, stacklevel=3)
-        return self
+        return warn_of_few_rows(self) if first else self
 
     def _responses(self, y, reset):
         y = np.asarray(y, dtype=float)

@@ -7,6 +7,10 @@ from scipy import sparse
 
 from skboost._parallel import row_blocks
 
+# A column whose deviation is at most so much of its mean counts as constant, and one
+# up to which only rounding makes it differ.
+_CONSTANT, _ROUNDING = 1e-7, 1e-12
+
 
 class Summary(NamedTuple):
     """Weighted moments of rows that can be merged with those of others.
@@ -46,7 +50,9 @@ class Summary(NamedTuple):
         mean = X.T @ share
         if sparse.issparse(X):
             squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), shape=X.shape)
-            variance = np.maximum(squares.T @ share - mean**2, 0.0)
+            variance = squares.T @ share - mean**2
+            # What is left of a constant column is rounding: its squares cancel.
+            variance[variance <= (_CONSTANT * mean) ** 2] = 0.0
         else:
             variance = ((X - mean) ** 2).T @ share
         numbers = y is not None and np.issubdtype(y.dtype, np.number)
@@ -91,25 +97,6 @@ def summary_of(rows):
     return rows.summary
 
 
-# A column whose deviation is at most so much of its mean counts as constant (beyond,
-# moments of sparse columns cancel), and one up to which only rounding makes it differ.
-_CONSTANT, _ROUNDING = 1e-7, 1e-12
-
-
-def lost_columns(rows):
-    """Columns that rounding may have changed, all means, all standard deviations.
-
-    Sparse columns are left alone: zeros are what is not stored, so that centred ones
-    would not be sparse.
-    """
-    found = summary_of(rows)
-    std, size = np.sqrt(found.variance), np.abs(found.mean)
-    lost = np.flatnonzero((std > _ROUNDING * size) & (std <= _CONSTANT * size))
-    if sparse.issparse(getattr(rows, "X", None)):
-        lost = lost[:0]
-    return lost, found.mean, std
-
-
 def column_moments(rows):
     """Weighted means of the columns and their standard deviations, never zero.
 
@@ -117,6 +104,22 @@ def column_moments(rows):
     """
     found = summary_of(rows)
     return found.mean, _deviation(found.mean, found.variance, _CONSTANT)
+
+
+def check_spread(rows, names):
+    """Refuse columns whose values differ by little more than rounding errors."""
+    found = summary_of(rows)
+    std, size = np.sqrt(found.variance), np.abs(found.mean)
+    lost = np.flatnonzero((std > _ROUNDING * size) & (std <= _CONSTANT * size))
+    if lost.size:
+        first = lost[0]
+        others = f", and {lost.size - 1} others" if lost.size > 1 else ""
+        raise ValueError(
+            "X must have columns whose spread is above 1e-7 of their distance from "
+            f"zero, or constant ones; got {names[first]!r} with mean "
+            f"{found.mean[first]:.3g} and standard deviation {std[first]:.3g}{others}. "
+            "Centre them, for example with sklearn.preprocessing.StandardScaler."
+        )
 
 
 def level_and_spread(rows):

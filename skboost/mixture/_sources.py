@@ -17,6 +17,7 @@ from skboost._row_blocks import (
 )
 from skboost.conjugate import Expectation, GaussianMixtureModel
 from skboost.mixture._priors import Observed, covariance_of, scatter, settings_of
+from skboost.mixture._stream import canonical
 from skboost.svi import NaturalGradient
 
 # Rows from which runs start, where there are more: k-means on these takes seconds,
@@ -226,3 +227,20 @@ class FarGradient(NaturalGradient):
         part = partial(_expected, self.settings, natural)
         evidence, statistics = self.rows.sum(part, width, entries)
         return Expectation((dict(statistics),), float(evidence))
+
+
+class FarMixture:
+    """Fits of rows that are not held in memory, for estimators with ``_made``."""
+
+    def _far_rows(self, X, sample_weight, seed):
+        """A `RowSource` of rows that are not held in memory; None for all others."""
+        return far_rows(self, X, sample_weight, seed)
+
+    def _far_engines(self, rows, going_on):
+        """One for each run on a `RowSource`; all start from a sample of its rows."""
+        check_batches(self, rows)
+        found = rows.summary
+        values, weight = canonical(found.values, found.weight * found.scale)
+        start = partial(self._start, self._model.rows(values), weight)
+        make = partial(FarGradient, settings=self._settings)
+        return self._made(make, rows, start, going_on)

@@ -23,12 +23,7 @@ from skboost.mixture._fitted import FittedMixture, plain_errors
 from skboost.mixture._messages import ProgressLines
 from skboost.mixture._priors import MIXTURE_CONSTRAINTS, WEIGHTS, mixture_settings
 from skboost.mixture._responsibilities import STARTS
-from skboost.mixture._sources import (
-    FarGradient,
-    check_batches,
-    far_rows,
-    far_settings,
-)
+from skboost.mixture._sources import FarMixture, far_settings
 from skboost.mixture._starts import started
 from skboost.mixture._stream import StreamingMixture, canonical
 from skboost.svi import (
@@ -45,7 +40,7 @@ _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
 class SVIGaussianMixture(
-    FittedMixture, StreamingMixture, DensityMixin, NaturalGradientRuns
+    FittedMixture, StreamingMixture, FarMixture, DensityMixin, NaturalGradientRuns
 ):
     """Bayesian Gaussian mixture, fitted in batches of any size, with tuneable noise.
 
@@ -381,24 +376,11 @@ class SVIGaussianMixture(
             return as_learning_rate(1.0 if whole else "robbins-monro")
         return as_learning_rate(self.learning_rate)
 
-    def _far_rows(self, X, sample_weight, seed):
-        """A `RowSource` of rows that are not held in memory; None for all others."""
-        return far_rows(self, X, sample_weight, seed)
-
     def _engines(self, values, weight, going_on):
         """One for each run."""
         rows = self._model.rows(values)
         make = partial(NaturalGradient, weight=weight)
         start = partial(self._start, rows, weight)
-        return self._made(make, rows, start, going_on)
-
-    def _far_engines(self, rows, going_on):
-        """The same on a `RowSource`: runs start from a sample of the rows."""
-        check_batches(self, rows)
-        found = rows.summary
-        values, weight = canonical(found.values, found.weight * found.scale)
-        start = partial(self._start, self._model.rows(values), weight)
-        make = partial(FarGradient, settings=self._settings)
         return self._made(make, rows, start, going_on)
 
     def _made(self, make, rows, start, going_on):

@@ -42,7 +42,7 @@ class Rule:
 
 
 class DivergedError(FloatingPointError, ValueError):
-    """The linear predictor left all bounds; names the step, counted from 1."""
+    """The linear predictor grew without bound at the step that the message names."""
 
 
 def check_bounds(step, eta, failed, size):

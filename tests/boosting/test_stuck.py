@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from skboost._callbacks import Limits, run
 from skboost._settings import Settings
 from skboost._solver import ascend, climb
+from skboost.boosting._simplex import steepest
 from skboost.families import Gaussian
 from skboost.mixtures import Estimate, Mixture
 from skboost.modes import Modes
@@ -76,6 +77,45 @@ class TestSteps:
         problem.start = np.ones(6)
         ascend(problem)
         assert problem.n == 1
+
+    def test_a_flat_search_ends_before_its_last_step(self):
+        counts, values = [], []
+        for share in (0.0, 0.5):
+            problem = Quadratic(False)
+            values.append(ascend(problem, tol=1e-12, share=share)[1])
+            counts.append(problem.n)
+        assert counts[1] < counts[0]
+        start = Quadratic(False).value_and_gradient(np.zeros(6))[0]
+        # What is given up is little beside what was gained.
+        assert values[0] - values[1] < 0.5 * (values[1] + abs(start))
+
+
+class TestMoving:
+    """Which components a refinement moves."""
+
+    def test_the_fewest_that_gain_enough(self):
+        gains = np.array([0.01, 0.5, 0.0, 0.3])
+        assert steepest(gains, 0.5).tolist() == [False, True, False, False]
+        assert steepest(gains, 0.9).tolist() == [False, True, False, True]
+        assert steepest(gains, 1.0).sum() >= 3
+
+    def test_those_without_a_slope_stay(self, engine):
+        boosting = engine("far modes", starts=np.array([[8.0]]), refine=True)
+        state, _ = boosting.init()
+        family, params = state.mixture.components[0]
+        there = family.recentre(params, -family.location(params))
+        mixture = Mixture.single(family, params).append(family, there)
+        mixture = mixture.append(family, family.widen(there, 3.0))
+        mixture = mixture.with_weights(np.array([0.5, 0.3, 0.2]))
+        simplex, settings = boosting.combination, boosting.settings
+        iterate = simplex.begin(mixture, settings)
+        weights = np.array([0.5, 0.3, 0.2])
+        iterate = type(iterate)(
+            mixture.with_weights(weights), simplex._pool(mixture, 0, settings)
+        )
+        refined = simplex.refine(iterate, state, settings).mixture
+        # The component at a mode that it fits is the one without a slope.
+        assert any(np.array_equal(p, params) for _, p in refined.components)
 
 
 class TestSplit:

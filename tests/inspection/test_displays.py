@@ -291,6 +291,12 @@ def test_results_are_drawn_as_they_are(result):
     assert PosteriorDisplay.from_result(result, kind="pair").ax_.get_ylabel() == "right"
 
 
+@pytest.mark.parametrize("display", [PosteriorDisplay, ConvergenceDisplay])
+def test_what_is_no_result_is_refused(display):
+    with pytest.raises(TypeError, match="got an object of type Fitted. Use from_est"):
+        display.from_result(Fitted())
+
+
 def test_the_style_is_one_and_leaves_no_trace(result):
     with plt.rc_context({"axes.prop_cycle": plt.cycler(color=["red"])}):
         before = dict(plt.rcParams)

@@ -8,6 +8,8 @@ from scipy.stats import cauchy, laplace, norm, t
 from sklearn.linear_model import LogisticRegression
 
 from skboost import BoostedBayesianLogisticRegression, MixturePosterior
+from skboost._base import make_settings
+from skboost.families import Gaussian
 from skboost.priors import NormalPrior, StudentTPrior
 
 from .conftest import logistic_data
@@ -353,3 +355,15 @@ def test_max_time_leaves_a_valid_posterior(model, data):
 def test_tempering_widens_the_posterior(model, data):
     cold, warm = model().fit(*data), model(temperature=0.2).fit(*data)
     assert (warm.posterior_.std() > cold.posterior_.std()).all()
+
+
+@pytest.mark.parametrize(
+    ("dim", "exact", "n_draws"),
+    [(10, True, 512), (31, True, 2048), (31, False, 512), (60, True, 512)],
+)
+def test_draws_grow_where_they_let_all_parameters_move(dim, exact, n_draws):
+    settings = make_settings({"n_draws": 512}, seed=0, dim=dim, exact=exact)
+    assert settings.n_draws == n_draws
+    params = Gaussian().from_moments(np.zeros(dim), np.ones(dim))
+    chart = Gaussian().chart(params, settings.n_draws)
+    assert (chart.size == params.size) == (dim == 10 or n_draws > 512)

@@ -90,6 +90,6 @@ def test_sums_of_laplace_variables_have_tails_by_their_poles():
     # E exp(t) in closed form: what sigma's expectation is far out, with scales below 1.
     rows, scale = np.array([[1.0, -2.0, 0.0]]), np.array([0.3, 0.2, 0.9])
     expected = -60.0 - np.log1p(-(np.array([0.3, 0.4]) ** 2)).sum()
-    for table in (rows, sparse.csr_matrix(rows)):
+    for table in (rows, sparse.csr_matrix(rows), sparse.csr_array(rows)):
         found = log_laplace_sigmoid(np.array([-60.0]), table, scale)
         assert_allclose(found, expected, atol=1e-8)
