@@ -44,6 +44,19 @@ def _left(done):
     return replace(done, message=f"{done.message} Then the fit was interrupted.")
 
 
+def _check_numbers(attributes):
+    """Refuse a fit whose numbers left the range of floating point."""
+    for name, value in attributes.items():
+        # Runs that a limit of time left no room for have no bound.
+        known = isinstance(value, float | np.ndarray) and name != "elbo_by_init_"
+        if name.endswith("_") and known and np.isnan(value).any():
+            raise ValueError(
+                f"The fit left the range of floating point: {name} is not a number. "
+                "Scale X to values near one, and the scales among the parameters with "
+                "it. What was fitted before stays."
+            )
+
+
 class Silence:
     """What a run says while it goes on: nothing."""
 
@@ -95,6 +108,7 @@ class NaturalGradientRuns(FittingEstimator):
     def _keep_best(self, runs, engines, going_on):
         """Set every fitted attribute, and return them."""
         attributes = self._fitted_after(runs)
+        _check_numbers(attributes)
         if going_on:
             bounds = self.elbo_by_init_.copy()
             bounds[self._kept] = attributes["elbo_"]
