@@ -33,8 +33,8 @@ class DaskBayesianLogisticRegression(
     ``fit(X, y, sample_weight=None)`` takes Dask arrays, whose blocks of rows stay on
     the workers of the current ``dask.distributed.Client``: every value, gradient and
     curvature of the log likelihood is a sum over blocks, computed where the block is
-    and added in the order of the blocks. The fit is that of the same rows in memory up
-    to rounding, the same for any number of workers, and goes on when one dies. Without
+    and added in the order of the blocks. Up to rounding the fit is that of the same
+    rows in memory, for any number of workers, and it goes on when one dies. Without
     a client every sum computes the blocks anew, one chunk for each thread at a time.
 
     Parameters, attributes and methods are those of the estimator for rows in memory.

@@ -12,9 +12,9 @@ from skboost._row_blocks import RowSource, Table, add_up, checked_weights
 class WorkerTables(RowSource):
     """Tables that stay where Dask has put them; only sums come back.
 
-    Sums are added in the order of the blocks, so that a fit does not depend on how many
-    workers there are, nor on whether one died: the scheduler knows how its blocks were
-    made, and has them made again.
+    Sums are added in the order of the blocks, so that a fit depends, beyond rounding,
+    neither on how many workers there are nor on whether one died: the scheduler knows
+    how its blocks were made, and has them made again.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def _kept(tables):
 
 
 def _table(X, y, weight, offset):
-    # One layout wherever the block was made: rounding follows it.
+    # One layout wherever the block was made: sums run along rows.
     X = X.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X)
     return Table(X, y, weight, offset)
 

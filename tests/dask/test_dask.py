@@ -240,8 +240,11 @@ def test_the_number_of_workers_does_not_show(client, far):
     two = DaskBayesianLogisticRegression(**SETTINGS).fit(far["X"], far["labels"])
     with dask.config.set(scheduler="synchronous"):
         one = DaskBayesianLogisticRegression(**SETTINGS).fit(far["X"], far["labels"])
-    assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
-    assert one.elbo_ == two.elbo_
+    # Sums are added in one order; those of a block follow where its memory lies.
+    std = one.posterior_.std()
+    away = (one.posterior_.mean() - two.posterior_.mean()) / std
+    assert_allclose(away, 0.0, atol=1e-10)
+    assert_allclose(one.elbo_, two.elbo_, rtol=1e-12)
 
 
 @pytest.mark.slow
