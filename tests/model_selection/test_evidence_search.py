@@ -396,7 +396,8 @@ def test_methods_are_those_of_the_best_estimator(rows, labelled):
     assert_allclose(search.decision_function(X).shape, (40,))
     assert search.score(X, y) > 0.6
     assert not hasattr(search, "transform")
-    assert not hasattr(search, "predict_log_proba")
+    expected = search.best_estimator_.predict_log_proba(X)
+    assert_allclose(search.predict_log_proba(X), expected)
 
 
 def test_names_of_features(labelled):

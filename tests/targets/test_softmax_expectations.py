@@ -5,6 +5,7 @@ import pytest
 
 from skboost.targets import (
     class_contrasts,
+    has_product_rule,
     logistic_gaussian_expectations,
     softmax_expectation,
     softmax_gaussian_expectations,
@@ -88,6 +89,8 @@ def test_what_all_classes_share_goes_through(n_classes):
         np.testing.assert_allclose(a, b, atol=1e-3 if n_classes > 4 else 1e-4)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
     np.testing.assert_allclose(products.sum(axis=2), p, rtol=1e-9, atol=1e-12)
+    if not has_product_rule(n_classes):
+        return
     contrasts = class_contrasts(n_classes)
     inner = contrasts.T @ covariance @ contrasts
     alone = softmax_expectation(mean @ contrasts, inner, 1e-5)
