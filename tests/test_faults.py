@@ -341,6 +341,7 @@ def test_a_gradient_counts_once_with_its_value(vectorized):
     assert result.n_evaluations == sum(rows)
 
 
+@pytest.mark.slow
 def test_the_budget_binds_within_one_batch_of_evaluations():
     rows, costs = [], []
 

@@ -136,6 +136,7 @@ def test_an_interrupted_fit_keeps_the_iterations_done(name, iteration, when):
     assert np.array_equal(again.predict_proba(X), kept.predict_proba(X))
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize(("iteration", "when"), [(1, "end"), (2, "end"), (4, "begin")])
 def test_a_warm_start_goes_on_after_an_interruption(name, iteration, when):
@@ -144,6 +145,7 @@ def test_a_warm_start_goes_on_after_an_interruption(name, iteration, when):
     assert_same_fit(kept.set_params(warm_start=True).fit(X, Y), whole)
 
 
+@pytest.mark.slow
 @each_estimator
 def test_a_warm_start_can_be_interrupted_again_and_again(name):
     whole = clone(ESTIMATORS[name]).fit(X, Y)
@@ -522,6 +524,7 @@ SIGINT_SCRIPT = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_ctrl_c(n_jobs):

@@ -49,6 +49,7 @@ def modules_after(statement, cwd):
     return set(done.stdout.split("\n"))
 
 
+@pytest.mark.slow
 def test_importing_brings_no_extras(tmp_path):
     modules = modules_after(f"import {', '.join(PUBLIC_MODULES)}", tmp_path)
     assert set(PUBLIC_MODULES) <= modules

@@ -153,6 +153,7 @@ def test_the_number_of_jobs_does_not_show(rows, settings):
     assert np.array_equal(one.predict_proba(X[:50]), two.predict_proba(X[:50]))
 
 
+@pytest.mark.slow
 def test_three_classes_and_jobs(rows):
     X = rows[0][:6000]
     y = np.digitize(X[:, 0], [-0.5, 0.5])
@@ -165,6 +166,7 @@ def test_three_classes_and_jobs(rows):
     assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
 
 
+@pytest.mark.slow
 def test_backends_do_not_show():
     def density(theta):
         return -0.5 * anp.sum((theta - 1.0) ** 2) - anp.log1p(anp.exp(theta[0]))

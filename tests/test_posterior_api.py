@@ -92,6 +92,7 @@ def test_the_seed_decides():
     assert not same_bits(one, boost(two_modes, 1, random_state=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vectorized", [True, False])
 def test_the_number_of_processes_does_not_show(vectorized):
     def density(theta):

@@ -317,6 +317,7 @@ def test_stages_share_their_components(tmp_path):
     assert stored < sum(stage.n_components for stage in result.stages)
 
 
+@pytest.mark.slow
 def test_a_result_is_loaded_in_a_new_process(tmp_path):
     result = boost(dirichlet, 3, "simplex", max_iter=2)
     result.save(tmp_path / "result.npz")

@@ -284,6 +284,7 @@ def mixture(**settings):
     return SVIGaussianMixture(3, random_state=0, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gaps", [False, True])
 @pytest.mark.parametrize("covariance_type", ["full", "diag"])
 def test_a_mixture_of_blocks_is_that_of_all_rows(covariance_type, gaps, clusters, data):

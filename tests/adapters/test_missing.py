@@ -26,6 +26,7 @@ def test_the_error_names_the_package(name, monkeypatch):
         ADAPTERS[name]()
 
 
+@pytest.mark.slow
 def test_none_of_them_is_imported_before_it_is_used():
     code = (
         "import sys, skboost.adapters; "

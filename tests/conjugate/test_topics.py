@@ -131,6 +131,7 @@ def test_the_divergence_of_topics_is_its_integral():
     assert model.topics.kl(own) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 1000),
     st.sampled_from([0.02, 0.5, 3.0]),

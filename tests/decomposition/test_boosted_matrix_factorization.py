@@ -262,6 +262,7 @@ class Interrupting(ELBOMonitor):
         return False
 
 
+@pytest.mark.slow
 def test_an_interruption_keeps_what_was_done():
     X = two_groups(3)
     params = {"n_components": 1, "tol": 0.0, "max_iter": 4, **KNOWN}

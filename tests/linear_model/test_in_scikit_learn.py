@@ -176,6 +176,7 @@ def test_clone_copies_every_parameter():
     assert repr(copy).startswith("BoostedBayesianLogisticRegression(")
 
 
+@pytest.mark.slow
 def test_a_pickle_predicts_the_same_in_another_process(model, data, tmp_path):
     X, y = data
     fitted = model(family=Gaussian("full")).fit(X, y)

@@ -365,6 +365,7 @@ def test_minibatches_passes_and_order(cancer):
     assert not np.array_equal(a.coef_, by_hand.coef_)
 
 
+@pytest.mark.slow
 def test_frames_pipelines_and_searches(cancer, diabetes):
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X = X.iloc[:, :5]

@@ -146,6 +146,7 @@ def test_the_better_noise_has_the_larger_evidence():
 # --- data in
 
 
+@pytest.mark.slow
 def test_weights_are_repetitions():
     weight = np.random.default_rng(0).integers(0, 4, len(Y))
     rows = np.random.default_rng(1).permutation(np.repeat(np.arange(len(Y)), weight))
@@ -405,6 +406,7 @@ def interrupt(monkeypatch):
     return arm
 
 
+@pytest.mark.slow
 def test_outputs_that_were_done_wait_for_a_warm_start(interrupt):
     whole = regression().fit(X, OUTPUTS)
     model = regression(warm_start=True)
@@ -434,6 +436,7 @@ def test_outputs_are_all_kept_where_all_have_a_posterior(interrupt):
     assert model.predict(X).shape == (len(X), 3)
 
 
+@pytest.mark.slow
 def test_an_interrupted_update_of_outputs_leaves_all_as_they_were(interrupt):
     model = regression().fit(X, OUTPUTS)
     before = model.predict(X)

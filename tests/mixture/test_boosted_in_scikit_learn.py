@@ -57,6 +57,7 @@ def test_a_warm_start_needs_the_same_model(params, scale, message, groups, model
         warm.set_params(max_iter=2, **params).fit(scale * X)
 
 
+@pytest.mark.slow
 def test_the_same_seed_the_same_fit_for_every_n_jobs(groups, model):
     fits = [model(n_jobs=n_jobs).fit(groups[0]) for n_jobs in (None, 2)]
     same_fit(*fits)
@@ -219,6 +220,7 @@ def test_the_unit_of_the_data_only_shifts_the_elbo(groups, model):
     assert_allclose(other.elbo_ + shift, one.elbo_, atol=0.2)
 
 
+@pytest.mark.slow
 def test_steps_and_correctives_can_be_chosen(groups, model):
     for step, corrective in itertools.product(
         ["adaptive", 0.2], ["none", "away", "pairwise"]

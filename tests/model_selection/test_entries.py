@@ -238,6 +238,7 @@ def test_a_callable_sees_training_and_held_out_entries():
     assert_allclose(found, 0.25, atol=0.02)
 
 
+@pytest.mark.slow
 def test_workers_do_not_matter_and_the_estimator_stays_unfitted():
     # Workers must find the class: one of this file they cannot import.
     model = SVIMatrixFactorization(1, max_iter=3, random_state=0)

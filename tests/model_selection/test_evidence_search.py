@@ -223,6 +223,7 @@ def test_errors_of_one_start(rows):
     assert error(n_init=4) == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_the_standard_error_covers_monte_carlo_noise(rows):
     # Bounds with noise of 0.3: the mean over many searches of (elbo_se)² is near 0.3².
     search = EvidenceSearch(NormalMean(error=0.3), {"scale": [1.0]}, n_repeats=1)

@@ -414,6 +414,7 @@ def test_the_exact_posterior_needs_no_correction(mixed):
 # --- on disk and elsewhere
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("families", [FAMILIES["mixed"]], ids=["mixed"])
 def test_save_and_load_in_a_new_process(mixed, tmp_path):
     path, draws = tmp_path / "posterior.npz", tmp_path / "draws.npy"
