@@ -24,7 +24,8 @@ from skboost.targets import failure_tolerant
 # Draws whose log joint tells one target from another.
 _N_COMPARED = 3
 
-# Nats of KL for one of squared Hellinger distance, close to the posterior.
+# Nats of KL for one of squared Hellinger distance, close to the posterior; and times
+# `tol` that draws may see left where a search finds less than that.
 _NATS = 4.0
 
 _NONE = Estimate(float("nan"), float("nan"))
@@ -315,7 +316,9 @@ class Boosting:
         """
         tol, factor = self.settings.tol, 2 * state.draw_multiplier
         hidden = N_ERRORS * gain.se > max(tol, gain.value)
-        hidden = hidden or (gain.value <= tol and self.doubts(state))
+        # Little is found although much is left: more draws may show more.
+        much = state.remaining.least > tol < state.remaining.value / _NATS
+        hidden = hidden or (gain.value <= tol and (much or self.doubts(state)))
         helps = self.judges_gains and not self.settings.exact
         if factor > self.settings.draw_growth or not (helps and hidden):
             return state

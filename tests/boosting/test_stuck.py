@@ -192,6 +192,21 @@ class TestNoise:
         state, _ = boosting.init()
         assert boosting._with_more_draws(state, gain) is state
 
+    @pytest.mark.parametrize(("value", "se", "grows"), [
+        (0.06, 0.02, True),  # much is left, and surely some
+        (0.06, 0.03, False),  # perhaps nothing is left
+        (0.03, 0.001, False),  # what is left is near tol
+    ])  # fmt: skip
+    def test_they_do_where_little_is_found_and_much_is_left(
+        self, engine, value, se, grows
+    ):
+        boosting = engine("normal", dim=2, tol=1e-2)
+        state, _ = boosting.init()
+        left = state.remaining._replace(value=value, se=se)
+        state = replace(state, remaining=left)
+        after = boosting._with_more_draws(state, Estimate(0.004, 1e-3))
+        assert (after.draw_multiplier == 2) == grows
+
 
 class TestEnd:
     """Which histories have converged."""
