@@ -61,6 +61,7 @@ def test_a_run_that_is_stuck_has_not_converged():
     assert "Converged" not in result.message
 
 
+@pytest.mark.slow
 def test_more_components_come_closer_to_heavy_tails():
     result = boost_posterior(
         cauchy, 1, objective="hellinger", max_iter=6, tol=0.0, random_state=0

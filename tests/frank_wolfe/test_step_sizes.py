@@ -27,7 +27,13 @@ TOLERANCE = {"predefined": 2e-2}
 
 
 @pytest.mark.parametrize("corrective", DIRECTIONS)
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if ", " in name else [])
+        for name in RULES
+    ],
+)
 def test_reaches_the_known_optimum(problem, descend, corrective, name):
     objective, optimum = problem.objective, problem.optimum
     strategy, rule = DIRECTIONS[corrective](), RULES[name]

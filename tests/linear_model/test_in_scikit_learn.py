@@ -67,6 +67,7 @@ def test_grid_search_over_step_sizes_and_correctives(model, data):
     assert search.predict_proba(data[0]).shape == (60, 2)
 
 
+@pytest.mark.slow
 def test_grid_search_reaches_into_strategies(model, data):
     estimator = model(
         step_size=AdaptiveBacktracking(), family=Gaussian("low_rank"), max_iter=2

@@ -376,6 +376,7 @@ def test_annealed_streams_stay_inside():
 # --- the company of scikit-learn
 
 
+@pytest.mark.slow
 def test_pipeline_grid_search_clone_pickle_and_frames():
     X = blobs()
     frame = pd.DataFrame(X, columns=["a", "b"])

@@ -51,6 +51,7 @@ def test_the_shape_of_round_clusters_is_found():
     assert search.best_params_ == {"covariance_type": "spherical", "n_components": 3}
 
 
+@pytest.mark.slow
 def test_the_number_of_jobs_does_not_show_for_mixtures():
     tables = [
         EvidenceSearch(

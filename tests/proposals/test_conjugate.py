@@ -266,6 +266,7 @@ def test_no_accepted_step_loses_beyond_its_error(overlapping, seed):
         assert change > -4.0 * np.hypot(after.elbo.se, before.elbo.se)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("corrective", ["none", "away", "pairwise", "fully-corrective"])
 @pytest.mark.parametrize("step_size", ["line-search", "adaptive", "predefined", 0.3])
 def test_all_steps_and_correctives_run(close, step_size, corrective):

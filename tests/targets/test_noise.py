@@ -128,7 +128,10 @@ def test_expected_curvature_is_minus_the_slope_of_the_gradient(noise):
     np.testing.assert_allclose(found, curvature, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("noise", [StudentTNoise(4.0), StudentTNoise(1.5)])
+@pytest.mark.parametrize(
+    "noise",
+    [StudentTNoise(4.0), pytest.param(StudentTNoise(1.5), marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize(
     "sds",
     [
