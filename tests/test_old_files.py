@@ -120,21 +120,31 @@ def test_checkpoints_are_read(tmp_path):
 # --- pickles
 
 
+def unpickled(path):
+    """What a file holds, where this NumPy is not older than the arrays in it."""
+    try:
+        return pickle.loads(path.read_bytes())
+    except TypeError as error:
+        if "_frombuffer" in str(error):
+            pytest.skip("this NumPy can not read arrays that a later one pickled")
+        raise
+
+
 @pytest.mark.parametrize("path", list(NEW.glob("*.pkl")), ids=lambda p: p.stem)
 def test_pickles_of_this_version_are_read(path):
     """And refused by any other, in a sentence."""
     if skboost.__version__.startswith("0.2."):
-        found = pickle.loads(path.read_bytes())
+        found = unpickled(path)
         assert [name for name in dir(found) if name[-1] == "_" != name[0]]
         return
     with pytest.raises(pickle.UnpicklingError, match=r"skboost 0\.2\.0 and"):
-        pickle.loads(path.read_bytes())
+        unpickled(path)
 
 
 @pytest.mark.parametrize("path", list(FOLDER.glob("*.pkl")), ids=lambda p: p.stem)
 def test_pickles_are_read_or_refused_in_one_sentence(path):
     try:
-        found = pickle.loads(path.read_bytes())
+        found = unpickled(path)
     except pickle.UnpicklingError as error:
         # No import error from the inside, and both versions.
         assert "skboost 0.1.0 and" in str(error)
