@@ -116,6 +116,7 @@ def assert_same_fit(one, two):
 # --- estimators
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize(("iteration", "when"), [(2, "end"), (3, "begin")])
 def test_an_interrupted_fit_keeps_the_iterations_done(name, iteration, when):

@@ -50,6 +50,7 @@ def divergence(name, rule, corrective):
     return np.mean(result.posterior.log_density(theta) - log_density(theta))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("corrective", ["none", "away", "pairwise", "fully-corrective"])
 @pytest.mark.parametrize("form", SAFEGUARDED)

@@ -38,6 +38,7 @@ def test_a_far_mode_is_looked_for_before_the_run_ends(densities, reverse_kl, see
     assert reverse_kl("figure 1b", result.posterior) < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step_size", ["predefined", "line-search", "adaptive"])
 @pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
 def test_the_papers_loop_gains_on_plain_inference(

@@ -98,6 +98,7 @@ def agree(draws, exact):
     assert abs(draws.mean() - exact) < 4.5 * error
 
 
+@pytest.mark.slow
 @each_case
 def test_expectations_and_entropy_are_those_of_draws(biases, noise_scale, prior_scale):
     target = posterior(biases, noise_scale, prior_scale)

@@ -97,6 +97,7 @@ def test_it_is_refused_in_a_sentence(family, covariance):
     assert str(caught.value).endswith(".")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("corrective", CORRECTIVE)
 @pytest.mark.parametrize("family", FAMILIES)

@@ -105,6 +105,7 @@ def test_the_posterior_is_reached(fit_and_grid):
     assert grid.kl < (0.1 if diagonal else 0.03)
 
 
+@pytest.mark.slow
 def test_the_moments_are_as_near_as_the_divergence_says(fit_and_grid):
     fitted, grid = fit_and_grid
     # Talagrand: a shift of d standard deviations costs at least d^2 / 2 nats.

@@ -126,6 +126,7 @@ def test_a_row_does_not_depend_on_the_rest_of_the_grid(rows):
         assert one.results_[name][0] == many.results_[name][3]
 
 
+@pytest.mark.slow
 def test_the_number_of_jobs_does_not_show(labelled):
     grid = {"prior_scale": [0.3, 3.0]}
     tables = [

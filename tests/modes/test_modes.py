@@ -167,6 +167,7 @@ class TestBoxes:
         assert result.stages[0].n_components >= 4
         assert_allclose(weights_near(result.stages[0], CORNERS, 5.0), SHARES, atol=0.03)
 
+    @pytest.mark.slow
     def test_the_same_answer_for_every_n_jobs(self):
         one, two = (
             boost_posterior(

@@ -172,6 +172,7 @@ def test_a_low_rank_gaussian_is_found_exactly():
     assert gaussian.kl_of(result.posterior) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_five_strong_directions_in_500(seed):
     gaussian = Spiked(500, seed=seed)

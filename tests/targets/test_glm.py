@@ -173,6 +173,7 @@ def test_blocks_do_not_change_the_answer(kind, as_sparse, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("as_sparse", [False, True])
 def test_same_bits_for_every_number_of_jobs(kind, as_sparse, monkeypatch):
