@@ -208,6 +208,25 @@ class TestNoise:
         assert (after.draw_multiplier == 2) == grows
 
 
+class TestDraws:
+    def test_every_iteration_has_fresh_draws_of_its_own(self, engine):
+        boosting = engine("normal", dim=2)
+        state, _ = boosting.init()
+        settings = boosting.settings
+        drawn = [boosting._fresh(state.mixture, settings, t).theta for t in (1, 2)]
+        assert not np.isin(drawn[0], drawn[1]).any()
+        assert not np.isin(drawn[0], state.pool.theta).any()
+
+    def test_refined_components_have_the_best_weights(self, engine):
+        boosting = engine("cauchy", refine=True, n_draws=256)
+        state, _ = boosting.init()
+        after, _ = boosting.step(state)
+        iterate = boosting.combination.refine(after.iterate, after, boosting.settings)
+        table, weights = iterate.pool.weight_objective(), iterate.mixture.weights
+        slope = table.slope(weights)
+        assert weights @ slope - slope.min() < 1e-6
+
+
 class TestEnd:
     """Which histories have converged."""
 
