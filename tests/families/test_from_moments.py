@@ -161,3 +161,13 @@ def test_a_family_written_for_the_first_version_is_told_what_has_changed():
 
     with pytest.raises(TypeError, match="full_covariance = True, by which skboost"):
         as_family(Own(), "auto", 3)
+
+
+def test_fewer_columns_keep_the_marginal_variances(rng):
+    wide, narrow = Gaussian("low_rank", rank=4), Gaussian("low_rank", rank=2)
+    root = rng.standard_normal((6, 9))
+    params = wide.from_moments(rng.standard_normal(6), root @ root.T)
+    converted = narrow.convert(params, 6)
+    assert converted.shape == (narrow.n_params(6),)
+    assert_allclose(narrow.mean(converted), wide.mean(params))
+    assert_allclose(narrow.std(converted), wide.std(params))

@@ -151,3 +151,25 @@ def test_no_step_is_worse_than_none_or_the_fallback(situation):
             assert value <= fallback + rounding
         else:
             assert step.gamma == 0
+
+
+class Rising:
+    """Every step raises the objective by 0.015 nats, of which 0.01 may be noise."""
+
+    def value(self, weights):
+        return 0.0
+
+    def slope(self, weights):
+        return np.array([0.0, -1e-6])
+
+    def difference(self, moved, weights):
+        return 0.015, 0.01
+
+
+def test_two_standard_errors_of_noise_are_slack():
+    objective, weights = Rising(), np.array([1.0, 0.0])
+    direction = frank_wolfe_direction(objective.slope(weights), weights, 1)
+    noisy = AdaptiveBacktracking(safeguard=False, max_increases=2)
+    exact = AdaptiveBacktracking(safeguard=False, max_increases=2, slack=0.0)
+    assert noisy.choose(objective, weights, direction).branch == "adaptive"
+    assert exact.choose(objective, weights, direction).branch == "fallback"
