@@ -118,6 +118,14 @@ EXCUSED = {
 }
 
 
+# Their tolerance, 1e-7, is below the rounding of single precision: whether the last
+# bit of a sum changes with the order of rows depends on where arrays lie in memory.
+NOT_IN_SINGLE_PRECISION = {
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+}
+
+
 def _checks():
     for position, (estimator, slow) in enumerate(ESTIMATORS):
         kind = type(estimator).__name__
@@ -125,6 +133,9 @@ def _checks():
         checks = estimator_checks_generator(estimator)
         for number, (instance, check) in enumerate(checks):
             name = getattr(check, "func", check).__name__
+            single = getattr(estimator, "dtype", None) == "float32"
+            if single and name in NOT_IN_SINGLE_PRECISION:
+                continue
             marks = []
             if slow is EVERY_CHECK or name in slow:
                 marks.append(pytest.mark.slow)
