@@ -214,6 +214,7 @@ def boost_posterior(
     >>> result.posterior.n_components >= 2
     True
     """
+    # Taken before any other name exists: the parameters as they were given.
     arguments, began = dict(locals()), perf_counter()
     keeper = _keeper(callback, arguments)
     names = check_names(names, dim)

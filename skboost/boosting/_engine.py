@@ -308,7 +308,7 @@ class Boosting:
         )
 
     def _with_more_draws(self, state, gain):
-        """The state on twice the draws, where their noise hides a gain that matters.
+        """The state on twice the draws, where noise hides a gain or much is left.
 
         Searches then fit the noise, and an iterate is kept or refused by chance. Exact
         expectations leave little noise, and where an objective does not seek what is

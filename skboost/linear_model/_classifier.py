@@ -47,9 +47,9 @@ class BayesianClassifier(Served, ClassifierMixin, CoefficientPosterior):
     def predict_log_proba(self, X):
         """Logarithms of the posterior predictive probabilities.
 
-        Finite and accurate where `predict_proba` is 0 or 1 to rounding: the average
-        over the posterior is taken of logarithms. Student-t components hold that down
-        to probabilities of 1e-100.
+        Of two classes finite and accurate where `predict_proba` is 0 or 1 to rounding:
+        the average over the posterior is taken of logarithms. Student-t components
+        hold that down to probabilities of 1e-100.
 
         Parameters
         ----------
@@ -58,8 +58,10 @@ class BayesianClassifier(Served, ClassifierMixin, CoefficientPosterior):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Nats. With more than two classes logarithms of averages over the draws
-            that `predict_proba` takes.
+            Nats. With more than two classes the logarithms of `predict_proba`, whose
+            small probabilities are known to its own error only; by draws, in
+            logarithms, where a probability is below 1e-30 or there are more than four
+            classes.
         """
         X = self._checked(X)
         return self._predictive().log_proba(X)

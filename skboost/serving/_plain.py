@@ -176,34 +176,10 @@ class Model:
 
 
 @dataclass
-class BinaryClassifier(Model):
-    """Two classes, by quadrature over every component."""
+class Classifier(Model):
+    """Models that give ``_all(X)``, the probabilities of all classes for some rows."""
 
     classes: object
-    weights: object
-    parts: tuple
-
-    def predict_proba(self, X):
-        """Probabilities of both classes, (n_samples, 2)."""
-        return self.in_blocks(self._both, X)
-
-    def predict(self, X):
-        """The more probable class of every row."""
-        return self.classes[self.predict_proba(X).argmax(axis=1)]
-
-    def _both(self, X):
-        columns = np.column_stack([part.positive(X) for part in self.parts])
-        positive = columns @ self.weights
-        return np.column_stack([1.0 - positive, positive])
-
-
-@dataclass
-class ContrastsClassifier(Model):
-    """Three or four classes, by quadrature over every Gaussian component."""
-
-    classes: object
-    weights: object
-    parts: tuple
 
     def predict_proba(self, X):
         """Probabilities of all classes, (n_samples, n_classes)."""
@@ -212,6 +188,27 @@ class ContrastsClassifier(Model):
     def predict(self, X):
         """Most probable class of every row."""
         return self.classes[self.predict_proba(X).argmax(axis=1)]
+
+
+@dataclass
+class BinaryClassifier(Classifier):
+    """Two classes, by quadrature over every component."""
+
+    weights: object
+    parts: tuple
+
+    def _all(self, X):
+        columns = np.column_stack([part.positive(X) for part in self.parts])
+        positive = columns @ self.weights
+        return np.column_stack([1.0 - positive, positive])
+
+
+@dataclass
+class ContrastsClassifier(Classifier):
+    """Three or four classes, by quadrature over every Gaussian component."""
+
+    weights: object
+    parts: tuple
 
     def _all(self, X):
         pairs = zip(self.weights, self.parts, strict=True)
@@ -220,19 +217,10 @@ class ContrastsClassifier(Model):
 
 
 @dataclass
-class SoftmaxClassifier(Model):
+class SoftmaxClassifier(Classifier):
     """More classes, by fixed draws (n_draws * n_classes, dim) of the coefficients."""
 
-    classes: object
     draws: object
-
-    def predict_proba(self, X):
-        """Probabilities of all classes, (n_samples, n_classes)."""
-        return self.in_blocks(self._all, X)
-
-    def predict(self, X):
-        """Most probable class of every row."""
-        return self.classes[self.predict_proba(X).argmax(axis=1)]
 
     def _all(self, X):
         eta = (X @ self.draws.T).reshape(len(X), -1, len(self.classes))
@@ -243,19 +231,10 @@ class SoftmaxClassifier(Model):
 
 
 @dataclass
-class OneVsRestClassifier(Model):
+class OneVsRestClassifier(Classifier):
     """One independent Gaussian for each class against the rest."""
 
-    classes: object
     parts: tuple
-
-    def predict_proba(self, X):
-        """Probabilities of all classes, (n_samples, n_classes)."""
-        return self.in_blocks(self._all, X)
-
-    def predict(self, X):
-        """Most probable class of every row."""
-        return self.classes[self.predict_proba(X).argmax(axis=1)]
 
     def _all(self, X):
         positive = np.column_stack([part.positive(X) for part in self.parts])
