@@ -36,19 +36,22 @@ class Block:
         """The rows of one slice."""
         return Block(self.table.block(rows), self.intercept)
 
-    def predict(self, theta):
+    def predict(self, theta, out=None):
         """Linear predictor with the offset, (n_rows,) or (n_rows, k)."""
-        out = self.apply(theta)
+        out = self.apply(theta, out)
         if self.offset is not None:
             out += self.offset if out.ndim == 1 else self.offset[:, None]
         return out
 
-    def apply(self, theta):
-        """``X theta``, (n_rows,) or (n_rows, k)."""
-        if not self.intercept:
-            return self.X @ theta
-        out = self.X @ theta[:-1]
-        out += theta[-1]
+    def apply(self, theta, out=None):
+        """``X theta``, (n_rows,) or (n_rows, k); dense rows write it into ``out``."""
+        slopes = theta[:-1] if self.intercept else theta
+        if out is None or sparse.issparse(self.X):
+            out = self.X @ slopes
+        else:
+            np.matmul(self.X, slopes, out=out)
+        if self.intercept:
+            out += theta[-1]
         return out
 
     def _with_intercept(self, top, bottom):

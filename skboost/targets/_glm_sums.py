@@ -4,8 +4,7 @@ Nothing here knows more of the data than the block, so that a sum can be taken w
 the rows are.
 """
 
-import numpy as np
-
+from skboost._scratch import scratch
 from skboost.targets._gaussian_predictors import GaussianPredictors
 from skboost.targets._likelihood import WeightedRows
 
@@ -40,9 +39,12 @@ class RowSums:
     @staticmethod
     def predictors(block, columns):
         """Linear predictors (n_rows, n_draws), or (n_outputs, n_rows, n_draws)."""
-        if len(columns) == 1:
-            return block.predict(columns[0])
-        return np.stack([block.predict(column) for column in columns])
+        eta = scratch("predictors", (len(columns), len(block), columns[0].shape[1]))
+        for column, out in zip(columns, eta, strict=True):
+            found = block.predict(column, out)
+            if found is not out:
+                out[:] = found
+        return eta[0] if len(columns) == 1 else eta
 
     # --- at draws
 

@@ -4,6 +4,7 @@ from copy import copy
 
 import numpy as np
 
+from skboost._scratch import scratch
 from skboost.targets._likelihood import Likelihood
 from skboost.targets._logistic_gaussian import logistic_gaussian_expectations
 
@@ -39,7 +40,7 @@ class Logistic(Likelihood):
     def total_and_slope(self, eta, rows):
         """The same through tanh(eta / 2), which gives the slope too."""
         eta *= 0.5
-        size = np.abs(eta)
+        size = np.abs(eta, out=scratch("sizes", eta.shape))
         total = rows.sum(size)
         np.tanh(eta, out=eta)
         np.abs(eta, out=size)
