@@ -165,7 +165,9 @@ def from_new_draws(engine, done, place, method=None):
     gaussian = all(hasattr(family, "structure") for family, _ in mixture.components)
     exact = settings.exact and gaussian
     fresh = FreshDraws.of(engine.target, mixture, settings.n_fresh, rng, exact)
-    remaining = fresh.remaining_kl(engine.target, settings.n_report, rng)
+    remaining = fresh.remaining_kl(
+        engine.target, settings.n_report, rng, settings.precision
+    )
     # What the mixture reaches has more mass than its ELBO says.
     log_evidence = fresh.elbo().value + np.nan_to_num(max(remaining.value, 0.0))
     key = (settings, REPORT, done.n_iter)

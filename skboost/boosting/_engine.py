@@ -340,8 +340,10 @@ class Boosting:
         )
 
     def _remaining(self, fresh, t):
-        rng = generator(self.settings.seed, PROBE, t)
-        return fresh.remaining_kl(self.target, self.settings.n_probe_remaining, rng)
+        settings, rng = self.settings, generator(self.settings.seed, PROBE, t)
+        return fresh.remaining_kl(
+            self.target, settings.n_probe_remaining, rng, settings.precision
+        )
 
     def _info(self, state, move, component, began, gain=_NONE, gap=_NONE):
         family, params = component

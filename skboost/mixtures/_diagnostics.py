@@ -111,14 +111,25 @@ class FreshDraws:
         own = np.where(share > 0, share * table, 0.0).sum(axis=1)
         return log_q, log_q - own
 
-    def remaining_kl(self, target, n, rng):
-        """What importance sampling sees beyond the ELBO; see `remaining_kl`."""
-        theta, log_joint = self.theta, self.log_joint
-        if log_joint is None:
-            theta = self.mixture.sample(n, rng)
-            log_joint = target.log_density(theta)
-        found = remaining_kl(log_joint, self.mixture.log_density(theta))
-        return found if self.log_joint is None else found._replace(outside=self.outside)
+    def remaining_kl(self, target, n, rng, precision=0.0):
+        """What importance sampling sees beyond the ELBO; see `remaining_kl`.
+
+        Where these draws know no log joint, others are made: an eighth of `n`, and all
+        if its standard error is above `precision` nats.
+        """
+        if self.log_joint is not None:
+            log_q = self.mixture.log_density(self.theta)
+            found = remaining_kl(self.log_joint, log_q)
+            return found._replace(outside=self.outside)
+        log_joint, log_q = [], []
+        for draws in (n // 8, n - n // 8):
+            theta = self.mixture.sample(draws, rng)
+            log_joint.append(target.log_density(theta))
+            log_q.append(self.mixture.log_density(theta))
+            found = remaining_kl(np.concatenate(log_joint), np.concatenate(log_q))
+            if found.se <= precision:
+                return found
+        return found
 
     def certain_part(self):
         """The part of the ELBO that needs no draws, nats."""
