@@ -10,7 +10,9 @@ import multiprocessing
 import shutil
 import tempfile
 import weakref
+from functools import cached_property
 
+import joblib
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
@@ -33,11 +35,13 @@ def single_threaded_blas():
 class Shared:
     """What many maps read: sent to the workers of a backend once, not with every map.
 
+    Worker processes of this machine open its arrays from files rather than copy them.
+
     Parameters
     ----------
     value : object
-        With ``in_files(folder)``: the same with its arrays mapped from files, which
-        worker processes of this machine open rather than copy.
+        One that chooses what is mapped has ``in_files(folder)``: the same with its
+        arrays mapped from files. Of any other all arrays are.
     """
 
     def __init__(self, value):
@@ -65,7 +69,24 @@ class Shared:
     def _in_files(self):
         folder = tempfile.mkdtemp(prefix="skboost-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return self.here().in_files(folder)
+        value = self.here()
+        if hasattr(value, "in_files"):
+            return value.in_files(folder)
+        path = f"{folder}/value.joblib"
+        joblib.dump(value, path)
+        return joblib.load(path, mmap_mode="r")
+
+
+class SharedWithWorkers:
+    """Adds ``shared``, the `Shared` of an object, which no pickle of it carries."""
+
+    @cached_property
+    def shared(self):
+        """What stands for this object in `chunked_map`."""
+        return Shared(self)
+
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name != "shared"}
 
 
 def _limited(func, *args):

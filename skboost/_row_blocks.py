@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 
-from skboost._parallel import Shared, chunked_map, row_blocks
+from skboost._parallel import SharedWithWorkers, chunked_map, row_blocks
 from skboost._rows import MAX_BYTES, canonical_rows
 
 # Rows are cut into a fixed number of tasks, so that sums are added in one order for
@@ -160,7 +160,7 @@ class RowSource:
     summary = None
 
 
-class Table(RowSource):
+class Table(SharedWithWorkers, RowSource):
     """Rows of one or several arrays, in memory or mapped from a file.
 
     Parameters
@@ -184,7 +184,6 @@ class Table(RowSource):
     ):  # fmt: skip
         self.X, self.y, self.weight, self.offset = X, y, weight, offset
         self.code, self.n_jobs, self.backend = code, n_jobs, backend
-        self._shared = None
 
     @classmethod
     def canonical(cls, X, y, weight, n_jobs=None):
@@ -199,9 +198,6 @@ class Table(RowSource):
 
     def __len__(self):
         return self.X.shape[0]
-
-    def __getstate__(self):
-        return vars(self) | {"_shared": None}
 
     def __sizeof__(self):
         """Bytes of the arrays, by which schedulers count what they hold."""
@@ -244,10 +240,8 @@ class Table(RowSource):
         n_tasks = min(n_tasks, len(blocks))
         cuts = [len(blocks) * k // n_tasks for k in range(n_tasks + 1)]
         tasks = [blocks[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
-        if self._shared is None:
-            self._shared = Shared(self)
         work = partial(_sum_over, func)
-        return add_up(chunked_map(work, tasks, self.n_jobs, self.backend, self._shared))
+        return add_up(chunked_map(work, tasks, self.n_jobs, self.backend, self.shared))
 
     def map(self, func):
         """``func`` of every table: of this one."""

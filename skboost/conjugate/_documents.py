@@ -5,12 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from skboost._parallel import SharedWithWorkers
+
 # Documents of one chunk of work: enough to put many of like length together.
 _CHUNK = 1024
 
 
 @dataclass(frozen=True)
-class Documents:
+class Documents(SharedWithWorkers):
     """Rows of a matrix of counts.
 
     Parameters

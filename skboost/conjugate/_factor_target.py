@@ -7,13 +7,13 @@ import numpy as np
 from scipy.special import gammaln
 
 from skboost._math import LOG_2PI
-from skboost._parallel import chunked_map, row_blocks
+from skboost._parallel import SharedWithWorkers, chunked_map, row_blocks
 from skboost.conjugate._factor_family import SIDES, FactorFamily
 from skboost.targets import Target
 
 
 @dataclass(frozen=True, eq=False)
-class FactorTarget(Target):
+class FactorTarget(SharedWithWorkers, Target):
     """``ln p(R, U, V)``, the noise's precision included where it is inferred.
 
     Parameters
@@ -69,14 +69,16 @@ class FactorTarget(Target):
 
     def _at_draws(self, theta, slopes):
         draws = self.family.draws_layout.tree(np.asarray(theta, dtype=float))
-        evaluate = partial(self._at_draw, draws, slopes)
-        found = chunked_map(evaluate, list(range(len(theta))), self.n_jobs)
+        each = [{name: of[k] for name, of in draws.items()} for k in range(len(theta))]
+        evaluate = partial(_at_draw, slopes)
+        found = chunked_map(evaluate, each, self.n_jobs, shared=self.shared)
         values = np.array([value for value, _ in found])
         return values, np.array([slope for _, slope in found]) if slopes else None
 
-    def _at_draw(self, draws, slopes, k):
-        sides = [draws[name][k] for name in SIDES]
-        logs = self._logs({name: draws[name][k] for name in self.family.gammas})
+    def at_draw(self, draw, slopes):
+        """Log joint of one draw and its gradient, None without `slopes`."""
+        sides = [draw[name] for name in SIDES]
+        logs = self._logs({name: draw[name] for name in self.family.gammas})
         precisions = [np.exp(log) for log in logs]
         rows, columns = self._augmented(sides)
         residuals = self._residuals(rows, columns)
@@ -255,3 +257,7 @@ class FactorTarget(Target):
         by_entry = self.entries.matrix(residuals)
         pulls = [by_entry @ columns - rows * spread, by_entry.T @ rows - columns * back]
         return float(errors), self._free(pulls), self._free(bends)
+
+
+def _at_draw(slopes, target, draw):
+    return target.at_draw(draw, slopes)

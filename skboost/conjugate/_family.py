@@ -7,12 +7,12 @@ in, and nothing there has to know that they are no points of R^dim.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from skboost._parallel import chunked_map, row_blocks
+from skboost._parallel import SharedWithWorkers, chunked_map, row_blocks
 from skboost.conjugate._likelihood import log_likelihood
 from skboost.conjugate._statistics import statistics_of
 
@@ -214,7 +214,7 @@ class ConjugateFamily:
 
 
 @dataclass(frozen=True, eq=False)
-class ConjugateTarget:
+class ConjugateTarget(SharedWithWorkers):
     """The posterior of a conjugate model, with the assignments summed out.
 
     Parameters
@@ -247,12 +247,12 @@ class ConjugateTarget:
 
     def log_density(self, theta):
         """Log joint of draws (n, dim), shape (n,), nats."""
-        evaluate = partial(_log_joint, self, theta)
-        blocks = row_blocks(len(theta), 1, _CHUNK)
-        return np.concatenate(chunked_map(evaluate, blocks, self.n_jobs))
+        parts = [theta[block] for block in row_blocks(len(theta), 1, _CHUNK)]
+        found = chunked_map(_log_joint, parts, self.n_jobs, shared=self.shared)
+        return np.concatenate(found)
 
 
-def _log_joint(target, theta, block):
-    model, draws = target.model, target.family.draws_layout.tree(theta[block])
+def _log_joint(target, theta):
+    model, draws = target.model, target.family.draws_layout.tree(theta)
     found = log_likelihood(model, draws, target.rows, target.weight)
     return draws["log_prior"] + model.temperature * found

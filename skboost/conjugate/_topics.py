@@ -1,5 +1,6 @@
 """Latent Dirichlet allocation as a conjugate exponential-family model."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -62,6 +63,15 @@ class TopicWords:
 
 def _log_normaliser(parameters):
     return gammaln(parameters).sum() - gammaln(parameters.sum(axis=0)).sum()
+
+
+def _settled(table, settings, rows, chunk):
+    return local_step(rows[chunk], table, settings)
+
+
+def _settled_from(table, settings, rows, item):
+    chunk, gamma = item
+    return local_step(rows[chunk], table, settings, gamma)
 
 
 class LocalFactors(NamedTuple):
@@ -168,7 +178,7 @@ class TopicModel:
         # Equal proportions lead to better topics than those of rounds before, which no
         # document ever leaves again, but may lose ground near the end.
         if local is not None and self._falls(natural, evidence, local):
-            self._improve(found, table, local.gamma)
+            found = self._improved(found, table, rows, local.gamma)
             evidence = _evidence(found, weight)
         statistics = tuple({"count": _counts(table, found, w)} for w in weightings)
         gamma = np.concatenate([part.gamma for _, part in found])
@@ -183,23 +193,18 @@ class TopicModel:
 
     def _proportions(self, table, rows):
         """Optimal local factors: pairs of documents and `Proportions`, by chunk."""
+        chunks, settle = rows.chunks(), partial(_settled, table, self.local)
+        settled = chunked_map(settle, chunks, self.n_jobs, shared=rows.shared)
+        return [(rows[c], local) for c, local in zip(chunks, settled, strict=True)]
 
-        def one(chunk):
-            part = rows[chunk]
-            return part, local_step(part, table, self.local)
-
-        return chunked_map(one, rows.chunks(), self.n_jobs)
-
-    def _improve(self, found, table, gamma):
+    def _improved(self, found, table, rows, gamma):
         """Go on from `gamma` where that leads a document to a better bound."""
-
-        def one(item):
-            (part, local), start = item
-            local.improve(local_step(part, table, self.local, start), part)
-
-        ends = np.cumsum([len(part) for part, _ in found])
-        starts = np.split(gamma, ends[:-1])
-        chunked_map(one, list(zip(found, starts, strict=True)), self.n_jobs)
+        chunks, settle = rows.chunks(), partial(_settled_from, table, self.local)
+        items = [(chunk, gamma[chunk]) for chunk in chunks]
+        others = chunked_map(settle, items, self.n_jobs, shared=rows.shared)
+        for (part, local), other in zip(found, others, strict=True):
+            local.improve(other, part)
+        return found
 
     def log_predictive(self, natural, gamma, rows):
         """Log probabilities of words given other words of their documents.
