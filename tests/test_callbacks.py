@@ -261,6 +261,15 @@ def test_a_negative_gap_ends_no_run(engine):
     assert by_gain.reached(engine, (*before, replace(last, gap=worse))) is not None
 
 
+@pytest.mark.parametrize(("se", "ends"), [(0.02, True), (0.2, False)])
+def test_a_small_gain_ends_a_run_unless_it_may_be_noise(engine, se, ends):
+    *before, last = run(engine, Limits(2, tol=0.0)).history
+    small = replace(last, gain=Estimate(0.05, se))
+    assert not engine.doubts(small)
+    reason = Limits(9, "gain", tol=0.1).reached(engine, (*before, small))
+    assert (reason is not None) == ends
+
+
 def test_time_ends_the_run(engine):
     done = run(engine, Limits(1000, tol=0.0, max_time=1e-9))
     assert done.n_iter == 1
