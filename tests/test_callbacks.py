@@ -200,6 +200,13 @@ def test_the_monitor_listens_to_a_warm_start():
     assert [r["iteration"] for r in monitor.records] == [3, 4]
 
 
+def test_the_monitor_counts_the_iterations_of_a_warm_start():
+    monitor = ELBOMonitor(patience=2, tol=1e6)
+    estimator = model(max_iter=3, warm_start=True).fit(X, Y)
+    estimator.set_params(max_iter=9).set_callbacks(monitor).fit(X, Y)
+    assert [r["iteration"] for r in monitor.records] == [4, 5]
+
+
 # --- the loop
 
 

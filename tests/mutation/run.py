@@ -134,7 +134,7 @@ def _failure(tree, tests, marker):
     no_test_selected = 5
     if done.returncode in (0, no_test_selected):
         return None
-    named = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    named = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
     return named[1] if named else f"pytest's exit status {done.returncode}"
 
 
