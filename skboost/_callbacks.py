@@ -380,10 +380,11 @@ class ELBOMonitor:
         if context.task_name != "iteration" or fitted_estimator is None:
             return False
         self.records.append(dict(fitted_estimator.history_[-1]))
-        if self.patience is None or len(self.records) <= self.patience:
+        if self.patience is None or len(self.records) < self.patience:
             return False
-        recent = [record["gain"] for record in self.records[-self.patience :]]
-        return max(recent) < self.tol
+        # The first iteration of a run has no gain: nan, which is not below `tol`.
+        recent = self.records[-self.patience :]
+        return all(record["gain"] < self.tol for record in recent)
 
     def teardown(self, estimator, context):
         """Keep the records after the fit."""

@@ -200,6 +200,13 @@ def test_the_monitor_listens_to_a_warm_start():
     assert [r["iteration"] for r in monitor.records] == [3, 4]
 
 
+def test_the_monitor_counts_the_iterations_of_a_warm_start():
+    monitor = ELBOMonitor(patience=2, tol=1e6)
+    estimator = model(max_iter=3, warm_start=True).fit(X, Y)
+    estimator.set_params(max_iter=9).set_callbacks(monitor).fit(X, Y)
+    assert [r["iteration"] for r in monitor.records] == [4, 5]
+
+
 # --- the loop
 
 
@@ -259,6 +266,15 @@ def test_a_negative_gap_ends_no_run(engine):
     # What ends a run by its gain does not ask for the gap.
     by_gain = Limits(9, "gain", tol=1e6)
     assert by_gain.reached(engine, (*before, replace(last, gap=worse))) is not None
+
+
+@pytest.mark.parametrize(("se", "ends"), [(0.02, True), (0.2, False)])
+def test_a_small_gain_ends_a_run_unless_it_may_be_noise(engine, se, ends):
+    *before, last = run(engine, Limits(2, tol=0.0)).history
+    small = replace(last, gain=Estimate(0.05, se))
+    assert not engine.doubts(small)
+    reason = Limits(9, "gain", tol=0.1).reached(engine, (*before, small))
+    assert (reason is not None) == ends
 
 
 def test_time_ends_the_run(engine):

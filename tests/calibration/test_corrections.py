@@ -1,5 +1,7 @@
 """Corrections after a fit: moments that are known, and reasons to decline."""
 
+from dataclasses import replace
+
 import autograd.numpy as anp
 import numpy as np
 import pytest
@@ -7,10 +9,12 @@ from numpy.testing import assert_allclose
 from scipy.special import gammaln
 
 from skboost.calibration import CALIBRATIONS, Calibration, calibrate
-from skboost.calibration._affine import shrunk, stein_map
+from skboost.calibration._affine import AffineMap, shrunk, stein_map
 from skboost.calibration._chains import Chains, Coordinates
 from skboost.calibration._heavy_tailed import jointly_weighted
 from skboost.calibration._judge import allowed_loss, refusal
+from skboost.calibration._problem import Problem
+from skboost.calibration._record import Declined
 from skboost.calibration._student_fit import Pool, student_fit
 from skboost.families import Gaussian, Laplace, LaplaceProduct, StudentT
 from skboost.mixtures import Mixture
@@ -168,6 +172,26 @@ def test_a_guarded_map_keeps_its_allowance():
     assert record.applied
     assert record.elbo_change > -allowed_loss(True, 10.0, dim)
     assert np.abs(found.std() - 1.0).mean() < np.abs(mixture.std() - 1.0).mean()
+
+
+class CostlyFromHalf(AffineMap):
+    """A map whose steps of one half and more cost too much of the ELBO."""
+
+    def _judged(self, problem, step, *arguments):
+        record = super()._judged(problem, step, *arguments)
+        return replace(record, elbo_change=0.0 if step < 0.5 else -1e6)
+
+
+def test_a_guarded_map_takes_the_longest_step_that_is_not_refused():
+    dim = 30
+    target = NormalTarget(np.zeros(dim), np.eye(dim))
+    mixture = normal(np.zeros(dim), 0.7 * np.eye(dim))
+    problem = Problem(target, mixture, False, 0)
+    found, record = CostlyFromHalf(guarded=True).corrected(problem, problem.pilot())
+    assert record.step == 0.4
+    assert (found.std() > mixture.std()).all()
+    with pytest.raises(Declined, match="would cost"):
+        CostlyFromHalf(guarded=False).corrected(problem, problem.pilot())
 
 
 # --- Student-t components

@@ -116,6 +116,19 @@ def test_nothing_is_said_without_a_gradient():
     assert found.lower == pytest.approx(0.3) and found.upper == np.inf
 
 
+def test_the_upper_end_has_two_standard_errors_of_the_elbo():
+    mixture, target = diagonal(np.zeros(2), 1.0), CallableTarget(gaussian, 2)
+    remaining = RemainingKL(0.0, 0.0, 0.2, 0.0)
+    sure, unsure = (
+        remaining_kl_interval(
+            target, mixture, Estimate(0.0, se), remaining, 128, generator(0)
+        ).upper
+        for se in (0.0, 0.5)
+    )
+    # The chains' own error is below 0.01 for an exact fit.
+    assert unsure - sure == pytest.approx(1.0, abs=0.02)
+
+
 @pytest.mark.parametrize("n", [64, 200])
 def test_it_evaluates_what_it_says(n):
     mixture = diagonal(np.zeros(3), 0.9)

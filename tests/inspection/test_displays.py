@@ -4,14 +4,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import logit
 from sklearn.exceptions import NotFittedError
 
 from skboost import BoostedGaussianMixture, SVIGaussianMixture, boost_posterior
 from skboost.families import Gaussian, Laplace, VariationalFamily
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
-from skboost.inspection._pair import highest_density_levels, pair_density
+from skboost.inspection._pair import (
+    highest_density_levels,
+    joint_density,
+    pair_density,
+)
 from skboost.mixtures import Mixture
-from skboost.posterior import MixturePosterior
+from skboost.posterior import MixturePosterior, TransformedPosterior
+from skboost.transforms import Constraints
 
 pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -147,6 +153,17 @@ def test_pair_density_agrees_with_its_marginals():
     for axis, index, grid in [(0, 2, x), (1, 0, y)]:
         marginal = posterior.marginal(index).pdf(grid)
         np.testing.assert_allclose(density.sum(axis=axis) * step, marginal, atol=2e-4)
+
+
+def test_a_joint_density_is_that_of_the_users_scale():
+    family, mean, std = Gaussian("diag"), np.array([0.2, 9.0, -0.3]), 0.5
+    mixture = Mixture.single(family, family.from_moments(mean, np.full(3, std**2)))
+    constraints = Constraints({0: "positive", 2: "unit_interval"}, 3)
+    posterior = TransformedPosterior(mixture, constraints)
+    x, y = np.linspace(-0.5, 4.0, 10), np.linspace(0.05, 0.95, 7)
+    normal = stats.norm(mean[2], std).pdf(logit(y)) / (y * (1.0 - y))
+    expected = stats.lognorm(std, scale=np.exp(mean[0])).pdf(x) * normal[:, None]
+    np.testing.assert_allclose(joint_density(posterior, [0, 2], x, y), expected)
 
 
 def test_highest_density_levels_of_a_normal():

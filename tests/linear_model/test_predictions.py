@@ -77,7 +77,19 @@ def test_probabilities_are_averages_over_the_posterior(fitted, rows, drawn):
     assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
 
 
-def test_probabilities_of_a_gaussian_mixture_are_exact(data):
+def entropy(p):
+    return -xlogy(p, p) - xlogy(1 - p, 1 - p)
+
+
+@pytest.mark.parametrize(
+    ("of_row", "integrand"),
+    [
+        (lambda fitted, row: fitted.predict_proba(row)[0, 1], expit),
+        (lambda f, row: f.predict_uncertainty(row)[1][0], lambda t: entropy(expit(t))),
+    ],
+    ids=["probability", "aleatoric entropy"],
+)
+def test_answers_of_a_gaussian_mixture_are_exact(data, of_row, integrand):
     fitted = BoostedBayesianLogisticRegression(random_state=0, tol=0.0, max_iter=2)
     fitted.fit(*data)
     mixture = fitted.posterior_.mixture
@@ -85,12 +97,12 @@ def test_probabilities_of_a_gaussian_mixture_are_exact(data):
         row = scale * np.array([[1.0, -2.0, 0.5]])
         means, stds = mixture.linear_moments(np.append(row, [[1.0]], axis=1))
         parts = [
-            quad(lambda z, m=m, s=s: expit(m + s * z) * norm.pdf(z), -40, 40,
+            quad(lambda z, m=m, s=s: integrand(m + s * z) * norm.pdf(z), -40, 40,
                  points=[-m / s], epsabs=1e-12, limit=500)[0]
             for m, s in zip(means[0], stds[0], strict=True)
         ]  # fmt: skip
         expected = mixture.weights @ np.array(parts)
-        assert_allclose(fitted.predict_proba(row)[0, 1], expected, atol=1e-9, rtol=0)
+        assert_allclose(of_row(fitted, row), expected, atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize("covariance", ["full", "diag", "low_rank"])

@@ -297,9 +297,11 @@ def test_a_warm_start_is_one_long_fit():
     assert same_mixture(long, warm)
 
 
-def test_pieces_with_a_known_scale_are_the_whole():
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_pieces_with_a_known_scale_are_the_whole(temperature):
     prior = {"noise_scale": 0.5, "prior_scale": 3.0, "intercept_scale": 3.0}
-    whole, pieces = regression(**prior).fit(X, Y), regression(**prior)
+    settings = {"temperature": temperature, **prior}
+    whole, pieces = regression(**settings).fit(X, Y), regression(**settings)
     for rows in np.array_split(np.arange(40), 8):
         pieces.partial_fit(X[rows], Y[rows])
     assert whole.posterior_.hellinger(pieces.posterior_).distance < 1e-3

@@ -21,6 +21,16 @@ def test_generalized_pareto_fit_finds_shape_and_scale(shape):
     assert scale == pytest.approx(2.5, rel=0.1)
 
 
+@pytest.mark.parametrize("shape", [-0.3, 0.4, 1.5])
+def test_the_shape_is_pulled_towards_a_half_with_the_weight_of_ten(shape):
+    n = 20
+    x = stats.genpareto(shape).ppf((np.arange(n) + 0.5) / n)
+    pulled, scale = fit_generalized_pareto(x)
+    # The scale belongs to the shape before, as a solution of the profile likelihood.
+    own = ((n + 10) * pulled - 5.0) / n
+    assert own == pytest.approx(np.log1p(own / scale * x).mean(), rel=1e-9)
+
+
 @pytest.mark.parametrize(("target_df", "proposal_df"), [(2, 3), (2, 4), (1, 4)])
 def test_khat_of_student_t_is_the_tail_index(target_df, proposal_df):
     # w = p / q grows like |x|^(b - a) under t_b, so P(w > v) ~ v^(-b / (b - a)).

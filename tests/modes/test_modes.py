@@ -1,6 +1,7 @@
 """Looking for modes: climbs, openings with all of them, and what probes can not see."""
 
 import json
+from types import SimpleNamespace
 
 import autograd.numpy as anp
 import numpy as np
@@ -9,11 +10,14 @@ from autograd.scipy.special import logsumexp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost import boost_posterior
 from skboost.families import Gaussian, StudentT
+from skboost.mixtures import Mixture
 from skboost.modes._climb import climb_all
+from skboost.modes._missed import missed_modes
 from skboost.modes._modes import Modes, add_ends
 from skboost.targets import CallableTarget, failure_tolerant
 
@@ -122,6 +126,22 @@ class TestToldApart:
         # Laplace's formula is exact for normals far apart.
         mass = np.exp(np.array(modes.mass) - 1.0)
         assert_allclose(mass, SHARES[distance.argmin(axis=1)], rtol=1e-3)
+
+    def test_modes_of_little_mass_do_not_matter(self):
+        modes = Modes(((0.0,), (1.0,), (2.0,)), (0.0, np.log(1e-6), -1.0), (1, 1, 1))
+        assert modes.matter.tolist() == [True, False, True]
+        assert modes.heaviest(3) == ((0.0,), (2.0,))
+        assert modes.several
+
+    @pytest.mark.parametrize(("dip", "n"), [(0.01, 1), (0.5, 2)])
+    def test_modes_are_told_apart_by_the_dip_between_them(self, dip, n):
+        # Of x^4 / 4 - x^2 / 2, whose wells are a quarter deep.
+        target = CallableTarget(
+            lambda t: -4.0 * dip * (t[:, 0] ** 4 / 4.0 - t[:, 0] ** 2 / 2.0), 1
+        )
+        ends = climb_all(target, np.array([[-1.2], [1.2]]), np.ones(1))
+        assert ends.settled.all()
+        assert len(add_ends(target, Gaussian(), Modes(), ends).params) == n
 
     def test_a_flat_top_gets_a_scale_of_its_own(self):
         target = CallableTarget(lambda theta: -anp.sum(theta**4, axis=1), 2)
@@ -310,6 +330,33 @@ class TestProbes:
         assert result.remaining_kl < 0.01
         assignment = boost_posterior(hidden, 2, x0=means, random_state=0)
         assert_allclose(assignment.elbo, 0.0, atol=0.01)
+
+
+class TestMissed:
+    """What is said of one known mode beside a mixture of half of the mass."""
+
+    @staticmethod
+    def found(std, covered):
+        """Missed modes, where the mode has a standard normal as its approximation."""
+        family = Gaussian("diag")
+        away = CallableTarget(lambda t: stats.norm.logpdf(t[:, 0], 0.0, std), 1)
+        search = SimpleNamespace(
+            family=family, target=away, settings=SimpleNamespace(seed=0, tol=0.01)
+        )
+        params = family.from_moments(np.zeros(1), np.ones(1))
+        mean = 0.0 if covered else 40.0
+        mixture = Mixture.single(family, family.from_moments([mean], np.ones(1)))
+        return missed_modes(search, mixture, Modes((params,), (0.0,), (1,)), 0.0)
+
+    def test_a_mode_that_is_far_from_the_mixture_is_missed(self):
+        (mode,) = self.found(std=1.0, covered=False)
+        assert mode.location == [0.0] and mode.mass == pytest.approx(0.5)
+
+    def test_a_mode_that_the_mixture_covers_is_not(self):
+        assert self.found(std=1.0, covered=True) == []
+
+    def test_a_mass_that_a_few_draws_carry_is_not_certain(self):
+        assert self.found(std=0.005, covered=False) == []
 
 
 class TestPoles:

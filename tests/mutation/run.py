@@ -1,19 +1,22 @@
 """Change one line of the package at a time, and see whether its tests notice.
 
     python tests/mutation/run.py [--rooms ROOM ...] [--names NAME ...] [--jobs N]
+                                 [--quick] [--out benchmarks/results]
 
 Every file in ``rooms/`` lists the mutations of one room: a name, the file, the text
 that is replaced, and what replaces it. Each is applied to a copy of the tree, and tests
 are run there until one fails: those that are likely to notice (``first``), then all of
 the room, the slow ones last. A mutation that no test notices has survived. `EXCUSED`
-names those that may, with the reason.
+names those that may, with the reason. ``--quick`` leaves the slow tests out. ``--out``
+brings the outcomes into ``mutations.json``, of which ``benchmarks/to_rst.py`` makes the
+table of the documentation; those of other rooms, of earlier calls, stay there.
 
 Exits with 1 where a mutation survives that is not excused, or more than 3 are.
 """
 
 import argparse
-import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,9 +33,10 @@ ROOMS = Path(__file__).with_name("rooms")
 # At most three may survive, each for a reason.
 MAX_EXCUSED = 3
 EXCUSED = {}
+SURVIVED = "survived"
 
 # A mutation that makes a loop endless is noticed by its seconds.
-TIMEOUT = 1800
+TIMEOUT = 600
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,11 @@ class Mutation:
         """The file that is changed, within the tree."""
         return Path("skboost", self.file)
 
-    @property
-    def stages(self):
+    def stages(self, quick):
         """Tests and marks, the ones that are likely to notice first."""
         likely = [(self.first, "not slow")] if self.first else []
-        return (*likely, (self.tests, "not slow"), (self.tests, "slow"))
+        slow = [] if quick else [(self.tests, "slow")]
+        return (*likely, (self.tests, "not slow"), *slow)
 
     def apply(self, tree):
         """Change the file in a copy of the tree."""
@@ -82,8 +86,17 @@ def mutations():
     return found
 
 
-def survives(mutation):
-    """Whether the tests pass although the mutation is there, and after what seconds."""
+@dataclass(frozen=True)
+class Outcome:
+    """What noticed a mutation (None: it has survived), and after how many seconds."""
+
+    mutation: Mutation
+    noticed_by: str | None
+    seconds: float
+
+
+def outcome(mutation, quick=False):
+    """Run the tests of a copy of the tree that has the mutation."""
     began = perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
@@ -93,11 +106,13 @@ def survives(mutation):
         for name in ("pyproject.toml", "README.md"):
             shutil.copy(ROOT / name, tree)
         mutation.apply(tree)
-        passed = all(_passes(tree, *stage) for stage in mutation.stages)
-    return passed, perf_counter() - began
+        failures = (_failure(tree, *stage) for stage in mutation.stages(quick))
+        found = next(filter(None, failures), None)
+    return Outcome(mutation, found, perf_counter() - began)
 
 
-def _passes(tree, tests, marker):
+def _failure(tree, tests, marker):
+    """The first test that fails, or None."""
     variables = os.environ | {
         "PYTHONPATH": str(tree),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -111,21 +126,74 @@ def _passes(tree, tests, marker):
             cwd=tree,
             env=variables,
             capture_output=True,
+            text=True,
             timeout=TIMEOUT,
         )
     except subprocess.TimeoutExpired:
-        return False
+        return "the limit of time"
     no_test_selected = 5
-    return done.returncode in (0, no_test_selected)
+    if done.returncode in (0, no_test_selected):
+        return None
+    named = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
+    return named[1] if named else f"pytest's exit status {done.returncode}"
+
+
+def by_room(rows):
+    """How many mutations are noticed; rooms where all always were are one row."""
+    weak = sorted({row["room"] for row in rows if SURVIVED in row.values()})
+    others = [row for row in rows if row["room"] not in weak]
+    groups = [(room, [row for row in rows if row["room"] == room]) for room in weak]
+    n_others = len({row["room"] for row in others})
+    groups += [(f"{n_others} other rooms", others), ("all", rows)]
+    return [
+        {
+            "room": name,
+            "mutations": len(own),
+            "survived when first run": sum(row["first run"] == SURVIVED for row in own),
+            "noticed now": sum(row["now"] != SURVIVED for row in own),
+            "survive now": sum(row["now"] == SURVIVED for row in own),
+        }
+        for name, own in groups
+    ]
+
+
+def record(outcomes, out):
+    """Bring the outcomes into ``mutations.json``; what happened first is kept."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from _harness import Report, commit
+
+    report = Report("mutations", out)
+    report.resume_cases()
+    table = report.tables.setdefault("Mutations", [])
+    first_runs = {row["mutation"]: row["first run"] for row in table}
+    for each in outcomes:
+        name = each.mutation.name
+        report.drop("mutation", name, "Mutations")
+        state = "noticed" if each.noticed_by else SURVIVED
+        report.tables["Mutations"].append(
+            {
+                "room": each.mutation.room,
+                "mutation": name,
+                "now": state,
+                "first run": first_runs.get(name, state),
+                "noticed by": each.noticed_by,
+                "commit": commit(),
+            }
+        )
+    known = {each.name for each in mutations()}
+    rows = [row for row in report.tables["Mutations"] if row["mutation"] in known]
+    report.tables = {"Mutations by room": by_room(rows), "Mutations": rows}
+    report.save()
 
 
 def main():
-    """Run the mutations, print a table by room, and write the survivors."""
+    """Run the mutations and print what noticed each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rooms", nargs="*")
     parser.add_argument("--names", nargs="*")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     chosen = [
         each
@@ -133,28 +201,18 @@ def main():
         if (not asked.rooms or each.room in asked.rooms)
         and (not asked.names or each.name in asked.names)
     ]
+    outcomes = []
     with ThreadPoolExecutor(asked.jobs) as pool:
-        outcomes = []
-        for each, (alive, seconds) in zip(
-            chosen, pool.map(survives, chosen), strict=True
-        ):
-            outcomes.append(alive)
-            state = "SURVIVED" if alive else "noticed"
-            print(f"{state:8} {seconds:6.1f} s  {each.room}: {each.name}", flush=True)
-    survivors = [each for each, alive in zip(chosen, outcomes, strict=True) if alive]
-    rows = [
-        (room, len(names), sum(each.room == room for each in survivors))
-        for room in sorted({each.room for each in chosen})
-        for names in [[each for each in chosen if each.room == room]]
-    ]
-    print(f"\n{'room':16} mutations survivors")
-    for room, n, n_alive in rows:
-        print(f"{room:16} {n:9d} {n_alive:9d}")
-    print(f"{'all':16} {len(chosen):9d} {len(survivors):9d}")
-    if asked.json:
-        record = {"rooms": rows, "survivors": [each.name for each in survivors]}
-        asked.json.write_text(json.dumps(record, indent=1))
-    unexpected = [each.name for each in survivors if each.name not in EXCUSED]
+        for done in pool.map(lambda each: outcome(each, asked.quick), chosen):
+            outcomes.append(done)
+            what = f"{done.mutation.room}: {done.mutation.name}"
+            found = done.noticed_by or SURVIVED.upper()
+            print(f"{done.seconds:6.1f} s  {what}: {found}", flush=True)
+            if asked.out:
+                record([done], asked.out)
+    survivors = [each.mutation.name for each in outcomes if each.noticed_by is None]
+    print(f"\n{len(survivors)} of {len(outcomes)} have survived: {survivors}")
+    unexpected = set(survivors) - set(EXCUSED)
     return 1 if unexpected or len(EXCUSED) > MAX_EXCUSED else 0
 
 

@@ -12,6 +12,7 @@ from scipy.integrate import quad, trapezoid
 from skboost.families import Gaussian, Laplace
 from skboost.mixtures import Mixture
 from skboost.posterior import MixturePosterior
+from skboost.posterior._storage import pack_mixtures, unpack_mixtures
 
 
 @pytest.fixture
@@ -383,6 +384,16 @@ def test_from_components():
     parts = [(family, np.zeros(4)), (family, np.ones(4))]
     posterior = MixturePosterior.from_components(parts, [0.25, 0.75], ["x", "y"])
     np.testing.assert_allclose(posterior.mean(), [0.75, 0.75])
+
+
+def test_packed_components_of_equal_parameters_keep_their_families():
+    params = np.array([0.5, -0.2])
+    families = (Gaussian("diag"), Laplace())
+    mixture = Mixture(tuple((f, params) for f in families), np.array([0.4, 0.6]))
+    (again,) = unpack_mixtures(*pack_mixtures([mixture]))
+    assert [type(family) for family, _ in again.components] == [Gaussian, Laplace]
+    theta = np.linspace(-3, 3, 7)[:, None]
+    np.testing.assert_array_equal(again.log_density(theta), mixture.log_density(theta))
 
 
 # --- ArviZ

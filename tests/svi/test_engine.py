@@ -1,5 +1,7 @@
 """Steps of the engine: coordinate ascent, noise, and the domain of the parameters."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -195,6 +197,78 @@ def test_temperature_multiplies_the_statistics():
     np.testing.assert_allclose(
         cool["clusters"]["second"], expected["clusters"]["second"]
     )
+
+
+# --- batches
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_a_batch_stands_for_all_rows(temperature):
+    model, rows, start = problem(n=60)
+    model.temperature = temperature
+    engine = NaturalGradient(model, rows, start, ConstantRate(), None, 20)
+    state, _ = engine.init()
+    # Each row adds one to the concentrations, three of 0.5 at first.
+    assert state.natural["weights"]["alpha"].sum() == pytest.approx(
+        1.5 + 60 * temperature
+    )
+
+
+def test_batches_are_drawn_anew_and_without_replacement(monkeypatch):
+    model, rows, start = problem(n=60)
+    batches = []
+    rows_at = NaturalGradient._rows_at
+
+    def recorded(self, batch):
+        batches.append(batch)
+        return rows_at(self, batch)
+
+    monkeypatch.setattr(NaturalGradient, "_rows_at", recorded)
+    run(NaturalGradient(model, rows, start, RobbinsMonro(), None, 20), SVILimits(2))
+    assert [len(set(batch)) for batch in batches] == [20] * 6
+    assert len({tuple(np.sort(batch)) for batch in batches}) == 6
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_bound_of_watched_rows_is_that_of_all_that_are_like_them(weighted):
+    model, _, start = problem(n=60)
+    X = np.random.default_rng(1).normal(size=(30, 2))
+    rows = model.rows(np.concatenate([X, X]))
+    weight = np.tile(np.linspace(0.5, 2.0, 30), 2) if weighted else None
+    settings = {"weight": weight, "batch_size": 20}
+    state, every = NaturalGradient(
+        model, rows, start, RobbinsMonro(), **settings
+    ).init()
+    watching = NaturalGradient(
+        model, rows, start, RobbinsMonro(), **settings, watched=np.arange(30), scale=2.0
+    )
+    assert watching.init()[1].elbo == pytest.approx(every.elbo, rel=1e-12)
+
+
+# --- when a run ends
+
+
+def test_a_run_ends_at_its_time():
+    model, rows, start = problem()
+    ticks = iter(range(1000))
+    engine = NaturalGradient(model, rows, start, RobbinsMonro(), None, 20)
+    done = run(engine, SVILimits(50, max_time=10), clock=lambda: next(ticks))
+    assert done.message == "Stopped at max_time=10 seconds."
+    assert 1 <= done.n_iter < 10
+
+
+@pytest.mark.parametrize(
+    ("rate", "gain", "converged"),
+    [(1.0, 0.4, True), (1.0, 0.6, False), (0.9, 0.4, False)],
+)
+def test_coordinate_ascent_has_converged_where_a_round_gains_little(
+    rate, gain, converged
+):
+    model, rows, start = problem()
+    engine = NaturalGradient(model, rows, start, ConstantRate(rate))
+    _, info = engine.init()
+    reason = SVILimits(5, tol=0.5).reached(engine, [replace(info, gain=gain)])
+    assert (reason is not None) == converged
 
 
 # --- schedules
