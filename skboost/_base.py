@@ -31,6 +31,9 @@ from skboost.proposals import DensityProposer
 # Entries of a table of draws that costs no evaluation of the target.
 _FREE_ENTRIES = 1 << 21
 
+# Log joint densities of the same data differ by no more, whatever computed them.
+_CLOSE = 1e-8
+
 # What outlives a fit that fails: what scikit-learn sets on an estimator while its
 # callbacks run, and takes off after; and outputs that were done when one of several
 # was interrupted, for a warm start.
@@ -232,6 +235,17 @@ def _check_same_kind(before, now):
         )
 
 
+def _check_same_density(engine, state):
+    """Refuse to go on from draws whose log joint densities are of another target."""
+    recorded, now = engine.recomputed(state)
+    if not np.allclose(recorded, now, rtol=_CLOSE, atol=_CLOSE, equal_nan=True):
+        raise ValueError(
+            "warm_start=True goes on with the same data and the same model; the log "
+            f"joint density that the last fit found to be {np.ravel(recorded)[0]:.6g} "
+            f"at one of its draws is {np.ravel(now)[0]:.6g} now. Set warm_start=False."
+        )
+
+
 class FittingEstimator(VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """What every estimator here does around a fit: pickles know their version, and a
     fit that fails leaves no trace.
@@ -290,6 +304,7 @@ class BoostedEstimator(FittingEstimator):
         if previous is not None:
             _check_same_data(previous.state.mixture.dim, target.dim)
             _check_same_kind(self._kind, engine.kind)
+            _check_same_density(engine, previous.state)
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, **data)
 

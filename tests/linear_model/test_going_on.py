@@ -83,6 +83,23 @@ def test_a_warm_start_needs_the_same_parameters(model):
     assert np.array_equal(warm.predict_proba(X), before)
 
 
+@pytest.mark.parametrize("change", ["rows", "labels", "temperature"])
+def test_a_warm_start_needs_the_same_density(change, model):
+    warm = model(max_iter=1, warm_start=True, **SETTINGS).fit(X, Y)
+    before = warm.predict_proba(X)
+    data = {
+        "rows": (1.5 * X, Y),
+        "labels": (X, Y[::-1]),
+        "temperature": (X, Y),
+    }[change]
+    if change == "temperature":
+        warm.set_params(temperature=0.5)
+    warm.set_params(max_iter=2)
+    with pytest.raises(ValueError, match="goes on with the same data and the same mod"):
+        warm.fit(*data)
+    assert np.array_equal(warm.predict_proba(X), before)
+
+
 def test_without_warm_start_a_fit_begins_anew(model):
     twice = model(**SETTINGS).fit(X[4:16], Y[4:16]).fit(X, Y)
     assert_same_fit(model(**SETTINGS).fit(X, Y), twice)
