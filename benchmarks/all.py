@@ -1,12 +1,15 @@
 """Every table of the documentation measured again, at one clean commit.
 
-    python benchmarks/all.py [--list] [--only NAME ...] [--skip NAME ...] [--resume]
+    python benchmarks/all.py [--other ../before] [--list] [--only NAME ...]
+                             [--skip NAME ...] [--resume]
 
 Scripts run one after the other and write into ``--out`` (a folder that git ignores);
 results and tables of the documentation are replaced when the last has ended. A tree
 with changes is refused, and so is one that changes on the way: the JSON files name the
 commit that they were measured at. ``--resume`` keeps what ``--out`` already holds of
-this commit. All of them take most of a day, on a machine with nothing else to do.
+this commit. Scripts that compare with an earlier commit need a checkout of it,
+``--other``, and are named as not run without. All of them take most of a day, on a
+machine with nothing else to do.
 """
 
 import json
@@ -27,12 +30,14 @@ NEW = ROOT / "benchmarks" / "new_results"
 
 @dataclass(frozen=True)
 class Run:
-    """One command: a script, its arguments, the files that it writes, its minutes."""
+    """One command: a script, its arguments, its minutes, the files that it writes."""
 
     script: str
     arguments: tuple = ()
     minutes: float = 1.0
     writes: tuple = field(default=())
+    # Whether it compares with another checkout.
+    compares: bool = False
 
     @property
     def name(self):
@@ -44,6 +49,8 @@ class Run:
         """JSON files of the command."""
         return tuple(f"{name}.json" for name in self.writes or (self.script,))
 
+
+_REGRESSIONS = ("breast cancer, 30-D", "logistic, 60-D", "digits, 64-D")
 
 # In the order of the documentation; the longest take hours.
 RUNS = (
@@ -61,11 +68,13 @@ RUNS = (
     Run("t2_logistic", (), 1),
     Run("targets_1d", (), 0.5),
     Run("posteriordb", (), 8),
+    Run("against_nuts", (), 40),
     Run("many_modes", (), 6),
     Run("high_dimension", (), 15),
     Run("ubvi", (), 10),
     Run("warp", (), 10),
     Run("warp", ("--public",), 15, ("warp_public",)),
+    Run("p4_figures", (), 25),
     Run("calibrate", (), 8),
     Run("remaining_kl", (), 8),
     Run("calibration", (), 10),
@@ -75,7 +84,12 @@ RUNS = (
     Run("import_time", (), 1),
     Run("defaults", (), 5),
     Run("ablation", (), 15),
-    Run("ablation", ("--name", "ablation_regressions"), 15, ("ablation_regressions",)),
+    Run("ablation", ("--name", "ablation_regressions", "--targets", *_REGRESSIONS,
+                     "--replicates", "6"), 15, ("ablation_regressions",)),
+    Run("pareto", (), 40, compares=True),
+    Run("pareto", ("--front", "--name", "pareto_front"), 40, ("pareto_front",)),
+    Run("glm_cost", (), 15, compares=True),
+    Run("against_commit", (), 30, compares=True),
     Run("regression", (), 20, ("regression_exact", "regression_generated",
                                "regression_real", "regression_counts",
                                "regression_splines")),
@@ -84,7 +98,18 @@ RUNS = (
     Run("online_speed", (), 0.5),
     Run("gmm_coordinate_ascent", (), 0.2),
     Run("gmm_stream", (), 0.2),
-    Run("gmm_predictive", ("--sets", "iris", "wine", "pima"), 60),
+    Run("gmm_predictive", ("--rows", "1000"), 60),
+    *(Run("gmm_predictive", ("--name", name, "--methods", "BoostedGaussianMixture",
+                             "--sets", *sets, "--clusters", *clusters,
+                             "--rows", "1000", "--seeds", "2"), minutes, (name,))
+      for name, sets, clusters, minutes in (
+          ("gmm_predictive_boosted", ("iris", "wine", "pima"), ("3", "10"), 45),
+          ("gmm_predictive_boosted_large", ("digits", "covtype"), ("3",), 15),
+          ("gmm_predictive_boosted_large_10", ("digits", "covtype"), ("10",), 30))),
+    Run("gmm_predictive", ("--name", "gmm_predictive_digits_10", "--sets", "digits",
+                           "--clusters", "10", "--rows", "1000", "--replicates", "5",
+                           "--seeds", "3"), 10, ("gmm_predictive_digits_10",)),
+    Run("p2_figures", (), 10),
     Run("choose_k", (), 20),
     Run("p3_table", (), 0.5),
     Run("svi_plus", ("--part", "fig3"), 20, ("svi_plus_random_from_data",)),
@@ -100,13 +125,14 @@ RUNS = (
     Run("topics", ("--data", "ap_bow"), 120, ("topics_ap_bow",)),
     Run("topics", ("--data", "nyt_bow"), 240, ("topics_nyt_bow",)),
 )  # fmt: skip
-FIGURES = ("svi_plus_figures", "matrix_factorization_figure", "topics_figures")
+FIGURES = ("svi_plus_figures", "matrix_factorization_figure", "topics_figures",
+           "against_nuts_figure", "summary_figures")  # fmt: skip
 
 
-def refuse_dirty_tree():
+def refuse_dirty_tree(beside=()):
     """End where files differ from the commit that tables would name."""
     changed = subprocess.run(
-        ["git", "status", "--porcelain"],
+        ["git", "status", "--porcelain", "--", ".", *(f":!{path}" for path in beside)],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
     if changed:
@@ -131,6 +157,8 @@ def execute(run, options):
         sys.executable, str(ROOT / "benchmarks" / f"{run.script}.py"),
         *run.arguments, "--out", str(options.out), "--shared", str(options.shared),
     ]  # fmt: skip
+    if run.compares:
+        command += ["--other", str(options.other)]
     return subprocess.run(command, cwd=ROOT, env=os.environ).returncode == 0
 
 
@@ -147,6 +175,7 @@ def main():
     """Run what was asked for, and name what failed."""
     made = parser(__doc__)
     made.set_defaults(out=NEW)
+    made.add_argument("--other", type=Path, help="checkout of an earlier commit")
     made.add_argument("--list", action="store_true", help="names and minutes only")
     made.add_argument("--only", nargs="+", default=[""], help="parts of names")
     made.add_argument("--skip", nargs="+", default=[], help="parts of names")
@@ -164,6 +193,9 @@ def main():
     refuse_dirty_tree()
     failed = []
     for run in chosen:
+        if run.compares and options.other is None:
+            print(f"\n=== not run without --other: {run.name}", flush=True)
+            continue
         if options.resume and done_before(run, options.out):
             continue
         began = perf_counter()
@@ -171,7 +203,8 @@ def main():
         if not execute(run, options):
             failed.append(run.name)
         print(f"=== {(perf_counter() - began) / 60:.1f} minutes", flush=True)
-        refuse_dirty_tree()
+        # Some scripts draw pictures of the documentation at once.
+        refuse_dirty_tree(beside=["doc/_static"])
     if failed:
         print("Failed, and nothing was replaced: " + "; ".join(failed))
         return 1
