@@ -90,6 +90,10 @@ def test_dirichlet_agrees_with_scipy(rng, alpha):
         rtol=1e-8,
     )
     assert factor.entropy({"alpha": alpha}) == pytest.approx(theirs.entropy())
+    mean, covariance = factor.moments({"alpha": alpha})["weights"]
+    np.testing.assert_allclose(mean, theirs.mean())
+    np.testing.assert_allclose(np.diag(covariance), theirs.var())
+    np.testing.assert_allclose(covariance.sum(axis=1), 0.0, atol=1e-15, rtol=0)
     se = pi.std(axis=0) / np.sqrt(len(pi))
     assert np.all(np.abs(pi.mean(axis=0) - theirs.mean()) < 5 * se)
     log_pi = np.log(pi)
