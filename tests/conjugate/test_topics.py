@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import gammaln, logsumexp, psi
 from scipy.stats import beta
@@ -92,14 +92,15 @@ def test_the_bound_is_below_the_evidence_and_near_it(alpha, eta):
     assert exact - 2.5 < best <= exact
 
 
-def test_without_choices_the_bound_is_the_evidence():
+@pytest.mark.parametrize("temperature", [1.0, 0.4])
+def test_without_choices_the_bound_is_the_evidence(temperature):
     # One topic: nothing is latent but its words, whose posterior is exact.
     X, _ = corpus()
-    model = TopicModel.make(1, 30, 0.3, 0.2)
-    rows = model.rows(X)
-    natural = {"topics": {"lambda": 0.2 + X.sum(axis=0)[:, None].astype(float)}}
+    model = TopicModel.make(1, 30, 0.3, 0.2, temperature)
+    rows, counts = model.rows(X), temperature * X.sum(axis=0)
+    natural = {"topics": {"lambda": 0.2 + counts[:, None]}}
     found = model.elbo(natural, model.expect(natural, rows, None).evidence)
-    assert found == pytest.approx(dirichlet_multinomial(X.sum(axis=0), 0.2), rel=1e-12)
+    assert found == pytest.approx(dirichlet_multinomial(counts, 0.2), rel=1e-12)
 
 
 def test_a_documents_part_of_the_bound_is_its_integral():
@@ -214,6 +215,30 @@ def test_going_on_does_not_lower_the_bound_of_a_document():
         more = local_step(rows, table, short, found.gamma)
         assert np.all(more.evidence >= found.evidence - 1e-9 * abs(found.evidence))
         found = more
+
+
+def test_documents_keep_the_better_of_two_proportions():
+    model, rows, natural = problem(alpha=0.05)
+    table, rng = table_of(model, natural), np.random.default_rng(0)
+    one, other = (
+        local_step(
+            rows,
+            table,
+            LocalSettings(0.05, max_iter=1, tol=0.0),
+            rng.gamma(1.0, 1.0, (len(rows), 4)),
+        )
+        for _ in range(2)
+    )
+    better = other.evidence > one.evidence
+    assert 0 < better.sum() < len(rows)
+    of_entries = np.repeat(better, rows.lengths)
+    gamma = np.where(better[:, None], other.gamma, one.gamma)
+    ratio = np.where(of_entries, other.ratio, one.ratio)
+    evidence = np.maximum(one.evidence, other.evidence)
+    one.improve(other, rows)
+    assert_array_equal(one.gamma, gamma)
+    assert_array_equal(one.ratio, ratio)
+    assert_array_equal(one.evidence, evidence)
 
 
 def test_words_that_no_topic_has_seen_go_where_the_document_is():

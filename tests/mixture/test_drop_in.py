@@ -87,6 +87,13 @@ def test_attributes_have_scikit_learns_shapes(covariance_type, prior_type):
     assert_allclose(product, ours.precisions_, rtol=1e-8)
 
 
+@pytest.mark.parametrize("prior_type", [*PRIORS, "finite_dirichlet_process"])
+def test_the_concentration_that_was_used_is_the_one_that_was_given(prior_type):
+    kind = {"weight_concentration_prior_type": prior_type}
+    fitted = SVIGaussianMixture(4, weight_concentration_prior=0.6, **kind).fit(IRIS)
+    assert fitted.weight_concentration_prior_ == pytest.approx(0.6)
+
+
 def test_parameters_that_a_prior_lacks_are_none():
     model = SVIGaussianMixture(2, mean_prior_type="independent").fit(IRIS)
     assert model.mean_precision_ is None and model.mean_precision_prior_ is None

@@ -21,6 +21,7 @@ from skboost.online import (
     _compile,
     _loops,
 )
+from skboost.online._rates import rates_of
 
 SCALE = np.array([1.0, 0.5, 2.0, 1.0, 1.0, 3.0, 0.2])
 RULES = {
@@ -295,3 +296,16 @@ def test_without_the_extra_nothing_is_compiled(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
     assert _compile.compiler() is None
     assert _compile.compiled(begin) is begin
+
+
+@pytest.mark.parametrize(
+    ("rate", "expected"),
+    [
+        (PowerRate(0.5), 0.5 / np.sqrt([3.0, 4.0, 5.0])),
+        (PowerRate(2.0, 1.0), [6.0, 8.0, 10.0]),
+        (0.7, [0.7, 0.7, 0.7]),
+    ],
+    ids=["falling", "growing", "constant"],
+)
+def test_rates_are_powers_of_the_step_counted_from_one(rate, expected):
+    np.testing.assert_allclose(rates_of(rate, 2, 3), expected)

@@ -205,6 +205,9 @@ def test_one_sample_answers_what_the_posterior_is_asked(wide):
     assert calls == [500]
     counts = [np.sum(resampled.draws == draw) for draw in weighted.draws]
     assert np.all(np.abs(counts - 200 * weighted.weights) < 1.0 + 1e-9)
+    # Their order says nothing of which draws they were.
+    index = [int(np.flatnonzero(weighted.draws == draw)[0]) for draw in resampled.draws]
+    assert abs(stats.spearmanr(index, range(200)).statistic) < 4 / np.sqrt(200)
     assert resampled.log_evidence == weighted.log_evidence
     with pytest.raises(ValueError, match="level must lie strictly"):
         weighted.evidence(95)

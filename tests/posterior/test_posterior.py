@@ -12,7 +12,11 @@ from scipy.integrate import quad, trapezoid
 from skboost.families import Gaussian, Laplace
 from skboost.mixtures import Mixture
 from skboost.posterior import MixturePosterior
-from skboost.posterior._storage import pack_mixtures, unpack_mixtures
+from skboost.posterior._storage import (
+    FORMAT_VERSION,
+    pack_mixtures,
+    unpack_mixtures,
+)
 
 
 @pytest.fixture
@@ -335,7 +339,7 @@ def test_load_refuses_later_formats_and_unknown_families(tmp_path, bimodal):
         arrays = dict(archive)
     header = json.loads(str(arrays["header"]))
     for change, message in [
-        ({"format_version": 99}, "Update skboost"),
+        ({"format_version": FORMAT_VERSION + 1}, "Update skboost"),
         ({"families": [{"class": "as_family", "params": {}}] * 2}, "does not have"),
     ]:
         arrays["header"] = np.array(json.dumps(header | change))

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from skboost import boost_posterior
 from skboost._settings import Settings
+from skboost._solver import ascend
 from skboost.families import Gaussian, StudentT
 from skboost.mixtures import Mixture
 from skboost.modes._curvature import diagonal_curvature, wide_directions
@@ -156,6 +157,23 @@ def test_the_rank_is_what_the_target_asks_for(n_strong):
     _, *found = fit_low_rank(gaussian.target, start, None, Settings())
     assert found[0].rank == n_strong
     assert gaussian.kl(*found) < 1e-2
+
+
+def test_columns_that_lose_on_other_draws_are_left_out(monkeypatch):
+    gaussian, found = Spiked(60, n_strong=3), []
+
+    def flattered(problem, **settings):
+        x, value = ascend(problem, **settings)
+        found.append(problem.unpack(x))
+        # The second search ends far off, and boasts.
+        return (x, value) if len(found) == 1 else (x + 3.0, value + 100.0)
+
+    monkeypatch.setattr("skboost.proposals._low_rank.ascend", flattered)
+    start = Gaussian("diag").from_moments(gaussian.mean, gaussian.scale**2)
+    settings = Settings(low_rank_max_growths=2, low_rank_max_iter=3)
+    _, _, params = fit_low_rank(gaussian.target, start, None, settings)
+    assert len(found) == 2
+    assert np.array_equal(params, found[0])
 
 
 def test_a_given_rank_stays():

@@ -1,0 +1,87 @@
+"""The first component, and starts beside the ones there are: each piece by itself."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skboost._budget import Budget
+from skboost._settings import Settings
+from skboost.families import Gaussian
+from skboost.mixtures import Mixture
+from skboost.proposals._first import _best_of_short_searches
+from skboost.proposals._natural import natural_gaussian
+from skboost.proposals._skewness import skew_direction, split_component
+
+
+def fourth_power(centre):
+    """Expectations of ``-(x - centre)^4 / 4`` under a normal distribution."""
+
+    def curvature(mean, factor):
+        m, variance = mean - centre, factor[0, 0] ** 2
+        value = -0.25 * (m**4 + 6 * m**2 * variance + 3 * variance**2)[0]
+        return value, -(m**3 + 3 * m * variance), (3 * (m**2 + variance))[None]
+
+    return curvature
+
+
+@pytest.mark.parametrize("mean", [1.0, 4.0], ids="from {}".format)
+def test_natural_gradients_end_at_the_best_gaussian(mean):
+    # Without damping the precision goes from p to 3 / p and back.
+    start = (np.array([mean]), np.array([0.1]))
+    found, covariance = natural_gaussian(fourth_power(1.0), 1, Budget(), start=start)
+    assert_allclose(found, 1.0, atol=1e-3)
+    assert_allclose(covariance, 1.0 / np.sqrt(3.0), rtol=1e-3)
+
+
+class Skewed:
+    """Skewed along the first axis, and shifted along the second."""
+
+    dim = 2
+
+    def value_and_score(self, theta):
+        score = -theta
+        score[:, 0] += 0.3 * (theta[:, 0] ** 2 - 1.0)
+        score[:, 1] += 1.0
+        return np.zeros(len(theta)), score
+
+
+FAMILY = Gaussian("diag")
+STANDARD = FAMILY.from_moments(np.zeros(2), np.ones(2))
+FAR = FAMILY.from_moments(np.full(2, 30.0), np.ones(2))
+
+
+def test_a_shift_is_no_skewness():
+    mixture = Mixture.single(FAMILY, STANDARD)
+    rng = np.random.default_rng(0)
+    direction = skew_direction(Skewed(), mixture, 0, Settings(), rng)
+    assert_allclose(np.abs(direction), [1.0, 0.0], atol=0.1)
+
+
+def test_halves_share_the_weight_and_lie_a_standard_deviation_apart():
+    mixture = Mixture(((FAMILY, FAR), (FAMILY, STANDARD)), np.array([0.3, 0.7]))
+    found = split_component(Skewed(), mixture, Settings(), np.random.default_rng(0))
+    assert_allclose(found.weights, [0.3, 0.35, 0.35])
+    here, there = (FAMILY.location(params) for _, params in found.components[1:])
+    assert_allclose(here + there, 0.0, atol=1e-12)
+    assert np.linalg.norm(there - here) == pytest.approx(1.0)
+
+
+@dataclass
+class Parabola:
+    """A problem with its maximum at the start."""
+
+    top: float
+    start = np.zeros(1)
+    limits = np.array([np.inf])
+
+    def value_and_gradient(self, x):
+        return self.top - 0.5 * float(x @ x), -x
+
+
+def test_the_best_of_several_starts_is_searched():
+    problems = [Parabola(top) for top in (0.0, 5.0, 1.0, -3.0)]
+    x, best = _best_of_short_searches(problems, Settings(n_restarts=2))
+    assert best is problems[1]
+    assert x == [0.0]
