@@ -62,8 +62,8 @@ from skboost.targets._softmax_gaussian import (
     class_contrasts,
     has_product_rule,
     softmax_expectation,
-    softmax_gaussian_expectations,
 )
+from skboost.targets._softmax_moments import softmax_gaussian_expectations
 from skboost.targets._transformed import TransformedTarget
 
 # Likelihoods of a `GLMTarget`.

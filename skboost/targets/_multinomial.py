@@ -7,8 +7,8 @@ import numpy as np
 from skboost.targets._likelihood import Likelihood
 from skboost.targets._softmax_gaussian import (
     has_product_rule,
-    softmax_gaussian_expectations,
 )
+from skboost.targets._softmax_moments import softmax_gaussian_expectations
 
 # Errors of the expectations of a row, in reports and in searches: with four classes a
 # digit costs twice the nodes, and 1e-5 is far below what a search can tell.

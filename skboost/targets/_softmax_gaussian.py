@@ -1,17 +1,13 @@
-"""Expectations of the softmax and its logarithm under correlated Gaussian predictors.
+"""Expectations of the softmax under correlated Gaussian predictors.
 
-What all predictors share goes straight through the logarithm of their summed
-exponentials, so K classes leave an integral over K - 1 dimensions, taken along the
-principal axes of every row. Up to three axes have product rules with as many nodes as
-the widths of the row ask for; more have one set of quasi-random nodes for all rows,
-with the moments of a Gaussian and their mirror images: exact for quadratic functions.
+What all predictors share changes no probability, so K classes leave an integral over
+K - 1 dimensions, taken along the principal axes of every row. Up to three axes have
+product rules with as many nodes as the widths of the row ask for.
 """
 
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import qmc
 
 from skboost._parallel import row_blocks
 from skboost.targets._quadrature import normal_rule
@@ -20,8 +16,6 @@ from skboost.targets._quadrature import normal_rule
 _EDGES = np.array([0.0, 0.3, 0.7, 1.2, 1.8, 2.7, 4.0, 6.0, 9.0, 14.0, 25.0])
 # Axes up to which product rules are affordable: four take thousands of nodes.
 _MOST_AXES = 3
-# Quasi-random nodes beyond: the curvature of a first component needs no more.
-_N_NODES = 512
 # Temporaries of one block, of which four are alive.
 _ENTRIES = 1 << 16
 # No node is farther out; exponents of that size are far from overflow, also in
@@ -67,7 +61,7 @@ def _eigen_2d(matrix):
 
 
 @lru_cache(maxsize=512)
-def _product_rule(bins, tol):
+def product_rule(bins, tol):
     """Nodes and weights of a product rule without its far corners.
 
     Nodes (n_axes + 1, n_nodes) have ones in the last row, which multiply means.
@@ -81,40 +75,24 @@ def _product_rule(bins, tol):
     order = np.argsort(weights, kind="stable")
     kept = np.sort(order[np.cumsum(weights[order]) > tol])
     nodes = nodes.reshape(len(rules), -1)[:, kept]
-    return _with_ones(nodes), weights[kept] / weights[kept].sum()
+    return with_ones(nodes), weights[kept] / weights[kept].sum()
 
 
-@lru_cache(maxsize=16)
-def _quasi_random_rule(n_axes):
-    """The same of random nodes in pairs, with mean 0 and covariance I."""
-    points = qmc.Sobol(n_axes, seed=0).random_base2(_N_NODES.bit_length() - 2)
-    half = ndtri(points).T
-    nodes = np.concatenate([half, -half], axis=1)
-    root = np.linalg.cholesky(nodes @ nodes.T / _N_NODES)
-    nodes = np.linalg.solve(root, nodes)
-    return _with_ones(nodes), np.full(_N_NODES, 1.0 / _N_NODES)
-
-
-def _with_ones(nodes):
+def with_ones(nodes):
     return np.vstack([nodes, np.ones(nodes.shape[1])])
 
 
-def _one_group(axes, tol):
-    """All rows, with quasi-random nodes and weights."""
-    yield np.arange(len(axes)), *_quasi_random_rule(axes.shape[2])
-
-
-def _groups(axes, tol):
+def groups_by_rule(axes, tol):
     """Rows that share a product rule, with its nodes and weights."""
     n_axes = axes.shape[2]
     bins = np.searchsorted(_EDGES[:-1], np.ptp(axes, axis=1))
     codes = bins @ (len(_EDGES) ** np.arange(n_axes))
     for code in np.unique(codes):
         rows = np.flatnonzero(codes == code)
-        yield rows, *_product_rule(tuple(bins[rows[0]].tolist()), tol)
+        yield rows, *product_rule(tuple(bins[rows[0]].tolist()), tol)
 
 
-class _Rows:
+class SoftmaxRows:
     """Gaussian predictors of many rows, evaluated at the nodes of their rules.
 
     Every row is measured from its largest mean where no predictor can then overflow,
@@ -169,42 +147,6 @@ def has_product_rule(n_classes):
     return n_classes - 1 <= _MOST_AXES
 
 
-def softmax_gaussian_expectations(mean, covariance, tol=1e-10):
-    """E ln sum_k exp(t_k) and its first two derivatives for t ~ N(mean, covariance).
-
-    Parameters
-    ----------
-    mean : array (n, n_classes)
-    covariance : array (n, n_classes, n_classes)
-        Only that of differences between classes counts.
-    tol : float, default=1e-10
-        Error for up to four classes and differences with a standard deviation up to
-        25, in units of this deviation (of `products` thirty times that). More classes
-        are averaged over 512 quasi-random nodes: an error of about .005 per row at a
-        standard deviation of 2.
-
-    Returns
-    -------
-    log_sum : array (n,), in nats
-    probability : array (n, n_classes)
-        E softmax(t): the derivative in the mean.
-    products : array (n, n_classes, n_classes)
-        ``E softmax_k(t) softmax_m(t)``. The second derivative in the mean, twice the
-        first in the covariance, is ``-products`` outside the diagonal, and its rows
-        sum to zero.
-    """
-    log_sum, products = np.empty(len(mean)), np.empty(covariance.shape)
-    contrasts = class_contrasts(mean.shape[1])
-    covariance = contrasts.T @ covariance @ contrasts
-    groups = _groups if has_product_rule(mean.shape[1]) else _one_group
-    for some, p, total, level, weights in _Rows(mean, covariance, tol, groups):
-        p /= total[:, None]
-        products[some] = (p * weights) @ p.transpose(0, 2, 1)
-        log_sum[some] = (np.log(total, out=total) + level) @ weights
-    # Probabilities sum to one at every node.
-    return log_sum, products.sum(axis=2), products
-
-
 def softmax_expectation(mean, covariance, tol=1e-4, dtype=np.float32):
     """E softmax(t) of up to four classes: the predictive probabilities.
 
@@ -224,7 +166,9 @@ def softmax_expectation(mean, covariance, tol=1e-4, dtype=np.float32):
     """
     mean = mean @ class_contrasts(mean.shape[1] + 1).T
     probability = np.empty(mean.shape)
-    for some, p, total, _, weights in _Rows(mean, covariance, tol, _groups, dtype):
+    for some, p, total, _, weights in SoftmaxRows(
+        mean, covariance, tol, groups_by_rule, dtype
+    ):
         np.divide(weights, total, out=total)
         probability[some] = (p @ total[:, :, None])[:, :, 0]
     return probability

@@ -10,6 +10,7 @@ from skboost.targets import (
     softmax_expectation,
     softmax_gaussian_expectations,
 )
+from skboost.targets._softmax_gaussian import SoftmaxRows, groups_by_rule
 
 
 def rows(n_classes, scale, n=6, seed=0):
@@ -103,3 +104,48 @@ def test_points_are_the_softmax_itself():
     log_sum, p, _ = softmax_gaussian_expectations(mean, np.zeros((6, 3, 3)))
     np.testing.assert_allclose(log_sum, np.logaddexp.reduce(mean, axis=1))
     np.testing.assert_allclose(p, np.exp(mean - log_sum[:, None]), atol=1e-15)
+
+
+def over_all_axes(mean, covariance, tol):
+    """The same by a product rule over all K - 1 dimensions."""
+    contrasts = class_contrasts(mean.shape[1])
+    inner = contrasts.T @ covariance @ contrasts
+    log_sum, products = np.empty(len(mean)), np.empty(covariance.shape)
+    for some, p, total, level, weights in SoftmaxRows(mean, inner, tol, groups_by_rule):
+        p /= total[:, None]
+        products[some] = (p * weights) @ p.transpose(0, 2, 1)
+        log_sum[some] = (np.log(total) + level) @ weights
+    return log_sum, products
+
+
+@pytest.mark.parametrize("n_classes", [3, 4])
+@pytest.mark.parametrize("scale", [0.05, 0.4])
+def test_one_dimension_less_is_the_same(n_classes, scale):
+    mean, covariance = rows(n_classes, scale, n=5)
+    log_sum, _, products = softmax_gaussian_expectations(mean, covariance, 1e-13)
+    expected, expected_products = over_all_axes(mean, covariance, 1e-13)
+    np.testing.assert_allclose(log_sum, expected, rtol=0.0, atol=1e-10)
+    np.testing.assert_allclose(products, expected_products, rtol=0.0, atol=1e-10)
+
+
+def test_wide_rows_are_the_same_as_under_a_dense_sum():
+    mean, covariance = rows(3, 6.0, n=2)
+    found = softmax_gaussian_expectations(4.0 * mean, covariance)
+    for i in range(len(mean)):
+        expected = dense(4.0 * mean[i], covariance[i], 0.012)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a[i], b, rtol=0.0, atol=1e-7)
+
+
+def test_a_direction_without_variance_is_left_out():
+    mean, _ = rows(3, 1.0, n=2)
+    # Two classes move together: their difference is a point.
+    root = np.array([[1.0, 0.5], [1.0, 0.5], [-2.0, 1.0]])
+    covariance = np.tile(root @ root.T, (2, 1, 1))
+    log_sum, p, _ = softmax_gaussian_expectations(mean, covariance)
+    both = np.logaddexp(mean[:, 0], mean[:, 1])
+    softplus, sigmoid, _ = logistic_gaussian_expectations(
+        mean[:, 2] - both, np.full(2, np.hypot(3.0, 0.5))
+    )
+    np.testing.assert_allclose(log_sum, both + softplus, atol=1e-9)
+    np.testing.assert_allclose(p[:, 2], sigmoid, atol=1e-9)
