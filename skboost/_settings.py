@@ -129,6 +129,10 @@ class Settings:
     overlap: float = 6.0
     joint_max_iter: int = 50
 
+    # Share of the mass at modes that the first mixture lacks, above which it is fitted
+    # anew at the modes: hmm_drive_0 spent five iterations at a mode with e^-60 of it.
+    most_missed: float = 0.5
+
     # --- warps
 
     # Draws that a warp is fitted on, and judged by; behind it a run has so many at

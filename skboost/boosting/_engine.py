@@ -81,10 +81,20 @@ class Boosting:
         """
         began, settings = perf_counter(), self.settings
         mixture, modes = self.proposer.initial(settings)
-        iterate = self.combination.begin(mixture, settings)
-        fresh = self._fresh(iterate.mixture, settings, 0)
+        state = self._first_state(mixture)
+        modes = self.proposer.find_modes(state.mixture, modes, settings, 0)
+        if self._elsewhere(state, modes):
+            state = self._first_state(self.proposer.at_modes(modes, settings))
+        state = replace(state, modes=modes)
+        components = state.iterate.components
+        heaviest = components.components[int(components.weights.argmax())]
+        return state, self._info(state, Move("first", "first", 1.0), heaviest, began)
+
+    def _first_state(self, mixture):
+        iterate = self.combination.begin(mixture, self.settings)
+        fresh = self._fresh(iterate.mixture, self.settings, 0)
         self.proposer.check_reached(fresh)
-        state = State(
+        return State(
             iteration=1,
             iterate=iterate,
             fresh=fresh,
@@ -92,11 +102,18 @@ class Boosting:
             best=fresh,
             best_iteration=1,
             remaining=self._remaining(fresh, 0),
-            modes=self.proposer.find_modes(fresh.mixture, modes, settings, 0),
         )
-        components = iterate.components
-        heaviest = components.components[int(components.weights.argmax())]
-        return state, self._info(state, Move("first", "first", 1.0), heaviest, began)
+
+    def _elsewhere(self, state, modes):
+        """Whether most of the mass is at modes that the first mixture does not reach.
+
+        Components beside it would be found there one by one, and it would be refined in
+        vain until they are.
+        """
+        missed = self.proposer.missed_modes(
+            state.mixture, modes, state.log_evidence, self.settings, 0
+        )
+        return sum(mode.mass for mode in missed) > self.settings.most_missed
 
     def step(self, state):
         """One boosting iteration.

@@ -51,6 +51,10 @@ class Proposer(ABC):
         """The known modes, and those that lie around a mixture."""
         return modes
 
+    def at_modes(self, modes, settings):
+        """The mixture that a run begins with at known modes, the starts forgotten."""
+        raise NotImplementedError
+
     def missed_modes(self, mixture, modes, log_evidence, settings, *key):
         """Modes outside a mixture that probes find, the heaviest first."""
         return ()

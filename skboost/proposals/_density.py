@@ -77,9 +77,13 @@ class DensityProposer(Proposer):
 
     def initial(self, settings):
         """Ordinary variational inference, at every mode that the starts lead to."""
+        modes = self.mode_search(settings).from_starts()
+        return self.at_modes(modes, settings), modes
+
+    def at_modes(self, modes, settings):
+        """Ordinary variational inference at known modes, from the starts without any."""
         search = self.mode_search(settings)
-        modes = search.from_starts()
-        return initial_mixture(search, modes, self.family, settings), modes
+        return initial_mixture(search, modes, self.family, settings)
 
     def propose(self, context, settings):
         """The best component that starts of many kinds lead to."""
