@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skboost._math import mean_and_se
+from skboost._math import N_ERRORS, mean_and_se
 from skboost.calibration._chains import Chains, Coordinates
 from skboost.calibration._judge import allowed_loss, refusal
 from skboost.calibration._record import Calibration, Declined
@@ -14,6 +14,9 @@ from skboost.mixtures import FreshDraws, Mixture, elbo_gain
 N_CHAINS = 512
 _N_TRAJECTORIES = 2
 _N_JUDGES = 256
+# Leapfrog steps begin with that many standard deviations of the mixture: trajectories
+# are then a quarter of a turn on average, after which a normal target is forgotten.
+_STEP = 0.45
 # Draws of either mixture behind the change in ELBO.
 _N_FRESH = 1024
 
@@ -29,8 +32,8 @@ class AffineMap:
         mean = avg(x + S g),  cov = S + sym avg[(x - mean + S g)(x - mean)^T]
 
     are exact for a Gaussian target of covariance S wherever the chains are. The logs of
-    the scales are shrunk to their mean, and the shifts to zero, by as much as they are
-    noise (empirical Bayes).
+    the scales are shrunk to their mean, and the shifts, in coordinates in which the
+    mixture has unit scatter, to zero, by as much as they are noise (empirical Bayes).
 
     Parameters
     ----------
@@ -50,7 +53,7 @@ class AffineMap:
     @property
     def steps(self):
         """Shares of the whole map that are tried."""
-        return (1.0, 0.8, 0.6, 0.4, 0.2) if self.guarded else (1.0,)
+        return tuple(k / 10 for k in range(10, 0, -1)) if self.guarded else (1.0,)
 
     def corrected(self, problem, pilot):
         """The mixture after the map, and the record; raises `Declined`."""
@@ -72,12 +75,16 @@ class AffineMap:
     def _allowed(self, record, pilot, dim):
         """Nats of the ELBO that a map may cost."""
         allowed = allowed_loss(self.guarded, pilot.kl, dim)
-        return min(allowed, record.log_score_gain) if self.guarded else allowed
+        if not self.guarded:
+            return allowed
+        noise = np.hypot(record.log_score_gain_se, record.elbo_change_se)
+        return min(allowed, record.log_score_gain - N_ERRORS * noise)
 
     def _chains(self, problem, coordinates, n, key):
         """Chains from draws of the mixture, a few trajectories later."""
         rng = problem.rng(key)
         chains = Chains.at(problem.target, problem.mixture.sample(n, rng)).inside()
+        chains = replace(chains, step=_STEP)
         for _ in range(_N_TRAJECTORIES if len(chains.theta) >= n // 2 else 0):
             chains = chains.moved(problem.target, coordinates, rng)
         if len(chains.theta) < n // 2:
@@ -105,18 +112,22 @@ class AffineMap:
 def stein_map(chains, coordinates):
     """Shift (dim,) and logs of scales (dim,) towards the moments that chains see."""
     newton = coordinates.times_scatter(chains.score)
-    std = np.sqrt(coordinates.variance)
     target_mean = chains.theta + newton
     mean = target_mean.mean(axis=0)
     apart = chains.theta - mean
     terms = 1.0 + (apart + newton) * apart / coordinates.variance
-    n = len(terms)
     variance = np.maximum(terms.mean(axis=0), 0.1)
-    noise = 0.5 * terms.std(axis=0, ddof=1) / np.sqrt(n) / variance
+    noise = 0.5 * standard_error(terms) / variance
     log_scale = shrunk(0.5 * np.log(variance), noise)
-    shift = (mean - coordinates.location) / std
-    noise = target_mean.std(axis=0, ddof=1) / np.sqrt(n) / std
-    return std * shrunk(shift, noise, centre=0.0), log_scale
+    # Coordinates of unit scatter: what is noise in them is noise in nats.
+    z = coordinates.into(target_mean - coordinates.location)
+    shift = shrunk(z.mean(axis=0), standard_error(z), centre=0.0)
+    return coordinates.out(shift), log_scale
+
+
+def standard_error(terms):
+    """Of the mean of rows (n, dim), shape (dim,)."""
+    return terms.std(axis=0, ddof=1) / np.sqrt(len(terms))
 
 
 def shrunk(values, noise, centre=None):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from skboost.families import MAX_FULL_DIM
 
@@ -60,6 +61,12 @@ class Coordinates:
     def out(self, z):
         """Steps in these coordinates as steps of theta, rows of (n, dim)."""
         return z * np.sqrt(self.variance) if self.factor is None else z @ self.factor.T
+
+    def into(self, apart):
+        """Steps of theta as steps in these coordinates, the inverse of `out`."""
+        if self.factor is None:
+            return apart / np.sqrt(self.variance)
+        return solve_triangular(self.factor, apart.T, lower=True).T
 
     def pull(self, score):
         """Gradients in theta as gradients in these coordinates."""

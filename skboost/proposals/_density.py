@@ -81,7 +81,7 @@ class DensityProposer(Proposer):
         return self.at_modes(modes, settings), modes
 
     def at_modes(self, modes, settings):
-        """Ordinary variational inference at known modes, from the starts without any."""
+        """Ordinary variational inference at modes; from the starts where there are none."""
         search = self.mode_search(settings)
         return initial_mixture(search, modes, self.family, settings)
 

@@ -13,11 +13,11 @@ from skboost.calibration._affine import AffineMap, shrunk, stein_map
 from skboost.calibration._chains import Chains, Coordinates
 from skboost.calibration._heavy_tailed import jointly_weighted
 from skboost.calibration._judge import allowed_loss, refusal
-from skboost.calibration._problem import Problem
+from skboost.calibration._problem import Pilot, Problem
 from skboost.calibration._record import Declined
 from skboost.calibration._student_fit import Pool, student_fit
 from skboost.families import Gaussian, Laplace, LaplaceProduct, StudentT
-from skboost.mixtures import Mixture
+from skboost.mixtures import Mixture, RemainingKL
 from skboost.targets import CallableTarget
 
 ROOT = np.array([[1.0, 0.0], [0.8, 0.5]])
@@ -139,6 +139,17 @@ def test_steins_moments_of_a_normal_need_no_converged_chains(rng):
     assert_allclose(log_scale, 0.0, atol=1e-7)
 
 
+@pytest.mark.parametrize("dim", [3, 1500])
+def test_steps_go_into_coordinates_and_out_again(dim, rng):
+    """Correlated ones in few dimensions, coordinate by coordinate in many."""
+    family = Gaussian("full" if dim < 10 else "diag")
+    params = rng.standard_normal(family.n_params(dim))
+    coordinates = Coordinates(Mixture.single(family, params))
+    assert (coordinates.factor is None) == (dim > 10)
+    steps = rng.standard_normal((4, dim))
+    assert_allclose(coordinates.out(coordinates.into(steps)), steps, atol=1e-9)
+
+
 def test_noise_is_shrunk_away_and_differences_are_kept():
     values = np.array([0.1, 0.1, 0.1, 0.9])
     assert_allclose(shrunk(values, np.full(4, 1e-9)), values)
@@ -192,6 +203,15 @@ def test_a_guarded_map_takes_the_longest_step_that_is_not_refused():
     assert (found.std() > mixture.std()).all()
     with pytest.raises(Declined, match="would cost"):
         CostlyFromHalf(guarded=False).corrected(problem, problem.pilot())
+
+
+def test_a_guarded_map_wins_more_than_it_costs_for_sure():
+    record = Calibration("affine", 1.0, -0.1, 0.03, 0.25, 0.04)
+    pilot = Pilot(RemainingKL(0.5, 0.1, 0.5, 0.5), 10.0)
+    # The gain less two standard errors of both: 0.25 - 2 * 0.05.
+    assert_allclose(AffineMap(True)._allowed(record, pilot, 1000), 0.15)
+    assert AffineMap(True)._allowed(record, pilot, 1) == allowed_loss(True, 0.5, 1)
+    assert AffineMap(False)._allowed(record, pilot, 1) > 2.0
 
 
 # --- Student-t components
