@@ -81,7 +81,7 @@ class DensityProposer(Proposer):
         return self.at_modes(modes, settings), modes
 
     def at_modes(self, modes, settings):
-        """Ordinary variational inference at modes; from the starts where there are none."""
+        """Ordinary variational inference at modes, or at the starts without any."""
         search = self.mode_search(settings)
         return initial_mixture(search, modes, self.family, settings)
 
