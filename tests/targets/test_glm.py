@@ -364,3 +364,15 @@ def test_wrong_inputs_are_named():
         GLMTarget(sparse.csc_matrix(X), labels, Logistic())
     with pytest.raises(ValueError, match=r"theta must have shape \(n_draws, 5\)"):
         GLMTarget(X, labels, Logistic()).log_density(np.zeros(5))
+
+
+def test_products_over_many_rows_and_classes_do_not_overflow():
+    # At zero every row is 1 / 20; a product of 600 sums of 20 terms is 10^780.
+    y = np.arange(600) % 20
+    whole, half = (
+        GLMTarget(np.ones((n, 1)), y[:n], Multinomial(20), fit_intercept=False)
+        for n in (600, 300)
+    )
+    origin = np.zeros((1, 20))
+    more = whole.log_density(origin) - half.log_density(origin)
+    np.testing.assert_allclose(more, -300 * np.log(20.0), rtol=1e-12)
