@@ -367,12 +367,13 @@ def test_wrong_inputs_are_named():
 
 
 def test_products_over_many_rows_and_classes_do_not_overflow():
-    # At zero every row is 1 / 20; a product of 600 sums of 20 terms is 10^780.
-    y = np.arange(600) % 20
+    # At zero every row is 1 / 20, and of so many draws each has a product of its own:
+    # 600 sums of 20 terms are 10^780.
+    X, y = np.arange(600.0)[:, None], np.arange(600) % 20
     whole, half = (
-        GLMTarget(np.ones((n, 1)), y[:n], Multinomial(20), fit_intercept=False)
+        GLMTarget(X[:n], y[:n], Multinomial(20), fit_intercept=False)
         for n in (600, 300)
     )
-    origin = np.zeros((1, 20))
+    origin = np.zeros((64, 20))
     more = whole.log_density(origin) - half.log_density(origin)
     np.testing.assert_allclose(more, -300 * np.log(20.0), rtol=1e-12)
