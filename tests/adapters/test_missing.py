@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skboost.adapters import from_bridgestan, from_jax, from_pymc
+from skboost.adapters._base import ExternalDensity
 from skboost.adapters._bridgestan import _bracketed, _gathered
 
 ADAPTERS = {
@@ -45,3 +46,11 @@ def test_stans_names_of_containers():
     assert_array_equal(found["x"], [4.0, 11.0])
     assert_array_equal(found["c.real"], [[5.0], [12.0]])
     assert_array_equal(found["c.imag"], [[6.0], [13.0]])
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 2), (5, 4), (1, 5, 3)])
+def test_draws_of_another_shape_are_refused(shape):
+    density = ExternalDensity(log_density=None, dim=3, gradient=None, vectorized=True)
+    with pytest.raises(ValueError, match=r"draws must be of shape \(n, 3\); got"):
+        density.constrain(np.zeros(shape))
+    assert density.constrain([[1, 2, 3]]).tolist() == [[1.0, 2.0, 3.0]]

@@ -136,12 +136,13 @@ def test_a_mixture_of_dask_arrays(data, far):
     assert np.array_equal(labels, one.predict(data["X"]))
 
 
-def test_blocks_of_unknown_size(data, far):
+@pytest.mark.parametrize("first", [0, 1000], ids=["some rows", "no row of a block"])
+def test_blocks_of_unknown_size(data, far, first):
     one, two = pair("labels")
-    keep = data["X"][:, 3] < 1.0
+    keep = (data["X"][:, 3] < 1.0) & (np.arange(3000) >= first)
     one.fit(data["X"][keep], data["labels"][keep])
     X, y = far["X"].rechunk((700, 4)), far["labels"]
-    lazy = X[:, 3] < 1.0
+    lazy = (X[:, 3] < 1.0) & (da.arange(3000, chunks=700) >= first)
     two.fit(X[lazy], y[lazy])
     assert_same_posterior(one, two)
 

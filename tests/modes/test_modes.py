@@ -147,7 +147,9 @@ class TestToldApart:
         target = CallableTarget(lambda theta: -anp.sum(theta**4, axis=1), 2)
         ends = climb_all(target, np.array([[0.5, -0.4]]), np.ones(2))
         (params,) = add_ends(target, Gaussian(), Modes(), ends).params
-        assert_allclose(Gaussian().scale(params), 1.0, rtol=0.8)
+        # The density falls by at most two nats there, and by more at four times that.
+        scale = Gaussian().scale(params)
+        assert (scale**4 <= 2.0).all() and ((4.0 * scale) ** 4 > 2.0).all()
 
 
 class TestBoxes:

@@ -7,6 +7,7 @@ from scipy import sparse, stats
 from skboost import _row_blocks
 from skboost.priors import PRIORS, as_prior
 from skboost.targets import LIKELIHOODS, GLMTarget, Logistic, Multinomial
+from skboost.targets._design import sum_log
 
 N_CLASSES = 3
 
@@ -364,3 +365,11 @@ def test_wrong_inputs_are_named():
         GLMTarget(sparse.csc_matrix(X), labels, Logistic())
     with pytest.raises(ValueError, match=r"theta must have shape \(n_draws, 5\)"):
         GLMTarget(X, labels, Logistic()).log_density(np.zeros(5))
+
+
+@pytest.mark.parametrize("n_classes", [2, 20, 1000])
+def test_products_over_many_rows_and_classes_do_not_overflow(n_classes):
+    # Of so many columns each is a product of its own.
+    totals = np.full((600, 64), float(n_classes))
+    found = sum_log(totals, Multinomial(n_classes)._limit)
+    np.testing.assert_allclose(found, 600 * np.log(n_classes), rtol=1e-12)

@@ -213,12 +213,14 @@ def test_axes_are_orthonormal_and_few_where_tensors_would_be_large():
 # --- judgement
 
 
-def test_gain_of_one_gaussian_over_another():
-    before, after = linear([0.5, 0.0], np.eye(2)), linear([0.0, 0.0], np.eye(2))
+@pytest.mark.parametrize("std", [1.0, 0.7])
+def test_gain_of_one_gaussian_over_another(std):
+    before, after = linear([0.5, 0.0], std * np.eye(2)), linear([0.0, 0.0], np.eye(2))
     target, rng = standard_normal(2), np.random.default_rng(0)
     gain = elbo_gain(target, before, after, 4096, rng)
-    # KL(N(m, I) || N(0, I)) is half the square of m.
-    assert abs(gain.value - 0.125) < 3 * gain.se
+    # KL(N(m, s^2 I) || N(0, I)): half the square of m, and what the scales add.
+    kl = 0.125 + std**2 - 1.0 - 2.0 * np.log(std)
+    assert abs(gain.value - kl) < 3 * gain.se
 
 
 def test_tail_gain_of_one_gaussian_over_another():
