@@ -1,6 +1,7 @@
 """Coordinates in which a search moves a component, zero where it starts."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -51,6 +52,11 @@ class Chart:
         """Gradient in `x` from the gradient in the parameters."""
         return self.family.pull_move(self.params, x, gradient)
 
+    @property
+    def line_factor(self):
+        """Factor of the covariance that `line` stretches; None for other charts."""
+        return None
+
 
 @dataclass(frozen=True)
 class LineChart(Chart):
@@ -77,18 +83,48 @@ class LineChart(Chart):
         return mask
 
     def move(self, x):
-        line = _Line(x)
+        line = _Triangle(x)
         full = self.family.inner(line.mean, line.factor)
         return self.family.compose(self.params, full)
 
     def pull(self, x, gradient):
-        line = _Line(x)
+        line = _Triangle(x)
         full = self.family.inner(line.mean, line.factor)
         return line.pull(*self.family.pull_compose(self.params, full, gradient))
 
+    @cached_property
+    def line_factor(self):
+        return self.family.structure(self.params)[2]
+
+    def line(self, x):
+        """The moved component as N(mean, scale (F F^T + stretch u u^T)).
+
+        Parameters
+        ----------
+        x : ndarray of shape (dim + 2,)
+
+        Returns
+        -------
+        mean : ndarray of shape (dim,)
+        scale, stretch : float
+        direction : ndarray of shape (dim,)
+            u; F is `line_factor`.
+        """
+        line, factor = _Line(x), self.line_factor
+        centre = self.family.structure(self.params)[0]
+        scale = float(np.exp(2.0 * line.a))
+        return centre + factor @ line.mean, scale, float(line.beta), factor @ line.v
+
+    def pull_line(self, x, g_mean, g_scale, g_stretch, g_direction):
+        """Gradient in `x` from gradients in what `line` returns."""
+        line, factor = _Line(x), self.line_factor
+        d_shift = g_mean @ factor + line.pull_direction(g_direction @ factor)
+        d_a = 2.0 * np.exp(2.0 * line.a) * g_scale
+        return np.concatenate([d_shift, [d_a, 2.0 * line.stretch * g_stretch]])
+
 
 class _Line:
-    """Mean and Cholesky factor of the whitened component at coordinates x."""
+    """Shift, scale and stretch of the whitened component at coordinates x."""
 
     def __init__(self, x):
         self.mean, self.a, b = x[:-2], x[-2], x[-1]
@@ -96,6 +132,17 @@ class _Line:
         self.v = self.mean / self.length
         self.stretch = np.exp(2.0 * b)
         self.beta = self.stretch - 1.0
+
+    def pull_direction(self, d_v):
+        """Gradient in the mean from one in its direction."""
+        return (d_v - self.v * (self.v @ d_v)) / self.length
+
+
+class _Triangle(_Line):
+    """The same with the Cholesky factor of the covariance."""
+
+    def __init__(self, x):
+        super().__init__(x)
         self.squares = np.cumsum(self.v**2)
         self.t = 1.0 + self.beta * self.squares
         self.before = np.concatenate([[1.0], self.t[:-1]])
@@ -124,5 +171,5 @@ class _Line:
         d_t = d_log_t / self.t
         d_beta += d_t @ self.squares
         d_v += 2.0 * self.v * np.cumsum((self.beta * d_t)[::-1])[::-1]
-        d_shift = d_mean + (d_v - self.v * (self.v @ d_v)) / self.length
+        d_shift = d_mean + self.pull_direction(d_v)
         return np.concatenate([d_shift, [d_a, 2.0 * self.stretch * d_beta]])

@@ -107,10 +107,18 @@ class JointELBO:
             for (family, params), eps in zip(components, base_draws, strict=True)
         ]
         self._sizes = [chart.size for chart in self.charts]
+        self.line_bases = [self._line_base(chart) for chart in self.charts]
         self._shares0 = np.maximum(shares, _SMALLEST_SHARE)
         free = 1.0 - np.sum(shares) if fixed is not None else shares[0]
         logits = np.log(shares / max(free, 1e-12))
         self._logits0 = logits if fixed is not None else logits[1:]
+
+    def _line_base(self, chart):
+        """What the target needs for expectations along a line; None without."""
+        base = getattr(self.target, "line_base", None) if self.exact else None
+        if base is None or chart.line_factor is None:
+            return None
+        return base(chart.line_factor)
 
     @property
     def start(self):
@@ -142,12 +150,14 @@ class JointELBO:
     def value_and_gradient(self, x):
         """ELBO in nats and its gradient in `x`."""
         params, shares = self.unpack(x)
-        points = _Points(self, params, shares)
-        d_params, d_log_shares = points.gradients()
         coordinates, _ = self._split(x)
+        points = _Points(self, params, shares, coordinates)
+        d_params, d_log_shares = points.gradients()
         pulled = [
-            chart.pull(z, g)
-            for chart, z, g in zip(self.charts, coordinates, d_params, strict=True)
+            chart.pull(z, g) + line
+            for chart, z, g, line in zip(
+                self.charts, coordinates, d_params, points.along_lines(), strict=True
+            )
         ]
         d_logits = d_log_shares - shares * d_log_shares.sum()
         return points.value, np.concatenate([*pulled, d_logits[1:]])
@@ -171,8 +181,8 @@ class JointELBO:
 class _Points:
     """All draws of one evaluation, with the densities of everything at them."""
 
-    def __init__(self, problem, params, shares):
-        self.problem, self.params = problem, params
+    def __init__(self, problem, params, shares, coordinates):
+        self.problem, self.params, self.coordinates = problem, params, coordinates
         fixed, families = problem.fixed, [f for f, _ in problem.components]
         self.families = families
         self.theta = [
@@ -215,16 +225,37 @@ class _Points:
     def _log_joint(self, own):
         problem = self.problem
         if problem.exact:
-            self._expected = [
-                problem.target.expected_log_density(*f.structure(p))
-                for f, p in zip(self.families, self.params, strict=True)
-            ]
+            self._expected = [self._exactly(j) for j in range(len(self.params))]
             self.expected = np.array([e[0] for e in self._expected])
             self.score = np.zeros_like(own)
         else:
+            self._expected = [None] * len(self.params)
             value, self.score = finite_value_and_score(problem.target, own)
             cuts = np.cumsum([len(t) for t in self.theta])[:-1]
             self.expected = np.array([v.mean() for v in np.split(value, cuts)])
+
+    def _exactly(self, j):
+        """Expected log joint of one component, and its slopes."""
+        target, base = self.problem.target, self.problem.line_bases[j]
+        if base is None:
+            structure = self.families[j].structure(self.params[j])
+            return target.expected_log_density(*structure)
+        line = self.problem.charts[j].line(self.coordinates[j])
+        return target.expected_on_line(base, line)
+
+    def along_lines(self):
+        """Gradients in coordinates, of expectations that are known along a line."""
+        return [
+            0.0 if base is None else share * chart.pull_line(x, *expected[1:])
+            for base, share, chart, x, expected in zip(
+                self.problem.line_bases,
+                self.moving,
+                self.problem.charts,
+                self.coordinates,
+                self._expected,
+                strict=True,
+            )
+        ]
 
     @property
     def value(self):
@@ -255,7 +286,7 @@ class _Points:
         d_params = [f.pull_transport(p, eps, c) for f, p, eps, c in pulled]
         for j, e in enumerate(self.evaluations):
             d_params[j] -= e.pull(self._mass * rho[:, j])
-            if self.problem.exact:
+            if self.problem.exact and self.problem.line_bases[j] is None:
                 d_params[j] += self.moving[j] * self.families[j].pull_structure(
                     self.params[j], *self._expected[j][1:]
                 )
