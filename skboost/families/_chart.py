@@ -4,6 +4,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg.lapack import dtrtri
+
+from skboost._math import LOG_2PI
+from skboost.families._evaluation import Evaluation
 
 # A scale may leave its start by this factor (in logarithms) within one search.
 LOG_SCALE_RANGE = 7.0
@@ -111,9 +115,38 @@ class LineChart(Chart):
             u; F is `line_factor`.
         """
         line, factor = _Line(x), self.line_factor
-        centre = self.family.structure(self.params)[0]
-        scale = float(np.exp(2.0 * line.a))
-        return centre + factor @ line.mean, scale, float(line.beta), factor @ line.v
+        mean = self._centre + factor @ line.mean
+        return mean, float(np.exp(2.0 * line.a)), float(line.beta), factor @ line.v
+
+    @cached_property
+    def _centre(self):
+        return self.family.structure(self.params)[0]
+
+    @cached_property
+    def _inverse(self):
+        return dtrtri(self.line_factor, lower=1)[0]
+
+    def whiten(self, theta):
+        """Points (n, dim) in coordinates that the start whitens."""
+        return (theta - self._centre) @ self._inverse.T
+
+    def whitened_draws(self, x, eps):
+        """Draws (n, dim) of the moved component, whitened by the start."""
+        return _Triangle(x).transport(eps)
+
+    def at(self, x, whitened):
+        """The moved component at points in coordinates that the start whitens.
+
+        Parameters
+        ----------
+        x : ndarray of shape (dim + 2,)
+        whitened : ndarray of shape (n, dim)
+
+        Returns
+        -------
+        LineEvaluation
+        """
+        return LineEvaluation(_Line(x), whitened, self._inverse)
 
     def pull_line(self, x, g_mean, g_scale, g_stretch, g_direction):
         """Gradient in `x` from gradients in what `line` returns."""
@@ -151,6 +184,14 @@ class _Triangle(_Line):
         self.lower = np.tril(np.outer(np.exp(self.a) * self.v, self.w), -1)
         self.log_diagonal = self.a + 0.5 * np.log(self.t / self.before)
 
+    def transport(self, eps):
+        """Whitened draws, without the factor: diagonal, and rank one below it."""
+        below = np.cumsum(eps * self.w, axis=1)
+        draws = eps * np.exp(self.log_diagonal)
+        draws[:, 1:] += np.exp(self.a) * self.v[1:] * below[:, :-1]
+        draws += self.mean
+        return draws
+
     @property
     def factor(self):
         factor = self.lower.copy()
@@ -173,3 +214,51 @@ class _Triangle(_Line):
         d_v += 2.0 * self.v * np.cumsum((self.beta * d_t)[::-1])[::-1]
         d_shift = d_mean + self.pull_direction(d_v)
         return np.concatenate([d_shift, [d_a, 2.0 * self.stretch * d_beta]])
+
+
+class LineEvaluation(Evaluation):
+    """A component moved along a line, at points in coordinates whitened by its start.
+
+    The covariance there is ``e^{2a} (I + beta v v^T)``, whose inverse is as short, so
+    that points cost ``dim`` operations each.
+
+    Parameters
+    ----------
+    line : _Line
+    whitened : ndarray of shape (n, dim)
+    inverse : ndarray of shape (dim, dim)
+        Of the start's Cholesky factor.
+    """
+
+    def __init__(self, line, whitened, inverse):
+        self._line, self._inverse = line, inverse
+        dim = whitened.shape[1]
+        self._away = whitened - line.mean
+        self._along = self._away @ line.v
+        self._precision = np.exp(-2.0 * line.a)
+        self._volume = 1.0 + line.beta * (line.v @ line.v)
+        self._kappa = line.beta / self._volume
+        squares = np.einsum("ij,ij->i", self._away, self._away)
+        self._squared = squares - self._kappa * self._along**2
+        constant = np.log(np.diagonal(inverse)).sum() - dim * line.a
+        constant -= 0.5 * (dim * LOG_2PI + np.log(self._volume))
+        self.log_density = constant - 0.5 * self._precision * self._squared
+
+    def score(self, rows=slice(None)):
+        away = self._kappa * np.outer(self._along[rows], self._line.v)
+        away -= self._away[rows]
+        return self._precision * (away @ self._inverse)
+
+    def pull(self, cotangent):
+        """Vector-Jacobian product in the coordinates of the chart, points fixed."""
+        line, precision, kappa = self._line, self._precision, self._kappa
+        total, along = cotangent.sum(), cotangent * self._along
+        d_mean = precision * (cotangent @ self._away - kappa * along.sum() * line.v)
+        d_a = precision * (cotangent @ self._squared) - line.v.size * total
+        d_kappa = 0.5 * precision * (along @ self._along)
+        d_beta = d_kappa / self._volume**2
+        d_beta -= 0.5 * total * (line.v @ line.v) / self._volume
+        d_v = precision * kappa * (along @ self._away)
+        d_v -= (total * kappa + 2.0 * d_kappa * kappa**2) * line.v
+        d_shift = d_mean + line.pull_direction(d_v)
+        return np.concatenate([d_shift, [d_a, 2.0 * line.stretch * d_beta]])

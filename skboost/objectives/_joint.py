@@ -108,6 +108,10 @@ class JointELBO:
         ]
         self._sizes = [chart.size for chart in self.charts]
         self.line_bases = [self._line_base(chart) for chart in self.charts]
+        self.fixed_whitened = [
+            None if base is None or fixed is None else chart.whiten(fixed.theta)
+            for base, chart in zip(self.line_bases, self.charts, strict=True)
+        ]
         self._shares0 = np.maximum(shares, _SMALLEST_SHARE)
         free = 1.0 - np.sum(shares) if fixed is not None else shares[0]
         logits = np.log(shares / max(free, 1e-12))
@@ -194,12 +198,23 @@ class _Points:
         own = np.concatenate(self.theta)
         everywhere = own if fixed is None else np.concatenate([own, fixed.theta])
         self.n_own = len(own)
-        self.evaluations = [
-            f.at(p, everywhere) for f, p in zip(families, params, strict=True)
-        ]
+        self.evaluations = [self._at(j, everywhere) for j in range(len(params))]
         self._mass = self._point_mass()
         self._mix(own)
         self._log_joint(own)
+
+    def _at(self, j, everywhere):
+        """One component at all points; whitened by its start where it has a line."""
+        problem = self.problem
+        if problem.line_bases[j] is None:
+            return self.families[j].at(self.params[j], everywhere)
+        chart, x = problem.charts[j], self.coordinates[j]
+        whitened = [chart.whiten(theta) for theta in self.theta[:j]]
+        whitened.append(chart.whitened_draws(x, problem.base_draws[j]))
+        whitened += [chart.whiten(theta) for theta in self.theta[j + 1 :]]
+        if problem.fixed is not None:
+            whitened.append(problem.fixed_whitened[j])
+        return chart.at(x, np.concatenate(whitened))
 
     def _point_mass(self):
         """Weight of each draw in the sum that estimates ``E_m``."""
@@ -244,18 +259,19 @@ class _Points:
         return target.expected_on_line(base, line)
 
     def along_lines(self):
-        """Gradients in coordinates, of expectations that are known along a line."""
-        return [
-            0.0 if base is None else share * chart.pull_line(x, *expected[1:])
-            for base, share, chart, x, expected in zip(
-                self.problem.line_bases,
-                self.moving,
-                self.problem.charts,
-                self.coordinates,
-                self._expected,
-                strict=True,
-            )
-        ]
+        """Gradients in coordinates, of what is computed along a line; else zero."""
+        return [self._along_line(j) for j in range(len(self.params))]
+
+    def _along_line(self, j):
+        if self.problem.line_bases[j] is None:
+            return 0.0
+        chart, slopes = self.problem.charts[j], self._expected[j][1:]
+        expected = self.moving[j] * chart.pull_line(self.coordinates[j], *slopes)
+        return expected - self.evaluations[j].pull(self._used(j))
+
+    def _used(self, j):
+        """What the log density of a component at every point costs."""
+        return self._mass * self.responsibility[:, j]
 
     @property
     def value(self):
@@ -285,8 +301,10 @@ class _Points:
         )
         d_params = [f.pull_transport(p, eps, c) for f, p, eps, c in pulled]
         for j, e in enumerate(self.evaluations):
-            d_params[j] -= e.pull(self._mass * rho[:, j])
-            if self.problem.exact and self.problem.line_bases[j] is None:
+            if self.problem.line_bases[j] is not None:
+                continue
+            d_params[j] -= e.pull(self._used(j))
+            if self.problem.exact:
                 d_params[j] += self.moving[j] * self.families[j].pull_structure(
                     self.params[j], *self._expected[j][1:]
                 )

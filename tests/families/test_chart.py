@@ -122,3 +122,16 @@ def test_pull_line_equals_differences(line, rng, slope):
 
 def test_charts_of_all_parameters_have_no_line(family, component):
     assert family.chart(component(family, 3), 10_000).line_factor is None
+
+
+def test_a_line_is_evaluated_without_its_factor(line, rng, slope):
+    x, dim = 0.7 * rng.standard_normal(line.size), line.size - 2
+    theta, eps = rng.standard_normal((2, 9, dim))
+    moved, found = FULL.at(line.move(x), theta), line.at(x, line.whiten(theta))
+    assert_allclose(found.log_density, moved.log_density, rtol=1e-10)
+    assert_allclose(found.score(), moved.score(), rtol=1e-8, atol=1e-10)
+    cotangent = rng.standard_normal(9)
+    expected = line.pull(x, moved.pull(cotangent))
+    assert_allclose(found.pull(cotangent), expected, rtol=1e-8, atol=1e-9)
+    draws = FULL.transport(line.move(x), eps)
+    assert_allclose(line.whitened_draws(x, eps), line.whiten(draws), rtol=1e-8)

@@ -5,8 +5,8 @@ import pytest
 
 from skboost._row_blocks import BlockTables
 from skboost.families import Gaussian
-from skboost.mixtures import Mixture
-from skboost.objectives import JointELBO
+from skboost.mixtures import Mixture, PooledDraws
+from skboost.objectives import FixedMixture, JointELBO
 from skboost.targets import (
     GLMTarget,
     Logistic,
@@ -120,16 +120,22 @@ def test_values_with_a_noise_scale_are_those_of_one_at_a_time():
 
 
 @each
-def test_a_search_along_a_line_sees_the_same_objective(kind, monkeypatch):
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_search_along_a_line_sees_the_same_objective(kind, alone, monkeypatch):
     target, family = make_target(kind), Gaussian("full")
     rng = np.random.default_rng(4)
     components = [
         (family, params(family, *gaussian(target.dim, seed))) for seed in (1, 2)
     ]
     base = [rng.standard_normal((16, target.dim)) for _ in components]
+    shares, fixed = np.array([0.3, 0.7]), None
+    if not alone:
+        still = Mixture.single(family, params(family, *gaussian(target.dim, 7)))
+        pool = PooledDraws.of(target, still, base[:1], True)
+        shares, fixed = 0.5 * shares, FixedMixture.of(still, pool)
 
     def evaluate():
-        problem = JointELBO(target, components, base, np.array([0.3, 0.7]), None, True)
+        problem = JointELBO(target, components, base, shares, fixed, True)
         assert problem.charts[0].size == target.dim + 2
         x = problem.start + 0.3 * np.random.default_rng(6).normal(
             size=problem.start.size
