@@ -107,10 +107,22 @@ class JointELBO:
             for (family, params), eps in zip(components, base_draws, strict=True)
         ]
         self._sizes = [chart.size for chart in self.charts]
+        self.line_bases = [self._line_base(chart) for chart in self.charts]
+        self.fixed_whitened = [
+            None if base is None or fixed is None else chart.whiten(fixed.theta)
+            for base, chart in zip(self.line_bases, self.charts, strict=True)
+        ]
         self._shares0 = np.maximum(shares, _SMALLEST_SHARE)
         free = 1.0 - np.sum(shares) if fixed is not None else shares[0]
         logits = np.log(shares / max(free, 1e-12))
         self._logits0 = logits if fixed is not None else logits[1:]
+
+    def _line_base(self, chart):
+        """What the target needs for expectations along a line; None without."""
+        base = getattr(self.target, "line_base", None) if self.exact else None
+        if base is None or chart.line_factor is None:
+            return None
+        return base(chart.line_factor)
 
     @property
     def start(self):
@@ -142,12 +154,14 @@ class JointELBO:
     def value_and_gradient(self, x):
         """ELBO in nats and its gradient in `x`."""
         params, shares = self.unpack(x)
-        points = _Points(self, params, shares)
-        d_params, d_log_shares = points.gradients()
         coordinates, _ = self._split(x)
+        points = _Points(self, params, shares, coordinates)
+        d_params, d_log_shares = points.gradients()
         pulled = [
-            chart.pull(z, g)
-            for chart, z, g in zip(self.charts, coordinates, d_params, strict=True)
+            chart.pull(z, g) + line
+            for chart, z, g, line in zip(
+                self.charts, coordinates, d_params, points.along_lines(), strict=True
+            )
         ]
         d_logits = d_log_shares - shares * d_log_shares.sum()
         return points.value, np.concatenate([*pulled, d_logits[1:]])
@@ -171,8 +185,8 @@ class JointELBO:
 class _Points:
     """All draws of one evaluation, with the densities of everything at them."""
 
-    def __init__(self, problem, params, shares):
-        self.problem, self.params = problem, params
+    def __init__(self, problem, params, shares, coordinates):
+        self.problem, self.params, self.coordinates = problem, params, coordinates
         fixed, families = problem.fixed, [f for f, _ in problem.components]
         self.families = families
         self.theta = [
@@ -184,12 +198,23 @@ class _Points:
         own = np.concatenate(self.theta)
         everywhere = own if fixed is None else np.concatenate([own, fixed.theta])
         self.n_own = len(own)
-        self.evaluations = [
-            f.at(p, everywhere) for f, p in zip(families, params, strict=True)
-        ]
+        self.evaluations = [self._at(j, everywhere) for j in range(len(params))]
         self._mass = self._point_mass()
         self._mix(own)
         self._log_joint(own)
+
+    def _at(self, j, everywhere):
+        """One component at all points; whitened by its start where it has a line."""
+        problem = self.problem
+        if problem.line_bases[j] is None:
+            return self.families[j].at(self.params[j], everywhere)
+        chart, x = problem.charts[j], self.coordinates[j]
+        whitened = [chart.whiten(theta) for theta in self.theta[:j]]
+        whitened.append(chart.whitened_draws(x, problem.base_draws[j]))
+        whitened += [chart.whiten(theta) for theta in self.theta[j + 1 :]]
+        if problem.fixed is not None:
+            whitened.append(problem.fixed_whitened[j])
+        return chart.at(x, np.concatenate(whitened))
 
     def _point_mass(self):
         """Weight of each draw in the sum that estimates ``E_m``."""
@@ -215,16 +240,38 @@ class _Points:
     def _log_joint(self, own):
         problem = self.problem
         if problem.exact:
-            self._expected = [
-                problem.target.expected_log_density(*f.structure(p))
-                for f, p in zip(self.families, self.params, strict=True)
-            ]
+            self._expected = [self._exactly(j) for j in range(len(self.params))]
             self.expected = np.array([e[0] for e in self._expected])
             self.score = np.zeros_like(own)
         else:
+            self._expected = [None] * len(self.params)
             value, self.score = finite_value_and_score(problem.target, own)
             cuts = np.cumsum([len(t) for t in self.theta])[:-1]
             self.expected = np.array([v.mean() for v in np.split(value, cuts)])
+
+    def _exactly(self, j):
+        """Expected log joint of one component, and its slopes."""
+        target, base = self.problem.target, self.problem.line_bases[j]
+        if base is None:
+            structure = self.families[j].structure(self.params[j])
+            return target.expected_log_density(*structure)
+        line = self.problem.charts[j].line(self.coordinates[j])
+        return target.expected_on_line(base, line)
+
+    def along_lines(self):
+        """Gradients in coordinates, of what is computed along a line; else zero."""
+        return [self._along_line(j) for j in range(len(self.params))]
+
+    def _along_line(self, j):
+        if self.problem.line_bases[j] is None:
+            return 0.0
+        chart, slopes = self.problem.charts[j], self._expected[j][1:]
+        expected = self.moving[j] * chart.pull_line(self.coordinates[j], *slopes)
+        return expected - self.evaluations[j].pull(self._used(j))
+
+    def _used(self, j):
+        """What the log density of a component at every point costs."""
+        return self._mass * self.responsibility[:, j]
 
     @property
     def value(self):
@@ -254,7 +301,9 @@ class _Points:
         )
         d_params = [f.pull_transport(p, eps, c) for f, p, eps, c in pulled]
         for j, e in enumerate(self.evaluations):
-            d_params[j] -= e.pull(self._mass * rho[:, j])
+            if self.problem.line_bases[j] is not None:
+                continue
+            d_params[j] -= e.pull(self._used(j))
             if self.problem.exact:
                 d_params[j] += self.moving[j] * self.families[j].pull_structure(
                     self.params[j], *self._expected[j][1:]

@@ -71,9 +71,7 @@ def joint_gains(context, family, starts, base_draws, weights):
     everywhere = np.concatenate(theta)
     cuts = np.cumsum([len(t) for t in theta])[:-1]
     if context.exact:
-        expected = [
-            target.expected_log_density(*family.structure(p))[0] for p in starts
-        ]
+        expected = target.expected_values([family.structure(p) for p in starts])
     else:
         log_joint = np.split(finite(target.log_density(everywhere)), cuts)
         expected = [values.mean() for values in log_joint]

@@ -1,5 +1,7 @@
 """What every target offers."""
 
+import numpy as np
+
 
 class Target:
     """Unnormalised log posterior density on R^dim.
@@ -33,6 +35,20 @@ class Target:
             -inf is legal: the draw lies outside the support.
         """
         return self.value_and_score(theta)[0]
+
+    def expected_values(self, structures):
+        """Exact expectations of the log joint under several Gaussians.
+
+        Parameters
+        ----------
+        structures : list of tuple
+            What ``expected_log_density`` takes of each.
+
+        Returns
+        -------
+        array (n_structures,), in nats
+        """
+        return np.array([self.expected_log_density(*s)[0] for s in structures])
 
     def value_and_score(self, theta):
         """Log joint density (n_draws,) and its gradient (n_draws, dim)."""

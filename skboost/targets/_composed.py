@@ -129,6 +129,19 @@ class GaussianPriorTarget(ComposedTarget):
             g_factor = g_factor - spread
         return value, g_mean + pull, g_variance, g_factor
 
+    def expected_values(self, structures):
+        """As `GLMTarget.expected_values`."""
+        values = self.temperature * self.likelihood.expected_values(structures)
+        return values + np.array([self._expected_prior(*s) for s in structures])
+
+    def _expected_prior(self, mean, variance=None, factor=None):
+        value = self._prior_at(mean)[0]
+        if variance is not None:
+            value -= 0.5 * np.diagonal(self._precision) @ variance
+        if factor is not None:
+            value -= 0.5 * np.sum(factor * (self._precision @ factor))
+        return value
+
     def expected_curvature(self, mean, factor):
         """As `GLMTarget.expected_curvature`."""
         value, g_mean, curvature = self.likelihood.expected_curvature(mean, factor)

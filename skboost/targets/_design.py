@@ -123,6 +123,10 @@ class Design:
         self.fit_intercept = bool(fit_intercept)
         self.dim = rows.n_features + self.fit_intercept
 
+    def block(self, rows):
+        """The rows of one slice of a table."""
+        return Block(self.rows.block(rows), self.fit_intercept)
+
     def sum_rows(self, func, width, entries=1):
         """Sum of ``func(block)`` over fixed blocks of rows, as `Table.sum`."""
         return self.rows.sum(

@@ -3,6 +3,11 @@
 import numpy as np
 
 
+def predictor_pairs(n_outputs):
+    """Pairs of linear predictors, in the order of ``numpy.triu_indices``."""
+    return list(zip(*np.triu_indices(n_outputs), strict=True))
+
+
 class GaussianPredictors:
     """Means and covariances of the linear predictors of every row.
 
@@ -28,7 +33,7 @@ class GaussianPredictors:
     def __init__(self, block, n_outputs, mean, variance, factor):
         self._block, self._n_outputs = block, n_outputs
         self._with_variance = variance is not None
-        self._pairs = list(zip(*np.triu_indices(n_outputs), strict=True))
+        self._pairs = predictor_pairs(n_outputs)
         self.mean = np.stack([block.predict(m) for m in mean.reshape(n_outputs, -1)])
         self.covariance = np.zeros((len(self._pairs), self.mean.shape[1]))
         if variance is not None:

@@ -4,7 +4,10 @@ Nothing here knows more of the data than the block, so that a sum can be taken w
 the rows are.
 """
 
+import numpy as np
+
 from skboost._scratch import scratch
+from skboost.targets._gaussian_lines import LinePredictors
 from skboost.targets._gaussian_predictors import GaussianPredictors
 from skboost.targets._likelihood import WeightedRows
 
@@ -21,6 +24,8 @@ class RowSums:
 
     # Arrays of the width of the parameters that are alive at once under Gaussians.
     n_temporaries = 1
+    # Whether predictors are linear in the parameters, as `on_line` takes them to be.
+    has_lines = True
 
     def __init__(self, likelihood, temperature):
         self.likelihood, self.temperature = likelihood, temperature
@@ -65,6 +70,41 @@ class RowSums:
         given = self._given(block, mean, variance, factor)
         value, slope, bend = self._expected_terms(block, given)
         return [value, *given.pull(slope, bend)]
+
+    def values(self, gaussians, block):
+        """Expected log likelihood under several Gaussians, as one array."""
+        rows, found = self.rows(block), []
+        shapes = [
+            self._given(block, np.zeros(gaussians.dim), *shape).covariance
+            for shape in gaussians.shapes
+        ]
+        means = np.array([mean for mean, _, _ in gaussians.members])
+        n_outputs = self.likelihood.n_outputs
+        # One product with the rows for all means.
+        predicted = block.predict(means.reshape(len(means) * n_outputs, -1).T).T
+        predicted = predicted.reshape(len(means), n_outputs, -1)
+        for mean, (_, shape, scale) in zip(predicted, gaussians.members, strict=True):
+            value, *_ = self.likelihood.expected_rows(
+                mean, scale * shapes[shape], rows.y
+            )
+            found.append(rows.weights @ value)
+        return (np.array(found),)
+
+    def covariance(self, factor, block):
+        """Covariances (n_pairs, n_rows) of the linear predictors of a block."""
+        return self._given(block, np.zeros(len(factor)), None, factor).covariance
+
+    def on_line(self, covariance, line, block):
+        """Expected log likelihood, and its slopes in the parts of a `Line`."""
+        rows = self.rows(block)
+        given = LinePredictors(
+            block, self.likelihood.n_outputs, covariance[:, block.table.rows], line
+        )
+        value, slope, bend = self.likelihood.expected_rows(
+            given.mean, given.covariance, rows.y
+        )
+        weights = rows.weights
+        return weights @ value, *given.pull(weights * slope, weights * bend)
 
     def curvature(self, mean, factor, block):
         """Expected log likelihood, its slope in the mean and minus its Hessian."""

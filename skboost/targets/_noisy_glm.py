@@ -87,6 +87,7 @@ class NoisyRowSums(RowSums):
     """`RowSums` of a model whose last parameter is the log noise scale."""
 
     n_temporaries = 2
+    has_lines = False
 
     def value(self, beta, level, block):
         """Log likelihood of every draw."""
@@ -123,6 +124,16 @@ class NoisyRowSums(RowSums):
             spread += e.bend_mixed[:, None] * factor[-1]
             result.append(-np.vstack([block.pull(spread), by_scale]))
         return result
+
+    def values(self, gaussians, block):
+        """See `RowSums.values`."""
+        found = []
+        for mean, shape, scale in gaussians.members:
+            variance, factor = gaussians.shapes[shape]
+            factor = None if factor is None else np.sqrt(scale) * factor
+            e, _ = self._expected_rows(block, mean, variance, factor)
+            found.append(e.value.sum())
+        return (np.array(found),)
 
     def curvature(self, mean, factor, block):
         """See `RowSums.curvature`."""

@@ -94,3 +94,44 @@ def test_a_chart_around_the_result_goes_on(line, rng):
     second = again.move(rng.standard_normal(line.size))
     assert np.isfinite(second).all()
     np.linalg.cholesky(FULL.moments(second)[1])
+
+
+def test_a_line_is_the_moved_component(line, rng):
+    x = 0.7 * rng.standard_normal(line.size)
+    mean, scale, stretch, direction = line.line(x)
+    factor = line.line_factor
+    covariance = factor @ factor.T + stretch * np.outer(direction, direction)
+    expected_mean, expected = FULL.moments(line.move(x))
+    assert_allclose(mean, expected_mean, rtol=1e-12, atol=1e-12)
+    assert_allclose(scale * covariance, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_pull_line_equals_differences(line, rng, slope):
+    x, dim = 0.7 * rng.standard_normal(line.size), line.size - 2
+    g_mean, g_direction = rng.standard_normal((2, dim))
+    g_scale, g_stretch = rng.standard_normal(2)
+
+    def value(x):
+        mean, scale, stretch, direction = line.line(x)
+        linear = g_mean @ mean + g_direction @ direction
+        return linear + g_scale * scale + g_stretch * stretch
+
+    found = line.pull_line(x, g_mean, g_scale, g_stretch, g_direction)
+    assert_allclose(found, slope(value, x), rtol=1e-5, atol=1e-7)
+
+
+def test_charts_of_all_parameters_have_no_line(family, component):
+    assert family.chart(component(family, 3), 10_000).line_factor is None
+
+
+def test_a_line_is_evaluated_without_its_factor(line, rng, slope):
+    x, dim = 0.7 * rng.standard_normal(line.size), line.size - 2
+    theta, eps = rng.standard_normal((2, 9, dim))
+    moved, found = FULL.at(line.move(x), theta), line.at(x, line.whiten(theta))
+    assert_allclose(found.log_density, moved.log_density, rtol=1e-10)
+    assert_allclose(found.score(), moved.score(), rtol=1e-8, atol=1e-10)
+    cotangent = rng.standard_normal(9)
+    expected = line.pull(x, moved.pull(cotangent))
+    assert_allclose(found.pull(cotangent), expected, rtol=1e-8, atol=1e-9)
+    draws = FULL.transport(line.move(x), eps)
+    assert_allclose(line.whitened_draws(x, eps), line.whiten(draws), rtol=1e-8)
