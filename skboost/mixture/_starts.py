@@ -86,7 +86,13 @@ def _given(estimator, name, default):
     value = getattr(estimator, name)
     if value is None:
         return default
-    value = np.asarray(value, dtype=float)
+    try:
+        value = np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be an array of numbers of shape {default.shape}; got "
+            f"{value!r}. Pass None to start from init_params."
+        ) from error
     if value.shape != default.shape or not np.isfinite(value).all():
         raise ValueError(
             f"{name} must be finite and of shape {default.shape} for "

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skboost import SVIMatrixFactorization
+from skboost import SVIGaussianMixture, SVIMatrixFactorization
 
 
 def test_factors_beyond_floating_point_are_refused_and_the_old_fit_stays():
@@ -16,3 +16,11 @@ def test_factors_beyond_floating_point_are_refused_and_the_old_fit_stays():
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="floating point"):
         model.fit(1e12 * X)
     assert np.array_equal(model.components_, before)
+
+
+@pytest.mark.parametrize("name", ["weights_init", "means_init", "precisions_init"])
+@pytest.mark.parametrize("value", [{}, [{}], "ab"])
+def test_starts_that_are_no_numbers_are_refused_by_name(name, value):
+    X = np.random.default_rng(0).standard_normal((12, 2))
+    with pytest.raises(ValueError, match=f"{name}.* must be an array"):
+        SVIGaussianMixture(2, **{name: value}).fit(X)
