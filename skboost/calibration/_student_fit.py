@@ -17,10 +17,11 @@ _N_STEPS = 8
 _DF = (2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0, np.inf)
 # Of the first proposal, whose components are those of the mixture.
 _FIRST_DF = 5.0
-# Draws that are no fit's: a wide component of 3 degrees of freedom, and copies of the
-# components with 2, with their shares.
-_WIDE_SHARE, _HEAVY_SHARE = 0.05, 0.25
-_WIDE_DF, _HEAVY_DF, _WIDTH = 3.0, 2.0, 1.5
+# Draws that are no fit's: a wide component, and copies of the components, all with 2
+# degrees of freedom, with their shares. Half of the draws in such tails: with a quarter
+# few draws carried them.
+_WIDE_SHARE, _HEAVY_SHARE = 0.1, 0.5
+_HEAVY_DF, _WIDTH = 2.0, 1.5
 # Components lighter than that are dropped.
 _LEAST = 0.002
 
@@ -137,7 +138,7 @@ class _Fit:
                             [shares[2]]]),
             np.concatenate([self.locations, self.locations, wide.location[None]]),
             np.concatenate([self.scatters, self.scatters, scatter[None]]),
-            np.concatenate([self.df, heavy, [_WIDE_DF]]),
+            np.concatenate([self.df, heavy, [_HEAVY_DF]]),
         )  # fmt: skip
 
     def improved(self, pool):
