@@ -3,6 +3,7 @@ import pytest
 from scipy.stats import norm
 
 from skboost.frank_wolfe import WeightObjective, minimise_on_simplex
+from skboost.frank_wolfe._corrective import _minimise_quadratic
 
 TOL = 1e-10
 
@@ -161,3 +162,18 @@ def test_invalid_tolerance():
     f = WeightObjective(np.ones((5, 2)), np.ones((5, 2)))
     with pytest.raises(ValueError, match="tol must be"):
         minimise_on_simplex(f, [0.5, 0.5], tol=-1.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_newton_targets_are_the_minimisers_of_quadratics(seed):
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((6, 6))
+    hessian, slope = root @ root.T + 0.1 * np.eye(6), 2.0 * rng.standard_normal(6)
+    # A vertex: what the minimiser needs has to enter.
+    start = np.eye(6)[rng.integers(6)]
+    found = _minimise_quadratic(hessian, slope, start)
+    assert found.min() >= 0.0 and found.sum() == pytest.approx(1.0)
+    gradient = slope + hessian @ (found - start)
+    level = found @ gradient
+    assert np.all(gradient >= level - 1e-8)
+    np.testing.assert_allclose(gradient[found > 1e-9], level, atol=1e-8, rtol=0)

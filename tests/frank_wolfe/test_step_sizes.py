@@ -248,10 +248,19 @@ class TestAdaptive:
         assert step.gamma == 1.0
         assert memory == direction.gap
 
-    @pytest.mark.parametrize("strategy", DIRECTIONS.values(), ids=list(DIRECTIONS))
-    def test_lipschitz_form_rescales_the_curvature(self, table, strategy):
-        f = table([-1, 1, 3], [1, 1, 1], lambda z: -0.5 * (z - 2) ** 2)
+    @pytest.mark.parametrize(
+        ("strategy", "mode", "kind"),
+        [
+            (FrankWolfe, 2.0, "frank-wolfe"),
+            (Away, 2.0, "frank-wolfe"),
+            (Away, -0.5, "away"),
+            (Pairwise, 2.0, "pairwise"),
+        ],
+    )
+    def test_lipschitz_form_rescales_the_curvature(self, table, strategy, mode, kind):
+        f = table([-1, 1, 3], [1, 1, 1], lambda z: -0.5 * (z - mode) ** 2)
         direction = strategy().find(f.slope(self.weights), self.weights, 2)
+        assert direction.kind == kind
         rule = AdaptiveBacktracking(form="lipschitz", safeguard=False)
         step = rule.choose(f, self.weights, direction)
         moving = direction.away if direction.kind == "away" else 2
