@@ -97,6 +97,10 @@ class Combination(ABC):
         """
         return None
 
+    def unchanged(self, before, after):
+        """Whether two iterates are known to be one and the same density."""
+        return False
+
     def candidates(self, state, components):
         """Those of the components at modes that are worth a search."""
         return components

@@ -299,6 +299,8 @@ class Boosting:
         return iterate, fresh, gain
 
     def _gain(self, state, iterate, settings):
+        if self.combination.unchanged(state.iterate, iterate):
+            return state.fresh, Estimate(0.0, 0.0)
         fresh = self._fresh(iterate.mixture, settings, state.iteration)
         return fresh, self.combination.gain(state.fresh, fresh)
 

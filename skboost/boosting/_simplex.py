@@ -158,6 +158,9 @@ class Simplex(Combination):
         mixture = iterate.mixture
         return SimplexIterate(mixture, self._pool(mixture, t, settings))
 
+    def unchanged(self, before, after):
+        return before.mixture.equals(after.mixture)
+
     def gain(self, before, after):
         return elbo_gain(before, after)
 

@@ -228,6 +228,13 @@ class Mixture:
         pairs = [f.linear_moments(params, X) for f, params in self.components]
         return tuple(np.column_stack(part) for part in zip(*pairs, strict=True))
 
+    def equals(self, other):
+        """Whether another mixture has the same components and weights, bit by bit."""
+        if not np.array_equal(self.weights, other.weights):
+            return False
+        pairs = zip(self.components, other.components, strict=True)
+        return all(f is g and np.array_equal(a, b) for (f, a), (g, b) in pairs)
+
     # --- changes, each a new mixture
 
     def with_weights(self, weights):

@@ -226,3 +226,15 @@ def test_points_of_the_wrong_shape_are_refused(mixture, shape):
     for method in (mixture.log_density, mixture.score_and_log_density):
         with pytest.raises(ValueError, match="theta must have shape"):
             method(np.zeros(shape))
+
+
+def test_equal_mixtures_have_the_same_components_and_weights():
+    family = Gaussian("full")
+    one, two = (family, np.array([0.0, 0.0])), (family, np.array([1.0, 0.0]))
+    mixture = Mixture((one, two), np.array([0.3, 0.7]))
+    appended = mixture.append(family, np.array([5.0, 0.0]))
+    assert mixture.equals(appended.drop_zero_weights())
+    assert not mixture.equals(appended)
+    assert not mixture.equals(mixture.with_weights([0.7, 0.3]))
+    assert not mixture.equals(mixture.replace(1, family, np.array([1.0, 0.1])))
+    assert not mixture.equals(mixture.replace(1, Gaussian("full"), two[1]))
