@@ -311,3 +311,13 @@ def test_rates_beyond_floating_point_are_walls_not_errors():
         far = target.expected_log_density(np.full(4, 1e4), np.full(4, 1e6), None)
     assert np.isfinite(value).all() and np.isfinite(score).all()
     assert value < -1e100 and np.isfinite(far[0])
+
+
+def test_poisson_expectations_are_integrals():
+    mean, sd = np.array([-1.0, 0.3, 2.0]), np.array([0.2, 0.9, 0.5])
+    y = np.array([0.0, 3.0, 9.0])
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    eta = mean[:, None] + sd[:, None] * nodes
+    log_p = stats.poisson.logpmf(y[:, None], np.exp(eta))
+    expected = log_p @ weights / np.sqrt(2.0 * np.pi)
+    np.testing.assert_allclose(Poisson().expected(mean, sd, y)[0], expected, rtol=1e-9)
