@@ -143,15 +143,21 @@ class Simplex(Combination):
         return self._refined(mixture, pool, [-1], t, settings)
 
     def split(self, state, settings):
-        """The heaviest component split in two, all refined.
+        """The heaviest component split in two, or the two heaviest, and all refined.
 
         From weight zero a component has a slope to climb only where it gains on its
         own; two halves that move together gain where none alone does.
         """
         rng = generator(settings.seed, state.iteration, SEARCH, 2)
         target = failure_tolerant(self.target)
-        halves = split_component(target, state.mixture, settings, rng)
-        both = [int(state.mixture.weights.argmax()), -1]
+        each = state.remaining.least / state.mixture.n_components
+        much = each > settings.much_left * settings.tol
+        heaviest = np.argsort(-state.mixture.weights, kind="stable")[: 1 + much]
+        halves = state.mixture
+        for k in heaviest:
+            halves = split_component(target, halves, k, settings, rng)
+        new = np.arange(state.mixture.n_components, halves.n_components)
+        both = [*heaviest, *new]
         return self._refined(halves, state.pool, both, state.iteration, settings)
 
     def redrawn(self, iterate, t, settings):

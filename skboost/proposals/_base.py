@@ -55,6 +55,12 @@ class Proposer(ABC):
         """The mixture that a run begins with at known modes, the starts forgotten."""
         raise NotImplementedError
 
+    def n_moving(self, mixture, n_draws):
+        """Parameters that a search on so many draws moves in a component; 0 where
+        draws are not what a search fits.
+        """
+        return 0
+
     def missed_modes(self, mixture, modes, log_evidence, settings, *key):
         """Modes outside a mixture that probes find, the heaviest first."""
         return ()

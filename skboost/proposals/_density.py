@@ -81,7 +81,7 @@ class DensityProposer(Proposer):
         return self.at_modes(modes, settings), modes
 
     def at_modes(self, modes, settings):
-        """Ordinary variational inference at modes, or at the starts without any."""
+        """Ordinary variational inference at known modes; else from the starts."""
         search = self.mode_search(settings)
         return initial_mixture(search, modes, self.family, settings)
 
@@ -100,6 +100,10 @@ class DensityProposer(Proposer):
 
     def find_modes(self, mixture, modes, settings, *key):
         return self.mode_search(settings).around(mixture, modes, *key)
+
+    def n_moving(self, mixture, n_draws):
+        family, params = mixture.components[0]
+        return family.chart(params, n_draws).size
 
     def missed_modes(self, mixture, modes, log_evidence, settings, *key):
         search = self.mode_search(settings)

@@ -70,8 +70,8 @@ def skewed_starts(target, mixture, k, family, params, settings, rng):
     return [family.recentre(params, centre + s * shift) for s in _SHIFTS]
 
 
-def split_component(target, mixture, settings, rng):
-    """The mixture with its heaviest component split where it is most skewed.
+def split_component(target, mixture, k, settings, rng):
+    """The mixture with a component split where it is most skewed.
 
     A start for a joint search of what no single component finds from weight zero.
 
@@ -79,14 +79,16 @@ def split_component(target, mixture, settings, rng):
     ----------
     target : Target
     mixture : Mixture
+    k : int
+        The component.
     settings : Settings
     rng : numpy.random.Generator
 
     Returns
     -------
     Mixture
+        One half in the component's place, the other one last.
     """
-    k = int(mixture.weights.argmax())
     family, params = mixture.components[k]
     shift = skew_direction(target, mixture, k, settings, rng)
     here, there = (
