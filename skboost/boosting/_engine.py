@@ -24,11 +24,9 @@ from skboost.targets import failure_tolerant
 # Draws whose log joint tells one target from another.
 _N_COMPARED = 3
 
-# Nats of KL for one of squared Hellinger distance, close to the posterior.
+# Nats of KL for one of squared Hellinger distance, close to the posterior; and times
+# `tol` that draws may see left where a search finds less than that.
 _NATS = 4.0
-# Times `tol` that draws may see left where a search finds less than that: with four
-# the non-centred eight schools ended with 0.03 nats left.
-_MUCH = 2.0
 
 _NONE = Estimate(float("nan"), float("nan"))
 
@@ -338,7 +336,7 @@ class Boosting:
         tol, factor = self.settings.tol, 2 * state.draw_multiplier
         hidden = N_ERRORS * gain.se > max(tol, gain.value)
         # Little is found although much is left: more draws may show more.
-        much = state.remaining.least > tol < state.remaining.value / _MUCH
+        much = state.remaining.least > tol < state.remaining.value / _NATS
         hidden = hidden or (gain.value <= tol and (much or self.doubts(state)))
         hidden = hidden or (gain.value > tol and self._overfits(state))
         helps = self.judges_gains and not self.settings.exact

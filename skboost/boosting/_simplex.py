@@ -151,7 +151,8 @@ class Simplex(Combination):
         rng = generator(settings.seed, state.iteration, SEARCH, 2)
         target = failure_tolerant(self.target)
         each = state.remaining.least / state.mixture.n_components
-        much = each > settings.much_left * settings.tol
+        # With exact expectations it lost 0.03 nats on breast cancer, and took longer.
+        much = not settings.exact and each > settings.much_left * settings.tol
         heaviest = np.argsort(-state.mixture.weights, kind="stable")[: 1 + much]
         halves = state.mixture
         for k in heaviest:
