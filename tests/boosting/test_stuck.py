@@ -13,7 +13,7 @@ from skboost._settings import Settings
 from skboost._solver import ascend, climb
 from skboost.boosting._simplex import steepest
 from skboost.families import Gaussian
-from skboost.mixtures import Estimate, Mixture
+from skboost.mixtures import Estimate, FreshDraws, Mixture
 from skboost.modes import Modes
 from skboost.proposals import split_component
 from skboost.targets import CallableTarget
@@ -259,6 +259,23 @@ class TestDraws:
         drawn = [boosting._fresh(state.mixture, settings, t).theta for t in (1, 2)]
         assert not np.isin(drawn[0], drawn[1]).any()
         assert not np.isin(drawn[0], state.pool.theta).any()
+
+    def test_the_gap_of_every_iteration_has_draws_of_its_own(self, engine, monkeypatch):
+        boosting = engine("normal", dim=2)
+        state, _ = boosting.init()
+        component, drawn = state.mixture.components[0], []
+        of = FreshDraws.of
+
+        def watched(*arguments):
+            fresh = of(*arguments)
+            drawn.append(fresh.theta)
+            return fresh
+
+        monkeypatch.setattr(FreshDraws, "of", watched)
+        for t in (1, 2):
+            later = replace(state, iteration=t)
+            boosting.combination.gap(later, component, boosting.settings)
+        assert len(drawn) == 2 and not np.isin(*drawn).any()
 
     def test_refined_components_have_the_best_weights(self, engine):
         boosting = engine("cauchy", refine=True, n_draws=256)
