@@ -2,6 +2,7 @@
 
     python tests/mutation/run.py [--rooms ROOM ...] [--names NAME ...] [--jobs N]
                                  [--quick] [--out benchmarks/results]
+                                 [--sample N --seed TEXT]
 
 Every file in ``rooms/`` lists the mutations of one room: a name, the file, the text
 that is replaced, and what replaces it. Each is applied to a copy of the tree, and tests
@@ -10,12 +11,15 @@ the room, the slow ones last. A mutation that no test notices has survived. `EXC
 names those that may, with the reason. ``--quick`` leaves the slow tests out. ``--out``
 brings the outcomes into ``mutations.json``, of which ``benchmarks/to_rst.py`` makes the
 table of the documentation; those of other rooms, of earlier calls, stay there.
+``--sample`` takes N of them, which the seed names: CI has a few minutes, and others at
+every commit.
 
 Exits with 1 where a mutation survives that is not excused, or more than 3 are.
 """
 
 import argparse
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -193,6 +197,8 @@ def main():
     parser.add_argument("--names", nargs="*")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--sample", type=int, metavar="N")
+    parser.add_argument("--seed", default="0")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     chosen = [
@@ -201,6 +207,9 @@ def main():
         if (not asked.rooms or each.room in asked.rooms)
         and (not asked.names or each.name in asked.names)
     ]
+    if asked.sample is not None:
+        drawn = random.Random(asked.seed)
+        chosen = drawn.sample(chosen, min(asked.sample, len(chosen)))
     outcomes = []
     with ThreadPoolExecutor(asked.jobs) as pool:
         for done in pool.map(lambda each: outcome(each, asked.quick), chosen):
