@@ -5,6 +5,9 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 _MAX_ITER = 100
 _SMALLEST_STEP = 1e-4
+# By what a step grows after one that was accepted as it was: where two classes are all
+# but apart, doubling had every other step refused.
+_GROWTH = 1.2
 
 
 def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
@@ -41,7 +44,7 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
     elbo = value + _log_volume(factor)
     rho = 1.0
     for _ in range(_MAX_ITER):
-        accepted = False
+        accepted, tried = False, rho
         while rho >= _SMALLEST_STEP and not accepted:
             new_precision = (1.0 - rho) * precision + rho * target_precision
             try:
@@ -64,7 +67,8 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
         (_, gradient, target_precision), elbo = found, new_elbo
         if change <= tol * max(1.0, abs(elbo)) * rho or budget.spent:
             break
-        rho = min(1.0, 2.0 * rho)
+        if rho == tried:
+            rho = min(1.0, _GROWTH * rho)
     return mean, factor @ factor.T
 
 
