@@ -118,6 +118,9 @@ EXCUSED = {
 }
 
 
+# This check sets max_iter itself, so that one set of hyperparameters has seen it all.
+SETS_MAX_ITER = "check_class_weight_classifiers"
+
 # Their tolerance, 1e-7, is below the rounding of single precision: whether the last
 # bit of a sum changes with the order of rows depends on where arrays lie in memory.
 NOT_IN_SINGLE_PRECISION = {
@@ -135,6 +138,8 @@ def _checks():
             name = getattr(check, "func", check).__name__
             single = getattr(estimator, "dtype", None) == "float32"
             if single and name in NOT_IN_SINGLE_PRECISION:
+                continue
+            if name == SETS_MAX_ITER and getattr(estimator, "max_iter", 0) == 2:
                 continue
             marks = []
             if slow is EVERY_CHECK or name in slow:

@@ -332,7 +332,7 @@ def test_simulation_based_calibration():
     probability is uniform.
     """
     rng, ranks = np.random.default_rng(0), []
-    for seed in range(500):
+    for seed in range(250):
         theta = rng.normal(size=4)
         sigma = np.sqrt(6.0 * 0.25 / rng.chisquare(6.0))
         rows = rng.normal(size=(30, 3))
@@ -344,7 +344,7 @@ def test_simulation_based_calibration():
         truth = np.append(theta, np.log(sigma))
         ranks.append([fitted.posterior_.marginal(j).cdf(truth[j]) for j in range(5)])
     for column in np.array(ranks).T:
-        found = np.histogram(column, bins=20, range=(0.0, 1.0))[0]
+        found = np.histogram(column, bins=10, range=(0.0, 1.0))[0]
         assert stats.chisquare(found).pvalue > 0.001 / 5
 
 

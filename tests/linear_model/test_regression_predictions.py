@@ -244,7 +244,7 @@ def test_what_was_fitted_counts_not_what_parameters_say_by_now():
 def test_intervals_cover(noise):
     """Where data come from the model, coverage of 90 % intervals is 90 %."""
     rng, inside = np.random.default_rng(0), []
-    for _ in range(100):
+    for _ in range(60):
         X = rng.normal(size=(60, 2))
         scale = np.exp(0.5 * rng.normal())
         y = X @ rng.normal(size=2) + scale * NOISES[noise][1].rvs(60, random_state=rng)
