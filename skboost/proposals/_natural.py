@@ -58,6 +58,8 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
             new_elbo = found[0] + _log_volume(new_factor)
             # A fall of rounding size is no fall: the optimum is flat.
             accepted = new_elbo > elbo - 1e-13 * max(1.0, abs(elbo))
+            # Correlations that rounding makes one have no root, and end the ascent.
+            accepted = accepted and has_root(new_factor @ new_factor.T)
             if not accepted:
                 rho *= 0.5
         if not accepted:
@@ -90,6 +92,15 @@ def inverse_factor(precision):
     dim = len(precision)
     root = cholesky(precision, lower=True)
     return solve_triangular(root, np.eye(dim), lower=True).T
+
+
+def has_root(covariance):
+    """Whether a covariance is positive definite in floating point."""
+    try:
+        cholesky(covariance, lower=True)
+    except LinAlgError:
+        return False
+    return True
 
 
 def _log_volume(factor):
