@@ -2,11 +2,11 @@ r"""
 How a mixture grows
 ===================
 
-Boosting builds a posterior one component after another. The first one is ordinary
-variational inference. Each further one goes where the mixture falls short, all weights
-are chosen anew, and old components move to make room.
+Boosting builds a posterior component by component. The first one is ordinary
+variational inference. Further ones go where the mixture falls short (two at once where
+much is left), all weights are chosen anew, and old components move to make room.
 
-Here is one run on a banana, seen after 1, 2, 3 and 6 components.
+Here is one run on a banana, seen after 1, 2, 3 and 6 iterations.
 """
 
 # sphinx_gallery_thumbnail_number = 2
@@ -73,9 +73,10 @@ def frame(ax, posterior):
 
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.3), sharey=True)
-for ax, n in zip(axes, (1, 2, 3, 6), strict=True):
-    place = [stage.n_components for stage in result.stages].index(n)
+for ax, iteration in zip(axes, (1, 2, 3, 6), strict=True):
+    place = min(iteration, len(kl)) - 1
     frame(ax, result.stages[place])
+    n = result.stages[place].n_components
     many = "1 component" if n == 1 else f"{n} components"
     ax.set(title=f"{many}: KL {kl[place]:.3f} nats", xlabel="x")
 axes[0].set_ylabel("y")
