@@ -176,7 +176,7 @@ def test_chunks_come_back_in_order(density, n):
     assert_allclose(score, batch_gradient(draws))
 
 
-@pytest.mark.parametrize("batches", [True, False])
+@pytest.mark.parametrize("batches", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_parallel_evaluation_gives_the_same_bits(batches):
     # Defined here: worker processes can not import a test module.
     def density(theta):
@@ -483,6 +483,7 @@ def test_a_target_without_failures_is_its_own_view():
     assert failure_tolerant(target) is target
 
 
+@pytest.mark.slow
 def test_failures_are_the_same_in_processes():
     # Exceptions of one's own need not survive a pickle.
     class Odd(Exception):
