@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skboost._callbacks import Limits, run
-from skboost._checkpoint import session_of
+from skboost._checkpoint import compared, session_of
 from skboost._parallel import single_threaded_blas
 from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
@@ -30,9 +30,6 @@ from skboost.proposals import DensityProposer
 
 # Entries of a table of draws that costs no evaluation of the target.
 _FREE_ENTRIES = 1 << 21
-
-# Log joint densities of the same data differ by no more, whatever computed them.
-_CLOSE = 1e-8
 
 # What outlives a fit that fails: what scikit-learn sets on an estimator while its
 # callbacks run, and takes off after; and outputs that were done when one of several
@@ -237,8 +234,8 @@ def _check_same_kind(before, now):
 
 def _check_same_density(engine, state):
     """Refuse to go on from draws whose log joint densities are of another target."""
-    recorded, now = engine.recomputed(state)
-    if not np.allclose(recorded, now, rtol=_CLOSE, atol=_CLOSE, equal_nan=True):
+    recorded, now, same = compared(engine, state)
+    if not same:
         raise ValueError(
             "warm_start=True goes on with the same data and the same model; the log "
             f"joint density that the last fit found to be {np.ravel(recorded)[0]:.6g} "

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from threading import Lock
 from time import monotonic
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -287,12 +288,25 @@ def _ledgers(engine):
     return getattr(getattr(engine, "target", None), "ledgers", ())
 
 
+class Compared(NamedTuple):
+    """Log joint densities that a state holds, those of now, and whether they agree."""
+
+    recorded: np.ndarray
+    now: np.ndarray
+    same: bool
+
+
+def compared(engine, state):
+    """Whether a state is of the target that an engine has."""
+    recorded, now = engine.recomputed(state)
+    same = np.allclose(recorded, now, rtol=_CLOSE, atol=_CLOSE, equal_nan=True)
+    return Compared(recorded, now, same)
+
+
 def _check_same_data(path, engine, state):
     """Refuse a state that is of another target."""
     try:
-        recorded, now = engine.recomputed(state)
-        same = np.allclose(recorded, now, rtol=_CLOSE, atol=_CLOSE, equal_nan=True)
-        reason = None
+        same, reason = compared(engine, state).same, None
     except (ValueError, KeyError, IndexError) as error:
         same, reason = False, error
     if not same:

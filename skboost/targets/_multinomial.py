@@ -5,9 +5,7 @@ from copy import copy
 import numpy as np
 
 from skboost.targets._likelihood import Likelihood
-from skboost.targets._softmax_gaussian import (
-    has_product_rule,
-)
+from skboost.targets._softmax_gaussian import has_product_rule
 from skboost.targets._softmax_moments import softmax_gaussian_expectations
 
 # Errors of the expectations of a row, in reports and in searches: with four classes a
