@@ -24,9 +24,10 @@ from skboost.targets._user_code import (
     user_code,
 )
 
-# Draws per chunk of work: fixed, so that the answer does not depend on n_jobs.
+# Draws per chunk of work: fixed, so that the answer does not depend on n_jobs. A batch
+# of points is 16 often, and two workers share it.
 # A trace by autograd costs as much as a thousand simple rows.
-_CHUNK = {True: 2048, False: 16}
+_CHUNK = {True: 2048, False: 8}
 
 
 class CallableTarget(Target):
