@@ -103,6 +103,7 @@ def modules_with_examples():
             yield ".".join(parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(modules_with_examples()))
 def test_examples_in_docstrings_print_what_they_say(name):
     if name.startswith("skboost.inspection"):

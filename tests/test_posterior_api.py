@@ -220,6 +220,7 @@ def half_line(theta):
     return anp.where(theta[:, 0] > 0, -theta[:, 0], -anp.inf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gaussian", "laplace", "student_t"])
 def test_a_density_that_vanishes_leaves_no_nan_in_the_posterior(family):
     with warnings.catch_warnings():

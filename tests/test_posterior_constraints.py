@@ -169,6 +169,7 @@ def test_a_prior_is_on_the_users_scale_and_is_not_tempered():
     assert_allclose(result.posterior.mean(), 1.0, atol=error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("constraints", "x0"),
     [

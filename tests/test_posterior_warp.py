@@ -134,6 +134,7 @@ def test_where_no_warp_is_tried(log_density, settings, reason):
     assert result.warp.reason.startswith("Not tried") and reason in result.warp.reason
 
 
+@pytest.mark.slow
 def test_the_hellinger_objective_goes_on_behind_a_warp():
     result = boost(banana, 2, objective="hellinger", max_iter=2)
     assert result.warp.accepted
@@ -144,6 +145,7 @@ def test_the_hellinger_objective_goes_on_behind_a_warp():
 # --- the density and its draws
 
 
+@pytest.mark.slow
 def test_the_density_integrates_to_one(bent):
     x, y = np.linspace(-7, 7, 561), np.linspace(-8, 40, 1921)
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
@@ -269,6 +271,7 @@ def test_a_pickle_opens_in_a_new_process(bent, tmp_path):
     assert_allclose(eval(done.stdout), bent.posterior.log_density(theta), rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_stages_and_truncations_are_behind_the_same_warp():
     def chain(theta):
         bent = theta[..., 1:] - 0.5 * (theta[..., :-1] ** 2 - 1.0)
@@ -336,6 +339,7 @@ def test_one_iteration_is_one_gaussian_through_the_warp():
     assert result.history[0]["kind"] == "first"
 
 
+@pytest.mark.slow
 def test_densities_that_fail_far_out():
     def failing(theta):
         value = banana(theta)

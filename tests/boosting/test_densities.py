@@ -79,6 +79,7 @@ def test_the_kept_iterate_is_named(densities, reverse_kl):
     assert kl[-1] == min(kl)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS[:2])
 def test_the_unstopped_residual_objective_says_when_it_degenerates(densities, seed):
     # A Gaussian has lighter tails than a Cauchy: the residual ELBO is unbounded.
@@ -96,6 +97,7 @@ def test_the_unstopped_residual_objective_says_when_it_degenerates(densities, se
     assert np.isfinite(result.posterior.std()).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS[:2])
 def test_early_stopping_keeps_the_residual_objective_useful(
     densities, reverse_kl, recwarn, seed

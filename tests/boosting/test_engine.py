@@ -104,6 +104,7 @@ def test_a_rejected_step_leaves_the_state(engine):
     assert n_rejected
 
 
+@pytest.mark.slow
 def test_steps_that_minimise_never_lose_on_fresh_draws(engine):
     for corrective in CORRECTIVE:
         _, infos = iterate(engine("cauchy", corrective=corrective, refine=False), 6)

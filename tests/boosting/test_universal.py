@@ -72,6 +72,7 @@ def test_more_components_come_closer_to_heavy_tails():
     assert np.all(np.diff(path) < 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -129,6 +130,7 @@ def test_what_roots_do_not_have(name, value):
         boost_posterior(cauchy, 1, objective="hellinger", **{name: value})
 
 
+@pytest.mark.slow
 def test_under_a_classifier_that_goes_on():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 2))

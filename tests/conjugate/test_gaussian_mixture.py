@@ -136,6 +136,7 @@ def test_the_bound_never_falls(law_and_shape, seed, temperature, n_components, s
     assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
 
 
+@pytest.mark.slow
 @given(st.sampled_from(["diag", "full"]), st.integers(0, 10_000))
 @settings(max_examples=15, deadline=None)
 def test_the_bound_never_falls_with_missing_entries(shape, seed):

@@ -73,6 +73,7 @@ def log_evidence(documents, n_topics, n_words, alpha, eta):
 # --- the bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "eta"), [(0.5, 0.5), (1.0, 0.3), (5.0, 2.0)])
 def test_the_bound_is_below_the_evidence_and_near_it(alpha, eta):
     documents = [[0, 0, 1], [2, 2, 1, 2]]

@@ -106,6 +106,7 @@ def test_the_elbo_is_that_of_fresh_draws():
     assert abs(ratio.mean() - fitted.elbo_) < 4.5 * error
 
 
+@pytest.mark.slow
 def test_steps_that_average_keep_the_last_mixture():
     X = two_groups()
     fitted = BoostedMatrixFactorization(
@@ -181,6 +182,7 @@ def test_stages_end_at_the_final_prediction():
         assert_array_equal(found, final)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("biases", [False, True])
 def test_rows_are_folded_in(biases):
     X, _ = low_rank()
@@ -305,6 +307,7 @@ def test_typos_name_the_parameter(typo):
 # --- data of other kinds
 
 
+@pytest.mark.slow
 def test_stored_entries_are_what_is_not_nan():
     X, _ = low_rank()
     rows, columns = np.nonzero(~np.isnan(X))

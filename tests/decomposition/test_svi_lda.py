@@ -59,6 +59,7 @@ def test_topics_are_recovered(settings):
     assert distance[order].max() < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("init_params", ["kmeans", "random"])
 def test_the_path_never_falls(init_params):
     model = made(5, init_params=init_params, max_iter=60, tol=0.0).fit(X)
@@ -348,6 +349,7 @@ def test_from_texts_to_classes():
     assert any(set(top) <= sport for top in pipeline[1].top_words(names, 2))
 
 
+@pytest.mark.slow
 def test_evidence_chooses_the_number_of_topics():
     search = EvidenceSearch(
         made(max_iter=60), {"n_components": [1, 3, 12]}, n_repeats=2, random_state=0

@@ -107,6 +107,7 @@ def test_the_fit_scales_with_the_data():
     assert_allclose(scaled.elbo_, plain.elbo_ - n * np.log(1e4), rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("biases", [False, True])
 def test_batches_come_near_to_coordinate_ascent(biases):
     X, (rows, columns, values) = gappy(0.7, n_rows=120)
@@ -580,6 +581,7 @@ def test_a_search_over_the_rank_by_its_own_score():
     assert search.best_params_ == {"n_components": 3}
 
 
+@pytest.mark.slow
 def test_a_search_over_the_rank_by_the_bound():
     X, _ = gappy()
     search = EvidenceSearch(model(), {"n_components": [1, 3, 7]}).fit(X)

@@ -156,6 +156,7 @@ def test_affinity_of_a_component_with_itself(family, component, dim):
         assert_allclose(charted, 0, atol=1e-14 * dim)
 
 
+@pytest.mark.slow
 def test_close_components_have_half_the_fisher_distance(family, component, rng):
     # ln integral sqrt(s_a s_b) = -|b - a|^2 / 8 in the Fisher metric, to third order.
     a = component(family, 3)

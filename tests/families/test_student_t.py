@@ -119,6 +119,7 @@ def test_slopes(family, component, rng, slope):
     assert_allclose(family.at(params, theta).score(slice(1, 3)), score[1:3], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_chart_has_identity_fisher_information(component, rng):
     # The scores are bounded, so this holds for few degrees of freedom as well.
     for family in (StudentT("full", 1.5), StudentT("diag", 3.0)):

@@ -112,6 +112,7 @@ def test_three_classes(objective, corrective, family):
     assert fitted.predict_proba(X).shape == (12, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("corrective", CORRECTIVE)
 @pytest.mark.parametrize("step_size", STEP_SIZES)
 def test_the_papers_loop(step_size, corrective):
@@ -122,12 +123,14 @@ def test_the_papers_loop(step_size, corrective):
     assert kinds <= {"frank-wolfe", "rejected", expected.get(corrective, corrective)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopping", ["gain", "gap"])
 @pytest.mark.parametrize("prior", ["normal", "laplace", "student_t", "cauchy"])
 def test_priors_and_stopping_rules(prior, stopping):
     assert_sound(fit(Y, prior=prior, stopping=stopping, tol=1e-2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entropy_weight", [0.0, 0.5, lambda t: 1 / (1 + t)])
 def test_entropy_weights(entropy_weight):
     assert_sound(fit(Y, objective="relbo", entropy_weight=entropy_weight))

@@ -182,6 +182,7 @@ def test_partial_fit_weighs_rows(model):
     assert same_mixture(one, two)
 
 
+@pytest.mark.slow
 def test_partial_fit_with_three_classes(model, three_classes):
     X, y = three_classes
     estimator = model().partial_fit(X[:30], y[:30], classes=[0, 1, 2])

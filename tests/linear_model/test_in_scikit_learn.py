@@ -78,6 +78,7 @@ def test_grid_search_reaches_into_strategies(model, data):
     assert search.best_estimator_.family.rank in (1, 2)
 
 
+@pytest.mark.slow
 def test_halving_search_with_iterations_as_the_resource(model, data):
     search = HalvingGridSearchCV(
         model(tol=0.0),
@@ -263,6 +264,7 @@ def test_names_of_three_classes(model, three_classes):
 # --- labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "classes",
     [["no", "yes"], [-1, 1], [False, True], [2.0, 7.0], ["z", "ä"]],
@@ -279,6 +281,7 @@ def test_labels_of_any_type(model, data, classes):
     assert set(fitted.predict(X)) <= set(classes)
 
 
+@pytest.mark.slow
 def test_labels_as_objects_and_categories(model, data):
     X, y = data
     labels = np.array(["no", "yes"])[y]
@@ -305,6 +308,7 @@ def test_weights_are_repetitions(model, data):
     assert same_mixture(weighted, model().fit(X[shuffled], y[shuffled]))
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_does_not_show(model, three_classes):
     X, y = three_classes
     order = np.random.default_rng(1).permutation(len(y))
@@ -391,6 +395,7 @@ def test_repeated_entries_are_added(model, data):
     assert_allclose(found.elbo_, model().fit(X, y).elbo_, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_sparse_three_classes(model, three_classes):
     X, y = three_classes
     X = np.where(np.abs(X) < 0.5, 0.0, X)

@@ -177,6 +177,7 @@ def test_names_come_from_a_pipeline():
         assert pipe[-1].posterior_.summary().index.tolist() == list(names)
 
 
+@pytest.mark.slow
 def test_names_are_of_every_class_and_output():
     fitted = BoostedBayesianLogisticRegression(**FAST).fit(X, CLASSES)
     # What was fitted counts.

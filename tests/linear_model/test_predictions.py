@@ -105,6 +105,7 @@ def test_answers_of_a_gaussian_mixture_are_exact(data, of_row, integrand):
         assert_allclose(of_row(fitted, row), expected, atol=1e-9, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariance", ["full", "diag", "low_rank"])
 def test_probabilities_of_several_classes_are_nearly_exact(covariance, rng):
     family = Gaussian(covariance, rank=2)
@@ -236,6 +237,7 @@ def test_blocks_of_rows_do_not_show(fitted):
     assert_allclose(whole[::500], fitted.predict_proba(rows[::500]), rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_sparse_rows_are_rows(fitted, rows, method):
     rows = np.where(np.abs(rows) < 1, 0.0, rows)

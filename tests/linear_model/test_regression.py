@@ -100,6 +100,7 @@ def test_the_marginals_are_those_of_the_normal_inverse_gamma_posterior():
     assert_allclose(found, [0.05, 0.5, 0.95], atol=tolerance)
 
 
+@pytest.mark.slow
 def test_units_do_not_matter():
     plain = regression().fit(X, Y)
     scale = np.array([1e6, 1.0, 1e-6])
@@ -119,6 +120,7 @@ def test_default_priors_leave_moderate_data_alone():
 # --- noise with heavy tails
 
 
+@pytest.mark.slow
 def test_outliers_pull_less_on_student_t_noise():
     rows, y = line(100, 2, noise=0.3)
     dirty = y.copy()
@@ -133,6 +135,7 @@ def test_outliers_pull_less_on_student_t_noise():
     assert errors["student_t"] < 2.0 * huber + 0.05
 
 
+@pytest.mark.slow
 def test_the_better_noise_has_the_larger_evidence():
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(150, 2))
@@ -244,6 +247,7 @@ def test_parameters_that_mean_nothing_are_named(name, value):
 # --- several outputs
 
 
+@pytest.mark.slow
 def test_outputs_are_fits_of_their_own():
     both = np.column_stack([Y, 2.0 - 3.0 * Y + X[:, 0] ** 2])
     fitted = regression(n_jobs=2).fit(X, both)

@@ -168,6 +168,7 @@ def test_missing_values_need_covariances_that_can(covariance_type, groups, model
         model(covariance_type=covariance_type).fit(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariance_type", ["full", "diag"])
 def test_missing_values_are_integrated_out(covariance_type, groups, model):
     X = groups[0].copy()

@@ -257,6 +257,7 @@ def ten_batches(seed, **settings):
     return model
 
 
+@pytest.mark.slow
 def test_a_stream_with_a_first_buffer_is_close_to_one_fit():
     whole = SVIGaussianMixture(3, random_state=0).fit(IRIS).score(IRIS)
     buffered = [ten_batches(s, n_init_samples=75).score(IRIS) for s in range(5)]

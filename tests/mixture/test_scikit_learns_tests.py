@@ -55,6 +55,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "arguments"), [case for name in NAMES for case in cases(name)]
 )

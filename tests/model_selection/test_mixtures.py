@@ -32,6 +32,7 @@ def test_three_clusters_are_found(seed):
     assert search.predict(CENTERS).tolist() == [*dict.fromkeys(search.predict(CENTERS))]
 
 
+@pytest.mark.slow
 def test_restarts_in_one_fit_are_repeats_of_fits():
     # The same ten starts' worth of luck, by either road.
     X, grid = clusters(0), {"n_components": [3, 4]}

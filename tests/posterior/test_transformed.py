@@ -284,6 +284,7 @@ def test_marginals_agree_with_draws(mixed):
         assert statistic < 0.02
 
 
+@pytest.mark.slow
 def test_densities_of_marginals_integrate_to_one(mixed):
     for i in range(7):
         marginal = mixed.marginal(i)

@@ -203,6 +203,7 @@ def test_natural_parameters_in_a_row_and_back(covariance_type, overlapping):
 # --- the evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["apart", "close"])
 def test_no_elbo_is_above_the_evidence(data, request):
     X = request.getfixturevalue(data)

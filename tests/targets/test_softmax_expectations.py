@@ -128,6 +128,7 @@ def test_one_dimension_less_is_the_same(n_classes, scale):
     np.testing.assert_allclose(products, expected_products, rtol=0.0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_wide_rows_are_the_same_as_under_a_dense_sum():
     mean, covariance = rows(3, 6.0, n=2)
     found = softmax_gaussian_expectations(4.0 * mean, covariance)
