@@ -80,8 +80,8 @@ class SoftmaxPredictive:
         if by_quadrature(self.mixture, self.n_classes):
             components = self.mixture.components
             parts = [contrasts_part(*one, self.n_classes) for one in components]
-            width = sum(1 if p.factor is None else p.factor.shape[1] for p in parts)
-            for rows, block in blocks_of(X, self.fit_intercept, width):
+            # Rows that share a rule are computed together: the more the better.
+            for rows, block in blocks_of(X, self.fit_intercept, width=0):
                 squares = block.multiply(block) if sparse.issparse(block) else block**2
                 for weight, part in zip(self.mixture.weights, parts, strict=True):
                     moments = part.moments(block, squares)

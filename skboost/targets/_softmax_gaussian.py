@@ -21,6 +21,9 @@ _ENTRIES = 1 << 16
 # No node is farther out; exponents of that size are far from overflow, also in
 # single precision.
 _REACH, _LARGEST_EXPONENT = 9.0, 60.0
+# Tolerance of one rule, as a share of the error of a row: of 32,000 random rows of two
+# to four classes the worst had nearly four times the tolerance of its rules.
+_RULE_SHARE = 0.25
 
 
 @lru_cache(maxsize=16)
@@ -82,14 +85,26 @@ def with_ones(nodes):
     return np.vstack([nodes, np.ones(nodes.shape[1])])
 
 
-def groups_by_rule(axes, tol):
-    """Rows that share a product rule, with its nodes and weights."""
+def _same_bins(axes):
+    """Rows whose axes lie in the same bins of widths, and these bins."""
     n_axes = axes.shape[2]
     bins = np.searchsorted(_EDGES[:-1], np.ptp(axes, axis=1))
     codes = bins @ (len(_EDGES) ** np.arange(n_axes))
     for code in np.unique(codes):
         rows = np.flatnonzero(codes == code)
-        yield rows, *product_rule(tuple(bins[rows[0]].tolist()), tol)
+        yield rows, tuple(bins[rows[0]].tolist())
+
+
+def groups_by_rule(axes, tol):
+    """Rows that share a product rule, with its nodes and weights."""
+    for rows, bins in _same_bins(axes):
+        yield rows, *product_rule(bins, tol)
+
+
+def _farthest(axes, shifted):
+    """The largest exponent that a node of every row can have, (n,)."""
+    reach = _REACH * np.abs(axes).sum(axis=2).max(axis=1, initial=0.0)
+    return reach - shifted.min(axis=1, initial=0.0)
 
 
 class SoftmaxRows:
@@ -118,9 +133,8 @@ class SoftmaxRows:
         shifted = mean - self._level
         linear = np.concatenate([self._axes, shifted[:, :, None]], axis=2)
         self._linear = linear.astype(dtype, copy=False)
-        farthest = np.abs(self._axes).sum(axis=2).max(initial=0.0)
-        reach = _REACH * farthest - shifted.min(initial=0.0)
-        self._safe = reach < _LARGEST_EXPONENT
+        farthest = _farthest(self._axes, shifted).max(initial=0.0)
+        self._safe = farthest < _LARGEST_EXPONENT
 
     def __iter__(self):
         """Rows, exponentials (n, K, n_nodes), their sums, levels and weights."""
@@ -150,6 +164,9 @@ def has_product_rule(n_classes):
 def softmax_expectation(mean, covariance, tol=1e-4, dtype=np.float32):
     """E softmax(t) of up to four classes: the predictive probabilities.
 
+    Along the axes of a product rule ``exp(t)`` is a product, so that exponentials are
+    taken for every axis and not for every node.
+
     Parameters
     ----------
     mean : array (n, K - 1)
@@ -165,10 +182,51 @@ def softmax_expectation(mean, covariance, tol=1e-4, dtype=np.float32):
     probability : array (n, K)
     """
     mean = mean @ class_contrasts(mean.shape[1] + 1).T
+    axes, rule_tol = _principal_axes(covariance), _RULE_SHARE * tol
+    shifted = mean - mean.max(axis=1, keepdims=True)
+    far = _farthest(axes, shifted) >= _LARGEST_EXPONENT
     probability = np.empty(mean.shape)
-    for some, p, total, _, weights in SoftmaxRows(
-        mean, covariance, tol, groups_by_rule, dtype
-    ):
+    if far.any():
+        probability[far] = _node_by_node(mean[far], covariance[far], rule_tol, dtype)
+    near = np.flatnonzero(~far)
+    axes, shifted = axes.astype(dtype, copy=False), shifted.astype(dtype, copy=False)
+    for group, bins in _same_bins(axes[near]):
+        rules = [normal_rule(_EDGES[k] / np.pi, rule_tol) for k in bins]
+        n_nodes = int(np.prod([len(weights) for _, weights in rules]))
+        for block in row_blocks(len(group), n_nodes, _ENTRIES):
+            some = near[group[block]]
+            probability[some] = _on_grid(axes[some], shifted[some], rules)
+    return probability
+
+
+def _node_by_node(mean, covariance, tol, dtype):
+    """The same for rows so far out that exponentials have to be scaled everywhere."""
+    probability = np.empty(mean.shape)
+    rows = SoftmaxRows(mean, covariance, tol, groups_by_rule, dtype)
+    for some, p, total, _, weights in rows:
         np.divide(weights, total, out=total)
         probability[some] = (p @ total[:, :, None])[:, :, 0]
     return probability
+
+
+def _on_grid(axes, shifted, rules):
+    """Probabilities (n, K) of rows that share the rules of their axes."""
+    factors = [
+        np.exp(axes[:, :, a, None] * nodes.astype(axes.dtype))
+        for a, (nodes, _) in enumerate(rules)
+    ]
+    weights = [weights.astype(axes.dtype) for _, weights in rules]
+    factors[0] *= np.exp(shifted)[:, :, None]
+    if len(factors) == 1:
+        factors.append(np.ones((*shifted.shape, 1), axes.dtype))
+        weights.append(np.ones(1, axes.dtype))
+    # Narrow axes together are about as many nodes as the widest.
+    while len(factors) > 2:
+        a, b = factors.pop(), factors.pop()
+        product = a[:, :, :, None] * b[:, :, None, :]
+        factors.append(product.reshape(*shifted.shape, -1))
+        weights.append(np.outer(weights.pop(), weights.pop()).ravel())
+    wide, narrow = factors
+    share = wide.transpose(0, 2, 1) @ narrow
+    np.divide(np.outer(*weights), share, out=share)
+    return ((wide @ share) * narrow).sum(axis=2)

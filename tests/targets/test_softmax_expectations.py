@@ -150,3 +150,29 @@ def test_a_direction_without_variance_is_left_out():
     )
     np.testing.assert_allclose(log_sum, both + softplus, atol=1e-9)
     np.testing.assert_allclose(p[:, 2], sigmoid, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [3, 4])
+@pytest.mark.parametrize("width", [0.5, 1.5, 3.0])
+def test_probabilities_are_as_near_as_they_say(n_classes, width):
+    rng, n, k = np.random.default_rng(1), 200 if n_classes < 4 else 40, n_classes - 1
+    mean = width * rng.choice([0.3, 1.0, 3.0], (n, 1)) * rng.standard_normal((n, k))
+    root = rng.standard_normal((n, k, k))
+    covariance = root @ root.transpose(0, 2, 1)
+    largest = np.linalg.eigvalsh(covariance)[:, -1]
+    covariance *= (width**2 / largest)[:, None, None]
+    exact = softmax_expectation(mean, covariance, 1e-8, np.float64)
+    found = softmax_expectation(mean, covariance)
+    np.testing.assert_allclose(found, exact, rtol=0.0, atol=1e-4)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-5)
+
+
+def test_rows_far_out_are_computed_node_by_node():
+    """Products of exponentials would leave the range of single precision there."""
+    mean = np.array([[0.3, -0.2], [90.0, -40.0], [0.1, 0.4]])
+    covariance = np.array([0.5, 30.0, 2.0])[:, None, None] * np.eye(2)
+    together = softmax_expectation(mean, covariance)
+    alone = [softmax_expectation(mean[[i]], covariance[[i]])[0] for i in range(3)]
+    np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-7)
+    exact = softmax_expectation(mean, covariance, 1e-8, np.float64)
+    np.testing.assert_allclose(together, exact, rtol=0.0, atol=1e-4)
