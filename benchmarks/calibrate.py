@@ -234,6 +234,11 @@ def kept(folder, method, n_sets):
 def simulated(report, n_sets, methods, folder):
     """Exact probability of intervals, and how often they have the true coefficient."""
     table = f"{n_sets} data sets from the prior, defaults"
+    # Those of fewer or more data sets would stand beside it.
+    report.tables = {
+        name: rows for name, rows in report.tables.items()
+        if name == table or "from the prior" not in name
+    }  # fmt: skip
     about = "data sets from the prior, calibrate="
     for method in methods:
         rows = kept(folder, method, n_sets)

@@ -12,11 +12,10 @@ median of 5 runs.
 from _harness import Report, median_cpu, parser  # isort: skip
 
 import warnings
+from importlib.util import find_spec
 from time import process_time
 
 import numpy as np
-from river.linear_model import LogisticRegression
-from river.optim import SGD
 from scipy import sparse
 from sklearn.linear_model import SGDClassifier
 
@@ -70,6 +69,9 @@ def batches(learner, X, y):
 
 
 def river(X, y, n_rows):
+    from river.linear_model import LogisticRegression
+    from river.optim import SGD
+
     rows, labels = as_dicts(X[:n_rows]), y[:n_rows].astype(bool).tolist()
     model = LogisticRegression(SGD(0.01))
 
@@ -98,6 +100,9 @@ def without_extra(on):
 
 
 def per_row(report, name, X, y, settings):
+    if find_spec("river") is None:
+        report.not_run(f"{name}, one update for each row", "river is not installed")
+        return
     rival = river(X, y, 5000)
     report.row("one update for each row", rows=name, learner="river", us_per_row=rival,
                rows_per_s=1e6 / rival, times_river=1.0, first_call_s=0.0)  # fmt: skip
