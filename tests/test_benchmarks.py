@@ -1,7 +1,6 @@
 """The one command that measures every table again."""
 
 import argparse
-import importlib.util
 import runpy
 import sys
 from pathlib import Path
@@ -28,18 +27,10 @@ def in_folder(monkeypatch):
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parsed)
 
 
-def _runs():
-    spec = importlib.util.spec_from_file_location("all_benchmarks", FOLDER / "all.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module.RUNS
-
-
 @pytest.mark.slow
-def test_scripts_understand_what_the_one_command_says(in_folder, monkeypatch, capsys):
+def test_scripts_understand_what_the_one_command_says(in_folder, monkeypatch):
     """An hour of measuring should not end at an argument that no script has."""
-    for run in _runs():
+    for run in runpy.run_path(str(FOLDER / "all.py"))["RUNS"]:
         path = FOLDER / f"{run.script}.py"
         compared = ["--other", "."] if run.compares else []
         arguments = [*run.arguments, "--out", ".", "--shared", ".", *compared]

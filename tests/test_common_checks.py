@@ -1,6 +1,7 @@
 """scikit-learn's own checks of every estimator."""
 
 import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skboost import (
@@ -143,7 +144,8 @@ def _checks():
             if name == SETS_MAX_ITER and getattr(estimator, "max_iter", 0) == 2:
                 continue
             if name == SETS_MAX_ITER and "tol" in instance.get_params():
-                instance = instance.set_params(tol=0.1)
+                # All checks of an estimator are given the same instance.
+                instance = clone(instance).set_params(tol=0.1)
             marks = []
             if slow is EVERY_CHECK or name in slow:
                 marks.append(pytest.mark.slow)

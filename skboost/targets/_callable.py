@@ -24,8 +24,8 @@ from skboost.targets._user_code import (
     user_code,
 )
 
-# Draws per chunk of work: fixed, so that the answer does not depend on n_jobs. A batch
-# of points is 16 often, and two workers share it.
+# Draws per chunk of work: fixed, so that the answer does not depend on n_jobs. Searches
+# often ask for 16 points at once, which two workers then share.
 # A trace by autograd costs as much as a thousand simple rows.
 _CHUNK = {True: 2048, False: 8}
 

@@ -21,8 +21,8 @@ _ENTRIES = 1 << 16
 # No node is farther out; exponents of that size are far from overflow, also in
 # single precision.
 _REACH, _LARGEST_EXPONENT = 9.0, 60.0
-# Tolerance of one rule, as a share of the error of a row: of 32,000 random rows of two
-# to four classes the worst had nearly four times the tolerance of its rules.
+# Tolerance of one rule, as a share of the error of a row: of 29,000 random rows of two
+# to four classes, at most 20 wide, the worst had nearly four times that of its rules.
 _RULE_SHARE = 0.25
 
 
@@ -173,7 +173,8 @@ def softmax_expectation(mean, covariance, tol=1e-4, dtype=np.float32):
         Of the contrasts, ``class_contrasts(K).T @ t``.
     covariance : array (n, K - 1, K - 1)
     tol : float, default=1e-4
-        Absolute error.
+        Absolute error of rows that are no wider than the last rule; 3e-3 was seen at
+        a standard deviation of 60.
     dtype : type, default=numpy.float32
         Precision of the exponentials: single ones leave errors of 1e-6.
 
