@@ -193,8 +193,7 @@ plt.show()
 # ----------
 # - ``"kl"``, the default, if a bound on the evidence is wanted, if models are to be
 #   compared, or if means, intervals and predictions are read off the mixture itself.
-#   It is the faster one, and with components that may be correlated and move, what it
-#   leaves is little.
+#   With components that may be correlated and move, what it leaves is little.
 # - ``"hellinger"`` if the mixture is to be a proposal for importance sampling
 #   (``posterior.resample``), if tails matter, or if the components are simpler than the
 #   posterior.
