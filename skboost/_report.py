@@ -25,6 +25,10 @@ from skboost.posterior import MixturePosterior
 _LARGE_KL = 0.5
 # Modes that a message lists.
 _MAX_SHOWN = 5
+# Share of what is left of a budget that a correction may take: the rest is for what is
+# reported.
+_SHARE = 0.5
+_NO_ROOM = "half of what max_time and max_evaluations left for it was not enough."
 
 
 def history_record(info):
@@ -189,14 +193,20 @@ def _calibrated(engine, done, method):
         return mixture, None
     if done.history[-1].improper:
         return mixture, Calibration(reason="the posterior seems to be improper.")
-    return calibrate(
-        engine.target,
-        mixture,
-        method,
-        settings.seed,
-        exact=settings.exact,
-        tol=settings.tol,
-    )
+    half = settings.budget.share(_SHARE)
+    try:
+        return calibrate(
+            engine.within(half).watched().target,
+            mixture,
+            method,
+            settings.seed,
+            exact=settings.exact,
+            tol=settings.tol,
+            max_components=settings.max_components,
+            budget=half,
+        )
+    except BudgetSpent:
+        return mixture, Calibration(reason=_NO_ROOM)
 
 
 def _interval(engine, done, mixture, elbo, remaining):

@@ -104,23 +104,3 @@ class Combination(ABC):
     def candidates(self, state, components):
         """Those of the components at modes that are worth a search."""
         return components
-
-
-def kept_components(weights, max_components):
-    """Which components stay: positive weights, and the heaviest of too many.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_components,)
-    max_components : int or None
-
-    Returns
-    -------
-    ndarray of bool of shape (n_components,)
-    """
-    kept = weights > 0
-    if max_components is None or kept.sum() <= max_components:
-        return kept
-    kept[:] = False
-    kept[(-weights).argsort(kind="stable")[:max_components]] = True
-    return kept

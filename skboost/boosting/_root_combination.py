@@ -13,7 +13,7 @@ import numpy as np
 from skboost._math import N_ERRORS
 from skboost._random import FRESH, POOL, REFINE, generator
 from skboost._solver import SMALLEST_TOL, ascend
-from skboost.boosting._combination import Combination, kept_components
+from skboost.boosting._combination import Combination
 from skboost.boosting._state import Move
 from skboost.frank_wolfe import best_coefficients, geodesic_step
 from skboost.mixtures import (
@@ -22,6 +22,7 @@ from skboost.mixtures import (
     RootDraws,
     Roots,
     hellinger_gain,
+    kept_components,
     squared_hellinger,
 )
 from skboost.objectives import (

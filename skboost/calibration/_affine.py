@@ -6,7 +6,7 @@ import numpy as np
 
 from skboost._math import N_ERRORS, mean_and_se
 from skboost.calibration._chains import Chains, Coordinates
-from skboost.calibration._judge import allowed_loss, refusal
+from skboost.calibration._judge import allowed_loss, beyond_noise, refusal
 from skboost.calibration._record import Calibration, Declined
 from skboost.mixtures import FreshDraws, Mixture, elbo_gain
 
@@ -76,7 +76,7 @@ class AffineMap:
         """Nats of the ELBO that a map may cost."""
         allowed = allowed_loss(self.guarded, pilot.kl, dim)
         if not self.guarded:
-            return allowed
+            return beyond_noise(allowed, record)
         noise = np.hypot(record.log_score_gain_se, record.elbo_change_se)
         return min(allowed, record.log_score_gain - N_ERRORS * noise)
 

@@ -34,7 +34,17 @@ CALIBRATIONS = {
 }
 
 
-def calibrate(target, mixture, method, seed, *, exact=False, tol=1e-2):
+def calibrate(
+    target,
+    mixture,
+    method,
+    seed,
+    *,
+    exact=False,
+    tol=1e-2,
+    max_components=None,
+    budget=None,
+):
     """A mixture with better moments and tails, or the same one.
 
     Parameters
@@ -49,6 +59,11 @@ def calibrate(target, mixture, method, seed, *, exact=False, tol=1e-2):
         Whether the target's closed Gaussian expectations are used.
     tol : float, default=1e-2
         Nats below which nothing is corrected.
+    max_components : int, default=None
+        Of the corrected mixture; None is any number.
+    budget : Budget, default=None
+        That ends long computations between evaluations; `target` may be watched by
+        it, too.
 
     Returns
     -------
@@ -59,13 +74,16 @@ def calibrate(target, mixture, method, seed, *, exact=False, tol=1e-2):
     Raises
     ------
     BudgetSpent
-        Where the target is watched and its budget ends.
+        Where the budget ends.
     """
-    problem = Problem(failure_tolerant(target), mixture, exact, seed)
+    tolerant = failure_tolerant(target)
+    problem = Problem(tolerant, mixture, exact, seed, max_components, budget)
     try:
         pilot = problem.pilot()
         if not np.isfinite(pilot.remaining.value):
             reason = "the density is zero or failed at every draw."
+            failure = getattr(tolerant, "first_failure", None)
+            reason += f" First: {failure}" if failure else ""
             return mixture, Calibration(reason=reason)
         if pilot.remaining.spread < tol:
             reason = f"draws see less than {tol:g} nats that are left to correct."

@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from skboost._math import log_sum_exp, log_weights
-from skboost.calibration._judge import allowed_loss, refusal
+from skboost.calibration._judge import allowed_loss, beyond_noise, refusal
 from skboost.calibration._record import Calibration, Declined
 from skboost.calibration._student_fit import student_fit
 from skboost.mixtures import (
@@ -15,6 +15,7 @@ from skboost.mixtures import (
     Mixture,
     effective_sample_size,
     elbo_gain,
+    kept_components,
     psis,
 )
 
@@ -44,22 +45,30 @@ class HeavyTails:
     """
 
     guarded: bool
-    method = "heavy-tailed"
 
     def corrected(self, problem, pilot):
         """The mixture with new components, and the record; raises `Declined`."""
         dim = problem.mixture.dim
         mixture, pool, proposal = student_fit(
-            problem.target, problem.mixture, self._n_draws(dim), problem.rng(1)
+            problem, self._n_draws(dim), problem.rng(1)
         )
         if self.guarded:
             both = problem.mixture.components + mixture.components
-            mixture = jointly_weighted(both, problem.mixture, pool)
+            mixture = jointly_weighted(both, problem, pool)
+            mixture = mixture.keep(
+                kept_components(mixture.weights, problem.max_components)
+            )
         record = self._judged(problem, mixture, proposal, len(pool.theta))
-        reason = refusal(record, allowed_loss(self.guarded, pilot.kl))
+        reason = refusal(record, self._allowed(record, pilot))
         if reason:
             raise Declined(replace(record, step=0.0, reason=reason))
         return mixture, record
+
+    def _allowed(self, record, pilot):
+        """Nats of the ELBO that the new components may cost."""
+        allowed = allowed_loss(self.guarded, pilot.kl)
+        # Of an ELBO without a lower end draws see little but a large standard error.
+        return allowed if self.guarded else beyond_noise(allowed, record)
 
     def _n_draws(self, dim):
         """Draws of every round of the fit."""
@@ -72,6 +81,7 @@ class HeavyTails:
         A draw counts for no more than `_MOST` nats: far out in the tails the gain has
         no bound, and few draws would carry its mean. What is left of it is less.
         """
+        method = "gaussian" if problem.light_tails else "heavy-tailed"
         before, after, apart = (
             FreshDraws.of(problem.target, each, n_draws // 3, problem.rng(2, k), False)
             for k, each in enumerate((problem.mixture, mixture, proposal))
@@ -90,10 +100,10 @@ class HeavyTails:
                 f"a few of {len(theta)} draws carry the weights that judge it (k-hat "
                 f"{khat:.2f})."
             )
-            raise Declined(Calibration(self.method, pareto_k=khat, reason=reason))
+            raise Declined(Calibration(method, pareto_k=khat, reason=reason))
         gain, se = _weighted_mean(np.minimum(log_new - log_old, _MOST), smoothed)
         change = elbo_gain(before, after)
-        return Calibration(self.method, 1.0, *change, gain, se, khat)
+        return Calibration(method, 1.0, *change, gain, se, khat)
 
 
 def _weighted_mean(values, log_w):
@@ -104,7 +114,7 @@ def _weighted_mean(values, log_w):
     return mean, float(np.sqrt(w**2 @ (values - mean) ** 2))
 
 
-def jointly_weighted(components, mixture, pool):
+def jointly_weighted(components, problem, pool):
     """Old and new components under weights with the least KL in both directions.
 
     ``KL(q || p) + KL(p || q)`` is convex in the weights; both are averages over the
@@ -113,16 +123,17 @@ def jointly_weighted(components, mixture, pool):
     Parameters
     ----------
     components : tuple of (VariationalFamily, ndarray of shape (n_params,))
-    mixture : Mixture
-        The old one, whose components come first: half of the weight begins there.
+    problem : Problem
+        Whose mixture's components come first: half of the weight begins there.
     pool : Pool
 
     Returns
     -------
     Mixture
     """
-    n_new = len(components) - mixture.n_components
-    start = np.append(0.5 * mixture.weights, np.full(n_new, 0.5 / n_new))
+    old = problem.mixture
+    n_new = len(components) - old.n_components
+    start = np.append(0.5 * old.weights, np.full(n_new, 0.5 / n_new))
     inside = pool.log_joint > -np.inf
     table = Mixture(components, start).log_components(pool.theta)[inside]
     log_joint, weights = pool.log_joint[inside], pool.weights[inside]
@@ -131,6 +142,7 @@ def jointly_weighted(components, mixture, pool):
     centre = weights @ (log_joint - log_proposal)
 
     def value_and_gradient(logits):
+        problem.check_budget()
         alpha = softmax(logits)
         log_q = log_sum_exp(table, log_weights(alpha))
         excess = log_q - log_joint + centre

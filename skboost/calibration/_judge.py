@@ -25,6 +25,11 @@ def allowed_loss(guarded, kl, dim=0):
     return max(loss, per_dim * dim) + share * kl
 
 
+def beyond_noise(allowed, record):
+    """What is allowed of a loss that is known with two standard errors."""
+    return allowed - N_ERRORS * record.elbo_change_se
+
+
 def refusal(record, allowed):
     """Why a correction is not taken; empty where it is.
 

@@ -23,12 +23,28 @@ class Problem:
     exact : bool
         Whether closed Gaussian expectations are used where components are Gaussian.
     seed : int
+    max_components : int or None
+        Of the corrected mixture.
+    budget : Budget or None
+        That binds between evaluations, too.
     """
 
     target: object
     mixture: object
     exact: bool
     seed: int
+    max_components: int | None = None
+    budget: object = None
+
+    @property
+    def light_tails(self):
+        """Whether Student-t components would leave results without a mean."""
+        return getattr(self.target, "light_tails", False)
+
+    def check_budget(self):
+        """Raise `BudgetSpent` where nothing is left."""
+        if self.budget is not None:
+            self.budget.check()
 
     def rng(self, *key):
         """Generator of one of the streams of a correction."""

@@ -9,9 +9,10 @@ class Calibration:
 
     Attributes
     ----------
-    method : {"affine", "heavy-tailed", "none"}
+    method : {"affine", "heavy-tailed", "gaussian", "none"}
         The correction that was tried: an affine map of the mixture, or Student-t
-        components fitted to weighted draws; "none" where none was.
+        components fitted to weighted draws, or Gaussian ones, where results are
+        exponentials of coordinates; "none" where none was.
     step : float
         How far it was taken, in [0, 1]; 0 where it was declined, and the posterior is
         that before.

@@ -13,8 +13,10 @@ from skboost.mixtures import Mixture, effective_sample_size, psis
 # Rounds of draws, each from the fit to all before, and steps of EM.
 _N_ROUNDS = 4
 _N_STEPS = 8
-# Degrees of freedom that a component may have, all with a variance; inf is a Gaussian.
+# Degrees of freedom that a component may have, all with a variance; inf is a Gaussian,
+# the one choice where results are exponentials of coordinates.
 _DF = (2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0, np.inf)
+_LIGHT_DF = (np.inf,)
 # Of the first proposal, whose components are those of the mixture.
 _FIRST_DF = 5.0
 # Draws that are no fit's: a wide component, and copies of the components, all with 2
@@ -60,18 +62,17 @@ class Pool:
         return effective_sample_size(log_weights(self.weights))
 
 
-def student_fit(target, mixture, n_draws, rng):
+def student_fit(problem, n_draws, rng):
     """A mixture of Student-t components near a target, and the draws it was fitted to.
 
     Every round draws from the fit so far, weights all draws of all rounds by the
-    balance heuristic, and goes on with EM on them.
+    balance heuristic, and goes on with EM on them. Components are Gaussian where the
+    target asks for light tails.
 
     Parameters
     ----------
-    target : Target
-        Of which failures are points of zero density.
-    mixture : Mixture
-        Where the components begin.
+    problem : Problem
+        Whose mixture is where the components begin.
     n_draws : int
         Of each of four rounds.
     rng : numpy.random.Generator
@@ -90,7 +91,8 @@ def student_fit(target, mixture, n_draws, rng):
     Douc, Guillin, Marin & Robert 2008, Adaptive importance sampling in general mixture
     classes. Peel & McLachlan 2000, Robust mixture modelling using the t distribution.
     """
-    fit = _Fit.start(mixture)
+    target, mixture = problem.target, problem.mixture
+    fit = _Fit.start(mixture, _LIGHT_DF if problem.light_tails else _DF)
     theta, log_joint, proposals = [], [], []
     for _ in range(_N_ROUNDS):
         proposals.append(fit.proposal(mixture))
@@ -98,6 +100,7 @@ def student_fit(target, mixture, n_draws, rng):
         log_joint.append(target.log_density(theta[-1]))
         pool = Pool.of(np.concatenate(theta), np.concatenate(log_joint), proposals)
         for _ in range(_N_STEPS):
+            problem.check_budget()
             fit = fit.improved(pool)
     return fit.mixture, pool, fit.proposal(mixture)
 
@@ -110,16 +113,18 @@ class _Fit:
     locations: np.ndarray
     scatters: np.ndarray
     df: np.ndarray
+    choices: tuple
 
     @classmethod
-    def start(cls, mixture):
-        """The components of a mixture, with tails."""
+    def start(cls, mixture, choices):
+        """The components of a mixture, with tails where these are among the choices."""
         alone = [Coordinates(Mixture.single(*part)) for part in mixture.components]
         return cls(
             mixture.weights,
             np.array([part.location for part in alone]),
             np.array([part.factor @ part.factor.T for part in alone]),
-            np.full(len(alone), _FIRST_DF),
+            np.full(len(alone), _FIRST_DF if _FIRST_DF in choices else np.inf),
+            choices,
         )
 
     @property
@@ -149,7 +154,8 @@ class _Fit:
         kept = np.flatnonzero(weights > _LEAST)
         parts = [self._part(pool, share[:, k], k) for k in kept]
         locations, scatters, df = map(np.array, zip(*parts, strict=True))
-        return _Fit(weights[kept] / weights[kept].sum(), locations, scatters, df)
+        weights = weights[kept] / weights[kept].sum()
+        return _Fit(weights, locations, scatters, df, self.choices)
 
     def _part(self, pool, share, k):
         """Location, scale matrix and degrees of freedom of one component.
@@ -166,7 +172,7 @@ class _Fit:
         scatter = (apart * pulled[:, None]).T @ apart + prior * self.scatters[k]
         scatter /= share.sum() + prior
         squared = _squared(pool.theta, location, scatter)
-        return location, scatter, _likeliest_df(share, squared, dim)
+        return location, scatter, _likeliest_df(self.choices, share, squared, dim)
 
 
 def _squared(theta, location, scatter):
@@ -175,14 +181,14 @@ def _squared(theta, location, scatter):
     return np.einsum("ij,ij->j", z, z)
 
 
-def _likeliest_df(share, squared, dim):
+def _likeliest_df(choices, share, squared, dim):
     """The degrees of freedom under which weighted draws are likeliest."""
-    df = np.array(_DF[:-1])
+    df = np.array(choices[:-1])
     constant = gammaln(0.5 * (df + dim)) - gammaln(0.5 * df) - 0.5 * dim * np.log(df)
     tails = -0.5 * (df + dim) * np.log1p(squared[:, None] / df)
     values = share @ tails + share.sum() * constant
     normal = -0.5 * share @ squared - 0.5 * dim * np.log(2.0) * share.sum()
-    return _DF[int(np.argmax(np.append(values, normal)))]
+    return choices[int(np.argmax(np.append(values, normal)))]
 
 
 def _mixture(weights, locations, scatters, df):

@@ -173,9 +173,11 @@ class BoostedBayesianLinearRegression(
         reliable. Blind to what the mixture never reaches.
     remaining_kl_interval_ : tuple of float
         (lower, upper), nats: what remains at least, and at most as far as short chains
-        from the posterior reach. `upper` is inf where nothing can be said.
+        from the posterior reach. `upper` is inf where nothing can be said. Of several
+        outputs ndarray of shape (n_outputs, 2).
     calibration_ : Calibration or None
-        What became of the correction; None without `calibrate`.
+        What became of the correction; None without `calibrate`. Of several outputs a
+        list.
     n_iter_ : int
         Iterations done.
     converged_ : bool

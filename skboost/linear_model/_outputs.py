@@ -10,7 +10,8 @@ from skboost._parallel import chunked_map
 from skboost._random import root_seed
 
 # Attributes that are one array with an entry for each output.
-_STACKED = ("coef_", "intercept_", "noise_scale_", "elbo_", "elbo_se_", "remaining_kl_")
+_STACKED = ("coef_", "intercept_", "noise_scale_", "elbo_", "elbo_se_", "pareto_k_",
+            "remaining_kl_", "remaining_kl_se_", "remaining_kl_interval_")  # fmt: skip
 
 
 def over_outputs(method):
@@ -84,6 +85,7 @@ def attributes_of(estimators):
     return attributes | {
         "estimators_": estimators,
         "posterior_": [e.posterior_ for e in estimators],
+        "calibration_": [e.calibration_ for e in estimators],
         "n_iter_": max(e.n_iter_ for e in estimators),
         "converged_": all(e.converged_ for e in estimators),
         "message_": "\n".join(messages),

@@ -12,7 +12,7 @@ from skboost.mixtures._diagnostics import (
     remaining_kl,
 )
 from skboost.mixtures._hellinger import hellinger_gain, squared_hellinger
-from skboost.mixtures._mixture import Mixture
+from skboost.mixtures._mixture import Mixture, kept_components
 from skboost.mixtures._pooled_draws import (
     PooledDraws,
     finite,
@@ -45,6 +45,7 @@ __all__ = [
     "finite",
     "finite_value_and_score",
     "hellinger_gain",
+    "kept_components",
     "log_mean_weight",
     "psis",
     "remaining_kl",

@@ -274,3 +274,23 @@ class Mixture:
         """The components of positive weight; the mixture itself if that is all."""
         positive = self.weights > 0
         return self if positive.all() else self.keep(positive)
+
+
+def kept_components(weights, max_components):
+    """Which components stay: positive weights, and the heaviest of too many.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_components,)
+    max_components : int or None
+
+    Returns
+    -------
+    ndarray of bool of shape (n_components,)
+    """
+    kept = weights > 0
+    if max_components is None or kept.sum() <= max_components:
+        return kept
+    kept[:] = False
+    kept[(-weights).argsort(kind="stable")[:max_components]] = True
+    return kept

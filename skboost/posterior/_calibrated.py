@@ -31,12 +31,14 @@ def calibrated(posterior, log_joint, gradient, method, random_state):
         raise ValueError(f"method must be one of {list(CALIBRATIONS)}; got {method!r}.")
     seed = root_seed(random_state)
     target = log_joint
-    if not hasattr(log_joint, "value_and_score"):
+    if gradient is not None or not hasattr(log_joint, "value_and_score"):
         function = getattr(log_joint, "log_density", log_joint)
         # Three to five rows, and not `dim` of them: see `CallableTarget`.
         n = next(n for n in (3, 4, 5) if n != posterior.dim)
         probe = posterior.sample(n, random_state=0)
-        target = CallableTarget(function, posterior.dim, gradient, probe=probe)
+        target = CallableTarget(
+            function, posterior.dim, gradient, probe=probe, name="log_joint"
+        )
     if posterior.constraints is not None:
         target = TransformedTarget(target, posterior.constraints)
     mixture, calibration = calibrate(target, posterior.mixture, method, seed)

@@ -16,10 +16,14 @@ class Target:
     first_guess : tuple of arrays (dim,), or None
         Mean and standard deviations of a narrow Gaussian near the mode, from which
         ascent by natural gradients begins; None is zero, and 0.1.
+    light_tails : bool
+        Whether results are exponentials of coordinates: under a Student-t distribution
+        of these they have no mean.
     """
 
     exact_gaussian = False
     first_guess = None
+    light_tails = False
     dim: int
 
     def log_density(self, theta):

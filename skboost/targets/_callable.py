@@ -271,7 +271,7 @@ class _UserFunction(NamedTuple):
     def _call(self, theta, with_score):
         if with_score and self.gradient is None:
             return self._differentiated(theta)
-        advice = "Return -inf where the density is zero, or pass failures='zero'."
+        advice = _where_it_fails(self.name)
         if with_score and self._paired:
             with user_code(self.name, theta, advice):
                 value, score = self.function.value_and_gradient(theta)
@@ -295,8 +295,10 @@ class _UserFunction(NamedTuple):
 
     def _differentiated(self, theta):
         """Value, and the gradient of its sum: of each row on its own, in a batch."""
-        own = self.name == "log_density"
-        remedy = "pass gradient=" if own else "add it to log_density and its gradient="
+        prior = self.name == "log_prior"
+        remedy = (
+            "add it to log_density and its gradient=" if prior else "pass gradient="
+        )
         advice = f"Write it with autograd.numpy, or {remedy}."
         with user_code(self.name, theta, advice + self.hint):
             pull, value = autograd.make_vjp(self.function)(theta)
@@ -386,13 +388,18 @@ def _checked(name, value, score, theta, tolerant):
     return _Chunk(value, score, ((int(bad.sum()), str(error)),))
 
 
+def _where_it_fails(name):
+    """What to do where a density is no number; corrections take no `failures`."""
+    other = "" if name == "log_joint" else ", or pass failures='zero'"
+    return f"Return -inf where the density is zero{other}."
+
+
 def _no_number(name, value, score, theta, row):
     """The error for a value or gradient that is not a number."""
     if np.isnan(value[row]) or np.isposinf(value[row]):
         return FailedEvaluationError(
             f"{name} must be a number below +inf (-inf is legal); got "
-            f"{value[row]} at theta={theta[row]}. Return -inf where the density is "
-            "zero, or pass failures='zero'."
+            f"{value[row]} at theta={theta[row]}. {_where_it_fails(name)}"
         )
     return FailedEvaluationError(
         f"the gradient of {name} must be finite; got {score[row]} at "

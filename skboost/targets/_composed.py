@@ -25,6 +25,11 @@ class ComposedTarget(Target):
         self.dim = likelihood.dim
 
     @property
+    def light_tails(self):
+        """That of the likelihood."""
+        return getattr(self.likelihood, "light_tails", False)
+
+    @property
     def ledgers(self):
         """What counts evaluations of either; see `CallableTarget.ledgers`."""
         pair = (self.likelihood, self.prior)

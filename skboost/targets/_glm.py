@@ -112,6 +112,7 @@ class GLMTarget(Target):
         self.design = design = Design(X, fit_intercept)
         self.dim = design.dim * likelihood.n_outputs
         self.exact_gaussian = likelihood.exact_gaussian
+        self.light_tails = likelihood.light_tails
         self.temperature = temperature
         self.prior = NormalPrior() if prior is None else prior
         if scale is not None and np.shape(scale) == (design.dim,):

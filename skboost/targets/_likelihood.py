@@ -80,10 +80,13 @@ class Likelihood:
     exact_gaussian : bool
         Whether expectations under Gaussian linear predictors are so good that sums
         of them need no draws.
+    light_tails : bool
+        Whether means are exponentials of linear predictors; see `Target`.
     """
 
     n_outputs = 1
     exact_gaussian = True
+    light_tails = False
     n_temporaries = 1
 
     def checked(self, y, n_samples):

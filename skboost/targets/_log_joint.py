@@ -26,7 +26,7 @@ class LogJoint(Target):
 
     def __init__(self, target, names=None):
         self._target = target
-        self.dim = target.dim
+        self.dim, self.light_tails = target.dim, target.light_tails
         self.names = None if names is None else tuple(names)
 
     def __repr__(self):

@@ -193,6 +193,8 @@ class NoisyGLMTarget(GLMTarget):
         self.prior = WithNoiseScale(self.prior, noise_scale_prior)
         self.scale = np.append(self.scale, 1.0)
         self.dim += 1
+        # The noise scale is an exponential.
+        self.light_tails = True
 
     def _log_likelihood(self, theta):
         return self._sums_at_draws(theta, self._sums.value)[0]

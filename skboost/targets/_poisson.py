@@ -14,6 +14,7 @@ class Poisson(Likelihood):
     """
 
     n_temporaries = 2
+    light_tails = True
 
     def checked(self, y, n_samples):
         y = np.asarray(y, dtype=float)

@@ -56,6 +56,12 @@ class TransformedTarget(Target):
         return getattr(self.target, "first_failure", None)
 
     @property
+    def light_tails(self):
+        """Whether a coordinate is mapped by an exponential, or the target says so."""
+        mapped = any(p.transform.exponential for p in self.constraints.parts)
+        return mapped or getattr(self.target, "light_tails", False)
+
+    @property
     def largest_coordinate(self):
         """How far out coordinates may lie, shape (dim,): e^300 is no scale."""
         largest = np.full(self.dim, np.inf)

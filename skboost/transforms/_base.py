@@ -20,9 +20,12 @@ class Transform:
         first ``k - n_dropped`` coordinates.
     each : Elementwise
         Has the range of a single coordinate.
+    exponential : bool
+        Whether theta grows as fast as an exponential of z.
     """
 
     elementwise = False
+    exponential = False
     min_size = 1
     n_dropped = 0
 

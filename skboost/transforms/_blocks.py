@@ -79,6 +79,7 @@ class Ordered(Transform):
     Manual, "Ordered vector").
     """
 
+    exponential = True
     min_size = 2
     each = Real()
 

@@ -55,6 +55,8 @@ class LowerBound(Elementwise):
     low : float, default=0.0
     """
 
+    exponential = True
+
     def __init__(self, low=0.0):
         self.low = float(low)
 
@@ -88,6 +90,8 @@ class UpperBound(Elementwise):
     ----------
     high : float
     """
+
+    exponential = True
 
     def __init__(self, high):
         self.high = float(high)

@@ -8,10 +8,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import gammaln
 
+from skboost._budget import BudgetSpent
 from skboost.calibration import CALIBRATIONS, Calibration, calibrate
 from skboost.calibration._affine import AffineMap, shrunk, stein_map
 from skboost.calibration._chains import Chains, Coordinates
-from skboost.calibration._heavy_tailed import jointly_weighted
+from skboost.calibration._heavy_tailed import HeavyTails, jointly_weighted
 from skboost.calibration._judge import allowed_loss, refusal
 from skboost.calibration._problem import Pilot, Problem
 from skboost.calibration._record import Declined
@@ -245,12 +246,67 @@ def test_both_directions_gain_where_tails_are_guarded():
 
 def test_a_student_t_fit_has_the_degrees_of_freedom_of_its_target(rng):
     target = CallableTarget(student_t, 2)
-    fit, pool, proposal = student_fit(target, normal(np.zeros(2), SCATTER), 2048, rng)
+    problem = Problem(target, normal(np.zeros(2), SCATTER), False, 0)
+    fit, pool, proposal = student_fit(problem, 2048, rng)
     (family, params), = fit.components  # fmt: skip
     assert 4.0 <= family.df <= 7.0
     assert_allclose(family.moments(params)[1] / family._variance, SCATTER, atol=0.1)
     assert pool.effective_sample_size > 0.5 * len(pool.theta)
     assert len(pool.theta) == 4 * 2048
+
+
+def test_components_are_gaussian_where_results_are_exponentials():
+    """The moments are those of the target all the same."""
+    target = CallableTarget(student_t, 2)
+    target.light_tails = True
+    found, record = calibrate(target, normal(np.zeros(2), 0.8 * SCATTER), "moments", 0)
+    assert record.applied and record.method == "gaussian"
+    assert {type(family) for family, _ in found.components} == {Gaussian}
+    assert_allclose(found.covariance(), 5 / 3 * SCATTER, rtol=0.15, atol=0.02)
+
+
+def test_a_bound_on_components_holds_for_the_corrected_mixture():
+    target, mixture = CallableTarget(student_t, 2), normal(np.zeros(2), 1.2 * SCATTER)
+    free, _ = calibrate(target, mixture, "auto", 0)
+    bound, record = calibrate(target, mixture, "auto", 0, max_components=1)
+    assert free.n_components == 2
+    assert record.applied and bound.n_components == 1
+
+
+class Countdown:
+    """A budget that ends at the `n`-th look at it."""
+
+    def __init__(self, n):
+        self.left = n
+
+    def check(self):
+        self.left -= 1
+        if self.left < 0:
+            raise BudgetSpent("nothing is left")
+
+
+def test_a_budget_binds_between_evaluations():
+    """Steps of EM, and those of the weights, evaluate nothing and take seconds."""
+    target = CallableTarget(student_t, 2)
+    mixture, looks = normal(np.zeros(2), 1.2 * SCATTER), Countdown(10**6)
+    _, record = calibrate(target, mixture, "auto", 0, budget=looks)
+    n_looks = 10**6 - looks.left
+    assert record.applied and n_looks > 4 * 8
+    for n in (0, 4 * 8 - 1, n_looks - 1):
+        with pytest.raises(BudgetSpent):
+            calibrate(target, mixture, "auto", 0, budget=Countdown(n))
+
+
+def test_a_loss_that_draws_hardly_know_is_refused():
+    """Two nats and what remains are allowed: of an infinite loss draws see little."""
+    known = Calibration("gaussian", 1.0, -2.0, 0.01, 0.5, 0.01)
+    guess = replace(known, elbo_change_se=1.3)
+    pilot = Pilot(RemainingKL(0.2, 0.01, 0.1, 0.0, 0.2), 500.0)
+    for correction in (HeavyTails(guarded=False), AffineMap(guarded=False)):
+        dim = () if isinstance(correction, HeavyTails) else (2,)
+        assert not refusal(known, correction._allowed(known, pilot, *dim))
+        reason = refusal(guess, correction._allowed(guess, pilot, *dim))
+        assert "would cost 2 nats" in reason
 
 
 def test_joint_weights_solve_a_convex_problem(rng):
@@ -260,7 +316,8 @@ def test_joint_weights_solve_a_convex_problem(rng):
     theta = truth.sample(4000, rng)
     log_p = truth.log_density(theta)
     pool = Pool.of(theta, log_p + 3.0, [truth])
-    found = jointly_weighted(parts, Mixture.single(*parts[0]), pool)
+    problem = Problem(None, Mixture.single(*parts[0]), False, 0)
+    found = jointly_weighted(parts, problem, pool)
     assert_allclose(found.weights, truth.weights, atol=1e-3)
 
 

@@ -15,7 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skboost import (
+    BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
     BoostingResult,
     MixturePosterior,
     boost_posterior,
@@ -260,6 +262,93 @@ def test_a_constrained_posterior_is_corrected_on_its_users_scale():
     assert isinstance(found, TransformedPosterior)
     assert found.names == ("a", "b")
     assert_allclose(found.mixture.std(), np.sqrt(2.0), rtol=0.15)
+    # An exponential of a Student-t variable has no mean.
+    assert np.isfinite([found.mean(), found.std()]).all()
+
+
+@pytest.mark.parametrize("method", ["auto", "moments"])
+def test_corrected_moments_exist_on_the_scale_of_the_user(method):
+    """A gamma distribution: the posterior of its logarithm has no Student-t tails."""
+
+    def log_gamma(theta):
+        return anp.sum(2.0 * anp.log(theta) - theta, axis=-1)
+
+    result = boost(method, log_gamma, constraints="positive", max_iter=3)
+    assert result.calibration.applied
+    assert_allclose(result.posterior.mean(), 3.0, rtol=0.05)
+    assert_allclose(result.posterior.std(), np.sqrt(3.0), rtol=0.1)
+
+
+@pytest.mark.parametrize("method", ["auto", "moments"])
+def test_predictions_of_corrected_regressions_have_deviations(method):
+    """The noise scale is an exponential, and so is the rate of a count."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((8, 3))
+    linear = BoostedBayesianLinearRegression(
+        calibrate=method, max_iter=2, random_state=0
+    ).fit(X, X[:, 0] + rng.standard_normal(8))
+    assert np.isfinite(linear.predict(X, return_std=True)[1]).all()
+    count = BoostedBayesianPoissonRegression(
+        calibrate=method, max_iter=2, random_state=0
+    ).fit(X, rng.poisson(np.exp(X[:, 0])))
+    for model in (linear, count):
+        families = {type(family) for family, _ in model.posterior_.mixture.components}
+        assert families == {Gaussian}
+
+
+def test_a_limit_inside_a_correction_leaves_room_for_the_report():
+    plain, room = boost(None), 8000
+    result = boost("moments", max_evaluations=plain.n_evaluations + room)
+    assert "half of what max_time" in result.calibration.reason
+    # New draws and chains were had from the other half.
+    assert np.isfinite(result.remaining_kl_interval[1])
+    assert result.elbo == plain.elbo
+
+
+def test_errors_of_a_log_joint_are_named():
+    """By the parameter of this method, with the first of the errors."""
+    posterior = gaussian_posterior()
+
+    def column(theta):
+        return student_t(theta)[:, None]
+
+    def misspelt(theta):
+        return student_tt(theta)  # noqa: F821
+
+    with pytest.raises(ValueError, match="log_joint must return one number for each"):
+        posterior.calibrate(column)
+    with pytest.warns(CalibrationWarning, match="First: log_joint.*student_tt"):
+        posterior.calibrate(misspelt)
+    with pytest.warns(CalibrationWarning) as caught:
+        posterior.calibrate(lambda theta: np.full(len(theta), np.nan))
+    assert "got nan" in str(caught[0].message)
+    assert "failures=" not in str(caught[0].message)
+
+
+def test_a_gradient_is_used_where_the_log_joint_has_one_too():
+    """Of an affine map: twenty-one dimensions."""
+    calls = []
+
+    class Target:
+        dim = 21
+
+        def log_density(self, theta):
+            return student_t(theta)
+
+        def value_and_score(self, theta):
+            raise AssertionError("gradient was given")
+
+    def gradient(theta):
+        calls.append(len(theta))
+        return student_t_gradient(theta)
+
+    family = Gaussian("full")
+    params = family.from_moments(np.zeros(21), np.eye(21))
+    posterior = MixturePosterior(Mixture.single(family, params))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        posterior.calibrate(Target(), gradient=gradient, random_state=0)
+    assert calls
 
 
 def test_unknown_methods_are_refused():

@@ -250,15 +250,20 @@ def test_parameters_that_mean_nothing_are_named(name, value):
 @pytest.mark.slow
 def test_outputs_are_fits_of_their_own():
     both = np.column_stack([Y, 2.0 - 3.0 * Y + X[:, 0] ** 2])
-    fitted = regression(n_jobs=2).fit(X, both)
+    fitted = regression(n_jobs=2, calibrate="auto").fit(X, both)
     assert fitted.coef_.shape == (2, 3) and len(fitted.posterior_) == 2
     for k in range(2):
-        alone = regression().fit(X, both[:, k])
+        alone = regression(calibrate="auto").fit(X, both[:, k])
         assert np.array_equal(fitted.predict(X)[:, k], alone.predict(X))
         assert np.array_equal(
             fitted.predict_interval(X)[:, k], alone.predict_interval(X)
         )
         assert np.array_equal(fitted.coef_interval()[k], alone.coef_interval())
+        interval = fitted.remaining_kl_interval_[k]
+        assert tuple(interval) == alone.remaining_kl_interval_
+        assert fitted.calibration_[k] == alone.calibration_
+        for name in ("remaining_kl_", "remaining_kl_se_", "pareto_k_", "elbo_se_"):
+            assert getattr(fitted, name)[k] == getattr(alone, name)
         density = fitted.log_predictive_density(X, both)[:, k]
         assert np.array_equal(density, alone.log_predictive_density(X, both[:, k]))
     mean, std = fitted.predict(X, return_std=True)
