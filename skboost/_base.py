@@ -353,6 +353,8 @@ class BoostedEstimator(FittingEstimator):
         attributes = report(
             engine, done, names, posterior=self._posterior, method=method
         )
+        if not hasattr(self, "calibrate"):
+            del attributes["calibration_"]
         attributes.update(
             self._fitted(attributes["posterior_"]),
             _run=done,

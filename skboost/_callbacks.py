@@ -222,6 +222,7 @@ def run(
     latest = previous
     try:
         budget = limits.budget(engine, clock)
+        engine = engine if keeper is None else keeper.prepared(engine)
         engine = engine.within(budget)
         with keeping(keeper, engine, previous) as (previous, keep):
             going_on = _iterations(engine, limits, budget, previous, begin_iteration)

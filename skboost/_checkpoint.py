@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 from skboost._state_files import Packer, Unpacker
 from skboost.posterior import read_archive, reading_archive, write_archive
+from skboost.warps import WarpReport
 
 _FORMAT, _VERSION = "skboost-checkpoint", 1
 # What may change between a fit and the one that goes on with it.
@@ -67,7 +68,8 @@ class Checkpoint:
     -----
     A file is replaced only when the new one is complete. What may change from one call
     to the next is `max_iter`, `max_time`, `max_evaluations`, `n_jobs` and how much is
-    told; limits of time are of each call.
+    told; limits of time are of each call. A run with ``warp="auto"`` keeps the
+    coordinates that its first call found.
 
     Examples
     --------
@@ -178,6 +180,13 @@ class Session:
             )
         return runs, arrays
 
+    def warp_of(self, key):
+        """The report on the warp of a run that the file holds; None without any."""
+        if self._old is None:
+            return None
+        with reading_archive(self._checkpoint.path, "skboost.callbacks.Checkpoint"):
+            return WarpReport.from_record(self._old[0].get(key, {}).get("warp"))
+
     def taken_up(self, key, engine):
         """The run that the file holds under a name, or None."""
         path = self._checkpoint.path
@@ -204,13 +213,16 @@ class Session:
             spent=False, modes=None,
         )  # fmt: skip
 
-    def put(self, key, run, counts, family, last):
+    def put(self, key, run, counts, engine, last):
         """Keep a run, and write the file where that is due or the run is over."""
         checkpoint = self._checkpoint
         if not last and (run.n_iter % checkpoint.every or monotonic() < self._due):
             return False
-        packer = Packer(family)
+        packer = Packer(engine_family(engine))
         record = {"run": packer.pack(run), "counts": counts, "objects": packer.objects}
+        warp = getattr(engine, "warp", None)
+        if warp is not None:
+            record["warp"] = warp.record()
         arrays = {f"array_{k}": array for k, array in enumerate(packer.arrays)}
         with self._lock:
             self._saved[key] = record, arrays
@@ -247,6 +259,14 @@ class RunKeeper:
         self._session, self._key = session, key
         self._waiting = None
 
+    def prepared(self, engine):
+        """The engine in the coordinates that the run on file has, where it has any.
+
+        A new search would have the limits of this call, and find other ones.
+        """
+        warp = self._session.warp_of(self._key)
+        return engine if warp is None else replace(engine, known=warp)
+
     def begin(self, engine):
         """Before the first iteration."""
         self._engine = engine
@@ -274,8 +294,7 @@ class RunKeeper:
 
     def _put(self, last):
         run, counts = self._waiting
-        family = engine_family(self._engine)
-        return self._session.put(self._key, run, counts, family, last)
+        return self._session.put(self._key, run, counts, self._engine, last)
 
 
 def engine_family(engine):

@@ -166,8 +166,7 @@ def from_new_draws(engine, done, place, method=None):
     mixture, calibration = _calibrated(engine, done, method)
     rng = generator(settings.seed, REPORT, done.n_iter)
     # A correction may bring components that are not Gaussian.
-    gaussian = all(hasattr(family, "structure") for family, _ in mixture.components)
-    exact = settings.exact and gaussian
+    exact = settings.exact and mixture.gaussian
     fresh = FreshDraws.of(engine.target, mixture, settings.n_fresh, rng, exact)
     remaining = fresh.remaining_kl(
         engine.target, settings.n_report, rng, settings.precision

@@ -16,7 +16,7 @@ from skboost.posterior._storage import (
 )
 from skboost.warps import WarpReport
 
-# Version 2 adds warps. A file without any is still written as version 1.
+# Version 2 adds warps, corrections and intervals.
 _RESULT_FORMAT, _RESULT_VERSION = "skboost-result", 2
 
 
@@ -109,10 +109,8 @@ class BoostingResult(VersionedPickle):
         }
         if self.calibration is not None:
             header["values"]["calibration"] = asdict(self.calibration)
-        version = 1
-        if self.warp is not None:
-            header["warp"], version = self.warp.record(), _RESULT_VERSION
-        write_archive(path, _RESULT_FORMAT, version, header, arrays)
+        header["warp"] = None if self.warp is None else self.warp.record()
+        write_archive(path, _RESULT_FORMAT, _RESULT_VERSION, header, arrays)
 
     @classmethod
     @reads_archive("BoostingResult.save")

@@ -244,12 +244,15 @@ def test_results_there_and_back(which, request, tmp_path):
     assert loaded.posterior.names == result.posterior.names
 
 
-def test_results_without_a_warp_are_as_before(tmp_path):
+def test_results_without_a_warp_ask_old_readers_to_update(tmp_path):
+    """Release 0.1.0 knows no intervals, and says "Update skboost" of version 2."""
     result = boost(normal, 1, warp=None)
     result.save(tmp_path / "result")
     with np.load(tmp_path / "result") as archive:
-        assert '"format_version": 1' in str(archive["header"])
-    assert BoostingResult.load(tmp_path / "result").warp is None
+        assert '"format_version": 2' in str(archive["header"])
+    loaded = BoostingResult.load(tmp_path / "result")
+    assert loaded.warp is None
+    assert loaded.remaining_kl_interval == result.remaining_kl_interval
 
 
 @pytest.mark.slow

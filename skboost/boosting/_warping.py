@@ -13,7 +13,7 @@ from skboost.modes import Modes
 from skboost.proposals import DensityProposer
 from skboost.targets import LogDensityError, TransformedTarget, failure_tolerant
 from skboost.transforms import Constraints, WarpedConstraints
-from skboost.warps import WarpReport, find_warp, not_tried
+from skboost.warps import WarpReport, find_warp, given_up, not_tried
 
 # Share of what is left of a budget that the search may take: the rest is for boosting.
 _SHARE = 0.5
@@ -47,7 +47,7 @@ class PreparedBoosting(Boosting):
     done: tuple = ()
 
     def init(self):
-        return self.done[0]
+        return self.done[0] if self.done else super().init()
 
     def step(self, state):
         if len(self.done) > 1 and state is self.done[0][0]:
@@ -61,7 +61,16 @@ class WarpingBoosting(Boosting):
 
     A warp that is accepted is a change of coordinates in which a run begins anew, from
     a standard normal, with more draws: what is left to gain is little.
+
+    Parameters
+    ----------
+    target, proposer, combination, settings
+        As in `Boosting`.
+    known : WarpReport, default=None
+        Of a run that goes on: its coordinates are taken, and nothing is looked for.
     """
+
+    known: WarpReport = None
 
     def within(self, budget):
         """The engine of the better coordinates, with a budget that binds from here on.
@@ -71,26 +80,27 @@ class WarpingBoosting(Boosting):
         PreparedBoosting
             In these coordinates, or behind the warp that its ``warp`` holds.
         """
-        return super().within(budget)._prepared()
+        engine = super().within(budget)
+        if self.known is None:
+            return engine._prepared()
+        coordinates = engine._behind(self.known.warp) if self.known.accepted else engine
+        return _prepared(coordinates, self.known)
 
     def _prepared(self):
         began = perf_counter()
         opening = self.init()
         reason = self._why_not(opening)
         if reason:
-            return self._declined(not_tried(reason), opening)
+            return _prepared(self, not_tried(reason), opening)
         try:
             half = super().within(self.settings.budget.share(_SHARE))
-            report, *done = half._compared(opening)
+            report, done = half._compared(opening)
         except BudgetSpent:
-            reason = "half of what max_time and max_evaluations leave was not enough"
-            return self._declined(not_tried(reason), opening)
-        if not report.accepted:
-            return self._declined(report, opening, *done)
-        state, info = done[0]
-        info = replace(info, seconds=info.seconds + perf_counter() - began)
-        engine = self._behind(report.warp)
-        return _prepared(engine, report, (state, info))
+            return _prepared(self, given_up(), _since(began, opening))
+        if report.accepted:
+            return _prepared(self._behind(report.warp), report, _since(began, done))
+        later = () if done is None else (done,)
+        return _prepared(self, report, _since(began, opening, *later), *later)
 
     def _why_not(self, opening):
         """Why no warp is looked for; empty where one is."""
@@ -107,7 +117,11 @@ class WarpingBoosting(Boosting):
         return ""
 
     def _compared(self, opening):
-        """Report, and the first iterations of the coordinates that won."""
+        """Report, and the iteration that was made in the coordinates that won.
+
+        It is the first one behind an accepted warp, the second one without a warp, and
+        None where none was made.
+        """
         state, _ = opening
         watched = self.watched()
         family, params = state.mixture.components[0]
@@ -147,11 +161,14 @@ class WarpingBoosting(Boosting):
             ),
         )
 
-    def _declined(self, report, *done):
-        """This engine in the coordinates that it has."""
-        return _prepared(self, report, *(one for one in done if one is not None))
-
 
 def _prepared(engine, report, *done):
     parts = {field.name: getattr(engine, field.name) for field in fields(Boosting)}
     return PreparedBoosting(**parts, warp=report, done=done)
+
+
+def _since(began, first, *later):
+    """The first iteration with all seconds since then but those of later ones."""
+    state, info = first
+    seconds = perf_counter() - began - sum(i.seconds for _, i in later)
+    return state, replace(info, seconds=seconds)

@@ -9,7 +9,7 @@ from scipy.special import softmax
 from skboost._math import log_sum_exp, log_weights
 from skboost.calibration._judge import allowed_loss, beyond_noise, refusal
 from skboost.calibration._record import Calibration, Declined
-from skboost.calibration._student_fit import student_fit
+from skboost.calibration._student_fit import LEAST_WEIGHT, student_fit
 from skboost.mixtures import (
     FreshDraws,
     Mixture,
@@ -22,8 +22,6 @@ from skboost.mixtures import (
 # Draws of a round for each dimension, and at most: in eleven dimensions 1,024 left the
 # energy distance at .03, 4,096 at .006, 11,000 at .002. At least that many.
 _N_GUARDED, _N_FULL, _N_LEAST = (400, 4096), (1000, 12_288), 1024
-# Components lighter than that are dropped.
-_LEAST = 0.002
 # Weights are refused above that shape where less than this share of draws counts: the
 # shape alone says little where weights are nearly constant.
 _MAX_KHAT, _LEAST_SHARE = 0.7, 0.25
@@ -152,8 +150,8 @@ def jointly_weighted(components, problem, pool):
         return value, alpha * (slope - alpha @ slope)
 
     found = minimize(
-        value_and_gradient, np.log(np.maximum(start, _LEAST)), jac=True, method="BFGS",
-        options={"maxiter": 200},
+        value_and_gradient, np.log(np.maximum(start, LEAST_WEIGHT)), jac=True,
+        method="BFGS", options={"maxiter": 200},
     )  # fmt: skip
     alpha = softmax(found.x)
-    return Mixture(components, alpha).keep(alpha > _LEAST)
+    return Mixture(components, alpha).keep(alpha > LEAST_WEIGHT)

@@ -52,8 +52,7 @@ class Problem:
 
     def exact_for(self, mixture):
         """Whether a mixture's expectations are closed: it may have other families."""
-        gaussian = all(hasattr(family, "structure") for family, _ in mixture.components)
-        return self.exact and gaussian
+        return self.exact and mixture.gaussian
 
     def pilot(self):
         """A first look: `Pilot`."""

@@ -25,7 +25,7 @@ _FIRST_DF = 5.0
 _WIDE_SHARE, _HEAVY_SHARE = 0.1, 0.5
 _HEAVY_DF, _WIDTH = 2.0, 1.5
 # Components lighter than that are dropped.
-_LEAST = 0.002
+LEAST_WEIGHT = 0.002
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class _Fit:
         table = self.mixture.log_components(pool.theta) + log_weights(self.weights)
         share = responsibilities(table)[0] * pool.weights[:, None]
         weights = share.sum(axis=0)
-        kept = np.flatnonzero(weights > _LEAST)
+        kept = np.flatnonzero(weights > LEAST_WEIGHT)
         parts = [self._part(pool, share[:, k], k) for k in kept]
         locations, scatters, df = map(np.array, zip(*parts, strict=True))
         weights = weights[kept] / weights[kept].sum()

@@ -143,6 +143,10 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
         As of the other boosted estimators. In thousands of dimensions the weights of
         draws are too unequal for an estimate (`pareto_k_` above 0.7), and some KL
         remains in any case: rows and columns are taken to be independent.
+    remaining_kl_interval_ : tuple of float
+        (lower, upper), nats: what remains at least, by the same estimate less two
+        standard errors, and at most as far as short chains reach; `upper` is inf where
+        nothing bounds it, as with coordinate ascent.
     n_iter_ : int
         Iterations done.
     converged_ : bool

@@ -53,7 +53,7 @@ class LatentPredictive:
     @property
     def gaussian(self):
         """Whether every component has Gaussian linear predictors."""
-        return all(hasattr(f, "structure") for f, _ in self.mixture.components)
+        return self.mixture.gaussian
 
     def latent(self, X):
         """Mean and standard deviation of the linear predictor, (n,) each."""

@@ -22,8 +22,7 @@ _LEAST = 1e-30
 
 def by_quadrature(mixture, n_classes):
     """Whether probabilities are integrals over contrasts of the classes."""
-    gaussian = all(hasattr(family, "structure") for family, _ in mixture.components)
-    return gaussian and has_product_rule(n_classes)
+    return mixture.gaussian and has_product_rule(n_classes)
 
 
 def contrasts_part(family, params, n_classes):

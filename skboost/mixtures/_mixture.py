@@ -270,6 +270,11 @@ class Mixture:
         )
         return Mixture(components, kept / kept.sum())
 
+    @property
+    def gaussian(self):
+        """Whether all components are Gaussian."""
+        return all(hasattr(family, "structure") for family, _ in self.components)
+
     def drop_zero_weights(self):
         """The components of positive weight; the mixture itself if that is all."""
         positive = self.weights > 0

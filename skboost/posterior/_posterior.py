@@ -253,7 +253,8 @@ class TransformedPosterior(MixturePosterior):
     Everything it returns is on the user's scale, except `mixture`. Two posteriors with
     the same constraints have the Hellinger distance of their mixtures; importance
     weights, evidence and error estimates take the log joint on the user's scale, and
-    the Jacobian cancels.
+    the Jacobian cancels. Behind a warp no coordinate has a transform of its own: all
+    moments and marginals are those of fixed draws, and infinite ones do not show.
 
     Parameters
     ----------
@@ -318,9 +319,8 @@ class TransformedPosterior(MixturePosterior):
     def log_density(self, theta):
         """Log density in nats at `theta` (n, dim), shape (n,).
 
-        -inf outside the constraints. With a simplex it is the density of all
-        coordinates but its last, and rows count as inside where the coordinates add
-        up to one within 1e-8.
+        -inf outside the constraints. With a simplex it is that of all coordinates but
+        its last, and rows are inside where coordinates add up to one within 1e-8.
         """
         theta = np.asarray(theta, dtype=float)
         if theta.ndim != 2 or theta.shape[1] != self.dim:
@@ -332,8 +332,8 @@ class TransformedPosterior(MixturePosterior):
         out = np.full(len(theta), -np.inf)
         if inside.any():
             z = self._constraints.inverse(theta[inside])
-            jacobian = self._constraints.log_jacobian(z)
-            out[inside] = self._mixture.log_density(z) - jacobian
+            value = self._mixture.log_density(z) - self._constraints.log_jacobian(z)
+            out[inside] = np.fmax(value, -np.inf)
         return out
 
     def sample(self, n=1, random_state=None):
@@ -350,10 +350,10 @@ class TransformedPosterior(MixturePosterior):
         """Posterior mean, shape (dim,).
 
         By quadrature, to about 1e-9 standard deviations where components are smooth,
-        for coordinates with a transform of their own and for ordered ones; for a
-        simplex from fixed quasi-random draws, to about 1e-3 standard deviations.
-        Infinite where there is none: the exponential of a Student-t, or of a Laplace
-        variable with a scale of one or more, has no mean.
+        for coordinates with a transform of their own and ordered ones; for a simplex
+        from fixed draws, to about 1e-3 standard deviations. Infinite where there is
+        none: the exponential of a Student-t, or of a Laplace variable with a scale of
+        one or more, has no mean.
         """
         return moments(self._mixture, self._constraints)[0]
 

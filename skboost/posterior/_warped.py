@@ -1,5 +1,7 @@
 """A mixture behind a warp, in the coordinates on either side of it."""
 
+import numpy as np
+
 
 class BehindWarp:
     """A mixture in the coordinates before a warp, with the density of those after it.
@@ -51,8 +53,11 @@ class BeyondWarp:
 
     def log_density(self, y):
         """Log density at y (n, dim), nats."""
-        z = self._warp.inverse(y)
-        return self._mixture.log_density(z) - self._warp.log_jacobian(z)
+        with np.errstate(over="ignore", invalid="ignore"):
+            z = self._warp.inverse(y)
+            value = self._mixture.log_density(z) - self._warp.log_jacobian(z)
+        # Where z overflows there is no mass.
+        return np.fmax(value, -np.inf)
 
 
 def unwarped(posterior):

@@ -94,6 +94,12 @@ def not_tried(reason):
     return WarpReport(False, f"Not tried: {reason}.")
 
 
+def given_up():
+    """The report where the search ended with its share of the budget."""
+    limits = "max_time and max_evaluations"
+    return WarpReport(False, f"Given up: half of what {limits} leave was not enough.")
+
+
 def find_warp(target, mean, covariance, settings):
     """Fit a warp that starts as a Gaussian, and say whether it is worth having.
 

@@ -16,14 +16,6 @@ def log_normal(z):
     return -0.5 * (z**2).sum(axis=1) - 0.5 * z.shape[1] * LOG_2PI
 
 
-def log_density_through(warp, y):
-    """Log density at y (n, dim) of a standard normal through a warp, nats."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        z = warp.inverse(y)
-        value = log_normal(z) - warp.log_jacobian(z)
-    return np.where(np.isnan(value), -np.inf, value)
-
-
 def elbo_gain(target, before, after, n, rng):
     """What one warp gains over another in ELBO, on the same fresh normal draws.
 
@@ -75,11 +67,13 @@ def tail_gain(target, before, after, n, rng):
         log_wide = [_log_wide(x) - j for x, j in zip(z, jacobians, strict=True)]
         log_w = target.log_density(y) - np.logaddexp(*np.nan_to_num(log_wide))
         difference = log_q[1] - log_q[0]
-    usable = np.isfinite(log_w) & np.isfinite(difference)
+    # Where only the new map has no mass the loss is infinite, and counts.
+    usable = np.isfinite(log_w) & (difference < np.inf)
     if not usable.any():
         return Estimate(np.nan, np.nan)
     w = np.exp(log_w[usable] - log_w[usable].max())
-    return Estimate(*mean_and_se(difference[usable], w / w.sum()))
+    difference, w = difference[usable][w > 0.0], w[w > 0.0]
+    return Estimate(*mean_and_se(difference, w / w.sum()))
 
 
 def _log_wide(z):

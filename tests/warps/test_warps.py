@@ -9,12 +9,13 @@ from numpy.testing import assert_allclose
 from skboost._budget import Budget, BudgetSpent, WatchedTarget
 from skboost._settings import Settings
 from skboost.families import Gaussian
-from skboost.mixtures import Estimate
+from skboost.mixtures import Estimate, Mixture
+from skboost.posterior._warped import BeyondWarp
 from skboost.targets import Target
 from skboost.transforms import Warp
 from skboost.warps import WarpReport, _fit, find_warp, not_tried
 from skboost.warps._fit import _why_not
-from skboost.warps._judge import elbo_gain, log_density_through, tail_gain
+from skboost.warps._judge import elbo_gain, tail_gain
 from skboost.warps._problem import WarpedELBO
 from skboost.warps._structure import Edges, Sample, candidate_axes, find_edges
 
@@ -231,6 +232,31 @@ def test_tail_gain_of_one_gaussian_over_another():
     assert abs(gain.value - 2 * (np.log(0.5) + 2.0 - 0.5)) < 3 * gain.se
 
 
+class Identity:
+    """A map of one coordinate that has no inverse beyond `end`."""
+
+    dim = 1
+
+    def __init__(self, end):
+        self.end = end
+
+    def forward(self, z):
+        return z
+
+    def inverse(self, y):
+        return np.where(np.abs(y) > self.end, 1e200, y)
+
+    def log_jacobian(self, z):
+        return np.zeros(len(z))
+
+
+def test_mass_that_only_the_new_map_has_lost_counts():
+    target, whole, rng = standard_normal(1), Identity(np.inf), np.random.default_rng(0)
+    lost = tail_gain(target, whole, Identity(2.0), 1024, rng)
+    assert lost.value == -np.inf
+    assert "KL(p || q) rises by inf" in _why_not(Estimate(1.0, 0.0), lost, 0.01)
+
+
 def test_density_through_a_warp_integrates_to_one():
     bend, scale = [[0.0, 0.0], [0.4, 0.0]], [[0.0, 0.0], [0.5, 0.0]]
     matrix = [[1.0, 0.2], [0.0, 0.7]]
@@ -238,7 +264,10 @@ def test_density_through_a_warp_integrates_to_one():
     x = np.linspace(-16.0, 16.0, 641)
     y = np.linspace(-14.0, 30.0, 881)
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    density = np.exp(log_density_through(warp, grid))
+    normal = Mixture.single(Gaussian("diag"), np.zeros(4))
+    beyond = BeyondWarp(normal, warp)
+    density = np.exp(beyond.log_density(grid))
+    assert beyond.log_density(np.array([[1e200, -1e200]])) == -np.inf
     cell = (x[1] - x[0]) * (y[1] - y[0])
     assert_allclose(density.sum() * cell, 1.0, atol=2e-3)
 
