@@ -65,6 +65,7 @@ def seconds():
     tables = results("remaining_kl")["tables"]
     rows = [row for found in tables.values() for row in found]
     figure, axes = plt.subplots(figsize=(6.4, 3.8))
+    ends = []
     for name, colour in SHOWN.items():
         runs = sorted(
             (row for row in rows if row["density"] == name),
@@ -78,12 +79,13 @@ def seconds():
                 run["max_iter"], (at_x, at_y), xytext=(4, 4), fontsize=7,
                 textcoords="offset points", color=colour,
             )  # fmt: skip
-        axes.annotate(
-            name.replace("t3", "Student-t(3)").replace("-D", " dimensions"),
-            (x[-1], y[-1]), xytext=(18, 0 if name == "Laplace, 5-D" else -5),
-            textcoords="offset points",
-            color=colour, fontsize=8,
-        )  # fmt: skip
+        label = name.replace("t3", "Student-t(3)").replace("-D", " dimensions")
+        ends.append((y[-1], x[-1], label, colour))
+    # From the lowest up: labels at the ends of lines keep a distance from each other.
+    least = 0.0
+    for end, x, label, colour in sorted(ends):
+        least = max(end, 1.35 * least)
+        axes.text(1.45 * x, least, label, color=colour, fontsize=8, va="center")
     axes.set(
         xscale="log", yscale="log", xlim=(0.04, 20),
         xlabel="CPU seconds of a fit, median of 20 seeds",
