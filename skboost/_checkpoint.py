@@ -69,7 +69,8 @@ class Checkpoint:
     A file is replaced only when the new one is complete. What may change from one call
     to the next is `max_iter`, `max_time`, `max_evaluations`, `n_jobs` and how much is
     told; limits of time are of each call. A run with ``warp="auto"`` keeps the
-    coordinates that its first call found.
+    coordinates that its first call found; where that declined a warp, the evaluations
+    of its second component count once more.
 
     Examples
     --------

@@ -28,7 +28,7 @@ _MAX_SHOWN = 5
 # Share of what is left of a budget that a correction may take: the rest is for what is
 # reported.
 _SHARE = 0.5
-_NO_ROOM = "half of what max_time and max_evaluations left for it was not enough."
+_NO_ROOM = "half of what the limits of the run (max_time, ...) left was not enough."
 
 
 def history_record(info):
@@ -192,7 +192,9 @@ def _calibrated(engine, done, method):
         return mixture, None
     if done.history[-1].improper:
         return mixture, Calibration(reason="the posterior seems to be improper.")
-    half = settings.budget.share(_SHARE)
+    half, most = settings.budget.share(_SHARE), settings.max_components
+    # Where components are square roots, more densities than that are their mixture.
+    most = None if most is None else max(most, mixture.n_components)
     try:
         return calibrate(
             engine.within(half).watched().target,
@@ -201,7 +203,7 @@ def _calibrated(engine, done, method):
             settings.seed,
             exact=settings.exact,
             tol=settings.tol,
-            max_components=settings.max_components,
+            max_components=most,
             budget=half,
         )
     except BudgetSpent:
@@ -229,7 +231,8 @@ def from_held_draws(engine, done, place, method=None):
     remaining = done.history[state.best_iteration - 1].remaining
     calibration = None
     if method is not None:
-        calibration = Calibration(reason="the run was cut short before it was judged.")
+        reason = "the run was cut short before a corrected posterior was reported."
+        calibration = Calibration(reason=reason)
     interval = Interval(lower_end(remaining), np.inf)
     return Final(done.stages[-1], state.best, remaining, interval, "", calibration)
 

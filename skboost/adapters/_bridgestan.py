@@ -50,6 +50,9 @@ def from_bridgestan(model):
 class _Stan(Density):
     """A Stan model; in another process it is loaded again from its library."""
 
+    # Scales are exponentials of the unconstrained coordinates.
+    light_tails = True
+
     def __init__(self, model):
         self.model = model
 

@@ -58,6 +58,9 @@ def from_pymc(model):
 class _Compiled(Density):
     """Functions of the raveled value variables; PyTensor can pickle them."""
 
+    # Scales are exponentials of the unconstrained coordinates.
+    light_tails = True
+
     def __init__(self, model, point):
         from pymc.pytensorf import join_nonshared_inputs
         from pytensor import grad

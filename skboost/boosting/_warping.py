@@ -31,7 +31,7 @@ class WarpedProposer(DensityProposer):
 
 @dataclass(frozen=True)
 class PreparedBoosting(Boosting):
-    """An engine that has done its first iterations already.
+    """An engine that has done its first iterations already, or goes on with a run.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class PreparedBoosting(Boosting):
     warp : WarpReport
         How the engine came by its coordinates.
     done : tuple of (State, Info)
-        The first iterations.
+        The first iterations; empty where a run on file goes on.
     """
 
     warp: WarpReport = None
@@ -67,7 +67,7 @@ class WarpingBoosting(Boosting):
     target, proposer, combination, settings
         As in `Boosting`.
     known : WarpReport, default=None
-        Of a run that goes on: its coordinates are taken, and nothing is looked for.
+        Of a run that is on file: its coordinates are taken, and no warp is looked for.
     """
 
     known: WarpReport = None

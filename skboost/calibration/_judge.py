@@ -56,6 +56,11 @@ def refusal(record, allowed):
         )
     if not np.isfinite(change):
         return "the ELBO after it is no number."
+    if change < -allowed and allowed < 0.0:
+        return (
+            f"its change of the ELBO, {change:.2g} nats, is hardly known (standard "
+            f"error {record.elbo_change_se:.2g})."
+        )
     if change < -allowed:
         return (
             f"it would cost {-change:.2g} nats of the ELBO, more than the "

@@ -39,6 +39,7 @@ def calibrated(posterior, log_joint, gradient, method, random_state):
         target = CallableTarget(
             function, posterior.dim, gradient, probe=probe, name="log_joint"
         )
+        target.light_tails = getattr(log_joint, "light_tails", False)
     if posterior.constraints is not None:
         target = TransformedTarget(target, posterior.constraints)
     mixture, calibration = calibrate(target, posterior.mixture, method, seed)

@@ -91,6 +91,8 @@ class CallableTarget(Target):
         self.timeout = timeout
         self.n_jobs = n_jobs
         self.failures = failures
+        # Of functions that know: those of fitted models and of adapters.
+        self.light_tails = getattr(log_density, "light_tails", False)
         self._ledger = Ledger()
         if probe is None:
             # Three to five rows: neither one row nor dim rows, so that a function

@@ -21,7 +21,8 @@ class Transform:
     each : Elementwise
         Has the range of a single coordinate.
     exponential : bool
-        Whether theta grows as fast as an exponential of z.
+        Whether theta is so steep in z, as an exponential is, that Student-t
+        distributions of z may leave it without moments.
     """
 
     elementwise = False

@@ -10,7 +10,7 @@ from skboost.transforms._warp import Warp
 class _Composed(Transform):
     """A warp, then constraints, as one transform of all coordinates together."""
 
-    # A warp's own tails are steeper than straight lines, and it is made for Gaussians.
+    # Powers of Student-t variables may lack moments.
     exponential = True
 
     def __init__(self, base, warp):

@@ -35,7 +35,8 @@ class WarpReport:
         Why it is or is not.
     gain, gain_se : float
         What the warp adds to the ELBO of a single Gaussian, on fresh draws, and its
-        standard error; nan where none was fitted. Also of a warp that was declined.
+        standard error; nan where none was fitted or the search was given up. Also of a
+        warp that was declined.
     tail_gain, tail_gain_se : float
         By how much it lowers ``KL(p || q)`` of a single Gaussian, from wide draws.
     axes : str

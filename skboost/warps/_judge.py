@@ -63,9 +63,12 @@ def tail_gain(target, before, after, n, rng):
     with np.errstate(over="ignore", invalid="ignore"):
         z = [warp.inverse(y) for warp in warps]
         jacobians = [w.log_jacobian(x) for w, x in zip(warps, z, strict=True)]
-        log_q = [log_normal(x) - j for x, j in zip(z, jacobians, strict=True)]
-        log_wide = [_log_wide(x) - j for x, j in zip(z, jacobians, strict=True)]
-        log_w = target.log_density(y) - np.logaddexp(*np.nan_to_num(log_wide))
+        # NaN where the inverse overflows: no mass is there.
+        log_q, log_wide = (
+            [np.fmax(f(x) - j, -np.inf) for x, j in zip(z, jacobians, strict=True)]
+            for f in (log_normal, _log_wide)
+        )
+        log_w = target.log_density(y) - np.logaddexp(*log_wide)
         difference = log_q[1] - log_q[0]
     # Where only the new map has no mass the loss is infinite, and counts.
     usable = np.isfinite(log_w) & (difference < np.inf)

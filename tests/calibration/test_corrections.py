@@ -306,7 +306,10 @@ def test_a_loss_that_draws_hardly_know_is_refused():
         dim = () if isinstance(correction, HeavyTails) else (2,)
         assert not refusal(known, correction._allowed(known, pilot, *dim))
         reason = refusal(guess, correction._allowed(guess, pilot, *dim))
-        assert "would cost 2 nats" in reason
+        assert "hardly known (standard error 1.3)" in reason
+        loss = replace(known, elbo_change=-2.3)
+        reason = refusal(loss, correction._allowed(loss, pilot, *dim))
+        assert "would cost 2.3 nats" in reason
 
 
 def test_joint_weights_solve_a_convex_problem(rng):

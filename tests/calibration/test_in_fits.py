@@ -291,7 +291,10 @@ def test_predictions_of_corrected_regressions_have_deviations(method):
     count = BoostedBayesianPoissonRegression(
         calibrate=method, max_iter=2, random_state=0
     ).fit(X, rng.poisson(np.exp(X[:, 0])))
+    assert np.isfinite(count.predict(X, return_std=True)[1]).all()
     for model in (linear, count):
+        assert model.calibration_.applied
+        assert model.calibration_.method == "gaussian"
         families = {type(family) for family, _ in model.posterior_.mixture.components}
         assert families == {Gaussian}
 
@@ -299,7 +302,7 @@ def test_predictions_of_corrected_regressions_have_deviations(method):
 def test_a_limit_inside_a_correction_leaves_room_for_the_report():
     plain, room = boost(None), 8000
     result = boost("moments", max_evaluations=plain.n_evaluations + room)
-    assert "half of what max_time" in result.calibration.reason
+    assert "half of what the limits" in result.calibration.reason
     # New draws and chains were had from the other half.
     assert np.isfinite(result.remaining_kl_interval[1])
     assert result.elbo == plain.elbo
@@ -349,6 +352,29 @@ def test_a_gradient_is_used_where_the_log_joint_has_one_too():
         warnings.simplefilter("ignore", CalibrationWarning)
         posterior.calibrate(Target(), gradient=gradient, random_state=0)
     assert calls
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_log_joint_of_a_count_model_asks_for_light_tails(given):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((8, 3))
+    y = rng.poisson(np.exp(X[:, 0]))
+    model = BoostedBayesianPoissonRegression(max_iter=1, random_state=0).fit(X, y)
+    log_joint = model.make_log_joint(X, y)
+    gradient = log_joint.gradient if given else None
+    found = model.posterior_.calibrate(
+        log_joint, gradient=gradient, method="moments", random_state=0
+    )
+    assert {type(family) for family, _ in found.mixture.components} == {Gaussian}
+    assert np.any(found.mixture.std() != model.posterior_.mixture.std())
+
+
+def test_a_bound_of_roots_is_none_of_components():
+    """Two square roots are a mixture of three densities, which the correction keeps."""
+    settings = {"objective": "hellinger", "max_components": 2, "max_iter": 3}
+    result = boost("auto", **settings, tol=1e-3)
+    assert result.calibration.applied
+    assert result.posterior.n_components == 3
 
 
 def test_unknown_methods_are_refused():

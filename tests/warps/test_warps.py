@@ -257,6 +257,22 @@ def test_mass_that_only_the_new_map_has_lost_counts():
     assert "KL(p || q) rises by inf" in _why_not(Estimate(1.0, 0.0), lost, 0.01)
 
 
+def test_mass_beyond_where_an_inverse_overflows_counts():
+    """Through two bends it is no number, and no number is no mass."""
+    one, none = np.ones(3), np.zeros((3, 3))
+    chain = np.zeros((3, 3))
+    chain[1, 0] = chain[2, 1] = 0.5
+    far = np.array([1e6, 0.0, 0.0])
+    before = Warp(far, np.eye(3), one, one, none, none)
+    tails = np.array([0.1, 0.1, 1.0])
+    after = Warp(np.zeros(3), np.eye(3), tails, tails, none, chain)
+    target = Density(
+        lambda y: -0.5 * ((y - far) ** 2).sum(axis=1), lambda y: far - y, 3
+    )
+    lost = tail_gain(target, before, after, 4096, np.random.default_rng(0))
+    assert "KL(p || q) rises by inf" in _why_not(Estimate(1.0, 0.0), lost, 0.01)
+
+
 def test_density_through_a_warp_integrates_to_one():
     bend, scale = [[0.0, 0.0], [0.4, 0.0]], [[0.0, 0.0], [0.5, 0.0]]
     matrix = [[1.0, 0.2], [0.0, 0.7]]
