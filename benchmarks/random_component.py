@@ -21,6 +21,7 @@ from _harness import _ROOT, Report, parser, timed  # isort: skip
 
 import numpy as np
 
+from skboost.approximation import Mixture, PooledDraws
 from skboost.families import Gaussian
 from skboost.frank_wolfe import (
     AdaptiveBacktracking,
@@ -28,7 +29,6 @@ from skboost.frank_wolfe import (
     apply,
     frank_wolfe_direction,
 )
-from skboost.mixtures import Mixture, PooledDraws
 
 DIMENSIONS = (2, 5, 10, 20, 50, 100)
 FAMILY = Gaussian("diag")

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skboost._budget import BudgetSpent
 from skboost._random import INTERVAL, REPORT, generator
+from skboost.approximation import FreshDraws, Mixture, RemainingKL
 from skboost.calibration import (
     Calibration,
     Interval,
@@ -18,7 +19,6 @@ from skboost.calibration import (
     remaining_kl_interval,
 )
 from skboost.families import VariationalFamily
-from skboost.mixtures import FreshDraws, Mixture, RemainingKL
 from skboost.posterior import MixturePosterior
 
 # Nats of remaining KL above which an unfinished run is worth a warning.

@@ -11,16 +11,16 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 
 from skboost._callbacks import Run
+from skboost.approximation import Estimate, FreshDraws, Mixture, RemainingKL
+from skboost.approximation._diagnostics import DualityGap
+from skboost.approximation._pooled_draws import PooledDraws
+from skboost.approximation._root_draws import RootDraws
+from skboost.approximation._roots import Roots
 from skboost.boosting._root_combination import RootIterate
 from skboost.boosting._simplex import SimplexIterate
 from skboost.boosting._state import Info, Move, State
 from skboost.conjugate._topics import LocalFactors
 from skboost.families import VariationalFamily
-from skboost.mixtures import Estimate, FreshDraws, Mixture, RemainingKL
-from skboost.mixtures._diagnostics import DualityGap
-from skboost.mixtures._pooled_draws import PooledDraws
-from skboost.mixtures._root_draws import RootDraws
-from skboost.mixtures._roots import Roots
 from skboost.modes import Modes
 from skboost.posterior._storage import family_from, family_record, is_public
 from skboost.svi._engine import SVIInfo, SVIState

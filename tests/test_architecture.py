@@ -32,7 +32,7 @@ FLOORS = {
     "families": 1,
     "frank_wolfe": 1,
     "transforms": 1,
-    "mixtures": 2,
+    "approximation": 2,
     "targets": 2,
     "calibration": 3,
     "objectives": 3,

@@ -13,10 +13,10 @@ from sklearn.preprocessing import StandardScaler
 from skboost import BoostedBayesianLogisticRegression
 from skboost._callbacks import Limits, run
 from skboost._settings import Settings
+from skboost.approximation import Estimate
 from skboost.boosting import Boosting, Simplex
 from skboost.callbacks import ELBOMonitor
 from skboost.families import Gaussian
-from skboost.mixtures import Estimate
 from skboost.objectives import JointGain
 from skboost.proposals import DensityProposer
 from skboost.targets import CallableTarget

@@ -13,10 +13,10 @@ from skboost._budget import BudgetSpent, WatchedTarget
 from skboost._math import N_ERRORS
 from skboost._random import FRESH, PROBE, REPORT, generator
 from skboost._settings import Settings
+from skboost.approximation import Estimate, FreshDraws, elbo_gain
+from skboost.approximation._pooled_draws import expectations
 from skboost.boosting._combination import Combination
 from skboost.boosting._state import Info, Move, State
-from skboost.mixtures import Estimate, FreshDraws, elbo_gain
-from skboost.mixtures._pooled_draws import expectations
 from skboost.objectives import SearchContext
 from skboost.proposals import Proposer
 from skboost.targets import failure_tolerant

@@ -13,10 +13,7 @@ import numpy as np
 from skboost._math import N_ERRORS
 from skboost._random import FRESH, POOL, REFINE, generator
 from skboost._solver import SMALLEST_TOL, ascend
-from skboost.boosting._combination import Combination
-from skboost.boosting._state import Move
-from skboost.frank_wolfe import best_coefficients, geodesic_step
-from skboost.mixtures import (
+from skboost.approximation import (
     Estimate,
     FreshDraws,
     RootDraws,
@@ -25,6 +22,9 @@ from skboost.mixtures import (
     kept_components,
     squared_hellinger,
 )
+from skboost.boosting._combination import Combination
+from skboost.boosting._state import Move
+from skboost.frank_wolfe import best_coefficients, geodesic_step
 from skboost.objectives import (
     JointRoots,
     RootControl,

@@ -8,6 +8,14 @@ import numpy as np
 
 from skboost._random import FRESH, POOL, REFINE, SEARCH, generator
 from skboost._solver import SMALLEST_TOL, ascend
+from skboost.approximation import (
+    FreshDraws,
+    Mixture,
+    PooledDraws,
+    duality_gap,
+    elbo_gain,
+    kept_components,
+)
 from skboost.boosting._combination import Combination
 from skboost.boosting._state import Move
 from skboost.frank_wolfe import (
@@ -16,14 +24,6 @@ from skboost.frank_wolfe import (
     as_direction,
     as_step_size,
     minimise_on_simplex,
-)
-from skboost.mixtures import (
-    FreshDraws,
-    Mixture,
-    PooledDraws,
-    duality_gap,
-    elbo_gain,
-    kept_components,
 )
 from skboost.objectives import FixedMixture, JointELBO
 from skboost.proposals import split_component

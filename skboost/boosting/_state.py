@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from skboost.mixtures import Estimate, FreshDraws, RemainingKL
+from skboost.approximation import Estimate, FreshDraws, RemainingKL
 from skboost.modes import Modes
 
 

@@ -6,9 +6,9 @@ from time import perf_counter
 import numpy as np
 
 from skboost._budget import BudgetSpent
+from skboost.approximation import Mixture
 from skboost.boosting._engine import Boosting
 from skboost.families import Gaussian
-from skboost.mixtures import Mixture
 from skboost.modes import Modes
 from skboost.proposals import DensityProposer
 from skboost.targets import LogDensityError, TransformedTarget, failure_tolerant

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skboost._math import N_ERRORS, mean_and_se
+from skboost.approximation import FreshDraws, Mixture, elbo_gain
 from skboost.calibration._chains import Chains, Coordinates
 from skboost.calibration._judge import allowed_loss, beyond_noise, refusal
 from skboost.calibration._record import Calibration, Declined
-from skboost.mixtures import FreshDraws, Mixture, elbo_gain
 
 # Chains, and trajectories of each, that estimate the moments, and as many that judge.
 N_CHAINS = 512

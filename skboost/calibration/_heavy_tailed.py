@@ -7,10 +7,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from skboost._math import log_sum_exp, log_weights
-from skboost.calibration._judge import allowed_loss, beyond_noise, refusal
-from skboost.calibration._record import Calibration, Declined
-from skboost.calibration._student_fit import LEAST_WEIGHT, student_fit
-from skboost.mixtures import (
+from skboost.approximation import (
     FreshDraws,
     Mixture,
     effective_sample_size,
@@ -18,6 +15,9 @@ from skboost.mixtures import (
     kept_components,
     psis,
 )
+from skboost.calibration._judge import allowed_loss, beyond_noise, refusal
+from skboost.calibration._record import Calibration, Declined
+from skboost.calibration._student_fit import LEAST_WEIGHT, student_fit
 
 # Draws of a round for each dimension, and at most: in eleven dimensions 1,024 left the
 # energy distance at .03, 4,096 at .006, 11,000 at .002. At least that many.

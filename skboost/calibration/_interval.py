@@ -11,8 +11,8 @@ from skboost._math import (
     mean_and_se,
     responsibilities,
 )
+from skboost.approximation import Mixture, effective_sample_size
 from skboost.calibration._chains import Chains, Coordinates
-from skboost.mixtures import Mixture, effective_sample_size
 from skboost.targets import failure_tolerant
 
 # Copies of the mixture, their widths, and their shares of the draws that chains are

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skboost._random import CALIBRATE, generator
-from skboost.mixtures import RemainingKL, effective_sample_size, psis, remaining_kl
+from skboost.approximation import RemainingKL, effective_sample_size, psis, remaining_kl
 
 # Draws by which a correction is chosen.
 _N_PILOT = 1024

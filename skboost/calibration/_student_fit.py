@@ -6,9 +6,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from skboost._math import log_sum_exp, log_weights, responsibilities
+from skboost.approximation import Mixture, effective_sample_size, psis
 from skboost.calibration._chains import Coordinates
 from skboost.families import Gaussian, StudentT
-from skboost.mixtures import Mixture, effective_sample_size, psis
 
 # Rounds of draws, each from the fit to all before, and steps of EM.
 _N_ROUNDS = 4

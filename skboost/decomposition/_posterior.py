@@ -3,9 +3,9 @@
 import numpy as np
 
 from skboost._random import generator, root_seed
+from skboost.approximation import Mixture
 from skboost.conjugate import FactorFamily, MatrixFactorizationModel
 from skboost.families import Gaussian
-from skboost.mixtures import Mixture
 from skboost.posterior import read_archive, reads_archive, write_archive
 
 FORMAT, FORMAT_VERSION = "skboost-matrix-factorization-posterior", 1

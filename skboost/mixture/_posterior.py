@@ -5,9 +5,9 @@ import re
 import numpy as np
 
 from skboost._random import generator, root_seed
+from skboost.approximation import Mixture
 from skboost.conjugate import ConjugateFamily, GaussianMixtureModel
 from skboost.mixture._moments import moments, standard_deviations
-from skboost.mixtures import Mixture
 from skboost.posterior import (
     ImportanceSample,
     SampledMarginal,

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.linalg import eigh
 
-from skboost.mixtures import finite_value_and_score
+from skboost.approximation import finite_value_and_score
 
 _N_PROBES, _FEW = 16, 64
 # Steps of differences: a share of a coordinate's size, and of a standard deviation.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skboost._math import log_sum_exp, log_weights, responsibilities
-from skboost.mixtures import finite, finite_value_and_score
+from skboost.approximation import finite, finite_value_and_score
 
 # Keeps every share above e-12 of the others within one search; weights are set to
 # exact zeros by what moves weights, not here.

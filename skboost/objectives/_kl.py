@@ -3,7 +3,7 @@
 import numpy as np
 
 from skboost._math import log_sum_exp
-from skboost.mixtures import finite
+from skboost.approximation import finite
 from skboost.objectives._base import Candidate, Objective
 from skboost.objectives._joint import JointELBO
 

@@ -5,7 +5,7 @@ from numbers import Real
 
 import numpy as np
 
-from skboost.mixtures import finite_value_and_score
+from skboost.approximation import finite_value_and_score
 from skboost.objectives._base import Candidate, Objective
 from skboost.objectives._kl import JointGain, ranked_by_joint_gain
 

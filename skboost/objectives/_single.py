@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skboost.mixtures import finite, finite_value_and_score
+from skboost.approximation import finite, finite_value_and_score
 
 
 class SingleELBO:

@@ -1,6 +1,6 @@
 """Posteriors as users meet them: summaries, marginals, plots, files."""
 
-from skboost.mixtures import Mixture
+from skboost.approximation import Mixture
 from skboost.posterior._base import check_size, heaviest, resampled
 from skboost.posterior._calibrated import CalibrationWarning
 from skboost.posterior._distances import ErrorEstimates, HellingerEstimate

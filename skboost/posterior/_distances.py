@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._math import mean_and_se
-from skboost.mixtures import squared_hellinger
+from skboost.approximation import squared_hellinger
 
 
 class HellingerEstimate(NamedTuple):

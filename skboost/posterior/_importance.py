@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp, ndtri
 
 from skboost._math import mean_and_se
-from skboost.mixtures import effective_sample_size, log_mean_weight, psis
+from skboost.approximation import effective_sample_size, log_mean_weight, psis
 from skboost.posterior._distances import estimate_errors
 from skboost.posterior._marginal import check_level
 

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from skboost.mixtures import Mixture
+from skboost.approximation import Mixture
 from skboost.posterior._base import BasePosterior, as_generator, check_size
 from skboost.posterior._calibrated import calibrated
 from skboost.posterior._marginal import Marginal, coordinate_quantiles

@@ -8,7 +8,7 @@ import numpy as np
 
 import skboost.families as families
 from skboost._files import write_atomically
-from skboost.mixtures import Mixture
+from skboost.approximation import Mixture
 from skboost.transforms import Constraints, WarpedConstraints
 
 FORMAT = "skboost-posterior"

@@ -7,6 +7,7 @@ import numpy as np
 
 from skboost._parallel import chunked_map
 from skboost._random import BASE, SEARCH, generator
+from skboost.approximation import Mixture, finite
 from skboost.conjugate import (
     INITS,
     DrawStream,
@@ -18,7 +19,6 @@ from skboost.conjugate import (
     start,
     with_louis_widths,
 )
-from skboost.mixtures import Mixture, finite
 from skboost.modes import Modes
 from skboost.objectives import joint_gains
 from skboost.proposals._base import Proposer

@@ -8,6 +8,7 @@ import numpy as np
 from skboost._parallel import chunked_map
 from skboost._random import BASE, SEARCH, generator
 from skboost._solver import SMALLEST_TOL, ascend
+from skboost.approximation import Mixture
 from skboost.conjugate import (
     SIDES,
     annealed_factors,
@@ -16,7 +17,6 @@ from skboost.conjugate import (
     turned_towards,
 )
 from skboost.families import Gaussian
-from skboost.mixtures import Mixture
 from skboost.modes import Modes
 from skboost.objectives import ResidualGain, SingleELBO, joint_gains
 from skboost.proposals._base import Proposer

@@ -13,8 +13,8 @@ from scipy.sparse.csgraph import connected_components
 from skboost._parallel import chunked_map
 from skboost._random import BASE, generator
 from skboost._solver import SMALLEST_TOL, ascend
+from skboost.approximation import Mixture
 from skboost.families import Gaussian
-from skboost.mixtures import Mixture
 from skboost.objectives import JointELBO
 from skboost.proposals._first import enough_draws, first_component
 from skboost.proposals._low_rank import fit_low_rank

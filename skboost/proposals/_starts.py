@@ -3,7 +3,7 @@
 import numpy as np
 
 from skboost._math import log_sum_exp
-from skboost.mixtures import Mixture
+from skboost.approximation import Mixture
 from skboost.proposals._skewness import skewed_starts
 
 # Widths of the copies of heavy components.

@@ -4,8 +4,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from skboost._math import LOG_2PI, mean_and_se
+from skboost.approximation import Estimate
 from skboost.families import Gaussian
-from skboost.mixtures import Estimate
 
 # Degrees of freedom of the draws that look at the tails.
 _TAIL_DF = 4.0

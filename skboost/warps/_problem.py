@@ -3,7 +3,7 @@
 import numpy as np
 
 from skboost._math import LOG_2PI
-from skboost.mixtures import finite_value_and_score
+from skboost.approximation import finite_value_and_score
 from skboost.transforms import Warp
 from skboost.transforms._tails import Arguments, Tails
 from skboost.transforms._warp import soft_clip

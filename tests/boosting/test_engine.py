@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skboost.approximation import FreshDraws, Mixture, PooledDraws
 from skboost.boosting._simplex import SimplexIterate
 from skboost.families import Gaussian
-from skboost.mixtures import FreshDraws, Mixture, PooledDraws
 
 STEP_SIZES = ["line-search", "adaptive", "predefined", 0.3]
 CORRECTIVE = ["none", "away", "pairwise", "fully-corrective"]

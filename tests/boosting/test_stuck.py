@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 from skboost._callbacks import Limits, run
 from skboost._settings import Settings
 from skboost._solver import ascend, climb
+from skboost.approximation import Estimate, FreshDraws, Mixture
 from skboost.boosting._simplex import steepest
 from skboost.families import Gaussian
-from skboost.mixtures import Estimate, FreshDraws, Mixture
 from skboost.modes import Modes
 from skboost.proposals import split_component
 from skboost.targets import CallableTarget

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.special import gammaln
 
 from skboost._budget import BudgetSpent
+from skboost.approximation import Mixture, RemainingKL
 from skboost.calibration import CALIBRATIONS, Calibration, calibrate
 from skboost.calibration._affine import AffineMap, shrunk, stein_map
 from skboost.calibration._chains import Chains, Coordinates
@@ -18,7 +19,6 @@ from skboost.calibration._problem import Pilot, Problem
 from skboost.calibration._record import Declined
 from skboost.calibration._student_fit import Pool, student_fit
 from skboost.families import Gaussian, Laplace, LaplaceProduct, StudentT
-from skboost.mixtures import Mixture, RemainingKL
 from skboost.targets import CallableTarget
 
 ROOT = np.array([[1.0, 0.0], [0.8, 0.5]])

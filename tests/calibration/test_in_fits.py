@@ -22,10 +22,10 @@ from skboost import (
     MixturePosterior,
     boost_posterior,
 )
+from skboost.approximation import Mixture
 from skboost.calibration import Calibration
 from skboost.exceptions import CalibrationWarning
 from skboost.families import Gaussian
-from skboost.mixtures import Mixture
 from skboost.posterior import TransformedPosterior
 from skboost.transforms import Constraints
 

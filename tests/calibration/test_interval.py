@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from skboost._random import generator
+from skboost.approximation import Estimate, FreshDraws, Mixture, RemainingKL
 from skboost.calibration import lower_end, n_chains, remaining_kl_interval
 from skboost.families import Gaussian
-from skboost.mixtures import Estimate, FreshDraws, Mixture, RemainingKL
 from skboost.targets import CallableTarget
 
 LOG_2PI = np.log(2 * np.pi)

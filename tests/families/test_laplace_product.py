@@ -7,8 +7,8 @@ from scipy import stats
 from scipy.integrate import quad
 
 import skboost.families as families
+from skboost.approximation import Mixture
 from skboost.families import FAMILIES, LaplaceProduct
-from skboost.mixtures import Mixture
 from skboost.posterior import MixturePosterior
 
 FAMILY = LaplaceProduct()

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 from scipy import integrate, stats
 from sklearn.base import clone
 
+from skboost.approximation import Mixture
 from skboost.families import FAMILIES, Gaussian, StudentT, as_family
 from skboost.families._chart import LineChart
-from skboost.mixtures import Mixture
 from skboost.posterior import MixturePosterior
 
 DFS = [0.7, 1.5, 2.5, 5.0, 40.0]

@@ -8,6 +8,7 @@ from scipy.special import logit
 from sklearn.exceptions import NotFittedError
 
 from skboost import BoostedGaussianMixture, SVIGaussianMixture, boost_posterior
+from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace, VariationalFamily
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
 from skboost.inspection._pair import (
@@ -15,7 +16,6 @@ from skboost.inspection._pair import (
     joint_density,
     pair_density,
 )
-from skboost.mixtures import Mixture
 from skboost.posterior import MixturePosterior, TransformedPosterior
 from skboost.transforms import Constraints
 

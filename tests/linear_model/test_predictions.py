@@ -10,10 +10,10 @@ from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 
 from skboost import BoostedBayesianLogisticRegression
+from skboost.approximation import Mixture
 from skboost.families import Gaussian, LaplaceProduct
 from skboost.linear_model._predictive import BinaryPredictive
 from skboost.linear_model._softmax_predictive import SoftmaxPredictive
-from skboost.mixtures import Mixture
 
 from .conftest import logistic_data
 

@@ -11,10 +11,10 @@ from skboost import (
     BoostedBayesianPoissonRegression,
     MixturePosterior,
 )
+from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace, StudentT
 from skboost.linear_model._count_predictive import CountPredictive, log_probability
 from skboost.linear_model._noise_predictive import NoisePredictive
-from skboost.mixtures import Mixture
 from skboost.targets import NormalNoise, StudentTNoise
 
 NOISES = {

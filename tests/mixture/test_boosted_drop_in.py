@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
 
+from skboost.approximation import Mixture
 from skboost.mixture import BoostedGaussianMixture, ConjugateMixturePosterior
-from skboost.mixtures import Mixture
 from skboost.proposals import _conjugate
 
 pytestmark = pytest.mark.filterwarnings(

@@ -14,8 +14,8 @@ from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost import boost_posterior
+from skboost.approximation import Mixture
 from skboost.families import Gaussian, StudentT
-from skboost.mixtures import Mixture
 from skboost.modes._climb import climb_all
 from skboost.modes._missed import missed_modes
 from skboost.modes._modes import Modes, add_ends

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from skboost.approximation import Mixture, PooledDraws
 from skboost.families import FAMILIES
-from skboost.mixtures import Mixture, PooledDraws
 from skboost.targets import GLMTarget, Logistic, Target
 
 

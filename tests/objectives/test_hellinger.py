@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
+from skboost.approximation import Roots
 from skboost.families import Gaussian, Laplace
-from skboost.mixtures import Roots
 from skboost.objectives import (
     JointRoots,
     ResidualRoot,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skboost.approximation import finite_value_and_score
 from skboost.families import Gaussian, Laplace
-from skboost.mixtures import finite_value_and_score
 from skboost.objectives import FixedMixture, JointELBO
 from skboost.targets import CallableTarget
 

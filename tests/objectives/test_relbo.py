@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skboost.approximation import Mixture, PooledDraws
 from skboost.families import Gaussian
-from skboost.mixtures import Mixture, PooledDraws
 from skboost.objectives import (
     OBJECTIVES,
     DegenerateComponentWarning,

@@ -4,7 +4,7 @@ import pytest
 
 from skboost.posterior import MixturePosterior
 
-from ..mixtures.conftest import (  # noqa: F401  (fixtures of these tests as well)
+from ..approximation.conftest import (  # noqa: F401  (fixtures of these tests as well)
     FAMILIES,
     families,
     make_mixture,

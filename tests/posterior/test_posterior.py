@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad, trapezoid
 
+from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace
-from skboost.mixtures import Mixture
 from skboost.posterior import MixturePosterior
 from skboost.posterior._storage import (
     FORMAT_VERSION,

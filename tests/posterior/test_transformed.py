@@ -16,8 +16,8 @@ from scipy.integrate import quad, trapezoid
 from scipy.special import expit
 
 import skboost
+from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace
-from skboost.mixtures import Mixture
 from skboost.posterior import MixturePosterior, TransformedPosterior, _posterior
 from skboost.posterior._transformed_moments import fixed_draws
 from skboost.transforms import Constraints

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 
 from skboost import boost_posterior
 from skboost._settings import Settings
+from skboost.approximation import Mixture, PooledDraws
 from skboost.families import Gaussian
-from skboost.mixtures import Mixture, PooledDraws
 from skboost.objectives import (
     FixedMixture,
     JointGain,

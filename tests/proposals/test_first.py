@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 from skboost._budget import Budget
 from skboost._settings import Settings
+from skboost.approximation import Mixture
 from skboost.families import Gaussian
-from skboost.mixtures import Mixture
 from skboost.proposals._first import _best_of_short_searches
 from skboost.proposals._natural import natural_gaussian
 from skboost.proposals._skewness import skew_direction, split_component

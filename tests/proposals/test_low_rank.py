@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 from skboost import boost_posterior
 from skboost._settings import Settings
 from skboost._solver import ascend
+from skboost.approximation import Mixture
 from skboost.families import Gaussian, StudentT
-from skboost.mixtures import Mixture
 from skboost.modes._curvature import diagonal_curvature, wide_directions
 from skboost.proposals._low_rank import fit_low_rank, widest
 from skboost.targets import CallableTarget

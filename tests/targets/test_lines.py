@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from skboost._row_blocks import BlockTables
+from skboost.approximation import Mixture, PooledDraws
 from skboost.families import Gaussian
-from skboost.mixtures import Mixture, PooledDraws
 from skboost.objectives import FixedMixture, JointELBO
 from skboost.targets import (
     GLMTarget,

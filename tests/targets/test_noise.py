@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, sparse, stats
 
+from skboost.approximation import Mixture
 from skboost.families import Gaussian
-from skboost.mixtures import Mixture
 from skboost.priors import NormalPrior
 from skboost.targets import (
     GaussianPriorTarget,

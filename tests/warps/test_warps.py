@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 from skboost._budget import Budget, BudgetSpent, WatchedTarget
 from skboost._settings import Settings
+from skboost.approximation import Estimate, Mixture
 from skboost.families import Gaussian
-from skboost.mixtures import Estimate, Mixture
 from skboost.posterior._warped import BeyondWarp
 from skboost.targets import Target
 from skboost.transforms import Warp

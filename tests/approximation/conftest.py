@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace, StudentT
-from skboost.mixtures import Mixture
 
 FAMILIES = {
     "full": [Gaussian("full")] * 3,

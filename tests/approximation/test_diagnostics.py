@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost.families import Gaussian, Laplace
-from skboost.mixtures import (
+from skboost.approximation import (
     FreshDraws,
     Mixture,
     PooledDraws,
@@ -16,6 +15,7 @@ from skboost.mixtures import (
     hellinger_gain,
     squared_hellinger,
 )
+from skboost.families import Gaussian, Laplace
 from skboost.targets import GLMTarget, Logistic, Target
 
 N = 2048

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
+from skboost.approximation import FreshDraws, Mixture, hellinger_gain, squared_hellinger
 from skboost.families import Gaussian
-from skboost.mixtures import FreshDraws, Mixture, hellinger_gain, squared_hellinger
 from skboost.targets import Target
 
 N_SE = 4

@@ -7,8 +7,8 @@ from scipy import stats
 from scipy.integrate import trapezoid
 from scipy.special import logsumexp
 
+from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace
-from skboost.mixtures import Mixture
 
 
 def test_density_integrates_to_one(families, rng):

@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from skboost._math import log_sum_exp
-from skboost.mixtures._mixture import Mixture
+from skboost.approximation._mixture import Mixture
 
 # Pairs that carry less than this of the density are left out of it.
 _NEGLIGIBLE = 1e-10

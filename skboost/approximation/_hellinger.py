@@ -3,7 +3,7 @@
 import numpy as np
 
 from skboost._math import mean_and_se
-from skboost.mixtures._diagnostics import Estimate
+from skboost.approximation._diagnostics import Estimate
 
 
 def squared_hellinger(log_ratio, row_weights=None):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skboost.approximation import Mixture, PooledDraws, finite
 from skboost.families import Gaussian, Laplace
-from skboost.mixtures import Mixture, PooledDraws, finite
 from skboost.targets import GLMTarget, Logistic, Target
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from skboost._math import log_sum_exp, log_weights, responsibilities
 from skboost._pickles import reconstruction
-from skboost.mixtures._densities import ComponentDensities
+from skboost.approximation._densities import ComponentDensities
 
 
 def _read_only(values):

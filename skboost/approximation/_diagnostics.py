@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._math import N_ERRORS, log_sum_exp, log_weights, mean_and_se
-from skboost.mixtures._pooled_draws import expectations
-from skboost.mixtures._psis import log_mean_weight, psis
+from skboost.approximation._pooled_draws import expectations
+from skboost.approximation._psis import log_mean_weight, psis
 
 
 class Estimate(NamedTuple):

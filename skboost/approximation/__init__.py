@@ -1,6 +1,6 @@
 """Mixtures of densities: the numerical core of every posterior here."""
 
-from skboost.mixtures._diagnostics import (
+from skboost.approximation._diagnostics import (
     DualityGap,
     Estimate,
     FreshDraws,
@@ -11,21 +11,21 @@ from skboost.mixtures._diagnostics import (
     elbo_gain,
     remaining_kl,
 )
-from skboost.mixtures._hellinger import hellinger_gain, squared_hellinger
-from skboost.mixtures._mixture import Mixture, kept_components
-from skboost.mixtures._pooled_draws import (
+from skboost.approximation._hellinger import hellinger_gain, squared_hellinger
+from skboost.approximation._mixture import Mixture, kept_components
+from skboost.approximation._pooled_draws import (
     PooledDraws,
     finite,
     finite_value_and_score,
 )
-from skboost.mixtures._psis import (
+from skboost.approximation._psis import (
     SmoothedWeights,
     effective_sample_size,
     log_mean_weight,
     psis,
 )
-from skboost.mixtures._root_draws import RootDraws
-from skboost.mixtures._roots import Roots
+from skboost.approximation._root_draws import RootDraws
+from skboost.approximation._roots import Roots
 
 __all__ = [
     "DualityGap",

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skboost.approximation import Roots
 from skboost.families import Gaussian, Laplace
 from skboost.frank_wolfe import best_coefficients, geodesic_step
-from skboost.mixtures import Roots
 
 FAMILIES = [
     Gaussian("diag"),
