@@ -185,11 +185,10 @@ def scaling(report, n_seeds):
     for dim in (100, 500, 2000):
         target = Correlated(dim)
         runs = [
-            boosted(target, seed, component_covariance="low_rank")
-            for seed in range(n_seeds)
+            boosted(target, seed, family="gaussian-low-rank") for seed in range(n_seeds)
         ]
         tracemalloc.start()
-        boosted(target, 0, component_covariance="low_rank")
+        boosted(target, 0, family="gaussian-low-rank")
         peak = tracemalloc.get_traced_memory()[1] / 1e6
         tracemalloc.stop()
         kl = [-elbo_of(target.batch, r.posterior, N_FRESH)[0] for r, _, _ in runs]

@@ -94,7 +94,7 @@ def fitted_variances(cov, objective, seed):
     result, _, _ = timed(
         boost_posterior,
         lambda theta: -0.5 * anp.sum(anp.dot(theta, precision) * theta, axis=1),
-        2, objective=objective, component_covariance="diag", max_iter=1,
+        2, objective=objective, family="gaussian-diag", max_iter=1,
         random_state=seed,
     )  # fmt: skip
     return result.posterior.std() ** 2

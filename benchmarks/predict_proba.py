@@ -41,7 +41,7 @@ def fitted(means, factors, weights):
     X, y = rng.standard_normal((30, dim)), np.arange(30) % 2
     model = BoostedBayesianLogisticRegression(fit_intercept=False, max_iter=1)
     model, _, _ = timed(model.fit, X, y)
-    family = as_family("gaussian", "full", dim)
+    family = as_family("gaussian-full", dim)
     components = [
         (family, family.from_moments(m, L @ L.T))
         for m, L in zip(means, factors, strict=True)

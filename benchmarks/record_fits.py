@@ -33,8 +33,8 @@ from skboost import (  # noqa: E402
     BoostedGaussianMixture,
     boost_posterior,
 )
-from skboost.families import StudentT  # noqa: E402
-from skboost.strategies import AdaptiveBacktracking  # noqa: E402
+from skboost.families import Gaussian, StudentT  # noqa: E402
+from skboost.strategies import AdaptiveBacktracking, ResidualGain  # noqa: E402
 
 # --- densities
 
@@ -203,14 +203,12 @@ FITS = {
     "relbo, predefined, away": plain(
         ring, 2, "predefined", "away", objective="relbo", x0=ON_THE_RING
     ),
-    "relbo, laplace": density(
-        ring, 2, objective="relbo", family="laplace", entropy_weight=0.5
-    ),
+    "relbo, laplace": density(ring, 2, objective=ResidualGain(0.5), family="laplace"),
     "laplace": density(ring, 2, family="laplace"),
     "student_t": density(heavy, 2, family="student_t"),
     "student_t, df auto": density(heavy, 2, family=StudentT("diag", df="auto")),
-    "diagonal": density(banana, 2, component_covariance="diag"),
-    "low rank": density(chain, 12, component_covariance="low_rank", max_iter=3),
+    "diagonal": density(banana, 2, family=Gaussian("diag")),
+    "low rank": density(chain, 12, family=Gaussian("low_rank"), max_iter=3),
     "box": density(corners, 2, x0=([-6.0, -6.0], [6.0, 6.0])),
     "several starts": density(corners, 2, x0=[[4.0, 4.0], [-4.0, 4.0]], max_iter=5),
     "interval": density(
@@ -233,11 +231,11 @@ FITS = {
     "logistic, sparse": logistic(few_words),
     "logistic, laplace prior": logistic(binary, prior="laplace", prior_scale=2.0),
     "logistic, student_t prior": logistic(
-        binary, prior="student_t", component_covariance="low_rank", refine=False
+        binary, prior="student_t", family=Gaussian("low_rank"), refine=False
     ),
     "logistic, diagonal": logistic(
         binary,
-        component_covariance="diag",
+        family=Gaussian("diag"),
         temperature=0.7,
         fit_intercept=False,
         class_weight="balanced",

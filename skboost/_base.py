@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 from skboost._callbacks import Limits, run
 from skboost._checkpoint import compared, session_of
+from skboost._elsewhere import MOVED, refuse_moved
 from skboost._parallel import single_threaded_blas
 from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
@@ -44,12 +45,10 @@ BOOSTING_CONSTRAINTS = {
         StrOptions(set(FAMILIES)),
         InstanceOf(VariationalFamily, "skboost.families"),
     ],
-    "component_covariance": [StrOptions({"auto", "full", "low_rank", "diag"})],
     "objective": [
         StrOptions(set(OBJECTIVES)),
         InstanceOf(Objective, "skboost.strategies"),
     ],
-    "entropy_weight": [Interval(Real, 0, None, closed="left"), callable, None],
     "step_size": [
         StrOptions(set(STEP_SIZES)),
         Interval(Real, 0, 1, closed="right"),
@@ -109,8 +108,8 @@ def make_engine(
     ValueError
         For a combination that means nothing; it names both parameters.
     """
-    objective = as_objective(params["objective"], params["entropy_weight"])
-    family = as_family(params["family"], params["component_covariance"], target.dim)
+    objective = as_objective(params["objective"])
+    family = as_family(params["family"], target.dim)
     family = objective.component_family(family)
     combination = COMBINATIONS[objective.combination]
     _check_allowed(combination, params)
@@ -248,6 +247,13 @@ class FittingEstimator(VersionedPickle, CallbackSupportMixin, BaseEstimator):
     fit that fails leaves no trace.
     """
 
+    # Parameters of other libraries and of earlier versions, and what takes their place.
+    _moved = {}
+
+    def __new__(cls, *args, **kwargs):
+        refuse_moved(cls.__name__, cls._moved, kwargs)
+        return super().__new__(cls)
+
     @contextmanager
     def _keeping_old_fit(self):
         """A fit that fails leaves the estimator as it was.
@@ -278,6 +284,8 @@ class BoostedEstimator(FittingEstimator):
     Subclasses declare the hyperparameters of `BOOSTING_CONSTRAINTS` and give
     ``_fitted(posterior)``: the model's own attributes.
     """
+
+    _moved = MOVED
 
     def _boost(
         self, target, data, *, starts=None, names=None, from_scratch=False, also=None

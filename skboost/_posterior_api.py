@@ -11,6 +11,7 @@ from joblib import effective_n_jobs
 from skboost._base import BOOSTING_CONSTRAINTS, make_engine, make_limits
 from skboost._callbacks import run
 from skboost._checkpoint import Checkpoint, Session
+from skboost._elsewhere import MOVED, moved_parameters
 from skboost._parallel import single_threaded_blas
 from skboost._random import root_seed
 from skboost._report import history_record, report, warn_unfinished
@@ -53,9 +54,7 @@ _LONG, _TIMES = 2.0, 3.0
 # Parameters that the estimators have too.
 _OF_THE_ENGINE = (
     "family",
-    "component_covariance",
     "objective",
-    "entropy_weight",
     "step_size",
     "corrective",
     "refine",
@@ -69,6 +68,7 @@ _OF_THE_ENGINE = (
 )
 
 
+@moved_parameters(MOVED)
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
 def boost_posterior(
     log_density,
@@ -79,30 +79,28 @@ def boost_posterior(
     constraints=None,
     vectorized=None,
     log_prior=None,
+    temperature=1.0,
     failures="raise",
-    max_evaluations=None,
-    callback=None,
     names=None,
-    warp=None,
+    max_iter=10,
+    tol=1e-2,
+    max_time=None,
+    max_evaluations=None,
+    random_state=None,
+    n_jobs=None,
     timeout=None,
+    callback=None,
+    warp=None,
     family="gaussian",
-    component_covariance="auto",
     objective="kl",
-    entropy_weight=None,
     step_size="line-search",
     corrective="fully-corrective",
     refine=True,
-    max_iter=10,
-    max_components=None,
     stopping="gain",
-    tol=1e-2,
-    max_time=None,
+    max_components=None,
     n_draws=512,
     n_restarts=2,
-    temperature=1.0,
     calibrate=None,
-    random_state=None,
-    n_jobs=None,
 ):
     """Approximate any posterior by a mixture, from its unnormalised log density.
 
@@ -139,21 +137,32 @@ def boost_posterior(
     log_prior : callable, default=None
         Log prior of the same kind, added to `log_density`, which then is the log
         likelihood. Needed with ``temperature < 1``: only the likelihood is tempered.
+    temperature : float, default=1.0
+        Power of the likelihood in (0, 1]; below 1 `log_prior` is needed, and
+        `log_density` is the log likelihood.
     failures : {"raise", "zero"}, default="raise"
         What to do where the density fails at a draw of the mixture (an exception,
         NaN or +inf): an error with the point, or a density of zero there, with one
         warning at the end. Searches step back from such points in either case.
+    names : sequence of str, default=None
+        Names of the coordinates.
     max_evaluations : int, default=None
         Evaluations of `log_density`, with or without gradient. It binds within an
         iteration: the one under way is given up, and what is reported was evaluated
         before, so that the limit is exceeded by one batch at most. Only the first
         mixture is always finished: its searches end early, and its draws are
         evaluated. Half of the evaluations at most are spent on modes in a box.
+    n_jobs : int, default=None
+        Processes over fixed chunks of draws; worth it where one evaluation takes
+        milliseconds. The result does not depend on it.
+    timeout : float, default=None
+        Seconds for one batch of `log_density` in a worker process, after which the
+        processes are ended and `LogDensityError` is raised: for functions that may
+        hang. Needs ``n_jobs`` of at least 2, since nothing but a process can be ended.
+        A few points are tried out here, before there are workers.
     callback : callable or Checkpoint, default=None
         Called with a dict per iteration, as in ``history``; True stops the run. Or a
         `skboost.callbacks.Checkpoint`, which keeps the run on disk.
-    names : sequence of str, default=None
-        Names of the coordinates.
     warp : {"auto"} or None, default=None
         "auto" fits a map of the unconstrained coordinates after the first component,
         one that bends, scales and skews it (a banana and a funnel are such maps of a
@@ -161,18 +170,9 @@ def boost_posterior(
         `tol`, or less than a second component would, it is declined and the run goes
         on as without; the result's ``warp`` says which. Needs ``family="gaussian"``
         with full covariances. See :doc:`/user_guide/warp`.
-    timeout : float, default=None
-        Seconds for one batch of `log_density` in a worker process, after which the
-        processes are ended and `LogDensityError` is raised: for functions that may
-        hang. Needs ``n_jobs`` of at least 2, since nothing but a process can be ended.
-        A few points are tried out here, before there are workers.
-    family, component_covariance, objective, entropy_weight, step_size, corrective, \
-    refine, max_iter, max_components, stopping, tol, max_time, n_draws, n_restarts, \
-    temperature, calibrate, random_state
+    random_state, max_iter, tol, max_time, family, objective, step_size, corrective, \
+    refine, stopping, max_components, n_draws, n_restarts, calibrate
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
-    n_jobs : int, default=None
-        Processes over fixed chunks of draws; worth it where one evaluation takes
-        milliseconds. The result does not depend on it.
 
     Returns
     -------
@@ -238,11 +238,11 @@ def boost_posterior(
         kind = Boosting if warp is None else WarpingBoosting
         engine = make_engine(target, params, starts, seed, None, box, budget, kind)
         place = np.asarray if constraints is None else constraints.forward
-        warn_of_wrong_gradient(target, probe, stacklevel=4, place=place)
+        warn_of_wrong_gradient(target, probe, stacklevel=5, place=place)
         finish = partial(_finished, names, constraints, calibrate)
         limits, begin = make_limits(params, budget), _listener(callback)
         done, fitted, result = run(engine, limits, None, begin, finish, keeper)
-    warn_unfinished(done, fitted, stacklevel=4)
+    warn_unfinished(done, fitted, stacklevel=5)
     _warn_of_failures(target, failures)
     _warn_of_points(evaluated, vectorized, perf_counter() - began)
     return result
@@ -255,7 +255,7 @@ def _warn_of_failures(target, failures):
         f"log_density failed at {target.n_failures} of {target.n_evaluations} points, "
         f"which were taken for points of zero density. First: {target.first_failure}",
         FailedEvaluationWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
@@ -272,7 +272,7 @@ def _warn_of_points(target, vectorized, seconds):
         "that costs little more than a single point does now. vectorized=False says "
         "that you know.",
         UserWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 

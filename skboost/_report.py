@@ -325,6 +325,4 @@ def _richer(attributes):
     # Conjugate distributions have no richer relatives.
     if not isinstance(family, VariationalFamily) or family.full_covariance:
         return ""
-    if "full" not in family.covariances:
-        return ", or use family='gaussian'"
-    return ", or use component_covariance='full'"
+    return ", or use family='gaussian-full'"

@@ -19,6 +19,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = {
     "_random": 0,
     "_parallel": 0,
+    "_elsewhere": 0,
     "_math": 0,
     "_rows": 0,
     "_entries": 0,

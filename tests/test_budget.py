@@ -124,9 +124,7 @@ class TestRuns:
             target = slow(CallableTarget(bumps, 1, bumps_gradient), clock)
             params = {
                 "family": "gaussian",
-                "component_covariance": "auto",
                 "objective": "kl",
-                "entropy_weight": None,
                 "step_size": "line-search",
                 "corrective": "fully-corrective",
                 "refine": True,

@@ -73,7 +73,7 @@ def factors():
 TABLE = factors()
 FITS = {
     "logistic": lambda: logistic(),
-    "with noise": lambda: logistic(prior="laplace", component_covariance="diag"),
+    "with noise": lambda: logistic(prior="laplace", family="gaussian-diag"),
     "hellinger": lambda: logistic(objective="hellinger"),
     "adaptive": lambda: logistic(step_size="adaptive", corrective="away"),
     "several df": lambda: logistic(family=StudentT("diag", df=(3.0, 8.0))),

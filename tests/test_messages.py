@@ -1,6 +1,7 @@
 """What users are told: the cause first, in names that they know."""
 
 import warnings
+from functools import partial
 
 import autograd.numpy as anp
 import numpy as np
@@ -62,11 +63,30 @@ def test_a_density_of_one_point_is_told_what_a_batch_would_gain(monkeypatch):
 
 @pytest.mark.parametrize("schedule", [lambda: 1.0, lambda t: 1.0 / (t - 1)])
 def test_an_entropy_weight_that_is_no_function_of_the_step(schedule):
-    settings = {"objective": "relbo", "entropy_weight": schedule} | FAST
     with pytest.raises(ValueError, match="function of the step t = 1, 2, .* at t = 1"):
-        boost_posterior(normal, 2, **settings)
+        boost_posterior(normal, 2, objective=ResidualGain(schedule), **FAST)
     with pytest.raises(ValueError, match="function of the step"):
         ResidualGain(schedule).weight_at(1)
+
+
+@pytest.mark.parametrize("name", ["component_covariance", "entropy_weight"])
+def test_a_parameter_that_moved_names_its_new_place(name):
+    place = {"component_covariance": "family", "entropy_weight": "objective"}[name]
+    for call in (
+        partial(boost_posterior, normal, 2),
+        skboost.BoostedBayesianLogisticRegression,
+        skboost.BoostedBayesianPoissonRegression,
+    ):
+        with pytest.raises(TypeError, match=f"no parameter '{name}'. Use {place}"):
+            call(**{name: 1.0})
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("C", "prior_scale"), ("penalty", "prior:"), ("alpha", "scale")]
+)
+def test_parameters_of_scikit_learn_name_ours(name, place):
+    with pytest.raises(TypeError, match=place):
+        skboost.BoostedBayesianLogisticRegression(**{name: 1.0})
 
 
 def test_evaluations_are_a_whole_number():

@@ -125,7 +125,7 @@ def test_a_declined_warp_wastes_no_iteration():
     [
         (two_modes, {"x0": (-8.0 * np.ones(2), 8.0 * np.ones(2))}, "several modes"),
         (banana, {"family": "laplace"}, "family='gaussian'"),
-        (banana, {"component_covariance": "diag"}, "full covariances"),
+        (banana, {"family": "gaussian-diag"}, "full covariances"),
     ],
 )
 def test_where_no_warp_is_tried(log_density, settings, reason):

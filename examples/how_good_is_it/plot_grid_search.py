@@ -46,7 +46,7 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 
 classifier = BoostedBayesianLogisticRegression(
     prior="cauchy",
-    component_covariance="diag",
+    family="gaussian-diag",
     refine=False,
     max_iter=4,
     n_draws=128,

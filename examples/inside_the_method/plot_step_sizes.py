@@ -56,7 +56,7 @@ methods = {  # name: (step size, corrective)
 fits = {}
 for name, (step_size, corrective) in methods.items():
     classifier = BoostedBayesianLogisticRegression(
-        component_covariance="diag",
+        family="gaussian-diag",
         step_size=step_size,
         corrective=corrective,
         refine=False,

@@ -21,7 +21,7 @@ closed form in up to a hundred.
 # One component in two dimensions
 # -------------------------------
 # A Gaussian with standard deviations 1 and correlation 0.95, and components that may
-# not be correlated (``component_covariance="diag"``). With one iteration this is plain
+# not be correlated (``family="gaussian-diag"``). With one iteration this is plain
 # variational inference.
 
 import warnings
@@ -45,7 +45,7 @@ def log_density(theta):
 
 # A single component is meant to be too simple here.
 warnings.simplefilter("ignore", UserWarning)
-settings = {"component_covariance": "diag", "random_state": 0}
+settings = {"family": "gaussian-diag", "random_state": 0}
 plain = {
     objective: boost_posterior(
         log_density, 2, objective=objective, max_iter=1, **settings

@@ -18,8 +18,6 @@ class VariationalFamily(BaseEstimator):
 
     Attributes
     ----------
-    covariances : tuple of str
-        Values of an estimator's ``component_covariance`` that the family has.
     root_products : bool
         Whether the square roots of two members multiply to something in closed
         form, which ``objective="hellinger"`` needs; see `log_affinity`.
@@ -31,7 +29,6 @@ class VariationalFamily(BaseEstimator):
         2 for a Gaussian, 1 for a Laplace density; None if there is no such p.
     """
 
-    covariances = ()
     root_products = False
     tail_power = None
     # Whether `params` hold a Cholesky factor, and a factor of low rank.
@@ -39,19 +36,6 @@ class VariationalFamily(BaseEstimator):
     low_rank = False
     # Whether every component takes the rank that the target asks for.
     rank_is_open = False
-
-    @classmethod
-    def with_covariance(cls, covariance, dim):
-        """Family whose components have the named covariance structure.
-
-        Parameters
-        ----------
-        covariance : str
-            ``"auto"`` or one of `covariances`.
-        dim : int
-            Dimension of the parameter space.
-        """
-        raise NotImplementedError
 
     def variants(self):
         """Concrete families among which the engine chooses one for each component.

@@ -48,7 +48,6 @@ class Gaussian(VariationalFamily):
         When first used, if `covariance` or `rank` is none of these.
     """
 
-    covariances = tuple(COVARIANCES)
     root_products = True
     tail_power = 2.0
     default_rank = LowRankCovariance.default_rank
@@ -56,12 +55,6 @@ class Gaussian(VariationalFamily):
     def __init__(self, covariance="full", rank=None):
         self.covariance = covariance
         self.rank = rank
-
-    @classmethod
-    def with_covariance(cls, covariance, dim):
-        if covariance == "auto":
-            covariance = "full" if dim <= MAX_FULL_DIM else "low_rank"
-        return cls(covariance=covariance)
 
     @property
     def full_covariance(self):

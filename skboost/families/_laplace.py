@@ -40,16 +40,11 @@ class Laplace(LocationScale, VariationalFamily):
     ``params = (m, log b)``.
     """
 
-    covariances = ("diag",)
     root_products = True
     tail_power = 1.0
     unit_variance = 2.0
     unit_entropy = 1 + log(2)
     log_scale_step = 1.0
-
-    @classmethod
-    def with_covariance(cls, covariance, dim):
-        return cls()
 
     def matched_draws(self, n, dim, rng):
         return symmetric(self.base_draws(n, dim, rng), self.unit_variance)

@@ -9,7 +9,7 @@ from scipy.special import gammaincinv, gammaln, ndtri, psi, stdtr
 from skboost.families._base import VariationalFamily
 from skboost.families._chart import Chart, LineChart
 from skboost.families._evaluation import Evaluation
-from skboost.families._gaussian import MAX_FULL_DIM, Gaussian
+from skboost.families._gaussian import Gaussian
 
 # Degrees of freedom tried by df="auto": nearly no variance, nearly no kurtosis, a
 # tail that a logistic posterior has, and nearly a Gaussian.
@@ -68,17 +68,9 @@ class StudentT(VariationalFamily):
     `mean` nan where they do not. `location` and `scale` always exist.
     """
 
-    covariances = ("full", "diag")
-
     def __init__(self, covariance="full", df=5.0):
         self.covariance = covariance
         self.df = df
-
-    @classmethod
-    def with_covariance(cls, covariance, dim):
-        if covariance == "auto":
-            covariance = "full" if dim <= MAX_FULL_DIM else "diag"
-        return cls(covariance=covariance)
 
     @property
     def full_covariance(self):
@@ -106,10 +98,10 @@ class StudentT(VariationalFamily):
     @property
     def _gaussian(self):
         """The Gaussian whose covariance is the scale matrix."""
-        if self.covariance not in self.covariances:
+        if self.covariance not in ("full", "diag"):
             raise ValueError(
-                f"covariance must be one of {list(self.covariances)} for a Student-t "
-                f"family; got {self.covariance!r}."
+                "covariance must be one of ['full', 'diag'] for a Student-t family; "
+                f"got {self.covariance!r}."
             )
         return Gaussian(self.covariance)
 

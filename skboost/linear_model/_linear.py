@@ -47,6 +47,18 @@ class BoostedBayesianLinearRegression(
 
     Parameters
     ----------
+    prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
+        Independent prior of the coefficients, around zero.
+    prior_scale : "auto", float or array-like of shape (n_features,), default="auto"
+        Scale of the prior in the unit of the coefficients, one or per feature;
+        multiplies the own scale of a `Prior` object. ``"auto"`` is one standard
+        deviation of `y` per standard deviation of the feature.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    intercept_scale : "auto" or float, default="auto"
+        Scale of the intercept's prior, of the same kind and around zero. ``"auto"`` is
+        ten standard deviations of `y`, widened by what the mean of `y` and features
+        that are not centred add.
     noise : {"normal", "student_t"}, default="normal"
         Distribution of the noise. Under ``"student_t"`` outliers are expected and
         lose their pull on the coefficients.
@@ -63,37 +75,39 @@ class BoostedBayesianLinearRegression(
         The size that the residuals of these rows have. It bounds the noise scale from
         below where a fit is perfect. ``"auto"`` is a hundredth of the standard
         deviation of `y`.
-    prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
-        Independent prior of the coefficients, around zero.
-    prior_scale : "auto", float or array-like of shape (n_features,), default="auto"
-        Scale of the prior in the unit of the coefficients, one or per feature;
-        multiplies the own scale of a `Prior` object. ``"auto"`` is one standard
-        deviation of `y` per standard deviation of the feature.
-    fit_intercept : bool, default=True
-        Whether the model has an intercept.
-    intercept_scale : "auto" or float, default="auto"
-        Scale of the intercept's prior, of the same kind and around zero. ``"auto"`` is
-        ten standard deviations of `y`, widened by what the mean of `y` and features
-        that are not centred add.
-    family : {"gaussian", "laplace", "student_t"} or VariationalFamily, \
-            default="gaussian"
-        Base family of the mixture's components. ``"student_t"`` has 5 degrees of
-        freedom; ``StudentT(df="auto")`` lets every component choose its own.
-    component_covariance : {"auto", "full", "low_rank", "diag"}, default="auto"
-        Covariance of each component. ``"auto"``: full up to 300 parameters, low rank
-        above (diagonal for Student-t components); Laplace components are diagonal. A
-        family object has its own.
+    temperature : float, default=1.0
+        Power of the likelihood in (0, 1]; below 1 the posterior is tempered
+        (Alquier and Ridgway 2020), 1 is Bayes.
+    max_iter : int, default=10
+        Boosting iterations in total, the first component included.
+    tol : float, default=1e-2
+        In nats. A component that gains less than a tenth of it is refused.
+    max_time : float, default=None
+        Seconds. They bind within an iteration: the one under way is given up, and what
+        is reported was computed before. The first component is always finished; its
+        search ends early. Where `y` has several columns each of them has as much time.
+    warm_start : bool, default=False
+        Go on with the last run up to `max_iter` iterations in total, on the same
+        data; the result is that of one long run.
+    random_state : int, RandomState instance or None, default=None
+        Seed of every draw. The same seed gives the same fit for every `n_jobs`.
+    n_jobs : int, default=None
+        Threads over blocks of rows and over starts; over outputs where `y` has
+        several columns.
+    family : str or VariationalFamily, default="gaussian"
+        Family of the mixture's components, and their covariance: ``"gaussian"`` (full
+        up to 300 parameters, low rank above), ``"gaussian-full"``, ``"gaussian-diag"``,
+        ``"gaussian-low-rank"``, ``"laplace"`` (diagonal), ``"student_t"`` (5 degrees of
+        freedom; full up to 300 parameters, diagonal above) or an object such as
+        ``Gaussian("low_rank", rank=5)``; ``StudentT(df="auto")`` lets every component
+        choose its degrees of freedom.
     objective : {"kl", "relbo", "hellinger"} or Objective, default="kl"
         What a new component maximises: the joint gain in ELBO, the residual ELBO of
-        Locatello et al. 2018, its solver stopped where the joint gain is largest
-        (``ResidualGain(early_stopping=False)`` of `skboost.strategies` solves to the
-        end), or the overlap of square roots of Campbell and Li 2019, under which `tol`
+        Locatello et al. 2018 (``ResidualGain`` of `skboost.strategies` has the weight
+        of its entropy, and whether its solver stops where the joint gain is largest),
+        or the overlap of square roots of Campbell and Li 2019, under which `tol`
         is squared Hellinger distance and ten iterations make up to 55 components;
         ``"hellinger"`` is not for Student-t components.
-    entropy_weight : float or callable, default=None
-        Price of entropy under ``objective="relbo"``: a number or a function of the
-        boosting step t, counted from 1. None is the schedule of Locatello et al.,
-        ``1 / sqrt(t + 1)``; 1.0 is the multiplier of Dresdner et al. 2021.
     step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
             default="line-search"
         Weight of a new component; under ``"fully-corrective"`` the warm start of all
@@ -104,44 +118,25 @@ class BoostedBayesianLinearRegression(
     refine : bool, default=True
         Re-optimise old components after a new one; False leaves them where they are,
         as in the papers.
-    max_iter : int, default=10
-        Boosting iterations in total, the first component included.
-    max_components : int, default=None
-        Bound on the size of the mixture; the lightest components beyond it are
-        dropped.
     stopping : {"gain", "gap"}, default="gain"
         Stop when this quantity (the gain in ELBO of the best candidate, or the
         duality gap) plus two standard errors is at most `tol`. A candidate whose own
         gap is negative beyond its noise certifies nothing and ends no run.
-    tol : float, default=1e-2
-        In nats. A component that gains less than a tenth of it is refused.
-    max_time : float, default=None
-        Seconds. They bind within an iteration: the one under way is given up, and what
-        is reported was computed before. The first component is always finished; its
-        search ends early. Where `y` has several columns each of them has as much time.
+    max_components : int, default=None
+        Bound on the size of the mixture; the lightest components beyond it are
+        dropped.
     n_draws : int, default=512
         Monte Carlo draws kept per component. Where their noise hides what iterations
         gain, a run goes on with twice as many, and once more with twice as many; not
         where expectations of the log likelihood are exact.
     n_restarts : int, default=2
         Starts searched for each new component.
-    temperature : float, default=1.0
-        Power of the likelihood in (0, 1]; below 1 the posterior is tempered
-        (Alquier and Ridgway 2020), 1 is Bayes.
     calibrate : {"auto", "moments"}, default=None
         Correction of moments and tails after boosting; each is judged on fresh draws,
         and declined where it gains nothing that can be told from noise. ``"auto"``
         spends little of the ELBO on it; ``"moments"`` does what it takes for standard
         deviations and intervals. None leaves the posterior of the largest ELBO. See
         :doc:`/user_guide/corrections`.
-    warm_start : bool, default=False
-        Go on with the last run up to `max_iter` iterations in total, on the same
-        data; the result is that of one long run.
-    random_state : int, RandomState instance or None, default=None
-        Seed of every draw. The same seed gives the same fit for every `n_jobs`.
-    n_jobs : int, default=None
-        Threads over blocks of rows and over starts; over outputs where `y` has
-        several columns.
 
     Attributes
     ----------
@@ -233,63 +228,59 @@ class BoostedBayesianLinearRegression(
     def __init__(
         self,
         *,
+        prior="normal",
+        prior_scale="auto",
+        fit_intercept=True,
+        intercept_scale="auto",
         noise="normal",
         noise_df=4.0,
         noise_scale="infer",
         noise_prior_weight=1.0,
         noise_prior_scale="auto",
-        family="gaussian",
-        component_covariance="auto",
-        objective="kl",
-        entropy_weight=None,
-        step_size="line-search",
-        corrective="fully-corrective",
-        refine=True,
+        temperature=1.0,
         max_iter=10,
-        max_components=None,
-        stopping="gain",
         tol=1e-2,
         max_time=None,
-        n_draws=512,
-        n_restarts=2,
-        prior="normal",
-        prior_scale="auto",
-        fit_intercept=True,
-        intercept_scale="auto",
-        temperature=1.0,
-        calibrate=None,
         warm_start=False,
         random_state=None,
         n_jobs=None,
+        family="gaussian",
+        objective="kl",
+        step_size="line-search",
+        corrective="fully-corrective",
+        refine=True,
+        stopping="gain",
+        max_components=None,
+        n_draws=512,
+        n_restarts=2,
+        calibrate=None,
     ):
+        self.prior = prior
+        self.prior_scale = prior_scale
+        self.fit_intercept = fit_intercept
+        self.intercept_scale = intercept_scale
         self.noise = noise
         self.noise_df = noise_df
         self.noise_scale = noise_scale
         self.noise_prior_weight = noise_prior_weight
         self.noise_prior_scale = noise_prior_scale
-        self.family = family
-        self.component_covariance = component_covariance
-        self.objective = objective
-        self.entropy_weight = entropy_weight
-        self.step_size = step_size
-        self.corrective = corrective
-        self.refine = refine
+        self.temperature = temperature
         self.max_iter = max_iter
-        self.max_components = max_components
-        self.stopping = stopping
         self.tol = tol
         self.max_time = max_time
-        self.n_draws = n_draws
-        self.n_restarts = n_restarts
-        self.prior = prior
-        self.prior_scale = prior_scale
-        self.fit_intercept = fit_intercept
-        self.intercept_scale = intercept_scale
-        self.temperature = temperature
-        self.calibrate = calibrate
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.family = family
+        self.objective = objective
+        self.step_size = step_size
+        self.corrective = corrective
+        self.refine = refine
+        self.stopping = stopping
+        self.max_components = max_components
+        self.n_draws = n_draws
+        self.n_restarts = n_restarts
+        self.calibrate = calibrate
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None):

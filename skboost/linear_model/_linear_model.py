@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator
+from skboost._elsewhere import MOVED
 from skboost._row_blocks import as_blocks
 from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost._solver import climb
@@ -52,6 +53,13 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
     estimator's own prior where none is given, and no data in it. ``_joint`` is that of
     the fit. ``_kind_of_y()`` says which responses there may be.
     """
+
+    _moved = MOVED | {
+        "C": "prior_scale: the penalty of C is a normal prior of scale sqrt(C)",
+        "alpha": "prior_scale: the penalty of alpha is a normal prior of scale "
+        "1 / sqrt(alpha), in units of the noise",
+        "penalty": "prior: 'normal' stands for 'l2', 'laplace' for 'l1'",
+    }
 
     def _learn(self, rows, given, *, update=False):
         """Boost the posterior of rows, from the prior or from the posterior so far."""

@@ -23,14 +23,12 @@ from skboost.objectives._single import SingleELBO
 OBJECTIVES = {"kl": JointGain, "relbo": ResidualGain, "hellinger": RootGain}
 
 
-def as_objective(objective, entropy_weight=None):
+def as_objective(objective):
     """Objective of a name or an instance.
 
     Parameters
     ----------
     objective : {"kl", "relbo", "hellinger"} or Objective
-    entropy_weight : float or callable, default=None
-        For ``"relbo"`` by its name.
 
     Returns
     -------
@@ -39,39 +37,25 @@ def as_objective(objective, entropy_weight=None):
     Raises
     ------
     ValueError
-        If the name is unknown, or `entropy_weight` has no meaning beside `objective`.
+        If the name is unknown.
     TypeError
         If `objective` is neither a name nor an instance.
     """
     if isinstance(objective, Objective):
-        found = objective
-    elif not isinstance(objective, str):
+        objective.check()
+        return objective
+    if not isinstance(objective, str):
         raise TypeError(
             f"objective must be one of {list(OBJECTIVES)} or an instance of one of "
             "their classes in skboost.strategies; got an object of type "
             f"{type(objective).__name__}. Pass an instance, not the class."
         )
-    elif objective not in OBJECTIVES:
+    if objective not in OBJECTIVES:
         raise ValueError(
             f"objective must be one of {list(OBJECTIVES)} or an instance of one of "
             f"their classes in skboost.strategies; got {objective!r}. Choose one."
         )
-    else:
-        found = OBJECTIVES[objective]()
-    if entropy_weight is None:
-        return found
-    if found is objective or not isinstance(found, ResidualGain):
-        advice = "Leave entropy_weight=None"
-        if isinstance(found, ResidualGain):
-            advice += ", and set that of the object: ResidualGain(entropy_weight=...)"
-        raise ValueError(
-            f"entropy_weight needs objective='relbo'; got objective={objective!r}. "
-            f"{advice}."
-        )
-    found = type(found)(entropy_weight)
-    # A function that is none of the step is found before any work.
-    found.weight_at(1)
-    return found
+    return OBJECTIVES[objective]()
 
 
 __all__ = [

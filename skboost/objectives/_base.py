@@ -76,6 +76,15 @@ class Objective(BaseEstimator):
     combination = "simplex"
     uses_expectations = True
 
+    def check(self):
+        """Refuse hyperparameters that mean nothing, before any work.
+
+        Raises
+        ------
+        ValueError
+            With the name of the parameter.
+        """
+
     def component_family(self, family):
         """The family of the components that a user's family stands for.
 

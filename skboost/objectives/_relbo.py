@@ -121,6 +121,15 @@ class ResidualGain(Objective):
         self.entropy_weight = entropy_weight
         self.early_stopping = early_stopping
 
+    def check(self):
+        if not isinstance(self.early_stopping, (bool, np.bool_)):
+            raise ValueError(
+                f"early_stopping must be True or False; got {self.early_stopping!r}. "
+                "Change early_stopping of the objective."
+            )
+        # A function that is none of the step is found before any work.
+        self.weight_at(1)
+
     def weight_at(self, iteration):
         """Entropy weight of boosting step t = 1, 2, ...; the first component has none.
 
@@ -148,11 +157,6 @@ class ResidualGain(Objective):
 
     def problem(self, context, component, weight, base_draws):
         """The problem that the solver sees, in which the weight has no part."""
-        if not isinstance(self.early_stopping, (bool, np.bool_)):
-            raise ValueError(
-                f"early_stopping must be True or False; got {self.early_stopping!r}. "
-                "Change early_stopping of the objective."
-            )
         return ResidualELBO(
             context.target,
             context.fixed.mixture,

@@ -66,7 +66,7 @@ def make_boosting(density, dim=1, **chosen):
     } | chosen
     target = CallableTarget(DENSITIES.get(density, density), dim)
     objective = as_objective(values.pop("objective"))
-    family = as_family(values.pop("family"), "auto", dim)
+    family = as_family(values.pop("family"), dim)
     starts = values.pop("starts")
     combination = COMBINATIONS[objective.combination].of(
         target, values.pop("step_size"), values.pop("corrective")

@@ -3,16 +3,13 @@
 import numpy as np
 import pytest
 
-from skboost.families import FAMILIES
+from skboost.families import FAMILIES, Gaussian, StudentT, as_family
 
-FAMILY_OBJECTS = {
-    f"{name}-{covariance}": cls.with_covariance(covariance, 3)
-    for name, cls in FAMILIES.items()
-    for covariance in cls.covariances
-}
+FAMILY_OBJECTS = {name: as_family(name, 3) for name in FAMILIES}
+FAMILY_OBJECTS["student_t-diag"] = StudentT("diag")
 # Three ranks: below, at and (the default, ten) above the dimension of the tests.
 for _rank in (1, 3):
-    FAMILY_OBJECTS[f"gaussian-rank{_rank}"] = FAMILIES["gaussian"]("low_rank", _rank)
+    FAMILY_OBJECTS[f"gaussian-rank{_rank}"] = Gaussian("low_rank", _rank)
 
 GAUSSIANS = {k: v for k, v in FAMILY_OBJECTS.items() if hasattr(v, "structure")}
 

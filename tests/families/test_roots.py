@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 from scipy.integrate import dblquad, quad
 
-from skboost.families import FAMILIES, Gaussian, Laplace, VariationalFamily
+from skboost.families import Gaussian, Laplace, VariationalFamily, as_family
 
 ROOTS = {
     "full": Gaussian("full"),
@@ -314,7 +314,8 @@ def test_a_family_without_a_closed_form_says_which_have_one():
         pass
 
     one = np.zeros((1, 2))
-    with_roots = [repr(name) for name, cls in FAMILIES.items() if cls.root_products]
+    with_roots = [repr(family) for family in ("gaussian", "laplace")]
+    assert all(as_family(name, 2).root_products for name in ("gaussian", "laplace"))
     for call in (
         lambda: Other().log_affinity(one, one),
         lambda: Other().root_product(one[0], one[0]),

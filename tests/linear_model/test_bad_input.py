@@ -7,6 +7,7 @@ from scipy import sparse
 
 from skboost import BoostedBayesianLogisticRegression
 from skboost.priors import StudentTPrior
+from skboost.strategies import ResidualGain
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 3))
@@ -79,7 +80,6 @@ def test_data_that_mean_nothing_are_refused(arguments, words):
 
 UNKNOWN = {
     "family": "gauss",
-    "component_covariance": "spherical",
     "objective": "elbo",
     "step_size": "linesearch",
     "corrective": "fully",
@@ -98,7 +98,6 @@ OUTSIDE = {
     "step_size": [0.0, 1.5],
     "prior_scale": [0, -1.0, np.nan, np.inf, None],
     "intercept_scale": [0.0, np.inf],
-    "entropy_weight": [-1.0],
     "refine": ["yes"],
     "fit_intercept": [2],
     "warm_start": [None],
@@ -131,11 +130,7 @@ def test_parameters_that_mean_nothing_are_named(name, value, method):
         ({"class_weight": {0: -1.0, 1: 1.0}}, "class_weight must be finite and not"),
         ({"class_weight": {0: np.nan, 1: 1.0}}, "class_weight must be finite"),
         ({"class_weight": {0: 0.0, 1: 0.0}}, "class_weight must .* positive weight"),
-        ({"entropy_weight": 1.0}, "entropy_weight needs objective='relbo'"),
-        (
-            {"family": "laplace", "component_covariance": "full"},
-            "family='laplace' needs component_covariance",
-        ),
+        ({"objective": ResidualGain(-1.0)}, "entropy_weight must be a finite number"),
     ],
 )
 def test_combinations_that_mean_nothing_are_named(settings, words):
@@ -145,7 +140,7 @@ def test_combinations_that_mean_nothing_are_named(settings, words):
 
 # --- data that are hard, and answered
 
-FAMILIES = [{}, {"family": "laplace"}, {"component_covariance": "diag"}]
+FAMILIES = [{}, {"family": "laplace"}, {"family": "gaussian-diag"}]
 
 
 @pytest.fixture(params=FAMILIES, ids=["full", "laplace", "diag"])

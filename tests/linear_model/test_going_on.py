@@ -268,7 +268,7 @@ def test_a_parameter_that_means_nothing_leaves_the_old_fit(model, settings):
     ("before", "after"),
     [
         ({"objective": "kl"}, {"objective": "hellinger"}),
-        ({"component_covariance": "diag"}, {"component_covariance": "full"}),
+        ({"family": "gaussian-diag"}, {"family": "gaussian-full"}),
         ({"family": "laplace"}, {"family": "gaussian"}),
     ],
     ids=["objective", "covariance", "family"],

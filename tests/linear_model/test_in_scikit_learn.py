@@ -33,7 +33,7 @@ from sklearn.preprocessing import StandardScaler
 import skboost
 from skboost import BoostedBayesianLogisticRegression
 from skboost.families import Gaussian
-from skboost.strategies import AdaptiveBacktracking
+from skboost.strategies import AdaptiveBacktracking, ResidualGain
 
 from .conftest import logistic_data, same_mixture
 
@@ -162,8 +162,7 @@ def test_nearly_as_good_as_plain_logistic_regression(model):
 def test_clone_copies_every_parameter():
     parameters = {
         "family": Gaussian("diag"),
-        "objective": "relbo",
-        "entropy_weight": 0.7,
+        "objective": ResidualGain(0.7),
         "step_size": AdaptiveBacktracking(decrease=0.1),
         "prior_scale": [1.0, 2.0],
         "class_weight": {0: 1.0, 1: 2.0},
@@ -173,7 +172,8 @@ def test_clone_copies_every_parameter():
     found = copy.get_params()
     assert found["step_size__decrease"] == 0.1
     assert found["family__covariance"] == "diag"
-    for name in ("objective", "entropy_weight", "prior_scale", "class_weight"):
+    assert found["objective__entropy_weight"] == 0.7
+    for name in ("prior_scale", "class_weight"):
         assert found[name] == parameters[name]
     assert repr(copy).startswith("BoostedBayesianLogisticRegression(")
 

@@ -69,8 +69,8 @@ SETTINGS = {
     "scaled": {"prior_scale": 0.4, "intercept_scale": 2.0},
     "tempered": {"temperature": 0.4},
     "weighted": {"weight": np.linspace(0.2, 2.0, len(X))},
-    "low rank": {"component_covariance": "low_rank"},
-    "diagonal": {"component_covariance": "diag"},
+    "low rank": {"family": "gaussian-low-rank"},
+    "diagonal": {"family": "gaussian-diag"},
 }
 
 
@@ -101,7 +101,7 @@ def fit_and_grid(request):
 def test_the_posterior_is_reached(fit_and_grid):
     fitted, grid = fit_and_grid
     # Diagonal components add up to a correlated posterior only slowly.
-    diagonal = fitted.component_covariance == "diag"
+    diagonal = fitted.family == "gaussian-diag"
     assert grid.kl < (0.1 if diagonal else 0.03)
 
 

@@ -177,7 +177,7 @@ class TestBoxes:
             {"objective": "hellinger", "max_iter": 2},
             {"family": StudentT(df=(4.0, 30.0)), "max_iter": 2},
             {"family": "laplace", "max_iter": 2},
-            {"component_covariance": "diag"},
+            {"family": "gaussian-diag"},
             {"step_size": "predefined", "corrective": "none", "refine": False},
             {"objective": "relbo"},
         ],
@@ -318,7 +318,7 @@ class TestProbes:
     def test_the_message_says_where_none_were_sent(self, dim):
         result = boost_posterior(
             lambda theta: -0.5 * anp.sum(theta**2, axis=1),
-            dim, max_iter=1, component_covariance="diag", random_state=0,
+            dim, max_iter=1, family="gaussian-diag", random_state=0,
         )  # fmt: skip
         assert ("201 coordinates" in result.message) == (dim == 201)
 

@@ -220,8 +220,8 @@ def test_the_unstopped_solver_finds_neither():
 
 def test_the_name_is_the_default_instance():
     assert PublicResidualGain is ResidualGain
-    by_name = relbo_run(far_bump, [-4.0], "none", 1, entropy_weight=1.0)
-    by_instance = relbo_run(far_bump, [-4.0], "none", 1, objective=ResidualGain(1.0))
+    by_name = relbo_run(far_bump, [-4.0], "none", 1)
+    by_instance = relbo_run(far_bump, [-4.0], "none", 1, objective=ResidualGain())
     assert by_name.elbo == by_instance.elbo
 
 
@@ -232,6 +232,6 @@ def test_components_of_open_rank_take_part():
         return anp.logaddexp(near, far) - np.log(2.0) - 3.0 * np.log(2 * np.pi)
 
     result = relbo_run(
-        two_bumps, [-3.0] + [0.0] * 5, "none", 0, component_covariance="low_rank"
+        two_bumps, [-3.0] + [0.0] * 5, "none", 0, family="gaussian-low-rank"
     )
     assert kl(two_bumps, result.posterior) < 0.2

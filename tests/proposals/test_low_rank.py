@@ -49,7 +49,7 @@ class Spiked:
             self.dim,
             gradient=self.gradient,
             vectorized=True,
-            **{"random_state": 0, "component_covariance": "low_rank"} | settings,
+            **{"random_state": 0, "family": "gaussian-low-rank"} | settings,
         )
 
     def kl_of(self, posterior):
@@ -194,9 +194,7 @@ def test_a_low_rank_gaussian_is_found_exactly():
 @pytest.mark.parametrize("seed", range(3))
 def test_five_strong_directions_in_500(seed):
     gaussian = Spiked(500, seed=seed)
-    result = gaussian.boosted(
-        max_iter=1, component_covariance="auto", random_state=seed
-    )
+    result = gaussian.boosted(max_iter=1, family="gaussian", random_state=seed)
     kl = gaussian.kl_of(result.posterior)
     assert kl < 1e-2
     # The report is honest about it.
@@ -222,7 +220,7 @@ def test_components_at_two_modes_have_their_own_ranks():
         gradient=gradient,
         vectorized=True,
         x0=np.array([one.mean, other.mean]),
-        component_covariance="low_rank",
+        family="gaussian-low-rank",
         max_iter=2,
         random_state=0,
     )
@@ -262,6 +260,6 @@ def test_a_search_for_another_costs_in_proportion_to_the_dimension():
 @pytest.mark.slow
 def test_two_thousand_dimensions():
     gaussian = Spiked(2000)
-    result = gaussian.boosted(max_iter=1, component_covariance="auto")
+    result = gaussian.boosted(max_iter=1, family="gaussian")
     assert result.posterior.mixture.components[0][0].rank == 5
     assert result.elbo > -1e-2

@@ -45,7 +45,7 @@ def linear(y=REAL, **settings):
 
 MODELS = {
     "full": lambda: logistic(TWO),
-    "diag": lambda: logistic(TWO, component_covariance="diag"),
+    "diag": lambda: logistic(TWO, family="gaussian-diag"),
     "low rank": lambda: logistic(TWO, family=Gaussian("low_rank", rank=1)),
     "no intercept": lambda: logistic(TWO, fit_intercept=False),
     "student_t": lambda: logistic(TWO, family="student_t"),

@@ -40,7 +40,7 @@ def outputs(model, X):
 
 def classifiers():
     yield "full", BoostedBayesianLogisticRegression(**TINY), TWO
-    diag = {"component_covariance": "diag", "fit_intercept": False}
+    diag = {"family": "gaussian-diag", "fit_intercept": False}
     yield "diag", BoostedBayesianLogisticRegression(**TINY, **diag), TWO
     low_rank = {"family": Gaussian("low_rank", rank=1)}
     yield "low rank", BoostedBayesianLogisticRegression(**TINY, **low_rank), TWO
