@@ -6,10 +6,9 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skboost._callbacks import Limits, run
+from skboost._callbacks import Limits
 from skboost._checkpoint import compared, session_of
 from skboost._elsewhere import MOVED, refuse_moved
-from skboost._parallel import single_threaded_blas
 from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
 from skboost._report import report, warn_unfinished
@@ -21,6 +20,7 @@ from skboost._sklearn import (
     StrOptions,
     registered_callbacks,
 )
+from skboost._stages import Corrected, Stages, boosted, calibrating
 from skboost.boosting import COMBINATIONS, Boosting
 from skboost.calibration import CALIBRATIONS
 from skboost.families import FAMILIES, VariationalFamily, as_family
@@ -72,14 +72,7 @@ BOOSTING_CONSTRAINTS = {
 
 
 def make_engine(
-    target,
-    params,
-    starts,
-    seed,
-    n_jobs,
-    box=None,
-    max_evaluations=float("inf"),
-    engine=Boosting,
+    target, params, starts, seed, n_jobs, box=None, max_evaluations=float("inf")
 ):
     """The engine of a set of hyperparameters; combinations are checked here.
 
@@ -96,8 +89,6 @@ def make_engine(
         In which further starts are drawn.
     max_evaluations : float, default=inf
         Of the target.
-    engine : type, default=Boosting
-        Which engine: one that looks for a warp first is another.
 
     Returns
     -------
@@ -121,7 +112,7 @@ def make_engine(
     settings = make_settings(
         params, seed, n_jobs, max_evaluations, dim=target.dim, exact=exact
     )
-    return engine(
+    return Boosting(
         target,
         DensityProposer(target, family, objective, starts, box),
         combination.of(target, params["step_size"], params["corrective"]),
@@ -290,7 +281,10 @@ class BoostedEstimator(FittingEstimator):
     def _boost(
         self, target, data, *, starts=None, names=None, from_scratch=False, also=None
     ):
-        """Run the engine on a target and set every fitted attribute at the end.
+        """Set every fitted attribute: the way of a target to its report.
+
+        Rows have become a target in ``fit``; from here it is prepare, boost, correct,
+        report, as in `boost_posterior`.
 
         `data` is what callbacks are given: X and y as the user passed them, and
         metadata such as sample weights. An interrupted run is kept, unless it began
@@ -305,6 +299,7 @@ class BoostedEstimator(FittingEstimator):
         keeper = None if session is None else session.run()
         if starts is None:
             starts = np.zeros((1, target.dim))
+        # The target and the hyperparameters make an engine.
         engine = self._engine(target, params, starts, seed)
         if previous is not None:
             _check_same_data(previous.state.mixture.dim, target.dim)
@@ -318,17 +313,18 @@ class BoostedEstimator(FittingEstimator):
             task.call_on_fit_task_begin(estimator=self, **data)
             return lambda done: self._end_iteration(task, engine, done, names, data)
 
-        def finish(engine, done):
-            attributes = self._fitted_after(engine, done, names) | (also or {})
+        def report(engine, done, corrected):
+            attributes = self._fitted_after(engine, done, names, corrected)
+            attributes |= also or {}
             if not (from_scratch and done.interrupted):
                 vars(self).update(attributes)
             return attributes
 
+        # Conjugate posteriors have nothing to correct, and no such parameter.
+        correct = calibrating(params.get("calibrate"))
+        stages = Stages(prepare=(), correct=correct, report=report)
         limits = make_limits(params)
-        with single_threaded_blas():
-            attributes = run(
-                engine, limits, previous, begin_iteration, finish, keeper=keeper
-            )
+        attributes = boosted(engine, limits, stages, previous, begin_iteration, keeper)
         context.call_on_fit_task_end(
             estimator=self, reconstruction_attributes=lambda: attributes, **data
         )
@@ -343,7 +339,9 @@ class BoostedEstimator(FittingEstimator):
         """Tell callbacks that an iteration was done; True asks to stop."""
         return task.call_on_fit_task_end(
             estimator=self,
-            reconstruction_attributes=lambda: self._fitted_after(engine, done, names),
+            reconstruction_attributes=lambda: self._fitted_after(
+                engine, done, names, Corrected(done.stages[-1])
+            ),
             **data,
         )
 
@@ -355,13 +353,9 @@ class BoostedEstimator(FittingEstimator):
         """What users meet as ``posterior_``."""
         return MixturePosterior(mixture, names)
 
-    def _fitted_after(self, engine, done, names):
-        # Conjugate posteriors have nothing to correct, and no such parameter.
-        method = getattr(self, "calibrate", None)
-        attributes = report(
-            engine, done, names, posterior=self._posterior, method=method
-        )
-        if not hasattr(self, "calibrate"):
+    def _fitted_after(self, engine, done, names, corrected):
+        attributes = report(engine, done, corrected, names, posterior=self._posterior)
+        if "calibrate" not in self.get_params(deep=False):
             del attributes["calibration_"]
         attributes.update(
             self._fitted(attributes["posterior_"]),

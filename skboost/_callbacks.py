@@ -4,6 +4,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from time import perf_counter
+from typing import NamedTuple
 
 from skboost._budget import Budget, BudgetSpent
 from skboost._math import N_ERRORS
@@ -32,6 +33,8 @@ class Run:
         Whether a limit of time or of evaluations ended it.
     modes : Modes or None
         Known after the last look of a run that converged; None without one.
+    prepared : tuple
+        What each preparation reported: a run that goes on has the same coordinates.
     """
 
     state: object
@@ -43,6 +46,7 @@ class Run:
     interrupted: bool = False
     spent: bool = False
     modes: object = None
+    prepared: tuple = ()
 
     @property
     def cut_short(self):
@@ -53,6 +57,24 @@ class Run:
     def n_iter(self):
         """Iterations done, the first component included."""
         return len(self.history)
+
+
+class Prepared(NamedTuple):
+    """What a run begins with.
+
+    Attributes
+    ----------
+    engine : Boosting
+        Of the target as the preparations leave it.
+    opening : tuple of (State, Info)
+        The first iterations, where preparing has made them already.
+    reports : tuple
+        What each preparation did.
+    """
+
+    engine: object
+    opening: tuple = ()
+    reports: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -185,6 +207,7 @@ def run(
     finish=None,
     keeper=None,
     clock=perf_counter,
+    prepare=None,
 ):
     """Iterate an engine until a limit is reached, or KeyboardInterrupt.
 
@@ -199,13 +222,16 @@ def run(
         `Run` after the iteration, and asks to stop by returning True.
     finish : callable, default=None
         ``finish(engine, run)`` makes what is returned of the run that ended; None
-        returns the run itself. The engine is the one with the run's budget. After an
-        interruption it is called with `interrupted` of the last iteration
+        returns the run itself. The engine is the prepared one with the run's budget.
+        After an interruption it is called with `interrupted` of the last iteration
         that was done, also where `finish` itself was interrupted.
     keeper : RunKeeper, default=None
         What keeps the run on disk, and may know of one to go on with.
     clock : callable, default=time.perf_counter
         Seconds; ``max_time`` is measured by it.
+    prepare : callable, default=None
+        ``prepare(engine, run)`` gives what the run begins with, `Prepared`; the engine
+        has the run's budget, and `run` is the one to go on with, or None.
 
     Returns
     -------
@@ -222,10 +248,13 @@ def run(
     latest = previous
     try:
         budget = limits.budget(engine, clock)
-        engine = engine if keeper is None else keeper.prepared(engine)
         engine = engine.within(budget)
-        with keeping(keeper, engine, previous) as (previous, keep):
-            going_on = _iterations(engine, limits, budget, previous, begin_iteration)
+        if previous is None and keeper is not None:
+            previous = keeper.found(engine)
+        prepared = Prepared(engine) if prepare is None else prepare(engine, previous)
+        engine = prepared.engine
+        with keeping(keeper, engine, previous) as keep:
+            going_on = _iterations(prepared, limits, budget, previous, begin_iteration)
             for done in going_on:
                 latest = done
                 keep(done)
@@ -238,16 +267,16 @@ def run(
 
 @contextmanager
 def keeping(keeper, engine, previous):
-    """The run to go on with, and what is told of it after every iteration.
+    """What is told of a run after every iteration.
 
     A keeper that is left by an error has written the last whole iteration too.
     """
     if keeper is None:
-        yield previous, _ignored
+        yield _ignored
         return
-    found = keeper.take_up(engine) if previous is None else keeper.begin(engine)
+    keeper.begin(engine, previous)
     try:
-        yield found if previous is None else previous, keeper.keep
+        yield keeper.keep
     finally:
         keeper.flush()
 
@@ -258,24 +287,23 @@ def interrupted(done):
     return replace(_ended(done, False, message), interrupted=True)
 
 
-def _iterations(engine, limits, budget, done, begin_iteration):
+def _iterations(prepared, limits, budget, done, begin_iteration):
     """The run after every iteration; the last one has ended."""
     while True:
         if done is not None:
-            end = _end(engine, limits, budget, done)
+            end = _end(prepared.engine, limits, budget, done)
             if end.ended:
                 yield end
                 return
             done = end
         end_iteration = _ignored if begin_iteration is None else begin_iteration()
         try:
-            found = engine.init() if done is None else engine.step(done.state)
+            done = _extended(done, prepared)
         except BudgetSpent as reason:
             # The iteration under way is given up.
             given_up = f" Iteration {done.n_iter + 1} was given up: it did not fit in."
-            yield _spent(done, str(reason) + given_up)
+            yield replace(_ended(done, False, str(reason) + given_up), spent=True)
             return
-        done = _extended(done, *found)
         yield done
         if end_iteration(done):
             yield _ended(done, False, "Stopped by a callback.")
@@ -307,19 +335,43 @@ def _ignored(done):
     return False
 
 
-def _extended(done, state, info):
+def _extended(done, prepared):
+    """The run with one more iteration."""
+    state, info = _next(done, prepared)
     history, stages = ((), ()) if done is None else (done.history, done.stages)
     return Run(
-        state, (*history, info), (*stages, state.stage), False, "Running.", ended=False
+        state,
+        (*history, info),
+        (*stages, state.stage),
+        converged=False,
+        message="Running.",
+        ended=False,
+        prepared=prepared.reports,
     )
 
 
+def _next(done, prepared):
+    """The next state and info: of an iteration that preparing made, or of a new one."""
+    engine, opening = prepared.engine, prepared.opening
+    if done is None:
+        return opening[0] if opening else engine.init()
+    n = done.n_iter
+    # A last look may have changed the state, and then the step from it is another.
+    if n < len(opening) and done.state is opening[n - 1][0]:
+        return opening[n]
+    return engine.step(done.state)
+
+
 def _ended(done, converged, message):
-    return Run(done.state, done.history, done.stages, converged, message)
-
-
-def _spent(done, message):
-    return replace(_ended(done, False, message), spent=True)
+    return replace(
+        done,
+        converged=converged,
+        message=message,
+        ended=True,
+        interrupted=False,
+        spent=False,
+        modes=None,
+    )
 
 
 @dataclass

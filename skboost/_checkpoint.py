@@ -1,9 +1,11 @@
 """Runs that are kept on disk while they go on, and taken up again."""
 
 import hashlib
+import io
 import os
+import pickle
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from numbers import Integral, Real
 from threading import Lock
 from time import monotonic
@@ -12,11 +14,22 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skboost._state_files import Packer, Unpacker
+from skboost._pickles import check_version
+from skboost.families import VariationalFamily
 from skboost.posterior import read_archive, reading_archive, write_archive
-from skboost.warps import WarpReport
+from skboost.posterior._storage import is_public
 
-_FORMAT, _VERSION = "skboost-checkpoint", 1
+_FORMAT, _VERSION, _WRITER = "skboost-checkpoint", 1, "skboost.callbacks.Checkpoint"
+# Where the classes are defined that a run is made of: plain data and densities, which
+# open no file and call nothing that they are given.
+_ROOMS = {
+    "_callbacks", "approximation", "boosting", "conjugate", "families", "modes", "svi",
+    "transforms", "warps",
+}  # fmt: skip
+# What a pickle writes without looking up a name, and classes.
+_PLAIN = (type(None), bool, int, float, str, tuple, list, dict, type)
+# What is computed again from the rest, to the same bits.
+_DERIVED = {"ahead"}
 # What may change between a fit and the one that goes on with it.
 _FREE = {
     "callback", "max_evaluations", "max_iter", "max_time", "n_jobs", "verbose",
@@ -46,7 +59,9 @@ class Checkpoint:
     Parameters
     ----------
     path : str or os.PathLike
-        Of the file, an npz archive without pickled objects: reading it runs no code.
+        Of the file, an npz archive of plain arrays and one restricted pickle for each
+        run, in which nothing is looked up but skboost's own classes of plain data: a
+        file runs no code but theirs, and one that names anything else is refused.
     every : int, default=1
         Iterations (epochs) from one save to the next. The last one is always saved.
     seconds : float, default=0.0
@@ -55,9 +70,9 @@ class Checkpoint:
     Raises
     ------
     ValueError
-        When the fit begins: if the file is damaged or no checkpoint, or holds a fit
-        with other parameters or data; or if `random_state` is no integer, without which
-        no fit can be gone on with.
+        When the fit begins: if the file is damaged or no checkpoint, is of another
+        version of skboost, or holds a fit with other parameters or data; or if
+        `random_state` is no integer, without which no fit can be gone on with.
 
     Warns
     -----
@@ -144,9 +159,7 @@ class Session:
         described = {k: _described(v) for k, v in params.items() if k not in _FREE}
         self._params = {"kind": kind, **described}
         self._saved, self._due = {}, monotonic() + checkpoint.seconds
-        self._old = None
-        if os.path.exists(checkpoint.path):
-            self._old = self._read()
+        self._old = self._read() if os.path.exists(checkpoint.path) else {}
 
     def __reduce__(self):
         raise TypeError(
@@ -162,11 +175,13 @@ class Session:
 
     def _read(self):
         path = self._checkpoint.path
-        with reading_archive(path, "skboost.callbacks.Checkpoint"):
-            header, arrays = read_archive(
-                path, _FORMAT, _VERSION, "skboost.callbacks.Checkpoint"
-            )
-            then, runs = dict(header["params"]), dict(header["runs"])
+        with reading_archive(path, _WRITER):
+            header, arrays = read_archive(path, _FORMAT, _VERSION, _WRITER)
+            then, counts = dict(header["params"]), dict(header["runs"])
+        try:
+            check_version(header["skboost_version"])
+        except pickle.UnpicklingError as error:
+            raise ValueError(f"{path!r} is of another version. {error}") from error
         changed = sorted(
             name
             for name in then.keys() | self._params.keys()
@@ -179,54 +194,35 @@ class Session:
                 f"{then.get(name)} and is {self._params.get(name)} now. Give this fit "
                 "a path of its own, or remove the file."
             )
-        return runs, arrays
+        return {key: (count, _own(arrays, key)) for key, count in counts.items()}
 
-    def warp_of(self, key):
-        """The report on the warp of a run that the file holds; None without any."""
-        if self._old is None:
-            return None
-        with reading_archive(self._checkpoint.path, "skboost.callbacks.Checkpoint"):
-            return WarpReport.from_record(self._old[0].get(key, {}).get("warp"))
-
-    def taken_up(self, key, engine):
+    def found(self, key, engine):
         """The run that the file holds under a name, or None."""
-        path = self._checkpoint.path
-        if self._old is None or key not in self._old[0]:
+        if key not in self._old:
             return None
-        runs, arrays = self._old
-        own = {
-            name.removeprefix(f"run_{key}_"): array
-            for name, array in arrays.items()
-            if name.startswith(f"run_{key}_")
-        }
-        with reading_archive(path, "skboost.callbacks.Checkpoint"):
-            record = runs[key]
-            made = Unpacker(record["objects"], own, engine_family(engine))
-            done = made.unpack(record["run"])
-            counts = record["counts"]
-        _check_same_data(path, engine, done.state)
-        for ledger, count in zip(_ledgers(engine), counts, strict=True):
-            ledger.restore(*count)
-        with self._lock:
-            self._saved[key] = record, own
+        self._saved[key] = _, arrays = self._old[key]
+        with reading_archive(self._checkpoint.path, _WRITER):
+            done = unpickled(arrays, engine_family(engine))
         return replace(
             done, converged=False, message="Running.", ended=False, interrupted=False,
             spent=False, modes=None,
         )  # fmt: skip
+
+    def go_on(self, key, engine, state):
+        """Count on from a run that was found, if it is of the engine's target."""
+        _check_same_data(self._checkpoint.path, engine, state)
+        counts, _ = self._old[key]
+        for ledger, count in zip(_ledgers(engine), counts, strict=True):
+            ledger.restore(*count)
 
     def put(self, key, run, counts, engine, last):
         """Keep a run, and write the file where that is due or the run is over."""
         checkpoint = self._checkpoint
         if not last and (run.n_iter % checkpoint.every or monotonic() < self._due):
             return False
-        packer = Packer(engine_family(engine))
-        record = {"run": packer.pack(run), "counts": counts, "objects": packer.objects}
-        warp = getattr(engine, "warp", None)
-        if warp is not None:
-            record["warp"] = warp.record()
-        arrays = {f"array_{k}": array for k, array in enumerate(packer.arrays)}
+        arrays = pickled(run, engine_family(engine))
         with self._lock:
-            self._saved[key] = record, arrays
+            self._saved[key] = counts, arrays
             self._due = monotonic() + checkpoint.seconds
             self._write()
         return True
@@ -234,7 +230,7 @@ class Session:
     def _write(self):
         header = {
             "params": self._params,
-            "runs": {key: record for key, (record, _) in self._saved.items()},
+            "runs": {key: counts for key, (counts, _) in self._saved.items()},
         }
         arrays = {
             f"run_{key}_{name}": array
@@ -258,24 +254,18 @@ class RunKeeper:
 
     def __init__(self, session, key):
         self._session, self._key = session, key
-        self._waiting = None
+        self._waiting = self._found = None
 
-    def prepared(self, engine):
-        """The engine in the coordinates that the run on file has, where it has any.
+    def found(self, engine):
+        """The run on file, or None; `engine` is not yet prepared."""
+        self._found = self._session.found(self._key, engine)
+        return self._found
 
-        A new search would have the limits of this call, and find other ones.
-        """
-        warp = self._session.warp_of(self._key)
-        return engine if warp is None else replace(engine, known=warp)
-
-    def begin(self, engine):
-        """Before the first iteration."""
+    def begin(self, engine, run):
+        """Before the first iteration, which may go on with a run."""
         self._engine = engine
-
-    def take_up(self, engine):
-        """The run that goes on, or None."""
-        self.begin(engine)
-        return self._session.taken_up(self._key, engine)
+        if self._found is not None and run is self._found:
+            self._session.go_on(self._key, engine, run.state)
 
     def keep(self, run):
         """After an iteration: what a run is before its end has been looked into."""
@@ -296,6 +286,105 @@ class RunKeeper:
     def _put(self, last):
         run, counts = self._waiting
         return self._session.put(self._key, run, counts, self._engine, last)
+
+
+class _Pickler(pickle.Pickler):
+    """Writes skboost's own objects; arrays go to a list beside the pickle."""
+
+    def __init__(self, file, family, arrays):
+        super().__init__(file, protocol=5)
+        self._family, self._arrays, self._seen = family, arrays, {}
+
+    def persistent_id(self, value):
+        kind = type(value)
+        if isinstance(value, np.ndarray | np.generic):
+            return self._array(value)
+        if isinstance(value, VariationalFamily) and is_public(value):
+            return None
+        # The engine's own family, a user's class or one with the data in it, is taken
+        # from the engine again.
+        if kind is type(self._family):
+            return "family"
+        if kind in _PLAIN or _is_ours(kind.__module__):
+            return None
+        raise TypeError(f"a checkpoint can not hold a {kind.__qualname__}.")
+
+    def reducer_override(self, value):
+        """Dataclasses by their fields: caches are left out, constructors check."""
+        if isinstance(value, type) or not is_dataclass(value):
+            return NotImplemented
+        names = [f.name for f in fields(value)]
+        return type(value), tuple(
+            None if name in _DERIVED else getattr(value, name) for name in names
+        )
+
+    def _array(self, value):
+        """Position of an array, or of a number of NumPy; those shared are kept once."""
+        if id(value) not in self._seen:
+            if value.dtype.kind not in "biufcU":
+                raise TypeError(f"a checkpoint can not hold arrays of {value.dtype}.")
+            # Alive in the list, so that no other object takes its identity.
+            self._seen[id(value)] = len(self._arrays)
+            self._arrays.append(value)
+        return self._seen[id(value)], isinstance(value, np.generic)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads what `_Pickler` wrote, and refuses every other name."""
+
+    def __init__(self, file, family, arrays):
+        super().__init__(file)
+        self._family, self._arrays = family, arrays
+
+    def persistent_load(self, found):
+        if found == "family":
+            return self._family
+        position, is_number = found
+        array = self._arrays[f"array_{position}"]
+        return array[()] if is_number else array
+
+    def find_class(self, module, name):
+        if _is_ours(module) and name.isidentifier():
+            found = super().find_class(module, name)
+            if isinstance(found, type) and found.__module__ == module:
+                return found
+        raise pickle.UnpicklingError(f"a checkpoint holds no {module}.{name}.")
+
+
+def _is_ours(module):
+    """Whether the classes of a run may be defined in a module."""
+    package, _, rest = module.partition(".")
+    return package == "skboost" and rest.partition(".")[0] in _ROOMS
+
+
+def pickled(run, family):
+    """A run as arrays: one holds the pickle, and others what is an array in it.
+
+    Objects that several places share are shared again when they are read, so that a
+    run that goes on asks the same questions of the same objects.
+    """
+    file, arrays = io.BytesIO(), []
+    _Pickler(file, family, arrays).dump(run)
+    found = {f"array_{k}": np.asarray(array) for k, array in enumerate(arrays)}
+    return found | {"pickle": np.frombuffer(file.getvalue(), np.uint8)}
+
+
+def unpickled(arrays, family):
+    """The run that `pickled` made the arrays of.
+
+    Raises
+    ------
+    UnpicklingError
+        Where the pickle names anything but skboost's own classes of plain data.
+    """
+    file = io.BytesIO(arrays["pickle"].tobytes())
+    return _Unpickler(file, family, arrays).load()
+
+
+def _own(arrays, key):
+    """The arrays of one run."""
+    start = f"run_{key}_"
+    return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
 
 
 def engine_family(engine):

@@ -9,16 +9,14 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from skboost._base import BOOSTING_CONSTRAINTS, make_engine, make_limits
-from skboost._callbacks import run
 from skboost._checkpoint import Checkpoint, Session
 from skboost._elsewhere import MOVED, moved_parameters
-from skboost._parallel import single_threaded_blas
 from skboost._random import root_seed
 from skboost._report import history_record, report, warn_unfinished
 from skboost._result import BoostingResult, FitInterrupted
 from skboost._sklearn import Interval, StrOptions, validate_params
+from skboost._stages import PREPARATIONS, Stages, boosted, calibrating
 from skboost._starting_points import starting_points
-from skboost.boosting import Boosting, WarpingBoosting
 from skboost.posterior import as_posterior
 from skboost.posterior._tables import check_names
 from skboost.targets import (
@@ -41,7 +39,7 @@ _CONSTRAINTS = {
     "constraints": "no_validation",
     "log_prior": [callable, None],
     "failures": [StrOptions({"raise", "zero"})],
-    "warp": [StrOptions({"auto"}), None],
+    "warp": [StrOptions(set(PREPARATIONS) - {None}), None],
     "max_evaluations": [Interval(Integral, 1, None, closed="left"), None],
     "callback": [callable, Checkpoint, None],
     "names": ["array-like", None],
@@ -214,7 +212,8 @@ def boost_posterior(
     >>> result.posterior.n_components >= 2
     True
     """
-    # Taken before any other name exists: the parameters as they were given.
+    # The log density stands for rows and target. Its parameters as they were given,
+    # taken before any other name exists:
     arguments, began = dict(locals()), perf_counter()
     keeper = _keeper(callback, arguments)
     names = check_names(names, dim)
@@ -233,15 +232,18 @@ def boost_posterior(
         target = TransformedTarget(target, constraints)
         probe = constraints.inverse(probe)
     params = {name: arguments[name] for name in _OF_THE_ENGINE}
-    with single_threaded_blas():
-        budget = max_evaluations or float("inf")
-        kind = Boosting if warp is None else WarpingBoosting
-        engine = make_engine(target, params, starts, seed, None, box, budget, kind)
-        place = np.asarray if constraints is None else constraints.forward
-        warn_of_wrong_gradient(target, probe, stacklevel=5, place=place)
-        finish = partial(_finished, names, constraints, calibrate)
-        limits, begin = make_limits(params, budget), _listener(callback)
-        done, fitted, result = run(engine, limits, None, begin, finish, keeper)
+    budget = max_evaluations or float("inf")
+    engine = make_engine(target, params, starts, seed, None, box, budget)
+    place = np.asarray if constraints is None else constraints.forward
+    warn_of_wrong_gradient(target, probe, stacklevel=5, place=place)
+    # As in the estimators: prepare, boost, correct, report.
+    stages = Stages(
+        prepare=PREPARATIONS[warp],
+        correct=calibrating(calibrate),
+        report=partial(_reported, names, constraints),
+    )
+    limits, begin = make_limits(params, budget), _listener(callback)
+    done, fitted, result = boosted(engine, limits, stages, None, begin, keeper)
     warn_unfinished(done, fitted, stacklevel=5)
     _warn_of_failures(target, failures)
     _warn_of_points(evaluated, vectorized, perf_counter() - began)
@@ -339,7 +341,7 @@ def _listener(callback):
     return lambda: end_iteration
 
 
-def _finished(names, constraints, method, engine, done):
+def _reported(names, constraints, engine, done, corrected):
     """A run, its report and the result that users meet.
 
     The engine may have gone on behind a warp, which the result's posterior undoes.
@@ -349,12 +351,12 @@ def _finished(names, constraints, method, engine, done):
     FitInterrupted
         With the result, where the run was interrupted.
     """
-    warp = getattr(engine, "warp", None)
+    warp = done.prepared[0] if done.prepared else None
     if warp is not None and warp.accepted:
         free = constraints or Constraints(None, engine.target.dim)
         constraints = WarpedConstraints(free, warp.warp)
     place = np.asarray if constraints is None else constraints.forward
-    fitted = report(engine, done, place=place, method=method)
+    fitted = report(engine, done, corrected, place=place)
     result = _result(fitted, done, engine.target, names, constraints, warp)
     if done.interrupted:
         raise FitInterrupted(result.message, result)

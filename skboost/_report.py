@@ -9,11 +9,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skboost._budget import BudgetSpent
 from skboost._random import INTERVAL, REPORT, generator
-from skboost.approximation import FreshDraws, Mixture, RemainingKL
+from skboost._stages import Corrected
+from skboost.approximation import FreshDraws, RemainingKL
 from skboost.calibration import (
-    Calibration,
     Interval,
-    calibrate,
     lower_end,
     n_chains,
     remaining_kl_interval,
@@ -25,10 +24,6 @@ from skboost.posterior import MixturePosterior
 _LARGE_KL = 0.5
 # Modes that a message lists.
 _MAX_SHOWN = 5
-# Share of what is left of a budget that a correction may take: the rest is for what is
-# reported.
-_SHARE = 0.5
-_NO_ROOM = "half of what the limits of the run (max_time, ...) left was not enough."
 
 
 def history_record(info):
@@ -61,33 +56,26 @@ class Final(NamedTuple):
 
     Attributes
     ----------
-    mixture : Mixture
+    corrected : Corrected
+        Its mixture is reported.
     fresh : FreshDraws
-        Of it.
+        Of that mixture.
     remaining : RemainingKL
     interval : Interval
         Of the remaining KL.
     outside : str
         What to say of modes that the mixture lacks; empty without any.
-    calibration : Calibration or None
-        None where none was asked for.
     """
 
-    mixture: Mixture
+    corrected: Corrected
     fresh: FreshDraws
     remaining: RemainingKL
     interval: Interval
     outside: str
-    calibration: Calibration | None
 
 
 def report(
-    engine,
-    done,
-    names=None,
-    place=np.asarray,
-    posterior=MixturePosterior,
-    method=None,
+    engine, done, corrected, names=None, place=np.asarray, posterior=MixturePosterior
 ):
     """Fitted attributes of a run, by their public names, all from fresh draws.
 
@@ -99,14 +87,14 @@ def report(
     ----------
     engine : Boosting
     done : Run
+    corrected : Corrected
+        What corrections made of the run's mixture.
     names : sequence of str, default=None
         Names of the coordinates.
     place : callable, default=numpy.asarray
         From unconstrained points (n, dim) to those that a user knows.
     posterior : callable, default=MixturePosterior
         Makes ``posterior_`` of the mixture and the names.
-    method : str, default=None
-        Of the correction that follows a run that has ended; None is none.
 
     Returns
     -------
@@ -114,17 +102,17 @@ def report(
     """
     try:
         of_draws = from_held_draws if done.cut_short else from_new_draws
-        final = of_draws(engine.watched(), done, place, method)
+        final = of_draws(engine.watched(), done, place, corrected)
     except BudgetSpent:
         done = replace(done, spent=True)
-        final = from_held_draws(engine, done, place, method)
+        final = from_held_draws(engine, done, place, corrected)
     remaining, outside = final.remaining, final.outside
-    elbo = final.fresh.elbo()
+    elbo, mixture = final.fresh.elbo(), final.corrected.mixture
     history = [history_record(info) for info in done.history]
     message = done.message + _remarks(engine, done, final)
     return {
-        "posterior_": posterior(final.mixture, names),
-        "_stages": (*done.stages[:-1], final.mixture),
+        "posterior_": posterior(mixture, names),
+        "_stages": (*done.stages[:-1], mixture),
         "elbo_": elbo.value,
         "elbo_se_": elbo.se,
         "elbo_path_": np.array([h["elbo"] for h in history]),
@@ -142,28 +130,26 @@ def report(
         "message_": outside + message.replace("Converged", "The search ended")
         if outside
         else message,
-        "calibration_": final.calibration,
+        "calibration_": final.corrected.calibration,
         "history_": history,
     }
 
 
-def from_new_draws(engine, done, place, method=None):
-    """What new draws of a run's mixture say, corrected where that was asked for.
+def from_new_draws(engine, done, place, corrected):
+    """What new draws of the mixture that is reported say.
 
     Parameters
     ----------
     engine : Boosting
     done : Run
     place : callable
-    method : str, default=None
-        As in `report`.
+    corrected : Corrected
 
     Returns
     -------
     Final
     """
-    settings = engine.settings
-    mixture, calibration = _calibrated(engine, done, method)
+    settings, mixture = engine.settings, corrected.mixture
     rng = generator(settings.seed, REPORT, done.n_iter)
     # A correction may bring components that are not Gaussian.
     exact = settings.exact and mixture.gaussian
@@ -182,32 +168,7 @@ def from_new_draws(engine, done, place, method=None):
     if done.ended and not (found or done.history[-1].improper):
         interval = _interval(engine, done, mixture, fresh.elbo(), remaining)
     outside = _uncertified(found, place)
-    return Final(mixture, fresh, remaining, interval, outside, calibration)
-
-
-def _calibrated(engine, done, method):
-    """The mixture that a run ends with, and what became of its correction."""
-    mixture, settings = done.stages[-1], engine.settings
-    if method is None or not done.ended:
-        return mixture, None
-    if done.history[-1].improper:
-        return mixture, Calibration(reason="the posterior seems to be improper.")
-    half, most = settings.budget.share(_SHARE), settings.max_components
-    # Where components are square roots, more densities than that are their mixture.
-    most = None if most is None else max(most, mixture.n_components)
-    try:
-        return calibrate(
-            engine.within(half).watched().target,
-            mixture,
-            method,
-            settings.seed,
-            exact=settings.exact,
-            tol=settings.tol,
-            max_components=most,
-            budget=half,
-        )
-    except BudgetSpent:
-        return mixture, Calibration(reason=_NO_ROOM)
+    return Final(corrected, fresh, remaining, interval, outside)
 
 
 def _interval(engine, done, mixture, elbo, remaining):
@@ -221,7 +182,7 @@ def _interval(engine, done, mixture, elbo, remaining):
         return Interval(lower_end(remaining), np.inf)
 
 
-def from_held_draws(engine, done, place, method=None):
+def from_held_draws(engine, done, place, corrected):
     """The same as `from_new_draws` from what the run holds, without any evaluation.
 
     The draws are those by which its best iterate was judged; no probe has looked for
@@ -229,19 +190,16 @@ def from_held_draws(engine, done, place, method=None):
     """
     state = done.state
     remaining = done.history[state.best_iteration - 1].remaining
-    calibration = None
-    if method is not None:
-        reason = "the run was cut short before a corrected posterior was reported."
-        calibration = Calibration(reason=reason)
+    corrected = corrected.cut_short(done.stages[-1])
     interval = Interval(lower_end(remaining), np.inf)
-    return Final(done.stages[-1], state.best, remaining, interval, "", calibration)
+    return Final(corrected, state.best, remaining, interval, "")
 
 
 def _remarks(engine, done, final):
     """What a message says beside the reason for the end."""
     fresh = final.fresh
     remarks = _of_interval(final.interval) if done.ended else ""
-    remarks += _of_calibration(final.calibration)
+    remarks += _of_calibration(final.corrected.calibration)
     if done.cut_short:
         remarks += (
             " The estimates are those of the last whole iteration, and no probe looked "

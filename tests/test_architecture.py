@@ -52,7 +52,7 @@ FLOORS = {
     "_starting_points": 6,
     "_callbacks": 6,
     "_checkpoint": 6,
-    "_state_files": 6,
+    "_stages": 6,
     "_runs": 6,
     "_sklearn": 6,
     "adapters": 7,
@@ -72,7 +72,7 @@ FLOORS = {
 }
 ONE_ROOM = {
     "_base", "_callbacks", "_checkpoint", "_report", "_runs", "_sklearn",
-    "_starting_points", "_state_files",
+    "_stages", "_starting_points",
 }  # fmt: skip
 
 EXTRAS = {

@@ -1,6 +1,7 @@
 """A fit that is killed and begun again gives what an uninterrupted one gives."""
 
-import json
+import os
+import pickle
 import warnings
 
 import autograd.numpy as anp
@@ -21,6 +22,7 @@ from skboost import (
     SVIMatrixFactorization,
     boost_posterior,
 )
+from skboost._checkpoint import pickled
 from skboost.callbacks import Checkpoint
 from skboost.exceptions import CheckpointWarning
 from skboost.families import Gaussian, StudentT
@@ -311,14 +313,62 @@ def test_a_foreign_file_is_refused(written):
         refit(written)
 
 
-def test_a_file_names_no_other_classes(written):
+class Calls:
+    """Its pickle calls a function when it is read."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+def names(module, name):
+    """A pickle that looks up one name."""
+    return b"\x80\x04\x8c%c%b\x8c%c%b\x93." % (
+        len(module), module.encode(), len(name), name.encode(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        pytest.param(lambda trap: pickle.dumps(Calls(os.mkdir, trap)), id="a call"),
+        pytest.param(lambda trap: pickle.dumps(Calls(eval, "1 + 1")), id="eval"),
+        pytest.param(lambda trap: names("os", "system"), id="os"),
+        pytest.param(lambda trap: names("numpy", "load"), id="numpy"),
+        # Functions, what is imported into a module, dotted names, other rooms.
+        pytest.param(lambda trap: names("skboost._callbacks", "run"), id="a function"),
+        pytest.param(lambda trap: names("skboost._callbacks", "Budget"), id="imported"),
+        pytest.param(
+            lambda trap: names("skboost._callbacks", "Run.__init__"), id="dotted"
+        ),
+        pytest.param(lambda trap: names("skboost._checkpoint", "Session"), id="room"),
+    ],
+)
+def test_a_file_runs_no_code_of_its_own(forged, written):
+    trap = written.parent / "trap"
+    data = np.frombuffer(forged(str(trap)), np.uint8)
     with np.load(written) as archive:
-        arrays = dict(archive)
-    header = json.loads(str(arrays["header"]))
-    header["runs"]["0"]["objects"][0][0] = "Popen"
-    np.savez(written, **arrays | {"header": np.array(json.dumps(header))})
-    with pytest.raises(ValueError, match=r"written by skboost\.callbacks"):
+        arrays = dict(archive) | {"run_0_pickle": data}
+    np.savez(written, **arrays)
+    with pytest.raises(ValueError, match=r"written by skboost\.callbacks") as error:
         refit(written)
+    assert "a checkpoint holds no" in str(error.value.__cause__)
+    assert not trap.exists()
+
+
+def test_a_file_of_another_version_is_refused(written, monkeypatch):
+    monkeypatch.setattr("skboost.__version__", "0.9.0")
+    with pytest.raises(ValueError, match=r"another version.* skboost 0\.2\."):
+        refit(written)
+
+
+def test_what_could_not_be_read_is_not_written():
+    with pytest.raises(TypeError, match="can not hold a Killer"):
+        pickled({"state": Killer(1)}, None)
+    with pytest.raises(TypeError, match="arrays of object"):
+        pickled(np.array([None]), None)
 
 
 def test_a_seed_is_asked_for(tmp_path):

@@ -20,7 +20,6 @@ from skboost import (
     boost_posterior,
 )
 from skboost._pickles import Refused, check_version
-from skboost.callbacks import Checkpoint
 from skboost.decomposition import MatrixFactorizationPosterior
 from skboost.mixture import ConjugateMixturePosterior
 
@@ -103,18 +102,6 @@ def test_conjugate_posteriors_are_read(name, cls):
     draws = {key: np.array(value) for key, value in expected["draws"].items()}
     found = cls.load(NEW / f"{name}.npz").log_density(draws)
     assert_allclose(found, expected["log_density"], rtol=1e-9, atol=1e-9)
-
-
-def test_checkpoints_are_read(tmp_path):
-    path = tmp_path / "fit.npz"
-    path.write_bytes((NEW / "checkpoint.npz").read_bytes())
-    X = np.random.default_rng(0).normal(size=(12, 2))
-    X, y = X + 4.0 * (np.arange(12) % 2)[:, None], np.arange(12) % 2
-    settings = {"n_draws": 16, "n_restarts": 1, "tol": 0.0, "random_state": 0}
-    plain = BoostedBayesianLogisticRegression(max_iter=2, **settings).fit(X, y)
-    model = BoostedBayesianLogisticRegression(max_iter=2, **settings)
-    model.set_callbacks(Checkpoint(path)).fit(X, y)
-    assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-6)
 
 
 # --- pickles

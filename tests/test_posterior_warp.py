@@ -14,8 +14,8 @@ from scipy.special import digamma, gammaln, ndtri, polygamma
 from sklearn.utils._param_validation import InvalidParameterError
 
 import skboost
+import skboost._stages
 from skboost import BoostingResult, boost_posterior
-from skboost.boosting import WarpingBoosting
 from skboost.exceptions import FitInterrupted
 from skboost.posterior import MixturePosterior, TransformedPosterior
 from skboost.targets import FailedEvaluationWarning, LogDensityError
@@ -362,10 +362,10 @@ def test_densities_that_fail_far_out():
 
 
 def test_a_warp_behind_which_the_density_fails_is_declined(monkeypatch):
-    def fails(engine, warp):
+    def fails(engine):
         raise LogDensityError("not a number")
 
-    monkeypatch.setattr(WarpingBoosting, "_behind", fails)
+    monkeypatch.setattr(skboost._stages, "_first_behind", fails)
     result = boost(banana, 2, max_iter=2)
     plain = boost(banana, 2, max_iter=2, warp=None)
     assert result.warp.reason == "Declined: the density fails at draws behind it."

@@ -5,7 +5,6 @@ from skboost.boosting._engine import Boosting
 from skboost.boosting._root_combination import RootCombination
 from skboost.boosting._simplex import Simplex
 from skboost.boosting._state import Info, Move, State
-from skboost.boosting._warping import PreparedBoosting, WarpingBoosting
 
 # How components are combined, by the name that an objective gives.
 COMBINATIONS = {"simplex": Simplex, "roots": RootCombination}
@@ -16,9 +15,7 @@ __all__ = [
     "Combination",
     "Info",
     "Move",
-    "PreparedBoosting",
     "RootCombination",
     "Simplex",
     "State",
-    "WarpingBoosting",
 ]

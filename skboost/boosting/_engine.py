@@ -79,8 +79,25 @@ class Boosting:
         -------
         State, Info
         """
-        began, settings = perf_counter(), self.settings
-        mixture, modes = self.proposer.initial(settings)
+        began = perf_counter()
+        return self.begin(*self.proposer.initial(self.settings), began)
+
+    def begin(self, mixture, modes, began):
+        """The first iteration with a given mixture.
+
+        Parameters
+        ----------
+        mixture : Mixture
+        modes : Modes
+            Those that are known.
+        began : float
+            When the iteration did, by ``time.perf_counter``.
+
+        Returns
+        -------
+        State, Info
+        """
+        settings = self.settings
         state = self._first_state(mixture)
         modes = self.proposer.find_modes(state.mixture, modes, settings, 0)
         if self._elsewhere(state, modes):
@@ -183,7 +200,7 @@ class Boosting:
         return modes, replace(state, modes=modes) if missed else None
 
     def within(self, budget):
-        """This engine with a budget: the first mixture is as good as it allows."""
+        """This engine with a budget."""
         return replace(self, settings=replace(self.settings, budget=budget))
 
     def _stepped(self, state):

@@ -15,14 +15,12 @@ import numpy as np
 import skboost
 from skboost import (
     BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
     BoostedGaussianMixture,
     BoostedMatrixFactorization,
     OnlineBayesianLinearRegression,
     SVILatentDirichletAllocation,
     boost_posterior,
 )
-from skboost.callbacks import Checkpoint
 
 TINY = {"n_draws": 16, "n_restarts": 1, "max_iter": 2, "tol": 0.0, "random_state": 0}
 RNG = np.random.default_rng(0)
@@ -68,8 +66,6 @@ def main(folder):
             "draws": {key: np.asarray(value).tolist() for key, value in draws.items()},
             "log_density": model.posterior_.log_density(draws).tolist(),
         }
-    kept = BoostedBayesianLogisticRegression(**TINY | {"max_iter": 1})
-    kept.set_callbacks(Checkpoint(folder / "checkpoint.npz")).fit(X, Y)
     objects = {
         "linear": BoostedBayesianLinearRegression(**TINY).fit(X, Y),
         "online": OnlineBayesianLinearRegression().fit(X, Y),

@@ -1,0 +1,287 @@
+"""What happens to a target before and after boosting: prepare, boost, correct, report.
+
+A *preparation* runs between target and engine: it may change the target by a map of
+its coordinates, and may hand the engine its first iterations. It is a class with two
+methods, ``prepare(prepared)`` and ``again(engine, report)``. A *correction* runs
+between the engine and the report, and changes the mixture: a function of engine, run
+and `Corrected`. Both come in tuples and are applied one after the other.
+"""
+
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from skboost._budget import BudgetSpent
+from skboost._callbacks import Prepared, run
+from skboost._parallel import single_threaded_blas
+from skboost.approximation import Mixture
+from skboost.boosting import Boosting
+from skboost.calibration import Calibration, calibrate
+from skboost.families import Gaussian
+from skboost.modes import Modes
+from skboost.proposals import DensityProposer
+from skboost.targets import LogDensityError, TransformedTarget, failure_tolerant
+from skboost.transforms import Constraints, WarpedConstraints
+from skboost.warps import find_warp, given_up, not_tried
+
+# Share of what is left of a budget that a preparation may take, and a correction after
+# the run: the rest is for boosting, and for what is reported.
+_SHARE = 0.5
+
+
+class Stages(NamedTuple):
+    """What a run has around it.
+
+    Attributes
+    ----------
+    prepare, correct : tuple
+        Preparations and corrections, in order; see the module.
+    report : callable
+        ``report(engine, run, corrected)`` makes what is returned.
+    """
+
+    prepare: tuple
+    correct: tuple
+    report: object
+
+
+def boosted(engine, limits, stages, previous=None, begin_iteration=None, keeper=None):
+    """Prepare, boost, correct and report.
+
+    Parameters
+    ----------
+    engine, limits, previous, begin_iteration, keeper
+        As in `skboost._callbacks.run`.
+    stages : Stages
+
+    Returns
+    -------
+    What ``stages.report`` returns
+    """
+
+    def correct_and_report(engine, done):
+        corrected = correct(engine, done, stages.correct)
+        return stages.report(engine, done, corrected)
+
+    with single_threaded_blas():
+        return run(
+            engine,
+            limits,
+            previous,
+            begin_iteration,
+            finish=correct_and_report,
+            keeper=keeper,
+            prepare=partial(prepare, stages.prepare),
+        )
+
+
+# --- prepare
+
+
+def prepare(preparations, engine, known=None):
+    """What a run begins with.
+
+    Parameters
+    ----------
+    preparations : tuple
+    engine : Boosting
+        With a budget.
+    known : Run, default=None
+        That goes on, in the coordinates that it has: a new search would have the limits
+        of this call, and find other ones.
+
+    Returns
+    -------
+    Prepared
+    """
+    if known is None:
+        prepared = Prepared(engine)
+        for one in preparations:
+            prepared = one.prepare(prepared)
+        return prepared
+    for one, report in zip(preparations, known.prepared, strict=True):
+        engine = one.again(engine, report)
+    return Prepared(engine, reports=known.prepared)
+
+
+class Warping:
+    """Looks for a warp after the first component.
+
+    A warp that is accepted is a change of coordinates in which a run begins anew, from
+    a standard normal, with more draws: what is left to gain is little.
+    """
+
+    def prepare(self, prepared):
+        """Go on behind a warp, or as it was; the report is a `WarpReport`."""
+        began, engine = perf_counter(), prepared.engine
+        opening = prepared.opening or (engine.init(),)
+        reason = _why_no_warp(engine, *opening[0])
+        if reason:
+            report = not_tried(reason)
+        else:
+            try:
+                half = engine.within(engine.settings.budget.share(_SHARE))
+                report, opening = self._compared(half, opening)
+            except BudgetSpent:
+                report = given_up()
+            opening = _since(began, opening)
+        return Prepared(
+            self.again(engine, report), opening, (*prepared.reports, report)
+        )
+
+    def again(self, engine, report):
+        """The engine in the coordinates that a report says."""
+        return behind(engine, report.warp) if report.accepted else engine
+
+    def _compared(self, engine, opening):
+        """Report, and the iterations that were made in the coordinates that won."""
+        state, _ = opening[0]
+        family, params = state.mixture.components[0]
+        target = failure_tolerant(engine.watched().target)
+        report = find_warp(target, *family.moments(params), engine.settings)
+        if not report.accepted:
+            return report, opening
+        try:
+            warped = _first_behind(behind(engine, report.warp).watched())
+        except LogDensityError:
+            return report.declined("the density fails at draws behind it"), opening
+        second = opening[1] if len(opening) > 1 else engine.step(state)
+        ahead = second[0].fresh.elbo().value - warped[0].fresh.elbo().value
+        if ahead < 0.0:
+            return report, (warped,)
+        reason = f"a second component in its place gains {ahead:.2g} nats more"
+        return report.declined(reason), (opening[0], second)
+
+
+def _why_no_warp(engine, state, info):
+    """Why no warp is looked for; empty where one is."""
+    family = engine.proposer.family
+    if not (isinstance(family, Gaussian) and family.full_covariance):
+        return "it needs components with family='gaussian' and full covariances"
+    if state.mixture.n_components > 1 or state.modes.several:
+        return "the posterior has several modes"
+    if info.improper:
+        return "the posterior seems to be improper"
+    if info.exhausted:
+        return "draws of the first component see less than tol left to gain"
+    return ""
+
+
+def behind(engine, warp):
+    """An engine in the coordinates before a map of them."""
+    target = TransformedTarget(
+        engine.target, WarpedConstraints(Constraints(None, warp.dim), warp)
+    )
+    old, settings = engine.proposer, engine.settings
+    more = max(1, settings.least_draws_warped // settings.n_draws)
+    start = np.zeros((1, warp.dim))
+    return Boosting(
+        target,
+        DensityProposer(target, old.family, old.objective, start),
+        replace(engine.combination, target=target),
+        replace(
+            settings,
+            n_draws=more * settings.n_draws,
+            n_fresh=more * settings.n_fresh,
+            draw_growth=max(1, settings.draw_growth // more),
+        ),
+    )
+
+
+def _first_behind(engine):
+    """The first iteration behind a warp: the normal that it was fitted with."""
+    family, dim = engine.proposer.family, engine.target.dim
+    params = family.from_moments(np.zeros(dim), np.eye(dim))
+    return engine.begin(Mixture.single(family, params), Modes(), perf_counter())
+
+
+def _since(began, opening):
+    """The first iteration with all seconds since then but those of later ones."""
+    (state, info), *later = opening
+    seconds = perf_counter() - began - sum(i.seconds for _, i in later)
+    return (state, replace(info, seconds=seconds)), *later
+
+
+# By the value of ``warp`` in `boost_posterior`.
+PREPARATIONS = {None: (), "auto": (Warping(),)}
+
+
+# --- correct
+
+
+class Corrected(NamedTuple):
+    """The mixture that is reported.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    calibration : Calibration or None
+        What became of the correction; None where none was asked for.
+    """
+
+    mixture: Mixture
+    calibration: Calibration | None = None
+
+    def cut_short(self, mixture):
+        """The same with another mixture, since limits left no room for corrections."""
+        reason = "the run was cut short before a corrected posterior was reported."
+        asked = self.calibration is not None
+        return Corrected(mixture, Calibration(reason=reason) if asked else None)
+
+
+def correct(engine, done, corrections):
+    """The mixture of a run after corrections.
+
+    Parameters
+    ----------
+    engine : Boosting
+    done : Run
+    corrections : tuple of callables
+
+    Returns
+    -------
+    Corrected
+    """
+    corrected = Corrected(done.stages[-1])
+    for one in corrections:
+        corrected = one(engine, done, corrected)
+    return corrected
+
+
+def calibrating(method):
+    """The corrections for a value of ``calibrate``; None is none."""
+    return () if method is None else (partial(_calibrated, method),)
+
+
+def _calibrated(method, engine, done, corrected):
+    """Moments and tails corrected, with half of what is left of the budget at most."""
+    mixture, settings = corrected.mixture, engine.settings
+    if done.cut_short:
+        return Corrected(mixture, Calibration()).cut_short(mixture)
+    if done.history[-1].improper:
+        reason = "the posterior seems to be improper."
+        return Corrected(mixture, Calibration(reason=reason))
+    half, most = settings.budget.share(_SHARE), settings.max_components
+    # Where components are square roots, more densities than that are their mixture.
+    most = None if most is None else max(most, mixture.n_components)
+    try:
+        return Corrected(
+            *calibrate(
+                engine.within(half).watched().target,
+                mixture,
+                method,
+                settings.seed,
+                exact=settings.exact,
+                tol=settings.tol,
+                max_components=most,
+                budget=half,
+            )
+        )
+    except BudgetSpent:
+        no_room = (
+            "half of what the limits of the run (max_time, ...) left was not enough."
+        )
+        return Corrected(mixture, Calibration(reason=no_room))
