@@ -5,10 +5,12 @@ select from, `BlockTables` reads blocks anew for every sum, and `skboost.dask` l
 them on its workers. Nothing here holds more than a block of what it computes.
 """
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import validate_data
 
 from skboost._parallel import SharedWithWorkers, chunked_map, row_blocks
 from skboost._rows import MAX_BYTES, canonical_rows
@@ -104,7 +106,8 @@ def sliced(X, y=None, sample_weight=None, offset=None):
 def as_blocks(X, y=None, sample_weight=None, offset=None):
     """Rows that must not be copied as `RowBlocks`; None for all others.
 
-    Those are `RowBlocks` and memory maps of more than 64 MiB.
+    Those are `RowBlocks` and memory maps of more than 64 MiB. Several responses are
+    several fits, of rows in memory.
     """
     if isinstance(X, RowBlocks):
         given = {"y": y, "sample_weight": sample_weight, "offset": offset}
@@ -115,7 +118,7 @@ def as_blocks(X, y=None, sample_weight=None, offset=None):
                 "RowBlocks: yield (X, y, sample_weight) for every block."
             )
         return X
-    if not is_mapped(X):
+    if not is_mapped(X) or np.ndim(y) > 1:
         return None
     for name, value in (("y", y), ("sample_weight", sample_weight), ("offset", offset)):
         if value is not None and len(value) != len(X):
@@ -155,9 +158,77 @@ class RowSource:
     ----------
     summary : object, default=None
         What a pass over the rows has found, for those that ask again.
+    y : ndarray or None
+        Responses, where they are in memory.
     """
 
     summary = None
+    y = None
+
+
+@dataclass
+class RowReader:
+    """How an estimator reads the rows of a fit, wherever they are.
+
+    Subclasses give three methods. ``held(estimator, X, y, sample_weight, offset)``
+    checks rows in memory and makes a `Table` of them. ``look(index, X, y, weight,
+    offset)`` checks one block of rows, and says what is in it; it runs where the block
+    is. ``together(parts)`` merges that of all blocks, and learns how responses are
+    coded; what it returns has ``n_rows``, and a ValueError says that no row has a
+    weight.
+
+    Parameters
+    ----------
+    n_jobs : int, default=None
+        Threads over blocks of rows.
+    """
+
+    n_jobs: object = None
+
+    def coded(self, y, weight):
+        """Responses and weights of a block as sums over rows take them."""
+        return y, weight
+
+    def source(self, estimator, X, y=None, sample_weight=None, offset=None):
+        """A `RowSource` of the arguments of ``fit``, after a pass that checks them.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Gets ``n_features_in_``, and the names of the features where there are any.
+        X, y, sample_weight, offset
+            As they were passed to ``fit``.
+
+        Returns
+        -------
+        RowSource
+        """
+        blocks = as_blocks(X, y, sample_weight, offset)
+        if blocks is None:
+            return self.held(estimator, X, y, sample_weight, offset)
+        found = self.together(self._looks(estimator, blocks))
+        if is_mapped(X):
+            y = None if y is None else np.asarray(y)
+            weight = 1.0 if sample_weight is None else np.asarray(sample_weight, float)
+            rows = Table(X, y, weight, offset, self.coded, self.n_jobs)
+        else:
+            tables = partial(self._tables, blocks)
+            rows = BlockTables(tables, found.n_rows, estimator.n_features_in_)
+        rows.summary = found
+        return rows
+
+    def _looks(self, estimator, blocks):
+        for index, block in enumerate(blocks):
+            first = index == 0
+            validate_data(estimator, block[0], reset=first, skip_check_array=True)
+            yield self.look(index, *block)
+
+    def _tables(self, blocks):
+        for X, y, weight, offset in blocks:
+            X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+            y = None if y is None else np.asarray(y)
+            weight = checked_weights(weight, X.shape[0])
+            yield Table(X, y, weight, offset, self.coded, self.n_jobs, "shared")
 
 
 class Table(SharedWithWorkers, RowSource):

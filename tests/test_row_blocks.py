@@ -193,7 +193,7 @@ def test_a_mapped_file_gives_the_fit_of_the_array(kind, data, mapped):
 
 def test_a_mapped_file_is_not_copied(mapped):
     model = BoostedBayesianLogisticRegression()
-    rows = model._far_rows(mapped["X"], mapped["labels"])
+    rows = model._source(model._reader(), mapped["X"], mapped["labels"])
     assert isinstance(rows, Table) and rows.X is mapped["X"]
     assert rows.block(slice(0, 10)).X.dtype == np.float64
 
@@ -315,13 +315,14 @@ def test_runs_start_from_a_sample(clusters, monkeypatch):
 
 def test_the_sample_does_not_depend_on_who_looks(clusters, monkeypatch):
     monkeypatch.setattr(_sources, "SAMPLE", 100)
+    reader = _sources.MixtureRows(seed=7)
     parts = [
-        _sources.looked_at(7, k, clusters[start : start + 500])
+        reader.look(k, clusters[start : start + 500])
         for k, start in enumerate(range(0, N, 500))
     ]
-    one = _sources.together(parts)
-    pair = _sources.together(parts[:2])
-    two = _sources.together([pair, parts[2]])
+    one = reader.together(parts)
+    pair = reader.together(parts[:2])
+    two = reader.together([pair, parts[2]])
     assert len(one.values) == 100
     assert np.array_equal(one.values, two.values)
 

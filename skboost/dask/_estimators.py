@@ -16,7 +16,7 @@ class OnWorkers:
     rows come from and nothing else.
     """
 
-    def _on_workers(self, look, together, X, *others):
+    def _source(self, reader, X, *others):
         """`WorkerTables` of the arguments of a fit; sets ``n_features_in_``."""
         if not is_dask(X) or X.ndim != 2:
             base = self._in_memory_class().__name__
@@ -24,7 +24,7 @@ class OnWorkers:
                 f"X must be a Dask array of two dimensions; got {type(X).__name__}. "
                 f"For rows in memory or in files use skboost.{base}."
             )
-        rows = worker_rows(look, together, X, *others)
+        rows = worker_rows(reader, X, *others)
         self.n_features_in_ = X.shape[1]
         vars(self).pop("feature_names_in_", None)
         return rows

@@ -1,7 +1,5 @@
 """Boosted linear models for Dask arrays."""
 
-from functools import partial
-
 from skboost.dask._estimators import OnWorkers
 from skboost.dask._rows import is_dask
 from skboost.linear_model import (
@@ -9,25 +7,9 @@ from skboost.linear_model import (
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
 )
-from skboost.linear_model._sources import looked_at, together
 
 
-class LinearOnWorkers(OnWorkers):
-    """A boosted linear model whose likelihood is summed where the rows are."""
-
-    def _far_rows(self, X, y, sample_weight=None, offset=None):
-        kind = self._kind_of_y()
-        given = (X, y, sample_weight, offset)
-        return self._on_workers(partial(_look, kind), partial(together, kind), *given)
-
-
-def _look(kind, index, X, y, weight, offset):
-    return looked_at(kind, X, y, weight, offset, name=f"Block {index} of X and y")
-
-
-class DaskBayesianLogisticRegression(
-    LinearOnWorkers, BoostedBayesianLogisticRegression
-):
+class DaskBayesianLogisticRegression(OnWorkers, BoostedBayesianLogisticRegression):
     """`skboost.BoostedBayesianLogisticRegression` for Dask arrays.
 
     ``fit(X, y, sample_weight=None)`` takes Dask arrays, whose blocks of rows stay on
@@ -90,7 +72,7 @@ class DaskBayesianLogisticRegression(
         return self._lazy("decision_function", X, columns=columns)
 
 
-class DaskBayesianLinearRegression(LinearOnWorkers, BoostedBayesianLinearRegression):
+class DaskBayesianLinearRegression(OnWorkers, BoostedBayesianLinearRegression):
     """`skboost.BoostedBayesianLinearRegression` for Dask arrays.
 
     See `DaskBayesianLogisticRegression`. `y` has one dimension; ``predict`` of a Dask
@@ -120,7 +102,7 @@ class DaskBayesianLinearRegression(LinearOnWorkers, BoostedBayesianLinearRegress
         )
 
 
-class DaskBayesianPoissonRegression(LinearOnWorkers, BoostedBayesianPoissonRegression):
+class DaskBayesianPoissonRegression(OnWorkers, BoostedBayesianPoissonRegression):
     """`skboost.BoostedBayesianPoissonRegression` for Dask arrays.
 
     See `DaskBayesianLogisticRegression`; `offset` is a Dask array, too.

@@ -1,11 +1,8 @@
 """Gaussian mixtures for Dask arrays."""
 
-from functools import partial
-
 from skboost.dask._estimators import OnWorkers
 from skboost.dask._rows import is_dask
 from skboost.mixture import SVIGaussianMixture
-from skboost.mixture._sources import looked_at, together
 
 
 class DaskGaussianMixture(OnWorkers, SVIGaussianMixture):
@@ -20,10 +17,6 @@ class DaskGaussianMixture(OnWorkers, SVIGaussianMixture):
     Parameters, attributes and methods are those of the estimator for rows in memory.
     ``predict``, ``predict_proba`` and ``score_samples`` of a Dask array are lazy.
     """
-
-    def _far_rows(self, X, sample_weight, seed):
-        look = partial(_look, seed)
-        return self._on_workers(look, _together, X, None, sample_weight)
 
     def predict_proba(self, X):
         """Posterior probabilities of the clusters; lazy for a Dask array.
@@ -69,11 +62,3 @@ class DaskGaussianMixture(OnWorkers, SVIGaussianMixture):
         if not is_dask(X):
             return super().score_samples(X)
         return self._lazy("score_samples", X)
-
-
-def _look(seed, index, X, y, weight, offset):
-    return looked_at(seed, index, X, weight)
-
-
-def _together(parts):
-    return together(parts), None

@@ -38,22 +38,20 @@ class WorkerTables(RowSource):
         return computed(func, self.tables)
 
 
-def worker_rows(look, together, X, y=None, sample_weight=None, offset=None):
+def worker_rows(reader, X, y=None, sample_weight=None, offset=None):
     """`WorkerTables` of Dask arrays, after a pass that checks them.
 
     Parameters
     ----------
-    look : callable
-        Of the number of a block and its X, y, weight, offset: what is found in it.
-    together : callable
-        Of what was found: all of it, and the code of responses or None.
+    reader : RowReader
+        Goes to the workers, before and after it knows what is in all blocks.
     X : dask.array.Array of shape (n_samples, n_features)
     y, sample_weight, offset : dask.array.Array of shape (n_samples,), default=None
 
     Returns
     -------
     WorkerTables
-        With ``summary`` and ``code``.
+        With ``summary``.
     """
     import dask
 
@@ -62,13 +60,13 @@ def worker_rows(look, together, X, y=None, sample_weight=None, offset=None):
         parts.append(_blocks(name, _aligned(name, value, X), len(parts[0])))
     raw = [dask.delayed(_table)(*block) for block in zip(*parts, strict=True)]
     raw = _kept(raw)
-    looks = [dask.delayed(_look)(look, k, table) for k, table in enumerate(raw)]
+    looks = [dask.delayed(_look)(reader.look, k, table) for k, table in enumerate(raw)]
     found = dask.compute(*looks)
     used = [k for k, part in enumerate(found) if part is not None]
-    summary, code = together(found[k] for k in used)
-    tables = _kept([dask.delayed(_coded)(raw[k], code) for k in used])
-    rows = WorkerTables(tables, sum(found[k].n_rows for k in used), X.shape[1])
-    rows.summary, rows.code = summary, code
+    summary = reader.together(found[k] for k in used)
+    tables = _kept([dask.delayed(_coded)(raw[k], reader.coded) for k in used])
+    rows = WorkerTables(tables, summary.n_rows, X.shape[1])
+    rows.summary = summary
     return rows
 
 
@@ -147,9 +145,7 @@ def _look(look, index, table):
 
 def _coded(table, code):
     weight = checked_weights(table.weight, len(table))
-    y = table.y
-    if code is not None:
-        y, weight = code(y, weight)
+    y, weight = code(table.y, weight)
     return Table(table.X, y, weight, table.offset)
 
 

@@ -30,6 +30,33 @@ def classes_of(labels):
     return classes
 
 
+def learned_classes(y, named, before):
+    """The classes of a model that may have learned before.
+
+    Parameters
+    ----------
+    y : ndarray
+        Labels of these rows.
+    named : array-like or None
+        All classes, where the user has named them.
+    before : ndarray or None
+        Those of earlier rows.
+
+    Raises
+    ------
+    ValueError
+        If others are named than before, or as `classes_of`.
+    """
+    if before is None:
+        return classes_of(y if named is None else named)
+    if named is not None and not np.array_equal(np.unique(named), before):
+        raise ValueError(
+            f"classes must stay {before.tolist()}, as at the first partial_fit; got "
+            f"{np.unique(named).tolist()}."
+        )
+    return before
+
+
 def codes_of(y, classes):
     """Position of every label among the sorted classes.
 

@@ -4,11 +4,10 @@ from functools import partial
 from numbers import Real
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import callback_data
-from skboost._row_blocks import Table
-from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
     BoostedLinearModel,
@@ -316,12 +315,9 @@ class BoostedBayesianLinearRegression(
             Where more than half a nat of KL remains by estimate.
         """
         with self._keeping_old_fit():
-            rows = self._far_rows(X, y, sample_weight)
-            if rows is None:
-                given, values = self._validated(X, y, reset=True)
-                if values.ndim == 2:
-                    return self._fit_outputs("fit", X, values, sample_weight)
-                rows = self._data(given, values, sample_weight)
+            rows = self._source(self._reader(), X, y, sample_weight)
+            if np.ndim(rows.y) == 2:
+                return self._fit_outputs("fit", X, rows.y, sample_weight)
             self._forget_outputs()
             return self._learn(rows, callback_data(X, y, sample_weight))
 
@@ -347,13 +343,11 @@ class BoostedBayesianLinearRegression(
             If `y` has another number of columns than before.
         """
         with self._keeping_old_fit():
-            first = not hasattr(self, "posterior_")
-            rows, values = self._validated(X, y, reset=first)
-            if not first:
-                self._check_same_outputs(values)
-            if values.ndim == 2:
-                return self._fit_outputs("partial_fit", X, values, sample_weight)
-            rows = self._data(rows, values, sample_weight)
+            rows = self._more(self._reader(), X, y, sample_weight)
+            if "posterior_" in vars(self):
+                self._check_same_outputs(rows.y)
+            if rows.y.ndim == 2:
+                return self._fit_outputs("partial_fit", X, rows.y, sample_weight)
             return self._learn(rows, callback_data(X, y, sample_weight), update=True)
 
     def make_log_joint(self, X, y, sample_weight=None):
@@ -378,31 +372,16 @@ class BoostedBayesianLinearRegression(
             where `y` has two dimensions.
         """
         check_is_fitted(self)
-        rows, values = self._validated(X, y, reset=False)
-        self._check_same_outputs(values)
-        if values.ndim == 2:
-            return self._joint_outputs(X, values, sample_weight)
-        return self._log_joint(self._data(rows, values, sample_weight))
-
-    # --- data in
-
-    def _validated(self, X, y, reset):
-        """Rows as float64 array or CSR, responses as float64."""
-        kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
-        X, y = validate_data(self, X, y, reset=reset, multi_output=True, **kind)
-        return X, np.asarray(y, dtype=np.float64)
-
-    def _data(self, X, y, sample_weight):
-        """Rows, responses and weights in canonical form."""
-        weight = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-        return Table.canonical(X, y, weight, self.n_jobs)
-
-    def _kind_of_y(self):
-        return Numbers(NOISES["normal"](self.noise_df))
+        rows = self._reader().held(self, X, y, sample_weight, reset=False)
+        self._check_same_outputs(rows.y)
+        if rows.y.ndim == 2:
+            return self._joint_outputs(X, rows.y, sample_weight)
+        return self._log_joint(rows)
 
     # --- the target
+
+    def _reader(self):
+        return Numbers(self.n_jobs, NOISES["normal"](self.noise_df))
 
     def _first(self, target, rows):
         """The target of the first data, and the mode where the search starts."""

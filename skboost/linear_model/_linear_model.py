@@ -7,12 +7,10 @@ from sklearn.base import clone
 
 from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator
 from skboost._elsewhere import MOVED
-from skboost._row_blocks import as_blocks
 from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost._solver import climb
 from skboost.linear_model._labels import distinct
 from skboost.linear_model._names import NamedFeatures
-from skboost.linear_model._sources import far_rows
 from skboost.linear_model._summary import check_spread, column_moments
 from skboost.targets import (
     PRIORS,
@@ -51,7 +49,7 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
     Subclasses give ``_joint_of(rows, prior=None, temperature=None)``, a function that
     makes a target of any `RowSource`: the model, with scales from these rows, the
     estimator's own prior where none is given, and no data in it. ``_joint`` is that of
-    the fit. ``_kind_of_y()`` says which responses there may be.
+    the fit. ``_reader()`` says how rows are read.
     """
 
     _moved = MOVED | {
@@ -63,7 +61,7 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
 
     def _learn(self, rows, given, *, update=False):
         """Boost the posterior of rows, from the prior or from the posterior so far."""
-        if update and hasattr(self, "posterior_"):
+        if update and "posterior_" in vars(self):
             joint, (target, starts) = self._joint, self._updated(rows)
         else:
             self._forget_names()
@@ -83,13 +81,13 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
         """The target of the first data, and where the search starts."""
         return target, None
 
-    def _far_rows(self, X, y, sample_weight=None, offset=None):
-        """A `RowSource` of rows that are not held in memory; None for all others."""
-        blocks = as_blocks(X, y, sample_weight, offset)
-        # Several responses are several fits, of rows in memory.
-        if blocks is None or np.ndim(y) > 1:
-            return None
-        return far_rows(self, self._kind_of_y(), blocks, (X, y, sample_weight, offset))
+    def _source(self, reader, *arrays):
+        """A `RowSource` of the arguments of ``fit``."""
+        return reader.source(self, *arrays)
+
+    def _more(self, reader, *arrays):
+        """Rows in memory for ``partial_fit``."""
+        return reader.held(self, *arrays, reset="posterior_" not in vars(self))
 
     def _log_joint(self, rows):
         """The fitted model's log joint on rows in canonical form."""

@@ -3,14 +3,12 @@
 from copy import copy
 from functools import partial
 
-import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import callback_data
-from skboost._row_blocks import Table
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._classifier import BayesianClassifier
-from skboost.linear_model._labels import classes_of, codes_of, distinct, row_weights
+from skboost.linear_model._labels import distinct
 from skboost.linear_model._linear_model import (
     LINEAR_MODEL_CONSTRAINTS,
     BoostedLinearModel,
@@ -261,12 +259,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
             search; under early stopping only one that gains nothing.
         """
         with self._keeping_old_fit():
-            rows = self._far_rows(X, y, sample_weight)
-            if rows is None:
-                given, codes = self._validated(X, y, reset=True)
-                rows = self._data(given, codes, sample_weight, self.class_weight)
-            else:
-                self.classes_ = rows.code.classes
+            reader = self._reader()
+            rows = self._source(reader, X, y, sample_weight)
+            self.classes_ = reader.classes
             return self._learn(rows, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -292,11 +287,12 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
             If `y` has a label that is not among the classes.
         """
         with self._keeping_old_fit():
-            first = not hasattr(self, "posterior_")
-            rows, codes = self._validated(X, y, reset=first, classes=classes)
-            data = self._data(rows, codes, sample_weight, self.class_weight)
+            known = self.classes_ if "posterior_" in vars(self) else None
+            reader = self._reader(named=classes, classes=known)
+            rows = self._more(reader, X, y, sample_weight)
+            self.classes_ = reader.classes
             given = callback_data(X, y, sample_weight)
-            return self._learn(data, given, update=True)
+            return self._learn(rows, given, update=True)
 
     def make_log_joint(self, X, y, sample_weight=None):
         """The fitted model's log joint density on some rows, as a function.
@@ -339,9 +335,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         True
         """
         check_is_fitted(self)
-        rows, codes = self._validated(X, y, reset=False)
-        data = self._data(rows, codes, sample_weight, self._class_weight)
-        return self._log_joint(data)
+        reader = Labels(class_weight=self._class_weight, classes=self.classes_)
+        return self._log_joint(reader.held(self, X, y, sample_weight, reset=False))
 
     def staged_predict_proba(self, X):
         """Predictive probabilities after every iteration; the last is the final one.
@@ -358,31 +353,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         for mixture in self._stages:
             yield self._predictive(mixture).proba(X)
 
-    # --- data in
+    # --- the target
 
-    def _validated(self, X, y, reset, classes=None):
-        """Rows as float64 array or CSR, labels as codes; sets ``classes_``."""
-        X, y = validate_data(
-            self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64
-        )
-        if reset:
-            self.classes_ = classes_of(y if classes is None else classes)
-        elif classes is not None and not np.array_equal(
-            np.unique(classes), self.classes_
-        ):
-            raise ValueError(
-                f"classes must stay {self.classes_.tolist()}, as at the first "
-                f"partial_fit; got {np.unique(classes).tolist()}."
-            )
-        return X, codes_of(y, self.classes_)
-
-    def _data(self, X, codes, sample_weight, class_weight):
-        """Rows, codes and weights in canonical form."""
-        weight = row_weights(X, codes, self.classes_, sample_weight, class_weight)
-        return Table.canonical(X, codes, weight, self.n_jobs)
-
-    def _kind_of_y(self):
-        return Labels(self.class_weight)
+    def _reader(self, **known):
+        return Labels(self.n_jobs, self.class_weight, **known)
 
     def _joint_of(self, rows, prior=None, temperature=None):
         """What makes the log posterior of the coefficients, in their layout."""

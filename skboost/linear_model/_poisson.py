@@ -3,21 +3,19 @@
 from functools import partial
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import callback_data
-from skboost._row_blocks import Table, even
-from skboost._rows import canonical_rows
-from skboost._sklearn import check_sample_weight, fit_context
+from skboost._sklearn import fit_context
 from skboost.linear_model._count_regressor import CountRegressor
 from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
     BoostedLinearModel,
     highest_point,
 )
-from skboost.linear_model._sources import Numbers
+from skboost.linear_model._sources import Counts
 from skboost.linear_model._summary import log_rate, root_mean_squares
-from skboost.targets import GLMTarget, Poisson, validate_offset
+from skboost.targets import GLMTarget, Poisson
 
 
 class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
@@ -258,9 +256,7 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
             Where more than half a nat of KL remains by estimate.
         """
         with self._keeping_old_fit():
-            rows = self._far_rows(X, y, sample_weight, offset)
-            if rows is None:
-                rows = self._data(X, y, sample_weight, offset, reset=True)
+            rows = self._source(self._reader(), X, y, sample_weight, offset)
             given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
             return self._learn(rows, given)
 
@@ -282,10 +278,9 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
         self
         """
         with self._keeping_old_fit():
-            first = not hasattr(self, "posterior_")
-            data = self._data(X, y, sample_weight, offset, reset=first)
+            rows = self._more(self._reader(), X, y, sample_weight, offset)
             given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
-            return self._learn(data, given, update=True)
+            return self._learn(rows, given, update=True)
 
     def make_log_joint(self, X, y, sample_weight=None, offset=None):
         """The fitted model's log joint density on some rows, as a function.
@@ -310,30 +305,15 @@ class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
             nats; ``.gradient`` takes the same and gives (n, dim).
         """
         check_is_fitted(self)
-        return self._log_joint(self._data(X, y, sample_weight, offset, reset=False))
-
-    # --- data in
-
-    def _data(self, X, y, sample_weight, offset, reset):
-        """Rows, counts, offsets and weights in canonical form."""
-        kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
-        X, y = validate_data(self, X, y, reset=reset, **kind)
-        y = Poisson().checked(y, X.shape[0])
-        if offset is None:
-            offset = np.zeros(X.shape[0])
-        offset = validate_offset(offset, X.shape[0])
-        weight = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        reader = self._reader()
+        return self._log_joint(
+            reader.held(self, X, y, sample_weight, offset, reset=False)
         )
-        X, y, weight = canonical_rows(X, np.column_stack([y, offset]), weight)
-        counts, offset = y.T
-        offset = offset if offset.any() else None
-        return Table(X, counts, even(weight), offset, n_jobs=self.n_jobs)
-
-    def _kind_of_y(self):
-        return Numbers(Poisson())
 
     # --- the target
+
+    def _reader(self):
+        return Counts(self.n_jobs, Poisson())
 
     def _first(self, target, rows):
         """The target of the first data, and the mode where the search starts."""

@@ -1,29 +1,102 @@
-"""Rows of a fit that are not held in memory: checked in one pass, coded in all."""
+"""How the linear models read rows, by the kind of their responses."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_array, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from skboost._row_blocks import BlockTables, Table, checked_weights, is_mapped
-from skboost.linear_model._labels import check_types, checked_class_weights, classes_of
+from skboost._row_blocks import RowReader, Table, checked_weights, even
+from skboost._rows import canonical_rows
+from skboost._sklearn import check_sample_weight
+from skboost.linear_model._labels import (
+    check_types,
+    checked_class_weights,
+    codes_of,
+    learned_classes,
+    row_weights,
+)
 from skboost.linear_model._summary import Summary, merged
 from skboost.targets import validate_offset
 
 
+class Responses(RowReader):
+    """Rows with responses; subclasses say which, by ``checked`` and ``held``."""
+
+    def look(self, index, X, y, weight=None, offset=None):
+        """Check a block of rows, and say what is in it.
+
+        Parameters
+        ----------
+        index : int
+            Of the block.
+        X, y, weight, offset
+            Of the block, as they came.
+
+        Returns
+        -------
+        Summary
+
+        Raises
+        ------
+        ValueError
+            For what is not finite, or of another shape than it must be.
+        """
+        kinds = [np.float64, np.float32]
+        X = check_array(X, accept_sparse="csr", dtype=kinds, input_name="X")
+        n_rows = X.shape[0]
+        if y is None or len(y) != n_rows:
+            raise ValueError(
+                "Blocks must have as many responses as rows; got "
+                f"{'none' if y is None else len(y)} for {n_rows} rows in block {index}."
+            )
+        y = self.checked(np.asarray(y), n_rows)
+        weight = checked_weights(weight, n_rows)
+        offset = None if offset is None else validate_offset(offset, n_rows)
+        return self._summary(X, y, weight, offset)
+
+    def _summary(self, X, y, weight, offset):
+        return Summary.of(Table(X, y, weight, offset))
+
+    def together(self, parts):
+        """What was found in all blocks; a ValueError where no row has a weight."""
+        found = merged(parts)
+        if found is None or not found.weight > 0:
+            raise ValueError(
+                "The rows must have at least one of positive weight; got "
+                f"{0 if found is None else found.n_rows} rows of weight 0."
+            )
+        return found
+
+
 @dataclass
-class Labels:
-    """Responses that are labels of classes.
+class Labels(Responses):
+    """Responses that are labels of classes; they become codes.
 
     Parameters
     ----------
     class_weight : dict, "balanced" or None
+    named : array-like or None
+        All classes that there will be, as the user named them.
+    classes : ndarray of shape (n_classes,) or None
+        Those of earlier rows; once rows were read, those that hold.
     """
 
     class_weight: object = None
+    named: object = None
+    classes: np.ndarray | None = None
+    by_class: np.ndarray | None = None
+
+    def held(self, estimator, X, y, sample_weight=None, offset=None, reset=True):
+        """A `Table` of rows in memory, in canonical form."""
+        X, y = validate_data(
+            estimator, X, y, reset=reset, accept_sparse="csr", dtype=np.float64
+        )
+        self.classes = learned_classes(y, self.named, self.classes)
+        codes = codes_of(y, self.classes)
+        weight = row_weights(X, codes, self.classes, sample_weight, self.class_weight)
+        return Table.canonical(X, codes, weight, n_jobs=self.n_jobs)
 
     def checked(self, y, n_rows):
         """Labels of a block, (n_rows,)."""
@@ -32,42 +105,36 @@ class Labels:
         check_classification_targets(y)
         return y
 
-    def found(self, y, weight):
-        """Weight of every label of a block."""
+    def _summary(self, X, y, weight, offset):
         labels, codes = np.unique(y, return_inverse=True)
-        return dict(zip(labels.tolist(), np.bincount(codes, weight), strict=True))
+        weights = np.bincount(codes, np.broadcast_to(weight, len(y)))
+        labels = dict(zip(labels.tolist(), weights, strict=True))
+        return super()._summary(X, None, weight, offset)._replace(labels=labels)
 
-    def code(self, found):
-        """How responses are coded once all labels are known."""
-        classes = classes_of(np.array(list(found)))
-        total = np.array([found[label] for label in classes.tolist()])
-        by_class = None
-        if self.class_weight is not None:
-            by_class = checked_class_weights(
-                compute_class_weight(
-                    self.class_weight, classes=classes, y=classes, sample_weight=total
-                ),
+    def together(self, parts):
+        """What was found in all blocks; learns the classes and their weights."""
+        found = super().together(parts)
+        labels, kind = found.labels, self.class_weight
+        self.classes = learned_classes(np.array(list(labels)), None, None)
+        if kind is not None:
+            total = np.array([labels[label] for label in self.classes.tolist()])
+            balance = {"classes": self.classes, "y": self.classes}
+            self.by_class = checked_class_weights(
+                compute_class_weight(kind, **balance, sample_weight=total),
                 total.sum(),
-                self.class_weight,
+                kind,
             )
-        return LabelCode(classes, by_class)
+        return found
 
-
-@dataclass
-class LabelCode:
-    """Labels of a block as codes, its weights times those of the classes."""
-
-    classes: np.ndarray
-    by_class: np.ndarray | None
-
-    def __call__(self, y, weight):
+    def coded(self, y, weight):
+        """Labels of a block as codes, its weights times those of the classes."""
         codes = np.searchsorted(self.classes, column_or_1d(y))
         return codes, weight if self.by_class is None else weight * self.by_class[codes]
 
 
 @dataclass
-class Numbers:
-    """Responses that are numbers.
+class Numbers(Responses):
+    """Responses that are numbers; in memory they may have several columns.
 
     Parameters
     ----------
@@ -75,149 +142,49 @@ class Numbers:
         Whose ``checked`` says which.
     """
 
-    likelihood: object
+    likelihood: object = None
+    multi_output = True
+
+    def held(self, estimator, X, y, sample_weight=None, offset=None, reset=True):
+        """A `Table` of rows in memory."""
+        X, y = validate_data(
+            estimator, X, y, reset=reset, accept_sparse="csr", dtype=np.float64,
+            y_numeric=True, multi_output=self.multi_output,
+        )  # fmt: skip
+        return self._table(X, y, sample_weight, offset)
+
+    def _table(self, X, y, sample_weight, offset):
+        weight = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        y = np.asarray(y, dtype=np.float64)
+        if y.ndim == 2:
+            # Every column is a fit of its own, which puts its rows into order.
+            return Table(X, y, weight)
+        return Table.canonical(X, y, weight, n_jobs=self.n_jobs)
 
     def checked(self, y, n_rows):
         """Responses of a block, (n_rows,)."""
         return self.likelihood.checked(y, n_rows)
 
-    def found(self, y, weight):
-        """Nothing that a code has to know."""
-        return {}
-
-    def code(self, found):
-        """How responses are coded."""
-        return as_floats
-
-
-def as_floats(y, weight):
-    """Responses of a block as numbers."""
-    return np.asarray(y, dtype=float), weight
+    def coded(self, y, weight):
+        """Responses of a block as numbers."""
+        return np.asarray(y, dtype=float), weight
 
 
 @dataclass
-class Found:
-    """What one pass over rows has found.
+class Counts(Numbers):
+    """Responses that are counts, of rows with offsets."""
 
-    Attributes
-    ----------
-    n_rows : int
-    summary : Summary
-    labels : dict
-        Weight of every label.
-    """
+    multi_output = False
 
-    n_rows: int
-    summary: Summary
-    labels: dict = field(default_factory=dict)
-
-
-def looked_at(kind, X, y, weight=None, offset=None, name="RowBlocks"):
-    """Check a block of rows, and say what is in it.
-
-    Parameters
-    ----------
-    kind : Labels or Numbers
-    X, y, weight, offset
-        Of the block, as they came.
-    name : str
-        What the rows are called in messages.
-
-    Returns
-    -------
-    Found
-
-    Raises
-    ------
-    ValueError
-        For what is not finite, or of another shape than it must be.
-    """
-    kinds = [np.float64, np.float32]
-    X = check_array(X, accept_sparse="csr", dtype=kinds, input_name="X")
-    n_rows = X.shape[0]
-    if y is None or len(y) != n_rows:
-        raise ValueError(
-            f"{name} must have as many responses as rows in every block; got "
-            f"{'none' if y is None else len(y)} for {n_rows} rows."
-        )
-    y = kind.checked(np.asarray(y), n_rows)
-    weight = checked_weights(weight, n_rows)
-    offset = None if offset is None else validate_offset(offset, n_rows)
-    numbers = y if isinstance(kind, Numbers) else None
-    return Found(
-        n_rows,
-        Summary.of(Table(X, numbers, weight, offset)),
-        kind.found(y, np.broadcast_to(weight, n_rows)),
-    )
-
-
-def together(kind, parts):
-    """What was found in all blocks: the moments of the rows, the code of responses.
-
-    Parameters
-    ----------
-    kind : Labels or Numbers
-    parts : iterable of Found
-
-    Returns
-    -------
-    summary : Summary
-    code : callable
-
-    Raises
-    ------
-    ValueError
-        For no rows, rows of no weight, or labels that are no classes.
-    """
-    parts = list(parts)
-    if not parts or not (summary := merged(part.summary for part in parts)).weight > 0:
-        raise ValueError(
-            "The rows must have at least one of positive weight; got "
-            f"{sum(part.n_rows for part in parts)} rows of weight 0."
-        )
-    labels = {}
-    for part in parts:
-        for label, weight in part.labels.items():
-            labels[label] = labels.get(label, 0.0) + weight
-    return summary, kind.code(labels)
-
-
-def far_rows(estimator, kind, blocks, arrays):
-    """A `RowSource` of rows that are not held in memory, after a pass that checks them.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Gets ``n_features_in_``, and the names of the features where blocks have them.
-    kind : Labels or Numbers
-    blocks : RowBlocks
-    arrays : tuple
-        X, y, sample_weight, offset as they were passed to ``fit``.
-
-    Returns
-    -------
-    RowSource
-        With the ``code`` of the responses.
-    """
-    parts = []
-    for block in blocks:
-        validate_data(estimator, block[0], reset=not parts, skip_check_array=True)
-        parts.append(looked_at(kind, *block))
-    n_rows = sum(part.n_rows for part in parts)
-    summary, code = together(kind, parts)
-    n_jobs = estimator.n_jobs
-    if is_mapped(arrays[0]):
-        X, y, weight, offset = arrays
-        weight = 1.0 if weight is None else np.asarray(weight, dtype=float)
-        rows = Table(X, np.asarray(y), weight, offset, code, n_jobs)
-    else:
-
-        def tables():
-            for X, y, weight, offset in blocks:
-                X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
-                weight = checked_weights(weight, X.shape[0])
-                yield Table(X, np.asarray(y), weight, offset, code, n_jobs, "shared")
-
-        rows = BlockTables(tables, n_rows, estimator.n_features_in_)
-    rows.summary, rows.code = summary, code
-    return rows
+    def _table(self, X, y, sample_weight, offset):
+        y = self.checked(y, X.shape[0])
+        if offset is None:
+            offset = np.zeros(X.shape[0])
+        offset = validate_offset(offset, X.shape[0])
+        found = super()._table(X, np.column_stack([y, offset]), sample_weight, None)
+        X, y, weight = canonical_rows(found.X, found.y, found.weight)
+        y, offset = y.T
+        offset = offset if offset.any() else None
+        return Table(X, y, even(weight), offset, n_jobs=self.n_jobs)

@@ -13,10 +13,11 @@ _CONSTANT, _ROUNDING = 1e-7, 1e-12
 
 
 class Summary(NamedTuple):
-    """Weighted moments of rows that can be merged with those of others.
+    """What a pass over rows has found, which can be merged with that over others.
 
     Attributes
     ----------
+    n_rows : int
     weight : float
         Total.
     mean, variance : ndarray of shape (n_features,)
@@ -24,14 +25,18 @@ class Summary(NamedTuple):
         Mean and variance of the responses; zero where they are no numbers.
     log_exposure : float
         ``ln sum_i w_i exp(offset_i)``.
+    labels : dict
+        Weight of every label, where responses are labels.
     """
 
+    n_rows: int
     weight: float
     mean: np.ndarray
     variance: np.ndarray
     level: float
     spread: float
     log_exposure: float
+    labels: dict
 
     @classmethod
     def of(cls, table):
@@ -62,7 +67,8 @@ class Summary(NamedTuple):
         if block.offset is not None and total:
             top = block.offset.max()
             log_exposure = top + np.log(weight @ np.exp(block.offset - top))
-        return cls(total, mean, variance, level, spread, float(log_exposure))
+        moments = (total, mean, variance, level, spread, float(log_exposure))
+        return cls(len(block), *moments, labels={})
 
 
 def merged(summaries):
@@ -82,11 +88,16 @@ def _both(one, two):
         within = variance + share * (spread - variance)
         return mean + share * away, within + share * (1.0 - share) * away**2
 
+    labels = dict(one.labels)
+    for label, more in two.labels.items():
+        labels[label] = labels.get(label, 0.0) + more
     return Summary(
+        one.n_rows + two.n_rows,
         weight,
         *pooled(one.mean, one.variance, two.mean, two.variance),
         *pooled(one.level, one.spread, two.level, two.spread),
         float(np.logaddexp(one.log_exposure, two.log_exposure)),
+        labels,
     )
 
 

@@ -24,8 +24,8 @@ from skboost.mixture._priors import (
     check_same_model,
     mixture_settings,
 )
+from skboost.mixture._sources import canonical
 from skboost.mixture._starts import any_given, started
-from skboost.mixture._stream import canonical
 from skboost.proposals import ConjugateProposer
 
 _SHARED = (

@@ -1,4 +1,4 @@
-"""Rows of a mixture that are not held in memory: one look, their moments, a sample."""
+"""How a mixture reads rows: in memory as they are, else by sums and a sample."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -8,16 +8,11 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from skboost._random import generator
-from skboost._row_blocks import (
-    BlockTables,
-    Table,
-    as_blocks,
-    checked_weights,
-    is_mapped,
-)
+from skboost._row_blocks import RowReader, Table, checked_weights
+from skboost._rows import canonical_rows
+from skboost._sklearn import check_sample_weight
 from skboost.conjugate import Expectation, GaussianMixtureModel
-from skboost.mixture._priors import Observed, covariance_of, scatter, settings_of
-from skboost.mixture._stream import canonical
+from skboost.mixture._priors import Observed, covariance_of, moments, scatter
 from skboost.svi import NaturalGradient
 
 # Rows from which runs start, where there are more: k-means on these takes seconds,
@@ -27,8 +22,35 @@ _SAMPLE_STREAM = 2
 
 
 @dataclass
-class Found:
-    """What one pass over rows has found.
+class Held:
+    """Rows in memory in canonical form.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows, n_features)
+    weight : ndarray of shape (n_rows,)
+    """
+
+    values: np.ndarray
+    weight: np.ndarray
+
+    def moments(self, rows):
+        """Mean and covariance from which priors come that are left open."""
+        return moments(self.values, self.weight)
+
+    def start(self):
+        """Rows, and their weights, from which runs start."""
+        return self.values, self.weight
+
+    def engine(self, estimator, rows, at_hand):
+        """What makes the engine of a run; `at_hand` are the rows of `start`."""
+        model = estimator._model
+        return partial(NaturalGradient, model, at_hand, weight=self.weight)
+
+
+@dataclass
+class Sample:
+    """Sums over rows that are not held in memory, and a sample of them.
 
     Attributes
     ----------
@@ -46,107 +68,105 @@ class Found:
     values: np.ndarray
     weight: np.ndarray
 
-    @property
-    def scale(self):
-        """Weight of all rows over that of the sample."""
-        if self.n_rows <= SAMPLE:
-            return 1.0
-        return self.observed.total / self.weight.sum()
+    def with_others(self, other):
+        """Of the rows of both."""
+        return Sample(
+            self.n_rows + other.n_rows,
+            self.observed.with_others(other.observed),
+            np.concatenate([self.keys, other.keys]),
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.weight, other.weight]),
+        ).trimmed()
+
+    def trimmed(self):
+        """The same with no more than so many rows as a sample has."""
+        if len(self.keys) <= SAMPLE:
+            return self
+        kept = np.sort(np.argpartition(self.keys, SAMPLE)[:SAMPLE])
+        return replace(
+            self,
+            keys=self.keys[kept],
+            values=self.values[kept],
+            weight=self.weight[kept],
+        )
+
+    def moments(self, rows):
+        """Mean and covariance, by one more pass."""
+        mean = self.observed.mean
+        (sums,) = rows.sum(partial(_scatter, mean), 2 * len(mean), len(mean) ** 2)
+        return mean, covariance_of(self.observed, sums)
+
+    def start(self):
+        """The sample, which has the weight of all rows."""
+        weight = self.weight
+        if self.n_rows > SAMPLE:
+            weight = weight * (self.observed.total / weight.sum())
+        return canonical(self.values, weight)
+
+    def engine(self, estimator, rows, at_hand):
+        """What makes the engine of a run; batches need rows with positions."""
+        check_batches(estimator, rows)
+        return partial(
+            FarGradient, estimator._model, rows, settings=estimator._settings
+        )
 
 
-def looked_at(seed, index, X, weight=None):
-    """Check a block of rows, and say what is in it.
+@dataclass
+class MixtureRows(RowReader):
+    """Rows without responses, in which NaN is missing.
 
     Parameters
     ----------
     seed : int
-    index : int
-        Of the block: its rows in the sample do not depend on who looks at it.
-    X, weight
-        Of the block, as they came.
-
-    Returns
-    -------
-    Found
+        Of the sample.
     """
-    X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
-    weight = checked_weights(weight, len(X))
-    weight = np.broadcast_to(weight, len(X))
-    keys = generator(seed, _SAMPLE_STREAM, index).random(len(X))
-    found = Found(len(X), Observed.of(X, weight), keys, X, weight)
-    return _sampled(found)
 
+    seed: int = 0
 
-def together(parts):
-    """What was found in all blocks; at least one row has a weight.
-
-    Parameters
-    ----------
-    parts : iterable of Found
-    """
-    total = None
-    for part in parts:
-        if total is None:
-            total = part
-            continue
-        total = Found(
-            total.n_rows + part.n_rows,
-            total.observed.with_others(part.observed),
-            np.concatenate([total.keys, part.keys]),
-            np.concatenate([total.values, part.values]),
-            np.concatenate([total.weight, part.weight]),
-        )
-        total = _sampled(total)
-    if total is None or not total.observed.total > 0:
-        raise ValueError("The rows must have at least one of positive weight.")
-    return total
-
-
-def _sampled(found):
-    if len(found.keys) <= SAMPLE:
-        return found
-    kept = np.sort(np.argpartition(found.keys, SAMPLE)[:SAMPLE])
-    return replace(
-        found,
-        keys=found.keys[kept],
-        values=found.values[kept],
-        weight=found.weight[kept],
-    )
-
-
-def far_rows(estimator, X, sample_weight, seed):
-    """A `RowSource` of rows that are not held in memory; None for all others."""
-    blocks = as_blocks(X, sample_weight=sample_weight)
-    if blocks is None:
-        return None
-    parts = _looks(estimator, blocks, seed)
-    found = together(parts)
-    if is_mapped(X):
-        weight = 1.0 if sample_weight is None else np.asarray(sample_weight, float)
+    def held(self, estimator, X, y=None, sample_weight=None, offset=None, reset=True):
+        """A `Table` of rows in memory, in canonical form."""
+        X, weight = canonical(*checked(estimator, X, sample_weight, reset))
         rows = Table(X, None, weight)
-    else:
+        rows.summary = Held(X, weight)
+        return rows
 
-        def tables():
-            for X, _, weight, _ in blocks:
-                yield Table(np.asarray(X), None, checked_weights(weight, X.shape[0]))
+    def look(self, index, X, y=None, weight=None, offset=None):
+        """Check a block of rows, and say what is in it: a `Sample`.
 
-        rows = BlockTables(tables, found.n_rows, found.values.shape[1])
-    rows.summary = found
-    return rows
+        The rows of a block in the sample do not depend on who looks at it.
+        """
+        X = check_array(
+            X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X"
+        )
+        weight = np.broadcast_to(checked_weights(weight, len(X)), len(X))
+        keys = generator(self.seed, _SAMPLE_STREAM, index).random(len(X))
+        return Sample(len(X), Observed.of(X, weight), keys, X, weight).trimmed()
+
+    def together(self, parts):
+        """The `Sample` of all blocks; at least one row has a weight."""
+        total = None
+        for part in parts:
+            total = part if total is None else total.with_others(part)
+        if total is None or not total.observed.total > 0:
+            raise ValueError("The rows must have at least one of positive weight.")
+        return total
 
 
-def _looks(estimator, blocks, seed):
-    for index, (X, _, weight, _) in enumerate(blocks):
-        validate_data(estimator, X, reset=index == 0, skip_check_array=True)
-        yield looked_at(seed, index, X, weight)
+def checked(estimator, X, sample_weight, reset):
+    """Rows and weights of an array in memory."""
+    X = validate_data(
+        estimator, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"
+    )
+    weight = check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    return X, weight
 
 
-def far_settings(estimator, rows):
-    """`mixture_settings` of a `RowSource`, by one more pass."""
-    observed = rows.summary.observed
-    mean = observed.mean
-    (sums,) = rows.sum(partial(_scatter, mean), 2 * len(mean), len(mean) ** 2)
-    return settings_of(estimator, mean, covariance_of(observed, sums))
+def canonical(X, weight):
+    """Equal rows merged, rows of no weight dropped."""
+    X, _, weight = canonical_rows(X, np.zeros(len(X)), weight)
+    return X, weight
 
 
 def _scatter(mean, block):
@@ -227,20 +247,3 @@ class FarGradient(NaturalGradient):
         part = partial(_expected, self.settings, natural)
         evidence, statistics = self.rows.sum(part, width, entries)
         return Expectation((dict(statistics),), float(evidence))
-
-
-class FarMixture:
-    """Fits of rows that are not held in memory, for estimators with ``_made``."""
-
-    def _far_rows(self, X, sample_weight, seed):
-        """A `RowSource` of rows that are not held in memory; None for all others."""
-        return far_rows(self, X, sample_weight, seed)
-
-    def _far_engines(self, rows, going_on):
-        """One for each run on a `RowSource`; all start from a sample of its rows."""
-        check_batches(self, rows)
-        found = rows.summary
-        values, weight = canonical(found.values, found.weight * found.scale)
-        start = partial(self._start, self._model.rows(values), weight)
-        make = partial(FarGradient, settings=self._settings)
-        return self._made(make, rows, start, going_on)

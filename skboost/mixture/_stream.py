@@ -7,11 +7,11 @@ import numpy as np
 from skboost._base import FittingEstimator
 from skboost._parallel import single_threaded_blas
 from skboost._random import root_seed
-from skboost._rows import canonical_rows
 from skboost._sklearn import fit_context
 from skboost.conjugate import ConjugateTarget, GaussianMixtureModel, coordinate_ascent
 from skboost.mixture._fitted import plain_errors
 from skboost.mixture._priors import mixture_settings
+from skboost.mixture._sources import canonical, checked
 from skboost.svi import Stream
 
 # What a stream has no part in.
@@ -61,8 +61,8 @@ class StreamingMixture(FittingEstimator):
             If the stream begins with fewer distinct rows than there are clusters.
         """
         with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
-            first = not hasattr(self, "_model")
-            X, weight = self._validated(X, sample_weight, reset=first)
+            first = "_model" not in vars(self)
+            X, weight = checked(self, X, sample_weight, reset=first)
             if not first:
                 self._check_goes_on("partial_fit", "Begin with a clone.")
             size = len(X) if self.batch_size is None else self.batch_size
@@ -73,7 +73,7 @@ class StreamingMixture(FittingEstimator):
             return self
 
     def _take_in(self, X, weight):
-        begins = not hasattr(self, "_model") or vars(self).get("_held") is not None
+        begins = "_model" not in vars(self) or self._held is not None
         stream = self._begun(X, weight) if begins else self._absorbed(X, weight)
         # A batch run could not be continued from here, nor does its report hold.
         for name in _OF_RUN:
@@ -88,7 +88,7 @@ class StreamingMixture(FittingEstimator):
 
     def _begun(self, X, weight):
         """The stream after its first rows, those kept from earlier batches included."""
-        if hasattr(self, "_model"):
+        if "_model" in vars(self):
             X = np.concatenate([self._held[0], X])
             weight = np.concatenate([self._held[1], weight])
         else:
@@ -141,9 +141,3 @@ class StreamingMixture(FittingEstimator):
     def _going_on(self, state, engine):
         """After a fit, the stream that further batches go on with."""
         return {"_stream": Stream.after(state, engine.total_weight)}
-
-
-def canonical(X, weight):
-    """Equal rows merged, rows of no weight dropped."""
-    X, _, weight = canonical_rows(X, np.zeros(len(X)), weight)
-    return X, weight

@@ -1,11 +1,9 @@
 """Bayesian Gaussian mixtures by natural gradients: coordinate ascent, SVI and SVI+."""
 
-from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import DensityMixin
-from sklearn.utils.validation import validate_data
 
 from skboost._base import callback_data
 from skboost._parallel import single_threaded_blas
@@ -15,23 +13,17 @@ from skboost._sklearn import (
     InstanceOf,
     Interval,
     StrOptions,
-    check_sample_weight,
     fit_context,
 )
 from skboost.conjugate import GaussianMixtureModel
 from skboost.mixture._fitted import FittedMixture, plain_errors
 from skboost.mixture._messages import ProgressLines
-from skboost.mixture._priors import MIXTURE_CONSTRAINTS, WEIGHTS, mixture_settings
+from skboost.mixture._priors import MIXTURE_CONSTRAINTS, WEIGHTS, settings_of
 from skboost.mixture._responsibilities import STARTS
-from skboost.mixture._sources import FarMixture, far_settings
+from skboost.mixture._sources import MixtureRows
 from skboost.mixture._starts import started
-from skboost.mixture._stream import StreamingMixture, canonical
-from skboost.svi import (
-    LEARNING_RATES,
-    LearningRate,
-    NaturalGradient,
-    as_learning_rate,
-)
+from skboost.mixture._stream import StreamingMixture
+from skboost.svi import LEARNING_RATES, LearningRate, as_learning_rate
 
 # Streams of one fit.
 _START, _STEPS = 0, 1
@@ -40,7 +32,7 @@ _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
 class SVIGaussianMixture(
-    FittedMixture, StreamingMixture, FarMixture, DensityMixin, NaturalGradientRuns
+    FittedMixture, StreamingMixture, DensityMixin, NaturalGradientRuns
 ):
     """Bayesian Gaussian mixture, fitted in batches of any size, with tuneable noise.
 
@@ -341,20 +333,15 @@ class SVIGaussianMixture(
         with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
             going_on = self.warm_start and hasattr(self, "_run")
             seed = self._seed if going_on else root_seed(self.random_state)
-            far = self._far_rows(X, sample_weight, seed)
-            if far is None:
-                data = canonical(*self._validated(X, sample_weight, reset=True))
-                settings, engines = mixture_settings, self._engines
-            else:
-                data, settings, engines = (far,), far_settings, self._far_engines
+            rows = self._source(MixtureRows(seed=seed), X, None, sample_weight)
             if going_on:
                 self._check_goes_on("warm_start=True", "Set warm_start=False.")
             else:
-                self._settings = settings(self, *data)
+                self._settings = settings_of(self, *rows.summary.moments(rows))
                 self._model = GaussianMixtureModel.make(**self._settings)
                 self._seed = seed
             self._held = None
-            engines = engines(*data, going_on)
+            engines = self._engines(rows, going_on)
             return self._fit_all(engines, callback_data(X, y, sample_weight), going_on)
 
     # --- data and engines
@@ -362,42 +349,29 @@ class SVIGaussianMixture(
     def _lines(self, index):
         return ProgressLines(self, index)
 
-    def _validated(self, X, sample_weight, reset):
-        X = validate_data(
-            self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"
-        )
-        weight = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-        return X, weight
+    def _source(self, reader, *arrays):
+        """A `RowSource` of the arguments of ``fit``."""
+        return reader.source(self, *arrays)
 
     def _rate(self, whole):
         if self.learning_rate == "auto":
             return as_learning_rate(1.0 if whole else "robbins-monro")
         return as_learning_rate(self.learning_rate)
 
-    def _engines(self, values, weight, going_on):
+    def _engines(self, rows, going_on):
         """One for each run."""
-        rows = self._model.rows(values)
-        make = partial(NaturalGradient, weight=weight)
-        start = partial(self._start, rows, weight)
-        return self._made(make, rows, start, going_on)
-
-    def _made(self, make, rows, start, going_on):
+        values, weight = rows.summary.start()
+        at_hand = self._model.rows(values)
+        make = rows.summary.engine(self, rows, at_hand)
         whole = self.batch_size is None or self.batch_size >= len(rows)
-        settings = {
-            "learning_rate": self._rate(whole),
-            "batch_size": self.batch_size,
-            "effective_batch_size": self.effective_batch_size,
-        }
         indices = [self._kept] if going_on else range(self.n_init)
         return [
             make(
-                self._model,
-                rows,
-                None if going_on else start(i),
+                start=None if going_on else self._start(at_hand, weight, i),
+                learning_rate=self._rate(whole),
+                batch_size=self.batch_size,
+                effective_batch_size=self.effective_batch_size,
                 seed=int(generator(self._seed, _STEPS, i).integers(2**31)),
-                **settings,
             )
             for i in indices
         ]

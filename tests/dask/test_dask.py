@@ -185,7 +185,7 @@ def test_what_takes_no_dask_arrays_says_so(far):
 @pytest.mark.slow
 def test_blocks_stay_on_the_workers(client, data, far):
     model = DaskBayesianLogisticRegression(**SETTINGS)
-    rows = model._far_rows(far["X"], far["labels"])
+    rows = model._source(model._reader(), far["X"], far["labels"])
     assert isinstance(rows, WorkerTables)
 
     homes = rows.map(lambda table: os.getpid())
