@@ -1,15 +1,12 @@
 """Every table of the documentation measured again, at one clean commit.
 
-    python benchmarks/all.py [--other ../before] [--list] [--only NAME ...]
-                             [--skip NAME ...] [--resume]
+    python benchmarks/all.py [--list] [--only NAME ...] [--skip NAME ...] [--resume]
 
 Scripts run one after the other and write into ``--out`` (a folder that git ignores);
 results and tables of the documentation are replaced when the last has ended. A tree
 with changes is refused, and so is one that changes on the way: the JSON files name the
 commit that they were measured at. ``--resume`` keeps what ``--out`` already holds of
-this commit. Scripts that compare with an earlier commit need a checkout of it,
-``--other``, and are named as not run without. All of them take most of a day, on a
-machine with nothing else to do.
+this commit. All of them take most of a day, on a machine with nothing else to do.
 """
 
 import json
@@ -36,8 +33,6 @@ class Run:
     arguments: tuple = ()
     minutes: float = 1.0
     writes: tuple = field(default=())
-    # Whether it compares with another checkout.
-    compares: bool = False
 
     @property
     def name(self):
@@ -55,7 +50,6 @@ _REGRESSIONS = ("breast cancer, 30-D", "logistic, 60-D", "digits, 64-D")
 # In the order of the documentation; the longest take hours.
 RUNS = (
     Run("logistic_ds1", (), 2),
-    Run("scaling", (), 1),
     Run("out_of_core", (), 10),
     Run("dask_workers", (), 10),
     Run("p0_tables", ("--sets", "ds1", "--replicates", "4", "--iterations", "5",
@@ -70,7 +64,6 @@ RUNS = (
     Run("posteriordb", (), 8),
     Run("against_nuts", (), 40),
     Run("many_modes", (), 6),
-    Run("high_dimension", (), 15),
     Run("ubvi", (), 10),
     Run("warp", (), 10),
     Run("warp", ("--public",), 15, ("warp_public",)),
@@ -78,26 +71,17 @@ RUNS = (
     Run("calibrate", (), 8),
     Run("remaining_kl", (), 8),
     Run("calibration", (), 10),
-    Run("monotone", (), 3),
     Run("predict_proba", (), 0.5),
     Run("parallel", (), 2),
-    Run("import_time", (), 1),
-    Run("defaults", (), 5),
     Run("ablation", (), 15),
     Run("ablation", ("--name", "ablation_regressions", "--targets", *_REGRESSIONS,
                      "--replicates", "6"), 15, ("ablation_regressions",)),
-    Run("pareto", (), 40, compares=True),
-    Run("pareto", ("--front", "--name", "pareto_front"), 40, ("pareto_front",)),
-    Run("glm_cost", (), 15, compares=True),
-    Run("against_commit", (), 30, compares=True),
     Run("regression", (), 20, ("regression_exact", "regression_generated",
                                "regression_real", "regression_counts",
                                "regression_splines")),
     Run("online_streams", (), 6),
     Run("online_streams", ("--hindsight",), 30, ("online_hindsight",)),
     Run("online_speed", (), 0.5),
-    Run("gmm_coordinate_ascent", (), 0.2),
-    Run("gmm_stream", (), 0.2),
     Run("gmm_predictive", ("--rows", "1000"), 60),
     *(Run("gmm_predictive", ("--name", name, "--methods", "BoostedGaussianMixture",
                              "--sets", *sets, "--clusters", *clusters,
@@ -156,8 +140,6 @@ def execute(run, options):
         sys.executable, str(ROOT / "benchmarks" / f"{run.script}.py"),
         *run.arguments, "--out", str(options.out), "--shared", str(options.shared),
     ]  # fmt: skip
-    if run.compares:
-        command += ["--other", str(options.other)]
     return subprocess.run(command, cwd=ROOT, env=os.environ).returncode == 0
 
 
@@ -174,7 +156,6 @@ def main():
     """Run what was asked for, and name what failed."""
     made = parser(__doc__)
     made.set_defaults(out=NEW)
-    made.add_argument("--other", type=Path, help="checkout of an earlier commit")
     made.add_argument("--list", action="store_true", help="names and minutes only")
     made.add_argument("--only", nargs="+", default=[""], help="parts of names")
     made.add_argument("--skip", nargs="+", default=[], help="parts of names")
@@ -192,9 +173,6 @@ def main():
     refuse_dirty_tree()
     failed = []
     for run in chosen:
-        if run.compares and options.other is None:
-            print(f"\n=== not run without --other: {run.name}", flush=True)
-            continue
         if options.resume and done_before(run, options.out):
             continue
         began = perf_counter()

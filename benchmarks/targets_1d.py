@@ -55,7 +55,6 @@ def reverse_kl(log_density, posterior, half_width=10.0, nodes=2001):
 
 
 def main():
-    # Here, since against_commit.py takes the densities to a commit without this name.
     from skboost.strategies import ResidualGain
 
     args = parser(__doc__, replicates=5).parse_args()

@@ -32,8 +32,7 @@ def test_scripts_understand_what_the_one_command_says(in_folder, monkeypatch):
     """An hour of measuring should not end at an argument that no script has."""
     for run in runpy.run_path(str(FOLDER / "all.py"))["RUNS"]:
         path = FOLDER / f"{run.script}.py"
-        compared = ["--other", "."] if run.compares else []
-        arguments = [*run.arguments, "--out", ".", "--shared", ".", *compared]
+        arguments = [*run.arguments, "--out", ".", "--shared", "."]
         monkeypatch.setattr(sys, "argv", [str(path), *arguments])
         with pytest.raises(_ParsedError):
             runpy.run_path(str(path), run_name="__main__")
