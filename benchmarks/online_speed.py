@@ -20,7 +20,7 @@ from scipy import sparse
 from sklearn.linear_model import SGDClassifier
 
 from skboost import OnlineBayesianLogisticRegression
-from skboost.online import _compile, _loops
+from skboost.online import _loops
 
 N_RUNS, BATCH = 5, 1000
 
@@ -91,9 +91,9 @@ def first_call(make, X, y):
 
 def without_extra(on):
     """Loops that are compiled or not, whatever is installed."""
-    compiler = _compile.compiler
+    compiler = _loops.compiler
     if on:
-        _compile.compiler = lambda: None
+        _loops.compiler = lambda: None
     _loops.dense_loop.cache_clear()
     _loops.sparse_loop.cache_clear()
     return compiler
@@ -116,7 +116,7 @@ def per_row(report, name, X, y, settings):
                 first = first_call(make, X, y)
                 took = microseconds(make, batches, X, y, 20_000 if fast else 5000)
             finally:
-                _compile.compiler = compiler
+                _loops.compiler = compiler
             learner = f"{label}, {'fast' if fast else 'plain'}"
             report.row("one update for each row", rows=name, learner=learner,
                        us_per_row=took, rows_per_s=1e6 / took,

@@ -1,7 +1,6 @@
 """Gaussian posteriors of linear predictors that learn from one row after another."""
 
 from skboost.online._conjugate import ConjugateStream
-from skboost.online._losses import GaussianLoss, LogisticLoss
 from skboost.online._methods import (
     DEFAULT_BETA,
     EWA,
@@ -9,9 +8,11 @@ from skboost.online._methods import (
     ONLINE_METHODS,
     SVA,
     SVB,
-    Method,
+    GaussianLoss,
+    LogisticLoss,
+    OnlineMethod,
+    PowerRate,
 )
-from skboost.online._rates import PowerRate
 from skboost.online._streams import (
     DiagonalStream,
     DivergedError,
@@ -32,7 +33,7 @@ __all__ = [
     "FullStream",
     "GaussianLoss",
     "LogisticLoss",
-    "Method",
+    "OnlineMethod",
     "PowerRate",
     "Rule",
 ]

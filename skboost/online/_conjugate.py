@@ -6,11 +6,11 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from skboost.online._loops import add_outer, is_refreshed
-from skboost.online._streams import Rule, check_bounds, dense, first_out_of_bounds
+from skboost.online._streams import FullStream, check_bounds, dense, first_out_of_bounds
 
 
 @dataclass(frozen=True)
-class ConjugateStream:
+class ConjugateStream(FullStream):
     """Normal-inverse-gamma posterior of coefficients and noise variance.
 
     Given the noise variance v the coefficients are N(mean, v covariance), and v is
@@ -18,43 +18,20 @@ class ConjugateStream:
 
     Attributes
     ----------
-    rule, n_steps : as in `DiagonalStream`
-    prior : tuple
-        Precision (dim, dim) in units of the noise, shape and rate of the prior.
-    pull, mean, total : ndarray of shape (dim,)
-        `pull` is the precision times the mean.
-    precision, covariance : ndarray of shape (dim, dim)
-        In units of the noise.
-    noise : ndarray of shape (2,)
-        Shape and rate.
-    weight : float
-        Of all rows.
+    noise, prior_noise : ndarray of shape (2,)
+        Shape and rate, and those of the prior.
+
+    All else is as in `FullStream`, precisions and covariances in units of the noise.
     """
 
-    rule: Rule
-    prior: tuple
-    pull: np.ndarray
-    mean: np.ndarray
-    precision: np.ndarray
-    covariance: np.ndarray
-    noise: np.ndarray
-    total: np.ndarray
-    weight: float = 0.0
-    n_steps: int = 0
+    noise: np.ndarray | None = None
+    prior_noise: np.ndarray | None = None
 
     @classmethod
     def begin(cls, rule, scale, noise):
         """The prior; `scale` is in units of the noise."""
         noise = np.asarray(noise, dtype=float)
-        precision, covariance = np.diag(scale**-2.0), np.diag(scale**2.0)
-        zeros = np.zeros(len(scale))
-        prior = (precision, noise)
-        return cls(rule, prior, zeros, zeros, precision, covariance, noise, zeros)
-
-    @property
-    def average(self):
-        """Average of the means that predicted, (dim,)."""
-        return self.total / max(self.weight, np.finfo(float).tiny)
+        return replace(super().begin(rule, scale), noise=noise, prior_noise=noise)
 
     def losses(self, record, y):
         """``-ln p(y)`` under the predictive Student-t density of every row, nats."""
@@ -90,6 +67,7 @@ class ConjugateStream:
             record[i] = x @ new.mean, scale, 2.0 * shape
             size, error = w * schedule[i, 0], y[i] - record[i, 0]
             new.total[:] += w * new.mean
+            new.clock[:] += 1.0, w
             new.noise[:] += 0.5 * size, 0.5 * size * error**2 / (1.0 + size * spread)
             new.pull[:] += size * y[i] * x
             add_outer(new.precision, size, x)
@@ -103,37 +81,21 @@ class ConjugateStream:
         failed = first_out_of_bounds(record[:, 0], record[:, 1], y)
         step = self.n_steps + failed + 1
         check_bounds(step, record[:, 0], failed, schedule[failed, 0])
-        # One after another, so that it is the same however rows come in batches.
-        total = float(np.cumsum([self.weight, *weight])[-1])
-        return replace(new, weight=total, n_steps=self.n_steps + len(y)), record
+        return replace(new, n_steps=self.n_steps + len(y)), record
 
     def absorb_batch(self, X, y, weight):
         """One update for all rows, which are predicted before it."""
-        X, new = dense(X), self._discounted()
+        X, now = dense(X), self.discounted()
         ((size, _),) = self.rule.schedule(self.n_steps, 1)
-        record = new.predictive(X)
+        record = now.predictive(X)
         failed = first_out_of_bounds(record[:, 0], record[:, 1], y)
         check_bounds(self.n_steps + 1, record[:, 0], failed, size)
         tempered = size * weight
-        precision = new.precision + (X.T * tempered) @ X
-        covariance = np.linalg.inv(precision)
-        error = y - record[:, 0]
-        pull = new.pull + X.T @ (tempered * y)
-        mean = covariance @ pull
+        pull = now.pull + X.T @ (tempered * y)
+        done = now.updated(pull, now.precision + (X.T * tempered) @ X, weight)
         # The increment of the rate without cancellation: errors before times after.
-        lost = 0.5 * tempered @ (error * (y - X @ mean))
-        done = replace(
-            new,
-            pull=pull,
-            mean=mean,
-            precision=precision,
-            covariance=covariance,
-            noise=new.noise + [0.5 * tempered.sum(), lost],
-            total=new.total + weight.sum() * new.mean,
-            weight=new.weight + weight.sum(),
-            n_steps=self.n_steps + 1,
-        )
-        return done, record
+        lost = 0.5 * tempered @ ((y - record[:, 0]) * (y - X @ done.mean))
+        return replace(done, noise=now.noise + [0.5 * tempered.sum(), lost]), record
 
     def _one_by_one(self, X, y, weight):
         stream, records = self, []
@@ -143,28 +105,12 @@ class ConjugateStream:
             records.append(record)
         return stream, np.concatenate(records)
 
-    def _discounted(self):
-        """The stream before an update, with a part of what it knew forgotten."""
-        f = self.rule.forgetting
-        if f == 1.0:
+    def discounted(self):
+        """As that of a `FullStream`."""
+        f, now = self.rule.forgetting, super().discounted()
+        if now is self:
             return self
-        prior, prior_noise = self.prior
-        pull = f * self.pull
-        precision = f * self.precision + (1.0 - f) * prior
-        covariance = np.linalg.inv(precision)
-        mean = covariance @ pull
         # Natural parameters are those that are forgotten; the rate is not one of them.
-        noise = f * self.noise + (1.0 - f) * prior_noise
-        noise[1] += 0.5 * (self.mean - mean) @ pull
-        return replace(
-            self,
-            pull=pull,
-            mean=mean,
-            precision=precision,
-            covariance=covariance,
-            noise=noise,
-        )
-
-    def _copy(self):
-        names = ("pull", "mean", "precision", "covariance", "noise", "total")
-        return replace(self, **{name: getattr(self, name).copy() for name in names})
+        noise = f * self.noise + (1.0 - f) * self.prior_noise
+        noise[1] += 0.5 * (self.mean - now.mean) @ now.pull
+        return replace(now, noise=noise)

@@ -12,8 +12,6 @@ from math import inf, log, log1p, sqrt
 import numpy as np
 from scipy.linalg.blas import dger
 
-from skboost.online._compile import compiled
-
 # A linear predictor so far beyond its response comes of steps that overshoot, each more
 # than the last.
 HUGE = 1e12
@@ -21,6 +19,25 @@ HUGE = 1e12
 _MAX_DECAY = 500.0
 # Steps after which mean and covariance are computed afresh.
 _REFRESH = 1000
+
+
+def compiler():
+    """The decorator that compiles, or None without the extra.
+
+    What it makes is compiled at its first call, which takes seconds, and lets other
+    threads run.
+    """
+    try:
+        import numba
+    except ImportError:
+        return None
+    return numba.njit(nogil=True)
+
+
+def compiled(function):
+    """A function compiled where that is possible; the same numbers to rounding."""
+    compile_it = compiler()
+    return function if compile_it is None else compile_it(function)
 
 
 @cache

@@ -11,9 +11,148 @@ rows of a ``state``, whose first is the mean; numba can compile them.
 nothing for x of at least 0.
 """
 
+from numbers import Real
+
 import numpy as np
 
-from skboost.online._rates import PowerRate
+from skboost.svi import ConstantRate, LearningRate
+from skboost.targets import logistic_gaussian_expectations, scalar_rules
+
+# --- losses of one row as functions of its linear predictor, a Gaussian variable
+#
+# Each has the first two derivatives of E[-ln p(y | t)], t ~ N(mean, sd^2), in the mean;
+# half the second is the derivative in the variance. ``one`` takes one row and is
+# written so that numba can compile it; ``many`` takes arrays.
+
+_EDGES, _FIRST, _NODES, _WEIGHTS, _HALF_WIDTH, _N_DIRECT = scalar_rules()
+# A walk over so few is faster than a call.
+_EDGES = tuple(_EDGES.tolist())
+
+# Beyond it the logistic function is flat in double precision, and its exponential soon
+# infinite.
+_FLAT = 600.0
+
+
+def _logistic(mean, sd, y, noise_scale):
+    rule = 0
+    for edge in _EDGES:
+        if sd <= edge:
+            break
+        rule += 1
+    begin, end = _FIRST[rule], _FIRST[rule + 1]
+    nodes, weights = _NODES[begin:end], _WEIGHTS[begin:end]
+    if rule < _N_DIRECT:
+        lower = 1.0 / (1.0 + np.exp(sd * nodes + min(abs(mean), _FLAT)))
+        sigmoid = weights @ lower
+        slope = sigmoid - weights @ (lower * lower)
+    else:
+        # The transform of the slope is t / sinh(pi t), that of the sigmoid 1 / sinh.
+        decay = np.expm1(-np.pi / sd * nodes)
+        weighted = -2.0 * weights * (decay + 1.0) / (decay * (decay + 2.0)) / sd
+        angle = nodes * min(abs(mean) / sd, _HALF_WIDTH[rule])
+        sigmoid = max(0.5 - weighted @ np.sin(angle), 0.0)
+        slope = max((weighted * np.cos(angle)) @ nodes / sd, 0.0)
+    return (1.0 - sigmoid if mean > 0.0 else sigmoid) - y, slope
+
+
+def _gaussian(mean, sd, y, noise_scale):
+    precision = 1.0 / (noise_scale * noise_scale)
+    return (mean - y) * precision, precision
+
+
+class LogisticLoss:
+    """``-ln p(y | t) = ln(1 + exp(t)) - y t`` for y of 0 and 1, nats."""
+
+    noise_scale = 1.0
+    one = staticmethod(_logistic)
+
+    def many(self, mean, sd, y):
+        """Derivatives for arrays of rows."""
+        _, sigmoid, slope = logistic_gaussian_expectations(mean, sd)
+        return sigmoid - y, slope
+
+    def at(self, eta, y):
+        """Loss of linear predictors that are known."""
+        return np.logaddexp(0.0, eta) - y * eta
+
+
+class GaussianLoss:
+    """``-ln N(y; t, noise_scale^2)``, nats.
+
+    Parameters
+    ----------
+    noise_scale : float
+    """
+
+    one = staticmethod(_gaussian)
+
+    def __init__(self, noise_scale):
+        self.noise_scale = float(noise_scale)
+
+    def many(self, mean, sd, y):
+        """Derivatives for arrays of rows."""
+        precision = self.noise_scale**-2.0
+        return (mean - y) * precision, np.full(len(mean), precision)
+
+    def at(self, eta, y):
+        """Loss of linear predictors that are known."""
+        scale = self.noise_scale
+        return 0.5 * ((y - eta) / scale) ** 2 + np.log(scale * np.sqrt(2.0 * np.pi))
+
+
+# --- learning rates: positive numbers, not bounded by 1
+
+
+class PowerRate(LearningRate):
+    """``rate * step ** power`` at a step counted from 1.
+
+    Parameters
+    ----------
+    rate : float, default=1.0
+        Rate of the first step, positive.
+    power : float, default=-0.5
+        -0.5 is the rate of the regret bounds of order sqrt(T); 1 lets the
+        natural-gradient method keep what it has learned.
+    """
+
+    def __init__(self, rate=1.0, power=-0.5):
+        self.rate = rate
+        self.power = power
+
+    def at(self, step):
+        return self.rate * float(step) ** self.power
+
+
+def rates_of(learning_rate, done, n):
+    """Rates of `n` steps after `done` steps, checked, shape (n,).
+
+    Parameters
+    ----------
+    learning_rate : float or LearningRate
+    done, n : int
+
+    Raises
+    ------
+    ValueError
+        If a rate is not positive.
+    """
+    if isinstance(learning_rate, ConstantRate):
+        learning_rate = learning_rate.rate
+    if isinstance(learning_rate, Real):
+        rates = np.full(n, float(learning_rate))
+    else:
+        steps = range(done + 1, done + n + 1)
+        rates = np.array([learning_rate.at(step) for step in steps], dtype=float)
+    wrong = np.flatnonzero(~(rates > 0.0))
+    if len(wrong):
+        raise ValueError(
+            f"learning_rate must give positive rates; got {rates[wrong[0]]} at step "
+            f"{done + wrong[0] + 1}."
+        )
+    return rates
+
+
+# --- the updates
 
 
 def _sva_variance(state, scale):
@@ -72,7 +211,7 @@ def _ngvi_step(state, scale, variance, grad, curv, share):
         state[0] -= grad / state[1]
 
 
-class Method:
+class OnlineMethod:
     """One way to take a loss in; what is public of it.
 
     Attributes
@@ -107,7 +246,7 @@ class Method:
         return np.column_stack([rates, np.zeros_like(rates)])
 
 
-class SVA(Method):
+class SVA(OnlineMethod):
     """Sequential variational approximation (Alquier 2019, Algorithm 3).
 
     Follows the sum of all gradients so far from the prior, each times the rate of its
@@ -127,7 +266,7 @@ class SVA(Method):
         return np.zeros((2, len(scale)))
 
 
-class SVB(Method):
+class SVB(OnlineMethod):
     """Streaming variational Bayes: the posterior so far is the prior of the next row.
 
     The state is the mean and the standard deviations.
@@ -145,7 +284,7 @@ class SVB(Method):
         return np.stack([np.zeros(len(scale)), scale])
 
 
-class NGVI(Method):
+class NGVI(OnlineMethod):
     """Natural-gradient variational inference (Khan and Lin 2017).
 
     The state is the mean and the precisions.
@@ -169,7 +308,7 @@ class NGVI(Method):
         return np.column_stack([beta / (1.0 + beta / rates), share])
 
 
-class EWA(Method):
+class EWA(OnlineMethod):
     """Exponentially weighted aggregation (Alquier 2019, Algorithm 2): tempered Bayes.
 
     Exact for the linear model with normal noise; there it is a natural-gradient step

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from skboost.online._loops import HUGE, dense_loop, full_loop, sparse_loop
-from skboost.online._rates import rates_of
+from skboost.online._methods import rates_of
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Rule:
 
     Attributes
     ----------
-    method : Method
+    method : OnlineMethod
     loss : LogisticLoss or GaussianLoss
     learning_rate : float or LearningRate
     beta : float
@@ -255,8 +255,43 @@ class FullStream:
         return self.total / max(self.clock[1], np.finfo(float).tiny)
 
     def _copy(self):
-        names = ("pull", "mean", "precision", "covariance", "total", "clock")
-        return replace(self, **{name: getattr(self, name).copy() for name in names})
+        """The same stream with arrays of its own, which an update may write into."""
+        fixed = {"prior", "prior_noise"}
+        own = {
+            name: value.copy()
+            for name, value in vars(self).items()
+            if isinstance(value, np.ndarray) and name not in fixed
+        }
+        return replace(self, **own)
+
+    def discounted(self):
+        """The stream before an update, with a part of what it knew forgotten."""
+        f = self.rule.forgetting
+        if f == 1.0:
+            return self
+        pull, precision = f * self.pull, f * self.precision + (1.0 - f) * self.prior
+        covariance = np.linalg.inv(precision)
+        return replace(
+            self,
+            pull=pull,
+            mean=covariance @ pull,
+            precision=precision,
+            covariance=covariance,
+        )
+
+    def updated(self, pull, precision, weight):
+        """The stream after one update for all rows, whose weights are given."""
+        covariance = np.linalg.inv(precision)
+        return replace(
+            self,
+            pull=pull,
+            mean=covariance @ pull,
+            precision=precision,
+            covariance=covariance,
+            total=self.total + weight.sum() * self.mean,
+            clock=self.clock + [1.0, weight.sum()],
+            n_steps=self.n_steps + 1,
+        )
 
     def absorb(self, X, y, weight):
         """As `DiagonalStream.absorb`; sparse rows become dense."""
@@ -273,30 +308,16 @@ class FullStream:
 
     def absorb_batch(self, X, y, weight):
         """As `DiagonalStream.absorb_batch`."""
-        rule, new, f = self.rule, self._copy(), self.rule.forgetting
+        rule, now, X = self.rule, self.discounted(), dense(X)
         ((size, share),) = rule.schedule(self.n_steps, 1)
-        pull, precision = f * new.pull, f * new.precision + (1.0 - f) * new.prior
-        covariance = np.linalg.inv(precision) if f < 1.0 else new.covariance
-        mean = covariance @ pull if f < 1.0 else new.mean
-        X = dense(X)
-        eta, sd = X @ mean, np.sqrt(np.einsum("ij,ij->i", X @ covariance, X))
+        eta, sd = X @ now.mean, np.sqrt(np.einsum("ij,ij->i", X @ now.covariance, X))
         check_bounds(self.n_steps + 1, eta, first_out_of_bounds(eta, sd, y), size)
         slope, bend = rule.loss.many(eta, sd, y)
-        precision = precision + share * (new.prior - precision)
+        precision = now.precision + share * (now.prior - now.precision)
         precision += size * (X.T * (weight * bend)) @ X
-        pull = (1.0 - share) * pull + size * (X.T @ (weight * (bend * eta - slope)))
-        covariance = np.linalg.inv(precision)
-        done = replace(
-            new,
-            pull=pull,
-            mean=covariance @ pull,
-            precision=precision,
-            covariance=covariance,
-            total=new.total + weight.sum() * mean,
-            clock=new.clock + [1.0, weight.sum()],
-            n_steps=self.n_steps + 1,
-        )
-        return done, eta
+        pull = X.T @ (weight * (bend * eta - slope))
+        pull = (1.0 - share) * now.pull + size * pull
+        return now.updated(pull, precision, weight), eta
 
 
 def dense(X):

@@ -33,9 +33,9 @@ METHODS = [
 @pytest.fixture(autouse=True)
 def uncompiled(monkeypatch):
     """Loops as without the extra ``fast``, whose compilation takes seconds."""
-    from skboost.online import _compile, _loops
+    from skboost.online import _loops
 
-    monkeypatch.setattr(_compile, "compiler", lambda: None)
+    monkeypatch.setattr(_loops, "compiler", lambda: None)
     yield
     _loops.dense_loop.cache_clear()
     _loops.sparse_loop.cache_clear()

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from skboost.online import _compile, _loops
+from skboost.online import _loops
 
 
 @pytest.fixture(autouse=True)
 def uncompiled(monkeypatch):
     """Loops as without the extra ``fast``; `compiled` undoes it."""
-    monkeypatch.setattr(_compile, "compiler", lambda: None)
+    monkeypatch.setattr(_loops, "compiler", lambda: None)
     _loops.dense_loop.cache_clear()
     _loops.sparse_loop.cache_clear()
     yield

@@ -18,10 +18,9 @@ from skboost.online import (
     LogisticLoss,
     PowerRate,
     Rule,
-    _compile,
     _loops,
 )
-from skboost.online._rates import rates_of
+from skboost.online._methods import rates_of
 
 SCALE = np.array([1.0, 0.5, 2.0, 1.0, 1.0, 3.0, 0.2])
 RULES = {
@@ -280,7 +279,7 @@ def test_compiled_loops_give_the_same_numbers(name, loss, as_rows, rows, monkeyp
     rule = Rule(rule.method, loss, 0.1, rule.beta, rule.forgetting)
     start = DiagonalStream.begin(rule, SCALE)
     plain, eta = start.absorb(as_rows(X), y, weight)
-    monkeypatch.setattr(_compile, "compiler", lambda: numba.njit(nogil=True))
+    monkeypatch.setattr(_loops, "compiler", lambda: numba.njit(nogil=True))
     _loops.dense_loop.cache_clear()
     _loops.sparse_loop.cache_clear()
     fast, fast_eta = start.absorb(as_rows(X), y, weight)
@@ -294,8 +293,8 @@ def test_without_the_extra_nothing_is_compiled(monkeypatch):
 
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "numba", None)
-    assert _compile.compiler() is None
-    assert _compile.compiled(begin) is begin
+    assert _loops.compiler() is None
+    assert _loops.compiled(begin) is begin
 
 
 @pytest.mark.parametrize(
