@@ -377,7 +377,7 @@ class Boosting:
         of its draws.
         """
         n_draws = state.draw_multiplier * self.settings.n_draws
-        n_moving = self.proposer.n_moving(state.mixture, n_draws)
+        n_moving = self.proposer.n_moving(state.mixture)
         enough = self.settings.draws_per_parameter * n_moving
         return not self.combination.noisy and n_draws < enough
 

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skboost.families._chart import Chart
+from skboost.families._evaluation import Chart
 from skboost.families._moments import linear_moments
 from skboost.families._sobol import open_unit_cube
 from skboost.families._whitening import whitening_by
@@ -370,8 +370,8 @@ class VariationalFamily(BaseEstimator):
         """
         raise NotImplementedError
 
-    def chart(self, params, n_draws):
-        """Coordinates for a search on `n_draws` draws that starts at `params`.
+    def chart(self, params):
+        """Coordinates for a search that starts at `params`.
 
         Returns
         -------

@@ -190,10 +190,8 @@ class FullCovariance:
         return widened
 
     def move(self, params, x):
-        return self.compose(params, self._stretched(x))
-
-    def compose(self, params, inner):
-        """The component `inner` in the coordinates that `params` whitens."""
+        # The component `inner` in the coordinates that `params` whitens.
+        inner = self._stretched(x)
         mean, factor = self.split(params)
         x_mean, x_factor = self.split(inner)
         dim = mean.size
@@ -204,13 +202,7 @@ class FullCovariance:
         return np.concatenate([mean + factor @ x_mean, packed])
 
     def pull_move(self, params, x, gradient):
-        d_mean, d_lower, d_log = self.pull_compose(params, self._stretched(x), gradient)
-        packed = _pack(d_lower)
-        packed[_packing(d_mean.size)[1]] = _DIAGONAL_STEP * d_log
-        return np.concatenate([d_mean, packed])
-
-    def pull_compose(self, params, inner, gradient):
-        """Gradients in the inner mean, strict lower factor and log diagonal."""
+        inner = self._stretched(x)
         _, factor = self.split(params)
         dim = factor.shape[0]
         flat, diagonal = _packing(dim)
@@ -222,7 +214,9 @@ class FullCovariance:
         below = factor.T @ below
         scale = np.exp(inner[dim + diagonal])
         d_log = np.diagonal(below) * scale + gradient[dim + diagonal]
-        return gradient[:dim] @ factor, np.tril(below, -1), d_log
+        packed = _pack(below)
+        packed[diagonal] = _DIAGONAL_STEP * d_log
+        return np.concatenate([gradient[:dim] @ factor, packed])
 
     def inner(self, mean, factor):
         """Parameters of a mean and a Cholesky factor."""

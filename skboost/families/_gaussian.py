@@ -8,7 +8,6 @@ from scipy.special import ndtr, ndtri
 
 from skboost.families._affinity import by_blocks
 from skboost.families._base import VariationalFamily
-from skboost.families._chart import Chart, LineChart
 from skboost.families._diagonal import DiagonalCovariance
 from skboost.families._full import FullCovariance
 from skboost.families._low_rank import (
@@ -163,12 +162,6 @@ class Gaussian(VariationalFamily):
 
     def pull_move(self, params, x, gradient):
         return self._kind.pull_move(params, x, gradient)
-
-    def chart(self, params, n_draws):
-        # Two draws a parameter tell it from noise; fewer, and the search fits them.
-        if self.covariance == "full" and 2 * len(params) > n_draws:
-            return LineChart(self._kind, params)
-        return Chart(self, params)
 
     def spread(self, params):
         return self.structure(params)

@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import gammaincinv, gammaln, ndtri, psi, stdtr
 
 from skboost.families._base import VariationalFamily
-from skboost.families._chart import Chart, LineChart
 from skboost.families._evaluation import Evaluation
 from skboost.families._gaussian import Gaussian
 
@@ -219,10 +218,6 @@ class StudentT(VariationalFamily):
         mask = self.scale_mask(dim)
         common = (sqrt(1 + dim / nu) - 1.0) * x[mask].mean()
         return (x + common * mask) * sqrt((nu + dim + 2) / (nu + dim))
-
-    def chart(self, params, n_draws):
-        chart = self._gaussian.chart(params, n_draws)
-        return chart if isinstance(chart, LineChart) else Chart(self, params)
 
     def linear_location_scale(self, params, X):
         """Location and scale of ``x_n @ theta``, which is Student-t with the same df.

@@ -186,7 +186,7 @@ class ResidualRoot:
     def __init__(self, target, control, family, params, base_draws):
         self.target, self.control = target, control
         self.family, self.base_draws = family, base_draws
-        self.chart = family.chart(params, len(base_draws))
+        self.chart = family.chart(params)
 
     @property
     def start(self):
@@ -316,10 +316,7 @@ class JointRoots:
         family = roots.family
         self.control = control
         self.base_draws = base_draws
-        self.charts = [
-            family.chart(p, len(eps))
-            for p, eps in zip(roots.params, base_draws, strict=True)
-        ]
+        self.charts = [family.chart(p) for p in roots.params]
         self._cuts = np.cumsum([chart.size for chart in self.charts])
         self._logs = np.log(roots.coefficients)
 

@@ -83,9 +83,6 @@ class JointELBO:
         The fixed part; None where everything moves.
     exact : bool
         Whether ``E_s[log joint]`` comes from the target in closed form.
-    whole : bool, default=False
-        Search over all parameters even where the draws are few: right for a single
-        component, which has no share to gain by fitting noise.
 
     References
     ----------
@@ -93,36 +90,19 @@ class JointELBO:
     al. 2018, equation 9, which leaves ``gamma`` out.
     """
 
-    def __init__(
-        self, target, components, base_draws, shares, fixed, exact, whole=False
-    ):
+    def __init__(self, target, components, base_draws, shares, fixed, exact):
         self.target = target
         self.components = components
         self.base_draws = base_draws
         self.fixed = fixed
         self.exact = exact
         self.dim = target.dim
-        self.charts = [
-            family.chart(params, np.inf if whole else len(eps))
-            for (family, params), eps in zip(components, base_draws, strict=True)
-        ]
+        self.charts = [family.chart(params) for family, params in components]
         self._sizes = [chart.size for chart in self.charts]
-        self.line_bases = [self._line_base(chart) for chart in self.charts]
-        self.fixed_whitened = [
-            None if base is None or fixed is None else chart.whiten(fixed.theta)
-            for base, chart in zip(self.line_bases, self.charts, strict=True)
-        ]
         self._shares0 = np.maximum(shares, _SMALLEST_SHARE)
         free = 1.0 - np.sum(shares) if fixed is not None else shares[0]
         logits = np.log(shares / max(free, 1e-12))
         self._logits0 = logits if fixed is not None else logits[1:]
-
-    def _line_base(self, chart):
-        """What the target needs for expectations along a line; None without."""
-        base = getattr(self.target, "line_base", None) if self.exact else None
-        if base is None or chart.line_factor is None:
-            return None
-        return base(chart.line_factor)
 
     @property
     def start(self):
@@ -155,13 +135,11 @@ class JointELBO:
         """ELBO in nats and its gradient in `x`."""
         params, shares = self.unpack(x)
         coordinates, _ = self._split(x)
-        points = _Points(self, params, shares, coordinates)
+        points = _Points(self, params, shares)
         d_params, d_log_shares = points.gradients()
         pulled = [
-            chart.pull(z, g) + line
-            for chart, z, g, line in zip(
-                self.charts, coordinates, d_params, points.along_lines(), strict=True
-            )
+            chart.pull(z, g)
+            for chart, z, g in zip(self.charts, coordinates, d_params, strict=True)
         ]
         d_logits = d_log_shares - shares * d_log_shares.sum()
         return points.value, np.concatenate([*pulled, d_logits[1:]])
@@ -185,8 +163,8 @@ class JointELBO:
 class _Points:
     """All draws of one evaluation, with the densities of everything at them."""
 
-    def __init__(self, problem, params, shares, coordinates):
-        self.problem, self.params, self.coordinates = problem, params, coordinates
+    def __init__(self, problem, params, shares):
+        self.problem, self.params = problem, params
         fixed, families = problem.fixed, [f for f, _ in problem.components]
         self.families = families
         self.theta = [
@@ -198,23 +176,12 @@ class _Points:
         own = np.concatenate(self.theta)
         everywhere = own if fixed is None else np.concatenate([own, fixed.theta])
         self.n_own = len(own)
-        self.evaluations = [self._at(j, everywhere) for j in range(len(params))]
+        self.evaluations = [
+            f.at(p, everywhere) for f, p in zip(families, params, strict=True)
+        ]
         self._mass = self._point_mass()
         self._mix(own)
         self._log_joint(own)
-
-    def _at(self, j, everywhere):
-        """One component at all points; whitened by its start where it has a line."""
-        problem = self.problem
-        if problem.line_bases[j] is None:
-            return self.families[j].at(self.params[j], everywhere)
-        chart, x = problem.charts[j], self.coordinates[j]
-        whitened = [chart.whiten(theta) for theta in self.theta[:j]]
-        whitened.append(chart.whitened_draws(x, problem.base_draws[j]))
-        whitened += [chart.whiten(theta) for theta in self.theta[j + 1 :]]
-        if problem.fixed is not None:
-            whitened.append(problem.fixed_whitened[j])
-        return chart.at(x, np.concatenate(whitened))
 
     def _point_mass(self):
         """Weight of each draw in the sum that estimates ``E_m``."""
@@ -240,38 +207,16 @@ class _Points:
     def _log_joint(self, own):
         problem = self.problem
         if problem.exact:
-            self._expected = [self._exactly(j) for j in range(len(self.params))]
+            self._expected = [
+                problem.target.expected_log_density(*f.structure(p))
+                for f, p in zip(self.families, self.params, strict=True)
+            ]
             self.expected = np.array([e[0] for e in self._expected])
             self.score = np.zeros_like(own)
         else:
-            self._expected = [None] * len(self.params)
             value, self.score = finite_value_and_score(problem.target, own)
             cuts = np.cumsum([len(t) for t in self.theta])[:-1]
             self.expected = np.array([v.mean() for v in np.split(value, cuts)])
-
-    def _exactly(self, j):
-        """Expected log joint of one component, and its slopes."""
-        target, base = self.problem.target, self.problem.line_bases[j]
-        if base is None:
-            structure = self.families[j].structure(self.params[j])
-            return target.expected_log_density(*structure)
-        line = self.problem.charts[j].line(self.coordinates[j])
-        return target.expected_on_line(base, line)
-
-    def along_lines(self):
-        """Gradients in coordinates, of what is computed along a line; else zero."""
-        return [self._along_line(j) for j in range(len(self.params))]
-
-    def _along_line(self, j):
-        if self.problem.line_bases[j] is None:
-            return 0.0
-        chart, slopes = self.problem.charts[j], self._expected[j][1:]
-        expected = self.moving[j] * chart.pull_line(self.coordinates[j], *slopes)
-        return expected - self.evaluations[j].pull(self._used(j))
-
-    def _used(self, j):
-        """What the log density of a component at every point costs."""
-        return self._mass * self.responsibility[:, j]
 
     @property
     def value(self):
@@ -301,9 +246,8 @@ class _Points:
         )
         d_params = [f.pull_transport(p, eps, c) for f, p, eps, c in pulled]
         for j, e in enumerate(self.evaluations):
-            if self.problem.line_bases[j] is not None:
-                continue
-            d_params[j] -= e.pull(self._used(j))
+            # What the log density of a component at every point costs.
+            d_params[j] -= e.pull(self._mass * rho[:, j])
             if self.problem.exact:
                 d_params[j] += self.moving[j] * self.families[j].pull_structure(
                     self.params[j], *self._expected[j][1:]

@@ -42,7 +42,7 @@ class ResidualELBO:
         self.target, self.mixture = target, mixture
         self.family, self.params = family, params
         self.base_draws = base_draws
-        self.chart = family.chart(params, len(base_draws))
+        self.chart = family.chart(params)
         self.entropy_weight = entropy_weight
         self.exact = exact
 

@@ -26,9 +26,7 @@ class SingleELBO:
         self.target, self.family, self.params = target, family, params
         self.base_draws = base_draws
         self.exact = exact
-        # A component of its own has no share to gain by fitting noise: all of its
-        # parameters move, however few the draws.
-        self.chart = family.chart(params, np.inf)
+        self.chart = family.chart(params)
 
     @property
     def start(self):

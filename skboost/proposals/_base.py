@@ -55,10 +55,8 @@ class Proposer(ABC):
         """The mixture that a run begins with at known modes, the starts forgotten."""
         raise NotImplementedError
 
-    def n_moving(self, mixture, n_draws):
-        """Parameters that a search on so many draws moves in a component; 0 where
-        draws are not what a search fits.
-        """
+    def n_moving(self, mixture):
+        """Parameters that a search moves in a component; 0 where it fits no draws."""
         return 0
 
     def missed_modes(self, mixture, modes, log_evidence, settings, *key):

@@ -101,9 +101,8 @@ class DensityProposer(Proposer):
     def find_modes(self, mixture, modes, settings, *key):
         return self.mode_search(settings).around(mixture, modes, *key)
 
-    def n_moving(self, mixture, n_draws):
-        family, params = mixture.components[0]
-        return family.chart(params, n_draws).size
+    def n_moving(self, mixture):
+        return len(mixture.components[0][1])
 
     def missed_modes(self, mixture, modes, log_evidence, settings, *key):
         search = self.mode_search(settings)

@@ -109,4 +109,4 @@ def _problem(target, family, group, settings, k):
         for p, eps in zip(group, base, strict=True)
     ]
     shares = np.full(len(group), 1.0 / len(group))
-    return JointELBO(target, components, base, shares, None, settings.exact, whole=True)
+    return JointELBO(target, components, base, shares, None, settings.exact)

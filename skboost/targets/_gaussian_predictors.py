@@ -1,6 +1,11 @@
 """Linear predictors of a block of rows under Gaussian parameters, and back."""
 
+from typing import NamedTuple
+
 import numpy as np
+
+# Relative difference of factors that are one up to rounding.
+_ROUNDING = 1e-12
 
 
 def predictor_pairs(n_outputs):
@@ -109,3 +114,54 @@ def signed_gram(block, weights):
     if weights.max() <= 0.0:
         return -block.gram(-weights)
     return block.gram(np.maximum(weights, 0.0)) - block.gram(np.maximum(-weights, 0.0))
+
+
+class SharedShapes(NamedTuple):
+    """Several Gaussians, of which some have covariances that are multiples.
+
+    A full covariance costs ``n dim^2`` operations for its predictors' variances. Copies
+    of one component that were moved or rescaled have the same ones up to a factor.
+
+    Attributes
+    ----------
+    shapes : list of (variance, factor)
+        Those that are told apart.
+    members : list of (mean, shape, scale)
+        Every Gaussian: which shape it has, and by what its covariance is multiplied.
+    """
+
+    shapes: list
+    members: list
+
+    @classmethod
+    def of(cls, structures):
+        """Of (mean, variance, factor), as `GLMTarget.expected_log_density` has them."""
+        shapes, members = [], []
+        for mean, *shape in structures:
+            shape = (*shape, None, None)[:2]
+            ratios = [_ratio(shape, known) for known in shapes]
+            same = [k for k, ratio in enumerate(ratios) if ratio is not None]
+            if same:
+                members.append((mean, same[0], ratios[same[0]] ** 2))
+            else:
+                members.append((mean, len(shapes), 1.0))
+                shapes.append(shape)
+        return cls(shapes, members)
+
+    @property
+    def dim(self):
+        """Number of parameters."""
+        return len(self.members[0][0])
+
+
+def _ratio(shape, known):
+    """By what one factor is a multiple of another; None where it is not."""
+    (variance, factor), (other_variance, other) = shape, known
+    if not (variance is None and other_variance is None):
+        return None
+    if factor is None or other is None or factor.shape != other.shape:
+        return None
+    largest = np.unravel_index(np.abs(other).argmax(), other.shape)
+    ratio = factor[largest] / other[largest] if other[largest] else 0.0
+    same = np.abs(factor - ratio * other) <= _ROUNDING * np.abs(factor)
+    return ratio if same.all() else None

@@ -9,18 +9,15 @@ from functools import partial
 
 import numpy as np
 
-from skboost._parallel import row_blocks
-from skboost._row_blocks import RowSource, Table, even
+from skboost._row_blocks import RowSource, even
 from skboost.targets._base import Target
 from skboost.targets._design import Design, validated_table
-from skboost.targets._gaussian_lines import Line, SharedShapes
+from skboost.targets._gaussian_predictors import SharedShapes
 from skboost.targets._glm_sums import RowSums
 from skboost.targets._priors import NormalPrior
 
 # Draws are taken in batches of this size so that blocks keep enough rows.
 _DRAW_BATCH = 1024
-# Arrays of one number for each row and pair of predictors that are alive at once.
-_LINE_WIDTH = 24
 
 
 def validated_weights(sample_weight, n_samples):
@@ -260,64 +257,6 @@ class GLMTarget(Target):
         width = self.dim * self.likelihood.n_outputs * self._sums.n_temporaries
         (values,) = self.design.sum_rows(part, width, len(structures))
         return values + np.array([self._expected_prior(*s).value for s in structures])
-
-    def line_base(self, factor):
-        """What `expected_on_line` needs of the Gaussians N(., F F^T).
-
-        Parameters
-        ----------
-        factor : array (dim, rank)
-            F.
-
-        Returns
-        -------
-        tuple of arrays, or None
-            Covariances of all linear predictors and variances of all parameters; None
-            where rows are not in memory.
-        """
-        rows = self.design.rows
-        if not self._sums.has_lines or not isinstance(rows, Table):
-            return None
-        n_pairs = self.likelihood.n_outputs * (self.likelihood.n_outputs + 1) // 2
-        covariance = np.empty((n_pairs, len(rows)))
-        for some in row_blocks(len(rows), factor.size // self.design.dim):
-            block = self.design.block(some)
-            covariance[:, some] = self._sums.covariance(factor, block)
-        return covariance, np.einsum("ij,ij->i", factor, factor)
-
-    def expected_on_line(self, base, line):
-        """E[log joint] under a `Line`, and its slopes, at ``n dim`` operations.
-
-        Parameters
-        ----------
-        base : tuple of arrays
-            From `line_base`.
-        line : Line
-
-        Returns
-        -------
-        value : float, in nats
-        g_mean : array (dim,)
-        g_scale, g_stretch : float
-        g_direction : array (dim,)
-        """
-        covariance, variance = base
-        line = Line(*line)
-        part = partial(self._sums.on_line, covariance, line)
-        value, g_mean, g_scale, g_stretch, g_direction = self.design.sum_rows(
-            part, _LINE_WIDTH * len(covariance), self.dim
-        )
-        squares = line.direction**2
-        total = variance + line.stretch * squares
-        prior = self.prior.expected(line.mean, line.scale * total, self.scale)
-        slope = prior.d_variance
-        return (
-            value + prior.value,
-            g_mean + prior.d_mean,
-            g_scale + slope @ total,
-            g_stretch + line.scale * (slope @ squares),
-            g_direction + 2.0 * line.scale * line.stretch * slope * line.direction,
-        )
 
     def expected_curvature(self, mean, factor):
         """E[log joint], its mean gradient and E[-Hessian] under N(mean, F F^T).

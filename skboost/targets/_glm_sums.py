@@ -7,7 +7,6 @@ the rows are.
 import numpy as np
 
 from skboost._scratch import scratch
-from skboost.targets._gaussian_lines import LinePredictors
 from skboost.targets._gaussian_predictors import GaussianPredictors
 from skboost.targets._likelihood import WeightedRows
 
@@ -24,8 +23,6 @@ class RowSums:
 
     # Arrays of the width of the parameters that are alive at once under Gaussians.
     n_temporaries = 1
-    # Whether predictors are linear in the parameters, as `on_line` takes them to be.
-    has_lines = True
 
     def __init__(self, likelihood, temperature):
         self.likelihood, self.temperature = likelihood, temperature
@@ -89,22 +86,6 @@ class RowSums:
             )
             found.append(rows.weights @ value)
         return (np.array(found),)
-
-    def covariance(self, factor, block):
-        """Covariances (n_pairs, n_rows) of the linear predictors of a block."""
-        return self._given(block, np.zeros(len(factor)), None, factor).covariance
-
-    def on_line(self, covariance, line, block):
-        """Expected log likelihood, and its slopes in the parts of a `Line`."""
-        rows = self.rows(block)
-        given = LinePredictors(
-            block, self.likelihood.n_outputs, covariance[:, block.table.rows], line
-        )
-        value, slope, bend = self.likelihood.expected_rows(
-            given.mean, given.covariance, rows.y
-        )
-        weights = rows.weights
-        return weights @ value, *given.pull(weights * slope, weights * bend)
 
     def curvature(self, mean, factor, block):
         """Expected log likelihood, its slope in the mean and minus its Hessian."""

@@ -87,7 +87,6 @@ class NoisyRowSums(RowSums):
     """`RowSums` of a model whose last parameter is the log noise scale."""
 
     n_temporaries = 2
-    has_lines = False
 
     def value(self, beta, level, block):
         """Log likelihood of every draw."""

@@ -10,7 +10,6 @@ from sklearn.base import clone
 
 from skboost.approximation import Mixture
 from skboost.families import Gaussian, StudentT, as_family
-from skboost.families._chart import LineChart
 from skboost.posterior import MixturePosterior
 
 DFS = [0.7, 1.5, 2.5, 5.0, 40.0]
@@ -136,15 +135,6 @@ def test_chart_has_identity_fisher_information(component, rng):
         error = products.std(axis=0) / np.sqrt(n)
         gap = np.abs(products.mean(axis=0) - np.eye(params.size))
         assert np.all(gap < 5 * error)
-
-
-def test_few_draws_give_a_line(component):
-    params = component(StudentT(), 5)
-    assert isinstance(StudentT().chart(params, 10), LineChart)
-    assert not isinstance(StudentT().chart(params, 10_000), LineChart)
-    assert not isinstance(
-        StudentT("diag").chart(component(StudentT("diag"), 5), 2), LineChart
-    )
 
 
 def test_moments_exist_or_say_so(family, component):
