@@ -40,8 +40,7 @@ class Shared:
     Parameters
     ----------
     value : object
-        One that chooses what is mapped has ``in_files(folder)``: the same with its
-        arrays mapped from files. Of any other all arrays are.
+        Its ``in_files(folder)`` is the same with its arrays mapped from files.
     """
 
     def __init__(self, value):
@@ -69,12 +68,7 @@ class Shared:
     def _in_files(self):
         folder = tempfile.mkdtemp(prefix="skboost-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        value = self.here()
-        if hasattr(value, "in_files"):
-            return value.in_files(folder)
-        path = f"{folder}/value.joblib"
-        joblib.dump(value, path)
-        return joblib.load(path, mmap_mode="r")
+        return self.here().in_files(folder)
 
 
 class SharedWithWorkers:
@@ -84,6 +78,12 @@ class SharedWithWorkers:
     def shared(self):
         """What stands for this object in `chunked_map`."""
         return Shared(self)
+
+    def in_files(self, folder):
+        """The same with its arrays mapped from files in a folder."""
+        path = f"{folder}/value.joblib"
+        joblib.dump(self, path)
+        return joblib.load(path, mmap_mode="r")
 
     def __getstate__(self):
         return {name: value for name, value in vars(self).items() if name != "shared"}

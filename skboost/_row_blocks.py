@@ -15,15 +15,10 @@ from sklearn.utils.validation import validate_data
 from skboost._parallel import SharedWithWorkers, chunked_map, row_blocks
 from skboost._rows import MAX_BYTES, canonical_rows
 
-# Rows are cut into a fixed number of tasks, so that sums are added in one order for
-# every n_jobs and only this many partial results are ever alive.
-_MAX_TASKS = 8
-_MAX_RESULT_ENTRIES = 1 << 21
 # Rows of an array that are checked together: 40 MiB at 20 columns.
 _ROWS_AT_ONCE = 1 << 18
 # Smaller arrays, in bytes, go with every call to another process.
 _LARGE = 1 << 18
-_CSR = ("data", "indices", "indptr")
 
 
 class RowBlocks:
@@ -275,9 +270,10 @@ class Table(SharedWithWorkers, RowSource):
     def __sizeof__(self):
         """Bytes of the arrays, by which schedulers count what they hold."""
         X = self.X
-        parts = [getattr(X, name) for name in _CSR] if sparse.issparse(X) else [X]
+        parts = [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]
         parts += [self.y, self.weight, self.offset]
-        return object.__sizeof__(self) + sum(getattr(p, "nbytes", 0) for p in parts)
+        arrays = [part for part in parts if isinstance(part, np.ndarray)]
+        return object.__sizeof__(self) + sum(array.nbytes for array in arrays)
 
     def block(self, rows):
         """The rows of one slice, ready to be summed over; views, where that is so."""
@@ -311,7 +307,9 @@ class Table(SharedWithWorkers, RowSource):
             The sums, the same bits for every ``n_jobs`` and backend.
         """
         blocks = row_blocks(len(self), width)
-        n_tasks = min(_MAX_TASKS, max(2, _MAX_RESULT_ENTRIES // entries))
+        # A fixed number of tasks, so that sums are added in one order for every n_jobs,
+        # and only so many partial results are ever alive.
+        n_tasks = min(8, max(2, (1 << 21) // entries))
         n_tasks = min(n_tasks, len(blocks))
         cuts = [len(blocks) * k // n_tasks for k in range(n_tasks + 1)]
         tasks = [blocks[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
@@ -333,16 +331,16 @@ class Table(SharedWithWorkers, RowSource):
             np.save(f"{folder}/{name}.npy", array)
             return np.load(f"{folder}/{name}.npy", mmap_mode="r")
 
-        found = Table(self.X, self.y, self.weight, self.offset, self.code)
-        if sparse.issparse(self.X):
-            parts = {name: getattr(self.X, name) for name in _CSR}
+        X = self.X
+        if sparse.issparse(X):
+            parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr}
             parts = {name: mapped(name, array) for name, array in parts.items()}
-            found.X = _csr(self.X.shape, **parts)
+            X = _csr(X.shape, **parts)
         else:
-            found.X = mapped("X", self.X)
-        for name in ("y", "weight", "offset"):
-            setattr(found, name, mapped(name, getattr(self, name)))
-        return found
+            X = mapped("X", X)
+        others = {"y": self.y, "weight": self.weight, "offset": self.offset}
+        others = {name: mapped(name, array) for name, array in others.items()}
+        return Table(X, **others, code=self.code)
 
 
 class BlockTables(RowSource):

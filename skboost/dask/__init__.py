@@ -1,11 +1,11 @@
 """Estimators for Dask arrays: the rows stay on the workers (extra ``dask``)."""
 
-from skboost.dask._linear import (
+from skboost.dask._estimators import (
     DaskBayesianLinearRegression,
     DaskBayesianLogisticRegression,
     DaskBayesianPoissonRegression,
+    DaskGaussianMixture,
 )
-from skboost.dask._mixture import DaskGaussianMixture
 
 __all__ = [
     "DaskBayesianLinearRegression",

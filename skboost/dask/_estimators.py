@@ -1,12 +1,17 @@
-"""What estimators for Dask arrays have in common."""
+"""Estimators for Dask arrays: linear models and Gaussian mixtures."""
+
+from operator import methodcaller
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skboost.dask._rows import is_dask, worker_rows
-
-# What predictions have no use for, and what is large.
-_OF_RUN = ("_run", "_stages", "_stream", "history_")
+from skboost.linear_model import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+)
+from skboost.mixture import SVIGaussianMixture
 
 
 class OnWorkers:
@@ -66,7 +71,9 @@ class OnWorkers:
                 f"{X.shape}."
             )
         model = self._in_memory_class()(**self.get_params(deep=False))
-        fitted = {k: v for k, v in vars(self).items() if k not in _OF_RUN}
+        # What predictions have no use for, and what is large, stays here.
+        own = {"_run", "_stages", "_stream", "history_"}
+        fitted = {k: v for k, v in vars(self).items() if k not in own}
         vars(model).update(fitted)
         X = X.rechunk({1: -1})
         shaped = {"drop_axis": 1} if columns is None else {}
@@ -85,5 +92,180 @@ def _meta(columns, dtype):
 
 def _predicted(X, *arrays, model, method, part, kwargs):
     arrays = [array[:, 0] for array in arrays]
-    found = getattr(model, method)(X, *arrays, **kwargs)
+    found = methodcaller(method, X, *arrays, **kwargs)(model)
     return found if part is None else found[part]
+
+
+class DaskBayesianLogisticRegression(OnWorkers, BoostedBayesianLogisticRegression):
+    """`skboost.BoostedBayesianLogisticRegression` for Dask arrays.
+
+    ``fit(X, y, sample_weight=None)`` takes Dask arrays, whose blocks of rows stay on
+    the workers of the current ``dask.distributed.Client``: every value, gradient and
+    curvature of the log likelihood is a sum over blocks, computed where the block is
+    and added in the order of the blocks. Up to rounding the fit is that of the same
+    rows in memory, for any number of workers, and it goes on when one dies. Without
+    a client every sum computes the blocks anew, one chunk for each thread at a time.
+
+    Parameters, attributes and methods are those of the estimator for rows in memory.
+    ``predict``, ``predict_proba`` and ``decision_function`` of a Dask array are lazy.
+    """
+
+    def predict_proba(self, X):
+        """Posterior predictive probabilities of the classes.
+
+        Parameters
+        ----------
+        X : dask.array.Array or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        dask.array.Array or ndarray of shape (n_samples, n_classes)
+            Lazy for a Dask array.
+        """
+        if not is_dask(X):
+            return super().predict_proba(X)
+        return self._lazy("predict_proba", X, columns=len(self.classes_))
+
+    def predict(self, X):
+        """Most probable class of every row; lazy for a Dask array.
+
+        Parameters
+        ----------
+        X : dask.array.Array or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        dask.array.Array or ndarray of shape (n_samples,)
+        """
+        if not is_dask(X):
+            return super().predict(X)
+        return self._lazy("predict", X, dtype=self.classes_.dtype)
+
+    def decision_function(self, X):
+        """Logit, or log probabilities; lazy for a Dask array.
+
+        Parameters
+        ----------
+        X : dask.array.Array or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        dask.array.Array or ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        if not is_dask(X):
+            return super().decision_function(X)
+        n_classes = len(self.classes_)
+        columns = n_classes if n_classes > 2 else None
+        return self._lazy("decision_function", X, columns=columns)
+
+
+class DaskBayesianLinearRegression(OnWorkers, BoostedBayesianLinearRegression):
+    """`skboost.BoostedBayesianLinearRegression` for Dask arrays.
+
+    See `DaskBayesianLogisticRegression`. `y` has one dimension; ``predict`` of a Dask
+    array is lazy, with ``return_std=True`` both of its arrays.
+    """
+
+    def predict(self, X, return_std=False):
+        """Mean of the predictive distribution; lazy for a Dask array.
+
+        Parameters
+        ----------
+        X : dask.array.Array or array-like of shape (n_samples, n_features)
+        return_std : bool, default=False
+
+        Returns
+        -------
+        mean : dask.array.Array or ndarray of shape (n_samples,)
+        std : of the same shape
+            Only where `return_std` is True.
+        """
+        if not is_dask(X):
+            return super().predict(X, return_std)
+        if not return_std:
+            return self._lazy("predict", X)
+        return tuple(
+            self._lazy("predict", X, part=part, return_std=True) for part in (0, 1)
+        )
+
+
+class DaskBayesianPoissonRegression(OnWorkers, BoostedBayesianPoissonRegression):
+    """`skboost.BoostedBayesianPoissonRegression` for Dask arrays.
+
+    See `DaskBayesianLogisticRegression`; `offset` is a Dask array, too.
+    """
+
+    def predict(self, X, offset=None):
+        """Mean count; lazy for a Dask array.
+
+        Parameters
+        ----------
+        X : dask.array.Array or array-like of shape (n_samples, n_features)
+        offset : of the same kind, of shape (n_samples,), default=None
+
+        Returns
+        -------
+        dask.array.Array or ndarray of shape (n_samples,)
+        """
+        if not is_dask(X):
+            return super().predict(X, offset=offset)
+        return self._lazy("predict", X, *([] if offset is None else [offset]))
+
+
+class DaskGaussianMixture(OnWorkers, SVIGaussianMixture):
+    """`skboost.SVIGaussianMixture` for Dask arrays.
+
+    ``fit(X, sample_weight=...)`` takes a Dask array, whose blocks of rows stay on the
+    workers of the current ``dask.distributed.Client``: coordinate ascent needs nothing
+    of them but the expected statistics, which are summed where a block is and added in
+    the order of the blocks. Runs start from at most 65,536 rows drawn at random.
+    `batch_size` and `effective_batch_size` have to be None.
+
+    Parameters, attributes and methods are those of the estimator for rows in memory.
+    ``predict``, ``predict_proba`` and ``score_samples`` of a Dask array are lazy.
+    """
+
+    def predict_proba(self, X):
+        """Posterior probabilities of the clusters; lazy for a Dask array.
+
+        Parameters
+        ----------
+        X : dask.array.Array or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        dask.array.Array or ndarray of shape (n_samples, n_components)
+        """
+        if not is_dask(X):
+            return super().predict_proba(X)
+        return self._lazy("predict_proba", X, columns=len(self.weights_))
+
+    def predict(self, X):
+        """The most probable cluster of each row; lazy for a Dask array.
+
+        Parameters
+        ----------
+        X : dask.array.Array or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        dask.array.Array or ndarray of int of shape (n_samples,)
+        """
+        if not is_dask(X):
+            return super().predict(X)
+        return self._lazy("predict", X, dtype=int)
+
+    def score_samples(self, X):
+        """Log posterior predictive density of each row, nats; lazy for a Dask array.
+
+        Parameters
+        ----------
+        X : dask.array.Array or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        dask.array.Array or ndarray of shape (n_samples,)
+        """
+        if not is_dask(X):
+            return super().score_samples(X)
+        return self._lazy("score_samples", X)

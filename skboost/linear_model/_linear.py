@@ -25,10 +25,6 @@ from skboost.targets import (
     NoisyGLMTarget,
 )
 
-# What "auto" takes for the scale of the noise scale's prior, in standard deviations
-# of y: noise below a hundredth of them is rare.
-_NOISE_UNITS = 1e-2
-
 
 class BoostedBayesianLinearRegression(
     SeveralOutputs, NoiseRegressor, BoostedLinearModel
@@ -409,7 +405,8 @@ class BoostedBayesianLinearRegression(
             known = KnownScale(noise, self.noise_scale)
             return partial(GLMTarget, likelihood=known, **settings)
         scale = self.noise_prior_scale
-        scale = _NOISE_UNITS * spread if scale == "auto" else scale
+        # Noise below a hundredth of the response's standard deviation is rare.
+        scale = 1e-2 * spread if scale == "auto" else scale
         worth = self.noise_prior_weight if prior is None else 0.0
         of_noise = {"noise": noise, "noise_scale_prior": NoiseScalePrior(worth, scale)}
         return partial(NoisyGLMTarget, **of_noise, **settings)

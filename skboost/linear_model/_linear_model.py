@@ -37,10 +37,6 @@ SCALED_CONSTRAINTS = {
         for name in ("prior_scale", "intercept_scale")
     },
 }
-# What "auto" takes for the scale of the intercept of centred data; a coefficient has
-# one unit of the response for one of the feature. The classifier's defaults, 1 and 10,
-# are the same on scaled features.
-_INTERCEPT_UNITS = 10.0
 
 
 class BoostedLinearModel(NamedFeatures, BoostedEstimator):
@@ -153,9 +149,11 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
             return scale
         intercept = self.intercept_scale
         if isinstance(intercept, str):
-            # Features that are not centred move the intercept.
+            # Ten units of the response, where a coefficient has one for one of the
+            # feature: the classifier's defaults, 1 and 10, are the same on scaled
+            # features. Features that are not centred move the intercept.
             mean, _ = column_moments(rows)
-            parts = [_INTERCEPT_UNITS * unit, level, *(scale * mean)]
+            parts = [10.0 * unit, level, *(scale * mean)]
             intercept = np.linalg.norm(parts)
         return np.append(scale, intercept)
 

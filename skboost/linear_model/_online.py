@@ -16,8 +16,8 @@ from skboost.linear_model._labels import distinct
 from skboost.linear_model._latent import with_columns
 from skboost.linear_model._names import NamedFeatures
 from skboost.online import (
-    DEFAULT_BETA,
     ONLINE_METHODS,
+    ConjugateStream,
     DiagonalStream,
     FullStream,
     Rule,
@@ -27,13 +27,6 @@ from skboost.serving import GaussianPart
 from skboost.svi import LearningRate
 from skboost.targets import validate_scale
 
-# Rows taken in between two moments at which Ctrl-C is heard.
-_CHUNK = 8192
-# Up to so many coefficients covariance="auto" is full, as for boosted estimators.
-_MAX_FULL = 300
-
-# Eigenvalues of a correlation matrix below that times its size are rounding.
-_ROUNDING = 1e-14
 _SINGULAR = (
     "The precision of the coefficients is singular in floating point: columns of X lie "
     "too far from zero, or are too large. Centre and scale them. What was learned "
@@ -93,7 +86,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
     def _partial_fit(self, X, y, sample_weight, **validated):
         """One more batch."""
         with self._keeping_old_fit():
-            first = not hasattr(self, "_streams")
+            first = "_streams" not in vars(self)
             rows, y, weight = self._validated(X, y, sample_weight, first, **validated)
             if first:
                 self._begin()
@@ -171,7 +164,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
 
     def _fixed_now(self):
         names = ("method", "covariance", "fit_intercept", *self._fixed_names)
-        return {name: getattr(self, name) for name in names}
+        return {name: vars(self)[name] for name in names}
 
     # What else cannot change between batches.
     _fixed_names = ()
@@ -187,7 +180,8 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         if isinstance(rate, str):
             rate = method.default_rate(loss.noise_scale**2)
         if isinstance(beta, str):
-            beta = DEFAULT_BETA[self._covariance()]
+            # On streams of data, independent coordinates overshoot with more.
+            beta = {"diag": 0.1, "full": 0.5}[self._covariance()]
         if rate == np.inf and not method.accumulates:
             raise ValueError(
                 f"method={self.method!r} needs a finite learning_rate; got inf. Only "
@@ -199,7 +193,8 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         """The covariance that the parameters ask for, "diag" or "full"."""
         has, chosen = ONLINE_METHODS[self.method].covariances, self.covariance
         if chosen == "auto":
-            chosen = "full" if self.n_features_in_ <= _MAX_FULL else "diag"
+            # The same limit as that of boosted estimators.
+            chosen = "full" if self.n_features_in_ <= 300 else "diag"
             return chosen if chosen in has else has[0]
         if chosen not in has:
             raise ValueError(
@@ -213,7 +208,8 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         return {"diag": DiagonalStream, "full": FullStream}[self._covariance()]
 
     def _take_in(self, X, y, weight):
-        size = _CHUNK if self.batch_size is None else self.batch_size
+        # Between two calls Ctrl-C is heard.
+        size = 8192 if self.batch_size is None else self.batch_size
         for begin in range(0, len(y), size):
             part = slice(begin, begin + size)
             self._absorb(self._design(X[part]), y[part], weight[part])
@@ -280,6 +276,35 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         moments = [linear_moments(stream, X) for stream in self._streams]
         return tuple(np.stack(values, axis=1) for values in zip(*moments, strict=True))
 
+    def _shaped(self, values):
+        """What is known of each output, as users meet it."""
+        return values
+
+    @property
+    def coef_(self):
+        """Posterior means."""
+        return self._shaped(self._means()[0])
+
+    @property
+    def intercept_(self):
+        """Posterior means."""
+        return self._shaped(self._means()[1])
+
+    @property
+    def coef_std_(self):
+        """Posterior standard deviations, in the shape of `coef_`."""
+        return self._shaped(self._stds()[0])
+
+    @property
+    def averaged_coef_(self):
+        """Average of the coefficients that predicted each row."""
+        return self._shaped(self._averages()[0])
+
+    @property
+    def averaged_intercept_(self):
+        """Average of the intercepts that predicted each row."""
+        return self._shaped(self._averages()[1])
+
     @property
     def posterior_(self):
         """Of coefficients and intercept, a `MixturePosterior` of one component."""
@@ -340,8 +365,9 @@ def _sound(stream):
     mean, covariance = stream.mean, stream.covariance
     if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
         return False
-    noise = np.ravel(getattr(stream, "noise", 1.0))
-    positive = np.concatenate([variances(stream), noise])
+    positive = variances(stream)
+    if isinstance(stream, ConjugateStream):
+        positive = np.concatenate([positive, stream.noise])
     if not (np.isfinite(positive).all() and positive.min() > 0.0):
         return False
     if covariance.ndim == 1:
@@ -349,8 +375,9 @@ def _sound(stream):
     std = np.sqrt(np.diag(covariance))
     dim = len(std)
     try:
-        # Of differences of large squares nothing may be left but rounding.
-        rounding = _ROUNDING * dim * np.eye(dim)
+        # Of differences of large squares nothing may be left but rounding: eigenvalues
+        # of a correlation matrix up to this times its size.
+        rounding = 1e-14 * dim * np.eye(dim)
         np.linalg.cholesky(covariance / np.outer(std, std) - rounding)
     except np.linalg.LinAlgError:
         return False

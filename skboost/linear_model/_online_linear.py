@@ -23,9 +23,6 @@ from skboost.online import ONLINE_METHODS, ConjugateStream, GaussianLoss
 from skboost.posterior import MixturePosterior
 from skboost.serving import LinearRegressor
 
-# Degrees of freedom of a normal density.
-_NORMAL = np.inf
-
 
 class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
     """Linear regression with a posterior that learns row by row.
@@ -239,7 +236,7 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         UserWarning
             If noise is inferred and the first batch has fewer rows than coefficients.
         """
-        first = not hasattr(self, "_streams") and self._infers_noise
+        first = "_streams" not in vars(self) and self._infers_noise
         self._partial_fit(X, y, sample_weight)
         return warn_of_few_rows(self) if first else self
 
@@ -289,7 +286,8 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         mean, std = linear_moments(stream, X)
         if not isinstance(stream, ConjugateStream):
             noise = stream.rule.loss.noise_scale
-            return mean, np.hypot(std, noise), _NORMAL
+            # A normal density has infinitely many degrees of freedom.
+            return mean, np.hypot(std, noise), np.inf
         shape, rate = stream.noise
         return mean, np.sqrt(rate / shape * (1.0 + std**2)), 2.0 * shape
 
@@ -414,30 +412,9 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         shape, rate = stream.noise
         return float(np.sqrt(rate / shape))
 
-    @property
-    def coef_(self):
-        """Posterior means, (n_features,)."""
-        return self._means()[0][0]
-
-    @property
-    def intercept_(self):
-        """Posterior mean."""
-        return float(self._means()[1][0])
-
-    @property
-    def coef_std_(self):
-        """Posterior standard deviations, (n_features,)."""
-        return self._stds()[0][0]
-
-    @property
-    def averaged_coef_(self):
-        """Average of the coefficients that predicted each row, (n_features,)."""
-        return self._averages()[0][0]
-
-    @property
-    def averaged_intercept_(self):
-        """Average of the intercepts that predicted each row."""
-        return float(self._averages()[1][0])
+    def _shaped(self, values):
+        """Of the only output: coefficients as a vector, the intercept as a number."""
+        return values[0] if np.ndim(values) == 2 else float(values[0])
 
 
 def _variance_of_noise(stream):

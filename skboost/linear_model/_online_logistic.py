@@ -5,7 +5,7 @@ from scipy.special import expit
 
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._classifier import BayesianClassifier
-from skboost.linear_model._labels import classes_of, codes_of
+from skboost.linear_model._labels import codes_of, learned_classes
 from skboost.linear_model._one_vs_rest import IndependentPredictive, shares
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
@@ -209,15 +209,7 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
 
     def _responses(self, y, reset, classes=None):
         """Labels as codes; sets ``classes_``."""
-        if reset:
-            self.classes_ = classes_of(y if classes is None else classes)
-        elif classes is not None and not np.array_equal(
-            np.unique(classes), self.classes_
-        ):
-            raise ValueError(
-                f"classes must stay {self.classes_.tolist()}, as at the first "
-                f"partial_fit; got {np.unique(classes).tolist()}."
-            )
+        self.classes_ = learned_classes(y, classes, None if reset else self.classes_)
         return codes_of(y, self.classes_)
 
     @property
@@ -247,28 +239,3 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
         if self._n_streams == 1:
             return BinaryClassifier(*base, np.ones(1), parts)
         return OneVsRestClassifier(*base, parts)
-
-    @property
-    def coef_(self):
-        """Posterior means, (1, n_features) or (n_classes, n_features)."""
-        return self._means()[0]
-
-    @property
-    def intercept_(self):
-        """Posterior means, (1,) or (n_classes,)."""
-        return self._means()[1]
-
-    @property
-    def coef_std_(self):
-        """Posterior standard deviations, in the shape of `coef_`."""
-        return self._stds()[0]
-
-    @property
-    def averaged_coef_(self):
-        """Average of the coefficients that predicted each row."""
-        return self._averages()[0]
-
-    @property
-    def averaged_intercept_(self):
-        """Average of the intercepts that predicted each row."""
-        return self._averages()[1]

@@ -18,7 +18,6 @@ from skboost.svi import NaturalGradient
 # Rows from which runs start, where there are more: k-means on these takes seconds,
 # and a cluster of one row in a thousand still has 65 of them.
 SAMPLE = 1 << 16
-_SAMPLE_STREAM = 2
 
 
 @dataclass
@@ -139,7 +138,8 @@ class MixtureRows(RowReader):
             X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X"
         )
         weight = np.broadcast_to(checked_weights(weight, len(X)), len(X))
-        keys = generator(self.seed, _SAMPLE_STREAM, index).random(len(X))
+        # Streams 0 and 1 of the seed are those of starts and steps.
+        keys = generator(self.seed, 2, index).random(len(X))
         return Sample(len(X), Observed.of(X, weight), keys, X, weight).trimmed()
 
     def together(self, parts):

@@ -5,12 +5,11 @@ import numpy as np
 from skboost._math import responsibilities
 from skboost.conjugate import log_parts
 
-_NAMES = ("weights_init", "means_init", "precisions_init")
-
 
 def any_given(estimator):
     """Whether the user says where to start."""
-    return any(getattr(estimator, name) is not None for name in _NAMES)
+    names = ("weights_init", "means_init", "precisions_init")
+    return any(vars(estimator)[name] is not None for name in names)
 
 
 def started(estimator, model, rows, weight, natural):
@@ -83,7 +82,7 @@ def _precisions(estimator, shape, default):
 
 def _given(estimator, name, default):
     """A parameter of the estimator as an array of the default's shape."""
-    value = getattr(estimator, name)
+    value = vars(estimator)[name]
     if value is None:
         return default
     try:

@@ -14,17 +14,6 @@ from skboost.mixture._priors import mixture_settings
 from skboost.mixture._sources import canonical, checked
 from skboost.svi import Stream
 
-# What a stream has no part in.
-_OF_RUN = (
-    "_run",
-    "_kept",
-    "elbo_path_",
-    "elbo_by_init_",
-    "converged_",
-    "message_",
-    "history_",
-)
-
 
 class StreamingMixture(FittingEstimator):
     """``partial_fit`` of estimators that hold ``_model`` and ``_stream``."""
@@ -76,7 +65,8 @@ class StreamingMixture(FittingEstimator):
         begins = "_model" not in vars(self) or self._held is not None
         stream = self._begun(X, weight) if begins else self._absorbed(X, weight)
         # A batch run could not be continued from here, nor does its report hold.
-        for name in _OF_RUN:
+        own = ("elbo_path_", "elbo_by_init_", "converged_", "message_", "history_")
+        for name in ("_run", "_kept", *own):
             vars(self).pop(name, None)
         vars(self).update(
             self._parameters(stream.natural),

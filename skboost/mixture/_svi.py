@@ -331,7 +331,7 @@ class SVIGaussianMixture(
             Once more, after the epochs done were kept with every fitted attribute.
         """
         with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
-            going_on = self.warm_start and hasattr(self, "_run")
+            going_on = self.warm_start and "_run" in vars(self)
             seed = self._seed if going_on else root_seed(self.random_state)
             rows = self._source(MixtureRows(seed=seed), X, None, sample_weight)
             if going_on:
@@ -393,7 +393,7 @@ class SVIGaussianMixture(
         before = {name: getattr(self._model, name) for name in names}
         before |= {"n_features": self._model.dim, "weights": self._settings["weights"]}
         kind = self.weight_concentration_prior_type
-        now = {name: getattr(self, name) for name in names}
+        now = {name: vars(self)[name] for name in names}
         now |= {"n_features": self.n_features_in_, "weights": WEIGHTS[kind]}
         if before != now:
             raise ValueError(

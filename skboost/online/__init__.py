@@ -2,7 +2,6 @@
 
 from skboost.online._conjugate import ConjugateStream
 from skboost.online._methods import (
-    DEFAULT_BETA,
     EWA,
     NGVI,
     ONLINE_METHODS,
@@ -21,7 +20,6 @@ from skboost.online._streams import (
 )
 
 __all__ = [
-    "DEFAULT_BETA",
     "EWA",
     "NGVI",
     "ONLINE_METHODS",

@@ -17,8 +17,6 @@ from scipy.linalg.blas import dger
 HUGE = 1e12
 # Untouched coordinates are brought up to date at the latest after so much decay (log).
 _MAX_DECAY = 500.0
-# Steps after which mean and covariance are computed afresh.
-_REFRESH = 1000
 
 
 def compiler():
@@ -175,7 +173,7 @@ def is_refreshed(step):
 
     Often in the beginning, where a wide prior gives way and rounding errors are large.
     """
-    return step & (step - 1) == 0 or step % _REFRESH == 0
+    return step & (step - 1) == 0 or step % 1000 == 0
 
 
 def add_outer(matrix, factor, vector):

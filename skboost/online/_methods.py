@@ -28,10 +28,6 @@ _EDGES, _FIRST, _NODES, _WEIGHTS, _HALF_WIDTH, _N_DIRECT = scalar_rules()
 # A walk over so few is faster than a call.
 _EDGES = tuple(_EDGES.tolist())
 
-# Beyond it the logistic function is flat in double precision, and its exponential soon
-# infinite.
-_FLAT = 600.0
-
 
 def _logistic(mean, sd, y, noise_scale):
     rule = 0
@@ -42,7 +38,9 @@ def _logistic(mean, sd, y, noise_scale):
     begin, end = _FIRST[rule], _FIRST[rule + 1]
     nodes, weights = _NODES[begin:end], _WEIGHTS[begin:end]
     if rule < _N_DIRECT:
-        lower = 1.0 / (1.0 + np.exp(sd * nodes + min(abs(mean), _FLAT)))
+        # Beyond 600 the logistic function is flat in double precision, and its
+        # exponential soon infinite.
+        lower = 1.0 / (1.0 + np.exp(sd * nodes + min(abs(mean), 600.0)))
         sigmoid = weights @ lower
         slope = sigmoid - weights @ (lower * lower)
     else:
@@ -317,8 +315,5 @@ class EWA(OnlineMethod):
 
     covariances = ("full",)
 
-
-# Of ``beta="auto"``, chosen on the same streams: independent coordinates overshoot.
-DEFAULT_BETA = {"diag": 0.1, "full": 0.5}
 
 ONLINE_METHODS = {"sva": SVA, "svb": SVB, "ngvi": NGVI, "ewa": EWA}
