@@ -2,15 +2,21 @@
 
 from skboost.modes._climb import climb_all, find_mode
 from skboost.modes._curvature import (
+    add_columns,
     diagonal_curvature,
     inverse_curvature,
     knows_curvature,
     wide_directions,
+    with_factor,
 )
-from skboost.modes._factor import add_columns, with_factor
-from skboost.modes._missed import missed_modes
-from skboost.modes._modes import MAX_HESSIAN_DIM, Box, Modes, add_ends
-from skboost.modes._search import ModeSearch
+from skboost.modes._modes import (
+    MAX_HESSIAN_DIM,
+    Box,
+    Modes,
+    ModeSearch,
+    add_ends,
+    missed_modes,
+)
 
 __all__ = [
     "MAX_HESSIAN_DIM",

@@ -1,12 +1,16 @@
 """Modes of the target: climbs from many points, told apart and counted."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
 
-from skboost.modes._curvature import inverse_curvature
-from skboost.modes._factor import with_factor
+from skboost._math import N_ERRORS
+from skboost._random import MODES, generator
+from skboost._settings import Settings
+from skboost.modes._climb import climb_all
+from skboost.modes._curvature import inverse_curvature, knows_curvature, with_factor
 
 # Two ends are one mode within that many standard deviations of its Laplace
 # approximation, or where the density dips by less than that many nats between them.
@@ -216,3 +220,220 @@ def _of_variances(target, family, mode, variances):
     if family.low_rank:
         return with_factor(target, family, mode, variances)
     return family.from_moments(mode, variances)
+
+
+# --- looking for them, from the starts and far around a mixture
+
+
+# Evaluations of a climb, roughly.
+_USUAL = 30
+# Widths of far draws, in units of a component's own.
+_FAR = (2.0, 50.0)
+# First steps, in standard deviations of the starts, that leave no basin.
+_FIRST_STEP = 0.07
+
+
+def far_draws(mixture, n, rng):
+    """Draws far around every component, at widths from two to fifty of its own.
+
+    Where in between a mode lies is not known, so every order of magnitude gets as
+    many; and components count alike, for light ones are as good a place to look from.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    n : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (n, dim)
+    """
+    widths = np.exp(rng.uniform(*np.log(_FAR), n))
+    owner = rng.integers(mixture.n_components, size=n)
+    theta = np.empty((n, mixture.dim))
+    for k, (family, params) in enumerate(mixture.components):
+        rows = np.flatnonzero(owner == k)
+        if len(rows):
+            base = family.base_draws(len(rows), mixture.dim, rng)
+            centre = family.location(params)
+            away = family.transport(params, base) - centre
+            theta[rows] = centre + widths[rows, None] * away
+    return theta
+
+
+@dataclass(frozen=True)
+class ModeSearch:
+    """Looks for modes.
+
+    Parameters
+    ----------
+    target : Target
+        As searches see it.
+    family : VariationalFamily
+        Of the candidates: Laplace approximations at modes.
+    starts : ndarray of shape (n_starts, dim)
+    box : Box or None
+        Where further starts are drawn.
+    settings : Settings
+        A search takes a share of ``max_evaluations``.
+    """
+
+    target: object
+    family: object
+    starts: np.ndarray
+    box: Box | None
+    settings: Settings
+
+    @property
+    def looks(self):
+        """Whether the target can have modes to be looked for.
+
+        A target that knows its curvature is a regression model, whose posterior has
+        one mode, or close enough.
+        """
+        return not knows_curvature(self.target)
+
+    @property
+    def probes(self):
+        """Whether modes around mixtures are looked for."""
+        return self.looks and self.target.dim <= MAX_HESSIAN_DIM
+
+    def from_starts(self):
+        """Modes that the starts lead to; none are looked for from a single start."""
+        if not self.looks or (self.box is None and len(self.starts) < 2):
+            return Modes()
+        if self.box is None:
+            return self._climbed(Modes(), self.starts, np.ones(self.target.dim))
+        rng = generator(self.settings.seed, MODES)
+
+        def draw(n):
+            return self.box.draw(n, rng)
+
+        plan = self.settings.box_climbs
+        scale = _FIRST_STEP * draw(plan.batch).std(axis=0)
+        return self._searched(plan, draw, scale, Modes())
+
+    def around(self, mixture, known, *key):
+        """The known modes and those that far draws of a mixture lead to."""
+        if not (self.probes and self.settings.search_modes):
+            return known
+        rng = generator(self.settings.seed, MODES, *key)
+        scale = np.min([f.scale(p) for f, p in mixture.components], axis=0)
+        if not known.params:
+            # Its own modes are no news.
+            centres = [f.location(p) for f, p in mixture.components]
+            known = self._climbed(known, np.array(centres), scale)
+        plan = self.settings.around_climbs
+        return self._searched(plan, lambda n: far_draws(mixture, n, rng), scale, known)
+
+    def _searched(self, plan, draw, scale, known):
+        """Climb from ``draw(n)`` until few modes can be left."""
+        share = plan.share * self.settings.max_evaluations
+        batch = int(np.clip(share / _USUAL, 4, plan.batch))
+        modes, before, left, enough = (
+            known.reset_counts(),
+            self._n_evaluations,
+            share,
+            batch,
+        )
+        budget = self.settings.budget
+        while (
+            modes.n_climbs < min(enough, plan.most)
+            and left > 0
+            and budget.spent is None
+        ):
+            modes = self._climbed(modes, draw(batch), scale, left)
+            left = share - (self._n_evaluations - before)
+            enough = max(batch, plan.patience * modes.last)
+        return modes
+
+    @property
+    def _n_evaluations(self):
+        return getattr(self.target, "n_evaluations", 0)
+
+    def _climbed(self, modes, starts, scale, max_evaluations=np.inf):
+        ends = climb_all(
+            self.target,
+            starts,
+            scale,
+            max_evaluations,
+            budget=self.settings.budget,
+        )
+        return add_ends(self.target, self.family, modes, ends)
+
+
+# --- what a mixture lacks, as far as probes outside of it can see
+
+
+# Draws around a mode by which its mass is estimated.
+_N_DRAWS = 256
+# A mode is outside if the mixture has less than that share of the mass around it.
+_COVERED = 0.1
+# Log of a ratio that is infinite for all that a share says, and can be squared.
+_LARGEST = 300.0
+
+
+class MissedMode(NamedTuple):
+    """A mode that the mixture lacks.
+
+    Attributes
+    ----------
+    location : ndarray of shape (dim,)
+    mass : float
+        Share of the posterior around it, estimated.
+    """
+
+    location: np.ndarray
+    mass: float
+
+
+def missed_modes(search, mixture, modes, log_evidence, *key):
+    """Modes outside a mixture with more than ``tol`` of the mass, heaviest first.
+
+    The mass of a mode is estimated by importance sampling from its Laplace
+    approximation: its height, or Laplace's own formula, say little of modes that are no
+    ellipses.
+
+    Parameters
+    ----------
+    search : ModeSearch
+    mixture : Mixture
+    modes : Modes
+        All that are known.
+    log_evidence : float
+        Of the part of the posterior that the mixture reaches, nats.
+    *key : int
+        Name the random stream.
+
+    Returns
+    -------
+    list of MissedMode
+    """
+    if not np.isfinite(log_evidence):
+        return []
+    rng = generator(search.settings.seed, MODES, *key, 1)
+    candidates = modes.heaviest(len(modes.params))
+    mass = np.array(
+        [_mass_outside(search, mixture, p, log_evidence, rng) for p in candidates]
+    )
+    share = mass / (1.0 + mass.sum())
+    # A mixture without that share of the mass has KL(q || p) as large as it.
+    return [
+        MissedMode(search.family.location(candidates[k]), float(share[k]))
+        for k in np.argsort(-share, kind="stable")
+        if share[k] > search.settings.tol
+    ]
+
+
+def _mass_outside(search, mixture, params, log_evidence, rng):
+    """Mass around a mode, in units of what is reached; 0 where that has some of it."""
+    family, target = search.family, search.target
+    theta = family.transport(params, family.base_draws(_N_DRAWS, mixture.dim, rng))
+    log_s = family.log_density(theta, params)
+    log_q = mixture.log_density(theta) - log_s
+    ratio = target.log_density(theta) - log_evidence - log_s
+    with np.errstate(over="ignore"):
+        there, covered = np.exp(np.minimum(ratio, _LARGEST)), np.exp(log_q).mean()
+    mass = there.mean() - N_ERRORS * there.std() / np.sqrt(_N_DRAWS)
+    return float(mass) if mass > 0.0 and covered < _COVERED * mass else 0.0

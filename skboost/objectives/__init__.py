@@ -11,14 +11,18 @@ from skboost.objectives._hellinger import (
     log_defensive_density,
     start_values,
 )
-from skboost.objectives._joint import FixedMixture, JointELBO
-from skboost.objectives._kl import JointGain, joint_gains
+from skboost.objectives._joint import (
+    FixedMixture,
+    JointELBO,
+    JointGain,
+    SingleELBO,
+    joint_gains,
+)
 from skboost.objectives._relbo import (
     DegenerateComponentWarning,
     ResidualELBO,
     ResidualGain,
 )
-from skboost.objectives._single import SingleELBO
 
 OBJECTIVES = {"kl": JointGain, "relbo": ResidualGain, "hellinger": RootGain}
 

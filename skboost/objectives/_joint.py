@@ -11,6 +11,7 @@ import numpy as np
 
 from skboost._math import log_sum_exp, log_weights, responsibilities
 from skboost.approximation import finite, finite_value_and_score
+from skboost.objectives._base import Candidate, Objective
 
 # Keeps every share above e-12 of the others within one search; weights are set to
 # exact zeros by what moves weights, not here.
@@ -267,3 +268,156 @@ class _Points:
         if self.fixed_share is not None:
             used = np.roll(used, 1)
         return gains - used
+
+
+# --- the greedy objective of objective="kl"
+
+
+class JointGain(Objective):
+    """Gain in ELBO of adding the component with its best weight (``"kl"``).
+
+    It needs no entropy weight, and can not degenerate: a component that collapses is
+    charged ``ln(gamma s)``, one that spreads gains nothing.
+    """
+
+    def rank_starts(self, context, family, starts, base_draws, rng, settings):
+        """Gain of every start at its best weight; see `Objective.rank_starts`."""
+        return ranked_by_joint_gain(context, family, starts, base_draws, settings)
+
+    def problem(self, context, component, weight, base_draws):
+        """The problem that the solver sees; see `JointELBO`."""
+        return JointELBO(
+            context.target,
+            [component],
+            [base_draws],
+            np.array([weight]),
+            context.fixed,
+            context.exact,
+        )
+
+    def candidate(self, problem, x, value):
+        """The component at the solver's last point."""
+        (params,), shares = problem.unpack(x)
+        return Candidate(problem.components[0][0], params, float(shares[-1]))
+
+
+def ranked_by_joint_gain(context, family, starts, base_draws, settings):
+    """Gain of every start at its best weight, and that weight.
+
+    A start that gains nothing yet is best searched from a large weight: at a small
+    one its slope vanishes.
+    """
+    weights = np.array(settings.start_weights)
+    few = base_draws[: settings.n_rank]
+    values = joint_gains(context, family, starts, few, weights)
+    best = np.where(values.max(axis=1) > 0, values.argmax(axis=1), 0)
+    return values[range(len(starts)), best], weights[best]
+
+
+def joint_gains(context, family, starts, base_draws, weights):
+    """Gain in ELBO of every start at every weight, on common draws.
+
+    Parameters
+    ----------
+    context : SearchContext
+    family : VariationalFamily
+    starts : list of ndarray of shape (n_params,)
+    base_draws : ndarray of shape (n, base_dim)
+    weights : sequence of float
+        Of the new component.
+
+    Returns
+    -------
+    ndarray of shape (n_starts, n_weights)
+        Nats.
+    """
+    target, fixed = context.target, context.fixed
+    theta = [family.transport(params, base_draws) for params in starts]
+    everywhere = np.concatenate(theta)
+    cuts = np.cumsum([len(t) for t in theta])[:-1]
+    if context.exact:
+        expected = target.expected_values([family.structure(p) for p in starts])
+    else:
+        log_joint = np.split(finite(target.log_density(everywhere)), cuts)
+        expected = [values.mean() for values in log_joint]
+    log_fixed = np.split(fixed.mixture.log_density(everywhere), cuts)
+    alone = fixed.expected - fixed.share @ fixed.log_density
+    values = np.empty((len(starts), len(weights)))
+    for k, params in enumerate(starts):
+        here = np.column_stack([log_fixed[k], family.log_density(theta[k], params)])
+        there = np.column_stack(
+            [fixed.log_density, family.log_density(fixed.theta, params)]
+        )
+        for j, weight in enumerate(weights):
+            logs = np.log([1.0 - weight, weight])
+            gained = expected[k] - log_sum_exp(here, logs).mean()
+            kept = fixed.expected - fixed.share @ log_sum_exp(there, logs)
+            values[k, j] = weight * gained + (1.0 - weight) * kept - alone
+    return np.where(np.isnan(values), -np.inf, values)
+
+
+# --- one component, its entropy in closed form
+
+
+class SingleELBO:
+    """ELBO of one component in all its parameters, on fixed draws.
+
+    Ordinary variational inference: ``E_s[log joint]`` by reparameterised draws, or in
+    closed form, and the entropy always in closed form.
+
+    Parameters
+    ----------
+    target : Target
+    family, params
+        The component and where the search starts.
+    base_draws : ndarray of shape (n, base_dim)
+        Fixed base draws; unused where `exact`.
+    exact : bool
+        Whether ``E_s[log joint]`` comes from the target in closed form.
+    """
+
+    def __init__(self, target, family, params, base_draws, exact):
+        self.target, self.family, self.params = target, family, params
+        self.base_draws = base_draws
+        self.exact = exact
+        self.chart = family.chart(params)
+
+    @property
+    def start(self):
+        """The starting point, the chart at zero."""
+        return np.zeros(self.chart.size)
+
+    @property
+    def limits(self):
+        """Largest absolute value of every coordinate."""
+        return self.chart.limits
+
+    def unpack(self, x):
+        """Parameters of the component."""
+        return self.chart.move(x)
+
+    def elbo(self, params):
+        """ELBO in nats of a component of the family, on the problem's draws."""
+        if self.exact:
+            structure = self.family.structure(params)
+            expected = self.target.expected_log_density(*structure)[0]
+        else:
+            theta = self.family.transport(params, self.base_draws)
+            expected = finite(self.target.log_density(theta)).mean()
+        return float(expected + self.family.entropy(params))
+
+    def value_and_gradient(self, x):
+        """ELBO in nats and its gradient in `x`."""
+        family, params = self.family, self.unpack(x)
+        if self.exact:
+            value, *slopes = self.target.expected_log_density(*family.structure(params))
+            gradient = family.pull_structure(params, *slopes)
+        else:
+            theta = family.transport(params, self.base_draws)
+            log_joint, score = finite_value_and_score(self.target, theta)
+            value = log_joint.mean()
+            gradient = family.pull_transport(
+                params, self.base_draws, score / len(theta)
+            )
+        gradient = gradient + family.entropy_gradient(params)
+        return float(value + family.entropy(params)), self.chart.pull(x, gradient)

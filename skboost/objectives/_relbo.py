@@ -7,7 +7,7 @@ import numpy as np
 
 from skboost.approximation import finite_value_and_score
 from skboost.objectives._base import Candidate, Objective
-from skboost.objectives._kl import JointGain, ranked_by_joint_gain
+from skboost.objectives._joint import JointGain, ranked_by_joint_gain
 
 # Where the objective has no maximum the search ends at this limit: far enough to tell,
 # near enough that the component and its draws are still of use.

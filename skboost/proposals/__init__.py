@@ -4,7 +4,7 @@ from skboost.proposals._base import Proposer
 from skboost.proposals._conjugate import ConjugateProposer
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._factors import FACTOR_PROPOSERS
-from skboost.proposals._skewness import split_component
+from skboost.proposals._greedy import split_component
 
 __all__ = [
     "FACTOR_PROPOSERS",

@@ -5,24 +5,27 @@ from functools import cached_property
 
 import numpy as np
 
+from skboost._math import mean_and_se
 from skboost._random import PROBE, SEARCH, generator
 from skboost.modes import (
     MAX_HESSIAN_DIM,
     Box,
     ModeSearch,
+    climb_all,
     knows_curvature,
     missed_modes,
 )
 from skboost.proposals._base import Proposer
+from skboost.proposals._first import initial_mixture
 from skboost.proposals._greedy import best_candidate
-from skboost.proposals._initial import initial_mixture
 from skboost.proposals._low_rank import add_columns_to_candidate, widest
-from skboost.proposals._propriety import (
-    check_reached,
-    collapse_to_pole,
-    drift_to_infinity,
+from skboost.targets import (
+    LogDensityError,
+    coordinate_label,
+    failure_tolerant,
+    shown_point,
+    what_came,
 )
-from skboost.targets import failure_tolerant
 
 
 @dataclass(frozen=True)
@@ -116,3 +119,130 @@ class DensityProposer(Proposer):
         return drift_to_infinity(
             self._tolerant, mixture, self.starts, rng
         ) or collapse_to_pole(self._tolerant, mixture, rng)
+
+
+# --- signs that a density can not be normalised, or is zero where it was looked for
+
+
+# A posterior this large, in units of one or of the starts, is looked at with so many
+# draws.
+_HUGE, _N_DRIFT = 1e6, 64
+# A component this narrow, in units of one or of the widest, is climbed from so many
+# draws.
+_NARROW, _N_COLLAPSE = 1e-4, 8
+
+
+def check_reached(target, fresh, starts):
+    """Refuse a first component of which no draw has positive density."""
+    if fresh.outside < 1.0:
+        return
+    what, why = what_came(target)
+    raise LogDensityError(
+        f"log_density {what} at all {len(fresh.theta)} draws of the first component, "
+        f"which was looked for from x0={shown_point(target, starts)}.{why} Pass as x0 "
+        "a point well inside the support, and parameters whose scale is near one; or "
+        "constraints=."
+    )
+
+
+def drift_to_infinity(target, mixture, starts, rng):
+    """What to say of a mixture that grows without end; empty where it does not.
+
+    At the optimum over components that move and scale, and under the posterior
+    itself, ``E_q[((theta - c) . v) (v . score)] = -1`` for every direction v and centre
+    c: the score of a density that can be normalised holds draws together. Zero is a
+    flat direction, more is a density that rises outwards.
+
+    Parameters
+    ----------
+    target : Target
+        As searches see it.
+    mixture : Mixture
+    starts : ndarray of shape (n_starts, dim)
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    str
+    """
+    centre = starts.mean(axis=0)
+    usual = np.full(mixture.dim, _HUGE * max(1.0, np.abs(starts).max()))
+    # Where the user's scale is an exponential away, it ends sooner.
+    usual = np.minimum(usual, getattr(target, "largest_coordinate", np.inf))
+    reach = np.hypot(mixture.mean() - centre, mixture.std())
+    if not (reach > usual).any():
+        return ""
+    theta = mixture.sample(_N_DRIFT, rng)
+    value, score = target.value_and_score(theta)
+    away, score = (theta - centre)[value > -np.inf], score[value > -np.inf]
+    if len(away) < 2:
+        return ""
+    away, score = away / usual, score * usual
+    loose = (v for v in _directions(away) if _loose(away, score, v))
+    direction = next(loose, None)
+    if direction is None:
+        return ""
+    i = int(np.abs(direction).argmax())
+    return (
+        "Stopped: the posterior seems to be improper. It has grown to "
+        f"{usual[i] * np.abs(away @ direction).max():.1g} along "
+        f"{coordinate_label(target, i)}, and the log density does not fall there. "
+        "Check the sign of the log density, and give every parameter a proper prior or "
+        "bounds; if the parameter is of that size, divide it by a unit that makes it "
+        "near one."
+    )
+
+
+def collapse_to_pole(target, mixture, rng):
+    """What to say of a component on a pole of the density; empty where there is none.
+
+    Narrow components are legal, and so are poles that have little mass: to swallow a
+    component a pole must be too steep to be integrated. There climbs never end.
+
+    Parameters
+    ----------
+    target : Target
+        As searches see it.
+    mixture : Mixture
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    str
+    """
+    scales = np.array([family.scale(params) for family, params in mixture.components])
+    narrow = (scales / np.maximum(1.0, scales.max(axis=0))).min(axis=1)
+    k = int(narrow.argmin())
+    if not narrow[k] < _NARROW:
+        return ""
+    family, params = mixture.components[k]
+    base = family.base_draws(_N_COLLAPSE, mixture.dim, rng)
+    ends = climb_all(target, family.transport(params, base), scales[k])
+    highest = int(ends.heights.argmax())
+    if ends.settled[highest] or not np.isfinite(ends.heights[highest]):
+        return ""
+    return (
+        "Stopped: the posterior seems to be improper. A component has shrunk onto "
+        f"theta={shown_point(target, ends.points[highest][None])}, where the log "
+        "density rises without end. Give every parameter a proper prior, and scales "
+        "one that keeps them from zero."
+    )
+
+
+def _directions(away):
+    """The axes, then the principal directions of some draws."""
+    _, _, principal = np.linalg.svd(away / np.abs(away).max(), full_matrices=False)
+    return [*np.eye(away.shape[1]), *principal]
+
+
+def _loose(away, score, direction):
+    """Whether draws reach far along a direction and nothing holds them together.
+
+    All in units of what is usual.
+    """
+    along = away @ direction
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.abs(along).max() > 1.0:
+            return False
+        pull, se = mean_and_se(along * (score @ direction))
+    return not np.isfinite(pull) or pull - 4.0 * se > -0.5

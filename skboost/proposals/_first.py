@@ -1,16 +1,123 @@
-"""The first component: ordinary variational inference on the target."""
+"""The mixture that a run begins with: ordinary variational inference on the target.
+
+Modes far apart are so many separate problems, each with its own evidence; the weights
+follow from those. Modes that overlap are fitted together.
+"""
+
+from functools import partial
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from skboost._parallel import chunked_map
 from skboost._random import BASE, generator
 from skboost._solver import SMALLEST_TOL, ascend
+from skboost.approximation import Mixture
 from skboost.families import MAX_FULL_DIM, Gaussian
 from skboost.modes import find_mode, inverse_curvature, knows_curvature
-from skboost.objectives import SingleELBO
+from skboost.objectives import JointELBO, SingleELBO
 from skboost.proposals._low_rank import fit_low_rank
 from skboost.proposals._natural import natural_gaussian
-from skboost.proposals._support import proper_modes, shrink_to_support, usable_starts
+from skboost.targets import LogDensityError, shown_point, what_came
+
+# --- where the density is positive
+
+
+# A density that still climbs at this multiple of the starts' size, at half of its
+# average slope, has no mode there to be found.
+_FAR = 1e6
+# Narrowing a component: the factor of one step, the most steps, and the share of
+# draws with positive density that is enough.
+_NARROWER, _MAX_STEPS, _ENOUGH = 0.6, 25, 0.995
+
+
+def usable_starts(target, starts):
+    """The starts at which the density is positive.
+
+    Parameters
+    ----------
+    target : Target
+        As searches see it.
+    starts : ndarray of shape (n_starts, dim)
+
+    Raises
+    ------
+    LogDensityError
+        Where there is none.
+    """
+    value, _ = target.value_and_score(starts)
+    usable = np.isfinite(value)
+    if usable.any():
+        return starts[usable]
+    what, why = what_came(target)
+    raise LogDensityError(
+        f"log_density {what} at x0={shown_point(target, starts)}, at all of the "
+        f"{len(starts)} starting points.{why} Pass as x0 a point where the density is "
+        "positive, several points, or a box (low, high)."
+    )
+
+
+def proper_modes(target, starts, modes):
+    """Those modes at which a search from its start ended, and did not just go on.
+
+    Parameters
+    ----------
+    target : Target
+    starts, modes : ndarray of shape (n, dim)
+
+    Raises
+    ------
+    LogDensityError
+        Where all searches ran off: the density is improper.
+    """
+    path = modes - starts
+    length = np.abs(path).max(axis=1)
+    far = length > _FAR * np.maximum(1.0, np.abs(starts).max(axis=1))
+    if not far.any():
+        return modes
+    before = target.log_density(starts)
+    after, score = target.value_and_score(modes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope = (score * (path / length[:, None])).sum(axis=1)
+        climbing = far & ~(slope * length < 0.5 * (after - before))
+    if not climbing.all():
+        return modes[~climbing]
+    raise LogDensityError(
+        f"log_density rises without end: from x0={shown_point(target, starts)} it "
+        f"still climbs at theta={shown_point(target, modes[:1])}. Such a density "
+        "can not be normalised. Give every parameter a proper prior, or check the "
+        "sign of log_density."
+    )
+
+
+def shrink_to_support(target, family, params, base_draws):
+    """A component, narrowed until its draws have positive density.
+
+    A search can not step back from draws of zero density by a slope, so it starts
+    where there are none. The component itself where narrowing does not help.
+
+    Parameters
+    ----------
+    target : Target
+    family : VariationalFamily
+    params : ndarray of shape (n_params,)
+    base_draws : ndarray of shape (n, base_dim)
+
+    Returns
+    -------
+    ndarray of shape (n_params,)
+    """
+    found = params
+    for _ in range(_MAX_STEPS):
+        theta = family.transport(found, base_draws)
+        if np.isfinite(target.log_density(theta)).mean() >= _ENOUGH:
+            return found
+        found = family.widen(found, _NARROWER)
+    return params
+
+
+# --- one component
+
 
 # Above this dimension a target's dense curvature is not asked for.
 _MAX_CURVATURE_DIM = 2000
@@ -128,3 +235,97 @@ def _projected(family, mean, covariance):
 def _at_mode(target, family, mode):
     """The Laplace approximation at a mode."""
     return family.from_moments(mode, inverse_curvature(target, mode, family))
+
+
+# --- a component at every mode of the starts
+
+
+def initial_mixture(search, modes, family, settings):
+    """One component at every mode, with weights by their evidence.
+
+    Parameters
+    ----------
+    search : ModeSearch
+    modes : Modes
+        Those of the starts.
+    family : VariationalFamily
+    settings : Settings
+
+    Returns
+    -------
+    Mixture
+    """
+    located, target = search.family, search.target
+    most = settings.max_candidates
+    kept = modes.heaviest(min(most, settings.max_components or most))
+    if len(kept) < 2:
+        starts = [located.location(p) for p in kept] + list(search.starts)
+        return Mixture.single(
+            *first_component(target, family, np.array(starts), settings)
+        )
+    groups = list(enumerate(_groups(located, kept, settings.overlap)))
+    fit = partial(_fitted, target, family, settings)
+    components, logs = [], []
+    for members, shares, value in chunked_map(fit, groups, settings.n_jobs, "shared"):
+        components += members
+        # Each group's ELBO is its log evidence, up to what its fit misses.
+        logs.append(value + np.log(shares))
+    logs = np.concatenate(logs)
+    weights = np.exp(logs - logs.max())
+    return Mixture(tuple(components), weights / weights.sum())
+
+
+def _groups(family, params, overlap):
+    """Components that overlap, together."""
+    centres = np.array([family.location(p) for p in params])
+    away = [family.whitening(p).whiten(centres - family.location(p)) for p in params]
+    far = np.array([(z**2).sum(axis=1) for z in away])
+    near = np.minimum(far, far.T) < overlap**2
+    n, labels = connected_components(near, directed=False)
+    return [
+        [p for p, k in zip(params, labels, strict=True) if k == j] for j in range(n)
+    ]
+
+
+def _fitted(target, family, settings, item):
+    """Components, shares and ELBO of the best variant for one group."""
+    k, group = item
+    if family.low_rank and len(group) < 2:
+        return _fitted_low_rank(target, family, settings, group[0])
+    tol = max(1e-3 * settings.tol, SMALLEST_TOL)
+    best = (-np.inf,)
+    for variant in family.variants():
+        problem = _problem(target, variant.with_rank(), group, settings, k)
+        x, value = ascend(
+            problem, max_iter=settings.joint_max_iter, tol=tol, budget=settings.budget
+        )
+        if value > best[0] or len(best) == 1:
+            best = value, variant.with_rank(), *problem.unpack(x)
+    value, family, params, shares = best
+    return [(family, p) for p in params], shares, value
+
+
+def _fitted_low_rank(target, family, settings, params):
+    """One mode under a low-rank Gaussian; as `_fitted`."""
+    diagonal = Gaussian("diag")
+    rng = generator(settings.seed, 0, BASE)
+    base = diagonal.matched_draws(settings.n_draws, target.dim, rng)
+    # The factor on top of it grows anew.
+    start = shrink_to_support(target, diagonal, params[: 2 * target.dim], base)
+    value, *component = fit_low_rank(target, start, family.rank, settings)
+    return [tuple(component)], np.ones(1), value
+
+
+def _problem(target, family, group, settings, k):
+    """Ordinary variational inference on one mode, or on several that overlap."""
+    n = enough_draws(family, target.dim, settings)
+    base = [
+        family.matched_draws(n, target.dim, generator(settings.seed, 0, BASE, 2, k, j))
+        for j in range(len(group))
+    ]
+    components = [
+        (family, shrink_to_support(target, family, p, eps))
+        for p, eps in zip(group, base, strict=True)
+    ]
+    shares = np.full(len(group), 1.0 / len(group))
+    return JointELBO(target, components, base, shares, None, settings.exact)

@@ -5,7 +5,7 @@ from skboost._solver import SMALLEST_TOL, ascend
 from skboost.families import Gaussian, rank_of
 from skboost.modes import add_columns
 from skboost.objectives import SingleELBO
-from skboost.proposals._early_stopping import best_stop
+from skboost.proposals._greedy import best_stop
 
 
 def fit_low_rank(target, params, rank, settings):

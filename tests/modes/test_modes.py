@@ -17,8 +17,7 @@ from skboost import boost_posterior
 from skboost.approximation import Mixture
 from skboost.families import Gaussian, StudentT
 from skboost.modes._climb import climb_all
-from skboost.modes._missed import missed_modes
-from skboost.modes._modes import Modes, add_ends
+from skboost.modes._modes import Modes, add_ends, missed_modes
 from skboost.targets import CallableTarget, failure_tolerant
 
 CORNERS = np.array([[-7.0, -6.0], [6.0, -7.0], [-5.0, 7.0], [7.0, 6.0]])

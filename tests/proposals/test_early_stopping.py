@@ -16,7 +16,7 @@ from skboost.objectives import (
     SearchContext,
     joint_gains,
 )
-from skboost.proposals._early_stopping import STOPS, best_stop, points_at_stops
+from skboost.proposals._greedy import STOPS, best_stop, points_at_stops
 from skboost.strategies import ResidualGain as PublicResidualGain
 from skboost.targets import CallableTarget
 

@@ -11,8 +11,8 @@ from skboost._settings import Settings
 from skboost.approximation import Mixture
 from skboost.families import Gaussian
 from skboost.proposals._first import _best_of_short_searches
+from skboost.proposals._greedy import skew_direction, split_component
 from skboost.proposals._natural import natural_gaussian
-from skboost.proposals._skewness import skew_direction, split_component
 
 
 def fourth_power(centre):
