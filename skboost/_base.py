@@ -29,9 +29,6 @@ from skboost.objectives import OBJECTIVES, Objective, as_objective
 from skboost.posterior import MixturePosterior
 from skboost.proposals import DensityProposer
 
-# Entries of a table of draws that costs no evaluation of the target.
-_FREE_ENTRIES = 1 << 21
-
 # What outlives a fit that fails: what scikit-learn sets on an estimator while its
 # callbacks run, and takes off after; and outputs that were done when one of several
 # was interrupted, for a warm start.
@@ -106,7 +103,7 @@ def make_engine(
     _check_allowed(combination, params)
     exact = (
         objective.uses_expectations
-        and getattr(target, "exact_gaussian", False)
+        and target.exact_gaussian
         and hasattr(family, "structure")
     )
     settings = make_settings(
@@ -181,7 +178,7 @@ def _n_exact(n_draws, dim):
 
 def _n_fresh(n_draws, dim, exact):
     """Fresh draws per estimate; without evaluations only memory limits them."""
-    free = _FREE_ENTRIES // dim if exact else 0
+    free = (1 << 21) // dim if exact else 0
     return max(4 * n_draws, min(16 * n_draws, free))
 
 
@@ -292,7 +289,7 @@ class BoostedEstimator(FittingEstimator):
         passed once more. `also` are attributes that are set with the others.
         """
         params = self.get_params(deep=False)
-        going_on = self.warm_start and not from_scratch and hasattr(self, "_run")
+        going_on = self.warm_start and not from_scratch and "_run" in vars(self)
         previous = self._run if going_on else None
         seed = self._seed if going_on else root_seed(self.random_state)
         session = None if from_scratch else session_of(self, registered_callbacks(self))

@@ -51,11 +51,16 @@ class Budget:
         return part
 
     @property
+    def _done(self):
+        """Evaluations so far."""
+        return 0 if self._target is None else self._target.n_evaluations
+
+    @property
     def spent(self):
         """Why nothing is left, as a message of the run; None while something is."""
         if self.max_time is not None and self._clock() - self._began >= self.max_time:
             return f"Stopped at max_time={self._asked} seconds."
-        done = getattr(self._target, "n_evaluations", 0)
+        done = self._done
         if done >= self.max_evaluations:
             return (
                 f"Stopped at max_evaluations={self.max_evaluations}; {done} were made."
@@ -68,7 +73,7 @@ class Budget:
         if self.max_time is not None:
             spent = self._clock() - self._began
             seconds = share * max(self.max_time - spent, 0.0)
-        done = getattr(self._target, "n_evaluations", 0)
+        done = self._done
         most = done + share * max(self.max_evaluations - done, 0)
         budget = Budget(seconds, most, self._target, self._clock)
         budget._asked = self._asked
@@ -98,8 +103,7 @@ class WatchedTarget:
 
     def tolerant(self):
         """The target as searches see it, under the same budget."""
-        tolerant = getattr(self._target, "tolerant", None)
-        return self if tolerant is None else WatchedTarget(tolerant(), self._budget)
+        return WatchedTarget(self._target.tolerant(), self._budget)
 
     def __getattr__(self, name):
         if name.startswith("_"):

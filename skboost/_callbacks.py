@@ -123,11 +123,15 @@ class Limits:
             return None
         return self._within_tol(engine, info) or self._not_worth_it(engine, info)
 
+    def _estimate(self, info):
+        """The quantity that is compared with `tol`."""
+        return info.gap if self.stopping == "gap" else info.gain
+
     def _within_tol(self, engine, info):
         """That the last iteration gained no more than `tol`, or None."""
         if not self._small(engine, info):
             return None
-        estimate = getattr(info, self.stopping)
+        estimate = self._estimate(info)
         return (
             f"Converged: the {self.stopping} of the best component found is "
             f"{estimate.value:.2g} {engine.combination.unit} (standard error "
@@ -162,7 +166,7 @@ class Limits:
 
     def _small(self, engine, info):
         """Whether an iteration's gain or gap is surely within `tol`."""
-        estimate = getattr(info, self.stopping)
+        estimate = self._estimate(info)
         # Steps that do not minimise can lose ground on their way: that is no end.
         size = estimate.value if engine.monotone else abs(estimate.value)
         if not size + N_ERRORS * estimate.se <= self.tol:

@@ -29,14 +29,12 @@ _ROOMS = {
 # What a pickle writes without looking up a name, and classes.
 _PLAIN = (type(None), bool, int, float, str, tuple, list, dict, type)
 # What is computed again from the rest, to the same bits.
-_DERIVED = {"ahead"}
+_DERIVED = ("ahead",)
 # What may change between a fit and the one that goes on with it.
 _FREE = {
     "callback", "max_evaluations", "max_iter", "max_time", "n_jobs", "verbose",
     "verbose_interval", "warm_start",
 }  # fmt: skip
-# Rounding of another machine, relative and absolute.
-_CLOSE = 1e-8
 
 
 class CheckpointWarning(UserWarning):
@@ -202,7 +200,7 @@ class Session:
             return None
         self._saved[key] = _, arrays = self._old[key]
         with reading_archive(self._checkpoint.path, _WRITER):
-            done = unpickled(arrays, engine_family(engine))
+            done = unpickled(arrays, engine.family)
         return replace(
             done, converged=False, message="Running.", ended=False, interrupted=False,
             spent=False, modes=None,
@@ -212,7 +210,7 @@ class Session:
         """Count on from a run that was found, if it is of the engine's target."""
         _check_same_data(self._checkpoint.path, engine, state)
         counts, _ = self._old[key]
-        for ledger, count in zip(_ledgers(engine), counts, strict=True):
+        for ledger, count in zip(engine.ledgers, counts, strict=True):
             ledger.restore(*count)
 
     def put(self, key, run, counts, engine, last):
@@ -220,7 +218,7 @@ class Session:
         checkpoint = self._checkpoint
         if not last and (run.n_iter % checkpoint.every or monotonic() < self._due):
             return False
-        arrays = pickled(run, engine_family(engine))
+        arrays = pickled(run, engine.family)
         with self._lock:
             self._saved[key] = counts, arrays
             self._due = monotonic() + checkpoint.seconds
@@ -272,7 +270,7 @@ class RunKeeper:
         if run.ended:
             self.flush()
             return
-        counts = [ledger.counts() for ledger in _ledgers(self._engine)]
+        counts = [ledger.counts() for ledger in self._engine.ledgers]
         self._waiting = run, counts
         if self._put(last=False):
             self._waiting = None
@@ -313,10 +311,8 @@ class _Pickler(pickle.Pickler):
         """Dataclasses by their fields: caches are left out, constructors check."""
         if isinstance(value, type) or not is_dataclass(value):
             return NotImplemented
-        names = [f.name for f in fields(value)]
-        return type(value), tuple(
-            None if name in _DERIVED else getattr(value, name) for name in names
-        )
+        held = vars(value) | dict.fromkeys(_DERIVED)
+        return type(value), tuple(held[field.name] for field in fields(value))
 
     def _array(self, value):
         """Position of an array, or of a number of NumPy; those shared are kept once."""
@@ -387,16 +383,6 @@ def _own(arrays, key):
     return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
 
 
-def engine_family(engine):
-    """The family of an engine's components; None where there are none."""
-    return getattr(getattr(engine, "proposer", None), "family", None)
-
-
-def _ledgers(engine):
-    """What counts the evaluations of an engine's target."""
-    return getattr(getattr(engine, "target", None), "ledgers", ())
-
-
 class Compared(NamedTuple):
     """Log joint densities that a state holds, those of now, and whether they agree."""
 
@@ -408,7 +394,8 @@ class Compared(NamedTuple):
 def compared(engine, state):
     """Whether a state is of the target that an engine has."""
     recorded, now = engine.recomputed(state)
-    same = np.allclose(recorded, now, rtol=_CLOSE, atol=_CLOSE, equal_nan=True)
+    # Another machine rounds in another way.
+    same = np.allclose(recorded, now, rtol=1e-8, atol=1e-8, equal_nan=True)
     return Compared(recorded, now, same)
 
 

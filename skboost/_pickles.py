@@ -71,14 +71,3 @@ class VersionedPickle:
         state = dict(state)
         check_version(state.pop("_skboost_version", _FIRST))
         vars(self).update(state)
-
-
-class Refused:
-    """Stands under the name of a class that moved, where old pickles look for it.
-
-    A module that is left with ``from skboost._pickles import Refused as Mixture`` turns
-    the import error deep inside of `pickle.load` into the sentence of `check_version`.
-    """
-
-    def __new__(cls, *arguments):
-        check_version(_FIRST)

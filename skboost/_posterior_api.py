@@ -46,24 +46,8 @@ _CONSTRAINTS = {
     "timeout": [Interval(Real, 0, None, closed="neither"), None],
 }
 
-# Seconds of evaluations, and times that a run might be faster, that are worth a word.
-_LONG, _TIMES = 2.0, 3.0
-
-# Parameters that the estimators have too.
-_OF_THE_ENGINE = (
-    "family",
-    "objective",
-    "step_size",
-    "corrective",
-    "refine",
-    "max_iter",
-    "max_components",
-    "stopping",
-    "tol",
-    "max_time",
-    "n_draws",
-    "n_restarts",
-)
+# Seconds of evaluations that are worth a word.
+_LONG = 2.0
 
 
 @moved_parameters(MOVED)
@@ -231,9 +215,8 @@ def boost_posterior(
     else:
         target = TransformedTarget(target, constraints)
         probe = constraints.inverse(probe)
-    params = {name: arguments[name] for name in _OF_THE_ENGINE}
     budget = max_evaluations or float("inf")
-    engine = make_engine(target, params, starts, seed, None, box, budget)
+    engine = make_engine(target, arguments, starts, seed, None, box, budget)
     place = np.asarray if constraints is None else constraints.forward
     warn_of_wrong_gradient(target, probe, stacklevel=5, place=place)
     # As in the estimators: prepare, boost, correct, report.
@@ -242,7 +225,7 @@ def boost_posterior(
         correct=calibrating(calibrate),
         report=partial(_reported, names, constraints),
     )
-    limits, begin = make_limits(params, budget), _listener(callback)
+    limits, begin = make_limits(arguments, budget), _listener(callback)
     done, fitted, result = boosted(engine, limits, stages, None, begin, keeper)
     warn_unfinished(done, fitted, stacklevel=5)
     _warn_of_failures(target, failures)
@@ -265,7 +248,8 @@ def _warn_of_points(target, vectorized, seconds):
     """Say what a density of one point at a time costs, where it costs much."""
     left = seconds - target.seconds + target.seconds_in_batches
     known = target.vectorized or vectorized is not None
-    if known or target.seconds < _LONG or seconds < _TIMES * left:
+    # Runs that would hardly be faster are not.
+    if known or target.seconds < _LONG or seconds < 3.0 * left:
         return
     warnings.warn(
         f"log_density takes one point at a time, which took {target.seconds:.2g} of "

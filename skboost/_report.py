@@ -20,11 +20,6 @@ from skboost.calibration import (
 from skboost.families import VariationalFamily
 from skboost.posterior import MixturePosterior
 
-# Nats of remaining KL above which an unfinished run is worth a warning.
-_LARGE_KL = 0.5
-# Modes that a message lists.
-_MAX_SHOWN = 5
-
 
 def history_record(info):
     """One iteration as a flat dict of plain numbers, as `history_` holds it."""
@@ -174,7 +169,7 @@ def from_new_draws(engine, done, place, corrected):
 def _interval(engine, done, mixture, elbo, remaining):
     """The interval of the remaining KL, where the budget of the run leaves room."""
     target = engine.target
-    n = n_chains(getattr(target, "n_evaluations", 0))
+    n = n_chains(target.n_evaluations)
     rng = generator(engine.settings.seed, INTERVAL, done.n_iter)
     try:
         return remaining_kl_interval(target, mixture, elbo, remaining, n, rng)
@@ -251,7 +246,7 @@ def _uncertified(found, place):
     """What to say of mass that probes find outside a mixture; empty without any."""
     if not found:
         return ""
-    places = place(np.array([one.location for one in found[:_MAX_SHOWN]]))
+    places = place(np.array([one.location for one in found[:5]]))
     shown = [[float(f"{x:.4g}") for x in row] for row in places]
     return (
         f"uncertified: probes outside the mixture found {len(found)} "
@@ -267,7 +262,8 @@ def warn_unfinished(done, attributes, stacklevel):
     if done.history[-1].improper or attributes["message_"].startswith("uncertified"):
         warnings.warn(attributes["message_"], ConvergenceWarning, stacklevel=stacklevel)
         return
-    if not remaining > _LARGE_KL:
+    # Nats.
+    if not remaining > 0.5:
         return
     warnings.warn(
         f"{attributes['message_']} The estimate is {remaining:.2g} nats. Raise "

@@ -1,6 +1,6 @@
 """What `boost_posterior` returns, also where it was interrupted."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 from skboost._pickles import VersionedPickle
 from skboost.calibration import Calibration
@@ -103,9 +103,9 @@ class BoostingResult(VersionedPickle):
         header["names"] = self.posterior.names
         header["constraints"] = constraints_record(self.posterior.constraints)
         header["values"] = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name not in ("posterior", "stages", "warp")
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("posterior", "stages", "warp")
         }
         if self.calibration is not None:
             header["values"]["calibration"] = asdict(self.calibration)

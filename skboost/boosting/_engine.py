@@ -21,9 +21,6 @@ from skboost.objectives import SearchContext
 from skboost.proposals import Proposer
 from skboost.targets import failure_tolerant
 
-# Draws whose log joint tells one target from another.
-_N_COMPARED = 3
-
 # Nats of KL for one of squared Hellinger distance, close to the posterior; and times
 # `tol` that draws may see left where a search finds less than that.
 _NATS = 4.0
@@ -66,6 +63,16 @@ class Boosting:
     def kind(self):
         """What is combined, and components of which family: two names."""
         return self.combination.kind, self.proposer.kind
+
+    @property
+    def family(self):
+        """The family of the components."""
+        return self.proposer.family
+
+    @property
+    def ledgers(self):
+        """What counts evaluations of the target."""
+        return self.target.ledgers
 
     @property
     def monotone(self):
@@ -168,8 +175,8 @@ class Boosting:
         fresh = state.fresh
         if fresh.log_joint is None:
             return fresh.expected, expectations(self.target, fresh.mixture.components)
-        theta = fresh.theta[:_N_COMPARED]
-        return fresh.log_joint[:_N_COMPARED], self.target.log_density(theta)
+        # A few draws tell one target from another.
+        return fresh.log_joint[:3], self.target.log_density(fresh.theta[:3])
 
     def last_look(self, state):
         """Modes known after one more search around a mixture, and what it lacks.

@@ -7,7 +7,7 @@ from skboost.calibration._interval import (
     n_chains,
     remaining_kl_interval,
 )
-from skboost.calibration._record import Calibration
+from skboost.calibration._problem import Calibration
 
 __all__ = [
     "CALIBRATIONS",

@@ -7,18 +7,14 @@ import numpy as np
 from skboost._math import N_ERRORS, mean_and_se
 from skboost.approximation import FreshDraws, Mixture, elbo_gain
 from skboost.calibration._chains import Chains, Coordinates
-from skboost.calibration._judge import allowed_loss, beyond_noise, refusal
-from skboost.calibration._record import Calibration, Declined
-
-# Chains, and trajectories of each, that estimate the moments, and as many that judge.
-N_CHAINS = 512
-_N_TRAJECTORIES = 2
-_N_JUDGES = 256
-# Leapfrog steps begin with that many standard deviations of the mixture: trajectories
-# are then a quarter of a turn on average, after which a normal target is forgotten.
-_STEP = 0.45
-# Draws of either mixture behind the change in ELBO.
-_N_FRESH = 1024
+from skboost.calibration._problem import (
+    Calibration,
+    Declined,
+    allowed_loss,
+    beyond_noise,
+    first_failure,
+    refusal,
+)
 
 
 @dataclass(frozen=True)
@@ -58,9 +54,9 @@ class AffineMap:
     def corrected(self, problem, pilot):
         """The mixture after the map, and the record; raises `Declined`."""
         coordinates = Coordinates(problem.mixture)
-        chains = self._chains(problem, coordinates, N_CHAINS, 1)
+        chains = self._chains(problem, coordinates, 512, 1)
         shift, log_scale = stein_map(chains, coordinates)
-        judges = self._chains(problem, coordinates, _N_JUDGES, 2)
+        judges = self._chains(problem, coordinates, 256, 2)
         before = self._fresh(problem, problem.mixture)
         for step in self.steps:
             mixture = mapped(
@@ -84,22 +80,23 @@ class AffineMap:
         """Chains from draws of the mixture, a few trajectories later."""
         rng = problem.rng(key)
         chains = Chains.at(problem.target, problem.mixture.sample(n, rng)).inside()
-        chains = replace(chains, step=_STEP)
-        for _ in range(_N_TRAJECTORIES if len(chains.theta) >= n // 2 else 0):
+        # Trajectories are then a quarter of a turn on average, after which a normal
+        # target is forgotten.
+        chains = replace(chains, step=0.45)
+        for _ in range(2 if len(chains.theta) >= n // 2 else 0):
             chains = chains.moved(problem.target, coordinates, rng)
         if len(chains.theta) < n // 2:
-            failure = getattr(problem.target, "first_failure", None)
             reason = (
                 "the density is zero or failed, it or its gradient, at "
                 f"{n - len(chains.theta)} of {n} draws."
             )
-            reason += f" First: {failure}" if failure else ""
+            reason += first_failure(problem.target)
             raise Declined(Calibration(self.method, reason=reason))
         return chains
 
     def _fresh(self, problem, mixture):
         exact = problem.exact_for(mixture)
-        return FreshDraws.of(problem.target, mixture, _N_FRESH, problem.rng(3), exact)
+        return FreshDraws.of(problem.target, mixture, 1024, problem.rng(3), exact)
 
     def _judged(self, problem, step, mixture, judges, before):
         change = elbo_gain(before, self._fresh(problem, mixture))

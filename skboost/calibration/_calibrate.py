@@ -6,13 +6,13 @@ import numpy as np
 
 from skboost.calibration._affine import AffineMap
 from skboost.calibration._heavy_tailed import HeavyTails
-from skboost.calibration._problem import Problem
-from skboost.calibration._record import Calibration, Declined
+from skboost.calibration._problem import (
+    Calibration,
+    Declined,
+    Problem,
+    first_failure,
+)
 from skboost.targets import failure_tolerant
-
-# Effective draws for each dimension, of the pilot's, below which weights are no guide,
-# and dimensions above which scale matrices of weighted draws cost too much.
-_FEW, _MANY_DIMENSIONS = 5, 20
 
 
 class Method(NamedTuple):
@@ -23,8 +23,10 @@ class Method(NamedTuple):
 
     def choose(self, pilot, dim):
         """The correction for what the pilot saw."""
-        few = pilot.effective_sample_size < _FEW * dim
-        return self.by_chains if few or dim > _MANY_DIMENSIONS else self.weighted
+        # Few effective draws for each dimension are no guide, and in many dimensions
+        # scale matrices of weighted draws cost too much.
+        few = pilot.effective_sample_size < 5 * dim
+        return self.by_chains if few or dim > 20 else self.weighted
 
 
 # By the names that users give: guarded, and as strong as it comes.
@@ -82,9 +84,7 @@ def calibrate(
         pilot = problem.pilot()
         if not np.isfinite(pilot.remaining.value):
             reason = "the density is zero or failed at every draw."
-            failure = getattr(tolerant, "first_failure", None)
-            reason += f" First: {failure}" if failure else ""
-            return mixture, Calibration(reason=reason)
+            return mixture, Calibration(reason=reason + first_failure(tolerant))
         if pilot.remaining.spread < tol:
             reason = f"draws see less than {tol:g} nats that are left to correct."
             return mixture, Calibration(reason=reason)

@@ -7,19 +7,10 @@ from scipy.linalg import solve_triangular
 
 from skboost.families import MAX_FULL_DIM
 
-# Leapfrog steps of a trajectory, and their length in standard deviations of the
-# mixture: three lengths in ten took draws of a logistic posterior in 101 dimensions
-# half of the way to it in two trajectories.
-N_LEAPFROG = 6
-STEP = 0.3
-# Every chain has a step of its own, from that share of the longest up: a target whose
-# scale changes from place to place (a funnel) has no one step that serves.
-_SHORTEST = 0.25
-# Share of accepted trajectories below which the steps are shortened, and above which
-# they are lengthened again, and the factor.
-_FEW, _MANY, _FACTOR = 0.6, 0.9, 1.5
-# Added to correlations of one: components may lie on a line.
-_RIDGE = 1e-9
+# Length of leapfrog steps in standard deviations of the mixture: six of these took
+# draws of a logistic posterior in 101 dimensions half of the way to it in two
+# trajectories.
+_STEP = 0.3
 
 
 class Coordinates:
@@ -55,7 +46,8 @@ class Coordinates:
         # Units of their own: a ridge on correlations is small in all of them.
         std = np.sqrt(self.variance)
         correlation = scatter / np.outer(std, std)
-        correlation[np.diag_indices_from(correlation)] += _RIDGE
+        # Components may lie on a line.
+        correlation[np.diag_indices_from(correlation)] += 1e-9
         self.factor = std[:, None] * np.linalg.cholesky(correlation)
 
     def out(self, z):
@@ -95,7 +87,7 @@ class Chains:
     theta: np.ndarray
     log_joint: np.ndarray
     score: np.ndarray
-    step: float = STEP
+    step: float = _STEP
 
     @classmethod
     def at(cls, target, theta):
@@ -113,7 +105,7 @@ class Chains:
         )
 
     def moved(self, target, coordinates, rng):
-        """One trajectory of `N_LEAPFROG` steps later, taken or refused.
+        """One trajectory of six leapfrog steps later, taken or refused.
 
         Every chain leaves the target as it is, and so needs no tuning to be right; the
         length of the next steps follows from the share that was accepted.
@@ -130,7 +122,9 @@ class Chains:
         Chains
         """
         n = len(self.theta)
-        step = self.step * rng.uniform(_SHORTEST, 1.0, n)[:, None]
+        # A target whose scale changes from place to place (a funnel) has no one step
+        # that serves, and so every chain has its own.
+        step = self.step * rng.uniform(0.25, 1.0, n)[:, None]
         start = rng.standard_normal(self.theta.shape)
         # Points of zero density have no slope, and their trajectories are refused.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -139,18 +133,18 @@ class Chains:
             change = end.log_joint - self.log_joint - kinetic
         taken = np.log(rng.random(n)) < change
         share = taken.mean()
-        factor = _FACTOR if share > _MANY else 1 / _FACTOR if share < _FEW else 1.0
+        factor = 1.5 if share > 0.9 else 1 / 1.5 if share < 0.6 else 1.0
         return Chains(
             np.where(taken[:, None], end.theta, self.theta),
             np.where(taken, end.log_joint, self.log_joint),
             np.where(taken[:, None], end.score, self.score),
-            min(self.step * factor, 2.0 * STEP),
+            min(self.step * factor, 2.0 * _STEP),
         )
 
     def _trajectory(self, target, coordinates, step, momentum):
         """Leapfrog steps, and the momentum at their end."""
         at = self
-        for _ in range(N_LEAPFROG):
+        for _ in range(6):
             momentum = momentum + 0.5 * step * coordinates.pull(at.score)
             theta = at.theta + coordinates.out(step * momentum)
             theta = np.where(np.isfinite(theta), theta, self.theta)

@@ -1,12 +1,15 @@
-"""Components with the tails of the target, in few dimensions."""
+"""Components with the tails of the target, fitted to weighted draws.
+
+In few dimensions; by adaptive importance sampling.
+"""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import softmax
+from scipy.special import gammaln, softmax
 
-from skboost._math import log_sum_exp, log_weights
+from skboost._math import log_sum_exp, log_weights, responsibilities
 from skboost.approximation import (
     FreshDraws,
     Mixture,
@@ -15,18 +18,21 @@ from skboost.approximation import (
     kept_components,
     psis,
 )
-from skboost.calibration._judge import allowed_loss, beyond_noise, refusal
-from skboost.calibration._record import Calibration, Declined
-from skboost.calibration._student_fit import LEAST_WEIGHT, student_fit
+from skboost.calibration._chains import Coordinates
+from skboost.calibration._problem import (
+    Calibration,
+    Declined,
+    allowed_loss,
+    beyond_noise,
+    refusal,
+)
+from skboost.families import Gaussian, StudentT
 
-# Draws of a round for each dimension, and at most: in eleven dimensions 1,024 left the
-# energy distance at .03, 4,096 at .006, 11,000 at .002. At least that many.
-_N_GUARDED, _N_FULL, _N_LEAST = (400, 4096), (1000, 12_288), 1024
-# Weights are refused above that shape where less than this share of draws counts: the
-# shape alone says little where weights are nearly constant.
-_MAX_KHAT, _LEAST_SHARE = 0.7, 0.25
-# Nats that one draw counts for at most.
-_MOST = 4.0
+# Degrees of freedom that a component may have, all with a variance; inf is a Gaussian,
+# the one choice where results are exponentials of coordinates.
+_DF, _LIGHT_DF = (2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0, np.inf), (np.inf,)
+# Components lighter than that are dropped.
+LEAST_WEIGHT = 0.002
 
 
 @dataclass(frozen=True)
@@ -70,37 +76,39 @@ class HeavyTails:
 
     def _n_draws(self, dim):
         """Draws of every round of the fit."""
-        per_dim, most = _N_GUARDED if self.guarded else _N_FULL
-        return int(np.clip(per_dim * dim, _N_LEAST, most))
+        # For each dimension, and at most: in eleven dimensions 1,024 left the energy
+        # distance at .03, 4,096 at .006, 11,000 at .002.
+        per_dim, most = (400, 4096) if self.guarded else (1000, 12_288)
+        return int(np.clip(per_dim * dim, 1024, most))
 
     def _judged(self, problem, mixture, proposal, n_draws):
         """What as many fresh draws say of the new mixture; raises `Declined`.
 
-        A draw counts for no more than `_MOST` nats: far out in the tails the gain has
+        A draw counts for no more than four nats: far out in the tails the gain has
         no bound, and few draws would carry its mean. What is left of it is less.
         """
         method = "gaussian" if problem.light_tails else "heavy-tailed"
-        before, after, apart = (
-            FreshDraws.of(problem.target, each, n_draws // 3, problem.rng(2, k), False)
-            for k, each in enumerate((problem.mixture, mixture, proposal))
-        )
-        theta, log_joint, rows = (
-            np.concatenate([getattr(draws, name) for draws in (before, after, apart)])
-            for name in ("theta", "log_joint", "row_weights")
-        )
         each = (problem.mixture, mixture, proposal)
+        draws = [
+            FreshDraws.of(problem.target, one, n_draws // 3, problem.rng(2, k), False)
+            for k, one in enumerate(each)
+        ]
+        theta = np.concatenate([some.theta for some in draws])
+        log_joint = np.concatenate([some.log_joint for some in draws])
+        rows = np.concatenate([some.row_weights for some in draws])
         log_old, log_new, log_apart = (one.log_density(theta) for one in each)
         log_r = log_sum_exp(np.stack([log_old, log_new, log_apart]).T)
         smoothed, khat = psis(log_joint - log_r + np.log(rows))
         n_effective = effective_sample_size(smoothed)
-        if khat > _MAX_KHAT and n_effective < _LEAST_SHARE * len(theta):
+        # The shape alone says little where weights are nearly constant.
+        if khat > 0.7 and n_effective < 0.25 * len(theta):
             reason = (
                 f"a few of {len(theta)} draws carry the weights that judge it (k-hat "
                 f"{khat:.2f})."
             )
             raise Declined(Calibration(method, pareto_k=khat, reason=reason))
-        gain, se = _weighted_mean(np.minimum(log_new - log_old, _MOST), smoothed)
-        change = elbo_gain(before, after)
+        gain, se = _weighted_mean(np.minimum(log_new - log_old, 4.0), smoothed)
+        change = elbo_gain(*draws[:2])
         return Calibration(method, 1.0, *change, gain, se, khat)
 
 
@@ -155,3 +163,184 @@ def jointly_weighted(components, problem, pool):
     )  # fmt: skip
     alpha = softmax(found.x)
     return Mixture(components, alpha).keep(alpha > LEAST_WEIGHT)
+
+
+# --- the fit
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Draws of several proposals, weighted towards the target.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (n, dim)
+    log_joint : ndarray of shape (n,)
+    log_proposal : ndarray of shape (n,)
+        Of all proposals together (the balance heuristic), nats.
+    weights : ndarray of shape (n,)
+        Pareto-smoothed importance weights, which sum to one.
+    """
+
+    theta: np.ndarray
+    log_joint: np.ndarray
+    log_proposal: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, theta, log_joint, proposals):
+        """Weigh draws, as many of each proposal."""
+        tables = [proposal.log_density(theta) for proposal in proposals]
+        log_proposal = log_sum_exp(np.stack(tables).T) - np.log(len(proposals))
+        smoothed = psis(log_joint - log_proposal).log_weights
+        weights = np.exp(smoothed - smoothed.max())
+        return cls(theta, log_joint, log_proposal, weights / weights.sum())
+
+    @property
+    def effective_sample_size(self):
+        """Kish's, of the weights."""
+        return effective_sample_size(log_weights(self.weights))
+
+
+def student_fit(problem, n_draws, rng):
+    """A mixture of Student-t components near a target, and the draws it was fitted to.
+
+    Every round draws from the fit so far, weights all draws of all rounds by the
+    balance heuristic, and goes on with EM on them. Components are Gaussian where the
+    target asks for light tails.
+
+    Parameters
+    ----------
+    problem : Problem
+        Whose mixture is where the components begin.
+    n_draws : int
+        Of each of four rounds.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    fitted : Mixture
+    pool : Pool
+        Of all draws.
+    proposal : Mixture
+        The fit with heavier tails, from which draws see where the fit lacks mass.
+
+    References
+    ----------
+    Cornuet, Marin, Mira & Robert 2012, Adaptive multiple importance sampling. Cappé,
+    Douc, Guillin, Marin & Robert 2008, Adaptive importance sampling in general mixture
+    classes. Peel & McLachlan 2000, Robust mixture modelling using the t distribution.
+    """
+    target, mixture = problem.target, problem.mixture
+    fit = _Fit.start(mixture, _LIGHT_DF if problem.light_tails else _DF)
+    theta, log_joint, proposals = [], [], []
+    for _ in range(4):
+        proposals.append(fit.proposal(mixture))
+        theta.append(proposals[-1].sample(n_draws, rng))
+        log_joint.append(target.log_density(theta[-1]))
+        pool = Pool.of(np.concatenate(theta), np.concatenate(log_joint), proposals)
+        for _ in range(8):
+            problem.check_budget()
+            fit = fit.improved(pool)
+    return fit.mixture, pool, fit.proposal(mixture)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """Weights, locations, scale matrices and degrees of freedom of the components."""
+
+    weights: np.ndarray
+    locations: np.ndarray
+    scatters: np.ndarray
+    df: np.ndarray
+    choices: tuple
+
+    @classmethod
+    def start(cls, mixture, choices):
+        """The components of a mixture, with tails where these are among the choices."""
+        alone = [Coordinates(Mixture.single(*part)) for part in mixture.components]
+        return cls(
+            mixture.weights,
+            np.array([part.location for part in alone]),
+            np.array([part.factor @ part.factor.T for part in alone]),
+            # Of the first proposal, whose components are those of the mixture.
+            np.full(len(alone), 5.0 if 5.0 in choices else np.inf),
+            choices,
+        )
+
+    @property
+    def mixture(self):
+        """The fit as a mixture of densities."""
+        return _mixture(self.weights, self.locations, self.scatters, self.df)
+
+    def proposal(self, mixture):
+        """The fit, copies of it with heavier tails, and one wide component.
+
+        Copies and the wide one have 2 degrees of freedom. Half of the draws are in such
+        tails: with a quarter few draws carried them.
+        """
+        wide = Coordinates(mixture)
+        scatter = 1.5**2 * wide.factor @ wide.factor.T
+        heavy = np.minimum(self.df, 2.0)
+        shares = (0.4, 0.5, 0.1)
+        return _mixture(
+            np.concatenate([shares[0] * self.weights, shares[1] * self.weights,
+                            [shares[2]]]),
+            np.concatenate([self.locations, self.locations, wide.location[None]]),
+            np.concatenate([self.scatters, self.scatters, scatter[None]]),
+            np.concatenate([self.df, heavy, [2.0]]),
+        )  # fmt: skip
+
+    def improved(self, pool):
+        """One step of EM on the weighted draws, and of the degrees of freedom."""
+        table = self.mixture.log_components(pool.theta) + log_weights(self.weights)
+        share = responsibilities(table)[0] * pool.weights[:, None]
+        weights = share.sum(axis=0)
+        kept = np.flatnonzero(weights > LEAST_WEIGHT)
+        parts = [self._part(pool, share[:, k], k) for k in kept]
+        locations, scatters, df = map(np.array, zip(*parts, strict=True))
+        weights = weights[kept] / weights[kept].sum()
+        return _Fit(weights, locations, scatters, df, self.choices)
+
+    def _part(self, pool, share, k):
+        """Location, scale matrix and degrees of freedom of one component.
+
+        The scale matrix that it had counts as one draw for each dimension: no component
+        collapses onto a few heavy draws.
+        """
+        dim, df = pool.theta.shape[1], self.df[k]
+        squared = _squared(pool.theta, self.locations[k], self.scatters[k])
+        pulled = share if np.isinf(df) else share * (df + dim) / (df + squared)
+        location = pulled @ pool.theta / pulled.sum()
+        apart = pool.theta - location
+        prior = dim / pool.effective_sample_size
+        scatter = (apart * pulled[:, None]).T @ apart + prior * self.scatters[k]
+        scatter /= share.sum() + prior
+        squared = _squared(pool.theta, location, scatter)
+        return location, scatter, _likeliest_df(self.choices, share, squared, dim)
+
+
+def _squared(theta, location, scatter):
+    """Squared whitened lengths, shape (n,)."""
+    z = np.linalg.solve(np.linalg.cholesky(scatter), (theta - location).T)
+    return np.einsum("ij,ij->j", z, z)
+
+
+def _likeliest_df(choices, share, squared, dim):
+    """The degrees of freedom under which weighted draws are likeliest."""
+    df = np.array(choices[:-1])
+    constant = gammaln(0.5 * (df + dim)) - gammaln(0.5 * df) - 0.5 * dim * np.log(df)
+    tails = -0.5 * (df + dim) * np.log1p(squared[:, None] / df)
+    values = share @ tails + share.sum() * constant
+    normal = -0.5 * share @ squared - 0.5 * dim * np.log(2.0) * share.sum()
+    return choices[int(np.argmax(np.append(values, normal)))]
+
+
+def _mixture(weights, locations, scatters, df):
+    """The mixture of Student-t densities, or normal ones, with these scale matrices."""
+    components = []
+    for location, scatter, nu in zip(locations, scatters, df, strict=True):
+        normal = Gaussian("full").from_moments(location, scatter)
+        family = Gaussian("full") if np.isinf(nu) else StudentT("full", float(nu))
+        components.append((family, normal))
+    return Mixture(tuple(components), weights / weights.sum())

@@ -13,24 +13,13 @@ from skboost._math import (
 )
 from skboost.approximation import Mixture, effective_sample_size
 from skboost.calibration._chains import Chains, Coordinates
+from skboost.families import VariationalFamily
 from skboost.targets import failure_tolerant
 
 # Copies of the mixture, their widths, and their shares of the draws that chains are
 # started from: mass beside the mixture is found by draws, not by chains alone.
 _WIDTHS = (1.0, 1.2, 1.5, 3.0, 10.0)
 _SHARES = (0.6, 0.1, 0.1, 0.1, 0.1)
-# Draws to choose a chain's start from, and trajectories of every chain: starts are
-# already near the target, and more moved the upper end by a few per cent.
-_N_CANDIDATES, _N_TRAJECTORIES = 5, 2
-_COST = 18
-# Evaluations, in shares of those that the run spent, and the range of the chains.
-SHARE = 0.1
-_N_CHAINS = (64, 256)
-# Effective draws below which nothing can be said.
-_LEAST_EFFECTIVE = 5.0
-# Every copy has at least that share of the reference: no chain is left with no density.
-_LEAST_SHARE = 1e-3
-_N_STEPS = 50
 
 
 class Interval(NamedTuple):
@@ -57,7 +46,8 @@ def lower_end(remaining):
 
 def n_chains(n_evaluations):
     """Chains that a tenth of a run's evaluations pays for, in a fixed range."""
-    return int(np.clip(SHARE * n_evaluations / _COST, *_N_CHAINS))
+    # Each takes 18: see `remaining_kl_interval`.
+    return int(np.clip(0.1 * n_evaluations / 18, 64, 256))
 
 
 def remaining_kl_interval(target, mixture, elbo, remaining, n, rng):
@@ -96,9 +86,9 @@ def remaining_kl_interval(target, mixture, elbo, remaining, n, rng):
     Interval
     """
     lower = lower_end(remaining)
-    widens = all(hasattr(family, "widen") for family, _ in mixture.components)
-    climbs = widens and hasattr(target, "value_and_score")
-    if not climbs or not np.isfinite(elbo.value):
+    # Conjugate distributions have no wider copies, and their targets no gradient.
+    widens = all(isinstance(f, VariationalFamily) for f, _ in mixture.components)
+    if not widens or not np.isfinite(elbo.value):
         return Interval(lower, np.inf)
     target = failure_tolerant(target)
     copies = [_widened(mixture, width) for width in _WIDTHS]
@@ -107,7 +97,7 @@ def remaining_kl_interval(target, mixture, elbo, remaining, n, rng):
         return Interval(lower, np.inf)
     try:
         excess = _excess(target, mixture, copies, starts, rng)
-    except np.linalg.LinAlgError:
+    except (np.linalg.LinAlgError, NotImplementedError):
         return Interval(lower, np.inf)
     if not np.isfinite(excess).all():
         return Interval(lower, np.inf)
@@ -124,7 +114,7 @@ def _widened(mixture, width):
 
 def _starts(target, copies, n, rng):
     """Draws of the copies resampled by their importance weights; None from too few."""
-    counts = np.ceil(_N_CANDIDATES * n * np.array(_SHARES)).astype(int)
+    counts = np.ceil(5 * n * np.array(_SHARES)).astype(int)
     theta = np.concatenate(
         [copy.sample(m, rng) for copy, m in zip(copies, counts, strict=True)]
     )
@@ -132,7 +122,8 @@ def _starts(target, copies, n, rng):
     log_w = target.log_density(theta) - log_r
     if not (log_w > -np.inf).any():
         return None
-    if effective_sample_size(log_w) < _LEAST_EFFECTIVE:
+    # From fewer effective draws nothing can be said.
+    if effective_sample_size(log_w) < 5.0:
         return None
     cumulative = np.cumsum(np.exp(log_w - log_w.max()))
     points = (np.arange(n) + rng.random()) / n * cumulative[-1]
@@ -149,12 +140,14 @@ def _excess(target, mixture, copies, starts, rng):
     coordinates = Coordinates(mixture)
     chains = Chains.at(target, starts)
     log_joint, tables = [], []
-    for _ in range(_N_TRAJECTORIES):
+    # Starts are near the target: more trajectories than two moved the upper end by a
+    # few per cent.
+    for _ in range(2):
         chains = chains.moved(target, coordinates, rng)
         log_joint.append(chains.log_joint)
         tables.append(_table(copies, chains.theta))
     first = np.arange(len(starts)) % 2 == 0
-    excess = np.empty((_N_TRAJECTORIES, len(starts)))
+    excess = np.empty((len(tables), len(starts)))
     for half in (first, ~first):
         shares = _fitted_shares(np.concatenate([table[~half] for table in tables]))
         for k, table in enumerate(tables):
@@ -166,8 +159,9 @@ def _excess(target, mixture, copies, starts, rng):
 def _fitted_shares(table):
     """Shares of densities under which draws are likeliest, by EM."""
     shares = np.full(table.shape[1], 1.0 / table.shape[1])
-    for _ in range(_N_STEPS):
+    for _ in range(50):
         shares = responsibilities(table + np.log(shares))[0].mean(axis=0)
-        shares = np.maximum(shares, _LEAST_SHARE)
+        # No chain is left without a density.
+        shares = np.maximum(shares, 1e-3)
         shares /= shares.sum()
     return shares

@@ -1,14 +1,12 @@
-"""What a correction is given, and what draws of the mixture say before it begins."""
+"""What a correction is given, whether it is taken, and what is said of it."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from skboost._math import N_ERRORS
 from skboost._random import CALIBRATE, generator
 from skboost.approximation import RemainingKL, effective_sample_size, psis, remaining_kl
-
-# Draws by which a correction is chosen.
-_N_PILOT = 1024
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Problem:
     @property
     def light_tails(self):
         """Whether Student-t components would leave results without a mean."""
-        return getattr(self.target, "light_tails", False)
+        return self.target.light_tails
 
     def check_budget(self):
         """Raise `BudgetSpent` where nothing is left."""
@@ -56,7 +54,7 @@ class Problem:
 
     def pilot(self):
         """A first look: `Pilot`."""
-        theta = self.mixture.sample(_N_PILOT, self.rng(0))
+        theta = self.mixture.sample(1024, self.rng(0))
         log_joint = self.target.log_density(theta)
         log_q = self.mixture.log_density(theta)
         remaining = remaining_kl(log_joint, log_q)
@@ -84,3 +82,126 @@ class Pilot:
     def kl(self):
         """Nats that are left, by what the draws see."""
         return max(self.remaining.value, 0.0)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a correction after boosting did, or why it did nothing.
+
+    Attributes
+    ----------
+    method : {"affine", "heavy-tailed", "gaussian", "none"}
+        The correction that was tried: an affine map of the mixture, or Student-t
+        components fitted to weighted draws, or Gaussian ones, where results are
+        exponentials of coordinates; "none" where none was.
+    step : float
+        How far it was taken, in [0, 1]; 0 where it was declined, and the posterior is
+        that before.
+    elbo_change, elbo_change_se : float
+        ELBO after less ELBO before, nats, from fresh draws, and its standard error. A
+        correction pays some of the ELBO for moments and tails: it is mostly negative.
+        NaN where nothing was judged.
+    log_score_gain, log_score_gain_se : float
+        Gain of ``E_p[ln q]``, nats: by how much KL(p || q) fell, by draws that nothing
+        was fitted to, and its standard error.
+    pareto_k : float
+        Shape of the tail of the weights by which it was judged; NaN where it was judged
+        by chains.
+    reason : str
+        Why it was declined; empty where it was applied.
+
+    Examples
+    --------
+    >>> from skboost.calibration import Calibration
+    >>> Calibration("affine", reason="the gain is noise").applied
+    False
+    """
+
+    method: str = "none"
+    step: float = 0.0
+    elbo_change: float = float("nan")
+    elbo_change_se: float = float("nan")
+    log_score_gain: float = float("nan")
+    log_score_gain_se: float = float("nan")
+    pareto_k: float = float("nan")
+    reason: str = ""
+
+    @property
+    def applied(self):
+        """Whether the posterior is the corrected one."""
+        return self.step > 0
+
+
+class Declined(Exception):
+    """A correction is not applied; `calibration` says why."""
+
+    def __init__(self, calibration):
+        super().__init__(calibration.reason)
+        self.calibration = calibration
+
+
+def allowed_loss(guarded, kl, dim=0):
+    """Nats of the ELBO that a correction may cost.
+
+    Parameters
+    ----------
+    guarded : bool
+    kl : float
+        What remains, nats.
+    dim : int, default=0
+        Of a correction by chains.
+    """
+    # Nats, nats for each dimension where it was made by chains, and a share of the KL
+    # that remains. "moments" cost up to 1.1 nats where they were better, and 190 on a
+    # horseshoe, where they were not.
+    loss, per_dim, share = (0.01, 0.002, 0.1) if guarded else (2.0, 0.02, 1.0)
+    return max(loss, per_dim * dim) + share * kl
+
+
+def beyond_noise(allowed, record):
+    """What is allowed of a loss that is known with two standard errors."""
+    return allowed - N_ERRORS * record.elbo_change_se
+
+
+def refusal(record, allowed):
+    """Why a correction is not taken; empty where it is.
+
+    Parameters
+    ----------
+    record : Calibration
+        As it was judged.
+    allowed : float
+        Nats that the ELBO may fall by.
+
+    Returns
+    -------
+    str
+    """
+    gain, se, change = (
+        record.log_score_gain,
+        record.log_score_gain_se,
+        record.elbo_change,
+    )
+    if not gain > N_ERRORS * se:
+        return (
+            "fresh draws see no gain beyond two standard errors "
+            f"({gain:.2g} nats, standard error {se:.1g})."
+        )
+    if not np.isfinite(change):
+        return "the ELBO after it is no number."
+    if change < -allowed and allowed < 0.0:
+        return (
+            f"its change of the ELBO, {change:.2g} nats, is hardly known (standard "
+            f"error {record.elbo_change_se:.2g})."
+        )
+    if change < -allowed:
+        return (
+            f"it would cost {-change:.2g} nats of the ELBO, more than the "
+            f"{allowed:.2g} allowed."
+        )
+    return ""
+
+
+def first_failure(target):
+    """What happened at the first failed draw, as a sentence; empty without any."""
+    return f" First: {target.first_failure}" if target.first_failure else ""

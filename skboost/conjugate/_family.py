@@ -15,6 +15,7 @@ import numpy as np
 from skboost._parallel import SharedWithWorkers, chunked_map, row_blocks
 from skboost.conjugate._likelihood import log_likelihood
 from skboost.conjugate._statistics import statistics_of
+from skboost.targets import Target
 
 # Draws in one chunk of the log joint.
 _CHUNK = 32
@@ -214,7 +215,7 @@ class ConjugateFamily:
 
 
 @dataclass(frozen=True, eq=False)
-class ConjugateTarget(SharedWithWorkers):
+class ConjugateTarget(SharedWithWorkers, Target):
     """The posterior of a conjugate model, with the assignments summed out.
 
     Parameters

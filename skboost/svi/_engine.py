@@ -159,6 +159,9 @@ class NaturalGradient:
     scale: float = 1.0
     budget: Budget = field(default_factory=Budget)
 
+    # There are no components, and no evaluations are counted.
+    family, ledgers = None, ()
+
     @property
     def size(self):
         """Rows in a batch."""

@@ -19,11 +19,21 @@ class Target:
     light_tails : bool
         Whether results are exponentials of coordinates: under a Student-t distribution
         of these they have no mean.
+    n_evaluations, n_failures : int
+        Draws at which it was evaluated, and at which that failed, where these are
+        counted.
+    first_failure : str or None
+        What happened at the first of these.
+    ledgers : tuple of Ledger
+        What counts them.
     """
 
     exact_gaussian = False
     first_guess = None
     light_tails = False
+    n_evaluations = n_failures = 0
+    first_failure = None
+    ledgers = ()
     dim: int
 
     def log_density(self, theta):
@@ -60,12 +70,15 @@ class Target:
             f"{type(self).__name__} must define value_and_score(theta)."
         )
 
+    def tolerant(self):
+        """This target as a search sees it; see `failure_tolerant`."""
+        return self
+
 
 def failure_tolerant(target):
     """The target as a search sees it.
 
     It survives points where it fails, and its expectations are no better than a search
-    needs. A target to which that makes a difference has ``tolerant()``; every other is
-    its own view.
+    needs. Most targets are their own view.
     """
-    return getattr(target, "tolerant", lambda: target)()
+    return target.tolerant()

@@ -4,7 +4,7 @@ from copy import copy
 
 import numpy as np
 
-from skboost.targets._base import Target, failure_tolerant
+from skboost.targets._base import Target
 
 
 class ComposedTarget(Target):
@@ -27,39 +27,39 @@ class ComposedTarget(Target):
     @property
     def light_tails(self):
         """That of the likelihood."""
-        return getattr(self.likelihood, "light_tails", False)
+        return self.likelihood.light_tails
+
+    @property
+    def _targets(self):
+        """The halves that can fail: a mixture as prior cannot."""
+        halves = (self.likelihood, self.prior)
+        return [half for half in halves if isinstance(half, Target)]
 
     @property
     def ledgers(self):
         """What counts evaluations of either; see `CallableTarget.ledgers`."""
-        pair = (self.likelihood, self.prior)
-        return sum((getattr(t, "ledgers", ()) for t in pair), ())
+        return sum((target.ledgers for target in self._targets), ())
 
     @property
     def n_evaluations(self):
         """Evaluations of the likelihood, where it counts them."""
-        return getattr(self.likelihood, "n_evaluations", 0)
+        return self.likelihood.n_evaluations
 
     @property
     def n_failures(self):
         """Points at which likelihood or prior failed, where they count them."""
-        return sum(getattr(t, "n_failures", 0) for t in (self.likelihood, self.prior))
+        return sum(target.n_failures for target in self._targets)
 
     @property
     def first_failure(self):
         """What happened at the first of these; None without failures."""
-        found = (
-            getattr(t, "first_failure", None) for t in (self.likelihood, self.prior)
-        )
+        found = (target.first_failure for target in self._targets)
         return next((message for message in found if message is not None), None)
 
     def tolerant(self):
         """This target as searches see it; see `CallableTarget.tolerant`."""
-        return ComposedTarget(
-            failure_tolerant(self.likelihood),
-            failure_tolerant(self.prior),
-            self.temperature,
-        )
+        prior = self.prior.tolerant() if isinstance(self.prior, Target) else self.prior
+        return ComposedTarget(self.likelihood.tolerant(), prior, self.temperature)
 
     def log_density(self, theta):
         """Log joint at each draw; see `Target`."""
@@ -73,10 +73,10 @@ class ComposedTarget(Target):
 
     def value_and_score(self, theta):
         """Log joint and its gradient at each draw; see `Target`."""
-        if hasattr(self.prior, "score_and_log_density"):
-            score, value = self.prior.score_and_log_density(theta)
-        else:
+        if isinstance(self.prior, Target):
             value, score = self.prior.value_and_score(theta)
+        else:
+            score, value = self.prior.score_and_log_density(theta)
         inside = value > -np.inf
         if inside.any():
             likelihood, slope = self.likelihood.value_and_score(theta[inside])
@@ -113,7 +113,7 @@ class GaussianPriorTarget(ComposedTarget):
     def tolerant(self):
         """This target with the likelihood's coarser expectations."""
         view = copy(self)
-        view.likelihood = failure_tolerant(self.likelihood)
+        view.likelihood = self.likelihood.tolerant()
         return view
 
     def expected_log_density(self, mean, variance=None, factor=None):
@@ -178,6 +178,6 @@ def updated_target(likelihood, prior, temperature=1.0):
     ComposedTarget
     """
     one = prior.n_components == 1 and hasattr(prior.components[0][0], "structure")
-    if one and getattr(likelihood, "exact_gaussian", False):
+    if one and likelihood.exact_gaussian:
         return GaussianPriorTarget(likelihood, prior, temperature)
     return ComposedTarget(likelihood, prior, temperature)

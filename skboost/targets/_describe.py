@@ -5,7 +5,7 @@ from skboost.transforms import Real
 
 def what_came(target):
     """What a density does where it is nowhere positive, and the first failure."""
-    failure = getattr(target, "first_failure", None)
+    failure = target.first_failure
     if failure is None:
         return "is -inf (a density of zero)", ""
     return "fails or is -inf", f" First: {failure}"

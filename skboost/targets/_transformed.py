@@ -38,28 +38,28 @@ class TransformedTarget(Target):
     @property
     def ledgers(self):
         """What counts evaluations; see `CallableTarget.ledgers`."""
-        return getattr(self.target, "ledgers", ())
+        return self.target.ledgers
 
     @property
     def n_evaluations(self):
         """Evaluations of the target, where it counts them."""
-        return getattr(self.target, "n_evaluations", 0)
+        return self.target.n_evaluations
 
     @property
     def n_failures(self):
         """Failed evaluations of the target, where it counts them."""
-        return getattr(self.target, "n_failures", 0)
+        return self.target.n_failures
 
     @property
     def first_failure(self):
         """What happened at the first of these, or None."""
-        return getattr(self.target, "first_failure", None)
+        return self.target.first_failure
 
     @property
     def light_tails(self):
         """Whether a coordinate is mapped by an exponential, or the target says so."""
         mapped = any(p.transform.exponential for p in self.constraints.parts)
-        return mapped or getattr(self.target, "light_tails", False)
+        return mapped or self.target.light_tails
 
     @property
     def largest_coordinate(self):
@@ -74,8 +74,7 @@ class TransformedTarget(Target):
 
     def tolerant(self):
         """This target as searches see it, where the user's has such a view."""
-        view = getattr(self.target, "tolerant", None)
-        return self if view is None else TransformedTarget(view(), self.constraints)
+        return TransformedTarget(self.target.tolerant(), self.constraints)
 
     def log_density(self, theta):
         """Log joint at unconstrained draws; see `Target`."""

@@ -3,13 +3,14 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import gammaln
 
-from skboost._math import N_ERRORS
+from skboost._math import LOG_2PI, N_ERRORS, mean_and_se
 from skboost._random import WARP, generator
 from skboost._solver import ascend
+from skboost.approximation import Estimate
 from skboost.families import Gaussian
 from skboost.transforms import Warp
-from skboost.warps._judge import elbo_gain, tail_gain
 from skboost.warps._problem import WarpedELBO
 from skboost.warps._structure import Sample, candidate_axes, find_edges
 
@@ -17,10 +18,8 @@ from skboost.warps._structure import Sample, candidate_axes, find_edges
 # on a hierarchical model whose scale shrinks to nothing the wider one gained as much
 # and lost the tail.
 _CAREFUL, _BOLD = 2.0, 8.0
-# Draws that the linear part, dim^2 numbers, asks for; at most so many.
-_DRAWS_PER_DIM, _MOST_DRAWS = 128, 8192
-# Fourth powers of scores stay finite below this.
-_STEEPEST = 1e50
+# Degrees of freedom of the draws that look at the tails.
+_TAIL_DF = 4.0
 
 
 @dataclass(frozen=True)
@@ -174,10 +173,12 @@ def _why_not(gain, tails, tol):
 def _fitted(target, mean, factor, settings):
     """Name of the axes and the warp of the best fit; None where none is possible."""
     dim, rng = len(mean), generator(settings.seed, 0, WARP)
-    n = min(max(settings.n_draws_warp, _DRAWS_PER_DIM * dim), _MOST_DRAWS)
+    # The linear part, dim^2 numbers, asks for many.
+    n = min(max(settings.n_draws_warp, 128 * dim), 8192)
     base = Gaussian("diag").matched_draws(n, dim, rng)
     value, score = target.value_and_score(mean + base @ factor.T)
-    if not (np.isfinite(value).all() and (np.abs(score) < _STEEPEST).all()):
+    # Fourth powers of scores have to be finite.
+    if not (np.isfinite(value).all() and (np.abs(score) < 1e50).all()):
         return None
     sample = Sample(base, score @ factor + base)
 
@@ -218,3 +219,82 @@ def _linear(mean, factor):
     dim = len(mean)
     none = np.zeros((dim, dim))
     return Warp(mean, factor, np.ones(dim), np.ones(dim), none, none)
+
+
+# --- whether a warp is worth having: draws that it was not fitted to
+
+
+def log_normal(z):
+    """Log density of the standard normal at z (n, dim), nats."""
+    return -0.5 * (z**2).sum(axis=1) - 0.5 * z.shape[1] * LOG_2PI
+
+
+def elbo_gain(target, before, after, n, rng):
+    """What one warp gains over another in ELBO, on the same fresh normal draws.
+
+    Parameters
+    ----------
+    target : Target
+    before, after : Warp
+    n : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Estimate
+        In nats; not finite where the density is zero at a draw.
+    """
+    z = Gaussian("diag").matched_draws(n, before.dim, rng)
+    each = [
+        target.log_density(warp.forward(z)) + warp.log_jacobian(z)
+        for warp in (after, before)
+    ]
+    with np.errstate(invalid="ignore"):
+        return Estimate(*mean_and_se(each[0] - each[1]))
+
+
+def tail_gain(target, before, after, n, rng):
+    """By how much ``KL(p || q)`` falls from one warp to another, from wide draws.
+
+    The ELBO does not see where q has no draws. These come from heavy-tailed
+    distributions about both, a half from either, and are weighted towards p.
+
+    Parameters
+    ----------
+    As in `elbo_gain`.
+
+    Returns
+    -------
+    Estimate
+        ``E_p[ln q_after - ln q_before]`` in nats.
+    """
+    warps, dim = (before, after), before.dim
+    radius = np.sqrt(_TAIL_DF / rng.chisquare(_TAIL_DF, (n, 1)))
+    wide = radius * rng.standard_normal((n, dim))
+    half = n // 2
+    y = np.concatenate([before.forward(wide[:half]), after.forward(wide[half:])])
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = [warp.inverse(y) for warp in warps]
+        jacobians = [w.log_jacobian(x) for w, x in zip(warps, z, strict=True)]
+        # NaN where the inverse overflows: no mass is there.
+        log_q, log_wide = (
+            [np.fmax(f(x) - j, -np.inf) for x, j in zip(z, jacobians, strict=True)]
+            for f in (log_normal, _log_wide)
+        )
+        log_w = target.log_density(y) - np.logaddexp(*log_wide)
+        difference = log_q[1] - log_q[0]
+    # Where only the new map has no mass the loss is infinite, and counts.
+    usable = np.isfinite(log_w) & (difference < np.inf)
+    if not usable.any():
+        return Estimate(np.nan, np.nan)
+    w = np.exp(log_w[usable] - log_w[usable].max())
+    difference, w = difference[usable][w > 0.0], w[w > 0.0]
+    return Estimate(*mean_and_se(difference, w / w.sum()))
+
+
+def _log_wide(z):
+    """Log density of the multivariate t distribution that wide draws have."""
+    dim, df = z.shape[1], _TAIL_DF
+    constant = gammaln(0.5 * (df + dim)) - gammaln(0.5 * df)
+    constant -= 0.5 * dim * np.log(np.pi * df)
+    return constant - 0.5 * (df + dim) * np.log1p((z**2).sum(axis=1) / df)

@@ -8,13 +8,9 @@ from skboost.transforms import Warp
 from skboost.transforms._tails import Arguments, Tails
 from skboost.transforms._warp import soft_clip
 
-# Logarithms of the tails' exponents stay within plus or minus this.
-_LARGEST_LOG_EXPONENT = 1.1
 # Weight of the squares of everything that is not linear: what draws do not decide
 # stays small.
 _RIDGE = 1e-3
-# Above this dimension the linear part is diagonal: dim^2 numbers would fit noise.
-_MAX_DENSE_DIM = 50
 
 
 class WarpedELBO:
@@ -42,7 +38,8 @@ class WarpedELBO:
         self.squares = base**2 - 1.0
         self.arguments = Arguments.of(base)
         dim = len(mean)
-        linear = np.ones((dim, dim)) if dim <= _MAX_DENSE_DIM else np.eye(dim)
+        # In many dimensions the linear part is diagonal: dim^2 numbers would fit noise.
+        linear = np.ones((dim, dim)) if dim <= 50 else np.eye(dim)
         self._masks = (linear.astype(bool), *edges)
         n_entries, *n_edges = (int(mask.sum()) for mask in self._masks)
         self._ends = np.cumsum([dim, n_entries, dim, dim, *n_edges])
@@ -64,7 +61,8 @@ class WarpedELBO:
     def limits(self):
         """Largest absolute value of every parameter."""
         limits = np.full(self._ends[-1], np.inf)
-        limits[self._ends[1] : self._ends[3]] = _LARGEST_LOG_EXPONENT
+        # Logarithms of the tails' exponents.
+        limits[self._ends[1] : self._ends[3]] = 1.1
         return limits
 
     def _split(self, x):

@@ -12,16 +12,6 @@ import numpy as np
 
 from skboost._math import N_ERRORS
 
-# An edge is kept where its mean is so many standard errors from zero: one more than
-# other estimates ask for, since there are dim^2 candidates ...
-_EDGE_ERRORS = N_ERRORS + 1.0
-# ... and where the first order of its gain is more than so many nats.
-_LEAST_EDGE_GAIN = 2e-4
-# Above these dimensions third derivatives, dim^3 numbers, and fourth ones are not
-# looked at.
-_MAX_CURVATURE_DIM, _MAX_CONTRAST_DIM = 32, 24
-# Steps of a power iteration, and how much of the old direction each keeps.
-_N_POWER_STEPS, _DAMPING = 40, 0.3
 # Lengths below which a vector has no direction.
 _SHORT = 1e-6
 
@@ -72,8 +62,10 @@ def _significant(rows, drivers):
     mean = rows.T @ drivers / n
     square = (rows**2).T @ drivers**2 / n
     error = np.sqrt(np.maximum(square - mean**2, 0.0) / n)
-    clear = np.abs(mean) > _EDGE_ERRORS * error
-    return np.tril(clear & (0.25 * mean**2 > _LEAST_EDGE_GAIN), -1)
+    # One error more than other estimates ask for, since there are dim^2 candidates; and
+    # the first order of the gain has to be more than so many nats.
+    clear = np.abs(mean) > (N_ERRORS + 1.0) * error
+    return np.tril(clear & (0.25 * mean**2 > 2e-4), -1)
 
 
 def drivers_first(sample, axes):
@@ -106,10 +98,11 @@ def candidate_axes(sample):
     """
     dim = sample.w.shape[1]
     axes = {"coordinates": np.eye(dim)}
-    if 1 < dim <= _MAX_CURVATURE_DIM:
+    # Third derivatives are dim^3 numbers, and fourth ones dim^4.
+    if 1 < dim <= 32:
         third = _third_derivatives(sample)
         axes["curvature"] = np.linalg.eigh(_energy(third))[1]
-    if 1 < dim <= _MAX_CONTRAST_DIM:
+    if 1 < dim <= 24:
         axes["contrast"] = _Contrast(third, _fourth_derivatives(sample)).best_axes()
     return {name: drivers_first(sample, found) for name, found in axes.items()}
 
@@ -205,14 +198,15 @@ class _Contrast(NamedTuple):
         v = np.column_stack(
             [widest, (basis.T / np.maximum(size, _SHORT))[:, size > _SHORT]]
         )
-        for _ in range(_N_POWER_STEPS):
+        for _ in range(40):
             axes = basis @ v
             third, fourth, matrix = self._forms(axes)
             slope = np.einsum("ijm,im->jm", matrix, third) + 0.5 * energy @ axes
             slope = slope + (2.0 / 3.0) * (fourth * axes).sum(axis=0) * fourth
             slope = basis.T @ slope
             size = np.linalg.norm(slope, axis=0)
-            v = slope / np.where(size > 0, size, 1.0) + _DAMPING * v
+            # Damped: some of the old direction is kept.
+            v = slope / np.where(size > 0, size, 1.0) + 0.3 * v
             size = np.linalg.norm(v, axis=0)
             v = v[:, size > _SHORT] / size[size > _SHORT]
         return v[:, np.argmax(self(basis @ v))]

@@ -13,19 +13,27 @@ from skboost.approximation import Mixture, RemainingKL
 from skboost.calibration import CALIBRATIONS, Calibration, calibrate
 from skboost.calibration._affine import AffineMap, shrunk, stein_map
 from skboost.calibration._chains import Chains, Coordinates
-from skboost.calibration._heavy_tailed import HeavyTails, jointly_weighted
-from skboost.calibration._judge import allowed_loss, refusal
-from skboost.calibration._problem import Pilot, Problem
-from skboost.calibration._record import Declined
-from skboost.calibration._student_fit import Pool, student_fit
+from skboost.calibration._heavy_tailed import (
+    HeavyTails,
+    Pool,
+    jointly_weighted,
+    student_fit,
+)
+from skboost.calibration._problem import (
+    Declined,
+    Pilot,
+    Problem,
+    allowed_loss,
+    refusal,
+)
 from skboost.families import Gaussian, Laplace, LaplaceProduct, StudentT
-from skboost.targets import CallableTarget
+from skboost.targets import CallableTarget, Target
 
 ROOT = np.array([[1.0, 0.0], [0.8, 0.5]])
 SCATTER = ROOT @ ROOT.T
 
 
-class NormalTarget:
+class NormalTarget(Target):
     """N(mean, covariance) with its score; counts evaluations."""
 
     def __init__(self, mean, covariance):

@@ -8,7 +8,7 @@ from skboost._random import generator
 from skboost.approximation import Estimate, FreshDraws, Mixture, RemainingKL
 from skboost.calibration import lower_end, n_chains, remaining_kl_interval
 from skboost.families import Gaussian
-from skboost.targets import CallableTarget
+from skboost.targets import CallableTarget, Target
 
 LOG_2PI = np.log(2 * np.pi)
 
@@ -104,7 +104,7 @@ def test_nothing_is_said_where_the_density_is_zero():
 
 
 def test_nothing_is_said_without_a_gradient():
-    class NoGradient:
+    class NoGradient(Target):
         dim = 2
         log_density = staticmethod(gaussian)
 
