@@ -136,11 +136,6 @@ class Entries:
         """Entries of each row, shape (n_rows,)."""
         return np.diff(self.row_pointers)
 
-    @property
-    def column_counts(self):
-        """Entries of each column, shape (n_columns,)."""
-        return np.bincount(self.columns, minlength=self.shape[1])
-
     @cached_property
     def by_column(self):
         """Positions of the entries in the order of columns, then rows."""
@@ -152,27 +147,6 @@ class Entries:
         order = self.by_column
         parts = self.columns[order], self.rows[order], self.values[order]
         return Entries(*parts, self.shape[::-1])
-
-    def of_rows(self, index):
-        """The entries of some rows, which are numbered anew from 0.
-
-        Parameters
-        ----------
-        index : slice, mask, or ndarray of int
-            Rows in any order; a row may stand more than once.
-
-        Returns
-        -------
-        Entries
-            Of the matrix ``X[index]``.
-        """
-        index = np.arange(self.shape[0])[index]
-        counts = self.row_counts[index]
-        starts = self.row_pointers[:-1][index] - (np.cumsum(counts) - counts)
-        positions = np.repeat(starts, counts) + np.arange(counts.sum())
-        rows = np.repeat(np.arange(len(index), dtype=self.rows.dtype), counts)
-        columns, values = self.columns[positions], self.values[positions]
-        return Entries(rows, columns, values, (len(index), self.shape[1]))
 
     def halves(self, rng):
         """The entries of each row cut in two at random.

@@ -9,10 +9,12 @@ without one the rounding would depend on how many threads BLAS was given.
 import multiprocessing
 import shutil
 import tempfile
+import threading
 import weakref
 from functools import cached_property
 
 import joblib
+import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
@@ -20,6 +22,7 @@ from threadpoolctl import threadpool_limits
 # Temporaries of one block of rows stay near the second-level cache.
 BLOCK_ENTRIES = 1 << 17
 
+_SCRATCH = threading.local()
 _WHERE = {
     "threading": {"prefer": "threads"},
     "loky": {"prefer": "processes"},
@@ -141,3 +144,19 @@ def row_blocks(n_rows, n_columns, entries=BLOCK_ENTRIES):
     """Slices over ``n_rows`` whose ``rows x n_columns`` temporaries stay small."""
     step = max(1, entries // max(1, n_columns))
     return [slice(a, min(a + step, n_rows)) for a in range(0, n_rows, step)]
+
+
+def scratch(name, shape):
+    """An array of floats with any content, shape `shape`, C order.
+
+    It is the thread's own, and the next call with the same name overwrites it: for
+    what is summed up before the next block is looked at. To allocate the temporaries
+    of every block anew costs as much as a sum itself where the allocator gives freed
+    memory back to the system at once, as Dask tells it to on its workers.
+    """
+    size = int(np.prod(shape))
+    held = vars(_SCRATCH).get(name)
+    if held is None or held.size < size:
+        held = np.empty(size)
+        setattr(_SCRATCH, name, held)
+    return held[:size].reshape(shape)

@@ -250,8 +250,6 @@ class Table(SharedWithWorkers, RowSource):
     ):  # fmt: skip
         self.X, self.y, self.weight, self.offset = X, y, weight, offset
         self.code, self.n_jobs, self.backend = code, n_jobs, backend
-        # Of a block: which rows of its table these are.
-        self.rows = None
 
     @classmethod
     def canonical(cls, X, y, weight, n_jobs=None):
@@ -284,9 +282,7 @@ class Table(SharedWithWorkers, RowSource):
         if self.code is not None:
             y, weight = self.code(y, weight)
         offset = None if self.offset is None else self.offset[rows]
-        block = Table(X, y, weight, offset)
-        block.rows = rows
-        return block
+        return Table(X, y, weight, offset)
 
     def sum(self, func, width, entries=1):
         """Sum of ``func(block)`` over fixed blocks of rows.

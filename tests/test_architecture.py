@@ -26,7 +26,6 @@ FLOORS = {
     "_budget": 0,
     "_files": 0,
     "_pickles": 0,
-    "_scratch": 0,
     "_row_blocks": 1,
     "_settings": 1,
     "_solver": 1,

@@ -74,7 +74,6 @@ def test_entries_are_sorted_and_pointers_say_where_rows_begin():
         own = slice(*entries.row_pointers[i : i + 2])
         assert_array_equal(entries.values[own], X[i][~np.isnan(X[i])])
     assert_array_equal(entries.row_counts, np.sum(~np.isnan(X), axis=1))
-    assert_array_equal(entries.column_counts, np.sum(~np.isnan(X), axis=0))
 
 
 def test_the_transposed_entries_are_those_of_the_transposed_matrix():
@@ -97,15 +96,6 @@ def test_selections_keep_the_matrix_and_the_order():
     )
     with pytest.raises(IndexError, match="distinct"):
         entries[np.array([1, 1])]
-
-
-@pytest.mark.parametrize(
-    "index", [slice(1, 4), np.array([4, 2, 0, 4]), np.arange(7) % 2 == 0, []]
-)
-def test_rows_are_selected_as_from_an_array(index):
-    X = with_gaps()
-    index = np.array(index, dtype=int) if isinstance(index, list) else index
-    assert_array_equal(dense(Entries.of(X).of_rows(index)), X[index])
 
 
 def test_the_sparse_matrix_holds_the_same_entries():

@@ -1,5 +1,7 @@
 """The same bits for every number of jobs and every backend."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import autograd.numpy as anp
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from numpy.testing import assert_allclose
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
-from skboost._parallel import chunked_map, row_blocks, single_threaded_blas
+from skboost._parallel import chunked_map, row_blocks, scratch, single_threaded_blas
 from skboost._random import generator, root_seed
 
 
@@ -93,6 +95,23 @@ def test_seeds_come_from_whatever_scikit_learn_takes():
     assert root_seed(5) == root_seed(5)
     assert root_seed(np.random.RandomState(5)) == root_seed(5)
     assert 0 <= root_seed(None) < 2**31
+
+
+def test_the_same_memory_is_used_again_in_the_shape_that_is_asked_for():
+    first = scratch("again", (3, 4))
+    second = scratch("again", (2, 5))
+    assert second.shape == (2, 5) and second.flags["C_CONTIGUOUS"]
+    assert np.shares_memory(first, second)
+    larger = scratch("again", (30, 4))
+    assert larger.shape == (30, 4) and not np.shares_memory(first, larger)
+
+
+def test_names_and_threads_have_memory_of_their_own():
+    mine = scratch("one", (4,))
+    assert not np.shares_memory(mine, scratch("two", (4,)))
+    with ThreadPoolExecutor(1) as pool:
+        theirs = pool.submit(scratch, "one", (4,)).result()
+    assert not np.shares_memory(mine, theirs)
 
 
 # --- fits

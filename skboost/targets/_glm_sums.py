@@ -6,7 +6,7 @@ the rows are.
 
 import numpy as np
 
-from skboost._scratch import scratch
+from skboost._parallel import scratch
 from skboost.targets._gaussian_predictors import GaussianPredictors
 from skboost.targets._likelihood import WeightedRows
 

@@ -4,7 +4,7 @@ from copy import copy
 
 import numpy as np
 
-from skboost._scratch import scratch
+from skboost._parallel import scratch
 from skboost.targets._likelihood import Likelihood
 from skboost.targets._logistic_gaussian import logistic_gaussian_expectations
 

@@ -55,6 +55,7 @@ def test_the_gradient_is_that_of_the_density(density):
         assert_array_equal(gradient, density.gradient(row))
 
 
+@pytest.mark.slow
 def test_the_posterior_is_that_of_integration(density, result, schools, check_schools):
     assert result.posterior.names == density.names
     assert result.elbo < schools.log_evidence + 4 * result.elbo_se
@@ -62,6 +63,7 @@ def test_the_posterior_is_that_of_integration(density, result, schools, check_sc
     check_schools(density.constrain(result.posterior.sample(20_000, random_state=0)))
 
 
+@pytest.mark.slow
 def test_resampled_draws_are_closer_still(density, result, schools, check_schools):
     drawn = result.posterior.resample(density.log_density, 5000, random_state=0)
     error = 4 * drawn.log_evidence_se
@@ -84,6 +86,7 @@ def test_draws_come_back_as_the_models_variables(density):
         density.constrain(np.zeros(9))
 
 
+@pytest.mark.slow
 def test_a_simplex_by_its_conjugate_posterior():
     prior, counts = np.array([1.0, 2.0, 3.0]), np.array([12, 5, 30])
     with pymc.Model() as model:

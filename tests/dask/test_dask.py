@@ -56,11 +56,21 @@ def assert_same_posterior(one, two):
     assert_allclose(one.elbo_, two.elbo_, rtol=1e-9)
 
 
+@pytest.fixture(scope="module")
+def fitted(data, far):
+    """Pairs of models of the same rows, in memory and not."""
+    found = {}
+    with dask.config.set(scheduler="synchronous"):
+        for y in PAIRS:
+            one, two = found[y] = pair(y)
+            one.fit(data["X"], data[y], data["weight"])
+            two.fit(far["X"], far[y], far["weight"])
+    return found
+
+
 @pytest.mark.parametrize("y", PAIRS)
-def test_the_fit_is_that_of_the_rows_in_memory(y, data, far):
-    one, two = pair(y)
-    one.fit(data["X"], data[y], data["weight"])
-    two.fit(far["X"], far[y], far["weight"])
+def test_the_fit_is_that_of_the_rows_in_memory(y, data, far, fitted):
+    one, two = fitted[y]
     assert_same_posterior(one, two)
     found = two.predict(far["X"])
     assert isinstance(found, da.Array) and found.shape == (3000,)
@@ -74,10 +84,8 @@ def test_the_fit_is_that_of_the_rows_in_memory(y, data, far):
     assert isinstance(two.predict(data["X"][:5]), np.ndarray)
 
 
-def test_probabilities_are_lazy(data, far, monkeypatch):
-    one, two = pair("labels")
-    one.fit(data["X"], data["labels"])
-    two.fit(far["X"], far["labels"])
+def test_probabilities_are_lazy(data, far, fitted, monkeypatch):
+    one, two = fitted["labels"]
     proba = two.predict_proba(far["X"])
     assert proba.shape == (3000, 2) and proba.chunks[0] == far["X"].chunks[0]
     assert_allclose(proba.compute(), one.predict_proba(data["X"]), atol=1e-6)
@@ -103,10 +111,8 @@ def test_three_classes_and_class_weights(data, far):
     assert two.decision_function(far["X"][:600]).compute().shape == (600, 3)
 
 
-def test_standard_deviations_and_offsets(data, far):
-    one, two = pair("numbers")
-    one.fit(data["X"], data["numbers"])
-    two.fit(far["X"], far["numbers"])
+def test_standard_deviations_and_offsets(data, far, fitted):
+    one, two = fitted["numbers"]
     mean, std = two.predict(far["X"], return_std=True)
     expected = one.predict(data["X"], return_std=True)
     assert_allclose(dask.compute(mean, std), expected, rtol=1e-6)
@@ -158,9 +164,8 @@ def test_blocks_of_unknown_size(data, far, first):
         (lambda d: d | {"weight": 0.0 * d["weight"]}, "one of positive weight"),
     ],
 )
-def test_bad_input_is_refused_and_the_old_fit_stays(change, message, far):
-    model = DaskBayesianLogisticRegression(**SETTINGS)
-    model.fit(far["X"], far["labels"])
+def test_bad_input_is_refused_and_the_old_fit_stays(change, message, far, fitted):
+    model = fitted["labels"][1]
     before = model.coef_.copy()
     bad = change(far)
     with pytest.raises(ValueError, match=message):
@@ -168,13 +173,12 @@ def test_bad_input_is_refused_and_the_old_fit_stays(change, message, far):
     assert np.array_equal(model.coef_, before)
 
 
-def test_what_takes_no_dask_arrays_says_so(far):
-    model = DaskBayesianLogisticRegression(**SETTINGS)
+def test_what_takes_no_dask_arrays_says_so(far, fitted):
+    model = fitted["labels"][1]
     with pytest.raises(ValueError, match="partial_fit takes rows in memory"):
         model.partial_fit(far["X"], far["labels"])
     with pytest.raises(ValueError, match="batch_size needs rows that positions"):
         DaskGaussianMixture(2, batch_size=10).fit(far["X"])
-    model.fit(far["X"], far["labels"])
     with pytest.raises(ValueError, match="X must have 4 features"):
         model.predict_proba(far["X"][:, :2])
 
@@ -193,46 +197,37 @@ def test_blocks_stay_on_the_workers(client, data, far):
     assert set(homes) <= set(client.run(os.getpid).values())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("y", PAIRS)
-def test_a_worker_dies_in_the_middle_of_a_fit(y, client, data, far, monkeypatch):
-    one, two = pair(y)
-    one.fit(data["X"], data[y])
-    workers = client.run(os.getpid)
-    killed, sums = next(iter(workers.values())), []
-    take = WorkerTables.sum
-
-    def dying(self, *args, **kwargs):
-        sums.append(args)
-        if len(sums) == 5:
-            Timer(0.01, os.kill, (killed, signal.SIGKILL)).start()
-        return take(self, *args, **kwargs)
-
-    monkeypatch.setattr(WorkerTables, "sum", dying)
-    two.fit(far["X"], far[y])
-    assert len(sums) > 8
-    client.wait_for_workers(2, timeout=60)
-    assert killed not in client.run(os.getpid).values()
-    assert_same_posterior(one, two)
-
-
-@pytest.mark.slow
-def test_a_worker_dies_in_the_middle_of_a_mixture(client, data, far, monkeypatch):
-    settings = {"n_components": 3, "random_state": 0, "max_iter": 15, "tol": 0.0}
-    one = SVIGaussianMixture(**settings).fit(data["X"])
+@pytest.fixture
+def dying(client, monkeypatch):
+    """One of two workers dies soon after the fourth sum over rows."""
     killed, sums = next(iter(client.run(os.getpid).values())), []
     take = WorkerTables.sum
 
-    def dying(self, *args, **kwargs):
+    def dies(self, *args, **kwargs):
         sums.append(args)
         if len(sums) == 4:
             Timer(0.01, os.kill, (killed, signal.SIGKILL)).start()
         return take(self, *args, **kwargs)
 
-    monkeypatch.setattr(WorkerTables, "sum", dying)
-    two = DaskGaussianMixture(**settings).fit(far["X"])
+    monkeypatch.setattr(WorkerTables, "sum", dies)
+    yield
+    assert len(sums) > 7
     client.wait_for_workers(2, timeout=60)
     assert killed not in client.run(os.getpid).values()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("y", PAIRS)
+def test_a_worker_dies_in_the_middle_of_a_fit(y, dying, data, far):
+    one, two = pair(y)
+    assert_same_posterior(one.fit(data["X"], data[y]), two.fit(far["X"], far[y]))
+
+
+@pytest.mark.slow
+def test_a_worker_dies_in_the_middle_of_a_mixture(dying, data, far):
+    settings = {"n_components": 3, "random_state": 0, "max_iter": 15, "tol": 0.0}
+    one = SVIGaussianMixture(**settings).fit(data["X"])
+    two = DaskGaussianMixture(**settings).fit(far["X"])
     assert_allclose(two.means_, one.means_, rtol=1e-6, atol=1e-8)
 
 
