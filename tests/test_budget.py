@@ -137,8 +137,8 @@ class TestRuns:
 
         return make
 
-    @pytest.mark.parametrize("objective", ["kl", "relbo", "hellinger"])
-    @pytest.mark.parametrize("max_time", [40, 90, 200, 400])
+    @pytest.mark.parametrize("objective", ["kl", "hellinger"])
+    @pytest.mark.parametrize("max_time", [40, 200])
     def test_time_is_exceeded_by_one_batch_at_most(
         self, make, clock, objective, max_time
     ):

@@ -52,8 +52,8 @@ def test_an_exact_fit_leaves_next_to_nothing(dim):
     assert upper < 0.01
 
 
-@pytest.mark.parametrize("dim", [2, 5, 10])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("dim", [2, 10])
+@pytest.mark.parametrize("seed", range(2))
 def test_it_contains_the_truth_on_a_funnel(dim, seed):
     """Where the estimate from the mixture's own draws is far below it."""
     # Near the Gaussian of least KL.

@@ -183,7 +183,7 @@ def test_drivers_come_first():
     assert np.abs(axes[:, 0]).argmax() == 4
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_driver_of_a_rotated_funnel_is_found(seed):
     turned = rotation(5, seed)
     draws = sample(funnel(5, turned), np.zeros(5), np.eye(5), 16384)
@@ -191,7 +191,7 @@ def test_the_driver_of_a_rotated_funnel_is_found(seed):
     assert np.abs(axes["curvature"][:, 0] @ turned[:, 0]) > 0.98
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_rotated_independent_coordinates_are_found(seed):
     turned = rotation(5, seed)
     # Near the best Gaussian, which is the same in every direction.
