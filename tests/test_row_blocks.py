@@ -146,24 +146,17 @@ def test_bad_blocks_are_refused_and_the_old_fit_stays(change, message, data):
     assert np.array_equal(model.coef_, before)
 
 
-def test_blocks_of_other_widths_are_refused(data):
-    rows = [(data["X"], data["labels"]), (data["X"][:, :2], data["labels"])]
+def test_blocks_that_do_not_go_together_are_refused(data):
+    X, y, model = data["X"], data["labels"], BoostedBayesianLogisticRegression()
     with pytest.raises(ValueError, match="expecting 3 features"):
-        BoostedBayesianLogisticRegression().fit(RowBlocks(lambda: rows))
-
-
-def test_blocks_have_to_come_again(data):
-    once = iter([(data["X"], data["labels"])])
+        model.fit(RowBlocks(lambda: [(X, y), (X[:, :2], y)]))
+    once = iter([(X, y)])
     with pytest.raises(ValueError, match="the same rows at every pass; got 1500 rows"):
-        BoostedBayesianLogisticRegression().fit(RowBlocks(lambda: once))
+        model.fit(RowBlocks(lambda: once))
     with pytest.raises(ValueError, match="blocks must be a function"):
         RowBlocks(once)
-
-
-def test_responses_belong_into_the_blocks(data):
-    rows = blocks_of(data["X"], data["labels"])
     with pytest.raises(ValueError, match="y and sample_weight must come within"):
-        BoostedBayesianLogisticRegression().fit(rows, data["labels"], data["weight"])
+        model.fit(blocks_of(X, y), y, data["weight"])
 
 
 # --- files
@@ -196,11 +189,8 @@ def test_a_mapped_file_is_not_copied(mapped):
     rows = model._source(model._reader(), mapped["X"], mapped["labels"])
     assert isinstance(rows, Table) and rows.X is mapped["X"]
     assert rows.block(slice(0, 10)).X.dtype == np.float64
-
-
-def test_lengths_of_mapped_arrays_are_compared(mapped):
     with pytest.raises(ValueError, match="y must have as many entries"):
-        BoostedBayesianLogisticRegression().fit(mapped["X"], mapped["labels"][1:])
+        model.fit(mapped["X"], mapped["labels"][1:])
 
 
 def test_a_sum_holds_a_block_and_no_more():

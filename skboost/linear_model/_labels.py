@@ -89,16 +89,21 @@ def row_weights(X, codes, classes, sample_weight, class_weight):
     )
     if class_weight is None:
         return weight
+    return weight * class_weights(class_weight, classes, codes, weight)[codes]
+
+
+def class_weights(class_weight, classes, codes, weight):
+    """The weight of every class, given the codes and weights of rows.
+
+    Raises
+    ------
+    ValueError
+        If a weight means nothing, or no row is left.
+    """
     by_class = compute_class_weight(
         class_weight, classes=classes, y=classes[codes], sample_weight=weight
     )
-    weight = weight * by_class[codes]
-    checked_class_weights(by_class, weight.sum(), class_weight)
-    return weight
-
-
-def checked_class_weights(by_class, total, class_weight):
-    """Weights of classes; a ValueError where they mean nothing, or leave no rows."""
+    total = (weight * by_class[codes]).sum()
     if not (np.isfinite(by_class).all() and by_class.min() >= 0 and total > 0):
         raise ValueError(
             "class_weight must be finite and not negative, and leave a row of "

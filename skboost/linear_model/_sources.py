@@ -3,16 +3,15 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.utils import check_array, column_or_1d, compute_class_weight
+from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from skboost._row_blocks import RowReader, Table, checked_weights, even
-from skboost._rows import canonical_rows
+from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._sklearn import check_sample_weight
 from skboost.linear_model._labels import (
     check_types,
-    checked_class_weights,
+    class_weights,
     codes_of,
     learned_classes,
     row_weights,
@@ -114,15 +113,12 @@ class Labels(Responses):
     def together(self, parts):
         """What was found in all blocks; learns the classes and their weights."""
         found = super().together(parts)
-        labels, kind = found.labels, self.class_weight
-        self.classes = learned_classes(np.array(list(labels)), None, None)
-        if kind is not None:
-            total = np.array([labels[label] for label in self.classes.tolist()])
-            balance = {"classes": self.classes, "y": self.classes}
-            self.by_class = checked_class_weights(
-                compute_class_weight(kind, **balance, sample_weight=total),
-                total.sum(),
-                kind,
+        self.classes = learned_classes(np.array(list(found.labels)), None, None)
+        if self.class_weight is not None:
+            total = [found.labels[label] for label in self.classes.tolist()]
+            codes = np.arange(len(total))
+            self.by_class = class_weights(
+                self.class_weight, self.classes, codes, np.array(total)
             )
         return found
 
@@ -154,14 +150,17 @@ class Numbers(Responses):
         return self._table(X, y, sample_weight, offset)
 
     def _table(self, X, y, sample_weight, offset):
-        weight = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        weight = self._weights(X, sample_weight)
         y = np.asarray(y, dtype=np.float64)
         if y.ndim == 2:
             # Every column is a fit of its own, which puts its rows into order.
             return Table(X, y, weight)
         return Table.canonical(X, y, weight, n_jobs=self.n_jobs)
+
+    def _weights(self, X, sample_weight):
+        return check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
 
     def checked(self, y, n_rows):
         """Responses of a block, (n_rows,)."""
@@ -183,8 +182,8 @@ class Counts(Numbers):
         if offset is None:
             offset = np.zeros(X.shape[0])
         offset = validate_offset(offset, X.shape[0])
-        found = super()._table(X, np.column_stack([y, offset]), sample_weight, None)
-        X, y, weight = canonical_rows(found.X, found.y, found.weight)
-        y, offset = y.T
-        offset = offset if offset.any() else None
-        return Table(X, y, even(weight), offset, n_jobs=self.n_jobs)
+        weight = self._weights(X, sample_weight)
+        rows = Table.canonical(X, np.column_stack([y, offset]), weight, self.n_jobs)
+        rows.y, offset = rows.y.T
+        rows.offset = offset if offset.any() else None
+        return rows

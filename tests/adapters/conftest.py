@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.optimize import check_grad
 from scipy.special import logsumexp
 from scipy.stats import halfcauchy, norm
 
@@ -69,3 +70,18 @@ def schools_log_density(schools):
         return value + (halfcauchy.logpdf(tau, scale=5) + log_tau)[:, 0]
 
     return log_density
+
+
+@pytest.fixture(scope="session")
+def check_gradient():
+    """Asserts that a density's gradient is that of its value, at every point."""
+
+    def check(density, points):
+        for row in points:
+            error = check_grad(density.log_density, density.gradient, row)
+            assert error < 1e-5 * (1 + np.linalg.norm(density.gradient(row)))
+            value, gradient = density.log_density.value_and_gradient(row)
+            assert value == pytest.approx(density.log_density(row), rel=1e-12)
+            np.testing.assert_array_equal(gradient, density.gradient(row))
+
+    return check

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import check_grad
 from scipy.special import gammaln
 
 from skboost import boost_posterior
@@ -46,13 +45,8 @@ def test_the_density_has_the_jacobian_and_every_constant(density, schools_log_de
     assert_array_equal([density.log_density(row) for row in POINTS], found)
 
 
-def test_the_gradient_is_that_of_the_density(density):
-    for row in POINTS:
-        error = check_grad(density.log_density, density.gradient, row)
-        assert error < 1e-5 * (1 + np.linalg.norm(density.gradient(row)))
-        value, gradient = density.log_density.value_and_gradient(row)
-        assert value == pytest.approx(density.log_density(row), rel=1e-12)
-        assert_array_equal(gradient, density.gradient(row))
+def test_the_gradient_is_that_of_the_density(density, check_gradient):
+    check_gradient(density, POINTS)
 
 
 @pytest.mark.slow
@@ -80,10 +74,6 @@ def test_draws_come_back_as_the_models_variables(density):
     assert_allclose(
         draws["theta"], draws["mu"][:, None] + draws["tau"][:, None] * POINTS[:, 2:]
     )
-    with pytest.raises(
-        ValueError, match=r"draws must be of shape \(n, 10\); got \(9,\)"
-    ):
-        density.constrain(np.zeros(9))
 
 
 @pytest.mark.slow

@@ -43,22 +43,13 @@ def test_equal_rows_are_merged(rows, container):
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_order_and_grouping_do_not_show(rows, container):
+def test_order_and_container_do_not_show(rows, container):
     X, y, weight = rows
     order = np.random.default_rng(1).permutation(len(y))
-    one = canonical_rows(container(X), y, weight)
+    one = canonical_rows(X, y, weight)
     two = canonical_rows(container(X[order]), y[order], weight[order])
     for a, b in zip(one, two, strict=True):
         assert np.array_equal(dense(a), dense(b))
-
-
-def test_dense_and_sparse_rows_come_in_one_order(rows):
-    one, two = (
-        canonical_rows(*rows),
-        canonical_rows(sparse.csr_matrix(rows[0]), *rows[1:]),
-    )
-    assert np.array_equal(one[0], two[0].toarray())
-    assert np.array_equal(one[1], two[1])
 
 
 def test_zeros_have_no_sign_and_need_no_store():
@@ -83,24 +74,15 @@ def test_large_data_are_left_as_they_are(rows, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("labels", "classes"),
-    [
-        ([3, 1, 3], [1, 3]),
-        (["b", "a"], ["a", "b"]),
-        ([True, False], [False, True]),
-        (np.array(["b", "a"], object), ["a", "b"]),
-    ],
+    "labels", [[3, 1, 3], ["b", "a"], [True, False], np.array(["b", "a"], object)]
 )
-def test_classes_are_sorted(labels, classes):
-    assert classes_of(labels).tolist() == classes
+def test_classes_are_sorted(labels):
+    assert classes_of(labels).tolist() == sorted(set(labels))
 
 
-def test_codes_are_positions():
+def test_codes_are_positions_and_strange_labels_are_shown():
     codes = codes_of(np.array(["b", "a", "b"]), np.array(["a", "b", "c"]))
     assert codes.tolist() == [1, 0, 1]
-
-
-def test_strange_labels_are_shown():
     with pytest.raises(ValueError, match=r"\['a', 'b'\]; got \['z'\]"):
         codes_of(np.array(["a", "z"]), np.array(["a", "b"]))
 
