@@ -33,7 +33,6 @@ WITHOUT = {
     "skewness_starts": {"skewness_starts": False},
     "split": {"split": False},
     "split and skewness": {"split": False, "skewness_starts": False},
-    "repeat_search": {"repeat_search": False},
     "second start": {"n_restarts": 1},
     "small start weights": {"start_weights": (0.25,)},
 }

@@ -113,12 +113,6 @@ class Limits:
             )
         if info.kind == "first" or info.improper:
             return None
-        # A search that found nothing says less than one that found little: another,
-        # from other starts, has to agree, or draws that see nothing left.
-        doubtful = not (info.progressed or info.exhausted)
-        doubtful = doubtful and engine.settings.repeat_search
-        if doubtful and not self._small(engine, history[-2]):
-            return None
         if info.grown or engine.doubts(info):
             return None
         return self._within_tol(engine, info) or self._not_worth_it(engine, info)
@@ -151,7 +145,8 @@ class Limits:
             return None
         settings, gain = engine.settings, info.gain
         expected = settings.gain_decay * (gain.value + N_ERRORS * gain.se)
-        left = settings.least_share * info.remaining.value
+        # At that rate a run would need a thousand iterations.
+        left = 1e-3 * info.remaining.value
         if expected <= self.tol:
             enough = "within tol"
         elif self.tol and expected <= left:

@@ -176,7 +176,8 @@ def behind(engine, warp):
         engine.target, WarpedConstraints(Constraints(None, warp.dim), warp)
     )
     old, settings = engine.proposer, engine.settings
-    more = max(1, settings.least_draws_warped // settings.n_draws)
+    # With fewer draws what is left to gain is less than its noise.
+    more = max(1, 2048 // settings.n_draws)
     start = np.zeros((1, warp.dim))
     return Boosting(
         target,

@@ -281,11 +281,3 @@ def test_callbacks_see_iterations_begin_and_the_sample_weight():
         ("end", "iteration", True),
         ("end", "fit", True),
     ]
-
-
-def test_a_first_search_that_finds_nothing_does_not_end_a_run_by_its_gap(engine):
-    # Before it there is only the first component, which has no gap to compare.
-    first, found = run(engine, Limits(2, "gap", tol=0.0)).history
-    refused = replace(found.move, kind="rejected")
-    nothing = replace(found, move=refused, exhausted=False)
-    assert Limits(9, "gap", tol=1e6).reached(engine, (first, nothing)) is None

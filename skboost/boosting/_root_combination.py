@@ -160,7 +160,7 @@ class RootCombination(Combination):
         """All roots moved together, until a share of what is left is gained."""
         t, fresh = state.iteration, state.fresh
         left = squared_hellinger(fresh.log_ratio, fresh.row_weights).value
-        tol = max(settings.root_refine_share * left, SMALLEST_TOL)
+        tol = max(3e-4 * left, SMALLEST_TOL)
         roots = self._moved(iterate.fixed, t, settings, tol)
         iterate = RootIterate(roots, self._pool(roots, t, settings))
         if self.fully_corrective:
@@ -229,12 +229,8 @@ class RootCombination(Combination):
         roots = control.roots
         base = self._base_draws(roots, t, REFINE, settings)
         problem = JointRoots(failure_tolerant(self.target), control, roots, base)
-        n_iter = int(
-            np.clip(
-                settings.root_refine_work // roots.n_components,
-                *settings.root_refine_iter,
-            )
-        )
+        # One that ends early is gone on with after the next root.
+        n_iter = int(np.clip(300 // roots.n_components, 10, 40))
         x, _ = ascend(problem, max_iter=n_iter, tol=tol, budget=settings.budget)
         return Roots.of(roots.family, *problem.unpack(x))
 

@@ -310,9 +310,9 @@ class ModeSearch:
         def draw(n):
             return self.box.draw(n, rng)
 
-        plan = self.settings.box_climbs
-        scale = _FIRST_STEP * draw(plan.batch).std(axis=0)
-        return self._searched(plan, draw, scale, Modes())
+        batch = 64
+        scale = _FIRST_STEP * draw(batch).std(axis=0)
+        return self._searched(draw, scale, Modes(), batch, 1024, 8, 0.5)
 
     def around(self, mixture, known, *key):
         """The known modes and those that far draws of a mixture lead to."""
@@ -324,13 +324,22 @@ class ModeSearch:
             # Its own modes are no news.
             centres = [f.location(p) for f, p in mixture.components]
             known = self._climbed(known, np.array(centres), scale)
-        plan = self.settings.around_climbs
-        return self._searched(plan, lambda n: far_draws(mixture, n, rng), scale, known)
 
-    def _searched(self, plan, draw, scale, known):
-        """Climb from ``draw(n)`` until few modes can be left."""
-        share = plan.share * self.settings.max_evaluations
-        batch = int(np.clip(share / _USUAL, 4, plan.batch))
+        def draw(n):
+            return far_draws(mixture, n, rng)
+
+        # Sixteen climbs cost 1 % of the evaluations of a fit.
+        return self._searched(draw, scale, known, 16, 256, 4, 0.0625)
+
+    def _searched(self, draw, scale, known, batch, most, patience, share):
+        """Climb from ``draw(n)`` until few modes can be left.
+
+        So many climbs at once, and at most, for a share of all evaluations that a run
+        may take. Batches follow until `patience` times as many climbs were made as it
+        took to find the last mode: the rarest found was then found about that often.
+        """
+        share = share * self.settings.max_evaluations
+        batch = int(np.clip(share / _USUAL, 4, batch))
         modes, before, left, enough = (
             known.reset_counts(),
             self._n_evaluations,
@@ -338,14 +347,10 @@ class ModeSearch:
             batch,
         )
         budget = self.settings.budget
-        while (
-            modes.n_climbs < min(enough, plan.most)
-            and left > 0
-            and budget.spent is None
-        ):
+        while modes.n_climbs < min(enough, most) and left > 0 and budget.spent is None:
             modes = self._climbed(modes, draw(batch), scale, left)
             left = share - (self._n_evaluations - before)
-            enough = max(batch, plan.patience * modes.last)
+            enough = max(batch, patience * modes.last)
         return modes
 
     @property

@@ -148,7 +148,7 @@ class RootGain(Objective):
 
     def rank_starts(self, context, family, starts, base_draws, rng, settings):
         """The objective at every start; see `Objective.rank_starts`."""
-        few = defensive_draws(family, settings.n_rank_roots, context.target.dim, rng)
+        few = defensive_draws(family, 128, context.target.dim, rng)
         values = start_values(context.target, context.fixed, family, starts, few)
         return values, np.full(len(starts), np.nan)
 

@@ -71,19 +71,15 @@ class ConjugateProposer(Proposer):
         rng = generator(seed, t, SEARCH)
         found = [
             *context.mode_candidates,
-            *_other_widths(context, settings, rng),
-            *_at_draws(context, settings, rng),
+            *_other_widths(context, rng),
+            *_at_draws(context, rng),
         ]
         run = partial(_run, context, settings)
-        runs = list(range(settings.n_runs * settings.n_restarts))
+        runs = list(range(2 * settings.n_restarts))
         for natural in chunked_map(run, runs, settings.n_jobs):
-            found += _all_widths(target, natural, settings)
-        weights = settings.start_weights
-        gains = _gains(context, found, settings.n_rank_all, weights, rng)
-        best = np.argsort(-gains, kind="stable")[: max(settings.n_restarts, 2)]
-        found = [found[k] for k in best]
-        again = _gains(context, found, settings.n_rank_best, weights, rng)
-        return self.family, found[int(np.argmax(again))]
+            found += _all_widths(target, natural)
+        values = partial(_gains, context, settings.start_weights, rng)
+        return self.family, _best(found, values, max(settings.n_restarts, 2))
 
 
 def local_optima(target, init, settings, first=None):
@@ -105,7 +101,7 @@ def local_optima(target, init, settings, first=None):
     n, n_jobs = settings.n_restarts, settings.n_jobs
     settings = replace(settings, budget=settings.budget.part(_SEARCH_SHARE))
     short = partial(_short_run, target, init, settings, first)
-    searched = chunked_map(short, list(range(settings.n_first_runs * n)), n_jobs)
+    searched = chunked_map(short, list(range(5 * n)), n_jobs)
     searched = [mode for mode in searched if mode is not None]
     finish = partial(_finish, target, settings)
     found = chunked_map(finish, _distinct(searched)[:n], n_jobs)
@@ -118,19 +114,28 @@ def _short_run(target, init, settings, first, i):
     if i > 0 and budget.spent:
         return None
     if i == 0 and first is not None:
-        n_iter, tol = settings.ascent_short_iter, settings.ascent_tol
-        return coordinate_ascent(target, first, n_iter, tol, budget)
+        return _ascended(target, first, budget)
     chosen = init if i == 0 else INITS[i % len(INITS)]
     natural = start(target, chosen, rng, scaled=i > 0)
     if chosen == "random" or i >= len(INITS):
         natural = annealed(target, natural, rng, budget)
-    n_iter, tol = settings.ascent_short_iter, settings.ascent_tol
-    return coordinate_ascent(target, natural, n_iter, tol, budget)
+    return _ascended(target, natural, budget)
 
 
 def _finish(target, settings, mode):
-    n_iter, tol = settings.ascent_max_iter, settings.ascent_tol
-    return coordinate_ascent(target, mode.natural, n_iter, tol, settings.budget)
+    return _ascended(target, mode.natural, settings.budget, n_iter=500)
+
+
+def _ascended(target, natural, budget=None, n_iter=30):
+    """Where rounds of coordinate ascent end; a round has to gain a thousandth."""
+    return coordinate_ascent(target, natural, n_iter, 1e-3, budget)
+
+
+def _best(found, values, n_best):
+    """Of all that was found the best: by a few draws, then the first by many."""
+    first = np.argsort(-values(found, 48), kind="stable")[:n_best]
+    again = values([found[k] for k in first], 256)
+    return found[first[int(np.argmax(again))]]
 
 
 def _distinct(modes):
@@ -167,24 +172,20 @@ def first_distribution(target, modes, settings, rng):
     budget, found = settings.budget.part(_RANK_SHARE), []
     for mode in modes:
         if not (found and budget.spent):
-            found += _all_widths(target, mode.natural, settings)
-    elbos = _elbos(target, found, settings.n_rank_all, rng, budget)
-    best = np.argsort(-elbos, kind="stable")[:4]
-    again = [found[k] for k in best]
-    again = _elbos(target, again, settings.n_rank_best, rng, budget)
+            found += _all_widths(target, mode.natural)
     candidates = tuple(family.params(mode.natural) for mode in modes)
-    return found[best[int(np.argmax(again))]], candidates
+    return _best(found, partial(_elbos, target, budget, rng), 4), candidates
 
 
-def _all_widths(target, natural, settings):
-    """Parameters of one optimum at every width that is tried."""
+def _all_widths(target, natural):
+    """Parameters of one optimum at several widths, by powers of Louis' correction."""
     return [
         target.family.params(with_louis_widths(target, natural, power))
-        for power in settings.louis_powers
+        for power in (0.0, 0.5, 1.0, 1.5)
     ]
 
 
-def _elbos(target, found, n, rng, budget):
+def _elbos(target, budget, rng, found, n):
     """ELBO of every distribution from draws; -inf once the budget is spent."""
     values = np.full(len(found), -np.inf)
     for k, params in enumerate(found):
@@ -196,7 +197,7 @@ def _elbos(target, found, n, rng, budget):
     return values
 
 
-def _gains(context, found, n, weights, rng):
+def _gains(context, weights, rng, found, n):
     """Gain in ELBO of every distribution at its best weight, nats."""
     family = context.target.family
     gains = joint_gains(context, family, found, DrawStream(n, rng), weights)
@@ -210,10 +211,10 @@ def _bases(context):
     return [family.natural(mixture.components[k][1]) for k in heavy]
 
 
-def _other_widths(context, settings, rng):
+def _other_widths(context, rng, n=10):
     target, bases = context.target, _bases(context)
     found = []
-    for i in range(settings.n_other_widths):
+    for i in range(n):
         power = rng.uniform(0.0, 2.0)
         factor = np.exp(0.3 * rng.standard_normal(target.model.n_components))
         natural = with_louis_widths(target, bases[i % len(bases)], power, factor)
@@ -221,13 +222,13 @@ def _other_widths(context, settings, rng):
     return found
 
 
-def _at_draws(context, settings, rng):
+def _at_draws(context, rng, n=8):
     """One step of coordinate ascent from draws that the mixture underrates."""
     target, pool, found = context.target, context.pool, []
     # Half the power of the importance weights: some draws, not the heaviest alone.
     log_ratio = 0.5 * (finite(pool.log_joint) - pool.log_proposal)
     chance = np.exp(log_ratio - log_ratio.max())
-    for i in rng.choice(len(chance), settings.n_at_draws, p=chance / chance.sum()):
+    for i in rng.choice(len(chance), n, p=chance / chance.sum()):
         resp = responsibilities_of(target, pool.theta[i])
         natural = target.model.start(target.rows, resp * target.weight[:, None])
         power = rng.uniform(0.5, 1.5)
@@ -244,8 +245,7 @@ def _run(context, settings, i):
     bases = _bases(context)
     base = bases[i % len(bases)]
     place = _PLACES[i % len(_PLACES)]
-    n_iter, tol = settings.ascent_short_iter, settings.ascent_tol
-    mode = coordinate_ascent(target, place(target, base, rng), n_iter, tol)
+    mode = _ascended(target, place(target, base, rng))
     return aligned(target.model, mode.natural, bases[0])
 
 

@@ -108,8 +108,8 @@ class AscentFactorProposer(FactorProposer):
     def _finished(self, natural, settings):
         n_entries, share = len(self.target.entries), _ASCENT_SHARE * settings.tol
         tol = max(share, SMALLEST_TOL, _ASCENT_TOL * n_entries)
-        most, budget = settings.ascent_max_iter, settings.budget
-        found = factor_ascent(self.target, natural, most, tol, budget)
+        budget = settings.budget
+        found = factor_ascent(self.target, natural, 500, tol, budget)
         return found.bound, self.family.params(found.natural)
 
     def aligned(self, params, base):
@@ -162,8 +162,7 @@ class GradientFactorProposer(FactorProposer):
     def _alone(self, settings, rng):
         """ELBO and parameters of an ordinary variational fit from a random start."""
         problem = SingleELBO(self.target, self.family, self._start(rng), None, True)
-        most, budget = settings.gradient_max_iter, settings.budget
-        x, value = ascend(problem, None, most, self._tol, budget)
+        x, value = ascend(problem, None, 200, self._tol, settings.budget)
         return value, problem.unpack(x)
 
     @property

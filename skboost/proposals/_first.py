@@ -170,9 +170,7 @@ def _member(target, family, starts, settings):
     if family.low_rank:
         return fit_low_rank(target, problem.unpack(x), family.rank, settings)
     tol = max(1e-4 * settings.tol, SMALLEST_TOL)
-    x, value = ascend(
-        problem, x, settings.first_max_iter, tol=tol, budget=settings.budget
-    )
+    x, value = ascend(problem, x, max_iter=100, tol=tol, budget=settings.budget)
     return value, family, problem.unpack(x)
 
 
@@ -203,8 +201,8 @@ def _best_of_short_searches(problems, settings):
     values = chunked_map(_value_at_start, problems, settings.n_jobs, "shared")
     order = np.argsort(-np.array(values))[: max(2, settings.n_restarts)]
     problems = [problems[k] for k in order]
-    n_iter, budget = settings.first_short_iter, settings.budget
-    found = [(*ascend(p, max_iter=n_iter, budget=budget), p) for p in problems]
+    budget = settings.budget
+    found = [(*ascend(p, max_iter=10, budget=budget), p) for p in problems]
     x, _, problem = max(found, key=lambda item: item[1])
     return x, problem
 
@@ -263,7 +261,7 @@ def initial_mixture(search, modes, family, settings):
         return Mixture.single(
             *first_component(target, family, np.array(starts), settings)
         )
-    groups = list(enumerate(_groups(located, kept, settings.overlap)))
+    groups = list(enumerate(_groups(located, kept)))
     fit = partial(_fitted, target, family, settings)
     components, logs = [], []
     for members, shares, value in chunked_map(fit, groups, settings.n_jobs, "shared"):
@@ -275,8 +273,8 @@ def initial_mixture(search, modes, family, settings):
     return Mixture(tuple(components), weights / weights.sum())
 
 
-def _groups(family, params, overlap):
-    """Components that overlap, together."""
+def _groups(family, params, overlap=6.0):
+    """Components closer than `overlap` standard deviations of either, together."""
     centres = np.array([family.location(p) for p in params])
     away = [family.whitening(p).whiten(centres - family.location(p)) for p in params]
     far = np.array([(z**2).sum(axis=1) for z in away])
@@ -296,9 +294,7 @@ def _fitted(target, family, settings, item):
     best = (-np.inf,)
     for variant in family.variants():
         problem = _problem(target, variant.with_rank(), group, settings, k)
-        x, value = ascend(
-            problem, max_iter=settings.joint_max_iter, tol=tol, budget=settings.budget
-        )
+        x, value = ascend(problem, max_iter=50, tol=tol, budget=settings.budget)
         if value > best[0] or len(best) == 1:
             best = value, variant.with_rank(), *problem.unpack(x)
     value, family, params, shares = best

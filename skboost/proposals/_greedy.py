@@ -21,7 +21,7 @@ _TINY = 1e-300
 _SHIFTS, _HALF_SHIFTS = (-1.0, 1.0), (-0.5, 0.5)
 
 
-def skew_direction(target, mixture, k, settings, rng):
+def skew_direction(target, mixture, k, rng, n_draws=512, n_starts=8, n_steps=15):
     """Direction, one standard deviation long, in which a component is most skewed.
 
     Under a whitened Gaussian the third cumulant of the target along v is the slope
@@ -34,8 +34,9 @@ def skew_direction(target, mixture, k, settings, rng):
     mixture : Mixture
     k : int
         The component.
-    settings : Settings
     rng : numpy.random.Generator
+    n_draws, n_starts, n_steps : int
+        Of the power iteration.
 
     Returns
     -------
@@ -43,15 +44,13 @@ def skew_direction(target, mixture, k, settings, rng):
     """
     family, params = mixture.components[k]
     scale = family.whitening(params)
-    theta = family.transport(
-        params, family.base_draws(settings.n_skew_draws, mixture.dim, rng)
-    )
+    theta = family.transport(params, family.base_draws(n_draws, mixture.dim, rng))
     _, score = target.value_and_score(theta)
     residual = score - mixture.score_and_log_density(theta)[0]
     z = scale.whiten(theta - family.location(params))
     slope = scale.pull(residual)
-    directions = rng.standard_normal((mixture.dim, settings.n_skew_starts))
-    for _ in range(settings.n_skew_steps):
+    directions = rng.standard_normal((mixture.dim, n_starts))
+    for _ in range(n_steps):
         directions /= np.linalg.norm(directions, axis=0) + _TINY
         directions = slope.T @ ((z @ directions) ** 2 - 1.0)
     strength = np.linalg.norm(directions, axis=0)
@@ -59,7 +58,7 @@ def skew_direction(target, mixture, k, settings, rng):
     return scale.lift(best / (np.linalg.norm(best) + _TINY))
 
 
-def skewed_starts(target, mixture, k, family, params, settings, rng):
+def skewed_starts(target, mixture, k, family, params, rng):
     """Copies of a component, shifted both ways along its most skewed direction.
 
     Parameters
@@ -70,19 +69,18 @@ def skewed_starts(target, mixture, k, family, params, settings, rng):
         The component.
     family, params : VariationalFamily, ndarray of shape (n_params,)
         The same component in the layout of the family.
-    settings : Settings
     rng : numpy.random.Generator
 
     Returns
     -------
     list of ndarray of shape (n_params,)
     """
-    shift = skew_direction(target, mixture, k, settings, rng)
+    shift = skew_direction(target, mixture, k, rng)
     centre = family.location(params)
     return [family.recentre(params, centre + s * shift) for s in _SHIFTS]
 
 
-def split_component(target, mixture, k, settings, rng):
+def split_component(target, mixture, k, rng):
     """The mixture with a component split where it is most skewed.
 
     A start for a joint search of what no single component finds from weight zero.
@@ -93,7 +91,6 @@ def split_component(target, mixture, k, settings, rng):
     mixture : Mixture
     k : int
         The component.
-    settings : Settings
     rng : numpy.random.Generator
 
     Returns
@@ -102,7 +99,7 @@ def split_component(target, mixture, k, settings, rng):
         One half in the component's place, the other one last.
     """
     family, params = mixture.components[k]
-    shift = skew_direction(target, mixture, k, settings, rng)
+    shift = skew_direction(target, mixture, k, rng)
     here, there = (
         family.recentre(params, family.location(params) + s * shift)
         for s in _HALF_SHIFTS
@@ -120,21 +117,22 @@ def split_component(target, mixture, k, settings, rng):
 _COPIES = (0.6, 1.7)
 
 
-def widened_mixture(mixture, settings):
+def widened_mixture(mixture):
     """The mixture with every component repeated at several widths.
 
     Its own draws see what it sees; wide ones reach tails and modes that it does not.
     """
+    widths, shares = (1.0, 1.5, 3.0, 10.0, 40.0), (0.35, 0.25, 0.2, 0.1, 0.1)
     components = [
         (family, family.widen(params, width))
         for family, params in mixture.components
-        for width in settings.probe_widths
+        for width in widths
     ]
-    weights = np.outer(mixture.weights, settings.probe_shares).ravel()
+    weights = np.outer(mixture.weights, shares).ravel()
     return Mixture(tuple(components), weights)
 
 
-def residual_points(context, n, settings, rng):
+def residual_points(context, n, rng, n_probes=256):
     """Points drawn where the target has more mass than the mixture.
 
     Importance weights of the positive part of ``p - q`` under a wide proposal: a
@@ -145,15 +143,16 @@ def residual_points(context, n, settings, rng):
     context : SearchContext
     n : int
         Number of points at most.
-    settings : Settings
     rng : numpy.random.Generator
+    n_probes : int, default=256
+        Draws from the proposal.
 
     Returns
     -------
     ndarray of shape (m, dim), m <= n
     """
-    proposal = widened_mixture(context.fixed.components, settings)
-    theta = proposal.sample(settings.n_probes, rng)
+    proposal = widened_mixture(context.fixed.components)
+    theta = proposal.sample(n_probes, rng)
     log_joint = context.target.log_density(theta)
     log_proposal = proposal.log_density(theta)
     log_ratio = log_joint - log_proposal
@@ -188,11 +187,9 @@ def starting_components(context, family, settings, rng):
     for k in np.argsort(-owners.weights, kind="stable")[:2]:
         params = family.convert(owners.components[k][1], dim)
         if settings.skewness_starts:
-            starts += skewed_starts(
-                context.target, owners, k, family, params, settings, rng
-            )
+            starts += skewed_starts(context.target, owners, k, family, params, rng)
         starts += [family.widen(params, width) for width in _COPIES]
-    points = residual_points(context, 2 * settings.n_restarts + 2, settings, rng)
+    points = residual_points(context, 2 * settings.n_restarts + 2, rng)
     if not len(points):
         return starts
     nearest = owners.responsibilities(points).argmax(axis=1)
@@ -306,9 +303,8 @@ def best_candidate(context, objective, family, settings):
         return best_stop(context, objective, problems, draws, settings)
     x, problem = None, problems[0]
     if len(problems) > 1:
-        short = partial(
-            ascend, max_iter=settings.short_iter, tol=objective.short_tolerance
-        )
+        # After six steps the order hardly changed.
+        short = partial(ascend, max_iter=6, tol=objective.short_tolerance)
         searched = chunked_map(short, problems, settings.n_jobs, "shared")
         winner = int(np.argmax([value for _, value in searched]))
         x, problem = searched[winner][0], problems[winner]
@@ -316,7 +312,8 @@ def best_candidate(context, objective, family, settings):
         problem,
         x,
         tol=objective.tolerance(settings),
-        share=settings.search_share if settings.refine else 0.0,
+        # Components move once more after a search, where they are refined.
+        share=0.05 if settings.refine else 0.0,
     )
     return objective.candidate(problem, x, value)
 

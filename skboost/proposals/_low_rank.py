@@ -8,7 +8,7 @@ from skboost.objectives import SingleELBO
 from skboost.proposals._greedy import best_stop
 
 
-def fit_low_rank(target, params, rank, settings):
+def fit_low_rank(target, params, rank, settings, max_growths=12, max_iter=40):
     """A low-rank Gaussian from a diagonal one, by curvature and by ELBO in turns.
 
     Each step adds the directions in which the averaged curvature says that the
@@ -25,6 +25,8 @@ def fit_low_rank(target, params, rank, settings):
         Columns of the factor, at most dim; None lets the curvature decide.
     settings : Settings
         A direction, and a step, has to gain more than its ``tol``.
+    max_growths, max_iter : int
+        Times that the factor grows at most, and quasi-Newton steps after each.
 
     Returns
     -------
@@ -35,18 +37,18 @@ def fit_low_rank(target, params, rank, settings):
     params : ndarray of shape (n_params,)
     """
     family, n, tol = Gaussian("diag"), settings.n_draws, settings.tol
-    for step in range(settings.low_rank_max_growths):
+    for step in range(max_growths):
         rng = generator(settings.seed, 0, BASE, 2, step)
         last = family, params
         family, before, start = add_columns(target, *last, rank, tol, rng)
-        n = max(n, settings.draws_per_column * family.rank)
+        n = _enough_draws(n, family)
         problem, other = (
             SingleELBO(target, family, start, base, settings.exact)
             for base in (family.matched_draws(n, target.dim, rng) for _ in range(2))
         )
         x, value = ascend(
             problem,
-            max_iter=settings.low_rank_max_iter,
+            max_iter=max_iter,
             tol=max(1e-2 * tol, SMALLEST_TOL),
             budget=settings.budget,
         )
@@ -60,15 +62,17 @@ def fit_low_rank(target, params, rank, settings):
         value = other.elbo(params)
         if not better:
             family, params = last
-        if (
-            gain < 0.5 * own
-            and own > 2.0 * tol
-            and n < settings.low_rank_most_draws * settings.n_draws
-        ):
+        fits_noise = gain < 0.5 * own and own > 2.0 * tol
+        if fits_noise and n < 4 * settings.n_draws:
             n *= 2
         elif not gain > max(tol, 0.1 * own) or settings.budget.spent:
             break
     return value, family, params
+
+
+def _enough_draws(n, family):
+    """At least `n` draws, and eight for each column of the factor."""
+    return max(n, 8 * family.rank)
 
 
 def widest(family, mixture):
@@ -109,16 +113,14 @@ def add_columns_to_candidate(context, objective, found, settings, rng):
     )
     if family.rank == found.family.rank:
         return found
-    n = max(settings.n_draws, settings.draws_per_column * family.rank)
+    n = _enough_draws(settings.n_draws, family)
     base, other = (family.matched_draws(n, context.target.dim, rng) for _ in range(2))
     problem = objective.problem(context, (family, start), found.weight, base)
     if objective.early_stopping:
         wider = best_stop(context, objective, [problem], lambda _: base, settings)
     else:
         tol = objective.tolerance(settings)
-        wider = objective.candidate(
-            problem, *ascend(problem, max_iter=settings.low_rank_max_iter, tol=tol)
-        )
+        wider = objective.candidate(problem, *ascend(problem, max_iter=40, tol=tol))
 
     def judged(params, weight):
         problem = objective.judge(context, (family, params), weight, other)

@@ -136,7 +136,7 @@ def find_warp(target, mean, covariance, settings):
     if not _is_regular(warp):
         return not_tried("the search ended at a map without an inverse")
     gaussian = _linear(mean, factor)
-    n, seed = settings.n_fresh_warp, settings.seed
+    n, seed = 4096, settings.seed
     gain = elbo_gain(target, gaussian, warp, n, generator(seed, 0, WARP, 1))
     tails = tail_gain(target, gaussian, warp, n, generator(seed, 0, WARP, 2))
     report = WarpReport(
@@ -174,7 +174,7 @@ def _fitted(target, mean, factor, settings):
     """Name of the axes and the warp of the best fit; None where none is possible."""
     dim, rng = len(mean), generator(settings.seed, 0, WARP)
     # The linear part, dim^2 numbers, asks for many.
-    n = min(max(settings.n_draws_warp, 128 * dim), 8192)
+    n = min(max(2048, 128 * dim), 8192)
     base = Gaussian("diag").matched_draws(n, dim, rng)
     value, score = target.value_and_score(mean + base @ factor.T)
     # Fourth powers of scores have to be finite.
@@ -182,7 +182,7 @@ def _fitted(target, mean, factor, settings):
         return None
     sample = Sample(base, score @ factor + base)
 
-    def fit(limit, axes, x=None, max_iter=settings.warp_short_iter):
+    def fit(limit, axes, x=None, max_iter=15):
         turned = sample.rotated(axes)
         frame = mean, factor @ axes, turned.w, find_edges(turned)
         problem = WarpedELBO(target, *frame, limit)
@@ -196,10 +196,10 @@ def _fitted(target, mean, factor, settings):
     # Without a reason to turn them, the coordinates are those that a user knows.
     if not short[best][0] > short["coordinates"][0] + settings.tol:
         best = "coordinates"
-    frame = candidates[best], short[best][1], settings.warp_max_iter
+    frame = candidates[best], short[best][1], 300
     value, x, problem = fit(_CAREFUL, *frame)
     if problem.edges.scales.any():
-        bold = fit(_BOLD, candidates[best], short[best][1], settings.warp_max_iter)
+        bold = fit(_BOLD, candidates[best], short[best][1], 300)
         if bold[0] > value + settings.least_gain * settings.tol:
             _, x, problem = bold
     return best, problem.unpack(x)

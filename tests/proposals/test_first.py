@@ -55,13 +55,13 @@ FAR = FAMILY.from_moments(np.full(2, 30.0), np.ones(2))
 def test_a_shift_is_no_skewness():
     mixture = Mixture.single(FAMILY, STANDARD)
     rng = np.random.default_rng(0)
-    direction = skew_direction(Skewed(), mixture, 0, Settings(), rng)
+    direction = skew_direction(Skewed(), mixture, 0, rng)
     assert_allclose(np.abs(direction), [1.0, 0.0], atol=0.1)
 
 
 def test_halves_share_the_weight_and_lie_a_standard_deviation_apart():
     mixture = Mixture(((FAMILY, FAR), (FAMILY, STANDARD)), np.array([0.3, 0.7]))
-    found = split_component(Skewed(), mixture, 1, Settings(), np.random.default_rng(0))
+    found = split_component(Skewed(), mixture, 1, np.random.default_rng(0))
     assert_allclose(found.weights, [0.3, 0.35, 0.35])
     here, there = (FAMILY.location(params) for _, params in found.components[1:])
     assert_allclose(here + there, 0.0, atol=1e-12)

@@ -170,8 +170,7 @@ def test_columns_that_lose_on_other_draws_are_left_out(monkeypatch):
 
     monkeypatch.setattr("skboost.proposals._low_rank.ascend", flattered)
     start = Gaussian("diag").from_moments(gaussian.mean, gaussian.scale**2)
-    settings = Settings(low_rank_max_growths=2, low_rank_max_iter=3)
-    _, _, params = fit_low_rank(gaussian.target, start, None, settings)
+    _, _, params = fit_low_rank(gaussian.target, start, None, Settings(), 2, 3)
     assert len(found) == 2
     assert np.array_equal(params, found[0])
 
