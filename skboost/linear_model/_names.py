@@ -53,5 +53,5 @@ class NamedFeatures:
     def _feature_names(self):
         """Those that were set, those of the data, or x0, x1, ..., a list."""
         default = [f"x{i}" for i in range(self.n_features_in_)]
-        seen = getattr(self, "feature_names_in_", default)
-        return list(getattr(self, "_set_names", seen))
+        seen = vars(self).get("feature_names_in_", default)
+        return list(vars(self).get("_set_names", seen))

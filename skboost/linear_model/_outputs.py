@@ -2,16 +2,13 @@
 
 from functools import wraps
 from itertools import zip_longest
+from operator import methodcaller
 
 import numpy as np
 from sklearn.base import clone
 
 from skboost._parallel import chunked_map
 from skboost._random import root_seed
-
-# Attributes that are one array with an entry for each output.
-_STACKED = ("coef_", "intercept_", "noise_scale_", "elbo_", "elbo_se_", "pareto_k_",
-            "remaining_kl_", "remaining_kl_se_", "remaining_kl_interval_")  # fmt: skip
 
 
 def over_outputs(method):
@@ -22,7 +19,7 @@ def over_outputs(method):
 
     @wraps(method)
     def answer(self, *args, **kwargs):
-        if not hasattr(self, "estimators_"):
+        if "estimators_" not in vars(self):
             return method(self, *args, **kwargs)
         parts = [method(m, *args, **kwargs) for m in self.estimators_]
         axis = 0 if method.__name__ == "coef_interval" else 1
@@ -66,20 +63,25 @@ def fit_outputs(model, method, X, y, sample_weight):
 
     def fitted(k):
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return getattr(estimators[k], method)(X, y[:, k], **weight)
+        return methodcaller(method, X, y[:, k], **weight)(estimators[k])
 
     try:
         done = chunked_map(fitted, list(range(y.shape[1])), model.n_jobs, "shared")
     except KeyboardInterrupt as interruption:
-        begun = [e if hasattr(e, "posterior_") else None for e in estimators]
+        begun = [e if "posterior_" in vars(e) else None for e in estimators]
         raise OutputsInterrupted(begun) from interruption
     return attributes_of(done)
 
 
 def attributes_of(estimators):
     """Fitted attributes of a model from those of its outputs, a dict."""
+    # One array each, with an entry for each output.
+    stacked = (
+        "coef_", "intercept_", "noise_scale_", "elbo_", "elbo_se_", "pareto_k_",
+        "remaining_kl_", "remaining_kl_se_", "remaining_kl_interval_",
+    )  # fmt: skip
     attributes = {
-        name: np.array([getattr(e, name) for e in estimators]) for name in _STACKED
+        name: np.array([vars(e)[name] for e in estimators]) for name in stacked
     }
     messages = [f"Output {k}: {e.message_}" for k, e in enumerate(estimators)]
     return attributes | {
@@ -95,7 +97,7 @@ def attributes_of(estimators):
 def _estimators(model, method, n_outputs):
     """The estimators to fit: new ones, or copies of those to go on with."""
     # Of an interrupted fit those that had not begun are None.
-    old = getattr(model, "estimators_", None) or getattr(model, "_begun_outputs", None)
+    old = vars(model).get("estimators_") or vars(model).get("_begun_outputs")
     going_on = old is not None and (method == "partial_fit" or model.warm_start)
     if going_on and len(old) != n_outputs:
         raise ValueError(
@@ -131,7 +133,7 @@ class SeveralOutputs:
     """
 
     def _check_same_outputs(self, y):
-        before = len(self.estimators_) if hasattr(self, "estimators_") else None
+        before = len(self.estimators_) if "estimators_" in vars(self) else None
         now = y.shape[1] if y.ndim == 2 else None
         if before != now:
             raise ValueError(
@@ -177,7 +179,7 @@ class SeveralOutputs:
         ]
 
     def _renamed(self):
-        if not hasattr(self, "estimators_"):
+        if "estimators_" not in vars(self):
             super()._renamed()
             return
         for model in self.estimators_:

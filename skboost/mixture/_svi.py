@@ -389,11 +389,13 @@ class SVIGaussianMixture(
         return started(self, self._model, rows, weight, natural)
 
     def _check_goes_on(self, what, advice):
-        names = ("n_components", "covariance_type", "temperature", "reg_covar")
-        before = {name: getattr(self._model, name) for name in names}
+        names = ("covariance_type", "temperature", "reg_covar")
+        before = {"n_components": self._model.n_components}
+        before |= {name: self._settings[name] for name in names}
         before |= {"n_features": self._model.dim, "weights": self._settings["weights"]}
         kind = self.weight_concentration_prior_type
-        now = {name: vars(self)[name] for name in names}
+        now = {"n_components": self.n_components}
+        now |= {name: vars(self)[name] for name in names}
         now |= {"n_features": self.n_features_in_, "weights": WEIGHTS[kind]}
         if before != now:
             raise ValueError(
