@@ -335,7 +335,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         True
         """
         check_is_fitted(self)
-        reader = Labels(class_weight=self._class_weight, classes=self.classes_)
+        reader = Labels(self.n_jobs, self._class_weight, classes=self.classes_)
         return self._log_joint(reader.held(self, X, y, sample_weight, reset=False))
 
     def staged_predict_proba(self, X):

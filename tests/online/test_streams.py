@@ -245,6 +245,18 @@ def test_steps_that_overshoot_are_reported_and_cost_nothing(as_rows, step, rows)
     assert np.isfinite(stream.mean).all()
 
 
+@pytest.mark.parametrize(("kind", "name"), STREAMS)
+def test_a_row_that_is_too_large_is_named_by_its_step(kind, name, rows):
+    X, y, weight = rows
+    X = X.copy()
+    X[6] = 1e20
+    stream, _ = begin(kind, name).absorb(X[:5], y[:5], weight[:5])
+    with pytest.raises(DivergedError, match="at step 7, "):
+        stream.absorb(X[5:7], y[5:7], weight[5:7])
+    with pytest.raises(DivergedError, match="at step 6, "):
+        stream.absorb_batch(X[5:7], y[5:7], weight[5:7])
+
+
 def test_a_schedule_with_a_rate_of_zero_is_refused(rows):
     X, y, weight = rows
     rule = Rule(SVB(), LogisticLoss(), PowerRate(0.0))
