@@ -1,7 +1,6 @@
 """Means and covariances: of combinations, of arguments, of base draws."""
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import cholesky, solve_triangular
 
 from skboost._parallel import row_blocks
@@ -11,13 +10,17 @@ def linear_moments(X, mean, variance, factor):
     """Mean and standard deviation of ``x_n . theta``, in blocks of rows."""
     row_variance = np.zeros(X.shape[0])
     if variance is not None:
-        squared = X.multiply(X).tocsr() if sparse.issparse(X) else np.square(X)
-        row_variance += squared @ variance
+        row_variance += squared(X) @ variance
     if factor is not None:
         for rows in row_blocks(X.shape[0], factor.shape[1]):
             projected = X[rows] @ factor
             row_variance[rows] += np.einsum("ij,ij->i", projected, projected)
     return X @ mean, np.sqrt(row_variance)
+
+
+def squared(X):
+    """Squares of the entries of an array or a sparse matrix."""
+    return np.square(X) if isinstance(X, np.ndarray) else X.multiply(X)
 
 
 def narrowed(factor):

@@ -2,13 +2,11 @@
 
 from sklearn.base import ClassifierMixin
 
+from skboost.linear_model._class_predictive import class_predictive
 from skboost.linear_model._coefficients import CoefficientPosterior, check_level
-from skboost.linear_model._predictive import BinaryPredictive
-from skboost.linear_model._served import Served, served_classifier
-from skboost.linear_model._softmax_predictive import SoftmaxPredictive
 
 
-class BayesianClassifier(Served, ClassifierMixin, CoefficientPosterior):
+class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
     """Predictions that average over a posterior, and what is known of coefficients.
 
     For estimators with ``posterior_`` over (coefficients, intercept) of every class,
@@ -21,12 +19,7 @@ class BayesianClassifier(Served, ClassifierMixin, CoefficientPosterior):
 
     def _predictive(self, mixture=None):
         mixture = self.posterior_.mixture if mixture is None else mixture
-        if len(self.classes_) == 2:
-            return BinaryPredictive(mixture, self._has_intercept)
-        return SoftmaxPredictive(mixture, self._has_intercept, len(self.classes_))
-
-    def _served(self):
-        return served_classifier(self)
+        return class_predictive(mixture, self._has_intercept, self.classes_)
 
     def predict_proba(self, X):
         """Posterior predictive probabilities of the classes.

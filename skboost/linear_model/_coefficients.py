@@ -3,7 +3,11 @@
 from numbers import Real
 
 import numpy as np
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skboost.linear_model._predictive import plain_rows
+from skboost.serving import onnx_model, write_module
 
 
 def check_level(level):
@@ -15,11 +19,91 @@ def check_level(level):
     return level
 
 
-class CoefficientPosterior:
+def check_quantiles(quantiles):
+    """Probabilities strictly between 0 and 1, as an array (n_levels,)."""
+    try:
+        p = np.atleast_1d(np.asarray(quantiles, dtype=float))
+    except (TypeError, ValueError):
+        p = np.empty(0)
+    if p.ndim != 1 or not p.size or not np.all((p > 0) & (p < 1)):
+        raise ValueError(
+            "quantiles must be probabilities strictly between 0 and 1; got "
+            f"{quantiles!r}."
+        )
+    return p
+
+
+def tails_of(level):
+    """The two probabilities between which a central interval holds `level`."""
+    tail = 0.5 * (1.0 - check_level(level))
+    return np.array([tail, 1.0 - tail])
+
+
+class Served:
+    """Estimators that give ``_served()``, the plain model that they predict with."""
+
+    def export(self, path):
+        """Write the fitted model as one Python file that needs NumPy only.
+
+        The file predicts where skboost, scikit-learn and SciPy are not installed. It
+        has `predict`, and `predict_proba` for classifiers, as functions of dense rows;
+        regressors take `return_std`. Its arrays are inside, so its size is that of the
+        posterior: a classifier with more than four classes holds 1024 draws of it.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            Usually ends with ``.py``. An earlier file is replaced when the new one is
+            complete.
+
+        Raises
+        ------
+        ValueError
+            For labels that are no strings, numbers or booleans.
+        OSError
+            If the file can not be written; an earlier one stays.
+
+        Notes
+        -----
+        The file holds the lines that the estimator itself predicts with. It runs as any
+        Python module does: import only those that you wrote.
+        """
+        check_is_fitted(self)
+        write_module(path, self._served(), type(self).__name__)
+
+    def to_onnx(self, dtype="float64"):
+        """The fitted model as an ONNX graph (extra ``onnx``).
+
+        Parameters
+        ----------
+        dtype : {"float32", "float64"}, default="float64"
+            Of the input ``X`` of shape (n_samples, n_features). Arithmetic is in double
+            precision in either case.
+
+        Returns
+        -------
+        onnx.ModelProto
+            Of a binary classifier with outputs ``label`` and ``probabilities``, of a
+            linear regression with ``mean`` and ``std`` (noise included). Write it with
+            ``onnx.save``.
+
+        Raises
+        ------
+        NotImplementedError
+            For other models: more classes, several responses, counts, and components
+            that are not Gaussian. `export` writes those.
+        ImportError
+            Without onnx.
+        """
+        check_is_fitted(self)
+        return onnx_model(self._served(), dtype)
+
+
+class CoefficientPosterior(Served):
     """Draws and intervals of coefficients, and the rows that predictions start from.
 
     For estimators with ``posterior_`` over (coefficients, intercept) of every output,
-    further parameters last, and with ``n_features_in_``.
+    further parameters last, with ``n_features_in_`` and ``_predictive(mixture=None)``.
     """
 
     # Linear predictors of a row, and parameters with no part in them.
@@ -34,9 +118,14 @@ class CoefficientPosterior:
 
     def _checked(self, X):
         check_is_fitted(self)
-        return validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=np.float64
-        )
+        kind = {"accept_sparse": "csr", "dtype": np.float64}
+        return self._plain_rows(validate_data(self, X, reset=False, **kind))
+
+    def _plain_rows(self, X):
+        return plain_rows(X, self._has_intercept)
+
+    def _served(self):
+        return self._predictive().model
 
     def _by_output(self, parameters):
         """Coefficients (..., n_outputs, n_features) and intercepts (..., n_outputs)."""
@@ -64,3 +153,63 @@ class CoefficientPosterior:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class BayesianRegressor(RegressorMixin, CoefficientPosterior):
+    """The linear predictor and the coefficients of a regression.
+
+    For estimators with ``posterior_`` and ``_predictive(mixture=None)``.
+    """
+
+    def predict_latent(self, X):
+        """Mean and standard deviation of the linear predictor.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        mean, std : ndarray of shape (n_samples,)
+        """
+        X = self._checked(X)
+        return self._predictive().latent(X)
+
+    def coef_interval(self, level=0.9):
+        """Central credible intervals of the coefficients.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside, in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_features, 2)
+            Lower and upper ends.
+        """
+        return self._coef_ends(level)[0]
+
+    def sample_posterior(self, n=1, random_state=None):
+        """Draws of coefficients and intercept.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        coef : ndarray of shape (n, n_features)
+        intercept : ndarray of shape (n,)
+        """
+        check_is_fitted(self)
+        coef, intercept, _ = self._draws(n, random_state)
+        return coef[:, 0], intercept[:, 0]
+
+    def _fitted_coefficients(self, posterior, n_further=0):
+        """Coefficients as scikit-learn's regressors lay them out."""
+        linear = posterior.mean()[: posterior.dim - n_further]
+        coef = linear[: self.n_features_in_].copy()
+        intercept = float(linear[-1]) if len(linear) > len(coef) else 0.0
+        return {"coef_": coef, "intercept_": intercept}

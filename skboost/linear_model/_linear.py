@@ -13,7 +13,7 @@ from skboost.linear_model._linear_model import (
     BoostedLinearModel,
     highest_point,
 )
-from skboost.linear_model._noise_regressor import NoiseRegressor
+from skboost.linear_model._noise_regressor import BayesianNoiseRegressor
 from skboost.linear_model._outputs import SeveralOutputs
 from skboost.linear_model._sources import Numbers
 from skboost.linear_model._summary import level_and_spread, root_mean_squares
@@ -27,7 +27,7 @@ from skboost.targets import (
 
 
 class BoostedBayesianLinearRegression(
-    SeveralOutputs, NoiseRegressor, BoostedLinearModel
+    SeveralOutputs, BayesianNoiseRegressor, BoostedLinearModel
 ):
     """Linear regression with a posterior and a predictive distribution.
 

@@ -1,21 +1,37 @@
 """What a regression with normal or Student-t noise answers."""
 
+from functools import singledispatch
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skboost.linear_model._noise_predictive import NoisePredictive
-from skboost.linear_model._outputs import over_outputs, staged_over_outputs
-from skboost.linear_model._regressor import (
+from skboost._math import log_sum_exp
+from skboost.linear_model._coefficients import (
     BayesianRegressor,
     check_quantiles,
     tails_of,
 )
-from skboost.linear_model._served import Served, served_regressor
-from skboost.serving import MultipleRegressor
+from skboost.linear_model._outputs import over_outputs, staged_over_outputs
+from skboost.linear_model._predictive import (
+    N_DRAWS,
+    Predictive,
+    mixture_parts,
+    mixture_quantiles,
+    part_of,
+    posterior_draws,
+)
+from skboost.serving import (
+    DrawsPart,
+    GaussianPart,
+    LaplacePart,
+    LinearRegressor,
+    MultipleRegressor,
+    StudentTPart,
+)
 from skboost.targets import NOISES
 
 
-class NoiseRegressor(Served, BayesianRegressor):
+class BayesianNoiseRegressor(BayesianRegressor):
     """Predictive distributions that add the noise to the linear predictor.
 
     With several outputs every answer has them as its second axis (coefficients as
@@ -34,9 +50,9 @@ class NoiseRegressor(Served, BayesianRegressor):
         return NoisePredictive(mixture, self._has_intercept, NOISES[kind](df), scale)
 
     def _served(self):
-        if hasattr(self, "estimators_"):
-            return MultipleRegressor(tuple(m._served() for m in self.estimators_))
-        return served_regressor(self, self._predictive().noise_variance())
+        if self._models:
+            return MultipleRegressor(tuple(m._served() for m in self._models))
+        return super()._served()
 
     @over_outputs
     def predict(self, X, return_std=False):
@@ -61,9 +77,8 @@ class NoiseRegressor(Served, BayesianRegressor):
             Only where `return_std` is True.
         """
         X = self._checked(X)
-        if return_std:
-            return self._predictive().moments(X)
-        return self._predictive().latent(X)[0]
+        mean, std = self._predictive().model.mean_and_std(X)
+        return (mean, std) if return_std else mean
 
     @over_outputs
     def predict_interval(self, X, level=0.9):
@@ -120,7 +135,8 @@ class NoiseRegressor(Served, BayesianRegressor):
         check_is_fitted(self)
         kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
         rows, y = validate_data(self, X, y, reset=False, multi_output=True, **kind)
-        models = getattr(self, "estimators_", [self])
+        models = self._models or [self]
+        rows = models[0]._plain_rows(rows)
         columns = np.asarray(y, dtype=float).reshape(len(y), -1).T
         if len(columns) != len(models):
             raise ValueError(
@@ -143,8 +159,8 @@ class NoiseRegressor(Served, BayesianRegressor):
         ------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        if hasattr(self, "estimators_"):
-            stages = [model.staged_predict(X) for model in self.estimators_]
+        if self._models:
+            stages = [model.staged_predict(X) for model in self._models]
             yield from staged_over_outputs(stages)
             return
         X = self._checked(X)
@@ -217,3 +233,162 @@ class NoiseRegressor(Served, BayesianRegressor):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+# --- the predictive distribution
+
+
+class NoisePredictive(Predictive):
+    """Predictive quantities of a regression with noise.
+
+    For a Gaussian component the linear predictor eta and the log noise scale lambda of
+    a row are two Gaussian variables. Given lambda, eta is Gaussian and the response has
+    normal noise added to it in closed form, other noise by a further quadrature;
+    lambda, which all rows share, is integrated by a fixed rule. So the predictive
+    distribution of every row is a finite mixture, and density, quantiles and moments
+    follow from it.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Over (coefficients, intercept), and the log noise scale where that is inferred.
+    fit_intercept : bool
+    noise : Noise
+    noise_scale : float or None
+        None where it is inferred.
+    """
+
+    def __init__(self, mixture, fit_intercept, noise, noise_scale):
+        mixture = mixture.drop_zero_weights()
+        self.noise, self.noise_scale = noise, noise_scale
+        n_linear = mixture.dim - (noise_scale is None)
+        weights, parts = mixture_parts(mixture, slice(n_linear))
+        known = noise_scale is not None
+        square = noise_scale**2 if known else mean_square_scale(mixture)
+        fit_intercept = bool(fit_intercept)
+        variance = float(noise.std**2 * square)
+        base = (n_linear - fit_intercept, fit_intercept)
+        super().__init__(LinearRegressor(*base, weights, parts, variance), mixture)
+
+    def log_density(self, X, y):
+        """Log predictive density of every response, (n,), nats."""
+        out = np.empty(X.shape[0])
+        for rows, centres, scales, weights in self._parts(X):
+            z = (y[rows, None] - centres) / scales
+            table = self.noise.log_density(z) - np.log(scales)
+            out[rows] = log_sum_exp(table, np.log(weights))
+        return out
+
+    def quantiles(self, X, p):
+        """Predictive quantiles, (n, n_levels)."""
+        out = np.empty((X.shape[0], len(p)))
+        for rows, *parts in self._parts(X, len(p)):
+            out[rows] = mixture_quantiles(self.noise, *parts, p)
+        return out
+
+    def _parts(self, X, n_levels=1):
+        """Blocks of rows with centres, scales (n, n_parts) and weights of the parts."""
+        draws = None if self.gaussian else posterior_draws(self.mixture)
+        width = n_levels * (N_DRAWS if draws is not None else 512)
+        for rows, block in self.model.blocks(X, width):
+            if draws is not None:
+                yield rows, *self._by_draws(block, draws)
+                continue
+            for some in self._pieces(block, n_levels):
+                inner = slice(rows.start + some.start, rows.start + some.stop)
+                yield inner, *self._by_quadrature(block[some])
+
+    def _pieces(self, block, n_levels):
+        """Slices of a block: a row far out needs many parts, its neighbours do not."""
+        waiting = [slice(0, block.shape[0])]
+        while waiting:
+            rows = waiting.pop()
+            n = rows.stop - rows.start
+            if n == 1 or n * n_levels * self._n_parts(block[rows]) <= 1 << 18:
+                yield rows
+                continue
+            middle = rows.start + n // 2
+            waiting += [slice(middle, rows.stop), slice(rows.start, middle)]
+
+    def _n_parts(self, block):
+        """Parts that `_by_quadrature` makes of every row of a block."""
+        total = 0
+        for family, params in self.mixture.components:
+            mean, left, tilt, level, spread = self._pair(family, params, block)
+            widest = left.max(initial=0.0, keepdims=True)
+            for node in self.noise.scale_rule(level, spread, tilt)[0]:
+                scale = np.exp(level + spread * node)
+                total += len(self.noise.added_to(mean[:1], widest, scale)[2])
+        return total
+
+    def _by_draws(self, block, draws):
+        scale = self.noise_scale
+        scale = np.exp(draws[:, -1]) if scale is None else np.full(len(draws), scale)
+        centres = np.asarray(block @ draws[:, : block.shape[1]].T)
+        weights = np.full(len(draws), 1.0 / len(draws))
+        return centres, np.broadcast_to(scale, centres.shape), weights
+
+    def _by_quadrature(self, block):
+        centres, scales, weights = [], [], []
+        pairs = zip(self.mixture.weights, self.mixture.components, strict=True)
+        for weight, (family, params) in pairs:
+            mean, left, tilt, level, spread = self._pair(family, params, block)
+            rule = self.noise.scale_rule(level, spread, tilt)
+            for node, share in zip(*rule, strict=True):
+                scale = np.exp(level + spread * node)
+                centre, scale, shares = self.noise.added_to(
+                    mean + tilt * node, left, scale
+                )
+                centres.append(centre)
+                scales.append(scale)
+                weights.append(weight * share * shares)
+        return np.hstack(centres), np.hstack(scales), np.concatenate(weights)
+
+    def _pair(self, family, params, block):
+        """(eta, lambda) as mean + tilt u + left v, level + spread u; u, v ~ N(0, 1)."""
+        centre, variance, factor = family.structure(params)
+        mean, std = part_of(family, params, slice(block.shape[1])).moments(block)
+        if self.noise_scale is not None:
+            return mean, std, np.zeros_like(mean), np.log(self.noise_scale), 0.0
+        spread = float(family.std(params)[-1])
+        tilt = np.zeros_like(mean)
+        if factor is not None:
+            tilt = block @ (factor[:-1] @ factor[-1]) / spread
+        left = np.sqrt(np.maximum(std**2 - tilt**2, 0.0))
+        return mean, left, tilt, centre[-1], spread
+
+
+def mean_square_scale(mixture):
+    """E sigma^2 where the last coordinate of a mixture is the logarithm of sigma."""
+    weights, parts = mixture_parts(mixture, slice(-1, None))
+    return weights @ np.array([_mean_square(part) for part in parts])
+
+
+@singledispatch
+def _mean_square(part):
+    """E exp(2 lambda), of a part that has lambda alone."""
+    raise NotImplementedError(type(part).__name__)
+
+
+@_mean_square.register
+def _(part: GaussianPart):
+    mean, std = part.moments(np.ones((1, 1)))
+    return np.exp(2.0 * (mean[0] + std[0] ** 2))
+
+
+@_mean_square.register
+def _(part: LaplacePart):
+    # Exponential tails leave it finite for scales below a half.
+    square = 4.0 * part.scale[0] ** 2
+    return np.exp(2.0 * part.mean[0]) / (1.0 - square) if square < 1.0 else np.inf
+
+
+@_mean_square.register
+def _(part: StudentTPart):
+    # Tails that are powers of lambda are too heavy for any power of sigma.
+    return np.inf
+
+
+@_mean_square.register
+def _(part: DrawsPart):
+    return np.exp(2.0 * part.draws[:, 0]).mean()

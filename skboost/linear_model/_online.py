@@ -13,8 +13,8 @@ from skboost._base import FittingEstimator, callback_data
 from skboost._sklearn import InstanceOf, Interval, StrOptions, check_sample_weight
 from skboost.families import Gaussian
 from skboost.linear_model._labels import distinct
-from skboost.linear_model._latent import with_columns
 from skboost.linear_model._names import NamedFeatures
+from skboost.linear_model._predictive import with_ones
 from skboost.online import (
     ONLINE_METHODS,
     ConjugateStream,
@@ -237,7 +237,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
 
     def _design(self, X):
         """Rows with a column of ones where there is an intercept."""
-        return with_columns(X, self._has_intercept)
+        return with_ones(X) if self._has_intercept else X
 
     # --- what is known
 
@@ -269,12 +269,6 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
     def _stds(self):
         check_is_fitted(self)
         return self._coefficients([np.sqrt(variances(s)) for s in self._streams])
-
-    def _latent(self, X):
-        """Mean and standard deviation of the linear predictors, (n, n_outputs)."""
-        X = self._design(X)
-        moments = [linear_moments(stream, X) for stream in self._streams]
-        return tuple(np.stack(values, axis=1) for values in zip(*moments, strict=True))
 
     def _shaped(self, values):
         """What is known of each output, as users meet it."""
@@ -347,17 +341,6 @@ def variances(stream):
     """Of the coefficients, (dim,)."""
     covariance = stream.covariance
     return covariance if covariance.ndim == 1 else np.diag(covariance)
-
-
-def linear_moments(stream, X):
-    """Mean and standard deviation of the linear predictors of rows, (n,) each."""
-    mean, covariance = stream.mean, stream.covariance
-    if covariance.ndim == 1:
-        squares = X.multiply(X).tocsr() if sparse.issparse(X) else X * X
-        return X @ mean, np.sqrt(squares @ covariance)
-    X = X.toarray() if sparse.issparse(X) else X
-    square = np.einsum("ij,ij->i", X @ covariance, X)
-    return X @ mean, np.sqrt(np.maximum(square, 0.0))
 
 
 def _sound(stream):

@@ -9,16 +9,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.families import Gaussian, StudentT
+from skboost.linear_model._coefficients import Served, check_quantiles, tails_of
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
     checked_noise_prior,
     gaussian_part,
-    linear_moments,
     warn_of_few_rows,
 )
-from skboost.linear_model._regressor import check_quantiles, tails_of
-from skboost.linear_model._served import Served
+from skboost.linear_model._predictive import plain_rows
 from skboost.online import ONLINE_METHODS, ConjugateStream, GaussianLoss
 from skboost.posterior import MixturePosterior
 from skboost.serving import LinearRegressor
@@ -276,18 +275,19 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
 
     # --- predictions
 
+    def _checked(self, X):
+        check_is_fitted(self)
+        kind = {"accept_sparse": "csr", "dtype": np.float64}
+        X = validate_data(self, X, reset=False, **kind)
+        return plain_rows(X, self._has_intercept)
+
     def _predictive(self, X):
         """Location, scale and degrees of freedom of the response of every row."""
-        check_is_fitted(self)
-        X = self._design(
-            validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        )
+        X = self._checked(X)
+        mean, std = self._served().latent(X)
         (stream,) = self._streams
-        mean, std = linear_moments(stream, X)
         if not isinstance(stream, ConjugateStream):
-            noise = stream.rule.loss.noise_scale
-            # A normal density has infinitely many degrees of freedom.
-            return mean, np.hypot(std, noise), np.inf
+            return mean, np.hypot(std, stream.rule.loss.noise_scale), np.inf
         shape, rate = stream.noise
         return mean, np.sqrt(rate / shape * (1.0 + std**2)), 2.0 * shape
 
@@ -317,12 +317,9 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
             Only with `return_std`; infinite where the predictive density has at most
             two degrees of freedom.
         """
-        mean, scale, df = self._predictive(X)
-        if not return_std:
-            return mean
-        if df <= 2.0:
-            return mean, np.full_like(scale, np.inf)
-        return mean, scale * np.sqrt(1.0 if np.isinf(df) else df / (df - 2.0))
+        X = self._checked(X)
+        mean, std = self._served().mean_and_std(X)
+        return (mean, std) if return_std else mean
 
     def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95)):
         """Quantiles of the predictive distribution.

@@ -4,16 +4,19 @@ import numpy as np
 from scipy.special import expit
 
 from skboost._sklearn import StrOptions, fit_context
+from skboost.linear_model._class_predictive import (
+    BinaryPredictive,
+    OneVsRestPredictive,
+)
 from skboost.linear_model._classifier import BayesianClassifier
 from skboost.linear_model._labels import codes_of, learned_classes
-from skboost.linear_model._one_vs_rest import IndependentPredictive, shares
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
     gaussian_part,
 )
 from skboost.online import LogisticLoss
-from skboost.serving import BinaryClassifier, OneVsRestClassifier
+from skboost.serving import BinaryClassifier, OneVsRestClassifier, shares
 
 
 class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
@@ -231,7 +234,8 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
         return -np.log(p[np.arange(len(codes)), codes])
 
     def _predictive(self):
-        return IndependentPredictive(self._latent, self._n_streams)
+        kind = BinaryPredictive if self._n_streams == 1 else OneVsRestPredictive
+        return kind(self._served())
 
     def _served(self):
         base = (self.n_features_in_, self._has_intercept, self.classes_)

@@ -19,9 +19,9 @@ def over_outputs(method):
 
     @wraps(method)
     def answer(self, *args, **kwargs):
-        if "estimators_" not in vars(self):
+        if self._models is None:
             return method(self, *args, **kwargs)
-        parts = [method(m, *args, **kwargs) for m in self.estimators_]
+        parts = [method(m, *args, **kwargs) for m in self._models]
         axis = 0 if method.__name__ == "coef_interval" else 1
         if isinstance(parts[0], tuple):
             return tuple(np.stack(p, axis=axis) for p in zip(*parts, strict=True))
@@ -97,7 +97,7 @@ def attributes_of(estimators):
 def _estimators(model, method, n_outputs):
     """The estimators to fit: new ones, or copies of those to go on with."""
     # Of an interrupted fit those that had not begun are None.
-    old = vars(model).get("estimators_") or vars(model).get("_begun_outputs")
+    old = model._models or vars(model).get("_begun_outputs")
     going_on = old is not None and (method == "partial_fit" or model.warm_start)
     if going_on and len(old) != n_outputs:
         raise ValueError(
@@ -132,8 +132,13 @@ class SeveralOutputs:
     Mixed in before a boosted linear model.
     """
 
+    @property
+    def _models(self):
+        """The estimators of the columns of `y`; None with one response."""
+        return vars(self).get("estimators_")
+
     def _check_same_outputs(self, y):
-        before = len(self.estimators_) if "estimators_" in vars(self) else None
+        before = None if self._models is None else len(self._models)
         now = y.shape[1] if y.ndim == 2 else None
         if before != now:
             raise ValueError(
@@ -179,9 +184,9 @@ class SeveralOutputs:
         ]
 
     def _renamed(self):
-        if "estimators_" not in vars(self):
+        if self._models is None:
             super()._renamed()
             return
-        for model in self.estimators_:
+        for model in self._models:
             model.set_feature_names(self._set_names)
-        self.posterior_ = [model.posterior_ for model in self.estimators_]
+        self.posterior_ = [model.posterior_ for model in self._models]

@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import callback_data
 from skboost._sklearn import fit_context
-from skboost.linear_model._count_regressor import CountRegressor
+from skboost.linear_model._count_regressor import BayesianCountRegressor
 from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
     BoostedLinearModel,
@@ -18,7 +18,7 @@ from skboost.linear_model._summary import log_rate, root_mean_squares
 from skboost.targets import GLMTarget, Poisson
 
 
-class BoostedBayesianPoissonRegression(CountRegressor, BoostedLinearModel):
+class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearModel):
     """Regression of counts with a posterior in place of a point.
 
     ``y ~ Poisson(exp(X coef + intercept + offset))``. The posterior over coefficients

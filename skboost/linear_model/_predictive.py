@@ -1,158 +1,151 @@
-"""Posterior predictive of logistic models of two classes: integrals over a mixture.
+"""What estimators predict with: a plain model of `skboost.serving`, and its mixture.
 
-Every quantity is one-dimensional per component and computed by quadrature; quantiles
-of components that are not Gaussian, and families without a quadrature, take fixed
-quasi-random draws of the posterior that are the same at every call.
+Probabilities, means and standard deviations are those of the plain model, the lines
+that exported files run. What stands here and in the modules of one kind of model adds
+intervals, densities, entropies and logarithms. Where no quadrature serves, fixed
+quasi-random draws of the posterior are taken, the same at every call.
 """
 
 import numpy as np
-from scipy.special import expit, log_expit, xlogy
+from scipy import sparse
 
-from skboost._math import log_sum_exp
 from skboost.families import Gaussian, Laplace, StudentT
-from skboost.linear_model._latent import (
-    N_DRAWS,
-    SEED,
-    LatentPredictive,
-    posterior_draws,
-)
-from skboost.linear_model._quantiles import mixture_quantiles
-from skboost.targets import (
-    NormalNoise,
-    entropy_expectation,
-    laplace_sigmoid_expectation,
-    log_laplace_sigmoid,
-    log_sigmoid_expectation,
-    log_student_t_sigmoid,
-    sigmoid_expectation,
-    student_t_sigmoid_expectation,
-)
+from skboost.serving import DrawsPart, GaussianPart, LaplacePart, StudentTPart
+from skboost.targets import student_t_radii
+
+# Draws of the posterior where no quadrature serves.
+N_DRAWS = 1024
 
 
-def _under_gaussian(expectation):
-    def answer(family, params, block, sign):
-        mean, std = family.linear_moments(params, block)
-        return expectation(sign * mean, std)
-
-    return answer
-
-
-def _under_laplace(expectation):
-    def answer(family, params, block, sign):
-        mean = sign * (block @ family.mean(params))
-        return expectation(mean, block, family.std(params) / np.sqrt(2.0))
-
-    return answer
+def with_ones(X):
+    """Rows with a column of ones."""
+    ones = np.ones((X.shape[0], 1))
+    if sparse.issparse(X):
+        return sparse.hstack([X, ones], format="csr")
+    return np.hstack([X, ones])
 
 
-def _under_student_t(expectation):
-    def answer(family, params, block, sign):
-        location, scale = family.linear_location_scale(params, block)
-        return expectation(sign * location, scale, family.df)
-
-    return answer
+def plain_rows(X, fit_intercept):
+    """Rows as plain models take them: sparse ones have their column of ones."""
+    return with_ones(X) if fit_intercept and sparse.issparse(X) else X
 
 
-def _etas_of_draws(family, params, block):
-    rng = np.random.default_rng(SEED)
-    draws = family.transport(params, family.base_draws(N_DRAWS, block.shape[1], rng))
-    return np.asarray(block @ draws.T)
+def posterior_draws(mixture):
+    """Fixed quasi-random draws of a mixture, (n, dim)."""
+    return mixture.sample(N_DRAWS, np.random.default_rng(0))
 
 
-def _by_draws(family, params, block, sign):
-    return expit(sign * _etas_of_draws(family, params, block)).mean(axis=1)
+def mixture_parts(mixture, some=slice(None)):
+    """Weights and parts of a plain model, of some coordinates of a mixture."""
+    parts = [part_of(*one, some) for one in mixture.components]
+    return mixture.weights, tuple(parts)
 
 
-def _log_by_draws(family, params, block, sign):
-    logs = log_expit(sign * _etas_of_draws(family, params, block))
-    return log_sum_exp(logs) - np.log(N_DRAWS)
+def part_of(family, params, some=slice(None)):
+    """A component of a posterior as a part of a plain model.
+
+    Parameters
+    ----------
+    family : VariationalFamily
+    params : ndarray of shape (n_params,)
+    some : slice, default=slice(None)
+        The coordinates that the linear predictor has.
+
+    Returns
+    -------
+    GaussianPart, StudentTPart, LaplacePart or DrawsPart
+    """
+    return _PARTS.get(type(family), _drawn)(family, params, some)
 
 
-# E sigmoid(sign * x . theta) of every row, by the family of theta, and its logarithm.
-_SIGMOIDS = {
-    Gaussian: _under_gaussian(sigmoid_expectation),
-    Laplace: _under_laplace(laplace_sigmoid_expectation),
-    StudentT: _under_student_t(student_t_sigmoid_expectation),
-}
-_LOG_SIGMOIDS = {
-    Gaussian: _under_gaussian(log_sigmoid_expectation),
-    Laplace: _under_laplace(log_laplace_sigmoid),
-    StudentT: _under_student_t(log_student_t_sigmoid),
-}
+def _gaussian(family, params, some):
+    mean, variance, factor = family.structure(params)
+    return GaussianPart(
+        mean[some],
+        None if variance is None else variance[some],
+        None if factor is None else np.ascontiguousarray(factor[some]),
+    )
 
 
-class BinaryPredictive(LatentPredictive):
-    """Predictive quantities of a two-class model; see `LatentPredictive`."""
-
-    def proba(self, X):
-        """Probability of both classes, (n, 2); by quadrature where there is one."""
-        out = np.empty((X.shape[0], 2))
-        for rows, block in self._blocks(X):
-            out[rows, 1] = self._positive(block, 1.0)
-        np.subtract(1.0, out[:, 1], out=out[:, 0])
-        return out
-
-    def log_proba(self, X):
-        """Logarithms of both probabilities, (n, 2), however small they are."""
-        out = np.empty((X.shape[0], 2))
-        log_weights = np.log(self.mixture.weights)
-        for rows, block in self._blocks(X):
-            for column, sign in enumerate((-1.0, 1.0)):
-                tables = [
-                    _LOG_SIGMOIDS.get(type(family), _log_by_draws)(
-                        family, params, block, sign
-                    )
-                    for family, params in self.mixture.components
-                ]
-                out[rows, column] = log_sum_exp(np.column_stack(tables), log_weights)
-        return out
-
-    def _positive(self, block, sign):
-        """E sigmoid(sign * eta) under the mixture."""
-        if self.gaussian:
-            means, stds = self.mixture.linear_moments(block)
-            return sigmoid_expectation(sign * means, stds) @ self.mixture.weights
-        columns = [
-            _SIGMOIDS.get(type(family), _by_draws)(family, params, block, sign)
-            for family, params in self.mixture.components
-        ]
-        return np.column_stack(columns) @ self.mixture.weights
-
-    def interval(self, X, level):
-        """Central credible interval of the probability of the second class, (n, 2)."""
-        tails = np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
-        out = np.empty((X.shape[0], 2))
-        draws = None if self.gaussian else posterior_draws(self.mixture)
-        for rows, block in self._blocks(X, N_DRAWS):
-            if draws is None:
-                eta = mixture_quantiles(
-                    NormalNoise(),
-                    *self.mixture.linear_moments(block),
-                    self.mixture.weights,
-                    tails,
-                )
-            else:
-                eta = np.quantile(block @ draws.T, tails, axis=1).T
-            out[rows] = expit(eta)
-        return out
-
-    def uncertainty(self, X):
-        """Total, aleatoric and epistemic entropy of every row, nats, (n,) each."""
-        total = entropy_of(self.proba(X))
-        aleatoric = np.empty(X.shape[0])
-        draws = None if self.gaussian else posterior_draws(self.mixture)
-        for rows, block in self._blocks(X, N_DRAWS):
-            if draws is None:
-                means, stds = self.mixture.linear_moments(block)
-                aleatoric[rows] = (
-                    entropy_expectation(means, stds) @ self.mixture.weights
-                )
-            else:
-                p = expit(block @ draws.T)
-                aleatoric[rows] = (-xlogy(p, p) - xlogy(1 - p, 1 - p)).mean(axis=1)
-        return total, aleatoric, np.maximum(total - aleatoric, 0.0)
+def _student_t(family, params, some):
+    # Location and scale are laid out as mean and covariance of a Gaussian.
+    gaussian = _gaussian(Gaussian(family.covariance), params, some)
+    df = float(family.df)
+    return StudentTPart(gaussian, df, *student_t_radii(df))
 
 
-def entropy_of(probabilities):
-    """Entropy of every row of probabilities, nats."""
-    return -xlogy(probabilities, probabilities).sum(axis=1)
+def _laplace(family, params, some):
+    scale = family.std(params) / np.sqrt(2.0)
+    return LaplacePart(family.mean(params)[some], scale[some])
+
+
+def _drawn(family, params, some):
+    base = family.base_draws(N_DRAWS, family.dim_of(params), np.random.default_rng(0))
+    draws = family.transport(params, base)[:, some]
+    return DrawsPart(draws, family.mean(params)[some], family.std(params)[some] ** 2)
+
+
+_PARTS = {Gaussian: _gaussian, StudentT: _student_t, Laplace: _laplace}
+
+
+class Predictive:
+    """Predictive quantities of a model with one linear predictor for each row.
+
+    Parameters
+    ----------
+    model : plain model of `skboost.serving`
+    mixture : Mixture or None
+        Of which `model` was made; None will do where its parts are Gaussian.
+    """
+
+    def __init__(self, model, mixture=None):
+        self.model, self.mixture = model, mixture
+
+    @property
+    def gaussian(self):
+        """Whether every part has Gaussian linear predictors."""
+        return all(isinstance(part, GaussianPart) for part in self.model.parts)
+
+    def latent(self, X):
+        """Mean and standard deviation of the linear predictor, (n,) each."""
+        return self.model.latent(X)
+
+
+def mixture_quantiles(noise, centres, scales, weights, p):
+    """Quantiles of ``sum_k weights_k noise((x - centre_k) / scale_k)``.
+
+    Parameters
+    ----------
+    noise : Noise
+        Density, distribution function and quantiles of a standardised residual.
+    centres, scales : array (n, n_parts)
+    weights : array (n_parts,)
+    p : array (n_levels,)
+        In (0, 1).
+
+    Returns
+    -------
+    array (n, n_levels)
+        By Newton steps, safeguarded by a bracket.
+    """
+    scales = np.maximum(scales, 1e-300)
+    # The quantile of a mixture lies between those of its components.
+    ends = centres[:, :, None] + scales[:, :, None] * noise.quantile(p)
+    low, high = ends.min(axis=1), ends.max(axis=1)
+    x = np.einsum("k,nkp->np", weights, ends)
+    # Each step halves the bracket where Newton's does not stay inside.
+    for _ in range(60):
+        z = (x[:, None, :] - centres[:, :, None]) / scales[:, :, None]
+        excess = np.einsum("k,nkp->np", weights, noise.cdf(z)) - p
+        density = np.exp(noise.log_density(z)) / scales[:, :, None]
+        low, high = np.where(excess < 0, x, low), np.where(excess < 0, high, x)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = excess / np.einsum("k,nkp->np", weights, density)
+            new = x - step
+        inside = (new >= low) & (new <= high)
+        new = np.where(inside, new, 0.5 * (low + high))
+        moved = np.abs(new - x)
+        x = new
+        if np.all(moved <= 1e-12 * np.maximum(np.abs(x), scales.min(axis=1)[:, None])):
+            break
+    return x

@@ -2,7 +2,6 @@
 
 from skboost.serving._module import write_module
 from skboost.serving._onnx import onnx_model
-from skboost.serving._parts import part_of
 from skboost.serving._plain import (
     BinaryClassifier,
     ContrastsClassifier,
@@ -10,10 +9,13 @@ from skboost.serving._plain import (
     CountRegressor,
     DrawsPart,
     GaussianPart,
+    LaplacePart,
     LinearRegressor,
     MultipleRegressor,
     OneVsRestClassifier,
     SoftmaxClassifier,
+    StudentTPart,
+    shares,
 )
 
 __all__ = [
@@ -23,11 +25,13 @@ __all__ = [
     "CountRegressor",
     "DrawsPart",
     "GaussianPart",
+    "LaplacePart",
     "LinearRegressor",
     "MultipleRegressor",
     "OneVsRestClassifier",
     "SoftmaxClassifier",
+    "StudentTPart",
     "onnx_model",
-    "part_of",
+    "shares",
     "write_module",
 ]

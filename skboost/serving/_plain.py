@@ -1,4 +1,4 @@
-"""Predictions from arrays, with NumPy alone: what `write_module` copies into files.
+"""Predictions from arrays: what estimators predict with, and exported files too.
 
 Whatever stands here or is imported here from the package has to run without it: NumPy
 and the standard library are all there is.
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skboost._parallel import row_blocks
+from skboost.families._moments import linear_moments, squared
 from skboost.targets._logistic_gaussian import sigmoid_expectation
-from skboost.targets._logistic_laplace import DenseSquares, tail_probability
+from skboost.targets._logistic_laplace import laplace_sigmoid_expectation
+from skboost.targets._logistic_student_t import sigmoid_over_scales
 from skboost.targets._noise import bounded_exp
 from skboost.targets._softmax_gaussian import softmax_expectation
-
-_ROWS = 1024
 
 
 def sigmoid(t):
@@ -35,18 +36,7 @@ class GaussianPart:
 
     def moments(self, X):
         """Mean and standard deviation of the linear predictor of every row."""
-        square = np.zeros(len(X))
-        if self.variance is not None:
-            square += np.square(X) @ self.variance
-        if self.factor is not None:
-            projected = X @ self.factor
-            square += np.einsum("ij,ij->i", projected, projected)
-        return X @ self.mean, np.sqrt(square)
-
-    def latents(self, X):
-        """Means and standard deviations of Gaussians of equal weight, (n, 1) each."""
-        mean, std = self.moments(X)
-        return mean[:, None], std[:, None]
+        return linear_moments(X, self.mean, self.variance, self.factor)
 
     def positive(self, X):
         """Probability of the second class."""
@@ -65,18 +55,14 @@ class StudentTPart:
     def moments(self, X):
         """Mean and standard deviation, NaN and inf where there are none."""
         location, scale = self.gaussian.moments(X)
-        mean = location if self.df > 1.0 else np.full(len(X), np.nan)
+        mean = location if self.df > 1.0 else np.full(len(location), np.nan)
         if self.df > 2.0:
             return mean, np.sqrt(self.df / (self.df - 2.0)) * scale
         return mean, np.where(scale > 0.0, np.inf, 0.0)
 
     def positive(self, X):
         """Probability of the second class."""
-        location, scale = self.gaussian.moments(X)
-        total = np.zeros(len(X))
-        for node, share in zip(self.nodes, self.shares, strict=True):
-            total += share * sigmoid_expectation(location, node * scale)
-        return total
+        return sigmoid_over_scales(*self.gaussian.moments(X), self.nodes, self.shares)
 
 
 @dataclass
@@ -88,13 +74,11 @@ class LaplacePart:
 
     def moments(self, X):
         """Mean and standard deviation of the linear predictor of every row."""
-        return X @ self.mean, np.sqrt(np.square(X) @ (2.0 * self.scale**2))
+        return linear_moments(X, self.mean, 2.0 * self.scale**2, None)
 
     def positive(self, X):
         """Probability of the second class."""
-        mean = X @ self.mean
-        tail = tail_probability(np.abs(mean), DenseSquares(X, self.scale))
-        return np.where(mean > 0.0, 1.0 - tail, tail)
+        return laplace_sigmoid_expectation(X @ self.mean, X, self.scale)
 
 
 @dataclass
@@ -107,19 +91,11 @@ class DrawsPart:
 
     def moments(self, X):
         """Mean and standard deviation of the linear predictor of every row."""
-        return X @ self.mean, np.sqrt(np.square(X) @ self.variance)
-
-    def latents(self, X):
-        """The draws as Gaussians without spread, (n, n_draws) each."""
-        means = X @ self.draws.T
-        return means, np.zeros_like(means)
+        return linear_moments(X, self.mean, self.variance, None)
 
     def positive(self, X):
         """Probability of the second class."""
         return sigmoid(X @ self.draws.T).mean(axis=1)
-
-
-# --- models
 
 
 @dataclass
@@ -134,20 +110,19 @@ class ContrastsPart:
     factor: object = None
     variances: object = None
 
-    def moments(self, X, squares):
-        """Means (n, K - 1) and covariances (n, K - 1, K - 1), of X and its squares."""
+    def probabilities(self, X):
+        """Expected probabilities of the classes, (n, K)."""
         n = self.mean.shape[1]
         covariance = np.zeros((X.shape[0], n, n))
         if self.factor is not None:
             spread = (X @ self.factor).reshape(X.shape[0], n, -1)
             covariance += spread @ spread.transpose(0, 2, 1)
         if self.variances is not None:
-            covariance += (squares @ self.variances).reshape(covariance.shape)
-        return X @ self.mean, covariance
+            covariance += (squared(X) @ self.variances).reshape(covariance.shape)
+        return softmax_expectation(X @ self.mean, covariance)
 
-    def probabilities(self, X):
-        """Expected probabilities of the classes, (n, K)."""
-        return softmax_expectation(*self.moments(X, np.square(X)), dtype=np.float64)
+
+# --- models
 
 
 @dataclass
@@ -157,8 +132,8 @@ class Model:
     n_features: int
     fit_intercept: bool
 
-    def rows(self, X):
-        """Checked rows, with a column of ones where there is an intercept."""
+    def checked(self, X):
+        """Rows of `predict` as an array."""
         X = np.asarray(X, dtype=float)
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise ValueError(
@@ -166,13 +141,41 @@ class Model:
             )
         if not np.isfinite(X).all():
             raise ValueError("X must be finite; got NaN or infinity.")
-        return np.hstack([X, np.ones((len(X), 1))]) if self.fit_intercept else X
+        return X
 
-    def in_blocks(self, answer, X):
-        """Answers for blocks of rows, joined."""
-        X = self.rows(X)
-        parts = [answer(X[k : k + _ROWS]) for k in range(0, max(1, len(X)), _ROWS)]
-        return np.concatenate(parts)
+    def blocks(self, X, width):
+        """Blocks of rows, so that temporaries with `width` columns stay small.
+
+        Where there is an intercept, a column of ones is added, unless it is there.
+        """
+        ones = self.fit_intercept and X.shape[1] == self.n_features
+        for rows in row_blocks(X.shape[0], width + self.n_features):
+            block = X[rows]
+            yield rows, np.hstack([block, np.ones((len(block), 1))]) if ones else block
+
+
+class Mixed:
+    """Models with one linear predictor for each row, of `parts` with `weights`."""
+
+    def moments(self, block):
+        """Means and standard deviations under every part, (n, n_parts) each."""
+        pairs = [part.moments(block) for part in self.parts]
+        return tuple(np.column_stack(each) for each in zip(*pairs, strict=True))
+
+    def latent(self, X):
+        """Mean and standard deviation of the linear predictor, (n,) each."""
+        out = np.empty((2, X.shape[0]))
+        for rows, block in self.blocks(X, self.width):
+            means, stds = self.moments(block)
+            mean = means @ self.weights
+            square = (stds**2 + (means - mean[:, None]) ** 2) @ self.weights
+            out[:, rows] = mean, np.sqrt(square)
+        return out[0], out[1]
+
+    @property
+    def width(self):
+        """Columns of the temporaries."""
+        return (self.n_features + self.fit_intercept) * len(self.parts)
 
 
 @dataclass
@@ -181,9 +184,16 @@ class Classifier(Model):
 
     classes: object
 
+    def proba(self, X):
+        """Probabilities of all classes for rows that were checked."""
+        out = np.empty((X.shape[0], len(self.classes)))
+        for rows, block in self.blocks(X, self.width):
+            out[rows] = self._all(block)
+        return out
+
     def predict_proba(self, X):
         """Probabilities of all classes, (n_samples, n_classes)."""
-        return self.in_blocks(self._all, X)
+        return self.proba(self.checked(X))
 
     def predict(self, X):
         """Most probable class of every row."""
@@ -191,7 +201,7 @@ class Classifier(Model):
 
 
 @dataclass
-class BinaryClassifier(Classifier):
+class BinaryClassifier(Mixed, Classifier):
     """Two classes, by quadrature over every component."""
 
     weights: object
@@ -209,6 +219,8 @@ class ContrastsClassifier(Classifier):
 
     weights: object
     parts: tuple
+    # Rows that share a rule are computed together: the more the better.
+    width = 0
 
     def _all(self, X):
         pairs = zip(self.weights, self.parts, strict=True)
@@ -222,28 +234,46 @@ class SoftmaxClassifier(Classifier):
 
     draws: object
 
-    def _all(self, X):
-        eta = (X @ self.draws.T).reshape(len(X), -1, len(self.classes))
+    def predictors(self, X):
+        """Linear predictors of every row, (n, n_draws, n_classes)."""
+        eta = np.asarray(X @ self.draws.T)
+        return eta.reshape(X.shape[0], -1, len(self.classes))
+
+    def drawn(self, X):
+        """Probabilities under every draw, (n, n_draws, n_classes)."""
+        eta = self.predictors(X)
         p = np.exp(eta - eta.max(axis=2, keepdims=True))
         p /= p.sum(axis=2, keepdims=True)
-        p = p.mean(axis=1)
+        return p
+
+    def _all(self, X):
+        p = self.drawn(X).mean(axis=1)
         return p / p.sum(axis=1, keepdims=True)
+
+    @property
+    def width(self):
+        """Columns of the temporaries."""
+        return len(self.draws)
 
 
 @dataclass
-class OneVsRestClassifier(Classifier):
+class OneVsRestClassifier(Mixed, Classifier):
     """One independent Gaussian for each class against the rest."""
 
     parts: tuple
 
     def _all(self, X):
-        positive = np.column_stack([part.positive(X) for part in self.parts])
-        positive = np.maximum(positive, np.finfo(float).tiny)
-        return positive / positive.sum(axis=1, keepdims=True)
+        return shares(np.column_stack([part.positive(X) for part in self.parts]))
+
+
+def shares(positive):
+    """Each over the sum of the last axis."""
+    positive = np.maximum(positive, np.finfo(float).tiny)
+    return positive / positive.sum(axis=-1, keepdims=True)
 
 
 @dataclass
-class LinearRegressor(Model):
+class LinearRegressor(Mixed, Model):
     """One response with noise.
 
     The predictive variance is that of the linear predictor, times `spread_factor`,
@@ -257,16 +287,13 @@ class LinearRegressor(Model):
 
     def predict(self, X, return_std=False):
         """Predictive mean, and its standard deviation with the noise."""
-        moments = self.in_blocks(self._moments, X)
-        return (moments[:, 0], moments[:, 1]) if return_std else moments[:, 0]
+        mean, std = self.mean_and_std(self.checked(X))
+        return (mean, std) if return_std else mean
 
-    def _moments(self, X):
-        pairs = [part.moments(X) for part in self.parts]
-        means, stds = (np.column_stack(each) for each in zip(*pairs, strict=True))
-        mean = means @ self.weights
-        square = (stds**2 + (means - mean[:, None]) ** 2) @ self.weights
-        square = self.spread_factor * square + self.noise_variance
-        return np.column_stack([mean, np.sqrt(square)])
+    def mean_and_std(self, X):
+        """Both for rows that were checked."""
+        mean, std = self.latent(X)
+        return mean, np.sqrt(self.spread_factor * std**2 + self.noise_variance)
 
 
 @dataclass
@@ -283,30 +310,50 @@ class MultipleRegressor:
 
 
 @dataclass
-class CountRegressor(Model):
-    """Counts with the logarithm as link."""
+class CountRegressor(Mixed, Model):
+    """Counts with the logarithm as link.
+
+    `draws` (n_draws, dim) stand for the posterior where parts are not Gaussian.
+    """
 
     weights: object
     parts: tuple
+    draws: object = None
 
     def predict(self, X, offset=None, return_std=False):
         """Predictive mean, and the standard deviation of the count."""
-        X = self.rows(X)
+        X = self.checked(X)
         offset = np.zeros(len(X)) if offset is None else np.asarray(offset, dtype=float)
         if offset.shape != (len(X),) or not np.isfinite(offset).all():
             raise ValueError("offset must hold one finite number for each row of X.")
-        out = np.empty((len(X), 2))
-        for k in range(0, len(X), _ROWS):
-            rows = slice(k, k + _ROWS)
-            out[rows] = self._moments(X[rows], offset[rows, None])
-        return (out[:, 0], out[:, 1]) if return_std else out[:, 0]
+        mean, std = self.mean_and_std(X, offset)
+        return (mean, std) if return_std else mean
 
-    def _moments(self, X, offset):
-        rate = square = 0.0
-        for weight, part in zip(self.weights, self.parts, strict=True):
-            means, stds = part.latents(X)
-            means = means + offset
-            rate += weight * bounded_exp(means + 0.5 * stds**2).mean(axis=1)
-            square += weight * bounded_exp(2.0 * (means + stds**2)).mean(axis=1)
-        variance = rate + np.maximum(square - rate**2, 0.0)
-        return np.column_stack([rate, np.sqrt(variance)])
+    def mean_and_std(self, X, offset):
+        """Both for rows that were checked; an offset of None is zero."""
+        mean, variance = np.empty((2, X.shape[0]))
+        for rows, means, stds, weights in self.gaussians(X, offset, self.width):
+            rate = bounded_exp(means + 0.5 * stds**2) @ weights
+            square = bounded_exp(2.0 * (means + stds**2)) @ weights
+            mean[rows] = rate
+            variance[rows] = rate + np.maximum(square - rate**2, 0.0)
+        return mean, np.sqrt(variance)
+
+    def gaussians(self, X, offset, width):
+        """Blocks of rows with the mixture of Gaussians that is each linear predictor.
+
+        Means and standard deviations (n, n_gaussians), and weights.
+        """
+        weights = self.weights
+        if self.draws is not None:
+            width = 4 * len(self.draws)
+            weights = np.full(len(self.draws), 1.0 / len(self.draws))
+        for rows, block in self.blocks(X, width):
+            if self.draws is None:
+                means, stds = self.moments(block)
+            else:
+                means = np.asarray(block @ self.draws.T)
+                stds = np.zeros_like(means)
+            if offset is not None:
+                means = means + offset[rows, None]
+            yield rows, means, stds, weights

@@ -1,7 +1,6 @@
 """The predictive probability of a logistic model under Laplace coefficients."""
 
 import numpy as np
-from scipy import sparse
 
 # The contour of integration: left-opening hyperbolas sin(-_BEND + i x). In the strip
 # 0 < _BEND < pi/4 the integrand is analytic and decays; the middle of the strip and
@@ -10,25 +9,26 @@ _BEND = np.pi / 8
 _STEP = 0.0975
 _NEGLIGIBLE = 1e-13
 _MAX_NODES = 1000
-_BLOCK_ENTRIES = 1 << 16
 
 
-class DenseSquares:
+class _Squares:
     """Squared scales of the Laplace terms of each row, and products over a row.
 
     Parameters
     ----------
-    X : ndarray of shape (n, dim)
+    X : ndarray or CSR matrix of shape (n, dim)
     scale : ndarray of shape (dim,)
     """
 
     def __init__(self, X, scale):
-        self._keep(((X * scale) ** 2).ravel(), np.full(len(X), X.shape[1]))
-
-    def _keep(self, values, lengths):
-        self.n_rows, self.values, self.lengths = len(lengths), values, lengths
-        self.filled = np.flatnonzero(lengths)
-        starts = np.cumsum(lengths) - lengths
+        if isinstance(X, np.ndarray):
+            self.values = ((X * scale) ** 2).ravel()
+            self.lengths = np.full(len(X), X.shape[1])
+        else:
+            self.values = (X.data * scale[X.indices]) ** 2
+            self.lengths = np.diff(X.indptr)
+        self.n_rows, self.filled = X.shape[0], np.flatnonzero(self.lengths)
+        starts = np.cumsum(self.lengths) - self.lengths
         self.starts = starts[self.filled]
 
     def totals(self):
@@ -46,14 +46,7 @@ class DenseSquares:
         return product
 
 
-class _SparseSquares(DenseSquares):
-    """The same for a CSR matrix."""
-
-    def __init__(self, X, scale):
-        self._keep((X.data * scale[X.indices]) ** 2, np.diff(X.indptr))
-
-
-def tail_probability(mean, squares):
+def _tail_probability(mean, squares):
     """P(W < 0), W = mean + Laplace terms + a standard logistic, mean >= 0.
 
     The inverse Laplace transform of W's moment generating function, whose poles all
@@ -103,12 +96,11 @@ def laplace_sigmoid_expectation(mean, X, scale):
     scale = np.asarray(scale, dtype=float)
     n, dim = X.shape
     out = np.empty(n)
-    rows, squares = max(1, _BLOCK_ENTRIES // max(1, dim)), DenseSquares
-    if sparse.issparse(X):
-        squares = _SparseSquares
-        rows = max(1, _BLOCK_ENTRIES // max(1, X.nnz // max(1, n)))
+    per_row = dim if isinstance(X, np.ndarray) else X.nnz // max(1, n)
+    # Temporaries of one block of rows stay in the cache.
+    rows = max(1, (1 << 16) // max(1, per_row))
     for start in range(0, n, rows):
         block = slice(start, start + rows)
-        tail = tail_probability(np.abs(mean[block]), squares(X[block], scale))
+        tail = _tail_probability(np.abs(mean[block]), _Squares(X[block], scale))
         out[block] = np.where(mean[block] > 0.0, 1.0 - tail, tail)
     return out

@@ -48,8 +48,13 @@ def student_t_sigmoid_expectation(location, scale, df):
     -------
     probability : array (n,), absolute error below 1e-9
     """
+    return sigmoid_over_scales(location, scale, *student_t_radii(float(df)))
+
+
+def sigmoid_over_scales(location, scale, nodes, shares):
+    """E sigma(t) for t Gaussian of scale ``node * scale``, each with its share."""
     location, scale = np.broadcast_arrays(location, scale)
     total = np.zeros(location.shape)
-    for node, weight in zip(*student_t_radii(float(df)), strict=True):
-        total += weight * sigmoid_expectation(location, node * scale)
+    for node, share in zip(nodes, shares, strict=True):
+        total += share * sigmoid_expectation(location, node * scale)
     return total

@@ -12,8 +12,8 @@ from sklearn.exceptions import NotFittedError
 from skboost import BoostedBayesianLogisticRegression
 from skboost.approximation import Mixture
 from skboost.families import Gaussian, LaplaceProduct
-from skboost.linear_model._predictive import BinaryPredictive
-from skboost.linear_model._softmax_predictive import SoftmaxPredictive
+from skboost.linear_model._class_predictive import class_predictive
+from skboost.linear_model._predictive import plain_rows
 
 from .conftest import logistic_data
 
@@ -116,21 +116,21 @@ def test_probabilities_of_several_classes_are_nearly_exact(covariance, rng):
         components.append((family, params))
     mixture = Mixture(tuple(components), np.array([0.3, 0.7]))
     X = rng.standard_normal((5, 2))
-    found = SoftmaxPredictive(mixture, True, 4).proba(X)
+    predictive = class_predictive(mixture, True, np.arange(4))
+    found = predictive.proba(X)
     coef = mixture.sample(N_DRAWS, rng).reshape(N_DRAWS, 4, 3)
     drawn = np.einsum("nd,skd->nsk", np.column_stack([X, np.ones(5)]), coef)
     drawn = softmax(drawn, axis=2)
     error = 5.0 * drawn.std(axis=1) / np.sqrt(N_DRAWS)
     assert np.all(np.abs(found - drawn.mean(axis=1)) < error + 1e-4)
-    sparse_rows = sparse.csr_matrix(X)
-    assert_allclose(SoftmaxPredictive(mixture, True, 4).proba(sparse_rows), found)
+    assert_allclose(predictive.proba(plain_rows(sparse.csr_matrix(X), True)), found)
 
 
 def test_families_without_a_quadrature_are_averaged_over_draws(rng):
     # Root products of Laplace components; as they are, the plain average agrees.
     family, params = LaplaceProduct(), rng.standard_normal(16)
     X = rng.standard_normal((5, 3))
-    predictive = BinaryPredictive(Mixture.single(family, params), True)
+    predictive = class_predictive(Mixture.single(family, params), True, [0, 1])
     theta = family.transport(params, rng.uniform(size=(100_000, 4)))
     p = expit(np.column_stack([X, np.ones(5)]) @ theta.T)
     found = predictive.proba(X)

@@ -13,8 +13,8 @@ from skboost import (
 )
 from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace, StudentT
-from skboost.linear_model._count_predictive import CountPredictive, log_probability
-from skboost.linear_model._noise_predictive import NoisePredictive
+from skboost.linear_model._count_regressor import CountPredictive, log_probability
+from skboost.linear_model._noise_regressor import NoisePredictive, mean_square_scale
 from skboost.targets import NormalNoise, StudentTNoise
 
 NOISES = {
@@ -80,7 +80,7 @@ def test_densities_and_quantiles_agree_with_quadrature(noise, sd_level):
 def test_moments_agree_with_quadrature(noise):
     noise, exact = NOISES[noise]
     q = mixture(np.array([0.1, 0.2, 0.1, 0.2]))
-    mean, std = NoisePredictive(q, True, noise, None).moments(ROWS)
+    mean, std = NoisePredictive(q, True, noise, None).model.mean_and_std(ROWS)
     for i, row in enumerate(np.column_stack([ROWS, np.ones(3)])):
         first = by_grid(q, row, lambda eta, s: eta + 0.0 * s)
         second = by_grid(q, row, lambda eta, s: eta**2 + s**2 * exact.var())
@@ -93,15 +93,15 @@ def test_the_noise_has_a_second_moment_only_where_tails_of_its_scale_allow(sd_le
     widths = np.array([0.1, 0.2, 0.1, sd_level])
     student = mixture(widths, family=StudentT("full", df=30.0))
     predictive = NoisePredictive(student, True, NormalNoise(), None)
-    assert np.isinf(predictive.moments(ROWS)[1]).all()
+    assert np.isinf(predictive.model.mean_and_std(ROWS)[1]).all()
     assert np.isfinite(predictive.quantiles(ROWS, P)).all()
     student = mixture(widths[:3], family=StudentT("full", df=30.0))
     known = NoisePredictive(student, True, NormalNoise(), 1.0)
-    assert np.isfinite(known.moments(ROWS)[1]).all()
+    assert np.isfinite(known.model.mean_and_std(ROWS)[1]).all()
     one = mixture(widths, family=Laplace()).keep(np.array([True, False]))
     ((family, params),) = one.components
     level = stats.laplace(family.mean(params)[-1], family.std(params)[-1] / 2**0.5)
-    found = NoisePredictive(one, True, NormalNoise(), None)._mean_square_scale()
+    found = mean_square_scale(one)
     ends = level.mean() - 40.0, level.mean() + 80.0
     square = quad(lambda x: np.exp(2.0 * x + level.logpdf(x)), *ends, limit=500,
                   points=[level.mean()])[0]  # fmt: skip
@@ -111,7 +111,7 @@ def test_the_noise_has_a_second_moment_only_where_tails_of_its_scale_allow(sd_le
 def test_exponential_tails_of_the_noise_scale_may_be_too_heavy():
     wide = mixture(np.array([0.1, 0.2, 0.1, 2.0]), family=Laplace())
     predictive = NoisePredictive(wide, True, NormalNoise(), None)
-    assert np.isinf(predictive.moments(ROWS)[1]).all()
+    assert np.isinf(predictive.model.mean_and_std(ROWS)[1]).all()
 
 
 @each_noise
@@ -136,7 +136,7 @@ def test_families_without_quadrature_are_averages_over_draws(noise, scale):
 
 def test_two_degrees_of_freedom_have_no_standard_deviation():
     q = mixture(np.full(4, 0.1))
-    _, std = NoisePredictive(q, True, StudentTNoise(2.0), None).moments(ROWS)
+    _, std = NoisePredictive(q, True, StudentTNoise(2.0), None).model.mean_and_std(ROWS)
     assert np.isinf(std).all()
 
 
@@ -163,7 +163,7 @@ def test_moments_and_quantiles_of_counts_are_those_of_the_probabilities():
     predictive = CountPredictive(mixture(np.array([0.3, 0.2, 0.4])), True)
     offset = np.array([0.0, 2.0, -1.0])
     k = np.arange(4000.0)
-    mean, std = predictive.mean(ROWS, offset), predictive.std(ROWS, offset)
+    mean, std = predictive.model.mean_and_std(ROWS, offset)
     ends = predictive.quantiles(ROWS, P, offset)
     for i in range(3):
         rows = np.repeat(ROWS[i : i + 1], len(k), axis=0)
@@ -181,9 +181,8 @@ def test_counts_of_families_without_quadrature():
     predictive = CountPredictive(q, True)
     draws = q.sample(40_000, np.random.default_rng(5))
     rate = np.exp(draws @ np.append(ROWS[0], 1.0))
-    assert abs(predictive.mean(ROWS[:1], None)[0] - rate.mean()) < 5.0 * (
-        rate.std() / np.sqrt(1024)
-    )
+    (mean,), _ = predictive.model.mean_and_std(ROWS[:1], None)
+    assert abs(mean - rate.mean()) < 5.0 * (rate.std() / np.sqrt(1024))
     p = stats.poisson.pmf(2, rate)
     found = np.exp(predictive.log_density(ROWS[:1], np.array([2.0]), None))[0]
     assert abs(found - p.mean()) < 5.0 * p.std() / np.sqrt(1024)

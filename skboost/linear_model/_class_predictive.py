@@ -1,0 +1,294 @@
+"""Posterior predictive of classifiers: integrals over a mixture.
+
+With two classes every quantity is one-dimensional per component. Probabilities of up to
+four classes under Gaussian components are computed by quadrature over contrasts of the
+classes. Everything else takes fixed quasi-random draws of the posterior.
+"""
+
+from functools import cached_property, singledispatch
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, logsumexp, xlogy
+
+from skboost._math import log_sum_exp
+from skboost.linear_model._predictive import (
+    N_DRAWS,
+    Predictive,
+    mixture_parts,
+    mixture_quantiles,
+    posterior_draws,
+)
+from skboost.serving import (
+    BinaryClassifier,
+    ContrastsClassifier,
+    ContrastsPart,
+    DrawsPart,
+    GaussianPart,
+    LaplacePart,
+    SoftmaxClassifier,
+    StudentTPart,
+    shares,
+)
+from skboost.targets import (
+    NormalNoise,
+    class_contrasts,
+    entropy_expectation,
+    has_product_rule,
+    log_laplace_sigmoid,
+    log_sigmoid_expectation,
+    log_student_t_sigmoid,
+)
+
+
+def class_predictive(mixture, fit_intercept, classes):
+    """The predictive of a mixture over classes x (coefficients, intercept).
+
+    With two classes, over (coefficients, intercept) of the second.
+    """
+    mixture = mixture.drop_zero_weights()
+    n_classes = len(classes)
+    n_outputs = 1 if n_classes == 2 else n_classes
+    n_features = mixture.dim // n_outputs - bool(fit_intercept)
+    base = (n_features, bool(fit_intercept), classes)
+    if n_classes == 2:
+        model = BinaryClassifier(*base, *mixture_parts(mixture))
+        return BinaryPredictive(model, mixture)
+    if mixture.gaussian and has_product_rule(n_classes):
+        parts = [contrasts_part(*one, n_classes) for one in mixture.components]
+        model = ContrastsClassifier(*base, mixture.weights, tuple(parts))
+    else:
+        model = _drawn_model(base, mixture)
+    return SoftmaxPredictive(model, mixture)
+
+
+def _drawn_model(base, mixture):
+    draws = posterior_draws(mixture)
+    return SoftmaxClassifier(*base, draws.reshape(len(draws) * len(base[-1]), -1))
+
+
+def contrasts_part(family, params, n_classes):
+    """`ContrastsPart` of a component over classes x (coefficients, intercept)."""
+    contrasts = class_contrasts(n_classes)
+    mean, variance, factor = family.structure(params)
+    mean = mean.reshape(n_classes, -1).T @ contrasts
+    if factor is not None:
+        each = factor.reshape(n_classes, -1, factor.shape[1])
+        each = np.einsum("kc,kdr->cdr", contrasts, each)
+        stacked = each.reshape(-1, factor.shape[1])
+        if stacked.shape[1] > stacked.shape[0]:
+            # The same covariance from fewer columns.
+            stacked = np.linalg.qr(stacked.T, mode="r").T
+        each = stacked.reshape(n_classes - 1, -1, stacked.shape[1])
+        factor = each.transpose(1, 0, 2).reshape(each.shape[1], -1)
+    if variance is not None:
+        outer = contrasts[:, :, None] * contrasts[:, None, :]
+        variance = variance.reshape(n_classes, -1).T @ outer.reshape(n_classes, -1)
+    return ContrastsPart(mean, factor, variance)
+
+
+# --- two classes
+
+
+@singledispatch
+def log_positive(part, X, sign):
+    """``ln E sigmoid(sign * eta)`` of every row under a part of a plain model."""
+    raise NotImplementedError(type(part).__name__)
+
+
+@log_positive.register
+def _(part: GaussianPart, X, sign):
+    mean, std = part.moments(X)
+    return log_sigmoid_expectation(sign * mean, std)
+
+
+@log_positive.register
+def _(part: StudentTPart, X, sign):
+    location, scale = part.gaussian.moments(X)
+    return log_student_t_sigmoid(sign * location, scale, part.df)
+
+
+@log_positive.register
+def _(part: LaplacePart, X, sign):
+    return log_laplace_sigmoid(sign * (X @ part.mean), X, part.scale)
+
+
+@log_positive.register
+def _(part: DrawsPart, X, sign):
+    logs = log_expit(sign * np.asarray(X @ part.draws.T))
+    return log_sum_exp(logs) - np.log(logs.shape[1])
+
+
+class _ClassPredictive(Predictive):
+    """What all classifiers answer; see `Predictive`."""
+
+    def proba(self, X):
+        """Predictive probabilities, (n, n_classes), those of the plain model."""
+        return self.model.proba(X)
+
+    def uncertainty(self, X):
+        """Total, aleatoric and epistemic entropy of every row, nats, (n,) each."""
+        total, aleatoric = _entropy(self.proba(X)), self._aleatoric(X)
+        return total, aleatoric, np.maximum(total - aleatoric, 0.0)
+
+
+class BinaryPredictive(_ClassPredictive):
+    """Predictive quantities of a two-class model; see `Predictive`."""
+
+    def log_proba(self, X):
+        """Logarithms of both probabilities, (n, 2), however small they are."""
+        out = np.empty((X.shape[0], 2))
+        log_weights = np.log(self.model.weights)
+        for rows, block in self.model.blocks(X, self.model.width):
+            for column, sign in enumerate((-1.0, 1.0)):
+                logs = [log_positive(part, block, sign) for part in self.model.parts]
+                out[rows, column] = log_sum_exp(np.column_stack(logs), log_weights)
+        return out
+
+    def interval(self, X, level):
+        """Central credible interval of the probability of the second class, (n, 2)."""
+        tails = _tails(level)
+        out = np.empty((X.shape[0], 2))
+        for rows, draws, moments in self._etas(X):
+            if draws is None:
+                weights = self.model.weights
+                eta = mixture_quantiles(NormalNoise(), *moments, weights, tails)
+            else:
+                eta = np.quantile(draws, tails, axis=1).T
+            out[rows] = expit(eta)
+        return out
+
+    def _aleatoric(self, X):
+        """Expected entropy given the coefficients, (n,)."""
+        out = np.empty(X.shape[0])
+        for rows, draws, moments in self._etas(X):
+            if draws is None:
+                out[rows] = entropy_expectation(*moments) @ self.model.weights
+            else:
+                p = expit(draws)
+                out[rows] = (-xlogy(p, p) - xlogy(1 - p, 1 - p)).mean(axis=1)
+        return out
+
+    def _etas(self, X):
+        """Blocks of rows with draws of the linear predictors, or Gaussian moments."""
+        draws = None if self.gaussian else posterior_draws(self.mixture)
+        for rows, block in self.model.blocks(X, N_DRAWS):
+            if draws is None:
+                yield rows, None, self.model.moments(block)
+            else:
+                yield rows, np.asarray(block @ draws.T), None
+
+
+# --- more classes
+
+
+class SoftmaxPredictive(_ClassPredictive):
+    """Predictive quantities of a model with more than two classes.
+
+    Parameters
+    ----------
+    model : ContrastsClassifier or SoftmaxClassifier
+    mixture : Mixture
+        Over classes x (coefficients, intercept), class-major.
+    """
+
+    @cached_property
+    def _drawn(self):
+        """The model by draws, whose intervals and entropies are taken."""
+        if isinstance(self.model, SoftmaxClassifier):
+            return self.model
+        model = self.model
+        base = (model.n_features, model.fit_intercept, model.classes)
+        return _drawn_model(base, self.mixture)
+
+    def latent(self, X):
+        """Mean and standard deviation of every linear predictor, (n, n_classes)."""
+        mean, std = np.empty((2, X.shape[0], len(self.model.classes)))
+        for rows, block in self._blocks(X):
+            eta = self._drawn.predictors(block)
+            mean[rows], std[rows] = eta.mean(axis=1), eta.std(axis=1)
+        return mean, std
+
+    def log_proba(self, X):
+        """Logarithms of the probabilities, (n, n_classes), however small they are."""
+        p = self.proba(X)
+        # Quadrature has single precision, whose exponentials end near 1e-38.
+        lost = (p < 1e-30).any(axis=1)
+        out = np.log(np.where(lost[:, None], 1.0, p))
+        if lost.any():
+            out[lost] = self._log_by_draws(X[lost])
+        return out
+
+    def _log_by_draws(self, X):
+        out = np.empty((X.shape[0], len(self.model.classes)))
+        for rows, block in self._blocks(X):
+            logs = log_softmax(self._drawn.predictors(block), axis=2)
+            out[rows] = logsumexp(logs, axis=1)
+        return out - logsumexp(out, axis=1, keepdims=True)
+
+    def interval(self, X, level):
+        """Credible intervals of every probability, (n, n_classes, 2)."""
+        out = np.empty((X.shape[0], len(self.model.classes), 2))
+        for rows, block in self._blocks(X):
+            ends = np.quantile(self._drawn.drawn(block), _tails(level), axis=1)
+            out[rows] = np.moveaxis(ends, 0, -1)
+        return out
+
+    def _aleatoric(self, X):
+        out = np.empty(X.shape[0])
+        for rows, block in self._blocks(X):
+            out[rows] = _entropy(self._drawn.drawn(block)).mean(axis=1)
+        return out
+
+    def _blocks(self, X):
+        return self._drawn.blocks(X, self._drawn.width)
+
+
+# --- independent models, one for each class
+
+
+class OneVsRestPredictive(_ClassPredictive):
+    """Of Gaussian linear predictors, one for each class against the rest."""
+
+    def latent(self, X):
+        """Mean and standard deviation of every linear predictor, (n, n_classes)."""
+        mean, std = np.empty((2, X.shape[0], len(self.model.classes)))
+        for rows, block in self.model.blocks(X, self.model.width):
+            mean[rows], std[rows] = self.model.moments(block)
+        return mean, std
+
+    def log_proba(self, X):
+        """Logarithms of the probabilities, (n, n_classes), however small they are."""
+        logs = log_sigmoid_expectation(*self.latent(X))
+        return logs - log_sum_exp(logs)[:, None]
+
+    def interval(self, X, level):
+        """Central intervals, (n, n_classes, 2)."""
+        out = np.empty((X.shape[0], len(self.model.classes), 2))
+        for rows, p in self._draws(X):
+            ends = np.quantile(p, _tails(level), axis=0)
+            out[rows] = np.moveaxis(ends, 0, -1)
+        return out
+
+    def _aleatoric(self, X):
+        out = np.empty(X.shape[0])
+        for rows, p in self._draws(X):
+            out[rows] = np.mean([_entropy(draw) for draw in p], axis=0)
+        return out
+
+    def _draws(self, X):
+        """Blocks of rows with fixed draws of their probabilities."""
+        mean, std = self.latent(X)
+        z = np.random.default_rng(0).standard_normal((N_DRAWS, 1, mean.shape[1]))
+        for begin in range(0, len(mean), 256):
+            rows = slice(begin, begin + 256)
+            yield rows, shares(expit(mean[rows] + std[rows] * z))
+
+
+def _tails(level):
+    """The two probabilities between which a central interval holds `level`."""
+    return np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
+
+
+def _entropy(probabilities):
+    """Entropy of probabilities along the last axis, nats."""
+    return -xlogy(probabilities, probabilities).sum(axis=-1)
