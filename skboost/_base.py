@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skboost._callbacks import Limits
-from skboost._checkpoint import compared, session_of
+from skboost._checkpoint import session_of
 from skboost._elsewhere import MOVED, refuse_moved
 from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
@@ -219,17 +219,6 @@ def _check_same_kind(before, now):
         )
 
 
-def _check_same_density(engine, state):
-    """Refuse to go on from draws whose log joint densities are of another target."""
-    recorded, now, same = compared(engine, state)
-    if not same:
-        raise ValueError(
-            "warm_start=True goes on with the same data and the same model; the log "
-            f"joint density that the last fit found to be {np.ravel(recorded)[0]:.6g} "
-            f"at one of its draws is {np.ravel(now)[0]:.6g} now. Set warm_start=False."
-        )
-
-
 class FittingEstimator(VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """What every estimator here does around a fit: pickles know their version, and a
     fit that fails leaves no trace.
@@ -301,11 +290,10 @@ class BoostedEstimator(FittingEstimator):
         if previous is not None:
             _check_same_data(previous.state.mixture.dim, target.dim)
             _check_same_kind(self._kind, engine.kind)
-            _check_same_density(engine, previous.state)
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, **data)
 
-        def begin_iteration():
+        def begin_iteration(engine):
             task = context.subcontext(task_name="iteration")
             task.call_on_fit_task_begin(estimator=self, **data)
             return lambda done: self._end_iteration(task, engine, done, names, data)

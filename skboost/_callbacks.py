@@ -217,8 +217,9 @@ def run(
     previous : Run, default=None
         A run to go on with; the result is that of one long run.
     begin_iteration : callable, default=None
-        Called before every iteration. It returns a function that is called with the
-        `Run` after the iteration, and asks to stop by returning True.
+        Called with the prepared engine before every iteration. It returns a function
+        that is called with the `Run` after the iteration, and asks to stop by returning
+        True.
     finish : callable, default=None
         ``finish(engine, run)`` makes what is returned of the run that ended; None
         returns the run itself. The engine is the prepared one with the run's budget.
@@ -288,14 +289,15 @@ def interrupted(done):
 
 def _iterations(prepared, limits, budget, done, begin_iteration):
     """The run after every iteration; the last one has ended."""
+    engine = prepared.engine
     while True:
         if done is not None:
-            end = _end(prepared.engine, limits, budget, done)
+            end = _end(engine, limits, budget, done)
             if end.ended:
                 yield end
                 return
             done = end
-        end_iteration = _ignored if begin_iteration is None else begin_iteration()
+        end_iteration = begin_iteration(engine) if begin_iteration else _ignored
         try:
             done = _extended(done, prepared)
         except BudgetSpent as reason:

@@ -322,7 +322,7 @@ def _listener(callback):
     def end_iteration(done):
         return callback(history_record(done.history[-1]))
 
-    return lambda: end_iteration
+    return lambda engine: end_iteration
 
 
 def _reported(names, constraints, engine, done, corrected):

@@ -134,7 +134,7 @@ class NaturalGradientRuns(FittingEstimator):
         lines.begin()
         context.call_on_fit_task_begin(estimator=self, **data)
 
-        def begin_iteration():
+        def begin_iteration(engine):
             task = context.subcontext(task_name="iteration")
             task.call_on_fit_task_begin(estimator=self, **data)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from skboost._budget import BudgetSpent
 from skboost._callbacks import Prepared, run
+from skboost._checkpoint import compared
 from skboost._parallel import single_threaded_blas
 from skboost.approximation import Mixture
 from skboost.boosting import Boosting
@@ -66,6 +67,12 @@ def boosted(engine, limits, stages, previous=None, begin_iteration=None, keeper=
         corrected = correct(engine, done, stages.correct)
         return stages.report(engine, done, corrected)
 
+    def prepared(engine, known):
+        found = prepare(stages.prepare, engine, known)
+        if previous is not None:
+            _check_same_density(found.engine, previous.state)
+        return found
+
     with single_threaded_blas():
         return run(
             engine,
@@ -74,7 +81,18 @@ def boosted(engine, limits, stages, previous=None, begin_iteration=None, keeper=
             begin_iteration,
             finish=correct_and_report,
             keeper=keeper,
-            prepare=partial(prepare, stages.prepare),
+            prepare=prepared,
+        )
+
+
+def _check_same_density(engine, state):
+    """Refuse to go on from draws whose log joint densities are of another target."""
+    recorded, now, same = compared(engine, state)
+    if not same:
+        raise ValueError(
+            "warm_start=True goes on with the same data and the same model; the log "
+            f"joint density that the last fit found to be {np.ravel(recorded)[0]:.6g} "
+            f"at one of its draws is {np.ravel(now)[0]:.6g} now. Set warm_start=False."
         )
 
 

@@ -177,7 +177,7 @@ def test_coordinate_ascent_converges_and_says_so():
 def test_a_callback_may_stop_the_run():
     model, rows, start = problem()
     engine = NaturalGradient(model, rows, start, ConstantRate(0.1))
-    done = run(engine, SVILimits(50), None, lambda: lambda run: run.n_iter == 4)
+    done = run(engine, SVILimits(50), None, lambda _: lambda run: run.n_iter == 4)
     assert done.n_iter == 4
 
 
