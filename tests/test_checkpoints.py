@@ -140,7 +140,7 @@ def fitted(model):
         ("logistic", 1),
         ("svi, batches", 2),
         *[pytest.param(name, 2, marks=pytest.mark.slow) for name in FITS],
-        pytest.param("adaptive", 3, marks=pytest.mark.slow),
+        pytest.param("with noise", 3, marks=pytest.mark.slow),
         pytest.param("svi, all rows", 9, marks=pytest.mark.slow),
     ],
 )
@@ -251,7 +251,7 @@ def test_how_often(tmp_path, monkeypatch):
         written.append(rest)
 
     monkeypatch.setattr("skboost._checkpoint.write_archive", write)
-    model, data = FITS["adaptive"]()
+    model, data = FITS["svi, batches"]()
 
     def fit(**often):
         written.clear()
