@@ -9,8 +9,7 @@ from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator
 from skboost._elsewhere import MOVED
 from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost._solver import climb
-from skboost.linear_model._labels import distinct
-from skboost.linear_model._names import NamedFeatures
+from skboost.linear_model._names import NamedFeatures, distinct
 from skboost.linear_model._summary import check_spread, column_moments
 from skboost.targets import (
     PRIORS,

@@ -8,11 +8,11 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._base import callback_data
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._classifier import BayesianClassifier
-from skboost.linear_model._labels import distinct
 from skboost.linear_model._linear_model import (
     LINEAR_MODEL_CONSTRAINTS,
     BoostedLinearModel,
 )
+from skboost.linear_model._names import distinct
 from skboost.linear_model._sources import Labels
 from skboost.targets import GLMTarget, Logistic, Multinomial
 

@@ -1,5 +1,7 @@
 """Names of coefficients: those of the data, or those that a pipeline knows."""
 
+from itertools import count
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -55,3 +57,12 @@ class NamedFeatures:
         default = [f"x{i}" for i in range(self.n_features_in_)]
         seen = vars(self).get("feature_names_in_", default)
         return list(vars(self).get("_set_names", seen))
+
+
+def distinct(names):
+    """The names as strings; one that came before gets a number."""
+    seen = {}
+    for name in map(str, names):
+        free = (f"{name} ({n})" if n > 1 else name for n in count(1))
+        seen[next(candidate for candidate in free if candidate not in seen)] = None
+    return list(seen)

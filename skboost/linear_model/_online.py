@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skboost._base import FittingEstimator, callback_data
 from skboost._sklearn import InstanceOf, Interval, StrOptions, check_sample_weight
 from skboost.families import Gaussian
-from skboost.linear_model._labels import distinct
-from skboost.linear_model._names import NamedFeatures
+from skboost.linear_model._names import NamedFeatures, distinct
 from skboost.linear_model._predictive import with_ones
 from skboost.online import (
     ONLINE_METHODS,

@@ -9,12 +9,12 @@ from skboost.linear_model._class_predictive import (
     OneVsRestPredictive,
 )
 from skboost.linear_model._classifier import BayesianClassifier
-from skboost.linear_model._labels import codes_of, learned_classes
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
     gaussian_part,
 )
+from skboost.linear_model._sources import codes_of, learned_classes
 from skboost.online import LogisticLoss
 from skboost.serving import BinaryClassifier, OneVsRestClassifier, shares
 

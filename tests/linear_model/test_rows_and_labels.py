@@ -7,7 +7,8 @@ from scipy import sparse
 
 from skboost import _rows
 from skboost._rows import canonical_rows
-from skboost.linear_model._labels import classes_of, codes_of, distinct, row_weights
+from skboost.linear_model._names import distinct
+from skboost.linear_model._sources import classes_of, codes_of, row_weights
 
 CONTAINERS = [np.asarray, sparse.csr_matrix, sparse.csr_array]
 
