@@ -214,7 +214,8 @@ class Boosting:
     def _stepped(self, state):
         began, t = perf_counter(), state.iteration
         settings = self.settings.with_more_draws(state.draw_multiplier)
-        if _is_power_of_four(t):
+        # Ever more seldom, as fewer modes are left.
+        if t in (1, 4, 16, 64, 256, 1024):
             modes = self.proposer.find_modes(
                 state.mixture, state.modes, self.settings, t
             )
@@ -222,7 +223,7 @@ class Boosting:
         trial = self._best_trial(state, settings)
         iterate, fresh, gain = trial.iterate, trial.fresh, trial.gain
         move, component, gap = trial.move, trial.component, trial.gap
-        if self.monotone and not self._worth(gain, settings):
+        if self.monotone and not gain.value > self.combination.least_gain(settings):
             move = replace(move, kind="rejected")
             after = replace(state, iteration=t + 1, memory=move.memory)
         else:
@@ -319,7 +320,7 @@ class Boosting:
             proposals.insert(0, refined)
         for iterate in proposals:
             fresh, gain = self._gain(state, iterate, settings)
-            if self._worth(gain, settings):
+            if gain.value > self.combination.least_gain(settings):
                 break
         return iterate, fresh, gain
 
@@ -328,9 +329,6 @@ class Boosting:
             return state.fresh, Estimate(0.0, 0.0)
         fresh = self._fresh(iterate.mixture, settings, state.iteration)
         return fresh, self.combination.gain(state.fresh, fresh)
-
-    def _worth(self, gain, settings):
-        return gain.value > self.combination.least_gain(settings)
 
     # --- the next state
 
@@ -420,8 +418,3 @@ class Boosting:
             seconds=perf_counter() - began,
             improper=improper,
         )
-
-
-def _is_power_of_four(t):
-    """Iterations at which modes are searched: ever fewer, as fewer are left."""
-    return t in (4**k for k in range(t))

@@ -3,7 +3,6 @@
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skboost.families._evaluation import Chart
 from skboost.families._moments import linear_moments
 from skboost.families._sobol import open_unit_cube
 from skboost.families._whitening import whitening_by
@@ -75,7 +74,7 @@ class VariationalFamily(BaseEstimator):
         return dim
 
     def scale_mask(self, dim):
-        """Which coordinates are log scales, in `params` as in the chart `move`.
+        """Which coordinates are log scales, in `params` as in those of `move`.
 
         Returns
         -------
@@ -370,14 +369,16 @@ class VariationalFamily(BaseEstimator):
         """
         raise NotImplementedError
 
-    def chart(self, params):
-        """Coordinates for a search that starts at `params`.
+    def limits(self, params):
+        """How far a search may go in each coordinate of `move`, inf for free ones.
+
+        A scale may leave its start by a factor of e^7 within one search.
 
         Returns
         -------
-        Chart
+        ndarray of shape (n_params,)
         """
-        return Chart(self, params)
+        return np.where(self.scale_mask(self.dim_of(params)), 7.0, np.inf)
 
     def linear_moments(self, params, X):
         """Moments of linear combinations of the parameter.

@@ -6,7 +6,7 @@ from skboost.families._moments import checked_moments, checked_size
 
 
 class LocationScale:
-    """Reparameterisation and chart of params = (m, log scale).
+    """Reparameterisation and moves of params = (m, log scale).
 
     Attributes
     ----------

@@ -208,7 +208,7 @@ class StudentT(VariationalFamily):
         return self._whitened(self._gaussian.pull_move(params, x, gradient))
 
     def _whitened(self, x):
-        """The Gaussian's chart at unit Fisher information of this family.
+        """The Gaussian's moves at unit Fisher information of this family.
 
         All information is less by (df + dim) / (df + dim + 2), and that on the common
         scale, which the random length blurs, by df / (df + dim) more. The map is

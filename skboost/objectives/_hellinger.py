@@ -162,7 +162,7 @@ class RootGain(Objective):
 
 
 class ResidualRoot:
-    """What UBVI's next root maximises, as a function of the chart of its density.
+    """What UBVI's next root maximises, as a function of how its density moves.
 
     ``(<f,h> - <f,g><g,h>) / sqrt(1 - <g,h>^2)`` with g the control, whose overlap
     with f is one. Its square is what the best combination of g and h gains in squared
@@ -185,22 +185,21 @@ class ResidualRoot:
 
     def __init__(self, target, control, family, params, base_draws):
         self.target, self.control = target, control
-        self.family, self.base_draws = family, base_draws
-        self.chart = family.chart(params)
+        self.family, self.params, self.base_draws = family, params, base_draws
 
     @property
     def start(self):
-        """The starting point, the chart at zero."""
-        return np.zeros(self.chart.size)
+        """The starting point, the component where it is."""
+        return np.zeros(len(self.params))
 
     @property
     def limits(self):
         """Largest absolute value of every coordinate."""
-        return self.chart.limits
+        return self.family.limits(self.params)
 
     def unpack(self, x):
         """Parameters of the component."""
-        return self.chart.move(x)
+        return self.family.move(self.params, x)
 
     def value_and_gradient(self, x):
         """The objective and its gradient in `x`."""
@@ -219,7 +218,7 @@ class ResidualRoot:
         gradient = d_residual / np.sqrt(sine2)
         if sine2 > _SMALLEST_SINE:
             gradient = gradient + value * cosine / sine2 * d_between[0]
-        return float(value), self.chart.pull(x, gradient)
+        return float(value), self.family.pull_move(self.params, x, gradient)
 
 
 def between_roots(family, params, roots):
@@ -299,7 +298,7 @@ class JointRoots:
     """Overlap of a combination of roots, all of them moving: refinement.
 
     ``ln <f, sum_k lambda_k h_k> - ln |sum_k lambda_k h_k|`` as a function of the
-    charts of all components and the logarithms of the lambda.
+    moves of all components and the logarithms of the lambda.
 
     Parameters
     ----------
@@ -316,25 +315,25 @@ class JointRoots:
         family = roots.family
         self.control = control
         self.base_draws = base_draws
-        self.charts = [family.chart(p) for p in roots.params]
-        self._cuts = np.cumsum([chart.size for chart in self.charts])
+        self._cuts = np.cumsum([len(p) for p in roots.params])
         self._logs = np.log(roots.coefficients)
 
     @property
     def start(self):
-        """The starting point, all charts at zero."""
-        return np.concatenate([np.zeros(self._cuts[-1]), np.zeros(len(self.charts))])
+        """The starting point, all components where they are."""
+        return np.zeros(self._cuts[-1] + len(self.roots.params))
 
     @property
     def limits(self):
         """Largest absolute value of every coordinate."""
-        charts = [chart.limits for chart in self.charts]
-        return np.concatenate([*charts, np.full(len(self.charts), LOGIT_RANGE)])
+        limits = [self.roots.family.limits(p) for p in self.roots.params]
+        return np.concatenate([*limits, np.full(len(limits), LOGIT_RANGE)])
 
     def unpack(self, x):
         """Parameters (K, n_params) and coefficients (K,) of all roots."""
         *coordinates, logs = np.split(x, self._cuts)
-        params = [c.move(z) for c, z in zip(self.charts, coordinates, strict=True)]
+        starts, family = self.roots.params, self.roots.family
+        params = [family.move(p, z) for p, z in zip(starts, coordinates, strict=True)]
         return np.array(params), np.exp(self._logs + logs)
 
     def value_and_gradient(self, x):
@@ -350,8 +349,10 @@ class JointRoots:
         d_logs = coefficients * d / total - 0.5 * d_logs / norm2
         *coordinates, _ = np.split(x, self._cuts)
         pulled = [
-            chart.pull(z, g)
-            for chart, z, g in zip(self.charts, coordinates, d_params, strict=True)
+            self.roots.family.pull_move(start, z, g)
+            for start, z, g in zip(
+                self.roots.params, coordinates, d_params, strict=True
+            )
         ]
         value = np.log(total) - 0.5 * np.log(norm2)
         return float(value), np.concatenate([*pulled, d_logs])

@@ -65,7 +65,7 @@ class FixedMixture:
 
 
 class JointELBO:
-    """ELBO of ``share_0 fixed + sum_k share_k s_k`` in (charts of s_k, logits).
+    """ELBO of ``share_0 fixed + sum_k share_k s_k`` in (moves of s_k, logits).
 
     Reparameterised base draws stay fixed, so the problem is deterministic and a
     quasi-Newton solver and its stopping rule apply. The gradient is the exact one of
@@ -98,8 +98,7 @@ class JointELBO:
         self.fixed = fixed
         self.exact = exact
         self.dim = target.dim
-        self.charts = [family.chart(params) for family, params in components]
-        self._sizes = [chart.size for chart in self.charts]
+        self._sizes = [len(params) for _, params in components]
         self._shares0 = np.maximum(shares, _SMALLEST_SHARE)
         free = 1.0 - np.sum(shares) if fixed is not None else shares[0]
         logits = np.log(shares / max(free, 1e-12))
@@ -107,27 +106,30 @@ class JointELBO:
 
     @property
     def start(self):
-        """The starting point, all charts at zero."""
+        """The starting point, all components where they are."""
         return np.concatenate([np.zeros(sum(self._sizes)), self._logits0])
 
     @property
     def limits(self):
         """Largest absolute value of every coordinate."""
-        charts = [chart.limits for chart in self.charts]
-        return np.concatenate([*charts, np.full(len(self._logits0), LOGIT_RANGE)])
+        limits = [family.limits(params) for family, params in self.components]
+        return np.concatenate([*limits, np.full(len(self._logits0), LOGIT_RANGE)])
 
     @property
     def scale(self):
         """Size of a step in every coordinate: the ELBO bends less at a small share."""
         share = self._shares0
-        charts = np.repeat(1.0 / np.sqrt(share), self._sizes)
+        moves = np.repeat(1.0 / np.sqrt(share), self._sizes)
         free = share[len(share) - len(self._logits0) :]
-        return np.concatenate([charts, 1.0 / np.sqrt(free * (1.0 - free))])
+        return np.concatenate([moves, 1.0 / np.sqrt(free * (1.0 - free))])
 
     def unpack(self, x):
         """Parameters of the moving components, and all shares, the fixed part first."""
         coordinates, logits = self._split(x)
-        params = [c.move(z) for c, z in zip(self.charts, coordinates, strict=True)]
+        params = [
+            family.move(params, z)
+            for (family, params), z in zip(self.components, coordinates, strict=True)
+        ]
         logits = np.concatenate([[0.0], logits])
         shares = np.exp(logits - logits.max())
         return params, shares / shares.sum()
@@ -139,8 +141,10 @@ class JointELBO:
         points = _Points(self, params, shares)
         d_params, d_log_shares = points.gradients()
         pulled = [
-            chart.pull(z, g)
-            for chart, z, g in zip(self.charts, coordinates, d_params, strict=True)
+            family.pull_move(start, z, g)
+            for (family, start), z, g in zip(
+                self.components, coordinates, d_params, strict=True
+            )
         ]
         d_logits = d_log_shares - shares * d_log_shares.sum()
         return points.value, np.concatenate([*pulled, d_logits[1:]])
@@ -180,28 +184,24 @@ class _Points:
         self.evaluations = [
             f.at(p, everywhere) for f, p in zip(families, params, strict=True)
         ]
-        self._mass = self._point_mass()
         self._mix(own)
         self._log_joint(own)
 
-    def _point_mass(self):
-        """Weight of each draw in the sum that estimates ``E_m``."""
+    def _mix(self, own):
+        fixed = self.problem.fixed
+        # Weight of each draw in the sum that estimates ``E_m``.
         mass = [
             np.full(len(t), a / len(t))
             for t, a in zip(self.theta, self.moving, strict=True)
         ]
-        if self.fixed_share is not None:
-            mass.append(self.fixed_share * self.problem.fixed.share)
-        return np.concatenate(mass)
-
-    def _mix(self, own):
-        fixed = self.problem.fixed
         log_parts = [e.log_density for e in self.evaluations]
         logs = [np.log(a) for a in self.moving]
         if fixed is not None:
+            mass.append(self.fixed_share * fixed.share)
             self.fixed_score, log_fixed = fixed.mixture.score_and_log_density(own)
             log_parts.append(np.concatenate([log_fixed, fixed.log_density]))
             logs.append(np.log(self.fixed_share))
+        self._mass = np.concatenate(mass)
         table = np.stack(log_parts).T + np.array(logs)
         self.responsibility, self.log_m = responsibilities(table)
 
@@ -381,21 +381,20 @@ class SingleELBO:
         self.target, self.family, self.params = target, family, params
         self.base_draws = base_draws
         self.exact = exact
-        self.chart = family.chart(params)
 
     @property
     def start(self):
-        """The starting point, the chart at zero."""
-        return np.zeros(self.chart.size)
+        """The starting point, the component where it is."""
+        return np.zeros(len(self.params))
 
     @property
     def limits(self):
         """Largest absolute value of every coordinate."""
-        return self.chart.limits
+        return self.family.limits(self.params)
 
     def unpack(self, x):
         """Parameters of the component."""
-        return self.chart.move(x)
+        return self.family.move(self.params, x)
 
     def elbo(self, params):
         """ELBO in nats of a component of the family, on the problem's draws."""
@@ -421,4 +420,5 @@ class SingleELBO:
                 params, self.base_draws, score / len(theta)
             )
         gradient = gradient + family.entropy_gradient(params)
-        return float(value + family.entropy(params)), self.chart.pull(x, gradient)
+        pulled = family.pull_move(self.params, x, gradient)
+        return float(value + family.entropy(params)), pulled

@@ -9,17 +9,13 @@ from skboost.approximation import finite_value_and_score
 from skboost.objectives._base import Candidate, Objective
 from skboost.objectives._joint import JointGain, ranked_by_joint_gain
 
-# Where the objective has no maximum the search ends at this limit: far enough to tell,
-# near enough that the component and its draws are still of use.
-_LOG_SCALE_RANGE, _SHIFT_RANGE = 2.0, 20.0
-
 
 class DegenerateComponentWarning(UserWarning):
     """The residual ELBO ran to an infinite scale or collapsed to a point."""
 
 
 class ResidualELBO:
-    """``E_s[log joint] + lam H(s) - E_s[ln q]`` as a function of the chart of s.
+    """``E_s[log joint] + lam H(s) - E_s[ln q]`` as a function of how s moves.
 
     Parameters
     ----------
@@ -42,23 +38,25 @@ class ResidualELBO:
         self.target, self.mixture = target, mixture
         self.family, self.params = family, params
         self.base_draws = base_draws
-        self.chart = family.chart(params)
         self.entropy_weight = entropy_weight
         self.exact = exact
 
     @property
     def start(self):
-        """The starting point, the chart at zero."""
-        return np.zeros(self.chart.size)
+        """The starting point, the component where it is."""
+        return np.zeros(len(self.params))
 
     @property
     def limits(self):
         """Largest absolute value of every coordinate: none is free."""
-        return np.where(self.chart.scale_mask, _LOG_SCALE_RANGE, _SHIFT_RANGE)
+        # Where the objective has no maximum the search ends there: far enough to tell,
+        # near enough that the component and its draws are still of use.
+        mask = self.family.scale_mask(self.family.dim_of(self.params))
+        return np.where(mask, 2.0, 20.0)
 
     def unpack(self, x):
         """Parameters of the component."""
-        return self.chart.move(x)
+        return self.family.move(self.params, x)
 
     def value_and_gradient(self, x):
         """RELBO in nats and its gradient in `x`."""
@@ -81,7 +79,7 @@ class ResidualELBO:
         gradient = gradient + family.pull_transport(
             params, self.base_draws, through / len(theta)
         )
-        return float(value), self.chart.pull(x, gradient)
+        return float(value), self.family.pull_move(self.params, x, gradient)
 
 
 def _called(entropy_weight, iteration):

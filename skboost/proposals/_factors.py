@@ -175,8 +175,7 @@ class GradientFactorProposer(FactorProposer):
         _, params = self._alone(settings, rng)
         draws = self.family.base_draws(settings.n_draws, self.target.dim, rng)
         problem = ResidualGain().problem(context, (self.family, params), 0.5, draws)
-        # All coordinates move: only ln q is left to the draws.
-        problem.chart, way = self.family.chart(params), []
+        way = []
         ascend(problem, None, _RESIDUAL_ITER, self._tol, listener=way.append)
         found = [params, *(problem.unpack(x) for x in way)]
         gains = joint_gains(context, self.family, found, draws, _WEIGHTS).max(axis=1)

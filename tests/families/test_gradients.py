@@ -137,3 +137,13 @@ def test_low_rank_chart_is_well_scaled_for_long_axes(rng):
     assert np.linalg.eigvalsh(fisher)[-1] < 3
     # Along its own axis the factor moves in relative steps, as a log scale does.
     assert np.linalg.eigvalsh(fisher[10:, 10:])[-3:].min() > 0.5
+
+
+def test_a_search_starts_at_its_component_and_limits_the_scales_alone(
+    family, component
+):
+    params = component(family, 3)
+    assert_allclose(family.move(params, 0.0 * params), params, atol=1e-12, rtol=0)
+    limits = family.limits(params)
+    assert np.array_equal(np.isfinite(limits), family.scale_mask(3))
+    assert (limits > 0).all()
