@@ -1,6 +1,7 @@
 """From hyperparameters to a run of the engine, and what every fit has around it."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -20,8 +21,8 @@ from skboost._sklearn import (
     StrOptions,
     registered_callbacks,
 )
-from skboost._stages import Corrected, Stages, boosted, calibrating
-from skboost.boosting import COMBINATIONS, Boosting
+from skboost._stages import Corrected, Stages, boosted, calibrating, skewing
+from skboost.boosting import COMBINATIONS, TOL, Boosting, enough_for
 from skboost.calibration import CALIBRATIONS
 from skboost.families import FAMILIES, VariationalFamily, as_family
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
@@ -56,11 +57,12 @@ BOOSTING_CONSTRAINTS = {
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "max_components": [Interval(Integral, 1, None, closed="left"), None],
     "stopping": [StrOptions({"gain", "gap"})],
-    "tol": [Interval(Real, 0, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "max_time": [Interval(Real, 0, None, closed="neither"), None],
     "n_draws": [Interval(Integral, 2, None, closed="left")],
     "n_restarts": [Interval(Integral, 1, None, closed="left")],
     "calibrate": [StrOptions(set(CALIBRATIONS)), None],
+    "skew": [StrOptions({"auto"}), None],
     "temperature": [Interval(Real, 0, 1, closed="right")],
     "warm_start": ["boolean"],
     "random_state": ["random_state"],
@@ -109,6 +111,9 @@ def make_engine(
     settings = make_settings(
         params, seed, n_jobs, max_evaluations, dim=target.dim, exact=exact
     )
+    if params["tol"] == "auto":
+        skews = params["skew"] is not None
+        settings = replace(settings, enough=enough_for(target), skews=skews)
     return Boosting(
         target,
         DensityProposer(target, family, objective, starts, box),
@@ -140,6 +145,8 @@ def make_settings(
     Settings
     """
     chosen = {name: params[name] for name in _SETTINGS if name in params}
+    if chosen.get("tol") == "auto":
+        chosen["tol"] = TOL
     n_draws = chosen["n_draws"]
     if exact:
         chosen["n_draws"] = _n_exact(n_draws, dim)
@@ -184,10 +191,11 @@ def _n_fresh(n_draws, dim, exact):
 
 def make_limits(params, max_evaluations=float("inf")):
     """When a run with these hyperparameters ends."""
+    auto = params["tol"] == "auto"
     return Limits(
         params["max_iter"],
         params["stopping"],
-        params["tol"],
+        TOL if auto else params["tol"],
         params["max_time"],
         max_evaluations,
     )
@@ -306,7 +314,7 @@ class BoostedEstimator(FittingEstimator):
             return attributes
 
         # Conjugate posteriors have nothing to correct, and no such parameter.
-        correct = calibrating(params.get("calibrate"))
+        correct = calibrating(params.get("calibrate")) + skewing(params.get("skew"))
         stages = Stages(prepare=(), correct=correct, report=report)
         limits = make_limits(params)
         attributes = boosted(engine, limits, stages, previous, begin_iteration, keeper)
@@ -341,7 +349,7 @@ class BoostedEstimator(FittingEstimator):
     def _fitted_after(self, engine, done, names, corrected):
         attributes = report(engine, done, corrected, names, posterior=self._posterior)
         if "calibrate" not in self.get_params(deep=False):
-            del attributes["calibration_"]
+            del attributes["calibration_"], attributes["skewing_"]
         attributes.update(
             self._fitted(attributes["posterior_"]),
             _run=done,

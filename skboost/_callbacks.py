@@ -111,6 +111,8 @@ class Limits:
                 f"Converged: {info.remaining.value:.2g} nats are left, below tol, as "
                 "far as draws of the mixture can see."
             )
+        if info.enough and not info.improper:
+            return info.enough
         if info.kind == "first" or info.improper:
             return None
         if info.grown or engine.doubts(info):

@@ -15,7 +15,7 @@ from skboost._random import root_seed
 from skboost._report import history_record, report, warn_unfinished
 from skboost._result import BoostingResult, FitInterrupted
 from skboost._sklearn import Interval, StrOptions, validate_params
-from skboost._stages import PREPARATIONS, Stages, boosted, calibrating
+from skboost._stages import PREPARATIONS, Stages, boosted, calibrating, skewing
 from skboost._starting_points import starting_points
 from skboost.posterior import as_posterior
 from skboost.posterior._tables import check_names
@@ -83,6 +83,7 @@ def boost_posterior(
     n_draws=512,
     n_restarts=2,
     calibrate=None,
+    skew=None,
 ):
     """Approximate any posterior by a mixture, from its unnormalised log density.
 
@@ -153,7 +154,7 @@ def boost_posterior(
         on as without; the result's ``warp`` says which. Needs ``family="gaussian"``
         with full covariances. See :doc:`/user_guide/warp`.
     random_state, max_iter, tol, max_time, family, objective, step_size, corrective, \
-    refine, stopping, max_components, n_draws, n_restarts, calibrate
+    refine, stopping, max_components, n_draws, n_restarts, calibrate, skew
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Returns
@@ -222,7 +223,7 @@ def boost_posterior(
     # As in the estimators: prepare, boost, correct, report.
     stages = Stages(
         prepare=PREPARATIONS[warp],
-        correct=calibrating(calibrate),
+        correct=calibrating(calibrate) + skewing(skew),
         report=partial(_reported, names, constraints),
     )
     limits, begin = make_limits(arguments, budget), _listener(callback)
@@ -340,7 +341,14 @@ def _reported(names, constraints, engine, done, corrected):
         free = constraints or Constraints(None, engine.target.dim)
         constraints = WarpedConstraints(free, warp.warp)
     place = np.asarray if constraints is None else constraints.forward
-    fitted = report(engine, done, corrected, place=place)
+    fitted = report(
+        engine,
+        done,
+        corrected,
+        names,
+        place,
+        partial(as_posterior, constraints=constraints),
+    )
     result = _result(fitted, done, engine.target, names, constraints, warp)
     if done.interrupted:
         raise FitInterrupted(result.message, result)
@@ -356,11 +364,11 @@ def _result(fitted, done, target, names, constraints, warp):
         for name in (
             "elbo_", "elbo_se_", "duality_gap_", "duality_gap_se_", "remaining_kl_",
             "remaining_kl_se_", "remaining_kl_interval_", "pareto_k_", "calibration_",
-            "converged_", "message_",
+            "skewing_", "converged_", "message_",
         )
     }  # fmt: skip
     return BoostingResult(
-        posterior=on_users_scale(fitted["posterior_"].mixture),
+        posterior=fitted["posterior_"],
         n_iter=done.n_iter,
         n_evaluations=target.n_evaluations,
         n_failures=target.n_failures,

@@ -8,9 +8,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost._budget import BudgetSpent
+from skboost._math import N_ERRORS
 from skboost._random import INTERVAL, REPORT, generator
 from skboost._stages import Corrected
-from skboost.approximation import FreshDraws, RemainingKL
+from skboost.approximation import Estimate, FreshDraws, RemainingKL
 from skboost.calibration import (
     Interval,
     lower_end,
@@ -54,7 +55,8 @@ class Final(NamedTuple):
     corrected : Corrected
         Its mixture is reported.
     fresh : FreshDraws
-        Of that mixture.
+        Of that mixture, before skewing.
+    elbo : Estimate
     remaining : RemainingKL
     interval : Interval
         Of the remaining KL.
@@ -64,6 +66,7 @@ class Final(NamedTuple):
 
     corrected: Corrected
     fresh: FreshDraws
+    elbo: Estimate
     remaining: RemainingKL
     interval: Interval
     outside: str
@@ -102,12 +105,12 @@ def report(
         done = replace(done, spent=True)
         final = from_held_draws(engine, done, place, corrected)
     remaining, outside = final.remaining, final.outside
-    elbo, mixture = final.fresh.elbo(), final.corrected.mixture
+    elbo, mixture = final.elbo, final.corrected.mixture
     history = [history_record(info) for info in done.history]
     message = done.message + _remarks(engine, done, final)
     return {
         "posterior_": posterior(mixture, names),
-        "_stages": (*done.stages[:-1], mixture),
+        "_stages": (*done.stages[:-1], mixture.plain),
         "elbo_": elbo.value,
         "elbo_se_": elbo.se,
         "elbo_path_": np.array([h["elbo"] for h in history]),
@@ -126,6 +129,7 @@ def report(
         if outside
         else message,
         "calibration_": final.corrected.calibration,
+        "skewing_": final.corrected.skewing,
         "history_": history,
     }
 
@@ -144,7 +148,7 @@ def from_new_draws(engine, done, place, corrected):
     -------
     Final
     """
-    settings, mixture = engine.settings, corrected.mixture
+    settings, mixture = engine.settings, corrected.mixture.plain
     rng = generator(settings.seed, REPORT, done.n_iter)
     # A correction may bring components that are not Gaussian.
     exact = settings.exact and mixture.gaussian
@@ -156,14 +160,29 @@ def from_new_draws(engine, done, place, corrected):
     log_evidence = fresh.elbo().value + np.nan_to_num(max(remaining.value, 0.0))
     key = (settings, REPORT, done.n_iter)
     modes = done.modes
-    if modes is None or mixture is not done.state.mixture:
+    if modes is None or not mixture.equals(done.state.mixture):
         modes = engine.proposer.find_modes(mixture, done.state.modes, *key)
     found = engine.proposer.missed_modes(mixture, modes, log_evidence, *key)
     interval = Interval(lower_end(remaining), np.inf)
     if done.ended and not (found or done.history[-1].improper):
         interval = _interval(engine, done, mixture, fresh.elbo(), remaining)
     outside = _uncertified(found, place)
-    return Final(corrected, fresh, remaining, interval, outside)
+    estimates = fresh.elbo(), remaining, interval
+    return Final(corrected, fresh, *_skewed(corrected, *estimates), outside)
+
+
+def _skewed(corrected, elbo, remaining, interval):
+    """Estimates of a mixture after its skewing weights, whose gain is known."""
+    skewing = corrected.skewing
+    if skewing is None or not skewing.applied:
+        return elbo, remaining, interval
+    gain, se = skewing.gain, skewing.gain_se
+    left = corrected.remaining
+    # With several components the gain is a lower bound, and may be all that is left.
+    lower = lower_end(left) if corrected.mixture.n_components == 1 else 0.0
+    upper = max(interval.upper - gain + N_ERRORS * se, lower, left.value)
+    elbo = Estimate(elbo.value + gain, float(np.hypot(elbo.se, se)))
+    return elbo, left, Interval(lower, upper)
 
 
 def _interval(engine, done, mixture, elbo, remaining):
@@ -187,7 +206,8 @@ def from_held_draws(engine, done, place, corrected):
     remaining = done.history[state.best_iteration - 1].remaining
     corrected = corrected.cut_short(done.stages[-1])
     interval = Interval(lower_end(remaining), np.inf)
-    return Final(corrected, state.best, remaining, interval, "")
+    elbo = state.best.elbo()
+    return Final(corrected, state.best, elbo, remaining, interval, "")
 
 
 def _remarks(engine, done, final):
@@ -195,6 +215,7 @@ def _remarks(engine, done, final):
     fresh = final.fresh
     remarks = _of_interval(final.interval) if done.ended else ""
     remarks += _of_calibration(final.corrected.calibration)
+    remarks += _of_skewing(final.corrected.skewing)
     if done.cut_short:
         remarks += (
             " The estimates are those of the last whole iteration, and no probe looked "
@@ -240,6 +261,13 @@ def _of_calibration(calibration):
         f" A correction ({calibration.method}, step {calibration.step:g}) was applied "
         f"and changed the ELBO by {calibration.elbo_change:.2g} nats."
     )
+
+
+def _of_skewing(skewing):
+    """What skewing gained, as a sentence; empty where it was not applied."""
+    if skewing is None or not skewing.applied:
+        return ""
+    return f" Skewing the components gained {skewing.gain:.2g} nats of it."
 
 
 def _uncertified(found, place):

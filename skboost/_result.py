@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 
 from skboost._pickles import VersionedPickle
-from skboost.calibration import Calibration
+from skboost.calibration import Calibration, SkewReport
 from skboost.posterior import MixturePosterior, as_posterior
 from skboost.posterior._storage import (
     constraints_from,
@@ -11,6 +11,8 @@ from skboost.posterior._storage import (
     pack_mixtures,
     read_archive,
     reads_archive,
+    skewed_by,
+    skewing_arrays,
     unpack_mixtures,
     write_archive,
 )
@@ -85,6 +87,7 @@ class BoostingResult(VersionedPickle):
     warp: WarpReport | None = None
     remaining_kl_interval: tuple = (0.0, float("inf"))
     calibration: Calibration | None = None
+    skewing: SkewReport | None = None
 
     def __repr__(self):
         return (
@@ -100,6 +103,7 @@ class BoostingResult(VersionedPickle):
         """
         posteriors = (self.posterior, *self.stages)
         header, arrays = pack_mixtures([p.mixture for p in posteriors])
+        arrays |= skewing_arrays(self.posterior._mixture)
         header["names"] = self.posterior.names
         header["constraints"] = constraints_record(self.posterior.constraints)
         header["values"] = {
@@ -107,8 +111,9 @@ class BoostingResult(VersionedPickle):
             for name, value in vars(self).items()
             if name not in ("posterior", "stages", "warp")
         }
-        if self.calibration is not None:
-            header["values"]["calibration"] = asdict(self.calibration)
+        for name in ("calibration", "skewing"):
+            if header["values"][name] is not None:
+                header["values"][name] = asdict(header["values"][name])
         header["warp"] = None if self.warp is None else self.warp.record()
         write_archive(path, _RESULT_FORMAT, _RESULT_VERSION, header, arrays)
 
@@ -120,14 +125,17 @@ class BoostingResult(VersionedPickle):
             path, _RESULT_FORMAT, _RESULT_VERSION, "BoostingResult.save"
         )
         constraints = constraints_from(header["constraints"])
+        first, *later = unpack_mixtures(header, arrays)
         posterior, *stages = (
             as_posterior(mixture, header["names"], constraints)
-            for mixture in unpack_mixtures(header, arrays)
+            for mixture in (skewed_by(first, arrays), *later)
         )
         values = header["values"]
         # Files of earlier versions have neither.
         if values.get("calibration") is not None:
             values["calibration"] = Calibration(**values["calibration"])
+        if values.get("skewing") is not None:
+            values["skewing"] = SkewReport(**values["skewing"])
         if "remaining_kl_interval" in values:
             values["remaining_kl_interval"] = tuple(values["remaining_kl_interval"])
         return cls(

@@ -53,6 +53,10 @@ class Settings:
     n_jobs: int | None = None
     max_evaluations: float = float("inf")
     exact: bool = False
+    # Nats that may remain under tol="auto", after skewing where that follows; None
+    # where only gains end a run.
+    enough: float | None = None
+    skews: bool = False
     budget: Budget = field(default_factory=Budget)
 
     # --- mechanisms of the search

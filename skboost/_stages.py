@@ -18,9 +18,10 @@ from skboost._budget import BudgetSpent
 from skboost._callbacks import Prepared, run
 from skboost._checkpoint import compared
 from skboost._parallel import single_threaded_blas
-from skboost.approximation import Mixture
+from skboost._random import SKEW, generator
+from skboost.approximation import Mixture, RemainingKL
 from skboost.boosting import Boosting
-from skboost.calibration import Calibration, calibrate
+from skboost.calibration import Calibration, SkewReport, calibrate, skew
 from skboost.families import Gaussian
 from skboost.modes import Modes
 from skboost.proposals import DensityProposer
@@ -31,6 +32,7 @@ from skboost.warps import find_warp, given_up, not_tried
 # Share of what is left of a budget that a preparation may take, and a correction after
 # the run: the rest is for boosting, and for what is reported.
 _SHARE = 0.5
+_NO_ROOM = "half of what the limits of the run (max_time, ...) left was not enough."
 
 
 class Stages(NamedTuple):
@@ -239,16 +241,25 @@ class Corrected(NamedTuple):
     mixture : Mixture
     calibration : Calibration or None
         What became of the correction; None where none was asked for.
+    skewing : SkewReport or None
+        What became of skewing weights; None where none were asked for.
+    remaining : RemainingKL or None
+        After these; None where there are none.
     """
 
     mixture: Mixture
     calibration: Calibration | None = None
+    skewing: SkewReport | None = None
+    remaining: RemainingKL | None = None
 
     def cut_short(self, mixture):
         """The same with another mixture, since limits left no room for corrections."""
         reason = "the run was cut short before a corrected posterior was reported."
-        asked = self.calibration is not None
-        return Corrected(mixture, Calibration(reason=reason) if asked else None)
+        return Corrected(
+            mixture,
+            None if self.calibration is None else Calibration(reason=reason),
+            None if self.skewing is None else SkewReport(reason=reason),
+        )
 
 
 def correct(engine, done, corrections):
@@ -300,7 +311,32 @@ def _calibrated(method, engine, done, corrected):
             )
         )
     except BudgetSpent:
-        no_room = (
-            "half of what the limits of the run (max_time, ...) left was not enough."
-        )
-        return Corrected(mixture, Calibration(reason=no_room))
+        return Corrected(mixture, Calibration(reason=_NO_ROOM))
+
+
+def skewing(method):
+    """The corrections for a value of ``skew``; None is none."""
+    return () if method is None else (_skewed,)
+
+
+def _skewed(engine, done, corrected):
+    """Components multiplied by their skewing weights; see `skew`."""
+    settings, mixture = engine.settings, corrected.mixture
+    half = settings.budget.share(_SHARE)
+    if done.cut_short:
+        return corrected._replace(skewing=SkewReport()).cut_short(mixture)
+    if done.history[-1].improper:
+        reason = "the posterior seems to be improper."
+    elif done.history[-1].exhausted:
+        reason = "draws see less than tol left to gain."
+    else:
+        rng = generator(settings.seed, SKEW, done.n_iter)
+        target = engine.within(half).watched().target
+        # As an iterate is kept: it costs nothing that has not been spent by then.
+        least = settings.least_gain * settings.tol
+        try:
+            mixture, report, left = skew(target, mixture, least, rng)
+            return corrected._replace(mixture=mixture, skewing=report, remaining=left)
+        except BudgetSpent:
+            reason = _NO_ROOM
+    return corrected._replace(skewing=SkewReport(reason=reason))

@@ -26,6 +26,7 @@ from skboost.approximation._psis import (
 )
 from skboost.approximation._root_draws import RootDraws
 from skboost.approximation._roots import Roots
+from skboost.approximation._skewed import SkewedMixture, Skewing, pair_excess
 
 __all__ = [
     "DualityGap",
@@ -36,6 +37,8 @@ __all__ = [
     "RemainingKL",
     "RootDraws",
     "Roots",
+    "SkewedMixture",
+    "Skewing",
     "SmoothedWeights",
     "candidate_gap",
     "component_gaps",
@@ -47,6 +50,7 @@ __all__ = [
     "hellinger_gain",
     "kept_components",
     "log_mean_weight",
+    "pair_excess",
     "psis",
     "remaining_kl",
     "squared_hellinger",

@@ -90,6 +90,16 @@ class Mixture:
         """Number of components, those of weight zero included."""
         return len(self.components)
 
+    @property
+    def plain(self):
+        """The mixture of the components as they are; see `SkewedMixture`."""
+        return self
+
+    @property
+    def skewed(self):
+        """Whether components have skewing weights."""
+        return False
+
     # --- densities
 
     @cached_property
@@ -132,6 +142,16 @@ class Mixture:
             Nats.
         """
         return self._densities.mixture_score(theta, log_weights(self.weights))
+
+    def marginal_log_density(self, k, index, x):
+        """Log density of coordinates `index` at `x` (n,) under component k, nats."""
+        family, params = self.components[k]
+        return family.marginal_log_density(params, index, x)
+
+    def marginal_cdf(self, k, index, x):
+        """Probability of coordinates `index` below `x` (n,) under component k."""
+        family, params = self.components[k]
+        return family.marginal_cdf(params, index, x)
 
     # --- draws
 

@@ -2,6 +2,7 @@
 
 from skboost.boosting._combination import Combination
 from skboost.boosting._engine import Boosting
+from skboost.boosting._enough import TOL, enough_for
 from skboost.boosting._root_combination import RootCombination
 from skboost.boosting._simplex import Simplex
 from skboost.boosting._state import Info, Move, State
@@ -11,6 +12,7 @@ COMBINATIONS = {"simplex": Simplex, "roots": RootCombination}
 
 __all__ = [
     "COMBINATIONS",
+    "TOL",
     "Boosting",
     "Combination",
     "Info",
@@ -18,4 +20,5 @@ __all__ = [
     "RootCombination",
     "Simplex",
     "State",
+    "enough_for",
 ]

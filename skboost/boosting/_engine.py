@@ -16,6 +16,7 @@ from skboost._settings import Settings
 from skboost.approximation import Estimate, FreshDraws, elbo_gain
 from skboost.approximation._pooled_draws import expectations
 from skboost.boosting._combination import Combination
+from skboost.boosting._enough import enough
 from skboost.boosting._state import Info, Move, State
 from skboost.objectives import SearchContext
 from skboost.proposals import Proposer
@@ -415,6 +416,7 @@ class Boosting:
             entropy=family.entropy(params),
             remaining=state.remaining,
             exhausted=state.remaining.spread < self.settings.tol,
+            enough=enough(self, state),
             seconds=perf_counter() - began,
             improper=improper,
         )

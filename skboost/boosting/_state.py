@@ -118,6 +118,9 @@ class Info:
     seconds : float
     improper : str
         Why the iterate seems to have no end to grow to; empty where it has.
+    enough : str
+        That what remains is as little as ``tol="auto"`` asks for; empty where it is
+        more.
     grown : bool
         Whether what follows has more draws: a small gain then ends no run.
     """
@@ -134,6 +137,7 @@ class Info:
     seconds: float
     improper: str = ""
     grown: bool = False
+    enough: str = ""
 
     @property
     def kind(self):

@@ -8,13 +8,17 @@ from skboost.calibration._interval import (
     remaining_kl_interval,
 )
 from skboost.calibration._problem import Calibration
+from skboost.calibration._skewing import SkewReport, remaining_after_skewing, skew
 
 __all__ = [
     "CALIBRATIONS",
     "Calibration",
     "Interval",
+    "SkewReport",
     "calibrate",
     "lower_end",
     "n_chains",
+    "remaining_after_skewing",
     "remaining_kl_interval",
+    "skew",
 ]

@@ -30,6 +30,8 @@ class VariationalFamily(BaseEstimator):
 
     root_products = False
     tail_power = None
+    # Whether every density is symmetric about its location.
+    symmetric = True
     # Whether `params` hold a Cholesky factor, and a factor of low rank.
     full_covariance = False
     low_rank = False

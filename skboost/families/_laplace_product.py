@@ -152,6 +152,8 @@ class LaplaceProduct(VariationalFamily):
     the density ``g^2`` is a mixture.
     """
 
+    symmetric = False
+
     def n_params(self, dim):
         return 4 * dim
 

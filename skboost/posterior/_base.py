@@ -6,11 +6,16 @@ import numpy as np
 
 from skboost._random import generator, root_seed
 from skboost.posterior._distances import hellinger_distance
-from skboost.posterior._importance import ImportanceSample, warn_heavy_tail
+from skboost.posterior._importance import (
+    ImportanceSample,
+    LogJointTarget,
+    warn_heavy_tail,
+)
 from skboost.posterior._marginal import check_level
 from skboost.posterior._storage import save_mixture
 from skboost.posterior._tables import arviz_data, check_names, summary_table
 from skboost.posterior._warped import unwarped
+from skboost.targets import TransformedTarget
 
 
 def as_generator(random_state):
@@ -74,7 +79,7 @@ class BasePosterior:
 
     @property
     def mixture(self):
-        return self._mixture
+        return self._mixture.plain
 
     @property
     def names(self):
@@ -201,7 +206,7 @@ class BasePosterior:
         # Neither constraints nor warps change a distance where both have the same.
         (own, constraints), (its, others) = unwarped(self), unwarped(other)
         if getattr(other, "constraints", None) == self.constraints:
-            own, its = self._mixture, getattr(other, "mixture", other)
+            own, its = self._mixture, getattr(other, "_mixture", other)
         elif others != constraints:
             raise ValueError(
                 "other must have the same constraints; got "
@@ -243,9 +248,33 @@ class BasePosterior:
         """
         return self._weighted(log_joint, check_size("n", n), as_generator(random_state))
 
+    def with_log_joint(self, log_joint):
+        """The same posterior, which knows the log joint that skewed it.
+
+        The density of a posterior with skewing weights (``skew="auto"``) needs the log
+        joint density. A fit has it, pickles and files do not.
+
+        Parameters
+        ----------
+        log_joint : callable (n, dim) -> (n,), or object with ``log_density``
+            Nats, the one that the posterior was fitted to.
+
+        Returns
+        -------
+        MixturePosterior
+            Of the same class; equal to this one where nothing is skewed.
+        """
+        if not self._mixture.skewed:
+            return self
+        target = LogJointTarget(log_joint, self.dim)
+        if self.constraints is not None:
+            target = TransformedTarget(target, self.constraints)
+        return self._with_mixture(self._mixture.with_target(target))
+
     def _weighted(self, log_joint, n, rng):
         """`ImportanceSample` of `n` fresh draws; warns the caller's caller."""
-        weighted = ImportanceSample.of(*self._draw(n, rng), log_joint)
+        drawn = self.with_log_joint(log_joint)._draw(n, rng)
+        weighted = ImportanceSample.of(*drawn, log_joint)
         warn_heavy_tail(weighted.khat, stacklevel=3)
         return weighted
 
@@ -271,9 +300,10 @@ class BasePosterior:
             If k-hat is above 0.7; a small one is no proof, see `importance_weights`.
         """
         rng = as_generator(random_state)
+        posterior = self.with_log_joint(log_joint)
 
         def weigh(n_proposals):
-            sample = ImportanceSample.of(*self._draw(n_proposals, rng), log_joint)
+            sample = ImportanceSample.of(*posterior._draw(n_proposals, rng), log_joint)
             warn_heavy_tail(sample.khat, stacklevel=4)
             return sample
 

@@ -11,6 +11,7 @@ from skboost._math import mean_and_se
 from skboost.approximation import effective_sample_size, log_mean_weight, psis
 from skboost.posterior._distances import estimate_errors
 from skboost.posterior._marginal import check_level
+from skboost.targets import Target
 
 # Above this shape no practical number of draws gives a reliable estimate.
 _MAX_KHAT = 0.7
@@ -253,3 +254,20 @@ def warn_heavy_tail(khat, stacklevel):
             ImportanceWarning,
             stacklevel=stacklevel + 1,
         )
+
+
+class LogJointTarget(Target):
+    """A log joint that a user passes, as a target; it has values and no gradient.
+
+    Parameters
+    ----------
+    log_joint : callable or object with ``log_density``
+    dim : int
+    """
+
+    def __init__(self, log_joint, dim):
+        self._log_joint, self.dim = log_joint, dim
+
+    def log_density(self, theta):
+        """Values, checked; see `evaluate_log_joint`."""
+        return evaluate_log_joint(self._log_joint, theta)

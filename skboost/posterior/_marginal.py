@@ -58,11 +58,8 @@ def _bracket(cdf, p, center, reach):
 
 
 def _columns(mixture, method, index, x):
-    columns = [
-        getattr(family, method)(params, index, x)
-        for family, params in mixture.components
-    ]
-    return np.column_stack(columns)
+    ask = getattr(mixture, method)
+    return np.column_stack([ask(k, index, x) for k in range(mixture.n_components)])
 
 
 def _cdf(mixture, index, x):

@@ -217,7 +217,7 @@ class MixturePosterior(BasePosterior):
         return (posterior, calibration) if return_calibration else posterior
 
     def modes(self):
-        """Local maxima, highest first: list of `Mode`.
+        """Local maxima of the mixture, before skewing, highest first: list of `Mode`.
 
         Each has ``location``, ``log_density`` (nats), the total ``weight`` and the
         indices (``components``) of the components whose means climb to it, and its
@@ -227,7 +227,7 @@ class MixturePosterior(BasePosterior):
         -------
         list of Mode
         """
-        return mixture_modes(self._mixture)
+        return mixture_modes(self.mixture)
 
     @classmethod
     @reads_archive("MixturePosterior.save")
@@ -429,7 +429,7 @@ class TransformedPosterior(MixturePosterior):
         Behind a warp they are the maxima that climbs from the components' centres
         reach; ``distance`` is then taken before the warp.
         """
-        warp, mixture = self._constraints.warp, self._mixture
+        warp, mixture = self._constraints.warp, self.mixture
         modes = mixture_modes(mixture if warp is None else BehindWarp(mixture, warp))
         locations = self._constraints.forward(np.array([m.location for m in modes]))
         return [

@@ -8,13 +8,13 @@ import numpy as np
 
 import skboost.families as families
 from skboost._files import write_atomically
-from skboost.approximation import Mixture
+from skboost.approximation import Mixture, SkewedMixture, Skewing
 from skboost.transforms import Constraints, WarpedConstraints
 
 FORMAT = "skboost-posterior"
-# Version 2 adds constraints, version 3 warps. A file without any is still written as
-# the version that did without.
-FORMAT_VERSION = 3
+# Version 2 adds constraints, version 3 warps, version 4 skewing weights. A file without
+# any is still written as the version that did without.
+FORMAT_VERSION = 4
 
 
 def _package_version():
@@ -124,6 +124,9 @@ def save_mixture(path, mixture, names=None, constraints=None):
         header["constraints"] = constraints_record(constraints)
     arrays = {f"params_{k}": p for k, (_, p) in enumerate(mixture.components)}
     version = 1 if constraints is None else 2 if constraints.warp is None else 3
+    if mixture.skewed:
+        version = 4
+        arrays |= skewing_arrays(mixture)
     write_archive(path, FORMAT, version, header, {"weights": mixture.weights, **arrays})
 
 
@@ -140,8 +143,30 @@ def load_mixture(path):
         (family_from(record), arrays[f"params_{k}"])
         for k, record in enumerate(header["families"])
     )
-    constraints = constraints_from(header.get("constraints"))
-    return Mixture(components, arrays["weights"]), header["names"], constraints
+    mixture = skewed_by(Mixture(components, arrays["weights"]), arrays)
+    return mixture, header["names"], constraints_from(header.get("constraints"))
+
+
+def skewing_arrays(mixture):
+    """Skewing weights of a mixture as arrays by name; none where it has none."""
+    if not mixture.skewed:
+        return {}
+    return {
+        f"skew_{name}_{k}": array
+        for k, skewing in enumerate(mixture.skewings)
+        for name, array in skewing._asdict().items()
+    }
+
+
+def skewed_by(mixture, arrays):
+    """A mixture with the skewing weights of `skewing_arrays`, where there are any."""
+    if "skew_shift_0" not in arrays:
+        return mixture
+    skewings = tuple(
+        Skewing(*(arrays[f"skew_{name}_{k}"] for name in Skewing._fields))
+        for k in range(mixture.n_components)
+    )
+    return SkewedMixture(mixture.components, mixture.weights, skewings)
 
 
 def constraints_record(constraints):

@@ -125,16 +125,16 @@ def _quadrature_rule(mixture, i, transform):
     means = mixture.component_locations()[:, i]
     scales = mixture.component_scales()[:, i]
     nodes, weights = [], []
-    for k, (family, params) in enumerate(mixture.components):
+    for k in range(mixture.n_components):
         ends = np.union1d(means[k] + scales[k] * _PANEL_ENDS, transform.breakpoints)
         half = 0.5 * np.diff(ends)[:, None]
         z = (ends[:-1, None] + half * (1.0 + _NODES)).ravel()
-        density = np.exp(family.marginal_log_density(params, i, z))
+        density = np.exp(mixture.marginal_log_density(k, i, z))
         nodes.append(z)
         weights.append(mixture.weights[k] * density * (half * _NODE_WEIGHTS).ravel())
         if _is_bounded(transform):
             outer = ends[[0, -1]]
-            below = family.marginal_cdf(params, i, outer)
+            below = mixture.marginal_cdf(k, i, outer)
             nodes.append(outer)
             weights.append(mixture.weights[k] * np.abs(below - [0.0, 1.0]))
     return np.concatenate(nodes), np.concatenate(weights)
@@ -143,10 +143,8 @@ def _quadrature_rule(mixture, i, transform):
 def _diverges(mixture, i, transform, power):
     """Whether density times ``exp(power |z|)`` does not fall, far on the open side."""
     side = 1.0 if np.isinf(transform.high) else -1.0
-    for (family, params), centre in zip(
-        mixture.components, mixture.component_locations()[:, i], strict=True
-    ):
-        log_density = family.marginal_log_density(params, i, centre + side * _FAR)
+    for k, centre in enumerate(mixture.component_locations()[:, i]):
+        log_density = mixture.marginal_log_density(k, i, centre + side * _FAR)
         near, far = log_density + power * _FAR
         if far >= near:
             return True

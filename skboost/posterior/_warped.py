@@ -73,7 +73,7 @@ def unwarped(posterior):
     constraints : Constraints or None
         Without a warp; None where nothing is constrained.
     """
-    mixture = getattr(posterior, "mixture", posterior)
+    mixture = getattr(posterior, "_mixture", posterior)
     constraints = getattr(posterior, "constraints", None)
     if constraints is None or constraints.warp is None:
         return mixture, constraints

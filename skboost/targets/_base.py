@@ -13,6 +13,8 @@ class Target:
     exact_gaussian : bool
         Whether ``expected_log_density(mean, variance, factor)`` gives the exact
         expectation under a Gaussian.
+    log_concave : bool
+        Whether the density is known to be log-concave.
     first_guess : tuple of arrays (dim,), or None
         Mean and standard deviations of a narrow Gaussian near the mode, from which
         ascent by natural gradients begins; None is zero, and 0.1.
@@ -29,6 +31,7 @@ class Target:
     """
 
     exact_gaussian = False
+    log_concave = False
     first_guess = None
     light_tails = False
     n_evaluations = n_failures = 0

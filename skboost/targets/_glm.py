@@ -112,6 +112,7 @@ class GLMTarget(Target):
         self.light_tails = likelihood.light_tails
         self.temperature = temperature
         self.prior = NormalPrior() if prior is None else prior
+        self.log_concave = likelihood.log_concave and self.prior.log_concave
         if scale is not None and np.shape(scale) == (design.dim,):
             scale = np.tile(scale, likelihood.n_outputs)
         self.scale = self.prior.resolve_scale(self.dim, scale)

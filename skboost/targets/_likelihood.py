@@ -80,6 +80,8 @@ class Likelihood:
     exact_gaussian : bool
         Whether expectations under Gaussian linear predictors are so good that sums
         of them need no draws.
+    log_concave : bool
+        Whether the log likelihood of a row is concave in its linear predictors.
     light_tails : bool
         Whether means are exponentials of linear predictors; see `Target`.
     """
@@ -87,6 +89,7 @@ class Likelihood:
     n_outputs = 1
     exact_gaussian = True
     light_tails = False
+    log_concave = False
     n_temporaries = 1
 
     def checked(self, y, n_samples):

@@ -15,6 +15,7 @@ class Logistic(Likelihood):
     It is ``(y - 1/2) eta`` plus an even function of eta, and is summed as these two.
     """
 
+    log_concave = True
     _coarse = False
 
     def checked(self, y, n_samples):

@@ -25,6 +25,8 @@ class Multinomial(Likelihood):
     n_classes : int
     """
 
+    log_concave = True
+
     def __init__(self, n_classes):
         self.n_outputs = n_classes
         self.n_temporaries = n_classes + 2

@@ -13,6 +13,7 @@ class Poisson(Likelihood):
     Counts that are no integers are taken as they are, ``y!`` as a gamma function.
     """
 
+    log_concave = True
     n_temporaries = 2
     light_tails = True
 

@@ -83,6 +83,9 @@ class Prior(BaseEstimator):
         Used where no other scale is given.
     """
 
+    # Whether the log density is concave.
+    log_concave = False
+
     def __init__(self, scale=1.0):
         self.scale = scale
 
@@ -149,6 +152,8 @@ class Prior(BaseEstimator):
 class FlatPrior(Prior):
     """No prior at all: a likelihood whose prior stands elsewhere."""
 
+    log_concave = True
+
     def _standard(self, z):
         return np.zeros_like(z), np.zeros_like(z)
 
@@ -164,6 +169,8 @@ class NormalPrior(Prior):
     scale : float or array-like (dim,), default=1.0
         Standard deviation.
     """
+
+    log_concave = True
 
     def _standard(self, z):
         return -0.5 * (z * z + LOG_2PI), -z
@@ -181,6 +188,8 @@ class LaplacePrior(Prior):
     scale : float or array-like (dim,), default=1.0
         The Laplace scale b; the standard deviation is sqrt(2) b.
     """
+
+    log_concave = True
 
     def _standard(self, z):
         return -np.abs(z) - np.log(2.0), -np.sign(z)

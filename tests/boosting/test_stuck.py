@@ -299,7 +299,7 @@ class TestEnd:
     @staticmethod
     def info(gain, *, kept=True, exhausted=False, kind="frank-wolfe", left=0.05):
         return SimpleNamespace(
-            kind=kind, improper="", progressed=kept, exhausted=exhausted,
+            kind=kind, improper="", enough="", progressed=kept, exhausted=exhausted,
             gain=Estimate(gain, 1e-4), grown=False,
             remaining=SimpleNamespace(value=left, least=left),
         )  # fmt: skip
