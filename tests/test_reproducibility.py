@@ -1,4 +1,4 @@
-"""The same fit for every number of threads of BLAS and every way to start a process."""
+"""The same fit for every number of jobs and threads, every backend, every process."""
 
 import json
 import multiprocessing
@@ -7,12 +7,28 @@ import subprocess
 import sys
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
+from joblib import parallel_config
 from numpy.testing import assert_allclose
 
 import skboost
-from skboost import BoostedBayesianLogisticRegression, SVIGaussianMixture
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedGaussianMixture,
+    BoostedMatrixFactorization,
+    SVIGaussianMixture,
+    SVILatentDirichletAllocation,
+)
+from skboost.conjugate._documents import Documents
+from skboost.conjugate._topics import TopicModel
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 # Rounding of BLAS may differ between kernels for one thread and for several; the fits
 # use one thread, so that what is left is what happens outside of them.
@@ -42,13 +58,11 @@ def run_with(threads):
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
 def test_threads_of_blas_do_not_show():
     for one, two in zip(run_with(1), run_with(2), strict=True):
         assert_allclose(one, two, rtol=ROUNDING, atol=ROUNDING)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_the_way_to_start_a_process_does_not_show(method):
     rng = np.random.default_rng(0)
@@ -64,3 +78,120 @@ def test_the_way_to_start_a_process_does_not_show(method):
     assert_allclose(there[0].elbo_, one.elbo_, rtol=ROUNDING)
     assert_allclose(there[1].means_, two.means_, rtol=ROUNDING, atol=ROUNDING)
     assert_allclose(there[1].elbo_by_init_, two.elbo_by_init_, rtol=ROUNDING)
+
+
+# --- every number of jobs
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(400, 12)) + 2.0 * (np.arange(400) % 2)[:, None]
+Y = (X[:, 0] + RNG.logistic(size=400) > 1.0).astype(int)
+COUNTS = RNG.poisson(1.0, size=(60, 20))
+TINY = {"n_draws": 64, "max_iter": 3, "random_state": 0}
+FITS = {
+    "logistic": lambda n_jobs: BoostedBayesianLogisticRegression(
+        prior="laplace", n_restarts=3, n_jobs=n_jobs, **TINY
+    ).fit(X, Y),
+    "outputs": lambda n_jobs: BoostedBayesianLinearRegression(
+        n_jobs=n_jobs, **TINY
+    ).fit(X, X[:, :2] + Y[:, None]),
+    "boosted mixture": lambda n_jobs: BoostedGaussianMixture(
+        2, n_jobs=n_jobs, **TINY | {"n_draws": 8, "max_iter": 2}
+    ).fit(X[:40, :2]),
+    "svi": lambda n_jobs: SVIGaussianMixture(
+        3, n_init=3, max_iter=10, random_state=0, n_jobs=n_jobs
+    ).fit(X),
+    "topics": lambda n_jobs: SVILatentDirichletAllocation(
+        3, max_iter=4, random_state=0, n_jobs=n_jobs
+    ).fit(COUNTS),
+}
+
+
+def numbers(model):
+    """Fitted arrays and numbers; none of them is a time."""
+    return {
+        name: np.asarray(value)
+        for name, value in vars(model).items()
+        if name[-1] == "_" != name[0] and isinstance(value, float | np.ndarray)
+    }
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_every_number_of_jobs_gives_the_same_bits(name):
+    alone = numbers(FITS[name](1))
+    for n_jobs in (None, 2, 3, -1):
+        found = numbers(FITS[name](n_jobs))
+        assert found.keys() == alone.keys()
+        for key, value in alone.items():
+            np.testing.assert_array_equal(found[key], value, err_msg=f"{key} {n_jobs}")
+
+
+# --- conjugate models in other processes: data are sent once
+
+
+@pytest.fixture(scope="module")
+def counts():
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(30, 0.1), 4)
+    shares = rng.dirichlet(np.full(4, 0.3), 2_500)
+    return rng.poisson(40.0 * shares @ topics)
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """Values that were written to files for workers."""
+    found, dump = [], joblib.dump
+
+    def counted(value, path):
+        found.append(type(value).__name__)
+        return dump(value, path)
+
+    monkeypatch.setattr("skboost._parallel.joblib.dump", counted)
+    return found
+
+
+def test_documents_are_written_once_and_topics_are_the_same(counts, written):
+    settings = {"n_components": 4, "random_state": 0, "max_iter": 6}
+    one = SVILatentDirichletAllocation(**settings).fit(counts)
+    with parallel_config("loky", n_jobs=2):
+        two = SVILatentDirichletAllocation(**settings).fit(counts)
+    assert np.array_equal(one.components_, two.components_)
+    assert one.elbo_ == two.elbo_
+    assert written == ["Documents"]
+
+
+def test_documents_that_go_on_from_before_do_so_in_other_processes(counts):
+    model = TopicModel.make(4, counts.shape[1], 0.3, 0.1)
+    rng = np.random.default_rng(1)
+    natural = {"topics": {"lambda": rng.gamma(2.0, 1.0, counts.shape[::-1][:1] + (4,))}}
+    rows, table = Documents.of(counts), model._table(natural)
+    start = rng.gamma(2.0, 5.0, (len(rows), 4))
+
+    def bound():
+        found = model._improved(model._proportions(table, rows), table, rows, start)
+        return np.concatenate([local.evidence for _, local in found])
+
+    before = np.concatenate(
+        [local.evidence for _, local in model._proportions(table, rows)]
+    )
+    here = bound()
+    with parallel_config("loky", n_jobs=2):
+        model.n_jobs = 2
+        there = bound()
+    assert np.array_equal(here, there)
+    assert (here > before).any()
+
+
+@pytest.mark.parametrize("kind", ["mixture", "factorisation"])
+def test_boosted_conjugate_models_are_the_same_in_other_processes(kind, written):
+    rng = np.random.default_rng(0)
+    if kind == "mixture":
+        X = rng.standard_normal((120, 2)) + 3.0 * rng.integers(0, 2, (120, 1))
+        model = BoostedGaussianMixture(2, max_iter=2, random_state=0)
+    else:
+        X = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 8))
+        model = BoostedMatrixFactorization(2, max_iter=2, random_state=0)
+    one = model.fit(X).elbo_
+    with parallel_config("loky", n_jobs=2):
+        two = model.fit(X).elbo_
+    assert one == two
+    assert len(written) == 1
