@@ -312,7 +312,6 @@ class JointRoots:
 
     def __init__(self, target, control, roots, base_draws):
         self.target, self.roots = target, roots
-        family = roots.family
         self.control = control
         self.base_draws = base_draws
         self._cuts = np.cumsum([len(p) for p in roots.params])
@@ -348,11 +347,10 @@ class JointRoots:
         d_params -= 0.5 * d_norm2 / norm2
         d_logs = coefficients * d / total - 0.5 * d_logs / norm2
         *coordinates, _ = np.split(x, self._cuts)
+        starts, family = self.roots.params, self.roots.family
         pulled = [
-            self.roots.family.pull_move(start, z, g)
-            for start, z, g in zip(
-                self.roots.params, coordinates, d_params, strict=True
-            )
+            family.pull_move(start, z, g)
+            for start, z, g in zip(starts, coordinates, d_params, strict=True)
         ]
         value = np.log(total) - 0.5 * np.log(norm2)
         return float(value), np.concatenate([*pulled, d_logs])

@@ -69,7 +69,7 @@ def test_gradient_of_the_next_root(family, rng):
     target, control, _, base = problem_parts(family, rng)
     start = family.from_moments(np.array([1.0, -0.5]), np.array([0.4, 0.9]))
     problem = ResidualRoot(target, control, family, start, base[0])
-    assert_gradient(problem, 0.1 * rng.normal(size=problem.chart.size))
+    assert_gradient(problem, 0.1 * rng.normal(size=problem.start.size))
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
