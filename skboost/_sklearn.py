@@ -5,6 +5,13 @@ Everybody uses them and nobody promises them: when they move, only this file doe
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.callback import CallbackSupportMixin
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._search import (
+    _search_estimator_has as search_estimator_has,
+)
+from sklearn.model_selection._search import (
+    _yield_masked_array_for_each_param as param_columns,
+)
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
@@ -44,6 +51,7 @@ class InstanceOf(HasMethods):
 
 
 __all__ = [
+    "BaseSearchCV",
     "CallbackSupportMixin",
     "HasMethods",
     "InstanceOf",
@@ -51,6 +59,8 @@ __all__ = [
     "StrOptions",
     "check_sample_weight",
     "fit_context",
+    "param_columns",
     "registered_callbacks",
+    "search_estimator_has",
     "validate_params",
 ]

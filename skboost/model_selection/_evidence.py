@@ -8,7 +8,6 @@ from time import perf_counter
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import (
@@ -16,43 +15,32 @@ from sklearn.utils.metadata_routing import (
     MethodMapping,
     process_routing,
 )
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
 
 from skboost._sklearn import (
-    CallbackSupportMixin,
+    BaseSearchCV,
     HasMethods,
     Interval,
     StrOptions,
     fit_context,
+    search_estimator_has,
 )
 from skboost.model_selection._candidates import check_comparable, root_of
-from skboost.model_selection._delegates import BestEstimatorMixin
 from skboost.model_selection._fits import (
     Task,
     bound_of_fit,
     fit_candidate,
     report_failures,
-)
-from skboost.model_selection._table import table
-
-# What scikit-learn is to know of a search from its estimator.
-_INNER_TAGS = (
-    "estimator_type",
-    "classifier_tags",
-    "regressor_tags",
-    "transformer_tags",
-    "target_tags",
-    "input_tags",
-    "array_api_support",
+    table,
 )
 
 # What a search without `refit` takes away from an earlier one.
 _OF_REFIT = ("best_estimator_", "refit_time_", "feature_names_in_")
 
 
-class EvidenceSearch(
-    BestEstimatorMixin, MetaEstimatorMixin, CallbackSupportMixin, BaseEstimator
-):
+class EvidenceSearch(BaseSearchCV):
     """Choose among models by the evidence lower bound, on all of the data.
 
     Every candidate of a grid is fitted to all rows, `n_repeats` times with independent
@@ -252,11 +240,29 @@ class EvidenceSearch(
         )
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        for name in _INNER_TAGS:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        # What `BaseSearchCV` leaves out.
+        for name in ("transformer_tags", "target_tags", "input_tags"):
             setattr(tags, name, deepcopy(getattr(inner, name)))
         return tags
+
+    @available_if(search_estimator_has("score"))
+    def score(self, X, y=None, **params):
+        """Score of the best estimator, by its own method.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+        **params : dict
+            Such as `sample_weight`; routed where metadata routing is enabled.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.score(X, y, **self._routed("score", params))
 
     def _routed(self, method, params):
         """What of the metadata the estimator's method gets."""

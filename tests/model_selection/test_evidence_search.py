@@ -355,7 +355,7 @@ def test_without_refit_there_is_a_table_and_no_estimator(rows):
     assert not hasattr(search, "score_samples")
     with pytest.raises(AttributeError) as caught:
         search.score(rows)
-    assert "score needs refit=True" in str(caught.value.__cause__)
+    assert "refit=False" in str(caught.value.__cause__)
 
 
 def test_refit_can_be_a_rule(rows):

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from skboost.model_selection._fits import Fit
-from skboost.model_selection._table import spread_of_largest, table
+from skboost.model_selection._fits import Fit, spread_of_largest, table
 
 bounds = st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=4)
 
