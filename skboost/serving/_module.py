@@ -1,7 +1,11 @@
 """A fitted model as one Python file that needs NumPy only."""
 
+import ast
 import base64
+import importlib
+import inspect
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from itertools import chain
 from numbers import Real
 
@@ -9,7 +13,6 @@ import numpy as np
 
 from skboost._files import write_atomically
 from skboost.serving import _plain
-from skboost.serving._source import standalone
 
 _HEAD = '''"""Predictions of a fitted {estimator}: NumPy is all that this file needs.
 
@@ -45,7 +48,9 @@ def module_text(model, estimator):
     """Source text of a module with the predictions of a model as functions."""
     from skboost import __version__
 
-    functions = [n for n in ("predict", "predict_proba") if hasattr(model, n)]
+    functions = ["predict"]
+    if isinstance(model, _plain.Classifier):
+        functions.append("predict_proba")
     listed = " and ".join(f"`{name}`" for name in functions)
     head = _HEAD.format(estimator=estimator, version=__version__, functions=listed)
     names = sorted({type(part).__name__ for part in _parts(model)})
@@ -61,14 +66,14 @@ def _parts(value):
         return chain.from_iterable(map(_parts, value))
     if not is_dataclass(value):
         return ()
-    inner = (_parts(getattr(value, field.name)) for field in fields(value))
+    inner = (_parts(vars(value)[field.name]) for field in fields(value))
     return chain([value], *inner)
 
 
 def _literal(value):
     """A value as an expression."""
     if is_dataclass(value):
-        pairs = ((f.name, _literal(getattr(value, f.name))) for f in fields(value))
+        pairs = ((f.name, _literal(vars(value)[f.name])) for f in fields(value))
         text = ", ".join(f"{name}={text}" for name, text in pairs)
         return f"{type(value).__name__}({text})"
     if isinstance(value, tuple):
@@ -96,3 +101,109 @@ def _array_literal(values):
         )
     kind = "object" if values.dtype.kind == "O" else repr(values.dtype.str)
     return f"np.array({labels!r}, dtype={kind})"
+
+
+# --- source text of functions, with everything that they need
+
+
+def standalone(module, names):
+    """Source text that defines names of a module without importing the package.
+
+    Definitions are followed from name to name and from file to file, and written down
+    before they are used.
+
+    Parameters
+    ----------
+    module : str
+        Dotted name of a module of this package.
+    names : iterable of str
+
+    Returns
+    -------
+    str
+        Imports of other packages, then definitions.
+
+    Raises
+    ------
+    RuntimeError
+        If two modules define different things under one name: one file can not hold
+        both. It is a mistake in this package.
+    """
+    found = _Found()
+    for name in names:
+        found.add(module, name)
+    imports = "\n".join(sorted(found.imports))
+    return imports + "\n\n\n" + "\n\n\n".join(found.texts) + "\n"
+
+
+class _Found:
+    """Definitions collected so far, in the order in which they have to stand."""
+
+    def __init__(self):
+        self.imports, self.texts, self._homes = set(), [], {}
+
+    def add(self, module, name):
+        text, definitions = _definitions(module)
+        node = definitions.get(name)
+        if node is None:  # a builtin, or a name inside of a function
+            return
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("skboost"):
+            self.add(node.module, name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            self.imports.add(_import(node, name))
+        elif self._is_new(module, name, node):
+            for used in _names_in(node):
+                self.add(module, used)
+            self.texts.append(_text(text, node))
+
+    def _is_new(self, module, name, node):
+        home = self._homes.setdefault(name, (module, node.lineno))
+        if home[0] != module:
+            raise RuntimeError(f"{home[0]} and {module} both define {name}.")
+        if (module, node.lineno) in self._homes:
+            return False
+        self._homes[module, node.lineno] = home
+        return True
+
+
+def _source_of(module):
+    return inspect.getsource(importlib.import_module(module))
+
+
+@lru_cache
+def _definitions(module):
+    """Source of a module, and the statement that defines each of its names."""
+    text = _source_of(module)
+    found = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = node
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name: node for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            found |= {n: node for t in node.targets for n in _targets(t)}
+    return text, found
+
+
+def _targets(target):
+    return [node.id for node in ast.walk(target) if isinstance(node, ast.Name)]
+
+
+def _names_in(node):
+    """Names that a definition reads, in the order of the text."""
+    names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+    return dict.fromkeys(n.id for n in names if isinstance(n.ctx, ast.Load))
+
+
+def _import(node, name):
+    """The statement that imports this one name."""
+    alias = next(a for a in node.names if (a.asname or a.name) == name)
+    what = alias.name + (f" as {alias.asname}" if alias.asname else "")
+    if isinstance(node, ast.Import):
+        return f"import {what}"
+    return f"from {node.module} import {what}"
+
+
+def _text(text, node):
+    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+    return "\n".join(text.splitlines()[first - 1 : node.end_lineno])

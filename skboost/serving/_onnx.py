@@ -12,9 +12,9 @@ from skboost.targets import scalar_rules
 
 # Both domains: the last direct rule and the first rule of frequencies.
 _WIDEST = 3.0
-# Operators of this set are in every onnxruntime of the last years (1.14 on).
-_OPSET = 18
-_INPUTS = {"float32": "FLOAT", "float64": "DOUBLE"}
+# Numbers of ONNX's element types.
+_FLOAT, _DOUBLE, _INT64, _STRING, _BOOL = 1, 11, 7, 8, 9
+_INPUTS = {"float32": _FLOAT, "float64": _DOUBLE}
 
 
 class _Graph:
@@ -77,7 +77,7 @@ def onnx_model(model, dtype="float64"):
             "needs NumPy only."
         )
     graph = _Graph(onnx)
-    X = graph.add("Cast", "X", to=onnx.TensorProto.DOUBLE)
+    X = graph.add("Cast", "X", to=_DOUBLE)
     if model.fit_intercept:
         X = graph.add("Pad", X, graph.axes(0, 0, 0, 1), np.float64(1.0))
     outputs = build(graph, model, X)
@@ -85,7 +85,7 @@ def onnx_model(model, dtype="float64"):
 
 
 def _described(model):
-    parts = {type(part).__name__ for part in getattr(model, "parts", ())}
+    parts = {type(part).__name__ for part in vars(model).get("parts", ())}
     made = f" of {', '.join(sorted(parts))}" if parts else ""
     return f"a {type(model).__name__}{made}"
 
@@ -108,11 +108,10 @@ def _assembled(onnx, graph, model, dtype, outputs):
     from skboost import __version__
 
     make = onnx.helper.make_tensor_value_info
-    kind = getattr(onnx.TensorProto, _INPUTS[dtype])
     made = onnx.helper.make_graph(
         graph.nodes,
         "skboost",
-        [make("X", kind, ["n", model.n_features])],
+        [make("X", _INPUTS[dtype], ["n", model.n_features])],
         [make(*output) for output in outputs],
         graph.constants,
     )
@@ -120,7 +119,8 @@ def _assembled(onnx, graph, model, dtype, outputs):
         made,
         producer_name="skboost",
         producer_version=__version__,
-        opset_imports=[onnx.helper.make_opsetid("", _OPSET)],
+        # Operators of this set are in every onnxruntime of the last years (1.14 on).
+        opset_imports=[onnx.helper.make_opsetid("", 18)],
         # What came with that set of operators: readers refuse later formats.
         ir_version=8,
     )
@@ -160,10 +160,6 @@ def _classifier(graph, model, X):
     labels, kind = _labels(graph, model.classes)
     graph.add("Gather", labels, best, output="label")
     return [("label", kind, ["n"]), ("probabilities", _DOUBLE, ["n", 2])]
-
-
-# Numbers of ONNX's element types.
-_DOUBLE, _INT64, _STRING, _BOOL = 11, 7, 8, 9
 
 
 def _labels(graph, classes):

@@ -190,14 +190,6 @@ def test_intervals_hold_their_level(fitted, rows, drawn, level):
     assert_allclose(above, 0.5 * (1 - level), atol=error)
 
 
-def test_wider_intervals_contain_narrower_ones(fitted, rows):
-    narrow = fitted.predict_proba_interval(rows, 0.5)
-    wide = fitted.predict_proba_interval(rows, 0.95)
-    assert (wide[..., 0] <= narrow[..., 0]).all()
-    assert (wide[..., 1] >= narrow[..., 1]).all()
-    assert ((wide >= 0) & (wide <= 1)).all()
-
-
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 90, np.nan])
 def test_levels_are_probabilities(fitted, rows, level):
     with pytest.raises(ValueError, match="level"):
