@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from skboost._random import generator, root_seed
 from skboost.approximation import Mixture
 from skboost.conjugate import FactorFamily, MatrixFactorizationModel
 from skboost.families import Gaussian
-from skboost.posterior import read_archive, reads_archive, write_archive
+from skboost.posterior import ModelPosterior, read_archive, reads_archive, write_archive
 
 FORMAT, FORMAT_VERSION = "skboost-matrix-factorization-posterior", 1
 _SIDES = {"row_factors": "rows", "column_factors": "columns"}
@@ -18,7 +17,7 @@ _SCALES = {
 }
 
 
-class MatrixFactorizationPosterior:
+class MatrixFactorizationPosterior(ModelPosterior):
     """A mixture of distributions of all factors of a matrix.
 
     A component is a product of Gaussians, one for each row and column, or for each
@@ -40,11 +39,10 @@ class MatrixFactorizationPosterior:
     settings : dict
     """
 
-    __slots__ = ("_family", "_mixture", "_settings")
+    __slots__ = ("_family",)
 
     def __init__(self, mixture, settings):
-        self._mixture = mixture.drop_zero_weights()
-        self._settings = settings
+        super().__init__(mixture, settings)
         self._family = FactorFamily(MatrixFactorizationModel(**settings))
 
     def __repr__(self):
@@ -55,32 +53,9 @@ class MatrixFactorizationPosterior:
         )
 
     @property
-    def mixture(self):
-        return self._mixture
-
-    @property
-    def settings(self):
-        return self._settings
-
-    @property
     def model(self):
         """The conjugate model."""
         return self._family.model
-
-    @property
-    def weights(self):
-        """Weights of the components, shape (n_components,)."""
-        return self._mixture.weights
-
-    @property
-    def n_components(self):
-        """Number of components."""
-        return self._mixture.n_components
-
-    @property
-    def dim(self):
-        """Numbers in one draw."""
-        return self._mixture.dim
 
     @property
     def components(self):
@@ -129,15 +104,28 @@ class MatrixFactorizationPosterior:
             are inferred ``noise_scale`` (n,), ``row_scales`` and ``column_scales``
             (n, p).
         """
-        if not (isinstance(n, int | np.integer) and n >= 1):
-            raise ValueError(f"n must be a positive integer; got {n!r}.")
-        theta = self._mixture.sample(int(n), generator(root_seed(random_state)))
+        return self._drawn(n, random_state)
+
+    def _dict(self, theta):
         tree = self._family.draws_layout.tree(theta)
         draws = {key: tree[name] for key, name in _SIDES.items()}
         for key, name in _SCALES.items():
             if name in tree:
                 draws[key] = np.exp(-0.5 * tree[name])
         return draws
+
+    @property
+    def _shapes(self):
+        own = self._family.draws_layout.shapes
+        return {k: own[v] for k, v in (_SIDES | _SCALES).items() if v in own}
+
+    def _rows(self, draws):
+        layout = self._family.draws_layout
+        tree = {
+            (_SIDES | _SCALES)[key]: array if key in _SIDES else -2.0 * np.log(array)
+            for key, array in draws.items()
+        }
+        return layout.flat({name: tree[name] for name in layout.shapes})
 
     def log_density(self, draws):
         """Log density of draws, shape (n,), nats.
@@ -153,20 +141,7 @@ class MatrixFactorizationPosterior:
         ValueError
             If an array is missing or has the wrong shape.
         """
-        layout, tree = self._family.draws_layout, {}
-        for key, name in (_SIDES | _SCALES).items():
-            if name not in layout.shapes:
-                continue
-            shape = layout.shapes[name]
-            array = np.asarray(draws.get(key, np.nan), dtype=float)
-            if array.shape[1:] != shape or array.ndim != len(shape) + 1:
-                wanted = ", ".join(["n", *map(str, shape)])
-                raise ValueError(
-                    f"draws[{key!r}] must have shape ({wanted}); got {array.shape}."
-                )
-            tree[name] = array if key in _SIDES else -2.0 * np.log(array)
-        ordered = {name: tree[name] for name in layout.shapes}
-        return self._mixture.log_density(layout.flat(ordered))
+        return self._log_density(draws)
 
     # --- disk
 

@@ -10,8 +10,10 @@ from skboost.conjugate import ConjugateFamily, GaussianMixtureModel
 from skboost.mixture._moments import moments, standard_deviations
 from skboost.posterior import (
     ImportanceSample,
+    ModelPosterior,
     SampledMarginal,
     arviz_groups,
+    check_level,
     check_size,
     heaviest,
     read_archive,
@@ -28,7 +30,7 @@ FORMAT, FORMAT_VERSION = "skboost-conjugate-mixture-posterior", 1
 _N_DRAWS = 8192
 
 
-class ConjugateMixturePosterior:
+class ConjugateMixturePosterior(ModelPosterior):
     """A mixture of conjugate distributions of the weights, means and precisions.
 
     Labels are those of one labelling of the clusters: the exact posterior has
@@ -48,25 +50,13 @@ class ConjugateMixturePosterior:
     settings : dict
     """
 
-    __slots__ = ("_mixture", "_settings")
-
-    def __init__(self, mixture, settings):
-        self._mixture = mixture.drop_zero_weights()
-        self._settings = settings
+    __slots__ = ()
 
     def __repr__(self):
         return (
             f"ConjugateMixturePosterior(n_clusters={self.model.n_components}, "
             f"n_features={self.model.dim}, n_components={self.n_components})"
         )
-
-    @property
-    def mixture(self):
-        return self._mixture
-
-    @property
-    def settings(self):
-        return self._settings
 
     @property
     def _family(self):
@@ -76,21 +66,6 @@ class ConjugateMixturePosterior:
     def model(self):
         """The conjugate model."""
         return self._family.model
-
-    @property
-    def weights(self):
-        """Weights of the boosting components, shape (n_components,)."""
-        return self._mixture.weights
-
-    @property
-    def n_components(self):
-        """Number of boosting components."""
-        return self._mixture.n_components
-
-    @property
-    def dim(self):
-        """Numbers in one draw."""
-        return self._mixture.dim
 
     @property
     def components(self):
@@ -115,8 +90,7 @@ class ConjugateMixturePosterior:
             the covariance type. Under the Dirichlet process ``leftover`` (n,), too:
             what the weights leave for clusters beyond the last.
         """
-        rng = generator(root_seed(random_state))
-        return self._dict(self._mixture.sample(check_size("n", n), rng))
+        return self._drawn(n, random_state)
 
     def _dict(self, theta):
         """Rows of draws as users meet them."""
@@ -146,20 +120,15 @@ class ConjugateMixturePosterior:
         ValueError
             If an array is missing or has the wrong shape.
         """
-        shapes, checked = self._family.draws_layout.shapes, {}
-        for name in self._family.parameters:
-            shape = shapes[name]
-            array = np.asarray(draws.get(name, np.nan), dtype=float)
-            if array.shape[1:] != shape or array.ndim != len(shape) + 1:
-                raise ValueError(
-                    f"draws[{name!r}] must have shape {('n', *shape)}; got "
-                    f"{array.shape}."
-                )
-            checked[name] = array
-        if len({len(array) for array in checked.values()}) > 1:
-            lengths = {name: len(array) for name, array in checked.items()}
-            raise ValueError(f"draws must be equally many; got {lengths}.")
-        return self._mixture.log_density(self._family.rows(checked))
+        return self._log_density(draws)
+
+    @property
+    def _shapes(self):
+        shapes = self._family.draws_layout.shapes
+        return {name: shapes[name] for name in self._family.parameters}
+
+    def _rows(self, draws):
+        return self._family.rows(draws)
 
     # --- summaries
 
@@ -286,12 +255,7 @@ class ConjugateMixturePosterior:
         dict
             Arrays as of `mean`, with a last axis of lower and upper ends.
         """
-        if not 0.0 < level < 1.0:
-            raise ValueError(
-                f"level must lie strictly between 0 and 1; got {level!r}. Use 0.9 for "
-                "a 90 % interval."
-            )
-        tail = 0.5 * (1.0 - level)
+        tail = 0.5 * (1.0 - check_level(level))
         draws, row_weights, _ = self._stratified()
         return {
             key: _quantiles(values, row_weights, [tail, 1.0 - tail])

@@ -1,7 +1,7 @@
 """Posteriors as users meet them: summaries, marginals, plots, files."""
 
 from skboost.approximation import Mixture
-from skboost.posterior._base import check_size, heaviest, resampled
+from skboost.posterior._base import ModelPosterior, check_size, heaviest, resampled
 from skboost.posterior._calibrated import CalibrationWarning
 from skboost.posterior._distances import ErrorEstimates, HellingerEstimate
 from skboost.posterior._importance import (
@@ -40,6 +40,7 @@ __all__ = [
     "Mixture",
     "MixturePosterior",
     "Mode",
+    "ModelPosterior",
     "SampledMarginal",
     "TransformedMarginal",
     "TransformedPosterior",

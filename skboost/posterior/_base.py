@@ -55,7 +55,86 @@ def resampled(weigh, n, n_proposals, rng):
     return weigh(check_size("n_proposals", n_proposals)).resample(n, rng)
 
 
-class BasePosterior:
+class MixtureBacked:
+    """What every posterior says of the mixture behind it.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Components of weight zero are dropped.
+    """
+
+    __slots__ = ("_mixture",)
+
+    def __init__(self, mixture):
+        self._mixture = mixture.drop_zero_weights()
+
+    @property
+    def mixture(self):
+        return self._mixture.plain
+
+    @property
+    def weights(self):
+        """Weights of the components, shape (n_components,)."""
+        return self._mixture.weights
+
+    @property
+    def n_components(self):
+        """Number of components."""
+        return self._mixture.n_components
+
+    @property
+    def dim(self):
+        """Numbers in one draw."""
+        return self._mixture.dim
+
+
+class ModelPosterior(MixtureBacked):
+    """A posterior over the parameters of a conjugate model, as dicts of arrays.
+
+    Subclasses give ``model``, ``_shapes`` (of the arrays of a draw by name), ``_dict``
+    (rows of draws as dicts) and ``_rows`` (the other way).
+
+    Parameters
+    ----------
+    mixture : Mixture
+    settings : dict
+        Arguments that made the model.
+    """
+
+    __slots__ = ("_settings",)
+
+    def __init__(self, mixture, settings):
+        super().__init__(mixture)
+        self._settings = settings
+
+    @property
+    def settings(self):
+        return self._settings
+
+    def _drawn(self, n, random_state):
+        """A dict of arrays with n draws in random order."""
+        rng = as_generator(random_state)
+        return self._dict(self._mixture.sample(check_size("n", n), rng))
+
+    def _log_density(self, draws):
+        """Log density of a dict of draws, (n,), nats; checks shapes."""
+        checked = {}
+        for name, shape in self._shapes.items():
+            array = np.asarray(draws.get(name, np.nan), dtype=float)
+            if array.shape[1:] != shape or array.ndim != len(shape) + 1:
+                wanted = ", ".join(["n", *map(str, shape)])
+                raise ValueError(
+                    f"draws[{name!r}] must have shape ({wanted}); got {array.shape}."
+                )
+            checked[name] = array
+        if len({len(array) for array in checked.values()}) > 1:
+            lengths = {name: len(array) for name, array in checked.items()}
+            raise ValueError(f"draws must be equally many; got {lengths}.")
+        return self._mixture.log_density(self._rows(checked))
+
+
+class BasePosterior(MixtureBacked):
     """A mixture under its coordinates' names, and what follows from a few methods.
 
     A subclass has ``dim``, ``mean``, ``std`` and ``sample`` on the scale of its users,
@@ -69,31 +148,17 @@ class BasePosterior:
     names : sequence of str of length dim, default=None
     """
 
-    __slots__ = ("_mixture", "_names")
+    __slots__ = ("_names",)
 
     constraints = None
 
     def __init__(self, mixture, names=None):
-        self._mixture = mixture.drop_zero_weights()
+        super().__init__(mixture)
         self._names = check_names(names, self.dim)
-
-    @property
-    def mixture(self):
-        return self._mixture.plain
 
     @property
     def names(self):
         return self._names
-
-    @property
-    def weights(self):
-        """Weights of the components, shape (n_components,)."""
-        return self._mixture.weights
-
-    @property
-    def n_components(self):
-        """Number of components."""
-        return self._mixture.n_components
 
     def index_of(self, i):
         """Index of a coordinate given by index or name.
