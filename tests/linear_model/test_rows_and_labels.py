@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skboost import _rows
+from skboost import BoostedBayesianLinearRegression, _rows
 from skboost._rows import canonical_rows
 from skboost.linear_model._names import distinct
 from skboost.linear_model._sources import classes_of, codes_of, row_weights
@@ -62,6 +62,15 @@ def test_zeros_have_no_sign_and_need_no_store():
     found, _, weight = canonical_rows(stored, np.zeros(2), np.ones(2))
     assert found.shape == (1, 2)
     assert stored.nnz == 3
+
+
+def test_rows_of_one_response_are_merged_and_those_of_several_stay():
+    model = BoostedBayesianLinearRegression()
+    X, y = np.array([[1.0], [0.0], [1.0]]), np.array([2.0, 1.0, 2.0])
+    one = model._reader().held(model, X, y)
+    assert len(one) == 2 and sorted(one.weight) == [1.0, 2.0]
+    two = model._reader().held(model, X, np.column_stack([y, y]))
+    assert np.array_equal(two.X, X) and two.y.shape == (3, 2)
 
 
 def test_large_data_are_left_as_they_are(rows, monkeypatch):
