@@ -34,12 +34,6 @@ from skboost.objectives import (
 )
 from skboost.targets import failure_tolerant
 
-# Cosine with the control above which a component at a mode is no news.
-_PARALLEL = 0.99
-# The coefficients and the control that their noise is measured against settle within
-# a few rounds.
-_N_ROUNDS = 3
-
 
 @dataclass(frozen=True)
 class RootIterate:
@@ -189,9 +183,8 @@ class RootCombination(Combination):
             return ()
         roots = state.iterate.roots
         cosines, _ = between_roots(roots.family, np.array(components), roots)
-        return tuple(
-            p for p, c in zip(components, cosines, strict=True) if c < _PARALLEL
-        )
+        # Cosine with the control above which a component at a mode is no news.
+        return tuple(p for p, c in zip(components, cosines, strict=True) if c < 0.99)
 
     def _overlaps_less(self, before, after, settings):
         """Whether roots are surely worse on fresh draws, which no search has fitted.
@@ -283,7 +276,8 @@ class RootCombination(Combination):
 def _settled(iterate):
     """The best coefficients, against a control that they themselves make."""
     roots, pool = iterate.roots, iterate.pool
-    for _ in range(_N_ROUNDS):
+    # Coefficients and the control that their noise is measured against settle soon.
+    for _ in range(3):
         overlaps = pool.overlaps(RootControl(roots, pool.log_overlap(roots)))
         if not overlaps.max() > 0:
             break

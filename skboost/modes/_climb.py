@@ -8,17 +8,6 @@ from skboost._solver import climb
 
 # Pairs of steps and changes of score that the quasi-Newton directions remember.
 _MEMORY = 8
-# Sufficient increase, and how far a refused step is cut back.
-_ARMIJO, _CUT = 1e-4, 0.25
-# Along a convex stretch (a heavy tail) there is no curvature to tell how far to go.
-_GROWTH = 4.0
-# Refusals in a row after which a climb is stuck: at a wall, or at rounding.
-_MAX_REFUSED = 25
-# Small predicted gains in a row after which a climb has ended: one may be that of a
-# model which has not seen the flattest direction yet.
-_N_SMALL = 4
-# Nats: a step that is predicted to gain less no longer leads to another place.
-_SETTLED = 1e-2
 
 
 class Ends(NamedTuple):
@@ -91,7 +80,8 @@ def climb_all(
             spent += len(rows)
             height, score = target.value_and_score(points)
             climbs.update(rows, points, height, score * scale)
-        return Ends(climbs.x, climbs.height, climbs.predicted_gain() < _SETTLED)
+        # A step that is predicted to gain less no longer leads to another place.
+        return Ends(climbs.x, climbs.height, climbs.predicted_gain() < 1e-2)
 
 
 def _is_spent(budget):
@@ -124,7 +114,9 @@ class _Climbs:
     def under_way(self, tol):
         """Rows that go on; once a tick, since it counts small predicted gains."""
         self.n_small = np.where(self.predicted_gain() < tol, self.n_small + 1, 0)
-        return np.flatnonzero(~self.stopped & (self.n_small < _N_SMALL))
+        # One small predicted gain may be that of a model that has not seen the flattest
+        # direction yet; four in a row end a climb.
+        return np.flatnonzero(~self.stopped & (self.n_small < 4))
 
     def trial(self, rows):
         return self.x[rows] + self.scale * self._move(rows)
@@ -136,11 +128,13 @@ class _Climbs:
         """The outcome of a trial: taken, or cut back."""
         move = self._move(rows)
         rise = (self.score[rows] * move).sum(axis=1)
-        good = np.isfinite(height) & (height - self.height[rows] >= _ARMIJO * rise)
+        # Armijo's sufficient increase.
+        good = np.isfinite(height) & (height - self.height[rows] >= 1e-4 * rise)
         back, taken = rows[~good], rows[good]
-        self.length[back] *= _CUT
+        self.length[back] *= 0.25
         self.refused[back] += 1
-        self.stopped[back] |= self.refused[back] > _MAX_REFUSED
+        # After so many in a row a climb is stuck: at a wall, or at rounding.
+        self.stopped[back] |= self.refused[back] > 25
         self._remember(taken, move[good], self.score[taken] - score[good])
         self.x[taken], self.height[taken] = points[good], height[good]
         self.score[taken] = score[good]
@@ -158,7 +152,8 @@ class _Climbs:
         self.inverse[:-1, kept] = self.inverse[1:, kept]
         self.inverse[-1, kept] = 1.0 / curvature[concave]
         self.inverse[:, lost] = 0.0
-        self.stride[lost] = _GROWTH * np.sqrt((step[~concave] ** 2).sum(axis=1))
+        # Along a convex stretch, a heavy tail, no curvature tells how far to go.
+        self.stride[lost] = 4.0 * np.sqrt((step[~concave] ** 2).sum(axis=1))
 
     def _aim(self, rows):
         """Directions of the next steps: the two-loop recursion on every row."""

@@ -11,9 +11,6 @@ from skboost.families import Gaussian
 _N_PROBES, _FEW = 16, 64
 # Steps of differences: a share of a coordinate's size, and of a standard deviation.
 _STEP, _SMALL = 1e-4, 1e-2
-_SMALLEST, _LARGEST = 1e-6, 1e12
-# Blocks of a Krylov space, and columns in each beyond those asked for.
-_N_BLOCKS, _SPARE = 6, 5
 
 
 def knows_curvature(target):
@@ -51,7 +48,7 @@ def diagonal_curvature(target, x, rng):
             error = np.sqrt(np.mean(product**2, axis=0) / _N_PROBES)
             found = np.maximum(np.abs(np.mean(signs * product, axis=0)), error) / step
         found = np.where(np.isfinite(found), found, 1.0)
-        curvature = np.clip(found, _SMALLEST, _LARGEST)
+        curvature = np.clip(found, 1e-6, 1e12)
         step = _SMALL / np.sqrt(curvature)
     return curvature
 
@@ -108,14 +105,15 @@ def wide_directions(target, whitening, points, n, rng):
         Orthonormal in whitened coordinates.
     """
     dim = points.shape[1]
-    width = min(n + _SPARE, dim)
+    # The Krylov space has up to six blocks, with spare columns in each.
+    width = min(n + 5, dim)
     block = np.linalg.qr(rng.standard_normal((dim, width)))[0].T
     basis, products = np.empty((0, dim)), np.empty((0, dim))
     while True:
         steps = _SMALL * whitening.lift(block)
         product = -whitening.pull(_differences(target, points, steps)) / _SMALL
         basis, products = np.vstack([basis, block]), np.vstack([products, product])
-        if len(basis) >= _N_BLOCKS * width or len(basis) + width > dim:
+        if len(basis) >= 6 * width or len(basis) + width > dim:
             break
         block = product
         # Twice is enough.
@@ -140,16 +138,6 @@ def _differences(target, points, steps):
 
 
 # --- columns of a low-rank Gaussian
-
-
-# Columns that the first growth may add; later ones double the rank at most.
-_FIRST_RANK = 8
-_MAX_RANK = 128
-# Draws at which curvature is averaged.
-_N_POINTS = 8
-# Flattest curvature that one step answers, and the least excess of a column: at zero
-# its own gradient would vanish.
-_FLATTEST, _LEAST_EXCESS = 1e-3, 1e-3
 
 
 def add_columns(target, family, params, rank, tol, rng):
@@ -178,16 +166,20 @@ def add_columns(target, family, params, rank, tol, rng):
     if factor is None:
         factor = np.empty((mean.size, 0))
     now = factor.shape[1]
-    n_free = min(_MAX_RANK if rank is None else rank, mean.size) - now
+    n_free = min(128 if rank is None else rank, mean.size) - now
     if n_free == 0:
         return family, params, params
     if rank is None:
-        n_free = min(n_free, max(now, _FIRST_RANK))
-    eps = family.matched_draws(_N_POINTS, mean.size, rng)
+        # The first growth adds up to eight columns; later ones double the rank at most.
+        n_free = min(n_free, max(now, 8))
+    # Curvature is averaged at a few draws.
+    eps = family.matched_draws(8, mean.size, rng)
     whitening = family.whitening(params)
     points = family.transport(params, eps)
     curvature, directions = wide_directions(target, whitening, points, n_free, rng)
-    curvature = np.clip(curvature, _FLATTEST, 1.0 / (1.0 + _LEAST_EXCESS))
+    # One step answers a thousandth at the flattest, and a column has some excess: at
+    # zero its own gradient would vanish.
+    curvature = np.clip(curvature, 1e-3, 1.0 / (1.0 + 1e-3))
     if rank is None:
         # What a direction of a quadratic gains by the variance that is right for it.
         kept = 0.5 * (curvature - 1.0 - np.log(curvature)) > tol

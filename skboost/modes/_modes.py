@@ -14,12 +14,8 @@ from skboost.modes._curvature import inverse_curvature, knows_curvature, with_fa
 
 # Two ends are one mode within that many standard deviations of its Laplace
 # approximation, or where the density dips by less than that many nats between them.
-_NEAR, _DIP = 0.25, 0.02
+_DIP = 0.02
 _N_BETWEEN = 9
-# A Laplace approximation loses half a nat at one standard deviation; where the
-# density loses more than that many, curvature at the mode says too little.
-_LARGEST_DROP = 2.0
-_MAX_SHRINK = 12
 # Scales below that share of the largest are rounding, and have no Cholesky factor.
 _NARROWEST = 1e-6
 # Share of the heaviest mode's mass below which another does not matter.
@@ -176,7 +172,7 @@ class _ModeAssignment:
         z = scale.whiten(self.ends.points - self.family.location(params))
         distance = np.sqrt((z**2).sum(axis=1))
         self.distance = np.column_stack([self.distance, distance])
-        near = self.open & (distance < _NEAR)
+        near = self.open & (distance < 0.25)
         self.owner[near], self.open[near] = k, False
 
     def _connected(self, a, b):
@@ -201,11 +197,13 @@ def laplace_approximation(target, family, mode):
         variances, axes = eigh(covariance)
     std = np.sqrt(np.maximum(variances, _NARROWEST**2 * variances.max()))
     top = target.log_density(mode[None])[0]
-    for _ in range(_MAX_SHRINK):
+    for _ in range(12):
         steps = (axes * std).T
         around = target.log_density(np.concatenate([mode + steps, mode - steps]))
         drop = top - around.reshape(2, -1).min(axis=0)
-        steep = drop > _LARGEST_DROP
+        # A Laplace approximation loses half a nat at one standard deviation; where the
+        # density loses more than that many, curvature at the mode says too little.
+        steep = drop > 2.0
         if not steep.any():
             break
         std[steep] *= 0.25
@@ -225,14 +223,6 @@ def _of_variances(target, family, mode, variances):
 # --- looking for them, from the starts and far around a mixture
 
 
-# Evaluations of a climb, roughly.
-_USUAL = 30
-# Widths of far draws, in units of a component's own.
-_FAR = (2.0, 50.0)
-# First steps, in standard deviations of the starts, that leave no basin.
-_FIRST_STEP = 0.07
-
-
 def far_draws(mixture, n, rng):
     """Draws far around every component, at widths from two to fifty of its own.
 
@@ -249,7 +239,7 @@ def far_draws(mixture, n, rng):
     -------
     ndarray of shape (n, dim)
     """
-    widths = np.exp(rng.uniform(*np.log(_FAR), n))
+    widths = np.exp(rng.uniform(*np.log((2.0, 50.0)), n))
     owner = rng.integers(mixture.n_components, size=n)
     theta = np.empty((n, mixture.dim))
     for k, (family, params) in enumerate(mixture.components):
@@ -311,7 +301,8 @@ class ModeSearch:
             return self.box.draw(n, rng)
 
         batch = 64
-        scale = _FIRST_STEP * draw(batch).std(axis=0)
+        # First steps, in standard deviations of the starts, that leave no basin.
+        scale = 0.07 * draw(batch).std(axis=0)
         return self._searched(draw, scale, Modes(), batch, 1024, 8, 0.5)
 
     def around(self, mixture, known, *key):
@@ -339,7 +330,8 @@ class ModeSearch:
         took to find the last mode: the rarest found was then found about that often.
         """
         share = share * self.settings.max_evaluations
-        batch = int(np.clip(share / _USUAL, 4, batch))
+        # A climb takes some thirty evaluations.
+        batch = int(np.clip(share / 30, 4, batch))
         modes, before, left, enough = (
             known.reset_counts(),
             self._n_evaluations,

@@ -16,8 +16,6 @@ from skboost.objectives._base import Candidate, Objective
 # Keeps every share above e-12 of the others within one search; weights are set to
 # exact zeros by what moves weights, not here.
 LOGIT_RANGE = 12.0
-# Shares below this do not make steps any longer.
-_SMALLEST_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,8 @@ class JointELBO:
         self.exact = exact
         self.dim = target.dim
         self._sizes = [len(params) for _, params in components]
-        self._shares0 = np.maximum(shares, _SMALLEST_SHARE)
+        # Shares below this do not make steps any longer.
+        self._shares0 = np.maximum(shares, 1e-3)
         free = 1.0 - np.sum(shares) if fixed is not None else shares[0]
         logits = np.log(shares / max(free, 1e-12))
         self._logits0 = logits if fixed is not None else logits[1:]

@@ -23,8 +23,6 @@ from skboost.modes import Modes
 from skboost.objectives import joint_gains
 from skboost.proposals._base import Proposer
 
-# Bounds closer than this (nats) are one mode.
-_SAME = 1e-2
 # Shares of a limited time after which the first component's search ends and its optima
 # are no longer compared: drawing from the best and the report need the rest.
 _SEARCH_SHARE, _RANK_SHARE = 0.4, 0.6
@@ -142,7 +140,8 @@ def _distinct(modes):
     """Modes by falling bound, those with the same bound once."""
     found = []
     for mode in sorted(modes, key=lambda mode: -mode.bound):
-        if not found or found[-1].bound - mode.bound > _SAME:
+        # Bounds closer than a hundredth of a nat are one mode.
+        if not found or found[-1].bound - mode.bound > 1e-2:
             found.append(mode)
     return found
 

@@ -124,12 +124,8 @@ class DensityProposer(Proposer):
 # --- signs that a density can not be normalised, or is zero where it was looked for
 
 
-# A posterior this large, in units of one or of the starts, is looked at with so many
-# draws.
-_HUGE, _N_DRIFT = 1e6, 64
-# A component this narrow, in units of one or of the widest, is climbed from so many
-# draws.
-_NARROW, _N_COLLAPSE = 1e-4, 8
+# A component this narrow, in units of one or of the widest, is climbed from.
+_NARROW = 1e-4
 
 
 def check_reached(target, fresh, starts):
@@ -166,13 +162,14 @@ def drift_to_infinity(target, mixture, starts, rng):
     str
     """
     centre = starts.mean(axis=0)
-    usual = np.full(mixture.dim, _HUGE * max(1.0, np.abs(starts).max()))
+    # Only a posterior larger than this, in units of one or of the starts, is looked at.
+    usual = np.full(mixture.dim, 1e6 * max(1.0, np.abs(starts).max()))
     # Where the user's scale is an exponential away, it ends sooner.
     usual = np.minimum(usual, getattr(target, "largest_coordinate", np.inf))
     reach = np.hypot(mixture.mean() - centre, mixture.std())
     if not (reach > usual).any():
         return ""
-    theta = mixture.sample(_N_DRIFT, rng)
+    theta = mixture.sample(64, rng)
     value, score = target.value_and_score(theta)
     away, score = (theta - centre)[value > -np.inf], score[value > -np.inf]
     if len(away) < 2:
@@ -216,7 +213,7 @@ def collapse_to_pole(target, mixture, rng):
     if not narrow[k] < _NARROW:
         return ""
     family, params = mixture.components[k]
-    base = family.base_draws(_N_COLLAPSE, mixture.dim, rng)
+    base = family.base_draws(8, mixture.dim, rng)
     ends = climb_all(target, family.transport(params, base), scales[k])
     highest = int(ends.heights.argmax())
     if ends.settled[highest] or not np.isfinite(ends.heights[highest]):

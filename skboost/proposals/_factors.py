@@ -28,8 +28,6 @@ _WEIGHTS = (0.98, 0.5, 0.1, 0.01)
 # than that share of what matters; with the best gauge after every round it is close by
 # then.
 _ASCENT_TOL, _ASCENT_SHARE = 1e-6, 1e-2
-# Quasi-Newton steps on the residual ELBO behind an ordinary fit.
-_RESIDUAL_ITER = 10
 # Variance with which a search by gradients starts, in units of the factors' own.
 _NARROW = 0.01
 
@@ -176,7 +174,8 @@ class GradientFactorProposer(FactorProposer):
         draws = self.family.base_draws(settings.n_draws, self.target.dim, rng)
         problem = ResidualGain().problem(context, (self.family, params), 0.5, draws)
         way = []
-        ascend(problem, None, _RESIDUAL_ITER, self._tol, listener=way.append)
+        # A few steps on the residual ELBO behind an ordinary fit.
+        ascend(problem, None, 10, self._tol, listener=way.append)
         found = [params, *(problem.unpack(x) for x in way)]
         gains = joint_gains(context, self.family, found, draws, _WEIGHTS).max(axis=1)
         return found[int(np.argmax(gains))]

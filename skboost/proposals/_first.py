@@ -23,14 +23,6 @@ from skboost.targets import LogDensityError, shown_point, what_came
 # --- where the density is positive
 
 
-# A density that still climbs at this multiple of the starts' size, at half of its
-# average slope, has no mode there to be found.
-_FAR = 1e6
-# Narrowing a component: the factor of one step, the most steps, and the share of
-# draws with positive density that is enough.
-_NARROWER, _MAX_STEPS, _ENOUGH = 0.6, 25, 0.995
-
-
 def usable_starts(target, starts):
     """The starts at which the density is positive.
 
@@ -72,7 +64,9 @@ def proper_modes(target, starts, modes):
     """
     path = modes - starts
     length = np.abs(path).max(axis=1)
-    far = length > _FAR * np.maximum(1.0, np.abs(starts).max(axis=1))
+    # A density that still climbs at this multiple of the starts' size, at half of its
+    # average slope, has no mode there to be found.
+    far = length > 1e6 * np.maximum(1.0, np.abs(starts).max(axis=1))
     if not far.any():
         return modes
     before = target.log_density(starts)
@@ -108,19 +102,16 @@ def shrink_to_support(target, family, params, base_draws):
     ndarray of shape (n_params,)
     """
     found = params
-    for _ in range(_MAX_STEPS):
+    for _ in range(25):
         theta = family.transport(found, base_draws)
-        if np.isfinite(target.log_density(theta)).mean() >= _ENOUGH:
+        # A few draws outside are no hindrance.
+        if np.isfinite(target.log_density(theta)).mean() >= 0.995:
             return found
-        found = family.widen(found, _NARROWER)
+        found = family.widen(found, 0.6)
     return params
 
 
 # --- one component
-
-
-# Above this dimension a target's dense curvature is not asked for.
-_MAX_CURVATURE_DIM = 2000
 
 
 def first_component(target, family, starts, settings):
@@ -209,7 +200,8 @@ def _best_of_short_searches(problems, settings):
 
 def _expected_curvature(target, family):
     """Value, gradient and curvature under a full Gaussian, where affordable."""
-    largest = _MAX_CURVATURE_DIM if family.full_covariance else MAX_FULL_DIM
+    # In more dimensions a target's dense curvature is not asked for.
+    largest = 2000 if family.full_covariance else MAX_FULL_DIM
     if family.low_rank or target.dim > largest or not knows_curvature(target):
         return None
     return target.expected_curvature

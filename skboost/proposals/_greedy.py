@@ -113,10 +113,6 @@ def split_component(target, mixture, k, rng):
 # --- where to look
 
 
-# Widths of the copies of heavy components.
-_COPIES = (0.6, 1.7)
-
-
 def widened_mixture(mixture):
     """The mixture with every component repeated at several widths.
 
@@ -188,7 +184,8 @@ def starting_components(context, family, settings, rng):
         params = family.convert(owners.components[k][1], dim)
         if settings.skewness_starts:
             starts += skewed_starts(context.target, owners, k, family, params, rng)
-        starts += [family.widen(params, width) for width in _COPIES]
+        # Widths of the copies of heavy components.
+        starts += [family.widen(params, width) for width in (0.6, 1.7)]
     points = residual_points(context, 2 * settings.n_restarts + 2, rng)
     if not len(points):
         return starts

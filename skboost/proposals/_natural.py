@@ -3,12 +3,6 @@
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-_MAX_ITER = 100
-_SMALLEST_STEP = 1e-4
-# By what a step grows after one that was accepted as it was: where two classes are all
-# but apart, doubling had every other step refused.
-_GROWTH = 1.2
-
 
 def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
     """Mean and covariance of the best Gaussian, by damped natural-gradient ascent.
@@ -43,9 +37,9 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
     value, gradient, target_precision = curvature(mean, factor)
     elbo = value + _log_volume(factor)
     rho = 1.0
-    for _ in range(_MAX_ITER):
+    for _ in range(100):
         accepted, tried = False, rho
-        while rho >= _SMALLEST_STEP and not accepted:
+        while rho >= 1e-4 and not accepted:
             new_precision = (1.0 - rho) * precision + rho * target_precision
             try:
                 new_factor = inverse_factor(new_precision)
@@ -70,7 +64,8 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
         if change <= tol * max(1.0, abs(elbo)) * rho or budget.spent:
             break
         if rho == tried:
-            rho = min(1.0, _GROWTH * rho)
+            # Doubling had every other step refused where classes are all but apart.
+            rho = min(1.0, 1.2 * rho)
     return mean, factor @ factor.T
 
 
