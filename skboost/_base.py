@@ -106,7 +106,7 @@ def make_engine(
     exact = (
         objective.uses_expectations
         and target.exact_gaussian
-        and hasattr(family, "structure")
+        and family.exact_expectations
     )
     settings = make_settings(
         params, seed, n_jobs, max_evaluations, dim=target.dim, exact=exact

@@ -66,3 +66,8 @@ def mean_and_se(values, row_weights=None):
             return float(values.mean()), float(error)
         mean = float(row_weights @ values)
         return mean, float(np.sqrt(row_weights**2 @ (values - mean) ** 2))
+
+
+def log_cosh(u):
+    """``ln cosh u``, never negative and accurate to the last digit near zero."""
+    return np.log1p(2.0 * np.sinh(0.5 * u) ** 2)

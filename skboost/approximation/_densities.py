@@ -103,7 +103,7 @@ class ComponentDensities:
         """Indices of the full-covariance Gaussians and their stack."""
         index, structures = [], []
         for k, (family, params) in enumerate(self.components):
-            if not hasattr(family, "structure"):
+            if not family.exact_expectations:
                 continue
             mean, variance, factor = family.structure(params)
             if variance is None:

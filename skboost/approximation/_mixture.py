@@ -292,8 +292,8 @@ class Mixture:
 
     @property
     def gaussian(self):
-        """Whether all components are Gaussian."""
-        return all(hasattr(family, "structure") for family, _ in self.components)
+        """Whether all components have the exact expectations of Gaussians."""
+        return all(family.exact_expectations for family, _ in self.components)
 
     def drop_zero_weights(self):
         """The components of positive weight; the mixture itself if that is all."""

@@ -30,6 +30,7 @@ class FactorFamily:
     """
 
     model: object
+    exact_expectations = True
 
     @cached_property
     def gammas(self):

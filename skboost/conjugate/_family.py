@@ -110,6 +110,7 @@ class ConjugateFamily:
     """
 
     model: object
+    exact_expectations = False
 
     @cached_property
     def draws_layout(self):

@@ -3,8 +3,8 @@
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skboost.families._moments import linear_moments
-from skboost.families._sobol import open_unit_cube
+from skboost._parallel import row_blocks
+from skboost.families._moments import linear_moments, open_unit_cube
 from skboost.families._whitening import whitening_by
 
 
@@ -26,10 +26,18 @@ class VariationalFamily(BaseEstimator):
             ln s_kappa = log_peak - dim ln kappa - (log_peak - ln s) / kappa^p
 
         2 for a Gaussian, 1 for a Laplace density; None if there is no such p.
+    law : {"gaussian", "student_t", "laplace"} or None
+        Of its members, by the name under which quadratures and exports know it. None
+        if it is another: draws then take the place of a quadrature.
+    constructor : type
+        The class that a user calls; an object's own may add a structure to it.
     """
 
     root_products = False
     tail_power = None
+    law = None
+    # Whether targets know exact expectations under its members, from `structure`.
+    exact_expectations = False
     # Whether every density is symmetric about its location.
     symmetric = True
     # Whether `params` hold a Cholesky factor, and a factor of low rank.
@@ -37,6 +45,10 @@ class VariationalFamily(BaseEstimator):
     low_rank = False
     # Whether every component takes the rank that the target asks for.
     rank_is_open = False
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        cls.constructor = cls
 
     def variants(self):
         """Concrete families among which the engine chooses one for each component.
@@ -103,17 +115,7 @@ class VariationalFamily(BaseEstimator):
         """Base draws whose first two moments are exact where the family can do that.
 
         For searches: their noise then has no part in a mean or a covariance. Not for
-        estimates that are reported, whose draws are `base_draws`.
-
-        Parameters
-        ----------
-        n, dim : int
-            Number of draws and dimension of the parameter space.
-        rng : numpy.random.Generator
-
-        Returns
-        -------
-        ndarray of shape (n, base_dim)
+        estimates that are reported, whose draws are `base_draws`; arguments are theirs.
         """
         return self.base_draws(n, dim, rng)
 
@@ -213,7 +215,15 @@ class VariationalFamily(BaseEstimator):
         Campbell and Li 2019, section 3: the inner products ``<g_i, g_j>`` of the
         square roots of densities.
         """
-        raise ValueError(self._no_root_products())
+        if not self.root_products:
+            raise ValueError(self._no_root_products())
+        # Pairs a block at a time, so that the temporaries of many stay small.
+        parts = [self._log_affinity(a[r], b[r]) for r in row_blocks(*a.shape)]
+        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+
+    def _log_affinity(self, a, b):
+        """As `log_affinity`, for pairs that are few enough to be computed at once."""
+        raise NotImplementedError
 
     def root_product(self, a, b):
         """The density proportional to ``sqrt(s_a s_b)``.
@@ -418,6 +428,14 @@ class VariationalFamily(BaseEstimator):
             "the family must know its marginals of several coordinates, as kind='pair' "
             f"needs; got {self!r}, which does not. Use kind='density'."
         )
+
+    def mean_exponential(self, params, i, power):
+        """``E exp(power theta_i)`` for coordinate `i`, from fixed draws by default.
+
+        It is inf where the tails are too heavy.
+        """
+        base = self.base_draws(1024, self.dim_of(params), np.random.default_rng(0))
+        return np.exp(power * self.transport(params, base)[:, i]).mean()
 
     def marginal_cdf(self, params, i, x):
         """Distribution function of coordinate `i` at `x` (n,)."""

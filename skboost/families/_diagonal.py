@@ -1,13 +1,88 @@
-"""Diagonal covariance: params = (m, log sigma)."""
+"""Independent coordinates m + scale * epsilon: params = (m, log scale)."""
 
 from math import log, pi, sqrt
 
 import numpy as np
 from scipy.special import expit
 
-from skboost.families._affinity import log_cosh
+from skboost._math import log_cosh
 from skboost.families._evaluation import Evaluation
-from skboost.families._location_scale import LocationScale
+from skboost.families._moments import checked_moments, checked_size
+from skboost.families._structure import Structure
+
+
+class LocationScale:
+    """Reparameterisation and moves of params = (m, log scale).
+
+    Attributes
+    ----------
+    unit_variance, unit_entropy : float
+        Variance and entropy (nats) of one base variable.
+    log_scale_step : float
+        Inverse root of the Fisher information of the log scale.
+    """
+
+    unit_variance: float
+    unit_entropy: float
+    log_scale_step: float
+
+    def n_params(self, dim):
+        return 2 * dim
+
+    def dim_of(self, params):
+        dim = params.shape[0] // 2
+        return checked_size(params, dim, 2 * dim)
+
+    def base_dim(self, dim):
+        return dim
+
+    def scale_mask(self, dim):
+        return np.repeat([False, True], dim)
+
+    def split(self, params):
+        """Location, log scale and scale."""
+        location, log_scale = params.reshape(2, self.dim_of(params))
+        return location, log_scale, np.exp(log_scale)
+
+    def transport(self, params, eps):
+        location, _, scale = self.split(params)
+        return location + scale * eps
+
+    def pull_transport(self, params, eps, cotangent):
+        _, _, scale = self.split(params)
+        slope = np.einsum("ij,ij->j", cotangent, eps)
+        return np.concatenate([cotangent.sum(axis=0), scale * slope])
+
+    def entropy(self, params):
+        _, log_scale, _ = self.split(params)
+        return float(log_scale.sum() + log_scale.size * self.unit_entropy)
+
+    def entropy_gradient(self, params):
+        return self.scale_mask(self.dim_of(params)).astype(float)
+
+    def from_moments(self, mean, covariance):
+        mean, _, variance = checked_moments(mean, covariance)
+        return np.concatenate([mean, 0.5 * np.log(variance / self.unit_variance)])
+
+    def marginal(self, params, indices):
+        return params.reshape(2, -1)[:, indices].ravel()
+
+    def widen(self, params, width):
+        dim = self.dim_of(params)
+        return params + np.append(np.zeros(dim), np.broadcast_to(np.log(width), dim))
+
+    def move(self, params, x):
+        location, log_scale, scale = self.split(params)
+        x_location, x_scale, _ = self.split(x)
+        step = self.log_scale_step
+        return np.concatenate(
+            [location + scale * x_location, log_scale + step * x_scale]
+        )
+
+    def pull_move(self, params, x, gradient):
+        _, _, scale = self.split(params)
+        g_location, g_log_scale, _ = self.split(gradient)
+        return np.concatenate([scale * g_location, self.log_scale_step * g_log_scale])
 
 
 class DiagonalEvaluation(Evaluation):
@@ -29,7 +104,7 @@ class DiagonalEvaluation(Evaluation):
         return np.concatenate([g_mean, g_log_scale])
 
 
-class DiagonalCovariance(LocationScale):
+class DiagonalCovariance(LocationScale, Structure):
     """Covariance diag(sigma^2)."""
 
     unit_variance = 1.0
@@ -47,7 +122,7 @@ class DiagonalCovariance(LocationScale):
         _, _, scale = self.split(params)
         return np.concatenate([g_mean, 2 * scale**2 * g_variance])
 
-    def log_affinity(self, a, b):
+    def _log_affinity(self, a, b):
         (mean_a, log_a), (mean_b, log_b) = (np.hsplit(params, 2) for params in (a, b))
         apart, u = mean_a - mean_b, log_a - log_b
         slope = apart / (np.exp(2 * log_a) + np.exp(2 * log_b))
@@ -64,7 +139,8 @@ class DiagonalCovariance(LocationScale):
         )
         return value, *gradients
 
-    def root_product(self, a, b):
+    def root_params(self, a, b):
+        """Parameters of the density ~ sqrt(s_a s_b)."""
         mean_a, log_a, _ = self.split(a)
         mean_b, log_b, _ = self.split(b)
         u = log_a - log_b

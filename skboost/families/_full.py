@@ -9,6 +9,7 @@ from scipy.linalg.lapack import dtrtri
 
 from skboost.families._evaluation import Evaluation
 from skboost.families._moments import checked_moments, checked_size
+from skboost.families._structure import Structure
 
 # A log diagonal entry of the factor has Fisher information 2, the others 1.
 _DIAGONAL_STEP = sqrt(0.5)
@@ -112,8 +113,10 @@ class _Pair:
         return mean, factor_a, factor_b
 
 
-class FullCovariance:
+class FullCovariance(Structure):
     """Covariance L L^T with lower-triangular L."""
+
+    full_covariance = True
 
     def n_params(self, dim):
         return dim + dim * (dim + 1) // 2
@@ -231,7 +234,7 @@ class FullCovariance:
         x[dim + _packing(dim)[1]] *= _DIAGONAL_STEP
         return x
 
-    def log_affinity(self, a, b):
+    def _log_affinity(self, a, b):
         dim = self.dim_of(a[0])
         pair = _Pair(*_split_rows(a, dim), *_split_rows(b, dim))
         mean, *factors = pair.gradients()
@@ -243,7 +246,8 @@ class FullCovariance:
             gradients.append(np.hstack([sign * mean, packed]))
         return pair.log_affinity(), *gradients
 
-    def root_product(self, a, b):
+    def root_params(self, a, b):
+        """Parameters of the density ~ sqrt(s_a s_b)."""
         mean, factor = self.split(a)
         pair = _Pair(mean, factor, *self.split(b))
         axes = factor @ pair.left

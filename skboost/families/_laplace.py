@@ -4,12 +4,11 @@ from math import log
 
 import numpy as np
 
-from skboost.families._affinity import by_blocks
 from skboost.families._base import VariationalFamily
+from skboost.families._diagonal import LocationScale
 from skboost.families._evaluation import Evaluation
 from skboost.families._laplace_product import LaplaceProduct
 from skboost.families._laplace_roots import log_affinity
-from skboost.families._location_scale import LocationScale
 from skboost.families._moments import symmetric
 
 
@@ -40,6 +39,7 @@ class Laplace(LocationScale, VariationalFamily):
     ``params = (m, log b)``.
     """
 
+    law = "laplace"
     root_products = True
     tail_power = 1.0
     unit_variance = 2.0
@@ -56,9 +56,6 @@ class Laplace(LocationScale, VariationalFamily):
     def at(self, params, theta):
         return LaplaceEvaluation(*self.split(params), theta)
 
-    def log_affinity(self, a, b):
-        return by_blocks(self._log_affinity, a, b)
-
     def _log_affinity(self, a, b):
         (mean_a, log_a), (mean_b, log_b) = (np.hsplit(params, 2) for params in (a, b))
         value, d_mean, d_log_a, d_log_b = log_affinity(mean_a - mean_b, log_a, log_b)
@@ -70,6 +67,15 @@ class Laplace(LocationScale, VariationalFamily):
 
     def root_product(self, a, b):
         return LaplaceProduct(), np.concatenate([a, b])
+
+    def std(self, params):
+        return np.sqrt(self.unit_variance) * self.split(params)[2]
+
+    def mean_exponential(self, params, i, power):
+        square = 0.5 * (power * self.std(params)[i]) ** 2
+        if square >= 1:
+            return np.inf
+        return np.exp(power * self.mean(params)[i]) / (1.0 - square)
 
     def moments(self, params):
         return self.mean(params), np.diag(self.std(params) ** 2)

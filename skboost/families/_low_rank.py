@@ -5,6 +5,7 @@ determinant from rank x rank matrices.
 """
 
 from math import log, pi, sqrt
+from numbers import Integral
 
 import numpy as np
 from scipy.linalg import eigh
@@ -18,6 +19,7 @@ from skboost.families._moments import (
     narrowed,
     whitened,
 )
+from skboost.families._structure import Structure
 
 # Ranks that the moments do not ask for get this share of the noise variance: at a
 # factor of exactly zero its own gradient vanishes, and no search would leave it.
@@ -96,30 +98,40 @@ class LowRankEvaluation(Evaluation):
         return np.concatenate([g_mean, g_log_scale, g_factor.ravel()])
 
 
-class LowRankCovariance:
+class LowRankCovariance(Structure):
     """Covariance diag(sigma^2) + B B^T with B of shape (dim, min(rank, dim))."""
 
-    default_rank = 10
+    low_rank = True
 
-    def __init__(self, rank=None):
-        self._rank = self.default_rank if rank is None else rank
+    @property
+    def _rank(self):
+        if self.rank is None:
+            return self.default_rank
+        if not (isinstance(self.rank, Integral) and self.rank >= 1):
+            raise ValueError(
+                f"rank must be a positive integer or None; got {self.rank!r}. "
+                "Use covariance='diag' for no factor at all."
+            )
+        return self.rank
 
-    def rank(self, dim):
+    def n_columns(self, dim):
+        """Columns of the factor."""
         return min(self._rank, dim)
 
     def n_params(self, dim):
-        return dim * (2 + self.rank(dim))
+        return dim * (2 + self.n_columns(dim))
 
     def dim_of(self, params):
         # Below the rank the length is D (D + 2), above it D (rank + 2).
         size = params.shape[0]
-        dim = size // (2 + self._rank)
-        if dim < self._rank:
+        rank = self._rank
+        dim = size // (2 + rank)
+        if dim < rank:
             dim = int(sqrt(size + 1)) - 1
         return checked_size(params, dim, self.n_params(dim))
 
     def base_dim(self, dim):
-        return dim + self.rank(dim)
+        return dim + self.n_columns(dim)
 
     def scale_mask(self, dim):
         mask = np.zeros(self.n_params(dim), dtype=bool)
@@ -129,7 +141,7 @@ class LowRankCovariance:
     def split(self, params):
         """Mean, log sigma and factor."""
         dim = self.dim_of(params)
-        factor = params[2 * dim :].reshape(dim, self.rank(dim))
+        factor = params[2 * dim :].reshape(dim, self.n_columns(dim))
         return params[:dim], params[dim : 2 * dim], factor
 
     def transport(self, params, eps):
@@ -170,12 +182,12 @@ class LowRankCovariance:
 
     def from_moments(self, mean, covariance):
         mean, covariance, variance = checked_moments(mean, covariance)
-        scale = np.sqrt(variance)
+        scale, rank = np.sqrt(variance), self.n_columns(mean.size)
         if covariance.ndim == 1:
-            noise, excess, directions = _uncorrelated(mean.size, self.rank(mean.size))
+            noise, excess, directions = _uncorrelated(mean.size, rank)
         else:
             correlation = covariance / np.outer(scale, scale)
-            noise, excess, directions = _principal(correlation, self.rank(mean.size))
+            noise, excess, directions = _principal(correlation, rank)
         excess = np.maximum(excess, _SYMMETRY_BREAKING * noise)
         factor = directions * np.sqrt(excess)
         # What the factor leaves of each unit variance, so that marginals are kept.
@@ -213,20 +225,21 @@ class LowRankCovariance:
         g_factor = root.times(scale * g_factor)
         return np.concatenate([g_mean, sqrt(0.5) * g_log_scale, g_factor.ravel()])
 
-    def log_affinity(self, a, b):
+    def _log_affinity(self, a, b):
         value, *gradients = roots.log_affinity(self._split_rows(a), self._split_rows(b))
         return value, *(
             np.concatenate([g_mean, g_log_scale, g_factor.reshape(a.shape[0], -1)], 1)
             for g_mean, g_log_scale, g_factor in gradients
         )
 
-    def root_product(self, a, b):
+    def root_params(self, a, b):
+        """Parameters of the density ~ sqrt(s_a s_b), of as many columns as it needs."""
         mean, log_scale, factor = roots.root_product(self.split(a), self.split(b))
         return np.concatenate([mean, log_scale, factor.ravel()])
 
     def _split_rows(self, params):
         dim = self.dim_of(params[0])
-        factor = params[:, 2 * dim :].reshape(-1, dim, self.rank(dim))
+        factor = params[:, 2 * dim :].reshape(-1, dim, self.n_columns(dim))
         return params[:, :dim], params[:, dim : 2 * dim], factor
 
     def structure(self, params):
@@ -244,7 +257,7 @@ def rank_of(params, dim):
     return params.size // dim - 2
 
 
-def with_columns(params, dim, rank):
+def with_columns(mean, variance, factor, rank):
     """Structure of a component whose factor has that many columns.
 
     Columns that are lacking are zero; of too many the longest are kept, and the
@@ -252,21 +265,21 @@ def with_columns(params, dim, rank):
 
     Parameters
     ----------
-    params : ndarray of shape (n_params,)
-    dim, rank : int
+    mean, variance : ndarray of shape (dim,)
+    factor : ndarray of shape (dim, any rank)
+    rank : int
 
     Returns
     -------
     mean, variance : ndarray of shape (dim,)
     factor : ndarray of shape (dim, rank)
     """
-    mean, variance, factor = LowRankCovariance(rank_of(params, dim)).structure(params)
     left, lengths, _ = np.linalg.svd(
         factor / np.sqrt(variance)[:, None], full_matrices=False
     )
     columns = np.sqrt(variance)[:, None] * left * lengths
     kept, lost = columns[:, :rank], columns[:, rank:]
-    lacking = np.zeros((dim, rank - kept.shape[1]))
+    lacking = np.zeros((mean.size, rank - kept.shape[1]))
     variance = variance + np.square(lost).sum(axis=1)
     return mean, variance, np.hstack([kept, lacking])
 

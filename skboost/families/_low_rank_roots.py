@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import expit
 
-from skboost.families._affinity import log_cosh
+from skboost._math import log_cosh
 from skboost.families._moments import narrowed
 
 

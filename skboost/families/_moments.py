@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from scipy.stats import qmc
 
 from skboost._parallel import row_blocks
 
@@ -77,3 +78,38 @@ def symmetric(eps, variance):
     # Where the number is odd, one draw at the centre keeps the mean.
     both = np.concatenate([pairs, np.zeros((len(eps) % 2, eps.shape[1]))])
     return both * np.sqrt(variance / np.mean(both**2, axis=0))
+
+
+def open_unit_cube(n, dim, rng):
+    """Scrambled Sobol' points in the open unit cube.
+
+    Parameters
+    ----------
+    n : int
+        Number of points. The first `n` of the next power of two are returned.
+    dim : int
+        Dimension. Above the largest one that SciPy's Sobol' sequence supports
+        (21,201) the points are pseudo-random.
+    rng : numpy.random.Generator
+        Source of the scrambling; each call advances it.
+
+    Returns
+    -------
+    ndarray of shape (n, dim)
+    """
+    # Sobol' points are multiples of 2**-30; half a cell keeps them off 0, where the
+    # inverse distribution function is infinite.
+    half_cell = 2.0**-31
+    if dim > qmc.Sobol.MAXDIM:
+        return np.maximum(rng.random((n, dim)), half_cell)
+    # An own generator per call: the points then depend on the state of `rng`
+    # alone, not on how many children it has spawned before. SciPy before 1.15
+    # knows the argument as `seed` only.
+    scrambling = np.random.default_rng(rng.integers(2**63))
+    points = qmc.Sobol(dim, seed=scrambling).random_base2((n - 1).bit_length())
+    if dim > 40:
+        # From here on some pairs of coordinates lie on a few stripes, whatever the
+        # scrambling. Other pairs in every call: a search that fits the stripes of
+        # its draws would meet the same ones, of random sign, in those that judge it.
+        points = points[:, rng.permutation(dim)]
+    return points[:n] + half_cell

@@ -6,9 +6,10 @@ from numbers import Real
 import numpy as np
 from scipy.special import gammaincinv, gammaln, ndtri, psi, stdtr
 
-from skboost.families._base import VariationalFamily
+from skboost.families._diagonal import DiagonalCovariance
 from skboost.families._evaluation import Evaluation
-from skboost.families._gaussian import Gaussian
+from skboost.families._full import FullCovariance
+from skboost.families._structure import Structured
 
 # Degrees of freedom tried by df="auto": nearly no variance, nearly no kurtosis, a
 # tail that a logistic posterior has, and nearly a Gaussian.
@@ -37,7 +38,7 @@ class StudentTEvaluation(Evaluation):
         return self._gaussian.pull(cotangent * self._share) + surplus * self._scale_mask
 
 
-class StudentT(VariationalFamily):
+class StudentT(Structured):
     """Elliptical Student-t densities, with heavier tails than the Gaussian.
 
     A draw is ``m + L eps sqrt(df / w)`` with eps standard normal and w chi-squared
@@ -67,13 +68,15 @@ class StudentT(VariationalFamily):
     `mean` nan where they do not. `location` and `scale` always exist.
     """
 
+    # The structure is that of the scale matrix: methods of the structure are those of
+    # the Gaussian that has it as its covariance.
+    law = "student_t"
+    title = "Student-t"
+    structures = {"full": FullCovariance, "diag": DiagonalCovariance}
+
     def __init__(self, covariance="full", df=5.0):
         self.covariance = covariance
         self.df = df
-
-    @property
-    def full_covariance(self):
-        return self.covariance == "full"
 
     def variants(self):
         several = AUTO_DF if _is_auto(self.df) else self.df
@@ -83,7 +86,9 @@ class StudentT(VariationalFamily):
             raise ValueError(
                 "df must hold at least one number where it is a tuple; got ()."
             )
-        return tuple(type(self)(self.covariance, _checked_df(df)) for df in several)
+        return tuple(
+            self.constructor(self.covariance, _checked_df(df)) for df in several
+        )
 
     @property
     def _nu(self):
@@ -94,27 +99,8 @@ class StudentT(VariationalFamily):
             )
         return _checked_df(self.df)
 
-    @property
-    def _gaussian(self):
-        """The Gaussian whose covariance is the scale matrix."""
-        if self.covariance not in ("full", "diag"):
-            raise ValueError(
-                "covariance must be one of ['full', 'diag'] for a Student-t family; "
-                f"got {self.covariance!r}."
-            )
-        return Gaussian(self.covariance)
-
-    def n_params(self, dim):
-        return self._gaussian.n_params(dim)
-
-    def dim_of(self, params):
-        return self._gaussian.dim_of(params)
-
     def base_dim(self, dim):
         return dim + 1
-
-    def scale_mask(self, dim):
-        return self._gaussian.scale_mask(dim)
 
     def _quantile(self, u):
         """Standard normals, and in the last column ``sqrt(df / w)``."""
@@ -123,16 +109,16 @@ class StudentT(VariationalFamily):
         return eps
 
     def transport(self, params, eps):
-        return self._gaussian.transport(params, eps[:, :-1] * eps[:, -1:])
+        return super().transport(params, eps[:, :-1] * eps[:, -1:])
 
     def pull_transport(self, params, eps, cotangent):
         eps = eps[:, :-1] * eps[:, -1:]
-        return self._gaussian.pull_transport(params, eps, cotangent)
+        return super().pull_transport(params, eps, cotangent)
 
     def at(self, params, theta):
         dim = self.dim_of(params)
         return StudentTEvaluation(
-            self._gaussian.at(params, theta),
+            super().at(params, theta),
             self._nu,
             self.log_peak(params),
             self.scale_mask(dim),
@@ -141,7 +127,7 @@ class StudentT(VariationalFamily):
 
     def log_peak(self, params):
         nu, dim = self._nu, self.dim_of(params)
-        log_determinant = self._gaussian.entropy(params) - 0.5 * dim * (1 + log(2 * pi))
+        log_determinant = super().entropy(params) - 0.5 * dim * (1 + log(2 * pi))
         return float(_log_constant(nu, dim) - log_determinant)
 
     def entropy(self, params):
@@ -150,21 +136,15 @@ class StudentT(VariationalFamily):
         spread = 0.5 * (nu + dim) * (psi(0.5 * (nu + dim)) - psi(0.5 * nu))
         return float(spread - self.log_peak(params))
 
-    def entropy_gradient(self, params):
-        return self._gaussian.entropy_gradient(params)
-
     def location(self, params):
-        return self._gaussian.mean(params)
+        return super().mean(params)
 
     def mean(self, params):
         location = self.location(params)
         return location if self._nu > 1 else np.full(location.shape, np.nan)
 
     def scale(self, params):
-        return self._gaussian.std(params)
-
-    def spread(self, params):
-        return self._gaussian.structure(params)
+        return super().std(params)
 
     @property
     def _variance(self):
@@ -181,7 +161,7 @@ class StudentT(VariationalFamily):
         df <= 1 so is the mean.
         """
         if self._nu > 2:
-            mean, scale_matrix = self._gaussian.moments(params)
+            mean, scale_matrix = super().moments(params)
             return mean, self._variance * scale_matrix
         covariance = np.full((self.dim_of(params),) * 2, np.nan)
         np.fill_diagonal(covariance, np.inf)
@@ -195,17 +175,14 @@ class StudentT(VariationalFamily):
         shrunk = np.asarray(covariance, dtype=float)
         if self._nu > 2:
             shrunk = shrunk / self._variance
-        return self._gaussian.from_moments(mean, shrunk)
-
-    def widen(self, params, width):
-        return self._gaussian.widen(params, width)
+        return super().from_moments(mean, shrunk)
 
     def move(self, params, x):
-        return self._gaussian.move(params, self._whitened(x))
+        return super().move(params, self._whitened(x))
 
     def pull_move(self, params, x, gradient):
         x = self._whitened(x)
-        return self._whitened(self._gaussian.pull_move(params, x, gradient))
+        return self._whitened(super().pull_move(params, x, gradient))
 
     def _whitened(self, x):
         """The Gaussian's moves at unit Fisher information of this family.
@@ -231,7 +208,7 @@ class StudentT(VariationalFamily):
         -------
         location, scale : ndarray of shape (n,)
         """
-        return self._gaussian.linear_moments(params, X)
+        return super().linear_moments(params, X)
 
     def linear_moments(self, params, X):
         """Mean and standard deviation of ``x_n @ theta``; see `linear_location_scale`.
@@ -245,12 +222,13 @@ class StudentT(VariationalFamily):
         # A row of zeros has no spread to be infinite.
         return mean, np.where(scale > 0, np.inf, 0.0)
 
-    def marginal(self, params, indices):
-        return self._gaussian.marginal(params, indices)
-
     def _standardised(self, params, i, x):
         scale = self.scale(params)[i]
         return (x - self.location(params)[i]) / scale, scale
+
+    def mean_exponential(self, params, i, power):
+        # Tails that are powers of theta are too heavy for any exponential.
+        return np.inf
 
     def marginal_cdf(self, params, i, x):
         z, _ = self._standardised(params, i, x)

@@ -1,7 +1,5 @@
 """What a regression with normal or Student-t noise answers."""
 
-from functools import singledispatch
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,12 +19,8 @@ from skboost.linear_model._predictive import (
     posterior_draws,
 )
 from skboost.serving import (
-    DrawsPart,
-    GaussianPart,
-    LaplacePart,
     LinearRegressor,
     MultipleRegressor,
-    StudentTPart,
 )
 from skboost.targets import NOISES
 
@@ -360,35 +354,5 @@ class NoisePredictive(Predictive):
 
 def mean_square_scale(mixture):
     """E sigma^2 where the last coordinate of a mixture is the logarithm of sigma."""
-    weights, parts = mixture_parts(mixture, slice(-1, None))
-    return weights @ np.array([_mean_square(part) for part in parts])
-
-
-@singledispatch
-def _mean_square(part):
-    """E exp(2 lambda), of a part that has lambda alone."""
-    raise NotImplementedError(type(part).__name__)
-
-
-@_mean_square.register
-def _(part: GaussianPart):
-    mean, std = part.moments(np.ones((1, 1)))
-    return np.exp(2.0 * (mean[0] + std[0] ** 2))
-
-
-@_mean_square.register
-def _(part: LaplacePart):
-    # Exponential tails leave it finite for scales below a half.
-    square = 4.0 * part.scale[0] ** 2
-    return np.exp(2.0 * part.mean[0]) / (1.0 - square) if square < 1.0 else np.inf
-
-
-@_mean_square.register
-def _(part: StudentTPart):
-    # Tails that are powers of lambda are too heavy for any power of sigma.
-    return np.inf
-
-
-@_mean_square.register
-def _(part: DrawsPart):
-    return np.exp(2.0 * part.draws[:, 0]).mean()
+    squares = [f.mean_exponential(params, -1, 2.0) for f, params in mixture.components]
+    return mixture.weights @ np.array(squares)

@@ -9,7 +9,6 @@ quasi-random draws of the posterior are taken, the same at every call.
 import numpy as np
 from scipy import sparse
 
-from skboost.families import Gaussian, Laplace, StudentT
 from skboost.serving import DrawsPart, GaussianPart, LaplacePart, StudentTPart
 from skboost.targets import student_t_radii
 
@@ -55,7 +54,7 @@ def part_of(family, params, some=slice(None)):
     -------
     GaussianPart, StudentTPart, LaplacePart or DrawsPart
     """
-    return _PARTS.get(type(family), _drawn)(family, params, some)
+    return _PARTS.get(family.law, _drawn)(family, params, some)
 
 
 def _gaussian(family, params, some):
@@ -69,7 +68,7 @@ def _gaussian(family, params, some):
 
 def _student_t(family, params, some):
     # Location and scale are laid out as mean and covariance of a Gaussian.
-    gaussian = _gaussian(Gaussian(family.covariance), params, some)
+    gaussian = _gaussian(family, params, some)
     df = float(family.df)
     return StudentTPart(gaussian, df, *student_t_radii(df))
 
@@ -85,7 +84,7 @@ def _drawn(family, params, some):
     return DrawsPart(draws, family.mean(params)[some], family.std(params)[some] ** 2)
 
 
-_PARTS = {Gaussian: _gaussian, StudentT: _student_t, Laplace: _laplace}
+_PARTS = {"gaussian": _gaussian, "student_t": _student_t, "laplace": _laplace}
 
 
 class Predictive:

@@ -218,7 +218,7 @@ def unpack_mixtures(header, arrays):
 
 def is_public(family):
     """Whether a family is one that files name."""
-    return getattr(families, type(family).__name__, None) is type(family)
+    return family.constructor in vars(families).values()
 
 
 def family_record(family):
@@ -226,9 +226,12 @@ def family_record(family):
     if not is_public(family):
         raise ValueError(
             "save needs components of the families in skboost.families; got "
-            f"{type(family).__qualname__}. Pickle the posterior instead."
+            f"{family.constructor.__qualname__}. Pickle the posterior instead."
         )
-    return {"class": type(family).__name__, "params": family.get_params(deep=False)}
+    return {
+        "class": family.constructor.__name__,
+        "params": family.get_params(deep=False),
+    }
 
 
 def family_from(record):

@@ -72,7 +72,7 @@ class DensityProposer(Proposer):
     def kind(self):
         structure = "full" if self.family.full_covariance else "diagonal"
         structure = "low-rank" if self.family.low_rank else structure
-        return f"{structure} {type(self.family).__name__}"
+        return f"{structure} {self.family.constructor.__name__}"
 
     @property
     def seeks_gain(self):

@@ -177,7 +177,7 @@ def updated_target(likelihood, prior, temperature=1.0):
     -------
     ComposedTarget
     """
-    one = prior.n_components == 1 and hasattr(prior.components[0][0], "structure")
+    one = prior.n_components == 1 and prior.gaussian
     if one and likelihood.exact_gaussian:
         return GaussianPriorTarget(likelihood, prior, temperature)
     return ComposedTarget(likelihood, prior, temperature)

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import ndtri
 
-from skboost.families._sobol import open_unit_cube
+from skboost.families._moments import open_unit_cube
 
 
 def squared_correlations(seed, n=512, dim=300):

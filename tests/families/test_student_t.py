@@ -208,8 +208,7 @@ def test_recentre_and_widen(family, component):
 
 
 def test_it_has_no_exact_gaussian_expectations():
-    # The engine takes a method of this name as the promise of them.
-    assert not hasattr(StudentT(), "structure")
+    assert not StudentT().exact_expectations
     assert not StudentT.root_products
     assert StudentT.tail_power is None
     with pytest.raises(ValueError, match="'gaussian' or 'laplace'"):

@@ -38,7 +38,7 @@ def _cases():
     for family_name, family in FAMILY_OBJECTS.items():
         for target_name, make in TARGETS.items():
             exact = target_name == "exact"
-            if exact and not hasattr(family, "structure"):
+            if exact and not family.exact_expectations:
                 continue
             yield pytest.param((family, make, exact), id=f"{family_name}-{target_name}")
 

@@ -395,7 +395,7 @@ def test_packed_components_of_equal_parameters_keep_their_families():
     families = (Gaussian("diag"), Laplace())
     mixture = Mixture(tuple((f, params) for f in families), np.array([0.4, 0.6]))
     (again,) = unpack_mixtures(*pack_mixtures([mixture]))
-    assert [type(family) for family, _ in again.components] == [Gaussian, Laplace]
+    assert [family.constructor for family, _ in again.components] == [Gaussian, Laplace]
     theta = np.linspace(-3, 3, 7)[:, None]
     np.testing.assert_array_equal(again.log_density(theta), mixture.log_density(theta))
 
