@@ -5,7 +5,11 @@ This package knows a table of numbers and nothing of densities.
 
 from numbers import Real
 
-from skboost.frank_wolfe._corrective import minimise_on_simplex
+from skboost.frank_wolfe._corrective import (
+    best_coefficients,
+    geodesic_step,
+    minimise_on_simplex,
+)
 from skboost.frank_wolfe._directions import (
     Away,
     Direction,
@@ -15,7 +19,6 @@ from skboost.frank_wolfe._directions import (
     frank_wolfe_direction,
 )
 from skboost.frank_wolfe._objective import DENSITY_FLOOR, WeightObjective
-from skboost.frank_wolfe._root_coefficients import best_coefficients, geodesic_step
 from skboost.frank_wolfe._step_size import (
     AdaptiveBacktracking,
     Constant,

@@ -1,7 +1,9 @@
 """All weights at once: a convex solver on the simplex with a certificate."""
 
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dgesv
+from scipy.optimize import nnls
 
 from skboost.frank_wolfe._objective import value_and_slope
 from skboost.frank_wolfe._step_size import exact_step
@@ -263,3 +265,58 @@ def _drop_negligible(point, tol):
     if small.any() and lost <= tol:
         return kept.weights, min(kept.gap, point.gap + lost)
     return point.weights, point.gap
+
+
+# --- coefficients of square roots (Campbell and Li 2019, Algorithm 1)
+
+
+def best_coefficients(gram, overlaps):
+    """The non-negative unit combination of roots with the largest overlap.
+
+    Maximises ``x @ overlaps`` subject to ``x @ gram @ x = 1`` and ``x >= 0``: the
+    non-negative least squares problem ``|L^T x - L^-1 d|`` with ``gram = L L^T``.
+    It equals the paper's program in ``beta`` and needs no inverse.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (K, K)
+        Inner products of the roots.
+    overlaps : ndarray of shape (K,)
+        Inner products with the root of the target, on any common scale; one at
+        least must be positive.
+
+    Returns
+    -------
+    ndarray of shape (K,)
+        Exact zeros for roots that do not help.
+    """
+    # Two nearly equal roots make the Gram matrix singular to rounding: a condition
+    # number of 1e12 is where it stops.
+    ridged = gram + 1e-12 * np.eye(len(gram))
+    lower = cholesky(ridged, lower=True)
+    scaled = overlaps / np.abs(overlaps).max()
+    x, _ = nnls(lower.T, solve_triangular(lower, scaled, lower=True))
+    return x / np.sqrt(x @ gram @ x)
+
+
+def geodesic_step(overlap_old, overlap_new, between):
+    """Coefficients of the old combination and a new root on their great circle.
+
+    Campbell and Li 2019, equation 4: the unit combination of both with the largest
+    overlap with the target.
+
+    Parameters
+    ----------
+    overlap_old, overlap_new : float
+        Inner products of both with the root of the target.
+    between : float
+        Their inner product with each other, below one.
+
+    Returns
+    -------
+    old, new : float
+        Not negative; ``old^2 + 2 between old new + new^2 = 1``.
+    """
+    table = np.array([[1.0, between], [between, 1.0]])
+    old, new = best_coefficients(table, np.array([overlap_old, overlap_new]))
+    return old, new

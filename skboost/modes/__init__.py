@@ -5,7 +5,6 @@ from skboost.modes._curvature import (
     add_columns,
     diagonal_curvature,
     inverse_curvature,
-    knows_curvature,
     wide_directions,
     with_factor,
 )
@@ -15,6 +14,7 @@ from skboost.modes._modes import (
     Modes,
     ModeSearch,
     add_ends,
+    knows_curvature,
     missed_modes,
 )
 

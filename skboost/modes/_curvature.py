@@ -13,11 +13,6 @@ _N_PROBES, _FEW = 16, 64
 _STEP, _SMALL = 1e-4, 1e-2
 
 
-def knows_curvature(target):
-    """Whether the target gives its curvature, as regression models do."""
-    return hasattr(target, "expected_curvature")
-
-
 def diagonal_curvature(target, x, rng):
     """Diagonal of the negative Hessian of the log density at one point.
 

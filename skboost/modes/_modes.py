@@ -10,7 +10,7 @@ from skboost._math import N_ERRORS
 from skboost._random import MODES, generator
 from skboost._settings import Settings
 from skboost.modes._climb import climb_all
-from skboost.modes._curvature import inverse_curvature, knows_curvature, with_factor
+from skboost.modes._curvature import inverse_curvature, with_factor
 
 # Two ends are one mode within that many standard deviations of its Laplace
 # approximation, or where the density dips by less than that many nats between them.
@@ -250,6 +250,11 @@ def far_draws(mixture, n, rng):
             away = family.transport(params, base) - centre
             theta[rows] = centre + widths[rows, None] * away
     return theta
+
+
+def knows_curvature(target):
+    """Whether the target gives its curvature, as regression models do."""
+    return hasattr(target, "expected_curvature")
 
 
 @dataclass(frozen=True)
