@@ -146,7 +146,12 @@ class MatrixFactorizationPosterior(ModelPosterior):
     # --- disk
 
     def save(self, path):
-        """Write to exactly `path`: an npz archive without pickled objects."""
+        """Write to exactly `path`: an npz archive without pickled objects.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
         arrays = {"weights": self.weights}
         kinds = []
         for k, (family, params) in enumerate(self._mixture.components):
@@ -158,7 +163,12 @@ class MatrixFactorizationPosterior(ModelPosterior):
     @classmethod
     @reads_archive("MatrixFactorizationPosterior.save")
     def load(cls, path):
-        """Posterior that `save` wrote; refuses other files with a ValueError."""
+        """Posterior that `save` wrote; refuses other files with a ValueError.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
         header, arrays = read_archive(
             path, FORMAT, FORMAT_VERSION, "MatrixFactorizationPosterior.save"
         )

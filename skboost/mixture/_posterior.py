@@ -9,18 +9,13 @@ from skboost.approximation import Mixture
 from skboost.conjugate import ConjugateFamily, GaussianMixtureModel
 from skboost.mixture._moments import moments, standard_deviations
 from skboost.posterior import (
-    ImportanceSample,
     ModelPosterior,
     SampledMarginal,
-    arviz_groups,
     check_level,
-    check_size,
-    heaviest,
     read_archive,
     reads_archive,
     resampled,
     summary_table,
-    warn_heavy_tail,
     write_archive,
 )
 from skboost.transforms import Interval, LowerBound, Real
@@ -289,10 +284,6 @@ class ConjugateMixturePosterior(ModelPosterior):
 
     # --- other posteriors, other packages
 
-    def truncate(self, k):
-        """The posterior of the `k` heaviest boosting components."""
-        return type(self)(heaviest(self._mixture, k), self._settings)
-
     def resample(self, log_joint, n=1000, random_state=None, n_proposals=None):
         """`n` equally weighted draws of the importance-corrected posterior.
 
@@ -323,38 +314,24 @@ class ConjugateMixturePosterior(ModelPosterior):
         """
         rng = generator(root_seed(random_state))
 
-        def weigh(n_proposals):
+        def draw(n_proposals, rng):
             theta = self._mixture.sample(n_proposals, rng)
-            log_q = self._mixture.log_density(theta)
-            sample = ImportanceSample.of(
-                theta, log_q, lambda theta: log_joint(self._dict(theta))
-            )
-            warn_heavy_tail(sample.khat, stacklevel=4)
-            return sample
+            return theta, self._mixture.log_density(theta)
 
-        return self._dict(resampled(weigh, n, n_proposals, rng).draws)
+        def of_rows(theta):
+            return log_joint(self._dict(theta))
 
-    def to_arviz(self, n=4000, random_state=None, n_chains=4):
-        """ArviZ data object with ``n`` draws as `n_chains` chains (extra ``arviz``).
-
-        Returns
-        -------
-        InferenceData or DataTree
-            By the version of ArviZ; its group ``posterior`` has chains and draws.
-
-        Raises
-        ------
-        ImportError
-            If ArviZ is not installed.
-        """
-        per_chain = -(-check_size("n", n) // check_size("n_chains", n_chains))
-        draws = self.sample(per_chain * n_chains, random_state)
-        return arviz_groups(draws, n_chains)
+        return self._dict(resampled(draw, of_rows, n, n_proposals, rng).draws)
 
     # --- disk
 
     def save(self, path):
-        """Write to exactly `path`: an npz archive without pickled objects."""
+        """Write to exactly `path`: an npz archive without pickled objects.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
         own = self._settings
         arrays = {f"model_{k}": v for k, v in own.items() if np.ndim(v)}
         header = {"model": {k: v for k, v in own.items() if not np.ndim(v)}}
@@ -365,7 +342,12 @@ class ConjugateMixturePosterior(ModelPosterior):
     @classmethod
     @reads_archive("ConjugateMixturePosterior.save")
     def load(cls, path):
-        """Posterior that `save` wrote; refuses other files with a ValueError."""
+        """Posterior that `save` wrote; refuses other files with a ValueError.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
         header, arrays = read_archive(
             path, FORMAT, FORMAT_VERSION, "ConjugateMixturePosterior.save"
         )

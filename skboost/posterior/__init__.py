@@ -1,14 +1,13 @@
 """Posteriors as users meet them: summaries, marginals, plots, files."""
 
 from skboost.approximation import Mixture
-from skboost.posterior._base import ModelPosterior, check_size, heaviest, resampled
+from skboost.posterior._backed import ModelPosterior, resampled
 from skboost.posterior._calibrated import CalibrationWarning
 from skboost.posterior._distances import ErrorEstimates, HellingerEstimate
 from skboost.posterior._importance import (
     Evidence,
     ImportanceSample,
     ImportanceWarning,
-    warn_heavy_tail,
 )
 from skboost.posterior._marginal import Marginal, check_level
 from skboost.posterior._modes import Mode
@@ -23,7 +22,7 @@ from skboost.posterior._storage import (
     reads_archive,
     write_archive,
 )
-from skboost.posterior._tables import arviz_groups, summary_table
+from skboost.posterior._tables import summary_table
 from skboost.posterior._transformed_marginal import (
     SampledMarginal,
     TransformedMarginal,
@@ -44,16 +43,12 @@ __all__ = [
     "SampledMarginal",
     "TransformedMarginal",
     "TransformedPosterior",
-    "arviz_groups",
     "as_posterior",
     "check_level",
-    "check_size",
-    "heaviest",
     "read_archive",
     "reading_archive",
     "reads_archive",
     "resampled",
     "summary_table",
-    "warn_heavy_tail",
     "write_archive",
 ]

@@ -4,134 +4,19 @@ from copy import copy
 
 import numpy as np
 
-from skboost._random import generator, root_seed
-from skboost.posterior._distances import hellinger_distance
-from skboost.posterior._importance import (
-    ImportanceSample,
-    LogJointTarget,
-    warn_heavy_tail,
+from skboost.posterior._backed import (
+    MixtureBacked,
+    as_generator,
+    check_size,
+    resampled,
+    weighted,
 )
+from skboost.posterior._distances import hellinger_distance, unwarped
+from skboost.posterior._importance import LogJointTarget
 from skboost.posterior._marginal import check_level
 from skboost.posterior._storage import save_mixture
-from skboost.posterior._tables import arviz_data, check_names, summary_table
-from skboost.posterior._warped import unwarped
+from skboost.posterior._tables import check_names, summary_table
 from skboost.targets import TransformedTarget
-
-
-def as_generator(random_state):
-    """Generator seeded by an int, a RandomState instance or None."""
-    return generator(root_seed(random_state))
-
-
-def check_size(name, value):
-    """A positive integer."""
-    if not (isinstance(value, int | np.integer) and value >= 1):
-        raise ValueError(f"{name} must be a positive integer; got {value!r}.")
-    return int(value)
-
-
-def heaviest(mixture, k):
-    """The `k` heaviest components of a mixture, weights divided by their sum."""
-    keep = np.zeros(mixture.n_components, dtype=bool)
-    keep[np.argsort(-mixture.weights, kind="stable")[: check_size("k", k)]] = True
-    return mixture.keep(keep)
-
-
-def resampled(weigh, n, n_proposals, rng):
-    """`n` equally weighted draws, an `ImportanceSample`.
-
-    Parameters
-    ----------
-    weigh : callable
-        Gives an `ImportanceSample` of as many draws of the mixture as it is asked for.
-    n : int
-    n_proposals : int or None
-        Draws that are weighted; None means ``max(4 n, 4000)``.
-    rng : numpy.random.Generator
-    """
-    n = check_size("n", n)
-    if n_proposals is None:
-        n_proposals = max(4 * n, 4000)
-    return weigh(check_size("n_proposals", n_proposals)).resample(n, rng)
-
-
-class MixtureBacked:
-    """What every posterior says of the mixture behind it.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Components of weight zero are dropped.
-    """
-
-    __slots__ = ("_mixture",)
-
-    def __init__(self, mixture):
-        self._mixture = mixture.drop_zero_weights()
-
-    @property
-    def mixture(self):
-        return self._mixture.plain
-
-    @property
-    def weights(self):
-        """Weights of the components, shape (n_components,)."""
-        return self._mixture.weights
-
-    @property
-    def n_components(self):
-        """Number of components."""
-        return self._mixture.n_components
-
-    @property
-    def dim(self):
-        """Numbers in one draw."""
-        return self._mixture.dim
-
-
-class ModelPosterior(MixtureBacked):
-    """A posterior over the parameters of a conjugate model, as dicts of arrays.
-
-    Subclasses give ``model``, ``_shapes`` (of the arrays of a draw by name), ``_dict``
-    (rows of draws as dicts) and ``_rows`` (the other way).
-
-    Parameters
-    ----------
-    mixture : Mixture
-    settings : dict
-        Arguments that made the model.
-    """
-
-    __slots__ = ("_settings",)
-
-    def __init__(self, mixture, settings):
-        super().__init__(mixture)
-        self._settings = settings
-
-    @property
-    def settings(self):
-        return self._settings
-
-    def _drawn(self, n, random_state):
-        """A dict of arrays with n draws in random order."""
-        rng = as_generator(random_state)
-        return self._dict(self._mixture.sample(check_size("n", n), rng))
-
-    def _log_density(self, draws):
-        """Log density of a dict of draws, (n,), nats; checks shapes."""
-        checked = {}
-        for name, shape in self._shapes.items():
-            array = np.asarray(draws.get(name, np.nan), dtype=float)
-            if array.shape[1:] != shape or array.ndim != len(shape) + 1:
-                wanted = ", ".join(["n", *map(str, shape)])
-                raise ValueError(
-                    f"draws[{name!r}] must have shape ({wanted}); got {array.shape}."
-                )
-            checked[name] = array
-        if len({len(array) for array in checked.values()}) > 1:
-            lengths = {name: len(array) for name, array in checked.items()}
-            raise ValueError(f"draws must be equally many; got {lengths}.")
-        return self._mixture.log_density(self._rows(checked))
 
 
 class BasePosterior(MixtureBacked):
@@ -240,15 +125,6 @@ class BasePosterior(MixtureBacked):
         }
         return summary_table(columns, self._names)
 
-    def truncate(self, k):
-        """The `k` heaviest components, weights divided by their sum.
-
-        Returns
-        -------
-        MixturePosterior
-        """
-        return self._with_mixture(heaviest(self._mixture, k))
-
     def hellinger(self, other, n=10_000, random_state=None):
         """Hellinger distance to another posterior: `HellingerEstimate`.
 
@@ -338,10 +214,7 @@ class BasePosterior(MixtureBacked):
 
     def _weighted(self, log_joint, n, rng):
         """`ImportanceSample` of `n` fresh draws; warns the caller's caller."""
-        drawn = self.with_log_joint(log_joint)._draw(n, rng)
-        weighted = ImportanceSample.of(*drawn, log_joint)
-        warn_heavy_tail(weighted.khat, stacklevel=3)
-        return weighted
+        return weighted(self.with_log_joint(log_joint)._draw(n, rng), log_joint)
 
     def resample(self, log_joint, n=1000, random_state=None, n_proposals=None):
         """`n` equally weighted draws of the importance-corrected posterior.
@@ -365,14 +238,8 @@ class BasePosterior(MixtureBacked):
             If k-hat is above 0.7; a small one is no proof, see `importance_weights`.
         """
         rng = as_generator(random_state)
-        posterior = self.with_log_joint(log_joint)
-
-        def weigh(n_proposals):
-            sample = ImportanceSample.of(*posterior._draw(n_proposals, rng), log_joint)
-            warn_heavy_tail(sample.khat, stacklevel=4)
-            return sample
-
-        return resampled(weigh, n, n_proposals, rng)
+        draw = self.with_log_joint(log_joint)._draw
+        return resampled(draw, log_joint, n, n_proposals, rng)
 
     def evidence(self, log_joint, n=4000, level=0.95, random_state=None):
         """Log evidence from fresh draws: `Evidence`, a bound and an estimate.
@@ -428,23 +295,16 @@ class BasePosterior(MixtureBacked):
         n, rng = check_size("n", n), as_generator(random_state)
         return self._weighted(log_joint, n, rng).errors()
 
-    def to_arviz(self, n=4000, random_state=None, n_chains=4):
-        """ArviZ data object with ``n`` draws as `n_chains` chains (extra ``arviz``).
-
-        Returns
-        -------
-        InferenceData or DataTree
-            By the version of ArviZ; its group ``posterior`` has chains and draws.
-
-        Raises
-        ------
-        ImportError
-            If ArviZ is not installed.
-        """
-        per_chain = -(-check_size("n", n) // check_size("n_chains", n_chains))
-        draws = self.sample(per_chain * n_chains, random_state)
-        return arviz_data(draws, self._names, n_chains)
+    def _named(self, draws):
+        if self._names is None:
+            return {"theta": draws}
+        return dict(zip(self._names, draws.T, strict=True))
 
     def save(self, path):
-        """Write to exactly `path`: an npz archive without pickled objects."""
+        """Write to exactly `path`: an npz archive without pickled objects.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
         save_mixture(path, self._mixture, self._names, self.constraints)

@@ -176,3 +176,50 @@ def _forward_kl(p, h):
     above = np.where(ratio > 0, (1.0 + ratio) ** 2, 0.0)
     bound = 2.0 * np.sqrt(2.0) * h * np.sqrt(1.0 + p @ above)
     return max(float(p @ ratio), 0.0), float(bound)
+
+
+class BeyondWarp:
+    """The mapped mixture itself: a density of the coordinates after the warp.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    warp : Warp
+    """
+
+    def __init__(self, mixture, warp):
+        self._mixture, self._warp = mixture, warp
+
+    def stratified_draws(self, n, rng):
+        """Draws, their weights and their components, as of a mixture."""
+        z, row_weights, source = self._mixture.stratified_draws(n, rng)
+        return self._warp.forward(z), row_weights, source
+
+    def log_density(self, y):
+        """Log density at y (n, dim), nats."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            z = self._warp.inverse(y)
+            value = self._mixture.log_density(z) - self._warp.log_jacobian(z)
+        # Where z overflows there is no mass.
+        return np.fmax(value, -np.inf)
+
+
+def unwarped(posterior):
+    """A posterior's density of unconstrained coordinates, and its constraints.
+
+    Parameters
+    ----------
+    posterior : MixturePosterior or Mixture
+
+    Returns
+    -------
+    density : Mixture or BeyondWarp
+    constraints : Constraints or None
+        Without a warp; None where nothing is constrained.
+    """
+    mixture = getattr(posterior, "_mixture", posterior)
+    constraints = getattr(posterior, "constraints", None)
+    if constraints is None or constraints.warp is None:
+        return mixture, constraints
+    base = constraints.base
+    return BeyondWarp(mixture, constraints.warp), None if base.trivial else base

@@ -45,6 +45,37 @@ class Mode:
         )
 
 
+class BehindWarp:
+    """A mixture in the coordinates before a warp, with the density of those after it.
+
+    It has the maxima of the mapped mixture's density, at the points that the map takes
+    to them.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    warp : Warp
+    """
+
+    def __init__(self, mixture, warp):
+        self._mixture, self._warp = mixture, warp
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._mixture, name)
+
+    def log_density(self, z):
+        """Log density at the images of z (n, dim), nats."""
+        return self._mixture.log_density(z) - self._warp.log_jacobian(z)
+
+    def score_and_log_density(self, z):
+        """Its gradient in z, and `log_density`."""
+        score, log_q = self._mixture.score_and_log_density(z)
+        log_q = log_q - self._warp.log_jacobian(z)
+        return score - self._warp.log_jacobian_gradient(z), log_q
+
+
 def mixture_modes(mixture):
     """Modes reached by ascent from every component mean, highest first.
 

@@ -10,10 +10,11 @@ from functools import cache
 import numpy as np
 
 from skboost.approximation import Mixture
-from skboost.posterior._base import BasePosterior, as_generator, check_size
+from skboost.posterior._backed import as_generator, check_size
+from skboost.posterior._base import BasePosterior
 from skboost.posterior._calibrated import calibrated
 from skboost.posterior._marginal import Marginal, coordinate_quantiles
-from skboost.posterior._modes import mixture_modes
+from skboost.posterior._modes import BehindWarp, mixture_modes
 from skboost.posterior._storage import load_mixture, reads_archive
 from skboost.posterior._tables import quantile_table
 from skboost.posterior._transformed_marginal import (
@@ -21,7 +22,6 @@ from skboost.posterior._transformed_marginal import (
     TransformedMarginal,
 )
 from skboost.posterior._transformed_moments import covariance, fixed_draws, moments
-from skboost.posterior._warped import BehindWarp
 from skboost.transforms import Constraints
 
 
@@ -75,13 +75,12 @@ class MixturePosterior(BasePosterior):
         """Quantiles at probabilities `levels`, shape (dim, len)."""
         return quantile_table(self._mixture, levels)
 
-    @property
-    def dim(self):
-        """Dimension of the parameter vector."""
-        return self._mixture.dim
-
     def log_density(self, theta):
         """Log density in nats at `theta` (n, dim), shape (n,).
+
+        Parameters
+        ----------
+        theta : array-like of shape (n, dim)
 
         Returns
         -------

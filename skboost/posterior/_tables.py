@@ -61,13 +61,6 @@ def _structured(labels, columns):
     return table
 
 
-def arviz_data(draws, names, n_chains):
-    """ArviZ data object of independent draws of a vector, split into chains."""
-    columns = enumerate(() if names is None else names)
-    named = {name: draws[:, i] for i, name in columns} or {"theta": draws}
-    return arviz_groups(named, n_chains)
-
-
 def arviz_groups(draws, n_chains):
     """ArviZ data object of a dict of independent draws, split into chains."""
     try:

@@ -10,7 +10,7 @@ from skboost._budget import Budget, BudgetSpent, WatchedTarget
 from skboost._settings import Settings
 from skboost.approximation import Estimate, Mixture
 from skboost.families import Gaussian
-from skboost.posterior._warped import BeyondWarp
+from skboost.posterior._distances import BeyondWarp
 from skboost.targets import Target
 from skboost.transforms import Warp
 from skboost.warps import WarpReport, _fit, find_warp, not_tried

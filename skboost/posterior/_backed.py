@@ -1,0 +1,182 @@
+"""What posteriors of any kind say of the mixture behind them."""
+
+import numpy as np
+
+from skboost._random import generator, root_seed
+from skboost.posterior._importance import ImportanceSample, warn_heavy_tail
+from skboost.posterior._tables import arviz_groups
+
+
+def as_generator(random_state):
+    """Generator seeded by an int, a RandomState instance or None."""
+    return generator(root_seed(random_state))
+
+
+def check_size(name, value):
+    """A positive integer."""
+    if not (isinstance(value, int | np.integer) and value >= 1):
+        raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+    return int(value)
+
+
+def heaviest(mixture, k):
+    """The `k` heaviest components of a mixture, weights divided by their sum."""
+    keep = np.zeros(mixture.n_components, dtype=bool)
+    keep[np.argsort(-mixture.weights, kind="stable")[: check_size("k", k)]] = True
+    return mixture.keep(keep)
+
+
+def weighted(drawn, log_joint):
+    """`ImportanceSample` of draws and their log densities; warns of heavy tails."""
+    sample = ImportanceSample.of(*drawn, log_joint)
+    # At the line of the user, who called the caller's caller.
+    warn_heavy_tail(sample.khat, stacklevel=4)
+    return sample
+
+
+def resampled(draw, log_joint, n, n_proposals, rng):
+    """`n` equally weighted draws, an `ImportanceSample`.
+
+    Parameters
+    ----------
+    draw : callable
+        Maps a number and a generator to draws and their log densities.
+    log_joint : callable or object with ``log_density``
+    n : int
+    n_proposals : int or None
+        Draws that are weighted; None means ``max(4 n, 4000)``.
+    rng : numpy.random.Generator
+    """
+    n = check_size("n", n)
+    if n_proposals is None:
+        n_proposals = max(4 * n, 4000)
+    drawn = draw(check_size("n_proposals", n_proposals), rng)
+    return weighted(drawn, log_joint).resample(n, rng)
+
+
+class MixtureBacked:
+    """What every posterior says of the mixture behind it.
+
+    Subclasses give ``sample``, ``_with_mixture`` (the same posterior of another
+    mixture) and ``_named`` (draws as a dict of arrays).
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Components of weight zero are dropped.
+    """
+
+    __slots__ = ("_mixture",)
+
+    def __init__(self, mixture):
+        self._mixture = mixture.drop_zero_weights()
+
+    @property
+    def mixture(self):
+        return self._mixture.plain
+
+    @property
+    def weights(self):
+        """Weights of the components, shape (n_components,)."""
+        return self._mixture.weights
+
+    @property
+    def n_components(self):
+        """Number of components."""
+        return self._mixture.n_components
+
+    @property
+    def dim(self):
+        """Numbers in one draw."""
+        return self._mixture.dim
+
+    def truncate(self, k):
+        """The `k` heaviest components, weights divided by their sum.
+
+        Parameters
+        ----------
+        k : int
+            At least 1.
+
+        Returns
+        -------
+        posterior
+            Of the same class.
+        """
+        return self._with_mixture(heaviest(self._mixture, k))
+
+    def to_arviz(self, n=4000, random_state=None, n_chains=4):
+        """ArviZ data object with ``n`` draws as `n_chains` chains (extra ``arviz``).
+
+        Parameters
+        ----------
+        n : int, default=4000
+            Draws in all; rounded up to a multiple of `n_chains`.
+        random_state : int, RandomState instance or None, default=None
+        n_chains : int, default=4
+            Draws are independent; ArviZ's diagnostics ask for chains.
+
+        Returns
+        -------
+        InferenceData or DataTree
+            By the version of ArviZ; its group ``posterior`` has chains and draws.
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed.
+        """
+        per_chain = -(-check_size("n", n) // check_size("n_chains", n_chains))
+        draws = self.sample(per_chain * n_chains, random_state)
+        return arviz_groups(self._named(draws), n_chains)
+
+
+class ModelPosterior(MixtureBacked):
+    """A posterior over the parameters of a conjugate model, as dicts of arrays.
+
+    Subclasses give ``model``, ``_shapes`` (of the arrays of a draw by name), ``_dict``
+    (rows of draws as dicts) and ``_rows`` (the other way).
+
+    Parameters
+    ----------
+    mixture : Mixture
+    settings : dict
+        Arguments that made the model.
+    """
+
+    __slots__ = ("_settings",)
+
+    def __init__(self, mixture, settings):
+        super().__init__(mixture)
+        self._settings = settings
+
+    @property
+    def settings(self):
+        return self._settings
+
+    def _with_mixture(self, mixture):
+        return type(self)(mixture, self._settings)
+
+    def _named(self, draws):
+        return draws
+
+    def _drawn(self, n, random_state):
+        """A dict of arrays with n draws in random order."""
+        rng = as_generator(random_state)
+        return self._dict(self._mixture.sample(check_size("n", n), rng))
+
+    def _log_density(self, draws):
+        """Log density of a dict of draws, (n,), nats; checks shapes."""
+        checked = {}
+        for name, shape in self._shapes.items():
+            array = np.asarray(draws.get(name, np.nan), dtype=float)
+            if array.shape[1:] != shape or array.ndim != len(shape) + 1:
+                wanted = ", ".join(["n", *map(str, shape)])
+                raise ValueError(
+                    f"draws[{name!r}] must have shape ({wanted}); got {array.shape}."
+                )
+            checked[name] = array
+        if len({len(array) for array in checked.values()}) > 1:
+            lengths = {name: len(array) for name, array in checked.items()}
+            raise ValueError(f"draws must be equally many; got {lengths}.")
+        return self._mixture.log_density(self._rows(checked))
