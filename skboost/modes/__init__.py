@@ -29,7 +29,6 @@ __all__ = [
     "diagonal_curvature",
     "find_mode",
     "inverse_curvature",
-    "knows_curvature",
     "missed_modes",
     "wide_directions",
     "with_factor",

@@ -51,7 +51,7 @@ def diagonal_curvature(target, x, rng):
 def inverse_curvature(target, mode, family):
     """Covariance, or variances, from the curvature at the mode; positive definite."""
     dim = target.dim
-    if getattr(target, "exact_gaussian", False):
+    if target.exact_gaussian:
         # Price's theorem: the slope in the variances is minus half the curvature.
         slope = target.expected_log_density(mode, np.full(dim, 1e-4), None)[2]
         return 1.0 / np.maximum(-2.0 * slope, 1e-6)

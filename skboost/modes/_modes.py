@@ -287,7 +287,7 @@ class ModeSearch:
         A target that knows its curvature is a regression model, whose posterior has
         one mode, or close enough.
         """
-        return not knows_curvature(self.target)
+        return not self.target.knows_curvature
 
     @property
     def probes(self):
@@ -352,7 +352,7 @@ class ModeSearch:
 
     @property
     def _n_evaluations(self):
-        return getattr(self.target, "n_evaluations", 0)
+        return self.target.n_evaluations
 
     def _climbed(self, modes, starts, scale, max_evaluations=np.inf):
         ends = climb_all(

@@ -12,7 +12,6 @@ from skboost.modes import (
     Box,
     ModeSearch,
     climb_all,
-    knows_curvature,
     missed_modes,
 )
 from skboost.proposals._base import Proposer
@@ -66,7 +65,7 @@ class DensityProposer(Proposer):
     @property
     def modes_not_searched(self):
         large = self.target.dim > MAX_HESSIAN_DIM
-        return large and not knows_curvature(self.target)
+        return large and not self.target.knows_curvature
 
     @property
     def kind(self):
@@ -165,7 +164,7 @@ def drift_to_infinity(target, mixture, starts, rng):
     # Only a posterior larger than this, in units of one or of the starts, is looked at.
     usual = np.full(mixture.dim, 1e6 * max(1.0, np.abs(starts).max()))
     # Where the user's scale is an exponential away, it ends sooner.
-    usual = np.minimum(usual, getattr(target, "largest_coordinate", np.inf))
+    usual = np.minimum(usual, target.largest_coordinate)
     reach = np.hypot(mixture.mean() - centre, mixture.std())
     if not (reach > usual).any():
         return ""

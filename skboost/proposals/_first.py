@@ -14,7 +14,7 @@ from skboost._random import BASE, generator
 from skboost._solver import SMALLEST_TOL, ascend
 from skboost.approximation import Mixture
 from skboost.families import MAX_FULL_DIM, Gaussian
-from skboost.modes import find_mode, inverse_curvature, knows_curvature
+from skboost.modes import find_mode, inverse_curvature
 from skboost.objectives import JointELBO, SingleELBO
 from skboost.proposals._low_rank import fit_low_rank
 from skboost.proposals._natural import natural_gaussian
@@ -202,7 +202,7 @@ def _expected_curvature(target, family):
     """Value, gradient and curvature under a full Gaussian, where affordable."""
     # In more dimensions a target's dense curvature is not asked for.
     largest = 2000 if family.full_covariance else MAX_FULL_DIM
-    if family.low_rank or target.dim > largest or not knows_curvature(target):
+    if family.low_rank or target.dim > largest or not target.knows_curvature:
         return None
     return target.expected_curvature
 

@@ -7,13 +7,15 @@ from skboost.targets._composed import (
     GaussianPriorTarget,
     updated_target,
 )
-from skboost.targets._describe import coordinate_label, shown_point, what_came
 from skboost.targets._design import validate_offset
 from skboost.targets._failures import (
     FailedEvaluationError,
     FailedEvaluationWarning,
     LogDensityError,
     OverwrittenArgumentError,
+    coordinate_label,
+    shown_point,
+    what_came,
 )
 from skboost.targets._glm import GLMTarget
 from skboost.targets._gradient_check import warn_of_wrong_gradient

@@ -28,6 +28,12 @@ class Target:
         What happened at the first of these.
     ledgers : tuple of Ledger
         What counts them.
+    knows_curvature : bool
+        Whether there is ``expected_curvature(mean, factor)``, as regressions have it.
+    constraints : Constraints or None
+        That map its coordinates to the scale of the user, where that is another.
+    largest_coordinate : float or array (dim,)
+        How far out coordinates may lie.
     """
 
     exact_gaussian = False
@@ -37,6 +43,9 @@ class Target:
     n_evaluations = n_failures = 0
     first_failure = None
     ledgers = ()
+    knows_curvature = False
+    constraints = None
+    largest_coordinate = np.inf
     dim: int
 
     def log_density(self, theta):

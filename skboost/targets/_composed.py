@@ -98,7 +98,7 @@ class GaussianPriorTarget(ComposedTarget):
     temperature : float, default=1.0
     """
 
-    exact_gaussian = True
+    exact_gaussian = knows_curvature = True
 
     def __init__(self, likelihood, prior, temperature=1.0):
         super().__init__(likelihood, prior, temperature)

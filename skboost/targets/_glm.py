@@ -259,6 +259,8 @@ class GLMTarget(Target):
         (values,) = self.design.sum_rows(part, width, len(structures))
         return values + np.array([self._expected_prior(*s).value for s in structures])
 
+    knows_curvature = True
+
     def expected_curvature(self, mean, factor):
         """E[log joint], its mean gradient and E[-Hessian] under N(mean, F F^T).
 
