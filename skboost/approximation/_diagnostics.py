@@ -389,7 +389,9 @@ def remaining_kl(log_joint, log_q):
     if outside == 1.0:
         return RemainingKL(np.nan, np.nan, np.inf, np.inf, outside)
     smoothed, khat = psis(log_ratio)
-    log_z, se_z = log_mean_weight(smoothed)
+    # Of a tail without a mean smoothing makes the evidence too large; the weights as
+    # they are can only miss mass.
+    log_z, se_z = log_mean_weight(log_ratio if khat > 1.0 else smoothed)
     elbo, se_elbo = restricted_elbo(log_ratio)
     inside = log_ratio[log_ratio > -np.inf]
     half, se_half = mean_and_se(0.5 * (inside - inside.mean()) ** 2)

@@ -39,6 +39,7 @@ def lower_end(remaining):
     """The estimate from the mixture's own draws less two standard errors; at least 0.
 
     Its bias has one sign: mass that the mixture does not reach makes it too small.
+    `remaining_kl` smooths no weights where that would not hold.
     """
     value = remaining.value - N_ERRORS * remaining.se
     return float(value) if value > 0 else 0.0
