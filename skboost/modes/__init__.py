@@ -14,7 +14,6 @@ from skboost.modes._modes import (
     Modes,
     ModeSearch,
     add_ends,
-    knows_curvature,
     missed_modes,
 )
 

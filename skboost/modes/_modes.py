@@ -252,11 +252,6 @@ def far_draws(mixture, n, rng):
     return theta
 
 
-def knows_curvature(target):
-    """Whether the target gives its curvature, as regression models do."""
-    return hasattr(target, "expected_curvature")
-
-
 @dataclass(frozen=True)
 class ModeSearch:
     """Looks for modes.

@@ -26,7 +26,7 @@ from skboost.targets._log_sigmoid import (
     log_sigmoid_expectation,
     log_student_t_sigmoid,
 )
-from skboost.targets._logistic import Logistic
+from skboost.targets._logistic_and_poisson import Logistic, Poisson
 from skboost.targets._logistic_gaussian import (
     entropy_expectation,
     logistic_gaussian_expectations,
@@ -48,7 +48,6 @@ from skboost.targets._noise import (
     bounded_exp,
 )
 from skboost.targets._noisy_glm import NoiseScalePrior, NoisyGLMTarget
-from skboost.targets._poisson import Poisson
 from skboost.targets._priors import (
     PRIORS,
     FlatPrior,

@@ -11,9 +11,6 @@ from scipy import sparse
 
 from skboost._row_blocks import Table
 
-# Below this ratio of a row's stored pairs to dim^2, a sparse Gram matrix is cheaper.
-_SPARSE_GRAM = 0.01
-
 
 class Block:
     """Some rows of a design matrix; products act on (dim,) or (dim, k) parameters.
@@ -103,7 +100,9 @@ class Block:
         data = X.data * np.repeat(root, np.diff(X.indptr))
         scaled = sparse.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
         n_rows, n_columns = X.shape
-        if X.nnz**2 < _SPARSE_GRAM * (n_rows * n_columns) ** 2:
+        # Where a row's stored pairs are few beside dim^2, a sparse Gram matrix is
+        # cheaper.
+        if X.nnz**2 < 0.01 * (n_rows * n_columns) ** 2:
             return scaled
         return scaled.toarray()
 

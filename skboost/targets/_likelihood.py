@@ -5,10 +5,6 @@ import numpy as np
 from skboost.targets._design import sum_log
 from skboost.targets._quadrature import gaussian_expectation_1d
 
-# A point mass is integrated as a Gaussian this narrow, so that differences of the
-# slope can stand in for its derivative.
-_SMALLEST_SD = 1e-4
-
 
 class WeightedRows:
     """A block of rows with their responses and weights, summed over by likelihoods.
@@ -132,7 +128,9 @@ class Likelihood:
             are smooth on the scale of ``sd`` and grow no faster than polynomials.
         """
         # Stein's identity: E f''(t) = E f'(t) (t - mean) / sd^2.
-        sd, linear = np.maximum(sd, _SMALLEST_SD), self.linear(y)
+        # A point mass is integrated as a narrow Gaussian, so that differences of the
+        # slope can stand in for its derivative.
+        sd, linear = np.maximum(sd, 1e-4), self.linear(y)
 
         def terms(eta):
             shift = eta - mean

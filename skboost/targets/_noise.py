@@ -13,13 +13,11 @@ from skboost._math import LOG_2PI
 from skboost.targets._likelihood import Likelihood
 from skboost.targets._quadrature import normal_rule
 
-# Beyond this the squares of exponentials leave the range of floating point.
-_LARGEST_EXPONENT = 300.0
-
 
 def bounded_exp(x):
     """``exp(x)``, never zero or infinite: a wall from which searches step back."""
-    return np.exp(np.clip(x, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
+    # Beyond 300 the squares of exponentials leave the range of floating point.
+    return np.exp(np.clip(x, -300.0, 300.0))
 
 
 class NoiseExpectation(NamedTuple):
