@@ -24,8 +24,8 @@ from _factors import RidgeALS, chosen_ridge, faces, masked, ratings, triples
 
 from skboost import BoostedMatrixFactorization, SVIMatrixFactorization
 from skboost._entries import Entries
-from skboost.conjugate import FactorTarget, MatrixFactorizationModel, Observed
-from skboost.conjugate import factor_round as balanced_round
+from skboost.conjugate import FactorTarget, MatrixFactorizationModel, ObservedEntries
+from skboost.conjugate.factorization._ascent import factor_round as balanced_round
 from skboost.model_selection import train_test_split_entries
 from skboost.strategies import RobbinsMonro
 
@@ -305,7 +305,7 @@ def with_gauge(X, rank, seed, n_epochs):
     entries = Entries.of(X)
     magnitude = float(np.sqrt(np.mean(entries.values**2)))
     model = MatrixFactorizationModel(entries.shape, rank, **_P2, magnitude=magnitude)
-    target = FactorTarget(model, Observed(entries))
+    target = FactorTarget(model, ObservedEntries(entries))
     natural, path = model.start(np.random.default_rng(seed)), []
     for _ in range(n_epochs):
         natural = balanced_round(target, natural)

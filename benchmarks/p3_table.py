@@ -17,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 
 from skboost.mixture import SVIGaussianMixture
-from skboost.mixture._responsibilities import kmeans
+from skboost.mixture._starts import kmeans
 
 TRUTHS = {
     "apart": ([0.2, 0.3, 0.5], [-4.0, 0.0, 4.0]),

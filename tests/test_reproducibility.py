@@ -22,8 +22,7 @@ from skboost import (
     SVIGaussianMixture,
     SVILatentDirichletAllocation,
 )
-from skboost.conjugate._documents import Documents
-from skboost.conjugate._topics import TopicModel
+from skboost.conjugate.topics._model import Documents, TopicModel
 
 pytestmark = [
     pytest.mark.slow,

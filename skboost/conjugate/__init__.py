@@ -1,6 +1,33 @@
-"""Conjugate exponential-family models: natural parameters in and out."""
+"""Conjugate exponential-family models: natural parameters in and out.
 
-from skboost.conjugate._ascent import (
+Three models, one folder each, on the steps and layouts that they share.
+"""
+
+import sys
+
+from skboost.conjugate._draws import DrawStream
+from skboost.conjugate._natural import (
+    Expectation,
+    combine,
+    inside,
+    natural_step,
+    scaled,
+)
+from skboost.conjugate.factorization._ascent import (
+    annealed_factors,
+    factor_ascent,
+    shaken_factors,
+    turned_towards,
+)
+from skboost.conjugate.factorization._factors import ObservedEntries
+from skboost.conjugate.factorization._model import (
+    MatrixFactorizationModel,
+    predicted_entries,
+    predicted_rows,
+)
+from skboost.conjugate.factorization._target import SIDES, FactorFamily, FactorTarget
+from skboost.conjugate.gaussian_mixture import _covariances, _model, _weights, _wishart
+from skboost.conjugate.gaussian_mixture._ascent import (
     INITS,
     aligned,
     annealed,
@@ -10,46 +37,27 @@ from skboost.conjugate._ascent import (
     start,
     with_louis_widths,
 )
-from skboost.conjugate._covariances import COVARIANCES
-from skboost.conjugate._documents import Documents
-from skboost.conjugate._expectation import Expectation
-from skboost.conjugate._factor_ascent import (
-    annealed_factors,
-    balanced,
-    factor_ascent,
-    factor_round,
-    shaken_factors,
-    turned_towards,
+from skboost.conjugate.gaussian_mixture._covariances import COVARIANCES
+from skboost.conjugate.gaussian_mixture._family import (
+    ConjugateFamily,
+    ConjugateTarget,
+    log_parts,
 )
-from skboost.conjugate._factor_family import SIDES, FactorFamily
-from skboost.conjugate._factor_target import FactorTarget
-from skboost.conjugate._family import ConjugateFamily, ConjugateTarget, DrawStream
-from skboost.conjugate._gaussian_mixture import (
-    CLUSTER_DISTRIBUTIONS,
-    WEIGHT_DISTRIBUTIONS,
-    GaussianMixtureModel,
-)
-from skboost.conjugate._likelihood import log_parts
-from skboost.conjugate._matrix_factorization import (
-    MatrixFactorizationModel,
-    predicted_entries,
-    predicted_rows,
-)
-from skboost.conjugate._natural import (
-    combine,
-    inside,
-    largest_step,
-    natural_step,
-    scaled,
-)
-from skboost.conjugate._topics import TopicModel
-from skboost.conjugate._weighted_entries import Observed
+from skboost.conjugate.gaussian_mixture._model import GaussianMixtureModel
+from skboost.conjugate.topics._model import Documents, TopicModel
+
+# Pickles of 0.1.0 name their modules before their version: these names let a reader get
+# as far as the version, and say that it is another one.
+for _name, _module in {
+    "_dirichlet": _weights,
+    "_gaussian_mixture": _model,
+    "_matrix_shapes": _covariances,
+    "_normal_wishart": _wishart,
+}.items():
+    sys.modules[f"{__name__}.{_name}"] = _module
 
 __all__ = [
-    "CLUSTER_DISTRIBUTIONS",
     "COVARIANCES",
-    "INITS",
-    "SIDES",
     "ConjugateFamily",
     "ConjugateTarget",
     "Documents",
@@ -58,20 +66,18 @@ __all__ = [
     "FactorFamily",
     "FactorTarget",
     "GaussianMixtureModel",
+    "INITS",
     "MatrixFactorizationModel",
-    "Observed",
+    "ObservedEntries",
+    "SIDES",
     "TopicModel",
-    "WEIGHT_DISTRIBUTIONS",
     "aligned",
     "annealed",
     "annealed_factors",
-    "balanced",
     "combine",
     "coordinate_ascent",
     "factor_ascent",
-    "factor_round",
     "inside",
-    "largest_step",
     "log_parts",
     "natural_step",
     "predicted_entries",

@@ -11,9 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Of the way to the boundary of the domain (Paisley et al. leave this case open).
-_INSIDE = 0.99
-
 
 def combine(a, first, b, second):
     """``a * first + b * second`` for trees of arrays of one structure."""
@@ -38,10 +35,14 @@ class Cone(NamedTuple):
         Affine functions of the natural parameter that must be positive.
     matrices : ndarray of shape (\\*group, q, q) or None
         Affine function of it that must be positive definite.
+    reach : float, default=0.99
+        How far noise may lead, of the way to the boundary (Paisley et al. leave this
+        case open).
     """
 
     scalars: tuple
     matrices: np.ndarray | None = None
+    reach: float = 0.99
 
 
 def largest_step(start, end):
@@ -64,7 +65,7 @@ def largest_step(start, end):
     return np.min(np.stack(steps), axis=0)
 
 
-class Step(NamedTuple):
+class NaturalStep(NamedTuple):
     """Where a natural-gradient step led.
 
     Attributes
@@ -85,8 +86,8 @@ def natural_step(factors, natural, statistics, rate, noise=None):
     """Move every factor in turn towards the optimum that the statistics give.
 
     ``lambda <- (1 - rate) lambda + rate (eta + statistics + kappa noise)`` (Paisley et
-    al., Algorithm 1), where kappa, at most 1, is 0.99 times (or the factor's own
-    ``reach`` times) what leads to the boundary of the factor's domain, for each of its
+    al., Algorithm 1), where kappa, at most 1, is the ``reach`` of the factor's
+    `Cone` times what leads to the boundary of the factor's domain, for each of its
     groups.
 
     Parameters
@@ -105,7 +106,7 @@ def natural_step(factors, natural, statistics, rate, noise=None):
 
     Returns
     -------
-    Step
+    NaturalStep
     """
     natural, n_groups, n_shrunk = dict(natural), 0, 0
     noisy = None if noise is None else combine(1.0, statistics, 1.0, noise)
@@ -116,7 +117,7 @@ def natural_step(factors, natural, statistics, rate, noise=None):
             target, kappa = inside(factor, target, shaken)
             n_groups, n_shrunk = n_groups + kappa.size, n_shrunk + np.sum(kappa < 1.0)
         natural[factor.name] = combine(1.0 - rate, natural[factor.name], rate, target)
-    return Step(natural, n_groups, int(n_shrunk))
+    return NaturalStep(natural, n_groups, int(n_shrunk))
 
 
 def inside(factor, start, end):
@@ -127,11 +128,11 @@ def inside(factor, start, end):
     own : dict
         Natural parameter of the factor.
     kappa : ndarray of shape (\\*group)
-        How far each group went: 0.99 times as far as it could, or the factor's own
-        ``reach``, at most 1.
+        How far each group went: the ``reach`` of its cone times as far as it could,
+        at most 1.
     """
-    boundary = largest_step(factor.cone(start), factor.cone(end))
-    kappa = np.minimum(getattr(factor, "reach", _INSIDE) * boundary, 1.0)
+    cone = factor.cone(start)
+    kappa = np.minimum(cone.reach * largest_step(cone, factor.cone(end)), 1.0)
     return {key: _between(start[key], end[key], kappa) for key in start}, kappa
 
 
@@ -156,3 +157,23 @@ def _to_singular(a, b):
     # The inverse of a subnormal number is no number: there the boundary is nowhere.
     falls = lowest < -np.finfo(float).tiny
     return np.where(falls, -1.0 / np.where(falls, lowest, -1.0), np.inf)
+
+
+class Expectation(NamedTuple):
+    """Sums over rows under the optimal local factors.
+
+    Attributes
+    ----------
+    statistics : tuple of dict
+        Weighted sums of expected sufficient statistics, one for each weighting.
+    evidence : float
+        The local part of the bound for the first weighting, nats; for a mixture
+        ``sum_n w_n ln sum_k exp(E[ln pi_k] + E[ln N(x_n | k)])``.
+    local : object, default=None
+        The local factors themselves, where they are found by an iteration; None where
+        they have a closed form.
+    """
+
+    statistics: tuple
+    evidence: float
+    local: object = None

@@ -17,7 +17,7 @@ from skboost._base import (
 )
 from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.boosting import Boosting, Simplex
-from skboost.conjugate import FactorTarget, MatrixFactorizationModel, Observed
+from skboost.conjugate import FactorTarget, MatrixFactorizationModel, ObservedEntries
 from skboost.decomposition._posterior import MatrixFactorizationPosterior
 from skboost.decomposition._predictions import (
     MatrixPredictions,
@@ -273,11 +273,11 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
             mean = float(entries.values.mean()) if self.biases else 0.0
             entries = entries.with_values(entries.values - mean)
             settings = self._model_settings(entries)
-            if self.warm_start and hasattr(self, "_run"):
+            if self.warm_start and "_run" in vars(self):
                 self._check_goes_on(settings)
             self._settings, self.global_bias_ = settings, mean
             model = MatrixFactorizationModel(**settings)
-            target = FactorTarget(model, Observed(entries), self.n_jobs)
+            target = FactorTarget(model, ObservedEntries(entries), self.n_jobs)
             return self._boost(target, callback_data(X, y))
 
     def _model_settings(self, entries):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skboost._callbacks import run
-from skboost.conjugate import MatrixFactorizationModel, Observed
+from skboost.conjugate import MatrixFactorizationModel, ObservedEntries
 from skboost.svi import ConstantRate, NaturalGradient
 
 
@@ -41,8 +41,7 @@ def taken_in(model, natural, entries, limits):
         before, nats.
     """
     touched, parts = {}, {}
-    for name in ("rows", "columns"):
-        positions = getattr(entries, name)
+    for name, positions in (("rows", entries.rows), ("columns", entries.columns)):
         touched[name], parts[name] = np.unique(positions, return_inverse=True)
     shape = tuple(len(index) for index in touched.values())
     own = {n: _some(natural[n], index) for n, index in touched.items()}
@@ -59,7 +58,7 @@ def taken_in(model, natural, entries, limits):
     kind = entries.rows.dtype
     parts = [part.astype(kind) for part in parts.values()]
     renumbered = type(entries)(*parts, entries.values, shape)
-    engine = NaturalGradient(inner, Observed(renumbered), priors, ConstantRate())
+    engine = NaturalGradient(inner, ObservedEntries(renumbered), priors, ConstantRate())
     done = run(engine, limits)
     found = dict(natural)
     for name, value in done.state.natural.items():

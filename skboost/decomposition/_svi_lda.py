@@ -11,8 +11,7 @@ from skboost._random import generator, root_seed
 from skboost._runs import NaturalGradientRuns
 from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
 from skboost.conjugate import TopicModel
-from skboost.decomposition._fitted_topics import FittedTopics
-from skboost.decomposition._topic_starts import STARTS
+from skboost.decomposition._topics import STARTS, FittedTopics
 from skboost.svi import (
     LEARNING_RATES,
     LearningRate,
@@ -268,7 +267,7 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
         """
         with self._keeping_old_fit(), single_threaded_blas():
             matrix = self._validated(X, reset=True, whom="fit")
-            going_on = self.warm_start and hasattr(self, "_run")
+            going_on = self.warm_start and "_run" in vars(self)
             self._set_model(going_on, "warm_start=True", "Set warm_start=False.")
             rows = self._model.rows(matrix)
             self._n_tokens = float(rows.counts.sum())
@@ -302,7 +301,7 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
             As `fit` does, and for a model that has changed since the first batch.
         """
         with self._keeping_old_fit(), single_threaded_blas():
-            first = not hasattr(self, "_model")
+            first = "_model" not in vars(self)
             matrix = self._validated(X, reset=first, whom="partial_fit")
             self._set_model(not first, "partial_fit", "Begin with a clone.")
             rows = self._model.rows(matrix)
@@ -312,7 +311,7 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
             return self
 
     def _take_in(self, rows):
-        stream = getattr(self, "_stream", None)
+        stream = vars(self).get("_stream")
         if stream is None:
             known = self.total_samples
             share = 1.0 if known is None else known / len(rows)

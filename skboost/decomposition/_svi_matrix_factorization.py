@@ -10,7 +10,7 @@ from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
 from skboost._runs import NaturalGradientRuns
 from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
-from skboost.conjugate import MatrixFactorizationModel, Observed
+from skboost.conjugate import MatrixFactorizationModel, ObservedEntries
 from skboost.decomposition._more_entries import taken_in, with_rows
 from skboost.decomposition._predictions import (
     MatrixPredictions,
@@ -268,7 +268,7 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
             entries = observed_entries(self, X, self.dtype, reset=True)
             if not len(entries):
                 raise ValueError("X must have at least one observed entry; got none.")
-            going_on = self.warm_start and hasattr(self, "_run")
+            going_on = self.warm_start and "_run" in vars(self)
             if going_on:
                 self._check_goes_on("warm_start=True", "Set warm_start=False.")
                 if self._model.shape != entries.shape:
@@ -311,7 +311,7 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
         ValueError
             As `fit` does, and for a model that has changed since the first call.
         """
-        if not hasattr(self, "_natural"):
+        if "_natural" not in vars(self):
             return self.fit(X)
         with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
             self._check_goes_on("partial_fit", "Begin with a clone.")
@@ -366,7 +366,7 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
             start = None if going_on else model.start(generator(self._seed, _START, i))
             engine = NaturalGradient(
                 model,
-                Observed(entries),
+                ObservedEntries(entries),
                 start,
                 as_learning_rate(rate),
                 batch_size=self.batch_size,
@@ -402,7 +402,7 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
 
     def _of_model(self):
         """Hyperparameters that say what the model is."""
-        return {name: getattr(self, name) for name in _MODEL}
+        return {name: vars(self)[name] for name in _MODEL}
 
     # --- what was fitted
 

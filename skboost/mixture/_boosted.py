@@ -14,9 +14,8 @@ from skboost._random import SEARCH, generator
 from skboost._sklearn import StrOptions, check_sample_weight, fit_context
 from skboost.boosting import Boosting, Simplex
 from skboost.conjugate import INITS, ConjugateTarget, GaussianMixtureModel, start
-from skboost.mixture._attributes import precisions_cholesky, prior_attributes
 from skboost.mixture._boosted_methods import BoostedMethods
-from skboost.mixture._fitted import plain_errors
+from skboost.mixture._fitted import plain_errors, precisions_cholesky, prior_attributes
 from skboost.mixture._messages import ProgressLines
 from skboost.mixture._posterior import ConjugateMixturePosterior
 from skboost.mixture._priors import (
@@ -320,7 +319,7 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
             given = callback_data(X, None, sample_weight)
             X, weight = self._weighted(X, sample_weight, reset=True)
             settings = mixture_settings(self, X, weight)
-            if self.warm_start and hasattr(self, "_run"):
+            if self.warm_start and "_run" in vars(self):
                 check_same_model(self._settings, settings)
             self._settings = settings
             model = GaussianMixtureModel.make(**self._settings)

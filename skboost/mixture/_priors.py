@@ -173,12 +173,12 @@ def moments(X, weight):
     ValueError
         If a column has no observed value, or its squares overflow.
     """
-    observed = Observed.of(X, weight)
+    observed = ColumnSums.of(X, weight)
     mean = observed.mean
     return mean, covariance_of(observed, scatter(X, weight, mean))
 
 
-class Observed(NamedTuple):
+class ColumnSums(NamedTuple):
     """Sums over what is observed of the rows of positive weight.
 
     Attributes
@@ -211,7 +211,7 @@ class Observed(NamedTuple):
 
     def with_others(self, other):
         """Of the rows of both."""
-        return Observed(
+        return ColumnSums(
             self.total + other.total,
             self.share + other.share,
             self.first + other.first,

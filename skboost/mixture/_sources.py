@@ -12,7 +12,7 @@ from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._rows import canonical_rows
 from skboost._sklearn import check_sample_weight
 from skboost.conjugate import Expectation, GaussianMixtureModel
-from skboost.mixture._priors import Observed, covariance_of, moments, scatter
+from skboost.mixture._priors import ColumnSums, covariance_of, moments, scatter
 from skboost.svi import NaturalGradient
 
 # Rows from which runs start, where there are more: k-means on these takes seconds,
@@ -54,7 +54,7 @@ class Sample:
     Attributes
     ----------
     n_rows : int
-    observed : Observed
+    observed : ColumnSums
     keys : ndarray of shape (n_sample,)
         Uniform numbers, one of every row; the rows of the smallest are the sample.
     values : ndarray of shape (n_sample, n_features)
@@ -62,7 +62,7 @@ class Sample:
     """
 
     n_rows: int
-    observed: Observed
+    observed: ColumnSums
     keys: np.ndarray
     values: np.ndarray
     weight: np.ndarray
@@ -140,7 +140,7 @@ class MixtureRows(RowReader):
         weight = np.broadcast_to(checked_weights(weight, len(X)), len(X))
         # Streams 0 and 1 of the seed are those of starts and steps.
         keys = generator(self.seed, 2, index).random(len(X))
-        return Sample(len(X), Observed.of(X, weight), keys, X, weight).trimmed()
+        return Sample(len(X), ColumnSums.of(X, weight), keys, X, weight).trimmed()
 
     def together(self, parts):
         """The `Sample` of all blocks; at least one row has a weight."""

@@ -19,9 +19,8 @@ from skboost.conjugate import GaussianMixtureModel
 from skboost.mixture._fitted import FittedMixture, plain_errors
 from skboost.mixture._messages import ProgressLines
 from skboost.mixture._priors import MIXTURE_CONSTRAINTS, WEIGHTS, settings_of
-from skboost.mixture._responsibilities import STARTS
 from skboost.mixture._sources import MixtureRows
-from skboost.mixture._starts import started
+from skboost.mixture._starts import STARTS, started
 from skboost.mixture._stream import StreamingMixture
 from skboost.svi import LEARNING_RATES, LearningRate, as_learning_rate
 

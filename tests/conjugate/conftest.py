@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from skboost.conjugate import CLUSTER_DISTRIBUTIONS, COVARIANCES, GaussianMixtureModel
-from skboost.conjugate._likelihood import log_likelihood
+from skboost.conjugate import COVARIANCES, GaussianMixtureModel
+from skboost.conjugate.gaussian_mixture._family import log_likelihood
+from skboost.conjugate.gaussian_mixture._model import CLUSTER_DISTRIBUTIONS
 
 EVERY = [
     (clusters, shape) for clusters in CLUSTER_DISTRIBUTIONS for shape in COVARIANCES

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skboost.conjugate._dirichlet import DirichletWeights
-from skboost.conjugate._wishart import Wishart
+from skboost.conjugate.gaussian_mixture._weights import DirichletWeights
+from skboost.conjugate.gaussian_mixture._wishart import Wishart
 
 
 @pytest.fixture

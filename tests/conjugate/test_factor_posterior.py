@@ -11,16 +11,14 @@ from skboost.conjugate import (
     FactorFamily,
     FactorTarget,
     MatrixFactorizationModel,
-    Observed,
+    ObservedEntries,
     annealed_factors,
-    balanced,
     factor_ascent,
-    factor_round,
     predicted_rows,
     shaken_factors,
     turned_towards,
 )
-from skboost.conjugate._factor_ascent import transformed
+from skboost.conjugate.factorization._ascent import balanced, factor_round, transformed
 
 SHAPE, RANK = (6, 5), 2
 CASES = [(b, n, s) for b in (False, True) for n in (0.5, None) for s in (1.3, None)]
@@ -35,7 +33,7 @@ def posterior(biases=False, noise_scale=None, prior_scale=None, shape=SHAPE, see
     model = MatrixFactorizationModel(
         shape, RANK, noise_scale, prior_scale, biases=biases
     )
-    return FactorTarget(model, Observed(Entries.of(X)))
+    return FactorTarget(model, ObservedEntries(Entries.of(X)))
 
 
 def after_rounds(target, n=3, seed=0):

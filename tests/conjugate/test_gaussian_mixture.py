@@ -9,9 +9,9 @@ from scipy.integrate import quad
 from scipy.special import gammaln, logsumexp
 from sklearn.mixture import BayesianGaussianMixture
 
-from skboost.conjugate import COVARIANCES, GaussianMixtureModel, combine, largest_step
-from skboost.conjugate._likelihood import log_likelihood
-from skboost.conjugate._natural import Cone
+from skboost.conjugate import COVARIANCES, GaussianMixtureModel, combine
+from skboost.conjugate._natural import Cone, largest_step
+from skboost.conjugate.gaussian_mixture._family import log_likelihood
 
 from .conftest import EVERY, ascended, blobs, log_joint, make_model
 

@@ -10,13 +10,13 @@ from skboost._entries import Entries
 from skboost._random import generator
 from skboost.conjugate import (
     MatrixFactorizationModel,
-    Observed,
+    ObservedEntries,
     natural_step,
     predicted_entries,
     predicted_rows,
 )
-from skboost.conjugate._precisions import GammaPrecisions, worth_one
-from skboost.conjugate._weighted_entries import WeightedEntries
+from skboost.conjugate.factorization._factors import WeightedEntries
+from skboost.conjugate.factorization._model import GammaPrecisions, worth_one
 from skboost.svi import NaturalGradient, as_learning_rate
 
 # Standard deviations of noise and prior; None is inferred.
@@ -36,7 +36,7 @@ def ascent(model, X, epochs=1, seed=0, **settings):
     """Engine, state and history of some epochs."""
     settings = {"learning_rate": as_learning_rate(1.0)} | settings
     start = model.start(generator(seed))
-    engine = NaturalGradient(model, Observed(Entries.of(X)), start, **settings)
+    engine = NaturalGradient(model, ObservedEntries(Entries.of(X)), start, **settings)
     state, info = engine.init()
     history = [info]
     for _ in range(epochs - 1):
@@ -46,7 +46,7 @@ def ascent(model, X, epochs=1, seed=0, **settings):
 
 
 def weighted(X, weight=None):
-    return WeightedEntries(Observed(Entries.of(X)), weight)
+    return WeightedEntries(ObservedEntries(Entries.of(X)), weight)
 
 
 def augmented(moments):
@@ -176,7 +176,7 @@ def test_own_priors_that_are_all_alike_are_the_shared_prior():
 @pytest.mark.parametrize("share", [0.15, 0.9])
 def test_sums_of_weighted_entries_are_linear_in_the_weights(share):
     X = gappy(share=share)
-    observed = Observed(Entries.of(X))
+    observed = ObservedEntries(Entries.of(X))
     model = MatrixFactorizationModel(X.shape, 2, biases=True)
     moments = model.rows.moments(model.start(generator(3))["rows"])
     rng = np.random.default_rng(0)
@@ -221,5 +221,5 @@ def test_the_bound_of_noisy_steps_is_that_of_all_entries_without_noise():
     engine, state, history = ascent(model, X, 3, effective_batch_size=5)
     assert history[-1].n_groups
     again = MatrixFactorizationModel(X.shape, 2)
-    evidence = again.expect(state.natural, Observed(Entries.of(X))).evidence
+    evidence = again.expect(state.natural, ObservedEntries(Entries.of(X))).evidence
     assert_allclose(history[-1].elbo, again.elbo(state.natural, evidence), rtol=1e-12)

@@ -9,8 +9,8 @@ from scipy.integrate import dblquad, quad
 from sklearn.mixture import BayesianGaussianMixture
 
 from skboost.conjugate import COVARIANCES, GaussianMixtureModel
-from skboost.conjugate._likelihood import log_parts
-from skboost.conjugate._stick_breaking import StickBreakingWeights
+from skboost.conjugate.gaussian_mixture._family import log_parts
+from skboost.conjugate.gaussian_mixture._weights import StickBreakingWeights
 
 from .conftest import EVERY, ascended, blobs, log_joint, make_model
 

@@ -13,7 +13,7 @@ from scipy.stats import beta
 from sklearn.decomposition import LatentDirichletAllocation
 
 from skboost.conjugate import TopicModel
-from skboost.conjugate._proportions import LocalSettings, WordTable, local_step
+from skboost.conjugate.topics._proportions import LocalSettings, WordTable, local_step
 from skboost.svi import ConstantRate, NaturalGradient, RobbinsMonro
 
 
@@ -309,7 +309,7 @@ def test_a_weight_of_two_is_a_document_that_stands_twice():
 def test_chunks_and_threads_do_not_show(monkeypatch):
     model, rows, natural = problem()
     expected = model.expect(natural, rows, None)
-    monkeypatch.setattr("skboost.conjugate._documents._CHUNK", 7)
+    monkeypatch.setattr("skboost.conjugate.topics._model._CHUNK", 7)
     found = [
         TopicModel.make(4, 30, 0.1, 0.1, n_jobs=n).expect(natural, rows, None)
         for n in (1, 2)

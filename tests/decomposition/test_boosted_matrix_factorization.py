@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from skboost import BoostedMatrixFactorization, SVIMatrixFactorization
 from skboost._entries import Entries
 from skboost.callbacks import ELBOMonitor
-from skboost.conjugate import FactorTarget, Observed
+from skboost.conjugate import FactorTarget, ObservedEntries
 from skboost.decomposition import MatrixFactorizationPosterior
 from skboost.model_selection import (
     EvidenceSearch,
@@ -51,7 +51,7 @@ def two_groups(n=6, seed=0):
 
 def target_of(fitted, X):
     """The log joint density of a fit without biases."""
-    return FactorTarget(fitted.posterior_.model, Observed(Entries.of(X)))
+    return FactorTarget(fitted.posterior_.model, ObservedEntries(Entries.of(X)))
 
 
 def model(**params):

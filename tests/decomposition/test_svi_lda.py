@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
+from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
@@ -21,8 +22,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from skboost.callbacks import ELBOMonitor
 from skboost.conjugate import Documents
 from skboost.decomposition import SVILatentDirichletAllocation
-from skboost.decomposition._coherence import npmi
-from skboost.decomposition._fitted_topics import halves
+from skboost.decomposition._topics import halves, npmi
 from skboost.model_selection import EvidenceSearch
 from skboost.svi import LearningRate, RobbinsMonro
 
@@ -281,6 +281,20 @@ def test_completion_is_by_posterior_means():
     assert model.document_completion_perplexity(
         X, 1
     ) != model.document_completion_perplexity(X, 2)
+
+
+def test_the_perplexity_of_one_topic_has_a_closed_form():
+    """With one topic nothing is approximate: the bound is that of Dirichlet words."""
+    counts, eta = np.array([[3, 1, 0], [1, 0, 2]]), 0.5
+    model = made(1, topic_word_prior=eta).fit(counts)
+    words = counts.sum(axis=0)
+
+    def log_normaliser(parameters):
+        return gammaln(parameters).sum() - gammaln(parameters.sum())
+
+    log_evidence = log_normaliser(eta + words) - log_normaliser(np.full(3, eta))
+    expected = np.exp(-log_evidence / words.sum())
+    assert model.perplexity(counts) == pytest.approx(expected, rel=1e-10)
 
 
 def test_coherence_of_pairs():

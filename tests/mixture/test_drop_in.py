@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
 from skboost.mixture import SVIGaussianMixture
-from skboost.mixture._responsibilities import STARTS
+from skboost.mixture._starts import STARTS
 
 TYPES = ["full", "tied", "diag", "spherical"]
 PRIORS = ["dirichlet_distribution", "dirichlet_process"]

@@ -13,7 +13,8 @@ from skboost._callbacks import Limits, run
 from skboost._settings import Settings
 from skboost.boosting import Boosting, Simplex
 from skboost.conjugate import COVARIANCES, ConjugateTarget, GaussianMixtureModel
-from skboost.conjugate._ascent import (
+from skboost.conjugate._draws import DrawStream, Layout
+from skboost.conjugate.gaussian_mixture._ascent import (
     INITS,
     aligned,
     annealed,
@@ -22,7 +23,6 @@ from skboost.conjugate._ascent import (
     start,
     with_louis_widths,
 )
-from skboost.conjugate._family import DrawStream, Layout
 from skboost.proposals import ConjugateProposer
 from skboost.proposals._conjugate import first_distribution, local_optima
 

@@ -8,12 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skboost._callbacks import run
-from skboost.conjugate import (
-    CLUSTER_DISTRIBUTIONS,
-    COVARIANCES,
-    GaussianMixtureModel,
-    scaled,
-)
+from skboost.conjugate import COVARIANCES, GaussianMixtureModel, scaled
+from skboost.conjugate.gaussian_mixture._model import CLUSTER_DISTRIBUTIONS
 from skboost.svi import (
     LEARNING_RATES,
     ConstantRate,

@@ -4,8 +4,7 @@ import numpy as np
 
 from skboost._math import LOG_2PI
 from skboost.conjugate._natural import Cone
-from skboost.conjugate._shapes import wishart_moments
-from skboost.conjugate._wishart import log_det_of_root
+from skboost.conjugate.gaussian_mixture._wishart import log_det_of_root, wishart_moments
 
 
 class NormalMeans:
@@ -287,7 +286,7 @@ class Independent(_ClustersOfFactors):
         return self.covariance.native(wishart.mean)
 
 
-class KnownPrecisions(_ClustersOfFactors):
+class KnownCovariances(_ClustersOfFactors):
     """Clusters of known covariance: ``mu ~ N(0, variance I)``.
 
     Parameters

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from skboost._math import responsibilities
-from skboost.conjugate._likelihood import log_parts
+from skboost.conjugate.gaussian_mixture._family import log_parts
 
 # Variance of the multiplicative noise with which an annealed run begins, and the
 # iterations in which it fades out.

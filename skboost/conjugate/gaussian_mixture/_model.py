@@ -9,19 +9,23 @@ import numpy as np
 
 from skboost._math import log_sum_exp, responsibilities
 from skboost._parallel import row_blocks
-from skboost.conjugate._covariances import COVARIANCES
-from skboost.conjugate._dirichlet import DirichletWeights
-from skboost.conjugate._expectation import Expectation
-from skboost.conjugate._independent import Independent, KnownPrecisions
-from skboost.conjugate._natural import natural_step, scaled
-from skboost.conjugate._normal_wishart import NormalWishart
-from skboost.conjugate._rows import Rows
-from skboost.conjugate._stick_breaking import StickBreakingWeights
+from skboost.conjugate._natural import Expectation, natural_step, scaled
+from skboost.conjugate.gaussian_mixture._covariances import COVARIANCES
+from skboost.conjugate.gaussian_mixture._densities import Rows
+from skboost.conjugate.gaussian_mixture._independent import (
+    Independent,
+    KnownCovariances,
+)
+from skboost.conjugate.gaussian_mixture._weights import (
+    DirichletWeights,
+    StickBreakingWeights,
+)
+from skboost.conjugate.gaussian_mixture._wishart import NormalWishart
 
 CLUSTER_DISTRIBUTIONS = {
     "normal-wishart": NormalWishart,
     "independent": Independent,
-    "known": KnownPrecisions,
+    "known": KnownCovariances,
 }
 
 WEIGHT_DISTRIBUTIONS = {
@@ -41,7 +45,7 @@ class GaussianMixtureModel:
     ----------
     weights : DirichletWeights or StickBreakingWeights
         Factor of the mixture weights, with its prior.
-    clusters : NormalWishart, Independent or KnownPrecisions
+    clusters : NormalWishart, Independent or KnownCovariances
         Distribution of the clusters, with its prior. See `make`.
     center : ndarray of shape (dim,)
         Prior mean of the clusters' means.
@@ -219,8 +223,7 @@ class GaussianMixtureModel:
             entries) for diagonal covariances.
         """
         found = {"count": resp.sum(axis=0)}
-        fills = rows.patterns is not None and hasattr(gaussians, "completed")
-        if fills:
+        if rows.patterns is not None and gaussians is not None and gaussians.fills:
             found["first"], found["second"] = gaussians.completed(rows, resp)
         else:
             found["first"] = resp.T @ rows.values

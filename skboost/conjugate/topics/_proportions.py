@@ -98,7 +98,7 @@ class Proportions:
         """Take over the factors of documents whose bound is better in another."""
         better = other.evidence > self.evidence
         for name in ("gamma", "weight", "evidence"):
-            getattr(self, name)[better] = getattr(other, name)[better]
+            vars(self)[name][better] = vars(other)[name][better]
         entries = np.repeat(better, rows.lengths)
         self.ratio[entries] = other.ratio[entries]
 
@@ -255,7 +255,7 @@ class _Block:
     def _drop_settled(self):
         """Go on with the documents that have not settled."""
         for name in _OF_DOCUMENTS:
-            setattr(self, name, getattr(self, name)[self.open])
+            vars(self)[name] = vars(self)[name][self.open]
         self.open = np.ones(len(self.docs), dtype=bool)
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._budget import Budget
-from skboost.conjugate._factor_family import SIDES
+from skboost.conjugate.factorization._target import SIDES
 
 # Variance of the noise in the weights of entries with which an annealed run begins, and
 # the rounds in which it fades out. Weights below one for all entries alike would anneal

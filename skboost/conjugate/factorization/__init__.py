@@ -1,0 +1,1 @@
+"""The matrix factorisation: Gaussian factors, coordinate ascent, draws as a family."""

@@ -1,0 +1,1 @@
+"""The Gaussian mixture: weights, clusters, coordinate ascent, draws as a family."""

@@ -1,0 +1,310 @@
+"""Rows of data, and their log densities under several Gaussians or Student ts.
+
+The same code serves expected log densities (with the expected precision) and log
+densities of parameter draws: only `offset` differs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import gammaln
+
+from skboost._math import LOG_2PI
+
+
+@dataclass(frozen=True)
+class MatrixGaussians:
+    """Gaussians with a precision matrix for each or for all.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_components, dim)
+    roots : ndarray of shape (n_components, dim, dim) or (dim, dim)
+        Triangular square roots of precisions: ``P = root root'``.
+    offset : ndarray of shape (n_components,)
+        Log density at the mean.
+    """
+
+    means: np.ndarray
+    roots: np.ndarray
+    offset: np.ndarray
+
+    # Whether there is a `completed`.
+    fills = True
+
+    def log_density(self, rows):
+        """Log densities, shape (n_rows, n_components).
+
+        Missing entries are integrated out; the missing part of a row then is normal
+        with the conditional mean and precision of the Gaussian (`completed`).
+        """
+        if rows.patterns is None:
+            return self._complete(rows.values)
+        found = np.empty((len(rows), len(self.means)))
+        for seen, index in rows.groups():
+            values = rows.values[index]
+            if seen.all():
+                found[index] = self._complete(values)
+                continue
+            for k, conditional in enumerate(self._conditionals(seen)):
+                away = (values[:, seen] - self.means[k, seen]) @ conditional.root
+                squares = np.einsum("nd,nd->n", away, away)
+                found[index, k] = (
+                    self.offset[k] + conditional.log_volume - squares / 2.0
+                )
+        return found
+
+    def _complete(self, values):
+        found = np.empty((len(values), len(self.means)))
+        if self.roots.ndim == 2:
+            values = values @ self.roots
+            for k, mean in enumerate(self.means @ self.roots):
+                away = values - mean
+                np.einsum("nd,nd->n", away, away, out=found[:, k])
+        else:
+            shifts = np.einsum("kd,kde->ke", self.means, self.roots)
+            for k, (root, shift) in enumerate(zip(self.roots, shifts, strict=True)):
+                away = values @ root
+                away -= shift
+                np.einsum("nd,nd->n", away, away, out=found[:, k])
+        found *= -0.5
+        found += self.offset
+        return found
+
+    def completed(self, rows, resp):
+        """Sums of first and second moments, with missing entries filled in.
+
+        Returns
+        -------
+        first : ndarray of shape (n_components, dim)
+        second : ndarray of shape (n_components, dim, dim)
+        """
+        n_components, dim = self.means.shape
+        first = np.zeros((n_components, dim))
+        second = np.zeros((n_components, dim, dim))
+        for seen, index in rows.groups():
+            for k, conditional in enumerate(self._conditionals(seen)):
+                values, r = rows.values[index], resp[index, k]
+                away = values[:, seen] - self.means[k, seen]
+                values[:, ~seen] = self.means[k, ~seen] + away @ conditional.slope
+                first[k] += r @ values
+                second[k] += (values * r[:, None]).T @ values
+                hidden = np.ix_(~seen, ~seen)
+                second[k][hidden] += r.sum() * conditional.covariance
+        return first, second
+
+    def _conditionals(self, seen):
+        """Of each Gaussian, what the observed entries say about the missing ones."""
+        roots = np.broadcast_to(self.roots, (len(self.means), *self.roots.shape[-2:]))
+        return [_Conditional.of(root @ root.T, seen) for root in roots]
+
+
+@dataclass(frozen=True)
+class _Conditional:
+    """The missing part of a row, given the observed part."""
+
+    root: np.ndarray  # of the marginal precision of what is observed
+    log_volume: float  # of the integral over what is missing
+    slope: np.ndarray  # (n_seen, n_missing)
+    covariance: np.ndarray  # (n_missing, n_missing)
+
+    @classmethod
+    def of(cls, precision, seen):
+        hidden = ~seen
+        lower = np.linalg.cholesky(precision[np.ix_(hidden, hidden)])
+        half = solve_triangular(lower, precision[np.ix_(hidden, seen)], lower=True)
+        marginal = precision[np.ix_(seen, seen)] - half.T @ half
+        inverse = solve_triangular(lower, np.eye(len(lower)), lower=True)
+        log_det = np.log(np.diag(lower)).sum()
+        return cls(
+            np.linalg.cholesky(marginal),
+            0.5 * len(lower) * LOG_2PI - log_det,
+            -half.T @ inverse,
+            inverse.T @ inverse,
+        )
+
+
+@dataclass(frozen=True)
+class DiagonalGaussians:
+    """Gaussians with independent coordinates.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_components, dim)
+    precisions : ndarray of shape (n_components, dim)
+    offset : ndarray of shape (n_components, dim)
+        Log density of each coordinate at its mean.
+    """
+
+    means: np.ndarray
+    precisions: np.ndarray
+    offset: np.ndarray
+
+    fills = False
+
+    def log_density(self, rows):
+        """Log densities of what is observed, shape (n_rows, n_components)."""
+        values = rows.values
+        linear = self.precisions * self.means
+        constant = self.offset - linear * self.means / 2.0
+        found = values @ linear.T
+        found -= (values * values) @ (self.precisions.T / 2.0)
+        seen = rows.seen
+        found += constant.sum(axis=1) if seen is None else seen @ constant.T
+        return found
+
+
+_LOG_PI = np.log(np.pi)
+
+
+def _log_kernel(squares, dof, dim):
+    """Log density up to the log determinant of the scale; `dof` may be infinite."""
+    finite = np.isfinite(dof)
+    nu = np.where(finite, dof, 1.0)
+    heavy = gammaln((nu + dim) / 2.0) - gammaln(nu / 2.0)
+    heavy = heavy - 0.5 * dim * (np.log(nu) + _LOG_PI)
+    heavy = heavy - 0.5 * (nu + dim) * np.log1p(squares / nu)
+    light = -0.5 * (dim * (np.log(2.0) + _LOG_PI) + squares)
+    return np.where(finite, heavy, light)
+
+
+def _stretch(dof, rng):
+    """What turns normal draws into Student-t draws."""
+    finite = np.isfinite(dof)
+    nu = np.where(finite, dof, 1.0)
+    return np.where(finite, np.sqrt(nu / rng.chisquare(nu)), 1.0)
+
+
+@dataclass(frozen=True)
+class JointStudentTs:
+    """Elliptical distributions.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_components, dim)
+    dof : ndarray of shape (n_components,)
+    scales : ndarray of shape (n_components, dim, dim)
+        Positive definite.
+    """
+
+    means: np.ndarray
+    dof: np.ndarray
+    scales: np.ndarray
+
+    def log_density(self, rows):
+        """Log densities of what is observed, shape (n_rows, n_components)."""
+        if rows.patterns is None:
+            return self._marginal(rows.values, slice(None))
+        found = np.empty((len(rows), len(self.means)))
+        for seen, index in rows.groups():
+            columns = np.flatnonzero(seen)
+            found[index] = self._marginal(rows.values[index], columns)
+        return found
+
+    def sample(self, clusters, rng):
+        """A row from each of the named distributions."""
+        roots = np.linalg.cholesky(self.scales)[clusters]
+        normal = rng.standard_normal((len(clusters), self.means.shape[1]))
+        stretch = _stretch(self.dof[clusters], rng)[:, None]
+        noise = np.einsum("nij,nj->ni", roots, normal) * stretch
+        return self.means[clusters] + noise
+
+    def _marginal(self, values, columns):
+        values = values[:, columns]
+        found = np.empty((len(values), len(self.means)))
+        for k, dof in enumerate(self.dof):
+            scale = self.scales[k][columns][:, columns]
+            lower = np.linalg.cholesky(scale)
+            away = (values - self.means[k, columns]).T
+            squares = (solve_triangular(lower, away, lower=True) ** 2).sum(axis=0)
+            log_volume = np.log(np.diag(lower)).sum()
+            found[:, k] = _log_kernel(squares, dof, len(lower)) - log_volume
+        return found
+
+
+@dataclass(frozen=True)
+class SeparateStudentTs:
+    """Products of one-dimensional distributions.
+
+    Parameters
+    ----------
+    means, dof, scales : ndarray of shape (n_components, dim)
+        Scales are squares: variances where `dof` is infinite.
+    """
+
+    means: np.ndarray
+    dof: np.ndarray
+    scales: np.ndarray
+
+    def log_density(self, rows):
+        """Log densities of what is observed, shape (n_rows, n_components)."""
+        seen = rows.seen
+        found = np.empty((len(rows), len(self.means)))
+        for k, (mean, dof, scale) in enumerate(
+            zip(self.means, self.dof, self.scales, strict=True)
+        ):
+            each = _log_kernel((rows.values - mean) ** 2 / scale, dof, 1)
+            each -= 0.5 * np.log(scale)
+            found[:, k] = (
+                each.sum(axis=1) if seen is None else (each * seen).sum(axis=1)
+            )
+        return found
+
+    def sample(self, clusters, rng):
+        """A row from each of the named distributions."""
+        normal = rng.standard_normal((len(clusters), self.means.shape[1]))
+        normal *= _stretch(self.dof[clusters], rng)
+        return self.means[clusters] + np.sqrt(self.scales[clusters]) * normal
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows about the prior mean.
+
+    Centring makes the prior means of all clusters zero, and keeps second moments
+    accurate where the data lie far from the origin.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, dim)
+        Zero where missing.
+    patterns : ndarray of bool of shape (n_patterns, dim), default=None
+        Distinct patterns of observed entries; None where nothing is missing.
+    pattern : ndarray of int of shape (n_rows,), default=None
+        Which pattern a row has.
+    """
+
+    values: np.ndarray
+    patterns: np.ndarray | None = None
+    pattern: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, X, center):
+        """Rows of an array in which NaN is missing."""
+        values = np.asarray(X, dtype=float) - center
+        missing = np.isnan(values)
+        if not missing.any():
+            return cls(values)
+        values[missing] = 0.0
+        patterns, pattern = np.unique(~missing, axis=0, return_inverse=True)
+        return cls(values, patterns, pattern.reshape(-1))
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, index):
+        """Some of the rows, by a slice or an array of positions."""
+        if self.patterns is None:
+            return Rows(self.values[index])
+        return Rows(self.values[index], self.patterns, self.pattern[index])
+
+    @property
+    def seen(self):
+        """Whether each entry is observed, shape (n_rows, dim); None if all are."""
+        return None if self.patterns is None else self.patterns[self.pattern]
+
+    def groups(self):
+        """Pairs of a pattern (dim,) and the positions of the rows that have it."""
+        for code in np.unique(self.pattern):
+            yield self.patterns[code], np.flatnonzero(self.pattern == code)

@@ -1,0 +1,1 @@
+"""The topic model: words of topics, topics of documents."""
