@@ -56,7 +56,6 @@ def run(length, n_jobs):
         vectorized=False,
         max_iter=2,
         n_draws=64,
-        n_restarts=1,
         refine=False,
         tol=0.0,
         random_state=0,

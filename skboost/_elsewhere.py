@@ -4,10 +4,12 @@ from functools import wraps
 
 # Of every boosted model, until 0.1.0.
 MOVED = {
-    "component_covariance": "family, such as family='gaussian-diag', "
-    "'gaussian-low-rank' or StudentT('diag')",
-    "entropy_weight": "objective=ResidualGain(entropy_weight=...), from "
-    "skboost.strategies",
+    "component_covariance": "Use family, such as family='gaussian-diag', "
+    "'gaussian-low-rank' or StudentT('diag').",
+    "entropy_weight": "Use objective=ResidualGain(entropy_weight=...), from "
+    "skboost.strategies.",
+    "n_restarts": "Leave it out: the best start is searched, and a second one gained "
+    "nothing.",
 }
 
 
@@ -31,7 +33,7 @@ def refuse_moved(name, moved, given):
     for argument in given:
         if argument in moved:
             raise TypeError(
-                f"{name}() has no parameter {argument!r}. Use {moved[argument]}."
+                f"{name}() has no parameter {argument!r}. {moved[argument]}"
             )
 
 

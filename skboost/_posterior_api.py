@@ -81,7 +81,6 @@ def boost_posterior(
     stopping="gain",
     max_components=None,
     n_draws=512,
-    n_restarts=2,
     calibrate=None,
     skew=None,
 ):
@@ -154,7 +153,7 @@ def boost_posterior(
         on as without; the result's ``warp`` says which. Needs ``family="gaussian"``
         with full covariances. See :doc:`/user_guide/warp`.
     random_state, max_iter, tol, max_time, family, objective, step_size, corrective, \
-    refine, stopping, max_components, n_draws, n_restarts, calibrate, skew
+    refine, stopping, max_components, n_draws, calibrate, skew
         As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Returns
@@ -204,7 +203,7 @@ def boost_posterior(
     names = check_names(names, dim)
     seed = root_seed(random_state)
     constraints = Constraints(constraints, dim, names)
-    starts, box = starting_points(x0, constraints, n_restarts, seed)
+    starts, box = starting_points(x0, constraints, seed)
     probe = _probe(None if x0 is None else starts, constraints)
     evaluated = CallableTarget(
         log_density, dim, gradient, vectorized, n_jobs, probe, failures,

@@ -295,7 +295,7 @@ def warn_unfinished(done, attributes, stacklevel):
         return
     warnings.warn(
         f"{attributes['message_']} The estimate is {remaining:.2g} nats. Raise "
-        f"max_iter (or max_time), n_draws or n_restarts{_richer(attributes)}.",
+        f"max_iter (or max_time) or n_draws{_richer(attributes)}.",
         ConvergenceWarning,
         stacklevel=stacklevel,
     )

@@ -8,7 +8,7 @@ from skboost._random import BASE, generator
 from skboost.modes import Box
 
 
-def starting_points(x0, constraints, n_restarts, seed):
+def starting_points(x0, constraints, seed):
     """Where a search begins, in unconstrained coordinates.
 
     Parameters
@@ -16,7 +16,7 @@ def starting_points(x0, constraints, n_restarts, seed):
     x0 : array-like, tuple (low, high) or None
         On the user's scale; see `boost_posterior`.
     constraints : Constraints
-    n_restarts, seed : int
+    seed : int
 
     Returns
     -------
@@ -36,7 +36,7 @@ def starting_points(x0, constraints, n_restarts, seed):
         low, high = _box(x0, dim)
         _check_ends(low, high, constraints)
         box = Box(low, high, partial(_placed, constraints))
-        return box.draw(4 * n_restarts, generator(seed, BASE, 2)), box
+        return box.draw(8, generator(seed, BASE, 2)), box
     starts = np.atleast_2d(_numbers(x0))
     fits = starts.ndim == 2 and starts.shape[1] == dim and len(starts) > 0
     if not fits or not np.isfinite(starts).all():

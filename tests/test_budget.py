@@ -129,7 +129,6 @@ class TestRuns:
                 "corrective": "fully-corrective",
                 "refine": True,
                 "n_draws": 64,
-                "n_restarts": 2,
                 "max_components": None,
                 "tol": 0.0,
             } | chosen

@@ -34,7 +34,7 @@ X = RNG.normal(size=(30, 2)) + 3.0 * (np.arange(30) % 2)[:, None]
 LABELS = (RNG.random(30) < 0.5).astype(int)
 REAL = X @ [1.0, -1.0] + RNG.standard_t(3, size=30)
 COUNTS = RNG.poisson(2.0, size=(20, 8))
-TINY = {"n_draws": 32, "n_restarts": 1, "max_iter": 4, "tol": 0.0, "random_state": 0}
+TINY = {"n_draws": 32, "max_iter": 4, "tol": 0.0, "random_state": 0}
 
 
 class Killed(Exception):

@@ -24,7 +24,7 @@ X = RNG.normal(size=(150, 3))
 ETA = X @ [2.0, 0.0, -1.0]
 LABELS = (ETA + RNG.logistic(size=150) > 0).astype(int)
 REAL = 5.0 + ETA + 0.5 * RNG.normal(size=150)
-TINY = {"n_draws": 64, "n_restarts": 1, "max_iter": 2, "random_state": 0}
+TINY = {"n_draws": 64, "max_iter": 2, "random_state": 0}
 
 
 def classifiers():

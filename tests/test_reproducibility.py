@@ -88,7 +88,7 @@ COUNTS = RNG.poisson(1.0, size=(60, 20))
 TINY = {"n_draws": 64, "max_iter": 3, "random_state": 0}
 FITS = {
     "logistic": lambda n_jobs: BoostedBayesianLogisticRegression(
-        prior="laplace", n_restarts=3, n_jobs=n_jobs, **TINY
+        prior="laplace", n_jobs=n_jobs, **TINY
     ).fit(X, Y),
     "outputs": lambda n_jobs: BoostedBayesianLinearRegression(
         n_jobs=n_jobs, **TINY

@@ -13,7 +13,7 @@ from skboost.transforms import Warp
 
 SETTINGS = {
     "family": "gaussian", "objective": "kl", "step_size": "line-search",
-    "corrective": "fully-corrective", "refine": True, "n_draws": 64, "n_restarts": 1,
+    "corrective": "fully-corrective", "refine": True, "n_draws": 64,
     "max_components": None, "tol": 0.0,
 }  # fmt: skip
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)) + 3.0 * (np.arange(40) % 2)[:, None]
 Y = (X[:, 0] + RNG.logistic(size=40) > 1.0).astype(int)
-TINY = {"n_draws": 32, "n_restarts": 1, "max_iter": 2, "random_state": 0}
+TINY = {"n_draws": 32, "max_iter": 2, "random_state": 0}
 EIGHT = [
     (BoostedBayesianLogisticRegression(**TINY), Y),
     (BoostedBayesianLinearRegression(**TINY), X[:, 1] + Y),

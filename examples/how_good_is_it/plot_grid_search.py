@@ -50,7 +50,6 @@ classifier = BoostedBayesianLogisticRegression(
     refine=False,
     max_iter=4,
     n_draws=128,
-    n_restarts=1,
     random_state=0,
 )
 pipeline = Pipeline([("scale", StandardScaler()), ("logistic", classifier)])

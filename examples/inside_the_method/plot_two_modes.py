@@ -59,7 +59,6 @@ def exact_kl(posterior):
 algorithms = {
     "papers: residual ELBO": {
         "objective": ResidualGain(early_stopping=False),
-        "n_restarts": 1,
         "refine": False,
     },
     "residual ELBO, stopped early": {"objective": "relbo", "refine": False},

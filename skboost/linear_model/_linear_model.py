@@ -48,10 +48,10 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
     """
 
     _moved = MOVED | {
-        "C": "prior_scale: the penalty of C is a normal prior of scale sqrt(C)",
-        "alpha": "prior_scale: the penalty of alpha is a normal prior of scale "
-        "1 / sqrt(alpha), in units of the noise",
-        "penalty": "prior: 'normal' stands for 'l2', 'laplace' for 'l1'",
+        "C": "Use prior_scale: the penalty of C is a normal prior of scale sqrt(C).",
+        "alpha": "Use prior_scale: the penalty of alpha is a normal prior of scale "
+        "1 / sqrt(alpha), in units of the noise.",
+        "penalty": "Use prior: 'normal' stands for 'l2', 'laplace' for 'l1'.",
     }
 
     def _learn(self, rows, given, *, update=False):

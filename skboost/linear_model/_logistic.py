@@ -97,8 +97,6 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         components) it does not, but begins with four times as many where a search can
         then move all parameters of a full covariance: for 22 to 43 coefficients at
         the default.
-    n_restarts : int, default=2
-        Starts searched for each new component.
     calibrate : {"auto", "moments"}, default=None
         Correction of moments and tails after boosting; each is judged on fresh draws,
         and declined where it gains nothing that can be told from noise. ``"auto"``
@@ -209,7 +207,6 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         stopping="gain",
         max_components=None,
         n_draws=512,
-        n_restarts=2,
         calibrate=None,
         skew=None,
     ):
@@ -233,7 +230,6 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         self.stopping = stopping
         self.max_components = max_components
         self.n_draws = n_draws
-        self.n_restarts = n_restarts
         self.calibrate = calibrate
         self.skew = skew
 

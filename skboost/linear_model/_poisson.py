@@ -100,8 +100,6 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         Monte Carlo draws kept per component. Where their noise hides what iterations
         gain, a run goes on with twice as many, and once more with twice as many; not
         where expectations of the log likelihood are exact.
-    n_restarts : int, default=2
-        Starts searched for each new component.
     calibrate : {"auto", "moments"}, default=None
         Correction of moments and tails after boosting; each is judged on fresh draws,
         and declined where it gains nothing that can be told from noise. ``"auto"``
@@ -208,7 +206,6 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         stopping="gain",
         max_components=None,
         n_draws=512,
-        n_restarts=2,
         calibrate=None,
         skew=None,
     ):
@@ -231,7 +228,6 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         self.stopping = stopping
         self.max_components = max_components
         self.n_draws = n_draws
-        self.n_restarts = n_restarts
         self.calibrate = calibrate
         self.skew = skew
 

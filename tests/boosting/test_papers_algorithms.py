@@ -111,7 +111,7 @@ def test_algorithm_1_of_boosting(engine, corrective, step_size, entropy_weight):
     objective = Watched(entropy_weight, early_stopping=False)
     boosting = engine(
         lopsided, objective=objective, step_size=rule, corrective=corrective,
-        refine=False, n_restarts=1, tol=0.0, starts=np.ones((1, 1)),
+        refine=False, tol=0.0, starts=np.ones((1, 1)),
     )  # fmt: skip
     state, _ = boosting.init()
     curvature = 1.0
@@ -157,7 +157,7 @@ def test_the_component_maximises_the_residual_elbo(engine, entropy_weight):
     objective = Watched(entropy_weight, early_stopping=False)
     boosting = engine(
         lopsided, objective=objective, step_size="predefined", corrective="none",
-        refine=False, n_restarts=1, tol=0.0, starts=np.ones((1, 1)),
+        refine=False, tol=0.0, starts=np.ones((1, 1)),
     )  # fmt: skip
     state, _ = boosting.init()
     for t in range(1, N_STEPS + 1):
@@ -205,7 +205,6 @@ def roots(engine):
             objective="hellinger",
             refine=refine,
             n_draws=1024,
-            n_restarts=1,
             tol=0.0,
             starts=np.array(starts),
         )

@@ -147,7 +147,7 @@ def test_a_mode_that_probes_find_leaves_nothing_to_say():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        result = boost(None, two, 2, x0=[0.0, 0.0], n_restarts=1)
+        result = boost(None, two, 2, x0=[0.0, 0.0])
     if result.message.startswith("uncertified"):
         assert result.remaining_kl_interval[1] == np.inf
     else:

@@ -22,7 +22,7 @@ from skboost import (
     boost_posterior,
 )
 
-TINY = {"n_draws": 16, "n_restarts": 1, "max_iter": 2, "tol": 0.0, "random_state": 0}
+TINY = {"n_draws": 16, "max_iter": 2, "tol": 0.0, "random_state": 0}
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 2)) + 4.0 * (np.arange(12) % 2)[:, None]
 Y = np.arange(12) % 2

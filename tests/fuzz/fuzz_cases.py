@@ -14,7 +14,6 @@ from skboost import families, priors, strategies
 CAPS = {
     "max_iter": 3,
     "n_draws": 24,
-    "n_restarts": 2,
     "n_init": 2,
     "n_passes": 2,
     "n_components": 4,

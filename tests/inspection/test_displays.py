@@ -359,7 +359,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def mixture():
-    settings = {"max_iter": 1, "n_restarts": 1, "n_draws": 64, "random_state": 0}
+    settings = {"max_iter": 1, "n_draws": 64, "random_state": 0}
     return BoostedGaussianMixture(3, **settings).fit(
         rows(), sample_weight=np.full(60, 4.0)
     )
@@ -396,7 +396,7 @@ def test_cluster_densities_are_those_of_the_means(mixture):
 
 def test_what_a_figure_leaves_out_is_said():
     X = np.column_stack([rows()] * 3) + np.random.default_rng(1).normal(size=(60, 9))
-    settings = {"max_iter": 1, "n_restarts": 1, "n_draws": 64, "random_state": 0}
+    settings = {"max_iter": 1, "n_draws": 64, "random_state": 0}
     fit = BoostedGaussianMixture(1, covariance_type="diag", **settings).fit(X)
     display = PosteriorDisplay.from_estimator(fit)
     assert display.figure_.get_supxlabel() == "5 of 9 features shown"

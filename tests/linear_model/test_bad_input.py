@@ -93,7 +93,6 @@ OUTSIDE = {
     "tol": [-1.0, np.nan],
     "max_time": [0, -1.0],
     "n_draws": [1],
-    "n_restarts": [0],
     "temperature": [0.0, 1.5, np.nan],
     "step_size": [0.0, 1.5],
     "prior_scale": [0, -1.0, np.nan, np.inf, None],

@@ -57,7 +57,7 @@ def fits():
     rng = np.random.default_rng(0)
     X = np.round(np.abs(rng.normal(size=(30, 3)) * 3.0))
     y = np.arange(30) % 2
-    tiny = {"n_draws": 16, "n_restarts": 1, "max_iter": 2, "random_state": 0}
+    tiny = {"n_draws": 16, "max_iter": 2, "random_state": 0}
     models = [
         BoostedBayesianLogisticRegression(**tiny, n_jobs=2),
         BoostedBayesianLinearRegression(**tiny),
