@@ -117,6 +117,12 @@ class NaturalGradientRuns(FittingEstimator):
         vars(self).update(attributes)
         return attributes
 
+    def _forget_run(self):
+        """Take away the report of `fit`, which does not hold after `partial_fit`."""
+        own = ("elbo_path_", "elbo_by_init_", "converged_", "message_", "history_")
+        for name in ("_run", "_kept", *own):
+            vars(self).pop(name, None)
+
     def _going_on(self, state, engine):
         """What ``partial_fit`` needs of the state that was kept, as attributes."""
         return {}

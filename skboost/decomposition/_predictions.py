@@ -13,12 +13,6 @@ from skboost._entries import Entries
 from skboost._random import generator
 from skboost.conjugate import predicted_entries, predicted_rows
 
-# Which half of a row's entries `score` folds in: the same for every estimator, so that
-# their scores are of the same entries.
-_HALVES = 0
-
-_FORMATS = ("coo", "csr", "csc")
-
 
 @contextmanager
 def plain_errors():
@@ -57,7 +51,7 @@ def observed_entries(estimator, X, dtype, reset):
         estimator,
         X,
         reset=reset,
-        accept_sparse=_FORMATS,
+        accept_sparse=("coo", "csr", "csc"),
         dtype=np.dtype(dtype),
         ensure_all_finite="allow-nan",
     )
@@ -226,7 +220,9 @@ class MatrixPredictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         entries = self._about_mean(X)
         if not len(entries):
             raise ValueError("X must have an observed entry to be scored; got none.")
-        known, held_out = entries.halves(generator(_HALVES))
+        # Which half of a row's entries `score` folds in: the same for every estimator,
+        # so that their scores are of the same entries.
+        known, held_out = entries.halves(generator(0))
         pairs = held_out.rows, held_out.columns
         return float(_log_density(self._pieces(known), pairs, held_out.values).mean())
 

@@ -25,20 +25,6 @@ from skboost.svi import (
 # Streams of one fit.
 _START, _STEPS, _WATCHED = 0, 1, 2
 
-# What a stream has no part in.
-_OF_RUN = (
-    "_run",
-    "_kept",
-    "elbo_path_",
-    "elbo_by_init_",
-    "converged_",
-    "message_",
-    "history_",
-)
-
-# Steps of the default schedule, as in scikit-learn: early batches count for less.
-_DELAY, _FORGETTING = 10.0, 0.7
-
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _COUNT = Interval(Integral, 1, None, closed="left")
 
@@ -326,8 +312,7 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
             self.total_samples,
         )
         # A batch run could not be continued from here, nor does its report hold.
-        for name in _OF_RUN:
-            vars(self).pop(name, None)
+        self._forget_run()
         vars(self).update(
             self._parameters(stream.natural),
             _stream=stream,
@@ -372,7 +357,8 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
 
     def _rate(self, whole):
         if self.learning_rate == "auto":
-            return as_learning_rate(1.0 if whole else RobbinsMonro(_DELAY, _FORGETTING))
+            # As in scikit-learn: early batches count for less.
+            return as_learning_rate(1.0 if whole else RobbinsMonro(10.0, 0.7))
         return as_learning_rate(self.learning_rate)
 
     def _going_on(self, state, engine):

@@ -29,18 +29,6 @@ from skboost.svi import (
 # Streams of one fit.
 _START, _STEPS = 0, 1
 
-# What belongs to a run over all entries, and not to entries that came later.
-_OF_RUN = (
-    "_run",
-    "_kept",
-    "elbo_path_",
-    "elbo_by_init_",
-    "converged_",
-    "message_",
-    "history_",
-)
-
-_MODEL = ("n_components", "noise_scale", "prior_scale", "biases", "dtype")
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
@@ -324,8 +312,7 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
                 natural, done = taken_in(self._model, natural, entries, limits)
                 elbo, n_iter = elbo + done.state.elbo, n_iter + done.n_iter
             # The report of a run over all entries does not hold any longer.
-            for name in _OF_RUN:
-                vars(self).pop(name, None)
+            self._forget_run()
             self._model = self._made(shape, self._model.magnitude)
             vars(self).update(self._parameters(natural), elbo_=elbo, n_iter_=n_iter)
             return self
@@ -402,7 +389,8 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
 
     def _of_model(self):
         """Hyperparameters that say what the model is."""
-        return {name: vars(self)[name] for name in _MODEL}
+        names = ("n_components", "noise_scale", "prior_scale", "biases", "dtype")
+        return {name: vars(self)[name] for name in names}
 
     # --- what was fitted
 

@@ -42,8 +42,6 @@ _SHARED = (
     "random_state",
     "n_jobs",
 )
-# A cluster counts as occupied from that expected weight on.
-_EFFECTIVE = 0.01
 
 
 class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
@@ -377,13 +375,14 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
     def _fitted(self, posterior):
         mean, weights = posterior.mean(), posterior.assignment()
         shape = posterior.model.clusters.covariance
+        # A cluster counts as occupied from that expected weight on.
         return {
             "weights_": weights,
             "means_": mean["means"],
             "covariances_": mean["covariances"],
             "precisions_": mean["precisions"],
             "precisions_cholesky_": precisions_cholesky(shape, mean["covariances"]),
-            "n_components_effective_": int((weights >= _EFFECTIVE).sum()),
+            "n_components_effective_": int((weights >= 0.01).sum()),
             **prior_attributes(self, posterior.settings),
         }
 

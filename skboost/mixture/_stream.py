@@ -65,9 +65,7 @@ class StreamingMixture(FittingEstimator):
         begins = "_model" not in vars(self) or self._held is not None
         stream = self._begun(X, weight) if begins else self._absorbed(X, weight)
         # A batch run could not be continued from here, nor does its report hold.
-        own = ("elbo_path_", "elbo_by_init_", "converged_", "message_", "history_")
-        for name in ("_run", "_kept", *own):
-            vars(self).pop(name, None)
+        self._forget_run()
         vars(self).update(
             self._parameters(stream.natural),
             _stream=stream,

@@ -210,11 +210,6 @@ class GaussianFactors:
         return vars(self) | {"_last": None}
 
 
-# Above this share of observed entries dense products are faster than sparse ones, and
-# need at most a few times the memory of the entries.
-_DENSE = 0.25
-
-
 @dataclass(frozen=True, eq=False)
 class ObservedEntries:
     """Entries as the engine sees them: data units with a length and selections.
@@ -250,7 +245,9 @@ class ObservedEntries:
         entries = self.entries
         if weight is None:
             weight = np.ones(len(entries), dtype=entries.values.dtype)
-        if len(entries) >= _DENSE * np.prod(entries.shape, dtype=float):
+        # Above this share of observed entries dense products are faster than sparse
+        # ones, and need at most a few times the memory of the entries.
+        if len(entries) >= 0.25 * np.prod(entries.shape, dtype=float):
             pair = [
                 entries.matrix(w).toarray() for w in (weight, weight * entries.values)
             ]

@@ -16,9 +16,6 @@ from skboost._parallel import SharedWithWorkers, chunked_map, row_blocks
 from skboost.conjugate._draws import DrawStream, Layout, LogDensities, _shapes
 from skboost.targets import Target
 
-# Draws in one chunk of the log joint.
-_CHUNK = 32
-
 
 def _native_shape(covariance_type, n_components, dim):
     return {
@@ -181,7 +178,8 @@ class ConjugateTarget(SharedWithWorkers, Target):
 
     def log_density(self, theta):
         """Log joint of draws (n, dim), shape (n,), nats."""
-        parts = [theta[block] for block in row_blocks(len(theta), 1, _CHUNK)]
+        # Draws in one chunk of the log joint.
+        parts = [theta[block] for block in row_blocks(len(theta), 1, 32)]
         found = chunked_map(_log_joint, parts, self.n_jobs, shared=self.shared)
         return np.concatenate(found)
 
@@ -260,9 +258,6 @@ def _log_det(model, precisions):
     return 2.0 * np.log(np.diagonal(roots, axis1=-2, axis2=-1)).sum(axis=-1)
 
 
-_PARAMETERS = ("weights", "means", "precisions")
-
-
 def log_parts(model, draws, rows):
     """``ln pi_k + ln N(x_n | mu_k, P_k)`` of every draw, missing entries left out.
 
@@ -296,7 +291,9 @@ def log_likelihood(model, draws, rows, weight):
     found = np.zeros(n_draws)
     # As many draws at a time as leave all rows in one block, at least one.
     for some in row_blocks(n_draws, len(rows) * n_components):
-        chosen = {name: draws[name][some] for name in _PARAMETERS}
+        chosen = {
+            name: draws[name][some] for name in ("weights", "means", "precisions")
+        }
         n_chosen = len(chosen["weights"])
         for block in row_blocks(len(rows), n_chosen * n_components):
             parts = log_parts(model, chosen, rows[block])

@@ -10,7 +10,6 @@ from skboost._math import LOG_2PI
 from skboost.conjugate._natural import Cone
 
 _LOG_2 = np.log(2.0)
-_ROUNDING = 16.0 * np.finfo(float).eps
 
 
 def log_det_of_root(root):
@@ -133,7 +132,7 @@ class Wishart:
         root = self.inverse_root @ root
         precisions = root @ np.swapaxes(root, -1, -2)
         # Rounding leaves some products without a Cholesky factor; this is above it.
-        precisions[..., range(p), range(p)] *= 1.0 + _ROUNDING * p
+        precisions[..., range(p), range(p)] *= 1.0 + 16.0 * np.finfo(float).eps * p
         return precisions
 
 

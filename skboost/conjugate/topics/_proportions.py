@@ -15,18 +15,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, psi, xlogy
 
-# Iterations of each phase; the last phase takes what is left of them.
-_PHASES = (5, 5, 20, 30)
-# From this iteration on every other step is extrapolated.
-_SETTLED = 10
-_LONGEST = 16.0
-# Share of a document's tokens below which a topic plays no further part in it.
-_NOTHING = 1e-10
-# Share of the topics above which all are gathered.
-_MANY = 0.3
-# Entries of a block's words times topics: twice the second-level cache, which costs
-# less than more blocks would.
-_BLOCK = 1 << 18
 _TINY = np.finfo(float).tiny
 # Under priors below about 1/300 the exponentials of a topic that a word or a document
 # lacks would underflow; no token must be left without a topic.
@@ -126,7 +114,8 @@ def local_step(rows, table, settings, start=None):
         start, left = alpha + rows.counts @ equal, left - 1
     found = Proportions(np.array(start), rows.counts.nnz)
     docs, done = np.flatnonzero(rows.lengths), 0
-    for n_iter in (*_PHASES, settings.max_iter):
+    # Iterations of each phase; the last phase takes what is left of them.
+    for n_iter in (5, 5, 20, 30, settings.max_iter):
         n_iter = min(n_iter, max(left, 1) - done)
         if n_iter <= 0 or not len(docs):
             break
@@ -135,7 +124,8 @@ def local_step(rows, table, settings, start=None):
         if not (fresh or done):
             # What held nothing under earlier topics may hold something now.
             active[:] = True
-        extrapolates = fresh and done >= _SETTLED
+        # From this iteration on every other step is extrapolated.
+        extrapolates = fresh and done >= 10
         docs = _phase(rows, table, found, docs, active, stops, extrapolates)
         done += n_iter
     found.evidence = _evidence(rows, table, found, settings.alpha)
@@ -156,9 +146,11 @@ def _evidence(rows, table, found, alpha):
 
 def _active(held):
     """Which topics play a part in documents, from the tokens that each holds."""
-    active = held > _NOTHING * held.sum(axis=1, keepdims=True)
+    # Share of a document's tokens below which a topic plays no further part in it.
+    active = held > 1e-10 * held.sum(axis=1, keepdims=True)
     # Whole rows of the table lie together: many topics cost no more than all.
-    active[active.sum(axis=1) > _MANY * active.shape[1]] = True
+    # Share of the topics above which all are gathered.
+    active[active.sum(axis=1) > 0.3 * active.shape[1]] = True
     return active
 
 
@@ -180,7 +172,9 @@ def _blocks(lengths, n_active):
     while begin < n:
         widest = np.maximum.accumulate(n_active[begin:])
         size = np.arange(1, n - begin + 1) * lengths[begin:] * widest
-        end = begin + max(1, int(np.searchsorted(size, _BLOCK, side="right")))
+        # Entries of a block's words times topics: twice the second-level cache, which
+        # costs less than more blocks would.
+        end = begin + max(1, int(np.searchsorted(size, 1 << 18, side="right")))
         yield slice(begin, end)
         begin = end
 
@@ -287,7 +281,7 @@ def _extrapolated(gamma, first, second, alpha):
     """
     bend = second - first
     length = np.sqrt((first**2).sum(axis=1) / np.maximum((bend**2).sum(axis=1), _TINY))
-    length = np.clip(length, 1.0, _LONGEST)[:, None]
+    length = np.clip(length, 1.0, 16.0)[:, None]
     before = gamma - second - first
     far = before + 2.0 * length * first + length**2 * bend
     return np.maximum(far, alpha + 0.1 * (gamma - alpha))
