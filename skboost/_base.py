@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from skboost._callbacks import Limits
 from skboost._checkpoint import session_of
-from skboost._elsewhere import MOVED, refuse_moved
+from skboost._elsewhere import refuse_moved
 from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
 from skboost._report import report, warn_unfinished
@@ -269,8 +269,6 @@ class BoostedEstimator(FittingEstimator):
     Subclasses declare the hyperparameters of `BOOSTING_CONSTRAINTS` and give
     ``_fitted(posterior)``: the model's own attributes.
     """
-
-    _moved = MOVED
 
     def _boost(
         self, target, data, *, starts=None, names=None, from_scratch=False, also=None

@@ -357,6 +357,7 @@ class RemainingKL(NamedTuple):
     `spread` is half the variance of ``ln p - ln q`` plus two standard errors: the
     same quantity to second order, and the careful side of it. `outside` is the share
     of q's mass where the density is zero; all else is of q restricted to the support.
+    `smoothing` is what Pareto smoothing of the weights adds to the estimate.
     """
 
     value: float
@@ -364,6 +365,7 @@ class RemainingKL(NamedTuple):
     khat: float
     spread: float
     outside: float = 0.0
+    smoothing: float = 0.0
 
     @property
     def least(self):
@@ -389,9 +391,7 @@ def remaining_kl(log_joint, log_q):
     if outside == 1.0:
         return RemainingKL(np.nan, np.nan, np.inf, np.inf, outside)
     smoothed, khat = psis(log_ratio)
-    # Of a tail without a mean smoothing makes the evidence too large; the weights as
-    # they are can only miss mass.
-    log_z, se_z = log_mean_weight(log_ratio if khat > 1.0 else smoothed)
+    log_z, se_z = log_mean_weight(smoothed)
     elbo, se_elbo = restricted_elbo(log_ratio)
     inside = log_ratio[log_ratio > -np.inf]
     half, se_half = mean_and_se(0.5 * (inside - inside.mean()) ** 2)
@@ -401,4 +401,5 @@ def remaining_kl(log_joint, log_q):
         khat,
         half + N_ERRORS * se_half,
         outside,
+        log_z - log_mean_weight(log_ratio)[0],
     )

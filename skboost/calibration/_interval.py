@@ -38,10 +38,13 @@ class Interval(NamedTuple):
 def lower_end(remaining):
     """The estimate from the mixture's own draws less two standard errors; at least 0.
 
-    Its bias has one sign: mass that the mixture does not reach makes it too small.
-    `remaining_kl` smooths no weights where that would not hold.
+    Its bias has one sign: mass that the mixture does not reach makes it too small. Of a
+    tail of weights without a mean, smoothing would make it too large: there the weights
+    count as they are.
     """
     value = remaining.value - N_ERRORS * remaining.se
+    if remaining.khat > 1.0:
+        value -= remaining.smoothing
     return float(value) if value > 0 else 0.0
 
 

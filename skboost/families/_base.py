@@ -26,7 +26,7 @@ class VariationalFamily(BaseEstimator):
             ln s_kappa = log_peak - dim ln kappa - (log_peak - ln s) / kappa^p
 
         2 for a Gaussian, 1 for a Laplace density; None if there is no such p.
-    law : {"gaussian", "student_t", "laplace"} or None
+    distribution : {"gaussian", "student_t", "laplace"} or None
         Of its members, by the name under which quadratures and exports know it. None
         if it is another: draws then take the place of a quadrature.
     constructor : type
@@ -35,7 +35,7 @@ class VariationalFamily(BaseEstimator):
 
     root_products = False
     tail_power = None
-    law = None
+    distribution = None
     # Whether targets know exact expectations under its members, from `structure`.
     exact_expectations = False
     # Whether every density is symmetric about its location.

@@ -42,7 +42,7 @@ class Gaussian(Structured):
 
     root_products = True
     tail_power = 2.0
-    law = "gaussian"
+    distribution = "gaussian"
     exact_expectations = True
     title = "Gaussian"
     structures = {

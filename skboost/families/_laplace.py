@@ -39,7 +39,7 @@ class Laplace(LocationScale, VariationalFamily):
     ``params = (m, log b)``.
     """
 
-    law = "laplace"
+    distribution = "laplace"
     root_products = True
     tail_power = 1.0
     unit_variance = 2.0

@@ -70,7 +70,7 @@ class StudentT(Structured):
 
     # The structure is that of the scale matrix: methods of the structure are those of
     # the Gaussian that has it as its covariance.
-    law = "student_t"
+    distribution = "student_t"
     title = "Student-t"
     structures = {"full": FullCovariance, "diag": DiagonalCovariance}
 

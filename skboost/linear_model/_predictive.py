@@ -54,7 +54,7 @@ def part_of(family, params, some=slice(None)):
     -------
     GaussianPart, StudentTPart, LaplacePart or DrawsPart
     """
-    return _PARTS.get(family.law, _drawn)(family, params, some)
+    return _PARTS.get(family.distribution, _drawn)(family, params, some)
 
 
 def _gaussian(family, params, some):

@@ -46,7 +46,7 @@ def test_density_is_scipys(family, component, rng):
 def test_entropy_is_the_integral(family, component, dim):
     # ln s depends on the whitened length alone, whose square / dim is F distributed.
     params, df = component(family, dim), family.df
-    law = stats.f(dim, df)
+    exact = stats.f(dim, df)
     direction = np.linalg.cholesky(scale_matrix(family, params))[:, 0]
 
     def log_density(squared):
@@ -55,7 +55,7 @@ def test_entropy_is_the_integral(family, component, dim):
 
     def at(y):
         # In logarithms: for few degrees of freedom the tail has many decades.
-        return -np.exp(y) * law.pdf(np.exp(y)) * log_density(dim * np.exp(y))
+        return -np.exp(y) * exact.pdf(np.exp(y)) * log_density(dim * np.exp(y))
 
     reach = 60 / min(1.0, 0.5 * df)
     expected, _ = integrate.quad(at, -60, reach, limit=500, points=[-3, 0, 3])
@@ -270,10 +270,10 @@ def test_posteriors_without_moments(few, component, rng):
     family = StudentT("full", few)
     params = component(family, 2)
     posterior = MixturePosterior(Mixture.single(family, params))
-    law = stats.t(few, params[0], family.scale(params)[0])
+    exact = stats.t(few, params[0], family.scale(params)[0])
     marginal = posterior.marginal(0)
     assert_allclose(
-        marginal.quantile([0.05, 0.5, 0.999]), law.ppf([0.05, 0.5, 0.999]), rtol=1e-7
+        marginal.quantile([0.05, 0.5, 0.999]), exact.ppf([0.05, 0.5, 0.999]), rtol=1e-7
     )
     (mode,) = posterior.modes()
     assert_allclose(mode.location, params[:2], atol=1e-6)

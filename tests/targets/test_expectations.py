@@ -204,11 +204,11 @@ def test_laplace_probability_is_the_same_for_dense_and_sparse_rows():
 
 def student_t_by_quadrature(location, scale, df):
     """E sigmoid(t), the tails unrolled by a hyperbolic sine."""
-    law = stats.t(df)
+    exact = stats.t(df)
 
     def integrand(y):
         z = np.sinh(y)
-        return law.pdf(z) * np.cosh(y) * sigmoid(location + scale * z)
+        return exact.pdf(z) * np.cosh(y) * sigmoid(location + scale * z)
 
     reach = 80.0 / min(df, 2.0)
     bend = np.arcsinh(-location / scale)
