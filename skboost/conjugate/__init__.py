@@ -3,8 +3,6 @@
 Three models, one folder each, on the steps and layouts that they share.
 """
 
-import sys
-
 from skboost.conjugate._draws import DrawStream
 from skboost.conjugate._natural import (
     Expectation,
@@ -26,7 +24,6 @@ from skboost.conjugate.factorization._model import (
     predicted_rows,
 )
 from skboost.conjugate.factorization._target import SIDES, FactorFamily, FactorTarget
-from skboost.conjugate.gaussian_mixture import _covariances, _model, _weights, _wishart
 from skboost.conjugate.gaussian_mixture._ascent import (
     INITS,
     aligned,
@@ -45,16 +42,6 @@ from skboost.conjugate.gaussian_mixture._family import (
 )
 from skboost.conjugate.gaussian_mixture._model import GaussianMixtureModel
 from skboost.conjugate.topics._model import Documents, TopicModel
-
-# Pickles of 0.1.0 name their modules before their version: these names let a reader get
-# as far as the version, and say that it is another one.
-for _name, _module in {
-    "_dirichlet": _weights,
-    "_gaussian_mixture": _model,
-    "_matrix_shapes": _covariances,
-    "_normal_wishart": _wishart,
-}.items():
-    sys.modules[f"{__name__}.{_name}"] = _module
 
 __all__ = [
     "COVARIANCES",
