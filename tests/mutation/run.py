@@ -99,8 +99,8 @@ class Outcome:
     seconds: float
 
 
-def outcome(mutation, quick=False):
-    """Run the tests of a copy of the tree that has the mutation."""
+def outcome(mutation, quick=False, limit=TIMEOUT):
+    """Run the tests of a copy of the tree that has the mutation, within a limit."""
     began = perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
@@ -110,12 +110,12 @@ def outcome(mutation, quick=False):
         for name in ("pyproject.toml", "README.md"):
             shutil.copy(ROOT / name, tree)
         mutation.apply(tree)
-        failures = (_failure(tree, *stage) for stage in mutation.stages(quick))
+        failures = (_failure(tree, *stage, limit) for stage in mutation.stages(quick))
         found = next(filter(None, failures), None)
     return Outcome(mutation, found, perf_counter() - began)
 
 
-def _failure(tree, tests, marker):
+def _failure(tree, tests, marker, limit):
     """The first test that fails, or None."""
     variables = os.environ | {
         "PYTHONPATH": str(tree),
@@ -131,7 +131,7 @@ def _failure(tree, tests, marker):
             env=variables,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT,
+            timeout=limit,
         )
     except subprocess.TimeoutExpired:
         return "the limit of time"

@@ -5,6 +5,7 @@ written down once more without the package's own forms.
 """
 
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -88,7 +89,8 @@ def svb(a):
 
 def ngvi(a, beta=0.8):
     m, sigma = np.zeros(3), SCALE
-    rho = beta / (a + beta)
+    # A rate without a bound keeps all that it has learned.
+    rho, size = beta / (a + beta), beta / (1.0 + beta / a)
     prior = np.array([0.0 * SCALE, -0.5 / SCALE**2])
     for x, y in zip(X, Y, strict=True):
         by_m, by_sigma = gradients(m, sigma, x, y)
@@ -96,7 +98,7 @@ def ngvi(a, beta=0.8):
         # In the expectation parameters E[theta], E[theta^2].
         gradient = np.array([by_m - 2.0 * m * by_variance, by_variance])
         natural = np.array([m / sigma**2, -0.5 / sigma**2])
-        natural = (1.0 - rho) * natural + rho * (prior - a * gradient)
+        natural = (1.0 - rho) * natural + rho * prior - size * gradient
         sigma = np.sqrt(-0.5 / natural[1])
         m = natural[0] * sigma**2
         yield m, sigma
@@ -105,8 +107,9 @@ def ngvi(a, beta=0.8):
 REFERENCES = {"sva": (SVA, sva), "svb": (SVB, svb), "ngvi": (NGVI, ngvi)}
 
 
-@pytest.mark.parametrize("name", REFERENCES)
-@pytest.mark.parametrize("a", [0.3, 2.0])
+@pytest.mark.parametrize(
+    ("name", "a"), [*product(REFERENCES, [0.3, 2.0]), ("ngvi", np.inf)]
+)
 def test_every_step_is_the_published_one(name, a):
     method, reference = REFERENCES[name]
     stream = DiagonalStream.begin(Rule(method(), LogisticLoss(), a, 0.8), SCALE)

@@ -322,6 +322,15 @@ def test_bananas_are_images_of_a_gaussian(turned):
     assert -3 * error < divergence < 0.01 + 3 * error
 
 
+def test_widths_of_a_funnel_follow_its_first_coordinate():
+    spread = np.diag([1.0, np.exp(-0.5), np.exp(-0.5)])
+    report = find_warp(funnel(3), np.zeros(3), spread, settings())
+    assert report.accepted and report.axes == "coordinates"
+    assert (report.n_scales, report.n_curves) == (2, 0)
+    # Standard deviations are exp(x / 2), x the first coordinate.
+    assert_allclose(report.warp.scales[1:, 0], 0.5, atol=0.02)
+
+
 def test_tails_that_are_lost_are_seen():
     clear = Estimate(1.0, 0.01)
     lost = _why_not(clear, Estimate(-0.5, 0.1), 0.01)
@@ -376,5 +385,7 @@ def test_reports_are_kept_as_json():
         again = WarpReport.from_record(json.loads(json.dumps(one.record())))
         assert again.record() == one.record() or not np.isfinite(one.gain)
         assert again.warp == one.warp
+    untried = not_tried("none")
+    assert (untried.n_scales, untried.n_curves, untried.axes) == (0, 0, "")
     assert report.declined("it is late").reason == "Declined: it is late."
     assert WarpReport.from_record(None) is None
