@@ -15,11 +15,6 @@ from skboost.conjugate.gaussian_mixture._family import log_likelihood
 
 from .conftest import EVERY, ascended, blobs, log_joint, make_model
 
-
-def draws_at(draws, i):
-    return {key: value[i : i + 1] for key, value in draws.items()}
-
-
 # --- densities of the parameters
 
 
@@ -71,17 +66,6 @@ def test_with_one_cluster_the_posterior_is_exact(clusters, shape):
     np.testing.assert_allclose(evidence, path[-1], rtol=1e-9)
 
 
-def test_one_diagonal_cluster_with_missing_entries_is_exact():
-    X = blobs(n=12, dim=3)
-    X[np.random.default_rng(2).random(X.shape) < 0.3] = np.nan
-    model = make_model("normal-wishart", "diag", np.nan_to_num(X), n_components=1)
-    rows = model.rows(X)
-    natural, path = ascended(model, rows, n_iter=3)
-    draws = model.sample(natural, 50, np.random.default_rng(0))
-    evidence = log_joint(model, draws, rows) - model.log_density(natural, draws)
-    np.testing.assert_allclose(evidence, path[-1], rtol=1e-9)
-
-
 def test_evidence_of_one_cluster_by_quadrature():
     X = np.array([[0.3], [1.1], [-0.4], [2.0]])
     model = make_model("normal-wishart", "full", X, n_components=1)
@@ -120,44 +104,28 @@ def test_the_bound_is_below_the_evidence_by_quadrature():
 # --- coordinate ascent
 
 
+@pytest.mark.parametrize("weights", ["dirichlet", "stick-breaking"])
 @given(
     st.sampled_from(EVERY),
     st.integers(0, 10_000),
     st.sampled_from([1.0, 0.3]),
     st.integers(1, 5),
     st.floats(0.01, 100.0),
+    st.sampled_from([0.0, 0.7]),
+    st.booleans(),
 )
-@settings(max_examples=30, deadline=None)
-def test_the_bound_never_falls(law_and_shape, seed, temperature, n_components, scale):
-    X = blobs(seed, n=25) * scale
-    model = make_model(*law_and_shape, X, n_components, temperature)
+@settings(max_examples=40, deadline=None)
+def test_the_bound_never_falls(
+    weights, law_and_shape, seed, temperature, n_components, scale, reg_covar, gaps
+):
+    X = blobs(seed, n=25, dim=3) * scale
+    kind = {"weights": weights, "reg_covar": reg_covar * scale**2}
+    model = make_model(*law_and_shape, X, n_components, temperature, **kind)
+    if gaps and law_and_shape[1] in ("diag", "full"):
+        X[np.random.default_rng(seed).random(X.shape) < 0.3] = np.nan
     weight = np.random.default_rng(seed).random(25)
     _, path = ascended(model, model.rows(X), weight, n_iter=15, seed=seed)
     assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
-
-
-@pytest.mark.slow
-@given(st.sampled_from(["diag", "full"]), st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
-def test_the_bound_never_falls_with_missing_entries(shape, seed):
-    X = blobs(seed, n=25, dim=3)
-    model = make_model("normal-wishart", shape, X)
-    X[np.random.default_rng(seed).random(X.shape) < 0.3] = np.nan
-    weight = np.random.default_rng(seed).random(25)
-    _, path = ascended(model, model.rows(X), weight, n_iter=15, seed=seed)
-    assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
-
-
-def test_the_expected_log_joint_is_below_the_bound_from_draws(law_and_shape):
-    X = blobs()
-    model = make_model(*law_and_shape, X)
-    rows = model.rows(X)
-    natural, _ = ascended(model, rows, n_iter=30)
-    bound = model.elbo(natural, model.expect(natural, rows, None).evidence)
-    draws = model.sample(natural, 300, np.random.default_rng(0))
-    # Assignments summed out instead of bounded: Jensen gives the sign.
-    values = log_joint(model, draws, rows) - model.log_density(natural, draws)
-    assert values.mean() + 5 * values.std() / np.sqrt(300) > bound
 
 
 def test_weights_equal_repetition(law_and_shape):
@@ -246,32 +214,6 @@ def test_full_coordinate_ascent_is_scikit_learns():
     # scikit-learn's Wishart normaliser has no powers of pi.
     constants -= n_components * dim * (dim - 1) / 4 * np.log(np.pi)
     np.testing.assert_allclose(dropped, constants, rtol=1e-9)
-    np.testing.assert_allclose(ours.covariances(natural), theirs.covariances_)
-
-
-@pytest.mark.parametrize("shape", ["full", "diag", "spherical"])
-def test_updates_for_given_responsibilities_are_scikit_learns(shape):
-    X = blobs(n=60)
-    resp = np.random.default_rng(0).dirichlet(np.ones(3), len(X))
-    theirs = BayesianGaussianMixture(
-        n_components=3,
-        covariance_type=shape,
-        weight_concentration_prior_type="dirichlet_distribution",
-        reg_covar=0.0,
-    )
-    theirs._check_parameters(X)
-    theirs._initialize(X, resp)
-    ours = GaussianMixtureModel.make(
-        "normal-wishart",
-        shape,
-        np.full(3, 1 / 3),
-        X.mean(axis=0),
-        mean_precision=1.0,
-        dof=2,
-        rate=theirs.covariance_prior_,
-    )
-    natural = ours.start(ours.rows(X), resp)
-    np.testing.assert_allclose(ours.means(natural), theirs.means_)
     np.testing.assert_allclose(ours.covariances(natural), theirs.covariances_)
 
 

@@ -42,15 +42,6 @@ def test_means_and_variances_are_those_of_draws(law_and_shape):
         assert close(products, spread), name
 
 
-def test_the_divergence_from_the_prior_is_the_expected_log_ratio(law_and_shape):
-    X = blobs(n=30)
-    model = make_model(*law_and_shape, X, n_components=2)
-    natural, _ = ascended(model, model.rows(X), n_iter=5)
-    draws = model.sample(natural, N_DRAWS, np.random.default_rng(1))
-    ratio = model.log_density(natural, draws) - model.log_density(model.prior, draws)
-    assert close(ratio, model.kl(natural))
-
-
 @pytest.mark.parametrize("shape", ["full", "tied", "diag", "spherical"])
 def test_moments_that_do_not_exist_are_inf_or_nan(shape):
     rate = {"full": np.eye(2), "tied": np.eye(2), "diag": np.ones(2)}.get(shape, 1.0)

@@ -1,20 +1,13 @@
 """Boosted matrix factorisation: explanations, averages, and scikit-learn's company."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse, stats
-from sklearn.datasets import load_iris
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from scipy import stats
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skboost import BoostedMatrixFactorization, SVIMatrixFactorization
 from skboost._entries import Entries
-from skboost.callbacks import ELBOMonitor
 from skboost.conjugate import FactorTarget, ObservedEntries
 from skboost.decomposition import MatrixFactorizationPosterior
 from skboost.model_selection import (
@@ -254,30 +247,6 @@ def test_going_on_with_another_model_is_refused():
     assert_array_equal(fitted.set_params(n_components=2).reconstruct(), before)
 
 
-class Interrupting(ELBOMonitor):
-    """A monitor that presses Ctrl-C after two iterations."""
-
-    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-        super().on_fit_task_end(estimator, context, fitted_estimator=fitted_estimator)
-        if len(self.records) == 2:
-            raise KeyboardInterrupt
-        return False
-
-
-@pytest.mark.slow
-def test_an_interruption_keeps_what_was_done():
-    X = two_groups(3)
-    params = {"n_components": 1, "tol": 0.0, "max_iter": 4, **KNOWN}
-    fitted = model(**params).set_callbacks(Interrupting())
-    with pytest.raises(KeyboardInterrupt):
-        fitted.fit(X)
-    assert fitted.n_iter_ == 2 and "Interrupted" in fitted.message_
-    whole = model(**params).fit(X)
-    assert_array_equal(fitted.elbo_path_, whole.elbo_path_[:2])
-    fitted.set_callbacks().set_params(warm_start=True).fit(X)
-    assert_array_equal(fitted.reconstruct(), whole.reconstruct())
-
-
 def test_a_limit_of_time_leaves_a_valid_posterior():
     X, (rows, columns, _) = low_rank()
     fitted = model(max_time=1e-6, max_iter=50).fit(X)
@@ -307,17 +276,6 @@ def test_typos_name_the_parameter(typo):
 # --- data of other kinds
 
 
-@pytest.mark.slow
-def test_stored_entries_are_what_is_not_nan():
-    X, _ = low_rank()
-    rows, columns = np.nonzero(~np.isnan(X))
-    given = sparse.coo_array((X[rows, columns], (rows, columns)), shape=X.shape)
-    dense = model(max_iter=1).fit(X)
-    for kind in ("csr", "csc", "coo"):
-        other = model(max_iter=1).fit(given.asformat(kind))
-        assert_allclose(other.reconstruct(), dense.reconstruct(), atol=1e-8, rtol=0)
-
-
 def test_empty_rows_and_a_rank_above_the_matrix():
     X, _ = low_rank((6, 4))
     X[2], X[:, 1] = np.nan, np.nan
@@ -328,27 +286,6 @@ def test_empty_rows_and_a_rank_above_the_matrix():
 
 
 # --- scikit-learn's company
-
-
-def test_pickles_and_frames():
-    frame = load_iris(as_frame=True).data.copy()
-    frame.iloc[::3, 1] = np.nan
-    fitted = model(max_iter=1).set_output(transform="pandas")
-    found = fitted.fit_transform(frame)
-    assert list(found.columns) == list(fitted.get_feature_names_out())
-    assert_array_equal(fitted.feature_names_in_, frame.columns)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert_array_equal(again.transform(frame), found)
-
-
-@pytest.mark.slow
-def test_a_pipeline_in_a_grid_search():
-    X = load_iris().data[::3].copy()
-    X[::4, 2] = np.nan
-    pipe = make_pipeline(StandardScaler(), model(max_iter=1, n_restarts=1))
-    grid = {"boostedmatrixfactorization__n_components": [1, 2]}
-    search = GridSearchCV(pipe, grid, cv=2, n_jobs=2).fit(X)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 @pytest.mark.slow

@@ -1,8 +1,6 @@
 """The estimator of topics: runs, scikit-learn's company, streams, and bad input."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -11,7 +9,6 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -19,12 +16,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
-from skboost.callbacks import ELBOMonitor
 from skboost.conjugate import Documents
 from skboost.decomposition import SVILatentDirichletAllocation
 from skboost.decomposition._topics import halves, npmi
 from skboost.model_selection import EvidenceSearch
-from skboost.svi import LearningRate, RobbinsMonro
+from skboost.svi import RobbinsMonro
 
 STOCHASTIC = {"batch_size": 50, "effective_batch_size": 25}
 BOTH = pytest.mark.parametrize("settings", [{}, STOCHASTIC], ids=["all", "batches"])
@@ -140,29 +136,6 @@ def test_bounds_are_estimated_from_some_documents():
     assert few.elbo_ != all_of_them.elbo_
     assert few.elbo_ == pytest.approx(all_of_them.elbo_, rel=0.05)
     assert all_of_them.elbo_ == pytest.approx(all_of_them.score(X), rel=1e-12)
-
-
-def test_callbacks_interruption_and_time():
-    monitor = ELBOMonitor()
-    model = made(n_init=2, max_iter=4, batch_size=50).set_callbacks(monitor).fit(X)
-    assert len(monitor.records) == 8
-    quick = made(max_time=1e-6, max_iter=1000).fit(X)
-    assert quick.n_iter_ == 1
-    assert quick.message_.startswith("Stopped at max_time")
-
-    class Interrupt(ELBOMonitor):
-        def on_fit_task_end(self, estimator, context):
-            if context.task_name == "iteration":
-                self.records.append(None)
-            if len(self.records) == 3:
-                raise KeyboardInterrupt
-
-    model = made(max_iter=8).set_callbacks(Interrupt())
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X)
-    assert model.n_iter_ == 3
-    assert model.message_ == "Interrupted after iteration 3."
-    assert np.isfinite(model.transform(X)).all()
 
 
 # --- streams
@@ -372,36 +345,6 @@ def test_evidence_chooses_the_number_of_topics():
     assert search.best_elbo_ == search.best_estimator_.elbo_
 
 
-def test_frames_come_out():
-    model = made().set_output(transform="pandas").fit(X)
-    frame = model.transform(X)
-    assert list(frame.columns) == list(model.get_feature_names_out())
-    assert frame.columns[0] == "svilatentdirichletallocation0"
-
-
-def test_fit_transform_is_both():
-    assert np.array_equal(made().fit_transform(X), made().fit(X).transform(X))
-
-
-@pytest.mark.slow
-def test_clones_and_pickles_of_other_processes(tmp_path):
-    model = made(**STOCHASTIC).fit(X)
-    assert clone(model).get_params() == model.get_params()
-    path = tmp_path / "model.pkl"
-    path.write_bytes(pickle.dumps((model, X)))
-    code = (
-        "import pickle, sys; model, X = pickle.load(open(sys.argv[1], 'rb'));"
-        "print(repr(float(model.transform(X).sum(axis=0)[0])))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert float(done.stdout) == model.transform(X).sum(axis=0)[0]
-
-
 # --- bad input
 
 
@@ -422,15 +365,6 @@ def test_clones_and_pickles_of_other_processes(tmp_path):
 def test_parameters_that_mean_nothing(changed):
     with pytest.raises(InvalidParameterError, match=next(iter(changed))):
         made().set_params(**changed).fit(X)
-
-
-def test_a_rate_beyond_one_is_named():
-    class Twice(LearningRate):
-        def at(self, step):
-            return 2.0
-
-    with pytest.raises(ValueError, match="learning_rate must give rates"):
-        made(learning_rate=Twice(), batch_size=50).fit(X)
 
 
 def test_bad_data_leaves_the_old_fit():

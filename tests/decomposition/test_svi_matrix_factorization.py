@@ -1,24 +1,17 @@
 """The estimator: closed forms, scikit-learn's company, new entries, and bad input."""
 
 import pickle
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
-from skboost.callbacks import ELBOMonitor
 from skboost.decomposition import BoostedMatrixFactorization, SVIMatrixFactorization
 from skboost.model_selection import EvidenceSearch
 from skboost.strategies import RobbinsMonro
@@ -316,30 +309,6 @@ def test_memory_is_linear_in_the_observed_entries():
 # --- predictions
 
 
-@pytest.mark.parametrize("biases", [False, True])
-def test_folding_rows_in_is_the_posterior_given_the_columns(biases):
-    X, _ = gappy()
-    fitted = model(biases=biases, noise_scale=0.3, prior_scale=1.5).fit(X)
-    new = np.where(np.random.default_rng(5).random((2, 25)) < 0.3, low_rank(2), np.nan)
-    found = fitted.transform(new)
-    V, C = fitted.components_.T, fitted.component_covariances_
-    for row, own in zip(new, found, strict=True):
-        seen = np.flatnonzero(~np.isnan(row))
-        precision, first = np.eye(3 + biases) / 1.5**2, np.zeros(3 + biases)
-        for j in seen:
-            second = np.ones((3 + biases, 3 + biases))
-            second[:3, :3] = np.outer(V[j], V[j]) + C[j][:3, :3]
-            features, covariance = np.ones(3 + biases), np.zeros(3 + biases)
-            features[:3] = V[j]
-            if biases:
-                second[3, :3] = second[:3, 3] = V[j]
-                covariance[:3] = C[j][:3, 3]
-            left = row[j] - fitted.global_bias_ - fitted.column_biases_[j]
-            precision += second / 0.3**2
-            first += (left * features - covariance) / 0.3**2
-        assert_allclose(own, np.linalg.solve(precision, first), rtol=1e-8)
-
-
 def test_folding_in_does_as_well_as_a_refit():
     X, _ = gappy(0.6, n_rows=400)
     old, new = X[:300], X[300:]
@@ -532,49 +501,6 @@ def test_predictions_are_those_of_a_long_gibbs_sampler():
 # --- scikit-learn's company
 
 
-@pytest.mark.slow
-def test_pickles_predict_the_same_in_a_new_process(tmp_path):
-    X, _ = gappy()
-    fitted = model(max_iter=5, biases=True).fit(X)
-    path = tmp_path / "model.pickle"
-    path.write_bytes(pickle.dumps(fitted))
-    code = (
-        "import pickle, sys\n"
-        f"m = pickle.load(open({str(path)!r}, 'rb'))\n"
-        "sys.stdout.write(repr(float(m.reconstruct()[3, 4])))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert_allclose(float(done.stdout), fitted.reconstruct()[3, 4], rtol=1e-12)
-
-
-def test_frames_give_names_and_set_output_takes_them():
-    frame = load_iris(as_frame=True).data.copy()
-    frame.iloc[::3, 1] = np.nan
-    fitted = model(n_components=2, biases=True, max_iter=5).set_output(
-        transform="pandas"
-    )
-    found = fitted.fit_transform(frame)
-    assert isinstance(found, pd.DataFrame)
-    assert list(found.columns) == [f"svimatrixfactorization{i}" for i in range(3)]
-    assert list(found.columns) == list(fitted.get_feature_names_out())
-    assert_array_equal(fitted.feature_names_in_, frame.columns)
-
-
-@pytest.mark.slow
-def test_a_pipeline_in_a_grid_search():
-    X, y = load_digits(n_class=3, return_X_y=True)
-    X = np.where(np.random.default_rng(0).random(X.shape) < 0.4, np.nan, X / 16.0)
-    pipe = make_pipeline(
-        SVIMatrixFactorization(max_iter=10, random_state=0), LogisticRegression()
-    )
-    grid = {"svimatrixfactorization__n_components": [1, 6]}
-    search = GridSearchCV(pipe, grid, cv=3, n_jobs=2).fit(X, y)
-    assert search.best_params_["svimatrixfactorization__n_components"] == 6
-    assert search.best_score_ > 0.9
-
-
 def test_a_search_over_the_rank_by_its_own_score():
     X, _ = gappy(0.5, n_rows=150)
     search = GridSearchCV(model(max_iter=30), {"n_components": [1, 2, 3]}, cv=3).fit(X)
@@ -597,36 +523,6 @@ def test_nothing_is_predicted_before_a_fit():
 # --- time, interruptions, callbacks
 
 
-def test_a_limit_of_time_leaves_a_valid_posterior():
-    X, (rows, columns, _) = gappy()
-    fitted = model(max_time=1e-6, batch_size=50, n_init=2).fit(X)
-    assert fitted.n_iter_ == 1 and "max_time" in fitted.message_
-    assert np.isfinite(fitted.predict_entries(rows, columns)).all()
-
-
-class Interrupting(ELBOMonitor):
-    """A monitor that presses Ctrl-C after three epochs."""
-
-    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-        super().on_fit_task_end(estimator, context, fitted_estimator=fitted_estimator)
-        if len(self.records) == 3:
-            raise KeyboardInterrupt
-        return False
-
-
-def test_an_interruption_keeps_what_was_done():
-    X, _ = gappy()
-    fitted = model(tol=0.0, max_iter=20).set_callbacks(Interrupting())
-    with pytest.raises(KeyboardInterrupt):
-        fitted.fit(X)
-    assert fitted.n_iter_ == 3 and "Interrupted" in fitted.message_
-    assert np.isfinite(fitted.reconstruct()).all()
-    whole = model(tol=0.0, max_iter=20).fit(X)
-    assert_array_equal(fitted.elbo_path_, whole.elbo_path_[:3])
-    fitted.set_callbacks().set_params(warm_start=True).fit(X)
-    assert_allclose(fitted.elbo_path_, whole.elbo_path_, rtol=1e-12)
-
-
 def test_new_entries_that_are_interrupted_leave_no_trace(monkeypatch):
     def pressed(engine, state):
         raise KeyboardInterrupt
@@ -639,12 +535,6 @@ def test_new_entries_that_are_interrupted_leave_no_trace(monkeypatch):
         fitted.partial_fit(np.vstack([X, X[:1]]))
     assert_array_equal(fitted.reconstruct(), before)
     assert fitted.n_iter_ == 5 and len(fitted.history_) == 5
-
-
-def test_a_monitor_hears_every_epoch():
-    monitor = ELBOMonitor()
-    fitted = model(max_iter=6, tol=0.0).set_callbacks(monitor).fit(low_rank())
-    assert [record["elbo"] for record in monitor.records] == list(fitted.elbo_path_)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -156,15 +156,6 @@ def test_marginals(family, component, rng):
         assert_allclose(density, difference / (2 * step), rtol=1e-5, atol=1e-9)
 
 
-def test_marginal_of_one_dimension_is_the_density(family, component, rng):
-    params, x = component(family, 1), rng.standard_normal(20)
-    assert_allclose(
-        family.marginal_log_density(params, 0, x),
-        family.log_density(x[:, None], params),
-        rtol=1e-10,
-    )
-
-
 @pytest.mark.parametrize("indices", [[1], [2, 0], [0, 1, 3], [3, 2, 1, 0]])
 def test_marginal_of_several_coordinates(family, component, rng, indices):
     params = component(family, 4)

@@ -95,13 +95,6 @@ def test_score_is_free_of_cancellation(gaussian):
     assert_allclose(squared, 2.25, rtol=1e-4)
 
 
-def test_chart_starts_at_the_component(family, component):
-    params = component(family, DIM)
-    assert_allclose(
-        family.move(params, np.zeros_like(params)), params, atol=1e-12, rtol=0
-    )
-
-
 def chart_fisher_information(family, params, n, rng):
     """Monte Carlo Fisher information in the chart at 0, and its standard error."""
     dim = family.dim_of(params)

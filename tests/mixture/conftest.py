@@ -14,6 +14,29 @@ def two_groups(n=80, dim=2, apart=4.0, seed=0):
     return X + apart * labels[:, None], labels
 
 
+def _odd_data():
+    """Data that leave clusters empty, columns without spread, or numbers few digits."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 2))
+    return {
+        "duplicates": np.repeat(X[:3], 10, axis=0),
+        "one distinct row": np.full((12, 2), 7.0),
+        "one row": X[:1],
+        "fewer rows than clusters": X[:4],
+        "constant column": np.column_stack([X, np.full(30, 7.0)]),
+        "collinear": np.column_stack([X, X[:, 0] - X[:, 1]]),
+        "far off": X + 1e7,
+        "tiny": 1e-9 * X,
+        "huge": 1e8 * X,
+        "outlier": np.vstack([X, [[1e6, -1e6]]]),
+        "integers": rng.integers(0, 3, (30, 2)),
+    }
+
+
+ODD = _odd_data()
+each_odd = pytest.mark.parametrize("X", ODD.values(), ids=ODD.keys())
+
+
 @pytest.fixture(scope="session")
 def groups():
     return two_groups()
