@@ -68,6 +68,16 @@ def mean_and_se(values, row_weights=None):
         return mean, float(np.sqrt(row_weights**2 @ (values - mean) ** 2))
 
 
+def robust_std(values):
+    """Standard deviations of columns, or smaller ones that their quartiles suggest.
+
+    Silverman's measure of spread for kernel widths: in heavy tails, and among several
+    peaks, a standard deviation says nothing of the bulk.
+    """
+    low, high = np.quantile(values, [0.25, 0.75], axis=0)
+    return np.minimum(values.std(axis=0), (high - low) / 1.34)
+
+
 def log_cosh(u):
     """``ln cosh u``, never negative and accurate to the last digit near zero."""
     return np.log1p(2.0 * np.sinh(0.5 * u) ** 2)

@@ -4,41 +4,42 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 
-def check_shows(estimator, attribute, instead):
-    """Whether a display can be made of an estimator.
+def shown(source, attribute, instead, method="from_estimator"):
+    """What a display is made of: an attribute of an estimator, or of a result.
 
     Parameters
     ----------
-    estimator : object
+    source : object
     attribute : str
         That it has to have.
     instead : str
-        What makes a display of things that are no estimators.
+        What makes a display of things of another kind.
+    method : {"from_estimator", "from_result"}, default="from_estimator"
+        The method that was called.
 
     Raises
     ------
     NotFittedError
-        If it is not fitted.
+        If it is an estimator that is not fitted.
     TypeError
-        If it is fitted and has no such attribute, or is no estimator.
+        If it is something else, or a fitted estimator without such an attribute.
     """
-    if hasattr(estimator, attribute):
-        return
-    kind = type(estimator).__name__
-    if not hasattr(estimator, "fit"):
+    value = getattr(source, attribute, None)
+    if value is not None:
+        return value
+    kind = type(source).__name__
+    wanted = "a fitted estimator"
+    if method == "from_result":
+        wanted = "what boost_posterior returned"
+    if method == "from_result" or not hasattr(source, "fit"):
         raise TypeError(
-            f"from_estimator needs a fitted estimator; got an object of type {kind}. "
-            f"{instead}"
+            f"{method} needs {wanted}; got an object of type {kind}. {instead}"
         )
-    check_is_fitted(estimator)
+    check_is_fitted(source)
     raise TypeError(
         f"from_estimator needs an estimator with {attribute}, as those of skboost "
         f"have; got {kind}, which is fitted and has none."
     )
-
-
-# The file ``figures.mplstyle`` beside this one, as matplotlib names it.
-STYLE = "skboost.inspection.figures"
 
 
 def pyplot():
@@ -53,18 +54,10 @@ def pyplot():
     return plt
 
 
-def check_result(result, attribute, instead):
-    """Refuse what is no result of `boost_posterior`, and say what draws it."""
-    if not hasattr(result, attribute):
-        raise TypeError(
-            "from_result needs what boost_posterior returned; got an object of type "
-            f"{type(result).__name__}. {instead}"
-        )
-
-
 def look():
     """Context in which all figures look alike; the caller's settings return after."""
-    return pyplot().style.context(STYLE)
+    # The file ``figures.mplstyle`` beside this one, as matplotlib names it.
+    return pyplot().style.context("skboost.inspection.figures")
 
 
 def color(number):
@@ -105,10 +98,35 @@ def panels(ax, n, n_columns, size):
     return axes[0].figure, axes
 
 
-def note(figure, text):
-    """A line below a figure, such as what it leaves out."""
-    if text:
-        figure.supxlabel(text, fontsize="small", color="0.4")
+def finish(axes, own, hidden=(), n_columns=3):
+    """A legend of what has a label, and below the figure what it leaves out.
+
+    Parameters
+    ----------
+    axes : ndarray of Axes
+    own : bool
+        Whether they are the user's own: then the first of them gets the legend and
+        nothing else is added.
+    hidden : sequence of str, default=()
+        What is left out.
+    n_columns : int, default=3
+        Of the legend.
+    """
+    first = axes[0]
+    handles = first.get_legend_handles_labels()
+    if own and handles[0]:
+        first.legend()
+    elif handles[0]:
+        place = {"loc": "outside upper center", "ncols": n_columns}
+        first.figure.legend(*handles, **place)
+    if hidden and not own:
+        first.figure.supxlabel(", ".join(hidden), fontsize="small", color="0.4")
+
+
+def bars(ax, x, y, error, hue, label=None):
+    """Points, joined by a line, with error bars."""
+    style = {"fmt": "o-", "elinewidth": 1.0}
+    ax.errorbar(x, y, error, color=hue, label=label, **style)
 
 
 def tidy(ax):

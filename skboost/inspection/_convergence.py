@@ -3,16 +3,14 @@
 import numpy as np
 
 from skboost.inspection._axes import (
-    check_result,
-    check_shows,
+    bars,
     color,
     look,
     one_or_all,
     panels,
+    shown,
     tidy,
 )
-
-_ERROR = {"fmt": "o-", "elinewidth": 1.0}
 
 
 def _column(history, key):
@@ -73,13 +71,11 @@ class ConvergenceDisplay:
             If it is none, or has no ``history_``.
         """
         instead = "Use from_result for a BoostingResult."
-        check_shows(estimator, "history_", instead)
-        display = cls(
-            estimator.history_,
-            tol=getattr(estimator, "tol", None),
-            stopping=getattr(estimator, "stopping", "gain"),
-        )
-        return display.plot(ax=ax)
+        history = shown(estimator, "history_", instead)
+        # Not every estimator has both.
+        params = vars(estimator)
+        given = {name: params[name] for name in ("tol", "stopping") if name in params}
+        return cls.from_history(history, **given, ax=ax)
 
     @classmethod
     def from_result(cls, result, *, tol=None, stopping="gain", ax=None):
@@ -105,8 +101,9 @@ class ConvergenceDisplay:
         TypeError
             If `result` is something else.
         """
-        check_result(result, "history", "Use from_estimator for a fitted estimator.")
-        return cls(result.history, tol=tol, stopping=stopping).plot(ax=ax)
+        instead = "Use from_estimator for a fitted estimator."
+        history = shown(result, "history", instead, "from_result")
+        return cls.from_history(history, tol=tol, stopping=stopping, ax=ax)
 
     @classmethod
     def from_history(cls, history, *, tol=None, stopping="gain", ax=None):
@@ -127,7 +124,8 @@ class ConvergenceDisplay:
         ConvergenceDisplay
         """
         with look():
-            return self._plot(ax)
+            self._plot(ax)
+        return self
 
     def _plot(self, ax):
         draw = [self._plot_elbo]
@@ -145,17 +143,13 @@ class ConvergenceDisplay:
             axis.set_xlim(self._iteration[0] - 0.4, self._iteration[-1] + 0.4)
             tidy(axis)
         if ax is None:
-            self._explain_carets(axes)
+            # One legend below the panels, where some value is not above zero.
+            handles = [h for axis in axes for h in axis.get_legend_handles_labels()[0]]
+            if handles:
+                self.figure_.legend(handles=handles[:1], loc="outside lower center")
             # Labels of logarithmic ticks take their room in a first pass only.
             self.figure_.draw_without_rendering()
         self.ax_ = one_or_all(axes)
-        return self
-
-    def _explain_carets(self, axes):
-        """One legend below the panels, where some value is not above zero."""
-        handles = [h for axis in axes for h in axis.get_legend_handles_labels()[0]]
-        if handles:
-            self.figure_.legend(handles=handles[:1], loc="outside lower center")
 
     @property
     def _iteration(self):
@@ -174,13 +168,8 @@ class ConvergenceDisplay:
     def _plot_elbo(self, ax):
         elbo, se = _column(self.history, "elbo"), _column(self.history, "elbo_se")
         estimated = bool(np.isfinite(se).any())
-        ax.errorbar(
-            self._iteration,
-            elbo,
-            2.0 * np.nan_to_num(se) if estimated else None,
-            color=color(0),
-            **_ERROR,
-        )
+        error = 2.0 * np.nan_to_num(se) if estimated else None
+        bars(ax, self._iteration, elbo, error, color(0))
         # Numbers on the axis are the ELBO, not what it is above another number.
         ax.yaxis.get_major_formatter().set_useOffset(False)
         ax.set_ylabel("ELBO ± 2 se (nats)" if estimated else "ELBO (nats)")
@@ -233,20 +222,10 @@ class ConvergenceDisplay:
         floor = 0.2 * min(shown.min(), self.tol or np.inf)
         below = np.minimum(reach, value - floor * 1e-3)[positive]
         ax.set_yscale("log")
-        ax.errorbar(
-            self._iteration[positive],
-            value[positive],
-            [np.maximum(below, 0.0), reach[positive]],
-            color=hue,
-            **_ERROR,
-        )
+        error = [np.maximum(below, 0.0), reach[positive]]
+        bars(ax, self._iteration[positive], value[positive], error, hue)
         if capped.any():
-            ax.plot(
-                self._iteration[capped],
-                upper[capped],
-                "v",
-                color=hue,
-                mfc="none",
-                label="upper end of the bar: the value is not above zero",
-            )
+            label = "upper end of the bar: the value is not above zero"
+            x, style = self._iteration[capped], {"color": hue, "mfc": "none"}
+            ax.plot(x, upper[capped], "v", label=label, **style)
         ax.set_ylim(bottom=floor)

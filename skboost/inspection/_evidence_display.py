@@ -3,9 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost.inspection._axes import color, look, panels, pyplot, tidy
-
-_BARS = {"fmt": "o-", "elinewidth": 1.0}
+from skboost.inspection._axes import bars, color, look, panels, pyplot, tidy
 
 
 class EvidenceDisplay:
@@ -163,14 +161,8 @@ class EvidenceDisplay:
         x, rows = x[order], rows[order]
         for repeat in self._repeats():
             self.ax_.plot(x, repeat[rows], ".", color=hue, alpha=0.35, markersize=4)
-        self.ax_.errorbar(
-            x,
-            self._finite("elbo")[rows],
-            2.0 * np.nan_to_num(self.results["elbo_se"])[rows],
-            color=hue,
-            label=label,
-            **_BARS,
-        )
+        error = 2.0 * np.nan_to_num(self.results["elbo_se"])[rows]
+        bars(self.ax_, x, self._finite("elbo")[rows], error, hue, label)
 
     def _repeats(self):
         """Columns of the single repeats, where there are several."""
@@ -181,13 +173,11 @@ class EvidenceDisplay:
         """Legend of lines, chosen candidate and dots; beside axes of our own."""
         # Lines first; matplotlib puts what has error bars last.
         handles, labels = self.ax_.get_legend_handles_labels()
-        entries = sorted(
-            zip(handles, labels, strict=True), key=lambda e: e[1].startswith("chosen")
-        )
+        entries = list(zip(handles, labels, strict=True))
+        entries.sort(key=lambda entry: entry[1].startswith("chosen"))
         if self._repeats():
-            dot = pyplot().Line2D(
-                [], [], color="0.5", alpha=0.6, marker=".", markersize=6, ls=""
-            )
+            style = {"color": "0.5", "alpha": 0.6, "marker": ".", "markersize": 6}
+            dot = pyplot().Line2D([], [], ls="", **style)
             entries.append((dot, "single repeats"))
         place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if outside else {}
         self.ax_.legend(*zip(*entries, strict=True), **place)
@@ -202,14 +192,11 @@ class EvidenceDisplay:
         best = np.argmin(self.results["rank_elbo"]) if best is None else best
         if param not in self._params[best]:
             return
+        value = self._params[best][param]
+        style = {"color": "0.15", "markersize": 11, "zorder": 5}
+        label = f"chosen: {_text(value)}"
         self.ax_.plot(
-            places(self._params[best][param]),
-            self._finite("elbo")[best],
-            "*",
-            color="0.15",
-            markersize=11,
-            zorder=5,
-            label=f"chosen: {_text(self._params[best][param])}",
+            places(value), self._finite("elbo")[best], "*", label=label, **style
         )
 
 

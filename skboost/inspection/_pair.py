@@ -3,10 +3,7 @@
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from skboost._math import log_sum_exp, log_weights
-
-# Draws behind a pair inside a simplex or among ordered coordinates.
-_N_DRAWS = 40_000
+from skboost._math import log_sum_exp, log_weights, robust_std
 
 
 def joint_density(posterior, indices, x, y):
@@ -26,7 +23,8 @@ def joint_density(posterior, indices, x, y):
         return pair_density(posterior.mixture, indices, x, y)
     mapped = [posterior.constraints.elementwise(i) for i in indices]
     if None in mapped:
-        draws = posterior.sample(_N_DRAWS, random_state=0)
+        # Inside a simplex or among ordered coordinates.
+        draws = posterior.sample(40_000, random_state=0)
         return kernel_density(draws[:, indices], x, y)
     inside = [t.inside(v) for (t, _), v in zip(mapped, (x, y), strict=True)]
     z = [
@@ -48,10 +46,7 @@ def kernel_density(draws, x, y):
         for v, step in zip((x, y), steps, strict=True)
     ]
     counts = np.histogram2d(*draws.T, bins=edges)[0] / (len(draws) * steps.prod())
-    # Robust: in heavy tails a standard deviation says nothing of the bulk.
-    quartiles = np.quantile(draws, [0.25, 0.75], axis=0)
-    spread = np.minimum(draws.std(axis=0), (quartiles[1] - quartiles[0]) / 1.34)
-    width = spread * len(draws) ** (-1 / 6)
+    width = robust_std(draws) * len(draws) ** (-1 / 6)
     return gaussian_filter(counts.T, (width / steps)[::-1])
 
 

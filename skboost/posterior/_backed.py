@@ -68,6 +68,9 @@ class MixtureBacked:
 
     __slots__ = ("_mixture",)
 
+    # Only draws that are vectors have names of their coordinates.
+    names = None
+
     def __init__(self, mixture):
         self._mixture = mixture.drop_zero_weights()
 

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skboost._math import LOG_2PI, log_sum_exp, log_weights
+from skboost._math import LOG_2PI, log_sum_exp, log_weights, robust_std
 from skboost.posterior._marginal import BaseMarginal, checked_probabilities
 
 # Bins per kernel bandwidth, and the most bins.
@@ -159,9 +159,8 @@ class SampledMarginal(BaseMarginal):
 
 def _binned(z):
     """Draws as weighted bin centres, and a bandwidth by Silverman's rule."""
-    quartiles = np.quantile(z, [0.25, 0.75])
-    spread = min(z.std(), (quartiles[1] - quartiles[0]) / 1.34)
-    width = max(0.9 * spread * z.size**-0.2, 1e-12 * max(1.0, np.abs(z).max()))
+    width = 0.9 * robust_std(z) * z.size**-0.2
+    width = max(width, 1e-12 * max(1.0, np.abs(z).max()))
     n_bins = int(np.clip(_BINS_PER_WIDTH * np.ptp(z) / width, 1, _MAX_BINS))
     counts, edges = np.histogram(z, n_bins)
     full = counts > 0
