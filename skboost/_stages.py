@@ -25,7 +25,7 @@ from skboost.calibration import Calibration, SkewReport, calibrate, skew
 from skboost.families import Gaussian
 from skboost.modes import Modes
 from skboost.proposals import DensityProposer
-from skboost.targets import LogDensityError, TransformedTarget, failure_tolerant
+from skboost.targets import LogDensityError, TransformedTarget
 from skboost.transforms import Constraints, WarpedConstraints
 from skboost.warps import find_warp, given_up, not_tried
 
@@ -160,7 +160,7 @@ class Warping:
         """Report, and the iterations that were made in the coordinates that won."""
         state, _ = opening[0]
         family, params = state.mixture.components[0]
-        target = failure_tolerant(engine.watched().target)
+        target = engine.watched().target.tolerant()
         report = find_warp(target, *family.moments(params), engine.settings)
         if not report.accepted:
             return report, opening

@@ -2,10 +2,9 @@
 
 from skboost.boosting._combination import Combination
 from skboost.boosting._engine import Boosting
-from skboost.boosting._enough import TOL, enough_for
 from skboost.boosting._root_combination import RootCombination
 from skboost.boosting._simplex import Simplex
-from skboost.boosting._state import Info, Move, State
+from skboost.boosting._state import TOL, Info, Move, State, enough_for
 
 # How components are combined, by the name that an objective gives.
 COMBINATIONS = {"simplex": Simplex, "roots": RootCombination}

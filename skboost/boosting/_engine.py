@@ -16,11 +16,9 @@ from skboost._settings import Settings
 from skboost.approximation import Estimate, FreshDraws, elbo_gain
 from skboost.approximation._pooled_draws import expectations
 from skboost.boosting._combination import Combination
-from skboost.boosting._enough import enough
-from skboost.boosting._state import Info, Move, State
+from skboost.boosting._state import Info, Move, State, enough
 from skboost.objectives import SearchContext
 from skboost.proposals import Proposer
-from skboost.targets import failure_tolerant
 
 # Nats of KL for one of squared Hellinger distance, close to the posterior; and times
 # `tol` that draws may see left where a search finds less than that.
@@ -299,7 +297,7 @@ class Boosting:
         """What a search for a component knows."""
         found = state.modes.heaviest(settings.max_candidates)
         return SearchContext(
-            target=failure_tolerant(self.target),
+            target=self.target.tolerant(),
             mixture=state.mixture,
             fixed=state.iterate.fixed,
             pool=state.pool,

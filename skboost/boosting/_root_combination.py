@@ -32,7 +32,6 @@ from skboost.objectives import (
     defensive_draws,
     log_defensive_density,
 )
-from skboost.targets import failure_tolerant
 
 
 @dataclass(frozen=True)
@@ -221,7 +220,7 @@ class RootCombination(Combination):
         """All roots moved together towards a larger overlap."""
         roots = control.roots
         base = self._base_draws(roots, t, REFINE, settings)
-        problem = JointRoots(failure_tolerant(self.target), control, roots, base)
+        problem = JointRoots(self.target.tolerant(), control, roots, base)
         # One that ends early is gone on with after the next root.
         n_iter = int(np.clip(300 // roots.n_components, 10, 40))
         x, _ = ascend(problem, max_iter=n_iter, tol=tol, budget=settings.budget)

@@ -27,7 +27,6 @@ from skboost.frank_wolfe import (
 )
 from skboost.objectives import FixedMixture, JointELBO
 from skboost.proposals import split_component
-from skboost.targets import failure_tolerant
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ class Simplex(Combination):
         own; two halves that move together gain where none alone does.
         """
         rng = generator(settings.seed, state.iteration, SEARCH, 2)
-        target = failure_tolerant(self.target)
+        target = self.target.tolerant()
         each = state.remaining.least / state.mixture.n_components
         # Two at once save garch11 an iteration, and three for all together took five
         # skewed coordinates 2.5 times as long; with exact expectations they lost 0.03
@@ -202,7 +201,7 @@ class Simplex(Combination):
         they are, as the fixed part on the draws of `pool`: an evaluation then costs
         less, and noise is not fitted once more. The `new` ones always move.
         """
-        target = failure_tolerant(self.target)
+        target = self.target.tolerant()
         problem = _moving(target, mixture, t, settings)
         moving = np.ones(mixture.n_components, dtype=bool)
         if mixture.n_components > 2:

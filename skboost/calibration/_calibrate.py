@@ -12,7 +12,6 @@ from skboost.calibration._problem import (
     Problem,
     first_failure,
 )
-from skboost.targets import failure_tolerant
 
 
 class Method(NamedTuple):
@@ -78,7 +77,7 @@ def calibrate(
     BudgetSpent
         Where the budget ends.
     """
-    tolerant = failure_tolerant(target)
+    tolerant = target.tolerant()
     problem = Problem(tolerant, mixture, exact, seed, max_components, budget)
     try:
         pilot = problem.pilot()

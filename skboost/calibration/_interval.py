@@ -14,7 +14,6 @@ from skboost._math import (
 from skboost.approximation import Mixture, effective_sample_size
 from skboost.calibration._chains import Chains, Coordinates
 from skboost.families import VariationalFamily
-from skboost.targets import failure_tolerant
 
 # Copies of the mixture, their widths, and their shares of the draws that chains are
 # started from: mass beside the mixture is found by draws, not by chains alone.
@@ -94,7 +93,7 @@ def remaining_kl_interval(target, mixture, elbo, remaining, n, rng):
     widens = all(isinstance(f, VariationalFamily) for f, _ in mixture.components)
     if not widens or not np.isfinite(elbo.value):
         return Interval(lower, np.inf)
-    target = failure_tolerant(target)
+    target = target.tolerant()
     copies = [_widened(mixture, width) for width in _WIDTHS]
     starts = _starts(target, copies, n, rng)
     if starts is None:

@@ -12,7 +12,6 @@ from skboost.approximation import (
     pair_excess,
     remaining_kl,
 )
-from skboost.targets import failure_tolerant
 
 # Pairs by which it is decided, and in all: with 4,096 of them means are known to a
 # hundredth of a standard deviation.
@@ -82,7 +81,7 @@ def skew(target, mixture, tol, rng):
     mixture = mixture.drop_zero_weights()
     if not _is_symmetric(mixture):
         return mixture, SkewReport(reason="its components are not symmetric."), None
-    tolerant = failure_tolerant(target)
+    tolerant = target.tolerant()
     pairs = _Pairs.of(tolerant, mixture, _N_PILOT, rng)
     least = pairs.gain(most=_MOST)
     if least.value - N_ERRORS * least.se > tol:
@@ -104,7 +103,7 @@ def remaining_after_skewing(target, mixture, rng):
     mixture = mixture.drop_zero_weights()
     if not _is_symmetric(mixture):
         return None
-    return _Pairs.of(failure_tolerant(target), mixture, _N_PILOT, rng).remaining()
+    return _Pairs.of(target.tolerant(), mixture, _N_PILOT, rng).remaining()
 
 
 def _is_symmetric(mixture):

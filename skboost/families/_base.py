@@ -4,8 +4,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skboost._parallel import row_blocks
-from skboost.families._moments import linear_moments, open_unit_cube
-from skboost.families._whitening import whitening_by
+from skboost.families._moments import linear_moments, open_unit_cube, whitening_by
 
 
 class VariationalFamily(BaseEstimator):

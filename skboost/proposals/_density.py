@@ -21,7 +21,6 @@ from skboost.proposals._low_rank import add_columns_to_candidate, widest
 from skboost.targets import (
     LogDensityError,
     coordinate_label,
-    failure_tolerant,
     shown_point,
     what_came,
 )
@@ -54,7 +53,7 @@ class DensityProposer(Proposer):
     @cached_property
     def _tolerant(self):
         """The target as searches see it: they step back from where it fails."""
-        return failure_tolerant(self.target)
+        return self.target.tolerant()
 
     def mode_search(self, settings):
         """Looks for modes, from the starts and around mixtures."""

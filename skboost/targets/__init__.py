@@ -1,6 +1,6 @@
 """Log joint densities: generalised linear models and their priors."""
 
-from skboost.targets._base import Target, failure_tolerant
+from skboost.targets._base import Target
 from skboost.targets._callable import CallableTarget
 from skboost.targets._composed import (
     ComposedTarget,
@@ -105,7 +105,6 @@ __all__ = [
     "class_contrasts",
     "coordinate_label",
     "entropy_expectation",
-    "failure_tolerant",
     "gaussian_expectation_1d",
     "has_product_rule",
     "laplace_sigmoid_expectation",

@@ -83,14 +83,9 @@ class Target:
         )
 
     def tolerant(self):
-        """This target as a search sees it; see `failure_tolerant`."""
+        """This target as a search sees it.
+
+        It survives points where it fails, and its expectations are no better than a
+        search needs. Most targets are their own view.
+        """
         return self
-
-
-def failure_tolerant(target):
-    """The target as a search sees it.
-
-    It survives points where it fails, and its expectations are no better than a search
-    needs. Most targets are their own view.
-    """
-    return target.tolerant()

@@ -15,8 +15,6 @@ from skboost.targets._failures import (
     Ledger,
     LogDensityError,
     OverwrittenArgumentError,
-)
-from skboost.targets._user_code import (
     check_shape,
     lent,
     numbers_of,

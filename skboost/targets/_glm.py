@@ -9,11 +9,16 @@ from functools import partial
 
 import numpy as np
 
+from skboost._parallel import scratch
 from skboost._row_blocks import RowSource, even
 from skboost.targets._base import Target
-from skboost.targets._design import Design, validated_table
-from skboost.targets._gaussian_predictors import SharedShapes
-from skboost.targets._glm_sums import RowSums
+from skboost.targets._design import (
+    Block,
+    GaussianPredictors,
+    SharedShapes,
+    validated_table,
+)
+from skboost.targets._likelihood import WeightedRows
 from skboost.targets._priors import NormalPrior
 
 # Draws are taken in batches of this size so that blocks keep enough rows.
@@ -35,6 +40,110 @@ def validated_weights(sample_weight, n_samples):
             "offending rows."
         )
     return even(weight)
+
+
+class RowSums:
+    """Sums over a block of rows; every method returns a tuple or list of them.
+
+    Nothing here knows more of the data than the block, so that a sum can be taken
+    where the rows are.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    temperature : float
+        Power of the likelihood.
+    intercept : bool
+        Whether the last parameter is an intercept.
+    """
+
+    # Arrays of the width of the parameters that are alive at once under Gaussians.
+    n_temporaries = 1
+
+    def __init__(self, likelihood, temperature, intercept):
+        self.likelihood, self.temperature = likelihood, temperature
+        self.intercept = intercept
+
+    def rows(self, table):
+        """The rows of a table as likelihoods sum over them."""
+        return WeightedRows(Block(table, self.intercept), self.temperature)
+
+    def linear(self, table):
+        """What is linear in theta: its slopes (dim,), and what offsets add to it."""
+        rows = self.rows(table)
+        block = rows.block
+        linear = (rows.weights * self.likelihood.linear(rows.y).T).T
+        constant = 0.0 if block.offset is None else float((block.offset @ linear).sum())
+        return block.pull(linear).T.ravel(), constant
+
+    @staticmethod
+    def predictors(block, columns):
+        """Linear predictors (n_rows, n_draws), or (n_outputs, n_rows, n_draws)."""
+        eta = scratch("predictors", (len(columns), len(block), columns[0].shape[1]))
+        for column, out in zip(columns, eta, strict=True):
+            found = block.predict(column, out)
+            if found is not out:
+                out[:] = found
+        return eta[0] if len(columns) == 1 else eta
+
+    # --- at draws
+
+    def value(self, columns, table):
+        """Log likelihood of every draw, without its linear part."""
+        rows = self.rows(table)
+        return (self.likelihood.total(self.predictors(rows.block, columns), rows),)
+
+    def value_and_slope(self, columns, table):
+        """The same and its gradient."""
+        rows = self.rows(table)
+        eta = self.predictors(rows.block, columns)
+        return self.likelihood.total_and_slope(eta, rows)
+
+    # --- under a Gaussian
+
+    def expected(self, mean, variance, factor, table):
+        """Expected log likelihood, and its slopes in mean, variance and factor."""
+        rows = self.rows(table)
+        n_outputs = self.likelihood.n_outputs
+        given = GaussianPredictors(rows.block, n_outputs, mean, variance, factor)
+        # Per row the expected log likelihood, E[l'] and E[-l''].
+        value, slope, bend = self.likelihood.expected_rows(
+            given.mean, given.covariance, rows.y
+        )
+        weights = rows.weights
+        return [weights @ value, *given.pull(weights * slope, weights * bend)]
+
+    def values(self, gaussians, table):
+        """Expected log likelihood under several Gaussians, as one array."""
+        rows, found = self.rows(table), []
+        block, n_outputs = rows.block, self.likelihood.n_outputs
+        means = np.array([mean for mean, _, _ in gaussians.members])
+        centre = np.zeros(means.shape[1])
+        shapes = [
+            GaussianPredictors(block, n_outputs, centre, *shape).covariance
+            for shape in gaussians.shapes
+        ]
+        # One product with the rows for all means.
+        predicted = block.predict(means.reshape(len(means) * n_outputs, -1).T).T
+        predicted = predicted.reshape(len(means), n_outputs, -1)
+        for mean, (_, shape, scale) in zip(predicted, gaussians.members, strict=True):
+            value, *_ = self.likelihood.expected_rows(
+                mean, scale * shapes[shape], rows.y
+            )
+            found.append(rows.weights @ value)
+        return (np.array(found),)
+
+    def curvature(self, mean, factor, table):
+        """Expected log likelihood, its slope in the mean and minus its Hessian."""
+        rows = self.rows(table)
+        n_outputs = self.likelihood.n_outputs
+        given = GaussianPredictors(rows.block, n_outputs, mean, None, factor)
+        value, slope, bend = self.likelihood.expected_rows(
+            given.mean, given.covariance, rows.y
+        )
+        weights = rows.weights
+        slope = given.pull_mean(weights * slope)
+        return weights @ value, slope, given.grams(weights * bend)
 
 
 class GLMTarget(Target):
@@ -106,24 +215,26 @@ class GLMTarget(Target):
             y = likelihood.checked(y, X.shape[0])
             X = validated_table(X, y, weight, offset, n_jobs)
         self.likelihood = likelihood
-        self.design = design = Design(X, fit_intercept)
-        self.dim = design.dim * likelihood.n_outputs
+        self.rows, self.intercept = X, bool(fit_intercept)
+        # Parameters of one linear predictor.
+        self.n_coefs = X.n_features + self.intercept
+        self.dim = self.n_coefs * likelihood.n_outputs
         self.exact_gaussian = likelihood.exact_gaussian
         self.light_tails = likelihood.light_tails
         self.temperature = temperature
         self.prior = NormalPrior() if prior is None else prior
         self.log_concave = likelihood.log_concave and self.prior.log_concave
-        if scale is not None and np.shape(scale) == (design.dim,):
+        if scale is not None and np.shape(scale) == (self.n_coefs,):
             scale = np.tile(scale, likelihood.n_outputs)
         self.scale = self.prior.resolve_scale(self.dim, scale)
         # What is linear in theta needs one product with the data, once.
-        width = design.dim + likelihood.n_outputs
-        self._linear, self._constant = design.sum_rows(self._sums.linear, width)
+        width = self.n_coefs + likelihood.n_outputs
+        self._linear, self._constant = X.sum(self._sums.linear, width)
 
     @property
     def _sums(self):
         """What is summed over rows, of whatever likelihood this target has."""
-        return self._kind_of_sums(self.likelihood, self.temperature)
+        return self._kind_of_sums(self.likelihood, self.temperature, self.intercept)
 
     def tolerant(self):
         """This target as searches see it: its expectations are coarser, and cheaper."""
@@ -177,20 +288,20 @@ class GLMTarget(Target):
 
     def _columns(self, theta):
         """Coefficients of every linear predictor: array (n_outputs, ., n_draws)."""
-        stacked = theta.reshape(-1, self.likelihood.n_outputs, self.design.dim)
+        stacked = theta.reshape(-1, self.likelihood.n_outputs, self.n_coefs)
         return np.ascontiguousarray(stacked.transpose(1, 2, 0))
 
     def _log_likelihood(self, theta):
         part = partial(self._sums.value, self._columns(theta))
         width = self.likelihood.n_temporaries * theta.shape[0]
-        (value,) = self.design.sum_rows(part, width)
+        (value,) = self.rows.sum(part, width)
         return theta @ self._linear + (value + self._constant)
 
     def _value_and_slope(self, theta):
         columns = self._columns(theta)
         part = partial(self._sums.value_and_slope, columns)
         width = self.likelihood.n_temporaries * theta.shape[0]
-        value, slope = self.design.sum_rows(part, width, theta.size)
+        value, slope = self.rows.sum(part, width, theta.size)
         slope = slope.reshape(columns.shape).transpose(2, 0, 1).reshape(theta.shape)
         return (
             theta @ self._linear + (value + self._constant),
@@ -215,29 +326,20 @@ class GLMTarget(Target):
         g_variance : array (dim,), or None where ``variance`` is None
         g_factor : array (dim, rank), or None where ``factor`` is None
         """
-
-        value, g_mean, g_variance, g_factor = self._expected_likelihood(
-            mean, variance, factor
-        )
-        prior = self._expected_prior(mean, variance, factor)
-        if variance is not None:
-            g_variance = g_variance + prior.d_variance
-        if factor is not None:
-            g_factor = g_factor + 2.0 * prior.d_variance[:, None] * factor
-        return value + prior.value, g_mean + prior.d_mean, g_variance, g_factor
-
-    def _expected_likelihood(self, mean, variance, factor):
-        """The likelihood's part of `expected_log_density`."""
         part = partial(self._sums.expected, mean, variance, factor)
         width = self.likelihood.n_outputs * (
             self.dim if factor is None else factor.shape[1]
         )
         width = self._sums.n_temporaries * max(self.dim, width)
         entries = 2 * self.dim + (0 if factor is None else factor.size)
-        value, g_mean, *others = self.design.sum_rows(part, width, entries)
-        g_variance = None if variance is None else others.pop(0)
-        g_factor = None if factor is None else others.pop(0)
-        return value, g_mean, g_variance, g_factor
+        value, g_mean, *others = self.rows.sum(part, width, entries)
+        prior = self._expected_prior(mean, variance, factor)
+        g_variance = g_factor = None
+        if variance is not None:
+            g_variance = others.pop(0) + prior.d_variance
+        if factor is not None:
+            g_factor = others.pop(0) + 2.0 * prior.d_variance[:, None] * factor
+        return value + prior.value, g_mean + prior.d_mean, g_variance, g_factor
 
     def expected_values(self, structures):
         """E[log joint] under several Gaussians, without gradients.
@@ -256,7 +358,7 @@ class GLMTarget(Target):
         gaussians = SharedShapes.of(structures)
         part = partial(self._sums.values, gaussians)
         width = self.dim * self.likelihood.n_outputs * self._sums.n_temporaries
-        (values,) = self.design.sum_rows(part, width, len(structures))
+        (values,) = self.rows.sum(part, width, len(structures))
         return values + np.array([self._expected_prior(*s).value for s in structures])
 
     knows_curvature = True
@@ -278,18 +380,13 @@ class GLMTarget(Target):
             The likelihood's part is positive semi-definite where the likelihood is
             log-concave; a heavy-tailed prior's diagonal can be negative.
         """
-
-        value, g_mean, curvature = self._likelihood_curvature(mean, factor)
-        prior = self._expected_prior(mean, None, factor)
-        curvature[np.diag_indices(self.dim)] += prior.curvature
-        return value + prior.value, g_mean + prior.d_mean, curvature
-
-    def _likelihood_curvature(self, mean, factor):
-        """The likelihood's part of `expected_curvature`."""
         part = partial(self._sums.curvature, mean, factor)
         width = max(self.dim, self.likelihood.n_outputs * factor.shape[1])
         width *= self._sums.n_temporaries
-        return self.design.sum_rows(part, width, self.dim**2)
+        value, g_mean, curvature = self.rows.sum(part, width, self.dim**2)
+        prior = self._expected_prior(mean, None, factor)
+        curvature[np.diag_indices(self.dim)] += prior.curvature
+        return value + prior.value, g_mean + prior.d_mean, curvature
 
     def _expected_prior(self, mean, variance=None, factor=None):
         total = np.zeros(self.dim)

@@ -4,8 +4,6 @@ import warnings
 
 import numpy as np
 
-from skboost.targets._base import failure_tolerant
-
 # Of a coordinate, or absolute below one; a right gradient agrees with one of them. Long
 # ones are for functions with noise, short ones for those that bend within the others.
 _STEPS = np.array([1e-3, 1e-5, 1e-9])
@@ -31,7 +29,7 @@ def warn_of_wrong_gradient(target, points, stacklevel, place=np.asarray):
     place : callable, default=numpy.asarray
         From the target's points to those that the user knows.
     """
-    target = failure_tolerant(target)
+    target = target.tolerant()
     _, slope = target.value_and_score(points)
     rng = np.random.default_rng(0)
     along = rng.uniform(0.5, 1.0, points.shape) * rng.choice([-1.0, 1.0], points.shape)

@@ -9,9 +9,8 @@ from functools import partial
 import numpy as np
 from scipy.special import gammaln
 
-from skboost.targets._gaussian_predictors import signed_gram
-from skboost.targets._glm import GLMTarget
-from skboost.targets._glm_sums import RowSums
+from skboost.targets._design import signed_gram
+from skboost.targets._glm import GLMTarget, RowSums
 from skboost.targets._noise import bounded_exp
 from skboost.targets._priors import Prior, PriorExpectation
 
@@ -88,19 +87,19 @@ class NoisyRowSums(RowSums):
 
     n_temporaries = 2
 
-    def value(self, beta, level, block):
+    def value(self, beta, level, table):
         """Log likelihood of every draw."""
-        return self._at_draws(beta, level, block, lambda z: ())
+        return self._at_draws(beta, level, table, lambda z: ())
 
-    def value_and_slope(self, beta, level, block):
+    def value_and_slope(self, beta, level, table):
         """The same, total weight, and what its gradient needs."""
         return self._at_draws(
-            beta, level, block, lambda z: self.likelihood.derivatives(z)[:1]
+            beta, level, table, lambda z: self.likelihood.derivatives(z)[:1]
         )
 
-    def _at_draws(self, beta, level, block, derivatives):
-        data = self.rows(block)
-        z = (data.y[:, None] - block.predict(beta)) * bounded_exp(-level)
+    def _at_draws(self, beta, level, table, derivatives):
+        data = self.rows(table)
+        z = (data.y[:, None] - data.block.predict(beta)) * bounded_exp(-level)
         value, mass = data.sum(self.likelihood.log_density(z)), data.weights.sum()
         slopes = []
         for first in derivatives(z):
@@ -109,9 +108,10 @@ class NoisyRowSums(RowSums):
 
     # --- under Gaussians
 
-    def expected(self, mean, variance, factor, block):
+    def expected(self, mean, variance, factor, table):
         """See `RowSums.expected`."""
-        e, spread = self._expected_rows(block, mean, variance, factor)
+        block = self.rows(table).block
+        e, spread = self._expected_rows(table, mean, variance, factor)
         slope = np.append(block.pull(e.slope), e.slope_scale.sum())
         result = [e.value.sum(), slope]
         if variance is not None:
@@ -124,19 +124,20 @@ class NoisyRowSums(RowSums):
             result.append(-np.vstack([block.pull(spread), by_scale]))
         return result
 
-    def values(self, gaussians, block):
+    def values(self, gaussians, table):
         """See `RowSums.values`."""
         found = []
         for mean, shape, scale in gaussians.members:
             variance, factor = gaussians.shapes[shape]
             factor = None if factor is None else np.sqrt(scale) * factor
-            e, _ = self._expected_rows(block, mean, variance, factor)
+            e, _ = self._expected_rows(table, mean, variance, factor)
             found.append(e.value.sum())
         return (np.array(found),)
 
-    def curvature(self, mean, factor, block):
+    def curvature(self, mean, factor, table):
         """See `RowSums.curvature`."""
-        e, _ = self._expected_rows(block, mean, None, factor)
+        block = self.rows(table).block
+        e, _ = self._expected_rows(table, mean, None, factor)
         curvature = np.empty((len(mean), len(mean)))
         curvature[:-1, :-1] = signed_gram(block, e.bend)
         curvature[-1, :-1] = curvature[:-1, -1] = block.pull(e.bend_mixed)
@@ -144,8 +145,10 @@ class NoisyRowSums(RowSums):
         slope = np.append(block.pull(e.slope), e.slope_scale.sum())
         return e.value.sum(), slope, curvature
 
-    def _expected_rows(self, block, mean, variance, factor):
-        """Weighted `NoiseExpectation` of a block, and what the factor makes of it."""
+    def _expected_rows(self, table, mean, variance, factor):
+        """Weighted `NoiseExpectation` of rows, and what the factor makes of them."""
+        data = self.rows(table)
+        block = data.block
         centre = block.predict(mean[:-1])
         spread, total = None, np.zeros_like(centre)
         covariance, level_variance = np.zeros_like(centre), 0.0
@@ -157,7 +160,6 @@ class NoisyRowSums(RowSums):
             total += np.einsum("ij,ij->i", spread, spread)
             covariance = spread @ factor[-1]
             level_variance += factor[-1] @ factor[-1]
-        data = self.rows(block)
         found = self.likelihood.expected(
             data.y - centre, total, covariance, mean[-1], level_variance
         )
@@ -208,4 +210,4 @@ class NoisyGLMTarget(GLMTarget):
     def _sums_at_draws(self, theta, func):
         beta, level = np.ascontiguousarray(theta[:, :-1].T), theta[:, -1]
         part = partial(func, beta, level)
-        return self.design.sum_rows(part, 4 * len(theta), theta.size)
+        return self.rows.sum(part, 4 * len(theta), theta.size)

@@ -18,7 +18,7 @@ from skboost.approximation import Mixture
 from skboost.families import Gaussian, StudentT
 from skboost.modes._climb import climb_all
 from skboost.modes._modes import Modes, add_ends, missed_modes
-from skboost.targets import CallableTarget, failure_tolerant
+from skboost.targets import CallableTarget
 
 CORNERS = np.array([[-7.0, -6.0], [6.0, -7.0], [-5.0, 7.0], [7.0, 6.0]])
 SHARES = np.array([0.1, 0.2, 0.3, 0.4])
@@ -90,7 +90,7 @@ class TestClimbs:
             lambda theta: -0.5 * anp.log(theta[:, 0] ** 2),
         ]
         for log_density in targets:
-            target = failure_tolerant(CallableTarget(log_density, 1))
+            target = CallableTarget(log_density, 1).tolerant()
             ends = climb_all(target, np.array([[1.0], [3.0]]), np.ones(1))
             assert not ends.settled.any()
             assert add_ends(target, Gaussian(), Modes(), ends).params == ()

@@ -15,7 +15,6 @@ from skboost.targets import (
     LogDensityError,
     OverwrittenArgumentError,
     Target,
-    failure_tolerant,
 )
 
 DIMS = [1, 2, 3, 4]
@@ -452,7 +451,7 @@ def test_searches_see_zero_densities_where_it_fails():
     target = CallableTarget(sometimes, 2)
     with pytest.raises(FailedEvaluationError, match="1.5"):
         target.log_density(AXIS)
-    view = failure_tolerant(target)
+    view = target.tolerant()
     for value in (view.log_density(AXIS), view.value_and_score(AXIS)[0]):
         inf = -np.inf
         assert_allclose(value, [-0.125, inf, inf, inf, inf, -15.125, inf])
@@ -481,7 +480,7 @@ def test_searches_do_not_survive_wrong_shapes():
 
 def test_a_target_without_failures_is_its_own_view():
     target = Target()
-    assert failure_tolerant(target) is target
+    assert target.tolerant() is target
 
 
 @pytest.mark.slow
@@ -540,7 +539,7 @@ def test_failures_of_likelihood_and_prior_are_counted_together(theta):
     target = ComposedTarget(left, CallableTarget(fails_right, 3, name="log_prior"))
     with pytest.raises(FailedEvaluationError, match="log_prior must be a number"):
         target.log_density(theta)
-    value, score = failure_tolerant(target).value_and_score(theta)
+    value, score = target.tolerant().value_and_score(theta)
     assert np.isneginf(value).all()
     assert not score.any()
     assert target.n_failures == len(theta)
@@ -630,7 +629,7 @@ def test_functions_that_overwrite_their_argument_are_told_so(
 def test_so_are_functions_of_one_point(vectorized):
     with pytest.raises(OverwrittenArgumentError, match="changed theta="):
         target = CallableTarget(doubled_point, 3, plain_gradient, vectorized)
-        failure_tolerant(target).log_density(POINTS_OF_3)
+        target.tolerant().log_density(POINTS_OF_3)
 
 
 def test_what_batches_would_take_is_measured():

@@ -342,9 +342,9 @@ def test_scale_of_one_class_serves_every_class():
 def test_the_design_is_not_copied(kind):
     X, y, _ = make_data()
     rows = sparse.csr_matrix(X)
-    assert make_target(kind, X, y).design.rows.X is X
-    assert make_target(kind, rows, y).design.rows.X is rows
-    block = make_target(kind, rows, y).design.rows.block(slice(3, 9))
+    assert make_target(kind, X, y).rows.X is X
+    assert make_target(kind, rows, y).rows.X is rows
+    block = make_target(kind, rows, y).rows.block(slice(3, 9))
     assert np.shares_memory(block.X.data, rows.data)
 
 
