@@ -105,9 +105,10 @@ def test_a_rejected_step_leaves_the_state(engine):
 
 
 @pytest.mark.slow
-def test_steps_that_minimise_never_lose_on_fresh_draws(engine):
+@pytest.mark.parametrize("refine", [False, True], ids=["plain", "refined"])
+def test_steps_that_minimise_never_lose_on_fresh_draws(engine, refine):
     for corrective in CORRECTIVE:
-        _, infos = iterate(engine("cauchy", corrective=corrective, refine=False), 6)
+        _, infos = iterate(engine("cauchy", corrective=corrective, refine=refine), 6)
         for before, after in zip(infos, infos[1:], strict=False):
             noise = np.hypot(before.elbo.se, after.elbo.se)
             assert after.elbo.value > before.elbo.value - 2 * noise

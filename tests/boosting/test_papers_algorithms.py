@@ -1,23 +1,22 @@
 """The published pseudo-code, recomputed beside the engine step by step.
 
 Locatello et al. 2018 and Dresdner et al. 2021, Algorithm 1 in both, and Campbell and
-Li 2019, Algorithm 1: one start, no refinement, no early stopping.
+Li 2019, Algorithm 1: one start, no refinement, no early stopping. That directions and
+step sizes are the published ones is tested in ``tests/frank_wolfe``.
 """
 
 import autograd.numpy as anp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 
 from skboost.families import Gaussian
-from skboost.frank_wolfe import as_step_size
+from skboost.frank_wolfe import DIRECTIONS, as_step_size
 from skboost.objectives import ResidualGain
-from skboost.strategies import AdaptiveBacktracking, StepSize
+from skboost.strategies import StepSize
 
 N_STEPS = 5
-SLACK = 0.01
-PUBLISHED = AdaptiveBacktracking(safeguard=False, max_increases=10, slack=SLACK)
 
 
 def lopsided(theta):
@@ -36,7 +35,7 @@ class Overheard(StepSize):
 
     def choose(self, objective, weights, direction, memory=None, iteration=1):
         step = self.rule.choose(objective, weights, direction, memory, iteration)
-        self.calls.append((objective, weights, iteration, step))
+        self.calls.append((objective, weights, direction, memory, iteration, step))
         return step
 
 
@@ -50,97 +49,6 @@ class Watched(ResidualGain):
         return super().candidate(problem, x, value)
 
 
-def slopes_of(table, weights):
-    """``E_{s_k}[ln q - log joint]`` for every component, from the table's columns."""
-    log_q = np.log(np.maximum(table.ratio @ weights, 1e-20))
-    return np.mean(table.ratio * log_q[:, None] + table.offset, axis=0)
-
-
-def value_of(table, weights):
-    """The divergence of a mixture from the target, up to a constant."""
-    q = np.maximum(table.ratio @ weights, 1e-20)
-    return np.mean(q * np.log(q) - q + table.offset @ weights)
-
-
-def corrected(corrective, slope, weights):
-    """v_t as weights over all components, and gamma_max; s_t is the last of them.
-
-    Dresdner et al. 2021, Algorithm 1, line 4, and appendix A.
-    """
-    used = np.flatnonzero(weights)
-    worst = used[np.argmax(slope[used])]
-    new, old = np.zeros(len(weights)), np.zeros(len(weights))
-    new[-1] = old[worst] = 1.0
-    if corrective == "pairwise":
-        return new - old, weights[worst]
-    if corrective == "away" and len(used) > 1:
-        toward, away = slope @ (weights - new), slope @ (old - weights)
-        if toward < away:
-            return weights - old, weights[worst] / (1.0 - weights[worst])
-    return new - weights, 1.0
-
-
-def best_step(table, weights, d, gamma_max):
-    def value(gamma):
-        return value_of(table, weights + gamma * d)
-
-    bounds, options = (0.0, gamma_max), {"xatol": 1e-10}
-    found = minimize_scalar(value, bounds=bounds, method="bounded", options=options)
-    return min((0.0, found.x, gamma_max), key=value)
-
-
-def backtracked(table, weights, d, gamma_max, t, curvature):
-    """Dresdner et al. 2021, Algorithm 2: the step, and the curvature handed on."""
-    gap, start = -slopes_of(table, weights) @ d, value_of(table, weights)
-    curvature = 0.5 * curvature
-    for i in range(12):
-        gamma = min(gap / curvature, 1.0, gamma_max)
-        model = start - gamma * gap + 0.5 * curvature * gamma**2
-        if value_of(table, weights + gamma * d) <= model + 2.0 * SLACK / t**2:
-            return max(gamma, 0.0), curvature
-        if i < 11:
-            curvature = 2.0 * curvature
-    return min(2.0 / (t + 2.0), gamma_max), curvature
-
-
-@pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
-@pytest.mark.parametrize("step_size", ["predefined", "line-search", PUBLISHED, 0.3])
-@pytest.mark.parametrize("entropy_weight", [1.0, None], ids=["P0", "P1"])
-def test_algorithm_1_of_boosting(engine, corrective, step_size, entropy_weight):
-    rule = Overheard(as_step_size(step_size))
-    objective = Watched(entropy_weight, early_stopping=False)
-    boosting = engine(
-        lopsided, objective=objective, step_size=rule, corrective=corrective,
-        refine=False, tol=0.0, starts=np.ones((1, 1)),
-    )  # fmt: skip
-    state, _ = boosting.init()
-    curvature = 1.0
-    for t in range(1, N_STEPS + 1):
-        before = state
-        state, info = boosting.step(before)
-        table, weights, iteration, _ = rule.calls[-1]
-        assert iteration == t
-        assert_allclose(weights, np.append(before.mixture.weights, 0.0))
-        # Lines 4 to 6: the direction, the step, and the new weights.
-        d, gamma_max = corrected(corrective, slopes_of(table, weights), weights)
-        if step_size == "line-search":
-            gamma = best_step(table, weights, d, gamma_max)
-        elif step_size is PUBLISHED:
-            gamma, curvature = backtracked(table, weights, d, gamma_max, t, curvature)
-        else:
-            gamma = 2.0 / (t + 2.0) if step_size == "predefined" else step_size
-        gamma = min(gamma, gamma_max)
-        atol = 1e-5 if step_size == "line-search" else 1e-12
-        # Steps that minimise are refused where they lose on fresh draws.
-        assert info.kind != "rejected" or (rule.monotone and t > 1)
-        if info.kind != "rejected":
-            moved = weights + gamma * d
-            after = np.zeros(len(weights))
-            after[kept_columns(before, state, objective)] = state.mixture.weights
-            assert_allclose(after, moved, atol=atol)
-    assert len(objective.solved) == N_STEPS
-
-
 def kept_columns(before, after, objective):
     """Which of the old components and the new one are left."""
     problem, x, _ = objective.solved[-1]
@@ -150,6 +58,39 @@ def kept_columns(before, after, objective):
         next(k for k, p in enumerate(columns) if np.array_equal(p, params))
         for _, params in after.mixture.components
     ]
+
+
+@pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
+@pytest.mark.parametrize("step_size", ["predefined", "line-search", "adaptive", 0.3])
+def test_the_weights_take_the_step_of_the_rule(engine, corrective, step_size):
+    rule = Overheard(as_step_size(step_size))
+    objective = Watched(early_stopping=False)
+    boosting = engine(
+        lopsided, objective=objective, step_size=rule, corrective=corrective,
+        refine=False, tol=0.0, starts=np.ones((1, 1)),
+    )  # fmt: skip
+    state, _ = boosting.init()
+    memory = None
+    for t in range(1, N_STEPS + 1):
+        before = state
+        state, info = boosting.step(before)
+        table, weights, direction, *asked, step = rule.calls[-1]
+        assert asked == [memory, t]
+        assert_allclose(weights, np.append(before.mixture.weights, 0.0))
+        # Line 4: the direction for the slope there, with the new component as s_t.
+        slope = table.slope(weights)
+        expected = DIRECTIONS[corrective]().find(slope, weights, len(weights) - 1)
+        assert_allclose(direction.d, expected.d)
+        assert direction.gamma_max == expected.gamma_max
+        # Steps that minimise are refused where they lose on fresh draws.
+        assert info.kind != "rejected" or (rule.monotone and t > 1)
+        if info.kind != "rejected":
+            after = np.zeros(len(weights))
+            after[kept_columns(before, state, objective)] = state.mixture.weights
+            moved = weights + step.gamma * step.direction.d
+            assert_allclose(after, moved, atol=1e-12)
+            memory = step.memory
+    assert len(objective.solved) == N_STEPS
 
 
 @pytest.mark.parametrize("entropy_weight", [1.0, None], ids=["P0", "P1"])

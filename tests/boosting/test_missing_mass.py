@@ -1,0 +1,83 @@
+"""The mass that the first component misses is found; a run does not end there."""
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from scipy.special import erf
+
+from skboost import boost_posterior
+from skboost.strategies import AdaptiveBacktracking, ResidualGain
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+CORRECTIVE = ["none", "away", "pairwise", "fully-corrective"]
+# What is asked for, and the divergence in nats that it may leave of each target.
+SETTINGS = {
+    "curvature": ({"step_size": AdaptiveBacktracking()}, (0.05, 0.1)),
+    "lipschitz": ({"step_size": AdaptiveBacktracking(form="lipschitz")}, (0.05, 0.1)),
+    "relbo": ({"objective": "relbo", "n_draws": 256}, (0.1, 0.4)),
+}
+
+
+def two_bumps(theta):
+    lowest = -2.0 * (theta[:, 0] - np.array([[-4.0], [4.0]])) ** 2
+    return anp.logaddexp(*lowest) - np.log(2) - np.log(0.5 * np.sqrt(2 * np.pi))
+
+
+def ring(theta):
+    r = anp.sqrt(anp.sum(theta**2, axis=1) + 1e-300)
+    integral = 0.25 * np.exp(-18.0) + 1.5 * np.sqrt(np.pi / 2) * (
+        1.0 + erf(6.0 / np.sqrt(2))
+    )
+    return -2.0 * (r - 3.0) ** 2 - np.log(2 * np.pi * integral)
+
+
+# Normalised log densities, each with a start.
+TARGETS = {"two bumps": (two_bumps, [-4.0]), "ring": (ring, [3.0, 0.0])}
+
+
+def boost(target, **settings):
+    log_density, start = TARGETS[target]
+    settings = {"random_state": 0, "refine": False, "max_iter": 15} | settings
+    return boost_posterior(log_density, len(start), x0=start, **settings)
+
+
+def kl(log_density, posterior):
+    theta = posterior.sample(20_000, random_state=1)
+    return np.mean(posterior.log_density(theta) - log_density(theta))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("corrective", CORRECTIVE)
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_mass_that_the_first_component_misses_is_found(
+    target, name, corrective, recwarn
+):
+    settings, most = SETTINGS[name]
+    result = boost(target, corrective=corrective, **settings)
+    log_density, _ = TARGETS[target]
+    assert kl(log_density, result.stages[0]) > 0.6
+    assert kl(log_density, result.posterior) < most[list(TARGETS).index(target)]
+    assert not [w for w in recwarn if "degenerated" in str(w.message)]
+
+
+@pytest.mark.parametrize("corrective", CORRECTIVE[:3])
+def test_without_the_safeguard_enough_increases_freeze_the_run(corrective):
+    rule = AdaptiveBacktracking(safeguard=False)
+    result = boost("two bumps", step_size=rule, corrective=corrective)
+    assert kl(two_bumps, result.posterior) == pytest.approx(np.log(2), abs=0.01)
+
+
+def test_the_unstopped_residual_objective_does_not_find_it():
+    objective = ResidualGain(early_stopping=False)
+    with pytest.warns(UserWarning, match="degenerated"):
+        result = boost("ring", corrective="none", objective=objective, n_draws=256)
+    assert result.posterior.n_components == 1
+
+
+def test_the_name_of_an_objective_is_its_default_instance():
+    by_name, by_instance = (
+        boost("two bumps", objective=objective, corrective="none", n_draws=256)
+        for objective in ("relbo", ResidualGain())
+    )
+    assert by_name.elbo == by_instance.elbo
