@@ -61,13 +61,6 @@ def test_the_mass_that_the_first_component_misses_is_found(
     assert not [w for w in recwarn if "degenerated" in str(w.message)]
 
 
-@pytest.mark.parametrize("corrective", CORRECTIVE[:3])
-def test_without_the_safeguard_enough_increases_freeze_the_run(corrective):
-    rule = AdaptiveBacktracking(safeguard=False)
-    result = boost("two bumps", step_size=rule, corrective=corrective)
-    assert kl(two_bumps, result.posterior) == pytest.approx(np.log(2), abs=0.01)
-
-
 def test_the_unstopped_residual_objective_does_not_find_it():
     objective = ResidualGain(early_stopping=False)
     with pytest.warns(UserWarning, match="degenerated"):

@@ -69,14 +69,11 @@ def test_rules_are_scikit_learn_objects(rule):
     assert isinstance(rule, StepSize)
 
 
-def test_the_first_boosting_step_is_step_one():
+def test_predefined_and_constant_steps_and_their_cut_at_the_largest():
     direction = FrankWolfe().find(np.zeros(2), np.array([1.0, 0.0]), 1)
     gammas = [Predefined().choose(None, None, direction, None, t).gamma for t in (1, 2)]
     assert gammas == [2 / 3, 2 / 4]
     assert Constant(0.25).choose(None, None, direction).gamma == 0.25
-
-
-def test_predefined_and_constant_are_cut_at_the_largest_step():
     weights, slope = np.array([0.9, 0.1, 0.0]), np.array([0.0, 1.0, -1.0])
     direction = Pairwise().find(slope, weights, 2)
     for rule in (Predefined(), Constant(0.5)):
@@ -94,13 +91,12 @@ class TestLineSearch:
         step = LineSearch().choose(f, weights, direction)
         assert step.gamma == pytest.approx(0.8, abs=1e-12)
 
-    def test_returns_the_largest_step_where_it_is_optimal(self, quadratic):
+    @pytest.mark.parametrize("strategy", [FrankWolfe, Pairwise])
+    def test_returns_the_largest_step_where_it_is_optimal(self, quadratic, strategy):
         f = quadratic(np.eye(3), [-1.0, -1.0, 3.0])
         weights = np.array([0.5, 0.5, 0.0])
-        for strategy in (FrankWolfe(), Pairwise()):
-            direction = strategy.find(f.slope(weights), weights, 2)
-            gamma = LineSearch().choose(f, weights, direction).gamma
-            assert gamma == direction.gamma_max
+        direction = strategy().find(f.slope(weights), weights, 2)
+        assert LineSearch().choose(f, weights, direction).gamma == direction.gamma_max
 
     def test_away_step_drops_a_useless_component(self, quadratic):
         f = quadratic(np.eye(3), [0.5, 0.5, -2.0])
@@ -168,14 +164,6 @@ class TestAdaptive:
         assert direction.gap < 0
         assert AdaptiveBacktracking().choose(f, weights, direction).branch == "zero"
 
-    @pytest.mark.parametrize("memory", [None, 0.7])
-    def test_failed_search_leaves_no_memory(self, quadratic, memory):
-        f, direction = self.problem(quadratic, scale=1e6)
-        step = AdaptiveBacktracking(max_increases=10).choose(
-            f, self.weights, direction, memory, 3
-        )
-        assert (step.branch, step.memory, step.gamma) == ("fallback", memory, 2 / 5)
-
     @pytest.mark.parametrize("strategy", [Away, Pairwise])
     def test_fallback_may_lead_to_the_new_component(self, quadratic, strategy):
         # The largest step of the direction is .01 at most, the worst one's weight.
@@ -229,12 +217,18 @@ class TestAdaptive:
         assert (step.branch, step.gamma) == ("fallback", 2 / 5)
         assert step.direction.kind == "pairwise"
 
+    @pytest.mark.parametrize("memory", [None, 0.7])
     @pytest.mark.parametrize(("safeguard", "n_trials"), [(True, 4), (False, 5)])
-    def test_number_of_trials_is_bounded(self, quadratic, safeguard, n_trials):
+    def test_a_search_that_fails_is_bounded_and_leaves_no_memory(
+        self, quadratic, safeguard, n_trials, memory
+    ):
         f, direction = self.problem(quadratic, scale=1e6)
         counted = Counted(f)
         rule = AdaptiveBacktracking(slack=0.0, max_increases=3, safeguard=safeguard)
-        assert rule.choose(counted, self.weights, direction).branch == "fallback"
+        step = rule.choose(counted, self.weights, direction, memory, 3)
+        assert (step.branch, step.gamma) == ("fallback", 2 / 5)
+        if safeguard:
+            assert step.memory == memory
         # The fallback and, with the safeguard, that toward the new component.
         assert counted.n_differences == n_trials + 1 + safeguard
 
@@ -301,16 +295,13 @@ def test_names_numbers_and_objects():
     assert as_step_size(rule) is rule
 
 
-@pytest.mark.parametrize("step_size", ["adaptiv", 0.0, 1.5, -1, float("nan")])
-def test_unknown_values(step_size):
-    with pytest.raises(ValueError, match="step_size"):
-        as_step_size(step_size)
-
-
-@pytest.mark.parametrize("step_size", [None, True, LineSearch, [0.1]])
-def test_unknown_types(step_size):
-    with pytest.raises(TypeError, match="step_size must be one of"):
-        as_step_size(step_size)
+def test_unknown_values_and_types():
+    for value in ("adaptiv", 0.0, 1.5, -1, float("nan")):
+        with pytest.raises(ValueError, match="step_size"):
+            as_step_size(value)
+    for value in (None, True, LineSearch, [0.1]):
+        with pytest.raises(TypeError, match="step_size must be one of"):
+            as_step_size(value)
 
 
 @pytest.mark.parametrize("value", [0.0, 2.0, "a"])

@@ -6,6 +6,7 @@ from scipy.stats import norm
 from skboost.frank_wolfe import DENSITY_FLOOR, WeightObjective
 
 MEANS, SDS = [-1.0, 0.5, 2.0], [1.0, 0.5, 2.0]
+WEIGHTS = np.array([0.2, 0.5, 0.3])
 
 
 def log_joint(z):
@@ -18,39 +19,33 @@ def objective(table):
 
 
 def test_value_is_the_divergence_within_noise(objective):
-    weights = np.array([0.2, 0.5, 0.3])
     x = np.linspace(-25, 25, 20001)
-    q = norm.pdf(x[:, None], MEANS, SDS) @ weights
+    q = norm.pdf(x[:, None], MEANS, SDS) @ WEIGHTS
     exact = np.trapezoid(q * (np.log(q) - log_joint(x)), x)
     zero = np.array([1.0, 0.0, 0.0])
-    _, error = objective.difference(weights, zero)
-    assert abs(objective.value(weights) - exact) < 5 * error
+    _, error = objective.difference(WEIGHTS, zero)
+    assert abs(objective.value(WEIGHTS) - exact) < 5 * error
 
 
 def test_slope_and_hessian_agree_with_finite_differences(objective):
-    weights = np.array([0.2, 0.5, 0.3])
-    slope = approx_fprime(weights, objective.value, 1e-7)
-    np.testing.assert_allclose(objective.slope(weights), slope, rtol=1e-5, atol=1e-6)
-    hessian = approx_fprime(weights, objective.slope, 1e-7)
-    np.testing.assert_allclose(objective.hessian(weights), hessian, rtol=1e-4)
-
-
-def test_hessian_of_columns_is_a_block(objective):
-    weights = np.array([0.2, 0.5, 0.3])
-    block = objective.hessian(weights)[np.ix_([0, 2], [0, 2])]
-    np.testing.assert_allclose(objective.hessian(weights, np.array([0, 2])), block)
+    slope = approx_fprime(WEIGHTS, objective.value, 1e-7)
+    np.testing.assert_allclose(objective.slope(WEIGHTS), slope, rtol=1e-5, atol=1e-6)
+    hessian = approx_fprime(WEIGHTS, objective.slope, 1e-7)
+    np.testing.assert_allclose(objective.hessian(WEIGHTS), hessian, rtol=1e-4)
+    block = objective.hessian(WEIGHTS)[np.ix_([0, 2], [0, 2])]
+    np.testing.assert_allclose(objective.hessian(WEIGHTS, np.array([0, 2])), block)
 
 
 def test_derivative_along_a_line_is_the_slope(objective):
-    weights, end = np.array([0.2, 0.5, 0.3]), np.array([0.0, 1.0, 0.0])
-    along = objective.along(weights, end)
+    end = np.array([0.0, 1.0, 0.0])
+    along = objective.along(WEIGHTS, end)
     for t in (0.0, 0.3, 1.0):
-        expected = objective.slope((1 - t) * weights + t * end) @ (end - weights)
+        expected = objective.slope((1 - t) * WEIGHTS + t * end) @ (end - WEIGHTS)
         assert along(t) == pytest.approx(expected, rel=1e-10)
 
 
 def test_difference_is_the_difference_of_values(objective):
-    a, b = np.array([0.2, 0.5, 0.3]), np.array([0.6, 0.1, 0.3])
+    a, b = WEIGHTS, np.array([0.6, 0.1, 0.3])
     mean, error = objective.difference(a, b)
     assert mean == pytest.approx(objective.value(a) - objective.value(b), rel=1e-9)
     assert 0 < error < 0.1
@@ -58,12 +53,11 @@ def test_difference_is_the_difference_of_values(objective):
 
 
 def test_divergence_of_a_component(objective):
-    weights = np.array([0.2, 0.5, 0.3])
     x = np.linspace(-25, 25, 20001)
     log_s = norm.logpdf(x[:, None], MEANS, SDS)
-    log_q = np.logaddexp.reduce(log_s + np.log(weights), axis=1)
+    log_q = np.logaddexp.reduce(log_s + np.log(WEIGHTS), axis=1)
     exact = np.trapezoid(np.exp(log_s[:, 1]) * (log_s[:, 1] - log_q), x)
-    assert objective.divergence(1, weights) == pytest.approx(exact, rel=0.1)
+    assert objective.divergence(1, WEIGHTS) == pytest.approx(exact, rel=0.1)
     assert 0.0 <= objective.divergence(1, np.eye(3)[1]) < 1e-15
 
 
