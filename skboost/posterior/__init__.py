@@ -2,9 +2,9 @@
 
 from skboost.approximation import Mixture
 from skboost.posterior._backed import ModelPosterior, resampled
-from skboost.posterior._calibrated import CalibrationWarning
 from skboost.posterior._distances import ErrorEstimates, HellingerEstimate
 from skboost.posterior._importance import (
+    CalibrationWarning,
     Evidence,
     ImportanceSample,
     ImportanceWarning,
@@ -23,7 +23,7 @@ from skboost.posterior._storage import (
     write_archive,
 )
 from skboost.posterior._tables import summary_table
-from skboost.posterior._transformed_marginal import (
+from skboost.posterior._transformed import (
     SampledMarginal,
     TransformedMarginal,
 )

@@ -19,13 +19,6 @@ def check_size(name, value):
     return int(value)
 
 
-def heaviest(mixture, k):
-    """The `k` heaviest components of a mixture, weights divided by their sum."""
-    keep = np.zeros(mixture.n_components, dtype=bool)
-    keep[np.argsort(-mixture.weights, kind="stable")[: check_size("k", k)]] = True
-    return mixture.keep(keep)
-
-
 def weighted(drawn, log_joint):
     """`ImportanceSample` of draws and their log densities; warns of heavy tails."""
     sample = ImportanceSample.of(*drawn, log_joint)
@@ -106,7 +99,9 @@ class MixtureBacked:
         posterior
             Of the same class.
         """
-        return self._with_mixture(heaviest(self._mixture, k))
+        keep = np.zeros(self.n_components, dtype=bool)
+        keep[np.argsort(-self.weights, kind="stable")[: check_size("k", k)]] = True
+        return self._with_mixture(self._mixture.keep(keep))
 
     def to_arviz(self, n=4000, random_state=None, n_chains=4):
         """ArviZ data object with ``n`` draws as `n_chains` chains (extra ``arviz``).

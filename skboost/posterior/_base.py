@@ -140,18 +140,20 @@ class BasePosterior(MixtureBacked):
         HellingerEstimate
             The distance, between 0 and 1, with its standard error.
         """
+        if not isinstance(other, BasePosterior):
+            other = BasePosterior(other)
         if other.dim != self.dim:
             raise ValueError(
                 f"other must have dimension {self.dim}; got dimension {other.dim}."
             )
         # Neither constraints nor warps change a distance where both have the same.
         (own, constraints), (its, others) = unwarped(self), unwarped(other)
-        if getattr(other, "constraints", None) == self.constraints:
-            own, its = self._mixture, getattr(other, "_mixture", other)
+        if other.constraints == self.constraints:
+            own, its = self._mixture, other._mixture
         elif others != constraints:
             raise ValueError(
                 "other must have the same constraints; got "
-                f"{getattr(other, 'constraints', None)} beside {self.constraints}."
+                f"{other.constraints} beside {self.constraints}."
             )
         n = max(check_size("n", n), 2)
         return hellinger_distance(own, its, n, as_generator(random_state))

@@ -209,7 +209,7 @@ def unwarped(posterior):
 
     Parameters
     ----------
-    posterior : MixturePosterior or Mixture
+    posterior : BasePosterior
 
     Returns
     -------
@@ -217,8 +217,7 @@ def unwarped(posterior):
     constraints : Constraints or None
         Without a warp; None where nothing is constrained.
     """
-    mixture = getattr(posterior, "_mixture", posterior)
-    constraints = getattr(posterior, "constraints", None)
+    mixture, constraints = posterior._mixture, posterior.constraints
     if constraints is None or constraints.warp is None:
         return mixture, constraints
     base = constraints.base

@@ -1,4 +1,4 @@
-"""Importance sampling from a mixture: one pass over the target, every question."""
+"""What a log joint that a user passes says of a posterior: weights and corrections."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -8,13 +8,12 @@ import numpy as np
 from scipy.special import logsumexp, ndtri
 
 from skboost._math import mean_and_se
+from skboost._random import root_seed
 from skboost.approximation import effective_sample_size, log_mean_weight, psis
+from skboost.calibration import CALIBRATIONS, calibrate
 from skboost.posterior._distances import estimate_errors
 from skboost.posterior._marginal import check_level
-from skboost.targets import Target
-
-# Above this shape no practical number of draws gives a reliable estimate.
-_MAX_KHAT = 0.7
+from skboost.targets import CallableTarget, Target, TransformedTarget
 
 
 class ImportanceWarning(UserWarning):
@@ -216,6 +215,11 @@ class ImportanceSample:
         return self.log_ratio
 
 
+def _log_density_of(log_joint):
+    """The function itself of a callable or an object with ``log_density``."""
+    return getattr(log_joint, "log_density", log_joint)
+
+
 def evaluate_log_joint(log_joint, theta):
     """Log joint of the draws, checked: -inf is legal, NaN and +inf are not.
 
@@ -225,8 +229,7 @@ def evaluate_log_joint(log_joint, theta):
         Maps (n, dim) to (n,).
     theta : ndarray of shape (n, dim)
     """
-    function = getattr(log_joint, "log_density", log_joint)
-    values = np.asarray(function(theta), dtype=float)
+    values = np.asarray(_log_density_of(log_joint)(theta), dtype=float)
     if values.shape != (len(theta),):
         raise ValueError(
             f"log_joint must map shape {theta.shape} to ({len(theta)},); got "
@@ -245,12 +248,13 @@ def evaluate_log_joint(log_joint, theta):
 
 def warn_heavy_tail(khat, stacklevel):
     """`ImportanceWarning` where the Pareto shape is above 0.7."""
-    if khat > _MAX_KHAT:
+    # Above this shape no practical number of draws gives a reliable estimate.
+    if khat > 0.7:
         warnings.warn(
-            f"The importance weights have a Pareto shape of {khat:.2f}, above "
-            f"{_MAX_KHAT}: a few draws carry them, and what is computed from them is "
-            "not reliable. Improve the approximation (max_iter, n_draws, a family with "
-            "heavier tails) rather than raise n.",
+            f"The importance weights have a Pareto shape of {khat:.2f}, above 0.7: a "
+            "few draws carry them, and what is computed from them is not reliable. "
+            "Improve the approximation (max_iter, n_draws, a family with heavier "
+            "tails) rather than raise n.",
             ImportanceWarning,
             stacklevel=stacklevel + 1,
         )
@@ -271,3 +275,50 @@ class LogJointTarget(Target):
     def log_density(self, theta):
         """Values, checked; see `evaluate_log_joint`."""
         return evaluate_log_joint(self._log_joint, theta)
+
+
+# --- corrections after a fit
+
+
+class CalibrationWarning(UserWarning):
+    """A correction that was asked for was declined: the posterior is as before."""
+
+
+def calibrated(posterior, log_joint, gradient, method, random_state):
+    """The mixture of a posterior after a correction, and what became of it.
+
+    Parameters
+    ----------
+    posterior : MixturePosterior
+    log_joint : callable or object with ``log_density``
+        On the scale of the posterior's users.
+    gradient : callable or None
+    method : str
+    random_state : int, RandomState instance or None
+
+    Returns
+    -------
+    Mixture, Calibration
+    """
+    if method not in CALIBRATIONS:
+        raise ValueError(f"method must be one of {list(CALIBRATIONS)}; got {method!r}.")
+    seed = root_seed(random_state)
+    target, known = log_joint, isinstance(log_joint, Target)
+    if gradient is not None or not known:
+        # Three to five rows, and not `dim` of them: see `CallableTarget`.
+        n = next(n for n in (3, 4, 5) if n != posterior.dim)
+        probe = posterior.sample(n, random_state=0)
+        given = _log_density_of(log_joint), posterior.dim, gradient
+        target = CallableTarget(*given, probe=probe, name="log_joint")
+        target.light_tails = known and log_joint.light_tails
+    if posterior.constraints is not None:
+        target = TransformedTarget(target, posterior.constraints)
+    mixture, calibration = calibrate(target, posterior.mixture, method, seed)
+    if not calibration.applied:
+        warnings.warn(
+            f"calibrate declined the correction: {calibration.reason} The posterior is "
+            "as before.",
+            CalibrationWarning,
+            stacklevel=3,
+        )
+    return mixture, calibration

@@ -8,8 +8,6 @@ from scipy.special import ndtri
 
 from skboost._math import log_sum_exp, log_weights
 
-_MAX_STEPS = 200
-
 
 def check_level(level):
     """A probability strictly between 0 and 1."""
@@ -29,7 +27,8 @@ def invert_cdf(cdf, pdf, p, guess, low, high, tolerance):
     """
     x = np.clip(guess, low, high)
     last = high - low
-    for _ in range(_MAX_STEPS):
+    # More bisections than there are digits, out to where exponents end.
+    for _ in range(200):
         excess = cdf(x) - p
         low = np.where(excess < 0, x, low)
         high = np.where(excess < 0, high, x)
@@ -47,7 +46,7 @@ def invert_cdf(cdf, pdf, p, guess, low, high, tolerance):
 
 def _bracket(cdf, p, center, reach):
     low, high = center - reach, center + reach
-    for _ in range(_MAX_STEPS):
+    for _ in range(200):
         below, above = cdf(low) > p, cdf(high) < p
         if not (below.any() or above.any()):
             break
@@ -57,19 +56,20 @@ def _bracket(cdf, p, center, reach):
     return low, high
 
 
-def _columns(mixture, method, index, x):
-    ask = getattr(mixture, method)
-    return np.column_stack([ask(k, index, x) for k in range(mixture.n_components)])
-
-
 def _cdf(mixture, index, x):
+    parts = range(mixture.n_components)
+    columns = np.column_stack([mixture.marginal_cdf(k, index, x) for k in parts])
     # Rounding of the weighted sum may pass one.
-    columns = _columns(mixture, "marginal_cdf", index, x)
     return np.minimum(columns @ mixture.weights, 1.0)
 
 
+def _component_log_pdf(mixture, index, x):
+    parts = range(mixture.n_components)
+    return np.column_stack([mixture.marginal_log_density(k, index, x) for k in parts])
+
+
 def _log_pdf(mixture, index, x):
-    columns = _columns(mixture, "marginal_log_density", index, x)
+    columns = _component_log_pdf(mixture, index, x)
     return log_sum_exp(columns, log_weights(mixture.weights))
 
 
@@ -108,16 +108,56 @@ def coordinate_quantiles(mixture, index, p):
     return invert_cdf(cdf, pdf, p, guess, low, high, 1e-11 * stds.min(axis=0))
 
 
-def checked_probabilities(p):
-    """An array with entries in [0, 1]."""
-    p = np.asarray(p, dtype=float)
-    if not ((p >= 0) & (p <= 1)).all():
-        raise ValueError(f"p must lie in [0, 1]; got {p}.")
-    return p
+def quantile_table(mixture, coordinates, levels):
+    """Quantiles at probabilities `levels` of some coordinates, shape (len, len)."""
+    index = np.repeat(coordinates, len(levels))
+    p = np.tile(levels, len(coordinates))
+    return coordinate_quantiles(mixture, index, p).reshape(-1, len(levels))
 
 
 class BaseMarginal:
-    """What follows from ``log_pdf`` and ``quantile`` of a marginal."""
+    """What follows from ``component_log_pdf`` and quantiles of a marginal.
+
+    Subclasses have ``weights`` (of the components), ``_ends`` (of the support) and
+    ``_inner_quantile``.
+    """
+
+    def log_pdf(self, x):
+        """Log density at x, the shape of x, nats; -inf outside the support.
+
+        Returns
+        -------
+        ndarray of the shape of x
+            Nats.
+        """
+        x = np.asarray(x, dtype=float)
+        columns = self.component_log_pdf(x).reshape(x.size, len(self.weights))
+        return log_sum_exp(columns, log_weights(self.weights)).reshape(x.shape)[()]
+
+    def quantile(self, p):
+        """Values with probability `p` below, the shape of p.
+
+        Accurate to 1e-10 of the narrowest component's standard deviation where the
+        marginal is exact.
+
+        Returns
+        -------
+        ndarray of the shape of p
+
+        Raises
+        ------
+        ValueError
+            If an entry of p lies outside [0, 1].
+        """
+        p = np.asarray(p, dtype=float)
+        if not ((p >= 0) & (p <= 1)).all():
+            raise ValueError(f"p must lie in [0, 1]; got {p}.")
+        low, high = self._ends
+        out = np.where(p > 0.5, high, low)
+        inner = (p > 0) & (p < 1)
+        if inner.any():
+            out[inner] = self._inner_quantile(p[inner])
+        return out[()]
 
     def pdf(self, x):
         """Density at x, the shape of x.
@@ -153,6 +193,12 @@ class Marginal(BaseMarginal):
 
     mixture: object
     index: int
+    _ends = -np.inf, np.inf
+
+    @property
+    def weights(self):
+        """Weights of the components, shape (n_components,)."""
+        return self.mixture.weights
 
     def __repr__(self):
         return f"Marginal(index={self.index}, n_components={self.mixture.n_components})"
@@ -166,7 +212,7 @@ class Marginal(BaseMarginal):
             Nats.
         """
         x = np.asarray(x, dtype=float)
-        columns = _columns(self.mixture, "marginal_log_density", self.index, x.ravel())
+        columns = _component_log_pdf(self.mixture, self.index, x.ravel())
         return columns.reshape(*x.shape, columns.shape[1])
 
     def component_locations(self):
@@ -177,17 +223,6 @@ class Marginal(BaseMarginal):
         ndarray of shape (n_components,)
         """
         return self.mixture.component_locations()[:, self.index]
-
-    def log_pdf(self, x):
-        """Log density at x, the shape of x, nats.
-
-        Returns
-        -------
-        ndarray of the shape of x
-            Nats.
-        """
-        x = np.asarray(x, dtype=float)
-        return _log_pdf(self.mixture, self.index, x.ravel()).reshape(x.shape)[()]
 
     def cdf(self, x):
         """Probability of values up to x, the shape of x.
@@ -200,23 +235,5 @@ class Marginal(BaseMarginal):
         x = np.asarray(x, dtype=float)
         return _cdf(self.mixture, self.index, x.ravel()).reshape(x.shape)[()]
 
-    def quantile(self, p):
-        """Values with probability `p` below, the shape of p.
-
-        Accurate to 1e-10 of the narrowest component's standard deviation.
-
-        Returns
-        -------
-        ndarray of the shape of p
-
-        Raises
-        ------
-        ValueError
-            If an entry of p lies outside [0, 1].
-        """
-        p = checked_probabilities(p)
-        out = np.where(p > 0.5, np.inf, -np.inf)
-        inner = (p > 0) & (p < 1)
-        if inner.any():
-            out[inner] = coordinate_quantiles(self.mixture, self.index, p[inner])
-        return out[()]
+    def _inner_quantile(self, p):
+        return coordinate_quantiles(self.mixture, self.index, p)

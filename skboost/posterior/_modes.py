@@ -5,9 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-# Two maxima are one if ln q dips by less than this between them (nats).
-_DIP = 1e-6
-
 
 @dataclass(frozen=True, eq=False)
 class Mode:
@@ -46,7 +43,7 @@ class Mode:
 
 
 class BehindWarp:
-    """A mixture in the coordinates before a warp, with the density of those after it.
+    """The density after a warp of a mixture, in the coordinates before it.
 
     It has the maxima of the mapped mixture's density, at the points that the map takes
     to them.
@@ -60,11 +57,6 @@ class BehindWarp:
     def __init__(self, mixture, warp):
         self._mixture, self._warp = mixture, warp
 
-    def __getattr__(self, name):
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._mixture, name)
-
     def log_density(self, z):
         """Log density at the images of z (n, dim), nats."""
         return self._mixture.log_density(z) - self._warp.log_jacobian(z)
@@ -76,31 +68,34 @@ class BehindWarp:
         return score - self._warp.log_jacobian_gradient(z), log_q
 
 
-def mixture_modes(mixture):
+def mixture_modes(mixture, warp=None):
     """Modes reached by ascent from every component mean, highest first.
 
     Parameters
     ----------
-    mixture : Mixture or BehindWarp
+    mixture : Mixture
+    warp : Warp, default=None
+        Maps the mixture before its maxima are looked for.
 
     Returns
     -------
     list of Mode
         Two end points are one mode where ln q does not dip on the way between them.
     """
+    density = mixture if warp is None else BehindWarp(mixture, warp)
     carrying = np.flatnonzero(mixture.weights > 0)
     means, stds = mixture.component_locations(), mixture.component_scales()
     # A mean that is a saddle by symmetry has a zero gradient: a nudge leaves it.
     nudge = np.random.default_rng(0).standard_normal(means.shape)
     ends = [
-        _climb(mixture, means[k], stds[k], means[k] + 1e-3 * stds[k] * nudge[k])
+        _climb(density, means[k], stds[k], means[k] + 1e-3 * stds[k] * nudge[k])
         for k in carrying
     ]
-    heights = mixture.log_density(np.array(ends))
+    heights = density.log_density(np.array(ends))
     modes = []
     for i in np.argsort(-heights, kind="stable"):
         for location, _, members in modes:
-            if _same_mode(mixture, location, ends[i]):
+            if _same_mode(density, location, ends[i]):
                 members.append(int(carrying[i]))
                 break
         else:
@@ -124,9 +119,9 @@ def _distance(mixture, stds, members, displacement):
     return float(np.linalg.norm(displacement / stds[heaviest]))
 
 
-def _climb(mixture, mean, std, start):
+def _climb(density, mean, std, start):
     def descend(y):
-        score, log_q = mixture.score_and_log_density((mean + std * y)[None])
+        score, log_q = density.score_and_log_density((mean + std * y)[None])
         return -log_q[0], -score[0] * std
 
     result = minimize(
@@ -138,10 +133,11 @@ def _climb(mixture, mean, std, start):
     )
     ends = np.array([mean + std * result.x, mean])
     # A kink (Laplace) stops the line search short of a mean that is the maximum.
-    return ends[np.argmax(mixture.log_density(ends))]
+    return ends[np.argmax(density.log_density(ends))]
 
 
-def _same_mode(mixture, a, b, n_points=65):
+def _same_mode(density, a, b, n_points=65):
     path = np.linspace(0.0, 1.0, n_points)[:, None]
-    heights = mixture.log_density(a + path * (b - a))
-    return heights.min() >= min(heights[0], heights[-1]) - _DIP
+    heights = density.log_density(a + path * (b - a))
+    # Two maxima are one if ln q dips by less than a millionth of a nat between them.
+    return heights.min() >= min(heights[0], heights[-1]) - 1e-6

@@ -12,16 +12,17 @@ import numpy as np
 from skboost.approximation import Mixture
 from skboost.posterior._backed import as_generator, check_size
 from skboost.posterior._base import BasePosterior
-from skboost.posterior._calibrated import calibrated
-from skboost.posterior._marginal import Marginal, coordinate_quantiles
-from skboost.posterior._modes import BehindWarp, mixture_modes
+from skboost.posterior._importance import calibrated
+from skboost.posterior._marginal import Marginal, quantile_table
+from skboost.posterior._modes import mixture_modes
 from skboost.posterior._storage import load_mixture, reads_archive
-from skboost.posterior._tables import quantile_table
-from skboost.posterior._transformed_marginal import (
+from skboost.posterior._transformed import (
     SampledMarginal,
     TransformedMarginal,
+    covariance,
+    fixed_draws,
+    moments,
 )
-from skboost.posterior._transformed_moments import covariance, fixed_draws, moments
 from skboost.transforms import Constraints
 
 
@@ -73,7 +74,7 @@ class MixturePosterior(BasePosterior):
 
     def _quantiles(self, levels):
         """Quantiles at probabilities `levels`, shape (dim, len)."""
-        return quantile_table(self._mixture, levels)
+        return quantile_table(self._mixture, range(self.dim), levels)
 
     def log_density(self, theta):
         """Log density in nats at `theta` (n, dim), shape (n,).
@@ -409,11 +410,8 @@ class TransformedPosterior(MixturePosterior):
         draws = cache(self._block_draws)
         for transform, columns, free in self._constraints.parts:
             if transform.elementwise:
-                index = np.repeat(free, levels.size)
-                z = coordinate_quantiles(
-                    self._mixture, index, np.tile(levels, free.size)
-                )
-                out[columns] = transform.forward(z.reshape(free.size, levels.size))
+                z = quantile_table(self._mixture, free, levels)
+                out[columns] = transform.forward(z)
                 continue
             for i in columns:
                 out[i] = self._sampled(i, draws()).quantile(levels)
@@ -428,8 +426,7 @@ class TransformedPosterior(MixturePosterior):
         Behind a warp they are the maxima that climbs from the components' centres
         reach; ``distance`` is then taken before the warp.
         """
-        warp, mixture = self._constraints.warp, self.mixture
-        modes = mixture_modes(mixture if warp is None else BehindWarp(mixture, warp))
+        modes = mixture_modes(self.mixture, self._constraints.warp)
         locations = self._constraints.forward(np.array([m.location for m in modes]))
         return [
             replace(mode, location=location)

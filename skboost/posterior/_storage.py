@@ -124,10 +124,9 @@ def save_mixture(path, mixture, names=None, constraints=None):
         header["constraints"] = constraints_record(constraints)
     arrays = {f"params_{k}": p for k, (_, p) in enumerate(mixture.components)}
     version = 1 if constraints is None else 2 if constraints.warp is None else 3
-    if mixture.skewed:
-        version = 4
-        arrays |= skewing_arrays(mixture)
-    write_archive(path, FORMAT, version, header, {"weights": mixture.weights, **arrays})
+    version = 4 if mixture.skewed else version
+    arrays |= skewing_arrays(mixture) | {"weights": mixture.weights}
+    write_archive(path, FORMAT, version, header, arrays)
 
 
 def load_mixture(path):
@@ -236,7 +235,7 @@ def family_record(family):
 
 def family_from(record):
     """The family of a `family_record`."""
-    family = getattr(families, record["class"], None)
+    family = vars(families).get(record["class"])
     if not (
         isinstance(family, type) and issubclass(family, families.VariationalFamily)
     ):

@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from skboost.posterior._marginal import coordinate_quantiles
-
 
 def coordinate_names(names, dim):
     """Given names, or ``theta[0]``, ``theta[1]``, ... as an array of strings."""
@@ -26,14 +24,6 @@ def check_names(names, dim):
         repeated = sorted({name for name in names if names.count(name) > 1})
         raise ValueError(f"names must be distinct; got {repeated} more than once.")
     return names
-
-
-def quantile_table(mixture, levels):
-    """Quantiles at probabilities `levels` of all coordinates, shape (dim, len)."""
-    levels = np.asarray(levels, dtype=float)
-    index = np.repeat(np.arange(mixture.dim), levels.size)
-    p = np.tile(levels, mixture.dim)
-    return coordinate_quantiles(mixture, index, p).reshape(mixture.dim, levels.size)
 
 
 def summary_table(columns, names):

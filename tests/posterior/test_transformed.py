@@ -19,7 +19,7 @@ import skboost
 from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace
 from skboost.posterior import MixturePosterior, TransformedPosterior, _posterior
-from skboost.posterior._transformed_moments import fixed_draws
+from skboost.posterior._transformed import fixed_draws
 from skboost.transforms import Constraints
 
 from .conftest import FAMILIES, make_mixture

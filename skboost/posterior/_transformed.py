@@ -1,15 +1,20 @@
-"""Moments on the user's scale: by quadrature, and from fixed draws for blocks."""
+"""Marginals and moments on the user's scale.
 
+Exact or by quadrature where a coordinate is transformed by itself, from fixed draws
+inside of blocks.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from skboost._math import LOG_2PI, log_sum_exp, robust_std
 from skboost._random import generator
+from skboost.posterior._marginal import BaseMarginal
 from skboost.transforms import LowerBound, Ordered, Real
 
-# Draws for what has no quadrature, always the same ones: at most so many, and so many
-# numbers.
-_MAX_DRAWS, _MAX_ENTRIES = 1 << 15, 1 << 22
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
 # Ends of the panels on one side of a component's centre, in its standard deviations:
 # fine where the mass is, then out to where heavy tails still count.
@@ -17,8 +22,153 @@ _ENDS_ABOVE = np.concatenate(
     [np.arange(0.0, 40.0, 0.5), np.geomspace(40.0, 4000.0, 24)]
 )
 _PANEL_ENDS = np.concatenate([-_ENDS_ABOVE[:0:-1], _ENDS_ABOVE])
-# Where an integrand still rises out here, in z, its integral does not exist.
-_FAR = np.array([350.0, 700.0])
+
+
+# --- marginals
+
+
+@dataclass(frozen=True, eq=False)
+class TransformedMarginal(BaseMarginal):
+    """Marginal of an increasing function of one coordinate, by change of variables.
+
+    Parameters
+    ----------
+    base : Marginal
+        Of the unconstrained coordinate.
+    transform : Elementwise
+    """
+
+    base: object
+    transform: object
+
+    @property
+    def weights(self):
+        """Weights of the components, shape (n_components,)."""
+        return self.base.weights
+
+    def __repr__(self):
+        return f"TransformedMarginal({self.base!r}, {self.transform!r})"
+
+    def _inside(self, x):
+        x = np.asarray(x, dtype=float)
+        return x, self.transform.inside(x)
+
+    def component_locations(self):
+        """Where the components are: images of their means, shape (n_components,)."""
+        return self.transform.forward(self.base.component_locations())
+
+    def component_log_pdf(self, x):
+        """Log densities of the components, nats, shape ``(*x.shape, n_components)``."""
+        x, inside = self._inside(x)
+        out = np.full((*x.shape, len(self.weights)), -np.inf)
+        z = self.transform.inverse(x[inside])
+        slope = self.transform.log_derivative(z)
+        out[inside] = self.base.component_log_pdf(z) - slope[:, None]
+        return out
+
+    def cdf(self, x):
+        """Probability of values up to x, the shape of x."""
+        x, inside = self._inside(x)
+        out = np.where(x >= self.transform.high, 1.0, 0.0)
+        out[inside] = self.base.cdf(self.transform.inverse(x[inside]))
+        return np.where(np.isnan(x), np.nan, out)[()]
+
+    @property
+    def _ends(self):
+        return self.transform.low, self.transform.high
+
+    def _inner_quantile(self, p):
+        return self.transform.forward(self.base.quantile(p))
+
+
+@dataclass(frozen=True, eq=False)
+class SampledMarginal(BaseMarginal):
+    """Marginal of one coordinate of a block, from weighted draws.
+
+    The distribution function and the quantiles are those of the draws, good to about
+    1e-3 in probability. The density is a kernel estimate on the scale of `range`, one
+    bandwidth for each component, good to a few per cent, and smoother than the truth.
+
+    Parameters
+    ----------
+    draws, row_weights, source : ndarray of shape (n,)
+        Of the coordinate; their weights, which sum to one; their components.
+    weights : ndarray of shape (n_components,)
+        Of the components.
+    range : Elementwise
+        Transform whose range the coordinate has.
+    """
+
+    draws: np.ndarray
+    row_weights: np.ndarray
+    source: np.ndarray
+    weights: np.ndarray
+    range: object
+
+    def __repr__(self):
+        return f"SampledMarginal(n={self.draws.size})"
+
+    def component_locations(self):
+        """Where the components are: means of their draws, shape (n_components,)."""
+        members = [self.source == k for k in range(self.weights.size)]
+        return np.array([self.draws[member].mean() for member in members])
+
+    @cached_property
+    def _kernels(self):
+        """Bin centres, their weights and a bandwidth for each component."""
+        ends = np.nextafter([self.range.low, self.range.high], [1.0, 0.0])
+        z = self.range.inverse(np.clip(self.draws, *ends))
+        return [_binned(z[self.source == k]) for k in range(self.weights.size)]
+
+    @cached_property
+    def _empirical_cdf(self):
+        """Sorted draws and the probability up to the middle of each."""
+        order = np.argsort(self.draws, kind="stable")
+        weights = self.row_weights[order]
+        return self.draws[order], np.cumsum(weights) - 0.5 * weights
+
+    def component_log_pdf(self, x):
+        """Log densities of the components, nats, shape ``(*x.shape, n_components)``."""
+        x = np.asarray(x, dtype=float)
+        inside = self.range.inside(x)
+        out = np.full((*x.shape, self.weights.size), -np.inf)
+        z = self.range.inverse(x[inside])
+        slope = self.range.log_derivative(z)
+        columns = [_log_kernel_sum(z, *kernel) for kernel in self._kernels]
+        out[inside] = np.column_stack(columns) - slope[:, None]
+        return out
+
+    def cdf(self, x):
+        """Probability of values up to x, the shape of x."""
+        return np.interp(x, *self._empirical_cdf, left=0.0, right=1.0)[()]
+
+    @property
+    def _ends(self):
+        return self.range.low, self.range.high
+
+    def _inner_quantile(self, p):
+        return np.interp(p, *self._empirical_cdf[::-1])
+
+
+def _binned(z):
+    """Draws as weighted bin centres, and a bandwidth by Silverman's rule."""
+    width = 0.9 * robust_std(z) * z.size**-0.2
+    width = max(width, 1e-12 * max(1.0, np.abs(z).max()))
+    # Twelve bins per kernel bandwidth.
+    n_bins = int(np.clip(12 * np.ptp(z) / width, 1, 1 << 14))
+    counts, edges = np.histogram(z, n_bins)
+    full = counts > 0
+    centres = 0.5 * (edges[1:] + edges[:-1])
+    return centres[full], counts[full] / z.size, width
+
+
+def _log_kernel_sum(z, centres, weights, width):
+    residual = (z[:, None] - centres) / width
+    log_kernel = -0.5 * residual**2 - 0.5 * LOG_2PI - np.log(width)
+    return log_sum_exp(log_kernel, np.log(weights))
+
+
+# --- moments
 
 
 class FixedDraws(NamedTuple):
@@ -31,7 +181,8 @@ class FixedDraws(NamedTuple):
 
 def fixed_draws(mixture, constraints):
     """Quasi-random draws, the same ones at every call: 32768, fewer above dim 128."""
-    n = min(_MAX_DRAWS, max(_MAX_ENTRIES // constraints.dim, 1024))
+    # At most 2^15 draws, and 2^22 numbers.
+    n = min(1 << 15, max((1 << 22) // constraints.dim, 1024))
     z, row_weights, source = mixture.stratified_draws(n, generator(0))
     return FixedDraws(constraints.forward(z), row_weights, source)
 
@@ -142,10 +293,12 @@ def _quadrature_rule(mixture, i, transform):
 
 def _diverges(mixture, i, transform, power):
     """Whether density times ``exp(power |z|)`` does not fall, far on the open side."""
+    # Where an integrand still rises out here, in z, its integral does not exist.
+    z = np.array([350.0, 700.0])
     side = 1.0 if np.isinf(transform.high) else -1.0
     for k, centre in enumerate(mixture.component_locations()[:, i]):
-        log_density = mixture.marginal_log_density(k, i, centre + side * _FAR)
-        near, far = log_density + power * _FAR
+        log_density = mixture.marginal_log_density(k, i, centre + side * z)
+        near, far = log_density + power * z
         if far >= near:
             return True
     return False
