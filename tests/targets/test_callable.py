@@ -137,11 +137,13 @@ def test_an_interrupt_is_not_taken_for_an_answer():
     ids=["batch", "point", "batch, gradient given", "point, gradient given"],
 )
 def test_values_and_scores(density, gradient, theta):
-    target = CallableTarget(density, 3, gradient)
+    target, before = CallableTarget(density, 3, gradient), theta.copy()
     value, score = target.value_and_score(theta)
     assert_allclose(value, batch_density(theta))
     assert_allclose(score, batch_gradient(theta))
-    assert_allclose(target.log_density(theta), value)
+    assert_allclose(target.log_density(theta[:5]), value[:5])
+    assert target.n_evaluations == len(theta) + 5
+    assert np.array_equal(theta, before)
 
 
 def test_a_function_that_autograd_can_not_follow_needs_its_gradient(theta):
@@ -152,19 +154,6 @@ def test_a_function_that_autograd_can_not_follow_needs_its_gradient(theta):
     )
     assert_allclose(value, -0.5 * (theta**2).sum(axis=1))
     assert_allclose(score, -theta)
-
-
-def test_draws_are_left_alone(theta):
-    before = theta.copy()
-    CallableTarget(batch_density, 3).value_and_score(theta)
-    assert np.array_equal(theta, before)
-
-
-def test_evaluations_are_counted(theta):
-    target = CallableTarget(point_density, 3)
-    target.log_density(theta)
-    target.value_and_score(theta[:5])
-    assert target.n_evaluations == len(theta) + 5
 
 
 @pytest.mark.parametrize("density", [batch_density, point_density])
@@ -197,27 +186,23 @@ def half_line(theta):
     return anp.where(theta[:, 0] > 0, -theta[:, 0], -anp.inf)
 
 
-def half_line_of_a_point(theta):
-    return -theta[0] if theta[0] > 0 else -np.inf
-
-
-@pytest.mark.parametrize("density", [half_line, half_line_of_a_point])
-def test_zero_densities_are_legal_and_quiet(density):
+@pytest.mark.parametrize(
+    ("density", "values", "slopes"),
+    [
+        (half_line, [-2.0, -np.inf], [-1.0, 0.0]),
+        (lambda t: -t[0] if t[0] > 0 else -np.inf, [-2.0, -np.inf], [-1.0, 0.0]),
+        (lambda t: 3.0, [3.0, 3.0], [0.0, 0.0]),
+    ],
+    ids=["batch", "point", "constant"],
+)
+def test_zero_densities_and_constants_are_legal_and_quiet(density, values, slopes):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         value, score = CallableTarget(density, 1).value_and_score(
             np.array([[2.0], [-1.0]])
         )
-    assert_allclose(value, [-2.0, -np.inf])
-    assert_allclose(score, [[-1.0], [0.0]])
-
-
-def test_a_constant_is_quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        value, score = CallableTarget(lambda t: 3.0, 2).value_and_score(np.ones((2, 2)))
-    assert_allclose(value, 3.0)
-    assert_allclose(score, 0.0)
+    assert_allclose(value, values)
+    assert_allclose(score[:, 0], slopes)
 
 
 def test_warnings_of_the_function_itself_are_kept():
@@ -247,20 +232,27 @@ def fails_beyond(limit, value):
 POINTS = np.array([[0.0, 0.5], [7.25, 0.5], [8.0, 0.5]])
 
 
+def batch_beyond(limit, value):
+    """The same for a batch."""
+    return lambda t: anp.where(t[:, 0] > limit, value, -0.5 * anp.sum(t**2, axis=1))
+
+
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("density", "words"),
     [
-        (np.nan, "below \\+inf"),
-        (np.inf, "below \\+inf"),
-        (lambda t: np.zeros(2), "one number"),
-        (lambda t: None, "log_density"),
-        (lambda t: 1 / 0, "ZeroDivisionError"),
-        (lambda t: {}["gone"], "KeyError"),
+        (fails_beyond(5.0, np.nan), "below \\+inf"),
+        (fails_beyond(5.0, np.inf), "below \\+inf"),
+        (fails_beyond(5.0, lambda t: np.zeros(2)), "one number"),
+        (fails_beyond(5.0, lambda t: None), "log_density"),
+        (fails_beyond(5.0, lambda t: 1 / 0), "ZeroDivisionError"),
+        (fails_beyond(5.0, lambda t: {}["gone"]), "KeyError"),
+        (batch_beyond(5.0, np.nan), "below \\+inf"),
+        (batch_beyond(5.0, np.inf), "below \\+inf"),
     ],
-    ids=["NaN", "inf", "shape", "None", "ZeroDivisionError", "KeyError"],
+    ids=["NaN", "inf", "shape", "None", "division", "key", "batch NaN", "batch inf"],
 )
-def test_errors_of_a_point_density_show_the_point(value, words):
-    target = CallableTarget(fails_beyond(5.0, value), 2)
+def test_errors_show_the_first_point(density, words):
+    target = CallableTarget(density, 2)
     for method in (target.log_density, target.value_and_score):
         with pytest.raises(LogDensityError, match=words) as caught:
             method(POINTS)
@@ -268,23 +260,14 @@ def test_errors_of_a_point_density_show_the_point(value, words):
         assert "8.0" not in str(caught.value)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_errors_of_a_batch_density_show_the_point(bad):
-    target = CallableTarget(
-        lambda t: anp.where(t[:, 0] > 5, bad, -0.5 * anp.sum(t**2, axis=1)), 2
-    )
-    assert target.vectorized
-    for method in (target.log_density, target.value_and_score):
-        with pytest.raises(LogDensityError, match="7.25"):
-            method(POINTS)
-
-
-def test_a_batch_of_another_shape_is_refused():
+def test_wrong_shapes_are_refused_also_in_searches():
     target = CallableTarget(lambda t: -0.5 * anp.sum(t**2), 2, vectorized=True)
-    with pytest.raises(LogDensityError, match="vectorized=False"):
-        target.log_density(POINTS)
-    with pytest.raises(LogDensityError, match="vectorized=False"):
-        target.value_and_score(POINTS)
+    for method in (target.log_density, target.value_and_score):
+        with pytest.raises(LogDensityError, match="vectorized=False"):
+            method(POINTS)
+    point = CallableTarget(lambda t: np.zeros(2), 2, vectorized=False)
+    with pytest.raises(LogDensityError, match="one number"):
+        point.tolerant().log_density(POINTS)
 
 
 @pytest.mark.parametrize(
@@ -356,22 +339,27 @@ def test_a_function_of_one_point_fails_without_a_word_on_batches(theta):
     assert "of one point" not in str(error.value)
 
 
-def test_complex_numbers_are_refused(theta):
-    target = CallableTarget(lambda t: anp.sum(t**2, axis=1) + 1j, 3, vectorized=True)
-    with pytest.raises(LogDensityError, match="must return numbers; got complex"):
-        target.log_density(theta)
+@pytest.mark.parametrize(
+    ("value", "vectorized", "words"),
+    [
+        (lambda t: anp.sum(t**2, axis=1) + 1j, True, "complex"),
+        (lambda t: "seven", None, "str"),
+        (lambda t: None, None, "None at"),
+        (lambda t: None, True, "None at"),
+        (lambda t: None, False, "None at"),
+    ],
+)
+def test_what_is_no_number_is_named(value, vectorized, words, theta):
+    target = CallableTarget(value, 3, vectorized=vectorized)
+    for ask in (target.log_density, target.value_and_score):
+        with pytest.raises(LogDensityError, match=f"must return numbers; got {words}"):
+            ask(theta)
 
 
 def test_a_prior_without_a_gradient_is_told_what_there_is(theta):
     target = CallableTarget(plain_density, 3, name="log_prior")
     with pytest.raises(LogDensityError, match="add it to log_density and its gradient"):
         target.value_and_score(theta)
-
-
-def test_text_is_no_number():
-    target = CallableTarget(lambda t: "seven", 2)
-    with pytest.raises(LogDensityError, match="must return numbers; got str"):
-        target.log_density(POINTS)
 
 
 # --- one row of a batch
@@ -472,12 +460,6 @@ def test_a_gradient_that_is_no_number_is_a_failure_of_searches():
     assert "gradient" in target.first_failure
 
 
-def test_searches_do_not_survive_wrong_shapes():
-    target = CallableTarget(lambda t: np.zeros(2), 2, vectorized=False).tolerant()
-    with pytest.raises(LogDensityError, match="one number"):
-        target.log_density(POINTS)
-
-
 def test_a_target_without_failures_is_its_own_view():
     target = Target()
     assert target.tolerant() is target
@@ -511,19 +493,14 @@ def test_failures_are_the_same_in_processes():
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
-def test_only_the_likelihood_is_tempered(temperature, theta):
+def test_the_likelihood_alone_is_tempered_and_counted(temperature, theta):
     likelihood = CallableTarget(batch_density, 3)
     prior = CallableTarget(either_density, 3)
-    value, score = ComposedTarget(likelihood, prior, temperature).value_and_score(theta)
+    target = ComposedTarget(likelihood, prior, temperature)
+    value, score = target.value_and_score(theta)
     assert_allclose(value, temperature * batch_density(theta) + either_density(theta))
     assert_allclose(score, temperature * batch_gradient(theta) - theta)
-
-
-def test_evaluations_of_the_likelihood_are_counted(theta):
-    target = ComposedTarget(
-        CallableTarget(batch_density, 3), CallableTarget(either_density, 3)
-    )
-    assert_allclose(target.log_density(theta), target.value_and_score(theta)[0])
+    assert_allclose(target.log_density(theta), value)
     assert target.n_evaluations == 2 * len(theta)
     assert target.dim == 3
 
@@ -587,14 +564,6 @@ def test_a_column_of_one_coordinate_may_be_a_point():
     assert not CallableTarget(lambda t: -0.5 * t**2, 1).vectorized
 
 
-@pytest.mark.parametrize("vectorized", [None, True, False])
-def test_none_is_called_none(vectorized, theta):
-    target = CallableTarget(lambda t: None, 3, vectorized=vectorized)
-    for ask in (target.log_density, target.value_and_score):
-        with pytest.raises(LogDensityError, match="must return numbers; got None at"):
-            ask(theta)
-
-
 POINTS_OF_3 = np.ones((4, 3))
 
 
@@ -613,23 +582,23 @@ def doubled_slope(theta):
     return theta
 
 
-@pytest.mark.parametrize("vectorized", [None, True])
 @pytest.mark.parametrize(
-    ("density", "gradient"),
-    [(doubled, plain_gradient), (batch_density, doubled_slope)],
+    ("density", "gradient", "vectorized"),
+    [
+        (doubled, plain_gradient, None),
+        (doubled, plain_gradient, True),
+        (batch_density, doubled_slope, None),
+        (batch_density, doubled_slope, True),
+        (doubled_point, plain_gradient, None),
+        (doubled_point, plain_gradient, False),
+    ],
 )
 def test_functions_that_overwrite_their_argument_are_told_so(
     density, gradient, vectorized
 ):
     with pytest.raises(OverwrittenArgumentError, match="leave its argument as it is"):
-        CallableTarget(density, 3, gradient, vectorized).value_and_score(POINTS_OF_3)
-
-
-@pytest.mark.parametrize("vectorized", [None, False])
-def test_so_are_functions_of_one_point(vectorized):
-    with pytest.raises(OverwrittenArgumentError, match="changed theta="):
-        target = CallableTarget(doubled_point, 3, plain_gradient, vectorized)
-        target.tolerant().log_density(POINTS_OF_3)
+        target = CallableTarget(density, 3, gradient, vectorized)
+        target.tolerant().value_and_score(POINTS_OF_3)
 
 
 def test_what_batches_would_take_is_measured():

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-from scipy import sparse, stats
+from scipy import sparse
 
 from skboost import _row_blocks
 from skboost.priors import PRIORS, as_prior
 from skboost.targets import LIKELIHOODS, GLMTarget, Logistic, Multinomial
 from skboost.targets._design import sum_log
+
+from .conftest import check_curvature, check_expectation, check_gradients, check_score
 
 N_CLASSES = 3
 
@@ -85,7 +87,7 @@ def test_log_density_is_the_definition(kind, prior, weighted):
 @both
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_score_equals_finite_differences(kind, weighted, fit_intercept):
+def test_score_equals_differences(kind, weighted, fit_intercept):
     X, y, weight = make_data()
     target = make_target(
         kind,
@@ -95,16 +97,7 @@ def test_score_equals_finite_differences(kind, weighted, fit_intercept):
         prior=as_prior("student_t"),
         fit_intercept=fit_intercept,
     )
-    theta = draws(target)
-    _, score = target.value_and_score(theta)
-    for j in range(target.dim):
-        step = np.zeros(target.dim)
-        step[j] = 1e-5
-        above, below = (
-            target.log_density(theta + step),
-            target.log_density(theta - step),
-        )
-        np.testing.assert_allclose((above - below) / 2e-5, score[:, j], atol=2e-7)
+    check_score(target, draws(target), rtol=0.0, atol=2e-7)
 
 
 @both
@@ -157,39 +150,23 @@ def test_very_sparse_rows_use_the_sparse_gram_matrix(kind):
     assert_same(make_target(kind, rows, y), make_target(kind, rows.toarray(), y))
 
 
+def small_blocks(n_rows, n_columns):
+    return [slice(a, min(a + 7, n_rows)) for a in range(0, n_rows, 7)]
+
+
 @both
 @pytest.mark.parametrize("as_sparse", [False, True])
-def test_blocks_do_not_change_the_answer(kind, as_sparse, monkeypatch):
+def test_blocks_and_jobs_do_not_change_the_answer(kind, as_sparse, monkeypatch):
     X, y, weight = make_data(200)
     X = sparse.csr_matrix(X) if as_sparse else X
-    whole = make_target(kind, X, y, sample_weight=weight)
-    expected = everything(whole)
-
-    def tiny_blocks(n_rows, n_columns):
-        return [slice(a, min(a + 7, n_rows)) for a in range(0, n_rows, 7)]
-
-    monkeypatch.setattr(_row_blocks, "row_blocks", tiny_blocks)
-    found = everything(make_target(kind, X, y, sample_weight=weight))
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.slow
-@both
-@pytest.mark.parametrize("as_sparse", [False, True])
-def test_same_bits_for_every_number_of_jobs(kind, as_sparse, monkeypatch):
-    X, y, weight = make_data(200)
-    X = sparse.csr_matrix(X) if as_sparse else X
-
-    def small_blocks(n_rows, n_columns):
-        return [slice(a, min(a + 16, n_rows)) for a in range(0, n_rows, 16)]
-
+    expected = everything(make_target(kind, X, y, sample_weight=weight))
     monkeypatch.setattr(_row_blocks, "row_blocks", small_blocks)
-    results = [
+    one, two = (
         everything(make_target(kind, X, y, sample_weight=weight, n_jobs=n_jobs))
         for n_jobs in (1, 2)
-    ]
-    for a, b in zip(*results, strict=True):
+    )
+    for a, b, whole in zip(one, two, expected, strict=True):
+        np.testing.assert_allclose(a, whole, rtol=1e-11, atol=1e-11)
         np.testing.assert_array_equal(a, b)
 
 
@@ -237,39 +214,20 @@ def test_expected_log_density_is_the_mean_over_draws(kind, prior, structure):
     mean = rng.normal(size=target.dim)
     variance = rng.uniform(0.1, 2.0, target.dim) if structure != "factor" else None
     factor = rng.normal(size=(target.dim, 3)) if structure != "variance" else None
-    theta = mean + np.zeros((40_000, target.dim))
-    if variance is not None:
-        theta += np.sqrt(variance) * rng.normal(size=theta.shape)
-    if factor is not None:
-        theta += rng.normal(size=(theta.shape[0], 3)) @ factor.T
-    values, score = target.value_and_score(theta)
-    value, g_mean, *_ = target.expected_log_density(mean, variance, factor)
-    assert abs(values.mean() - value) < 5.0 * stats.sem(values)
-    assert np.all(np.abs(score.mean(axis=0) - g_mean) < 5.0 * stats.sem(score))
+    check_expectation(target, mean, variance, factor)
 
 
 @each_prior
-def test_gradients_of_the_expected_log_density(kind, prior):
+def test_slopes_of_expectations_equal_differences(kind, prior):
     X, y, weight = make_data()
     target = make_target(kind, X, y, sample_weight=weight, prior=as_prior(prior))
     rng = np.random.default_rng(5)
     mean, variance = rng.normal(size=target.dim), rng.uniform(0.5, 2.0, target.dim)
-    factor = rng.normal(size=(target.dim, 2))
-    point = np.concatenate([mean, variance, factor.ravel()])
-
-    def value(x):
-        dim = target.dim
-        return target.expected_log_density(
-            x[:dim], x[dim : 2 * dim], x[2 * dim :].reshape(dim, 2)
-        )[0]
-
-    _, *gradients = target.expected_log_density(mean, variance, factor)
-    gradient = np.concatenate([np.ravel(g) for g in gradients])
-    for j in range(point.size):
-        step = np.zeros(point.size)
-        step[j] = 1e-4
-        numerical = (value(point + step) - value(point - step)) / 2e-4
-        assert gradient[j] == pytest.approx(numerical, rel=1e-5, abs=1e-5)
+    check_gradients(target, mean, variance, rng.normal(size=(target.dim, 2)))
+    factor = np.tril(rng.normal(size=(target.dim, target.dim)))
+    check_curvature(target, mean, factor, rtol=0.0)
+    curvature = target.expected_curvature(mean, factor)[2]
+    np.testing.assert_array_equal(curvature, curvature.T)
 
 
 def test_unused_structure_has_no_gradient():
@@ -279,26 +237,6 @@ def test_unused_structure_has_no_gradient():
     assert target.expected_log_density(mean, None, np.diag(ones))[2] is None
     point = target.expected_log_density(mean)
     assert point[0] == pytest.approx(target.log_density(mean[None])[0], rel=1e-12)
-
-
-@each_prior
-def test_expected_curvature_is_minus_the_derivative_of_the_gradient(kind, prior):
-    X, y, weight = make_data()
-    target = make_target(kind, X, y, sample_weight=weight, prior=as_prior(prior))
-    rng = np.random.default_rng(6)
-    mean = rng.normal(size=target.dim)
-    factor = np.tril(rng.normal(size=(target.dim, target.dim)))
-    value, g_mean, curvature = target.expected_curvature(mean, factor)
-    same_value, same_gradient, *_ = target.expected_log_density(mean, None, factor)
-    assert value == pytest.approx(same_value, rel=1e-13)
-    np.testing.assert_allclose(g_mean, same_gradient, rtol=1e-12)
-    np.testing.assert_array_equal(curvature, curvature.T)
-    for j in range(target.dim):
-        step = np.zeros(target.dim)
-        step[j] = 1e-4
-        above = target.expected_curvature(mean + step, factor)[1]
-        below = target.expected_curvature(mean - step, factor)[1]
-        np.testing.assert_allclose((below - above) / 2e-4, curvature[j], atol=1e-5)
 
 
 @classes

@@ -10,6 +10,8 @@ from scipy.special import gammaln
 from skboost.priors import PRIORS, as_prior
 from skboost.targets import GLMTarget, Likelihood, Logistic
 
+from .conftest import check_curvature, check_expectation, check_gradients, check_score
+
 STRUCTURES = ["variance", "factor", "both"]
 
 
@@ -114,13 +116,9 @@ def test_value_and_score_are_those_of_autograd(kind):
 
 @each
 @pytest.mark.parametrize("weighted", [False, True])
-def test_score_equals_finite_differences(kind, weighted):
+def test_score_equals_differences(kind, weighted):
     target = make_target(kind, weighted=weighted)
-    theta = np.random.default_rng(2).normal(size=(5, target.dim))
-    _, score = target.value_and_score(theta)
-    for j, step in enumerate(1e-5 * np.eye(target.dim)):
-        change = target.log_density(theta + step) - target.log_density(theta - step)
-        np.testing.assert_allclose(change / 2e-5, score[:, j], rtol=1e-6, atol=1e-6)
+    check_score(target, np.random.default_rng(2).normal(size=(5, target.dim)))
 
 
 @each
@@ -128,50 +126,15 @@ def test_score_equals_finite_differences(kind, weighted):
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_expected_log_density_is_the_mean_over_draws(kind, prior, structure):
     target = make_target(kind, prior)
-    mean, variance, factor = gaussian(target, structure)
-    rng = np.random.default_rng(3)
-    theta = mean + np.zeros((40_000, target.dim))
-    if variance is not None:
-        theta += np.sqrt(variance) * rng.normal(size=theta.shape)
-    if factor is not None:
-        theta += rng.normal(size=(len(theta), factor.shape[1])) @ factor.T
-    values, score = target.value_and_score(theta)
-    value, g_mean, *_ = target.expected_log_density(mean, variance, factor)
-    assert abs(values.mean() - value) < 5.0 * stats.sem(values)
-    assert np.all(np.abs(score.mean(axis=0) - g_mean) < 5.0 * stats.sem(score))
+    check_expectation(target, *gaussian(target, structure))
 
 
 @each
-def test_gradients_of_the_expected_log_density(kind):
+def test_slopes_of_expectations_equal_differences(kind):
     target = make_target(kind)
     mean, variance, factor = gaussian(target, "both")
-    point = np.concatenate([mean, variance, factor.ravel()])
-
-    def value(x):
-        parts = np.split(x, [target.dim, 2 * target.dim])
-        return target.expected_log_density(*parts[:2], parts[2].reshape(-1, 2))[0]
-
-    _, *gradients = target.expected_log_density(mean, variance, factor)
-    gradient = np.concatenate([np.ravel(g) for g in gradients])
-    for j, step in enumerate(1e-4 * np.eye(point.size)):
-        numerical = (value(point + step) - value(point - step)) / 2e-4
-        assert gradient[j] == pytest.approx(numerical, rel=1e-5, abs=1e-5)
-
-
-@each
-def test_expected_curvature_is_minus_the_derivative_of_the_gradient(kind):
-    target = make_target(kind)
-    mean, _, factor = gaussian(target, "factor")
-    value, g_mean, curvature = target.expected_curvature(mean, factor)
-    same_value, same_gradient, *_ = target.expected_log_density(mean, None, factor)
-    assert value == pytest.approx(same_value, rel=1e-12)
-    np.testing.assert_allclose(g_mean, same_gradient, rtol=1e-11)
-    for j, step in enumerate(1e-4 * np.eye(target.dim)):
-        above, below = (
-            target.expected_curvature(mean + s, factor)[1] for s in (step, -step)
-        )
-        numerical = (below - above) / 2e-4
-        np.testing.assert_allclose(numerical, curvature[j], rtol=1e-5, atol=1e-5)
+    check_gradients(target, mean, variance, factor)
+    check_curvature(target, mean, factor)
 
 
 def test_a_likelihood_that_is_not_log_concave_bends_both_ways():

@@ -20,6 +20,8 @@ from skboost.targets import (
     updated_target,
 )
 
+from .conftest import check_curvature, check_expectation, check_gradients, check_score
+
 NOISES = {"normal": NormalNoise(), "t4": StudentTNoise(4.0), "t1.5": StudentTNoise(1.5)}
 each = pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES.keys())
 
@@ -51,11 +53,6 @@ def gaussian(dim, seed=1):
     return 0.3 * rng.normal(size=dim), rng.uniform(0.01, 0.05, dim), factor
 
 
-def differences(f, x, step=1e-5):
-    steps = step * np.eye(x.size)
-    return np.array([(f(x + e) - f(x - e)) / (2.0 * step) for e in steps])
-
-
 @each
 def test_the_log_density_is_the_model_written_out(noise):
     X, y, weight, offset = make_data()
@@ -76,56 +73,22 @@ def test_the_log_density_is_the_model_written_out(noise):
 def test_score_equals_differences(noise):
     target = make_target(noise)
     theta = 0.5 * np.random.default_rng(2).normal(size=(4, target.dim))
-    value, score = target.value_and_score(theta)
-    np.testing.assert_allclose(value, target.log_density(theta), rtol=1e-12)
-    for point, slope in zip(theta, score, strict=True):
-        found = differences(lambda x: target.log_density(x[None])[0], point)
-        np.testing.assert_allclose(found, slope, rtol=1e-6, atol=1e-6)
+    check_score(target, theta)
 
 
 @each
 def test_expectations_are_means_over_draws(noise):
     target = make_target(noise)
-    mean, variance, factor = gaussian(target.dim)
-    rng = np.random.default_rng(3)
-    theta = mean + np.sqrt(variance) * rng.normal(size=(20_000, target.dim))
-    theta += rng.normal(size=(20_000, 2)) @ factor.T
-    values, score = target.value_and_score(theta)
-    value, g_mean, *_ = target.expected_log_density(mean, variance, factor)
-    assert abs(values.mean() - value) < 5.0 * stats.sem(values)
-    assert np.all(np.abs(score.mean(axis=0) - g_mean) < 5.0 * stats.sem(score))
+    check_expectation(target, *gaussian(target.dim), n=20_000)
 
 
 @each
-@pytest.mark.parametrize("parts", ["variance", "factor", "both"])
-def test_gradients_of_expectations_equal_differences(noise, parts):
+def test_slopes_of_expectations_equal_differences(noise):
     target = make_target(noise)
     mean, variance, factor = gaussian(target.dim)
-    has_v, has_f = parts != "factor", parts != "variance"
-    dim = target.dim
-
-    def value(x):
-        v = x[dim : 2 * dim] if has_v else None
-        f = x[-2 * dim :].reshape(dim, 2) if has_f else None
-        return target.expected_log_density(x[:dim], v, f)
-
-    pieces = [mean, *([variance] if has_v else []), *([factor.ravel()] * has_f)]
-    x = np.concatenate(pieces)
-    found = np.concatenate([np.ravel(g) for g in value(x)[1:] if g is not None])
-    expected = differences(lambda x: value(x)[0], x, 1e-4)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
-
-
-@each
-def test_expected_curvature_is_minus_the_slope_of_the_gradient(noise):
-    target = make_target(noise)
-    mean, _, factor = gaussian(target.dim)
-    value, g_mean, curvature = target.expected_curvature(mean, factor)
-    same, same_mean, *_ = target.expected_log_density(mean, None, factor)
-    assert value == pytest.approx(same, rel=1e-12)
-    np.testing.assert_allclose(g_mean, same_mean, rtol=1e-10)
-    found = differences(lambda x: -target.expected_curvature(x, factor)[1], mean, 1e-4)
-    np.testing.assert_allclose(found, curvature, rtol=1e-5, atol=1e-4)
+    for parts in ((variance, None), (None, factor), (variance, factor)):
+        check_gradients(target, mean, *parts, atol=1e-4)
+    check_curvature(target, mean, factor, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -236,27 +199,9 @@ def test_one_gaussian_as_prior_is_exact(noise):
     composed = updated_target(target, prior, 0.7)
     assert isinstance(composed, GaussianPriorTarget)
     mean, variance, factor = gaussian(target.dim)
-    rng = np.random.default_rng(3)
-    theta = mean + np.sqrt(variance) * rng.normal(size=(20_000, target.dim))
-    theta += rng.normal(size=(20_000, 2)) @ factor.T
-    values, score = composed.value_and_score(theta)
-    value, g_mean, *_ = composed.expected_log_density(mean, variance, factor)
-    assert abs(values.mean() - value) < 5.0 * stats.sem(values)
-    assert np.all(np.abs(score.mean(axis=0) - g_mean) < 5.0 * stats.sem(score))
-    x = np.concatenate([mean, variance, factor.ravel()])
-
-    def parts(x):
-        return composed.expected_log_density(x[:5], x[5:10], x[10:].reshape(5, 2))
-
-    found = np.concatenate([np.ravel(g) for g in parts(x)[1:]])
-    expected = differences(lambda x: parts(x)[0], x, 1e-4)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
-    same, slope, curvature = composed.expected_curvature(mean, factor)
-    assert same == pytest.approx(composed.expected_log_density(mean, None, factor)[0])
-    found = differences(
-        lambda x: -composed.expected_curvature(x, factor)[1], mean, 1e-4
-    )
-    np.testing.assert_allclose(found, curvature, rtol=1e-5, atol=1e-4)
+    check_expectation(composed, mean, variance, factor, n=20_000)
+    check_gradients(composed, mean, variance, factor, atol=1e-4)
+    check_curvature(composed, mean, factor, atol=1e-4)
 
 
 def test_several_components_as_prior_are_met_by_draws():

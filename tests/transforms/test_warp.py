@@ -126,12 +126,6 @@ def test_without_edges_and_exponents_it_is_linear(z):
     assert_allclose(warp.log_jacobian(z), volume, rtol=1e-12)
 
 
-def test_log_jacobian_is_that_of_the_differences(z):
-    warp = random_warp(4)
-    volumes = np.linalg.slogdet(slopes(warp.forward, z))[1]
-    assert_allclose(warp.log_jacobian(z), volumes, atol=1e-6)
-
-
 def test_every_coordinate_increases_in_its_own():
     warp = random_warp(4)
     line = np.linspace(-6.0, 6.0, 201)
@@ -144,11 +138,25 @@ def test_every_coordinate_increases_in_its_own():
         assert_allclose(u[:j], u[:j, :1].repeat(201, axis=1), atol=1e-10, rtol=0)
 
 
-def test_gradients_go_back_through_the_map(z):
-    warp = random_warp(4)
+BASE = Constraints({0: "positive", (1, 2, 3): "simplex", 4: (-1.0, 2.0)}, dim=5)
+
+
+# Of the simplex of the constraints its first two coordinates are free.
+@pytest.mark.parametrize(
+    ("warp", "scale", "free"),
+    [
+        (random_warp(4), 1.0, [0, 1, 2, 3]),
+        (WarpedConstraints(BASE, random_warp(4)), 0.3, [0, 1, 2, 4]),
+    ],
+    ids=["warp", "composition"],
+)
+def test_slopes_of_the_map_are_its_differences(warp, scale, free, z):
+    z = scale * z
     y, log_jacobian, pull = warp.mapped(z)
     assert_allclose(y, warp.forward(z))
     assert_allclose(log_jacobian, warp.log_jacobian(z))
+    volumes = np.linalg.slogdet(slopes(lambda z: warp.forward(z)[:, free], z))[1]
+    assert_allclose(log_jacobian, volumes, atol=1e-6)
     of_values = slopes(lambda z: np.sin(warp.forward(z)).sum(axis=1), z)
     assert_allclose(warp.pull(z, np.cos(y)), of_values, atol=1e-6)
     of_volumes = slopes(warp.log_jacobian, z)
@@ -182,9 +190,6 @@ def test_only_finite_points_are_images():
 # --- constraints behind it
 
 
-BASE = Constraints({0: "positive", (1, 2, 3): "simplex", 4: (-1.0, 2.0)}, dim=5)
-
-
 @pytest.fixture
 def warped():
     return WarpedConstraints(BASE, random_warp(4))
@@ -199,25 +204,6 @@ def test_composition_is_one_map_after_the_other(warped, z):
     assert not warped.trivial
     assert warped.elementwise(0) is None
     assert (warped.range_of(0).low, warped.range_of(4).high) == (0.0, 2.0)
-
-
-def test_log_jacobian_of_the_composition(warped, z):
-    z = 0.3 * z
-    # Of the simplex its first two coordinates.
-    free = [0, 1, 2, 4]
-    volumes = np.linalg.slogdet(slopes(lambda z: warped.forward(z)[:, free], z))[1]
-    assert_allclose(warped.log_jacobian(z), volumes, atol=1e-6)
-
-
-def test_gradients_through_the_composition(warped, z):
-    z = 0.3 * z
-    theta, log_jacobian, pull = warped.mapped(z)
-    of_values = slopes(lambda z: np.sin(warped.forward(z)).sum(axis=1), z)
-    of_volumes = slopes(warped.log_jacobian, z)
-    assert_allclose(log_jacobian, warped.log_jacobian(z))
-    assert_allclose(warped.pull(z, np.cos(theta)), of_values, atol=1e-6)
-    assert_allclose(warped.log_jacobian_gradient(z), of_volumes, atol=1e-6)
-    assert_allclose(pull(np.cos(theta)), of_values + of_volumes, atol=2e-6)
 
 
 def test_a_mapped_normal_density_integrates_to_one():
