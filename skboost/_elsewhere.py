@@ -8,8 +8,8 @@ MOVED = {
     "'gaussian-low-rank' or StudentT('diag').",
     "entropy_weight": "Use objective=ResidualGain(entropy_weight=...), from "
     "skboost.strategies.",
-    "n_restarts": "Leave it out: the best start is searched, and a second one gained "
-    "nothing.",
+    "n_restarts": "Leave it out: two starts are searched for each component, and other "
+    "numbers change next to nothing.",
 }
 
 

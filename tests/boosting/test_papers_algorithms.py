@@ -67,7 +67,7 @@ def test_the_weights_take_the_step_of_the_rule(engine, corrective, step_size):
     objective = Watched(early_stopping=False)
     boosting = engine(
         lopsided, objective=objective, step_size=rule, corrective=corrective,
-        refine=False, tol=0.0, starts=np.ones((1, 1)),
+        refine=False, n_restarts=1, tol=0.0, starts=np.ones((1, 1)),
     )  # fmt: skip
     state, _ = boosting.init()
     memory = None
@@ -98,7 +98,7 @@ def test_the_component_maximises_the_residual_elbo(engine, entropy_weight):
     objective = Watched(entropy_weight, early_stopping=False)
     boosting = engine(
         lopsided, objective=objective, step_size="predefined", corrective="none",
-        refine=False, tol=0.0, starts=np.ones((1, 1)),
+        refine=False, n_restarts=1, tol=0.0, starts=np.ones((1, 1)),
     )  # fmt: skip
     state, _ = boosting.init()
     for t in range(1, N_STEPS + 1):
@@ -146,6 +146,7 @@ def roots(engine):
             objective="hellinger",
             refine=refine,
             n_draws=1024,
+            n_restarts=1,
             tol=0.0,
             starts=np.array(starts),
         )
