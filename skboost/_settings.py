@@ -44,8 +44,8 @@ class Settings:
     """
 
     n_draws: int = 512
-    # A second start of every search is clear on none of 30 targets, costs two seconds in
-    # a hundred, and keeps two of six bananas from ending .005 nats too early.
+    # A second start of every search is clear on none of 30 targets, costs two per cent
+    # of the seconds, and keeps two of six bananas from ending .005 nats too early.
     n_restarts: int = 2
     n_fresh: int = 2048
     tol: float = 1e-2
