@@ -13,7 +13,7 @@ from skboost.inspection._pair import (
     joint_density,
     kernel_density,
 )
-from skboost.posterior import MixturePosterior, check_level
+from skboost.posterior import MixturePosterior, ModelPosterior, check_level
 
 
 class Drawing:
@@ -317,7 +317,7 @@ def drawing_of(posterior):
     """
     if isinstance(posterior, MixturePosterior):
         return VectorDrawing
-    if hasattr(posterior, "assignment"):
+    if isinstance(posterior, ModelPosterior) and posterior.assignment:
         return ClusterDrawing
     raise TypeError(
         "posterior must be a MixturePosterior, whose draws are vectors, or that of a "

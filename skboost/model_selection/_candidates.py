@@ -9,12 +9,6 @@ from sklearn.utils import get_tags
 
 from skboost._random import generator, root_seed
 
-# What a pipeline has beside its steps.
-_OF_PIPELINE = Pipeline([]).get_params(deep=False).keys()
-
-# Parameters that raise the likelihood to a power, and the value that does not.
-_POWERS = {"temperature": 1.0, "class_weight": None}
-
 
 def preprocessing(estimator, prefix=""):
     """Names of the steps before the last one; pipelines may end in pipelines."""
@@ -43,21 +37,24 @@ def settings(estimator, params):
         value = params[name]
         owner, mark, word = name.rpartition("__")
         of = found.get(owner) if owner else estimator
+        replaced, inside = [name], {}
         if word == "steps" and isinstance(of, Pipeline):
-            found = _without(found, [owner + mark + step for step, _ in found[name]])
-            inner = Pipeline(value).get_params(deep=True)
-            own = inner.keys() - _OF_PIPELINE
-            found |= {owner + mark + key: inner[key] for key in own}
-        found = {k: v for k, v in found.items() if not k.startswith(f"{name}__")}
-        found[name] = value
-        if hasattr(value, "get_params"):
+            replaced += [owner + mark + step for step, _ in found[name]]
+            names = [step for step, _ in value]
+            inner = Pipeline(value).get_params(deep=True).items()
+            # Without what a pipeline has beside its steps.
+            inside = {owner + mark + k: v for k, v in inner if _belongs(k, names)}
+        elif _has_params(value):
             inner = value.get_params(deep=True)
-            found |= {f"{name}__{key}": v for key, v in inner.items()}
+            inside = {f"{name}__{key}": v for key, v in inner.items()}
+        kept = {k: v for k, v in found.items() if not _belongs(k, replaced)}
+        found = kept | {name: value} | inside
     return found
 
 
-def _without(found, steps):
-    return {k: v for k, v in found.items() if not _belongs(k, steps)}
+def _has_params(value):
+    """Whether a value is an estimator, whose parameters have names of their own."""
+    return hasattr(value, "get_params")
 
 
 def candidate(estimator, params, root, repeat):
@@ -102,7 +99,8 @@ def check_comparable(estimator, candidates):
     found = [settings(estimator, params) for params in candidates]
     # Candidates may differ in their steps.
     early = list(dict.fromkeys(step for one in made for step in preprocessing(one)))
-    for word, neutral in _POWERS.items():
+    # These raise the likelihood to a power; so they do not.
+    for word, neutral in {"temperature": 1.0, "class_weight": None}.items():
         _check_power(found, early, word, neutral)
     varying = [step for step in early if _varies(found, step)]
     kinds = {_kind(one) for one in made}
@@ -173,7 +171,7 @@ def _warn_used_twice(found, varying):
 
 def _looks_at_y(step):
     """Whether a step needs `y`, or selects features, for which it may use `y`."""
-    if not hasattr(step, "fit"):
+    if not _has_params(step):
         return False
     return hasattr(step, "get_support") or get_tags(step).target_tags.required
 
@@ -195,12 +193,10 @@ def _distinct(values):
 
 
 def _same(a, b):
-    """Equality of two parameters; those inside of estimators have their own names."""
-    if a is b:
-        return True
-    if hasattr(a, "get_params") and hasattr(b, "get_params"):
+    """Equality of two parameters, of estimators in kind only."""
+    if _has_params(a) and _has_params(b):
         return type(a) is type(b)
-    return np.array_equal(a, b)
+    return a is b or np.array_equal(a, b)
 
 
 def _seed_names(params):

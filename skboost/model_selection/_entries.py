@@ -4,21 +4,19 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from skboost._entries import Entries
-from skboost._math import LOG_2PI
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
 from skboost._sklearn import HasMethods, Interval, StrOptions, validate_params
 
-_MATRIX = ["array-like", "sparse matrix"]
-
 
 @validate_params(
     {
-        "X": _MATRIX,
+        "X": ["array-like", "sparse matrix"],
         "test_size": [
             Interval(Real, 0, 1, closed="neither"),
             Interval(Integral, 1, None, closed="left"),
@@ -81,9 +79,8 @@ def train_test_split_entries(X, *, test_size=0.1, random_state=None):
     _, first = np.unique(entries.rows[order], return_index=True)
     protected = np.zeros(n, dtype=bool)
     protected[first] = True
-    chosen = np.concatenate([order[~protected], order[protected]])[:n_test]
     held = np.zeros(n, dtype=bool)
-    held[chosen] = True
+    held[np.concatenate([order[~protected], order[protected]])[:n_test]] = True
     return _only(X, entries[~held]), _only(X, entries[held])
 
 
@@ -207,12 +204,6 @@ def _only(X, entries):
 # --- scores
 
 
-def _log_density(values, mean, std):
-    """Mean log density of normal distributions, nats."""
-    z = (values - mean) / std
-    return float(np.mean(-0.5 * z**2 - np.log(std) - 0.5 * LOG_2PI))
-
-
 # Functions of the errors; larger is better in all of them.
 _SCORES = {
     "neg_mean_squared_error": lambda errors: -np.mean(errors**2),
@@ -241,16 +232,16 @@ def score_entries(estimator, X, scoring=None):
     if scoring is not None:
         errors = held.values - estimator.predict_entries(*where)
         return float(_SCORES[scoring](errors))
-    if hasattr(estimator, "log_density_entries"):
+    if HasMethods("log_density_entries").is_satisfied_by(estimator):
         return float(np.mean(estimator.log_density_entries(*where, held.values)))
     mean, std = estimator.predict_entries(*where, return_std=True)
-    return _log_density(held.values, mean, std)
+    return float(norm.logpdf(held.values, mean, std).mean())
 
 
 @validate_params(
     {
         "estimator": [HasMethods(["fit", "get_params"])],
-        "X": _MATRIX,
+        "X": ["array-like", "sparse matrix"],
         "cv": [Interval(Integral, 2, None, closed="left"), HasMethods("split")],
         "scoring": [StrOptions(set(_SCORES)), callable, None],
         "n_jobs": [Integral, None],
@@ -313,7 +304,8 @@ def cross_val_score_entries(estimator, X, *, cv=5, scoring=None, n_jobs=None):
     1 False
     2 True
     """
-    if not (callable(scoring) or hasattr(estimator, "predict_entries")):
+    predicts = HasMethods("predict_entries").is_satisfied_by(estimator)
+    if not (callable(scoring) or predicts):
         raise TypeError(
             "estimator must have predict_entries(rows, columns); got "
             f"{type(estimator).__name__}, which has not. Pass as scoring a callable of "

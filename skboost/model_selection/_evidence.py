@@ -36,9 +36,6 @@ from skboost.model_selection._fits import (
     table,
 )
 
-# What a search without `refit` takes away from an earlier one.
-_OF_REFIT = ("best_estimator_", "refit_time_", "feature_names_in_")
-
 
 class EvidenceSearch(BaseSearchCV):
     """Choose among models by the evidence lower bound, on all of the data.
@@ -195,7 +192,10 @@ class EvidenceSearch(BaseSearchCV):
         check_comparable(self.estimator, candidates)
         X, y = indexable(X, y)
         fit_params = self._routed("fit", params)
-        data = {"X": X, "y": y, "metadata": _metadata(fit_params)}
+        # What callbacks get beside X and y.
+        weight = fit_params.get("sample_weight")
+        metadata = None if weight is None else {"sample_weight": weight}
+        data = {"X": X, "y": y, "metadata": metadata}
         n_fits = len(candidates) * self.n_repeats
         context = self._init_callback_context(
             max_subtasks=n_fits + bool(self.refit), sequential_subtasks=False
@@ -207,11 +207,13 @@ class EvidenceSearch(BaseSearchCV):
             delayed(bound_of_fit)(task, self, data, fit_params) for task in tasks
         )
         report_failures(fits, self.error_score)
-        results = table(candidates, _rows(fits, self.n_repeats))
+        starts = range(0, n_fits, self.n_repeats)
+        results = table(candidates, [fits[k : k + self.n_repeats] for k in starts])
         index = self._chosen(results)
         best = tasks[index * self.n_repeats + results["best_repeat"][index]]
         fitted = self._refit(replace(best, context=last), data, fit_params)
-        for name in _OF_REFIT:
+        # A search without `refit` takes these away from an earlier one.
+        for name in ("best_estimator_", "refit_time_", "feature_names_in_"):
             vars(self).pop(name, None)
         vars(self).update(fitted)
         self.results_ = results
@@ -242,8 +244,9 @@ class EvidenceSearch(BaseSearchCV):
     def __sklearn_tags__(self):
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         # What `BaseSearchCV` leaves out.
-        for name in ("transformer_tags", "target_tags", "input_tags"):
-            setattr(tags, name, deepcopy(getattr(inner, name)))
+        tags.transformer_tags = deepcopy(inner.transformer_tags)
+        tags.target_tags = deepcopy(inner.target_tags)
+        tags.input_tags = deepcopy(inner.input_tags)
         return tags
 
     @available_if(search_estimator_has("score"))
@@ -307,14 +310,3 @@ class EvidenceSearch(BaseSearchCV):
         if hasattr(estimator, "feature_names_in_"):
             fitted["feature_names_in_"] = estimator.feature_names_in_
         return fitted
-
-
-def _metadata(fit_params):
-    """What callbacks get beside X and y."""
-    weight = fit_params.get("sample_weight")
-    return None if weight is None else {"sample_weight": weight}
-
-
-def _rows(fits, n_repeats):
-    """A list per candidate."""
-    return [fits[k : k + n_repeats] for k in range(0, len(fits), n_repeats)]

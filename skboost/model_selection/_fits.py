@@ -101,7 +101,8 @@ def bound_of(estimator, seconds=np.nan):
         If it has no ``elbo_``.
     """
     model = model_of(estimator)
-    elbo = getattr(model, "elbo_", None)
+    names = ("elbo_", "elbo_se_", "elbo_by_init_")
+    elbo, se, restarts = (getattr(model, name, None) for name in names)
     if elbo is None:
         raise TypeError(
             "estimator must have elbo_, an evidence lower bound in nats, after fit; "
@@ -111,8 +112,7 @@ def bound_of(estimator, seconds=np.nan):
     elbo = float(elbo)
     # An infinite evidence is a defect of the model and would always win.
     elbo = np.nan if elbo == np.inf else elbo
-    se = getattr(model, "elbo_se_", None)
-    restarts = np.ravel(getattr(model, "elbo_by_init_", elbo)).astype(float)
+    restarts = np.ravel(elbo if restarts is None else restarts).astype(float)
     return Fit(elbo, np.nan if se is None else float(se), tuple(restarts), seconds)
 
 
@@ -160,10 +160,10 @@ def table(candidates, fits):
     -------
     dict of str to array or list of length n_candidates
     """
-    elbo = np.array([[fit.elbo for fit in row] for row in fits])
-    se = np.array([[fit.se for fit in row] for row in fits])
-    seconds = np.array([[fit.seconds for fit in row] for row in fits])
-    best = _best_repeats(elbo)
+    numbers = [[(fit.elbo, fit.se, fit.seconds) for fit in row] for row in fits]
+    elbo, se, seconds = np.moveaxis(np.array(numbers), -1, 0)
+    # The repeat with the largest bound, for every row.
+    best = np.where(np.isnan(elbo), -np.inf, elbo).argmax(axis=1)
     rows = np.arange(len(fits))
     return {
         "mean_fit_time": seconds.mean(axis=1),
@@ -182,11 +182,6 @@ def table(candidates, fits):
         "n_restarts": np.array([len(_restarts(row)) for row in fits]),
         "rank_elbo": _ranks(elbo[rows, best]),
     }
-
-
-def _best_repeats(elbo):
-    """The repeat with the largest bound, for every row."""
-    return np.where(np.isnan(elbo), -np.inf, elbo).argmax(axis=1)
 
 
 def _ranks(elbo):
