@@ -65,6 +65,12 @@ def normal(mean, covariance):
     return Mixture.single(family, family.from_moments(mean, covariance))
 
 
+@pytest.fixture
+def heavy_tailed():
+    """A Student-t target, and a Gaussian that is a little too wide for its scale."""
+    return CallableTarget(student_t, 2), normal(np.zeros(2), 1.2 * SCATTER)
+
+
 # --- stretching a component
 
 
@@ -218,10 +224,9 @@ def test_a_guarded_map_wins_more_than_it_costs_for_sure():
 # --- Student-t components
 
 
-def test_the_moments_of_a_student_t_are_found():
+def test_the_moments_of_a_student_t_are_found(heavy_tailed):
     df = 5.0
-    mixture = normal(np.zeros(2), 1.2 * SCATTER)
-    found, record = calibrate(CallableTarget(student_t, 2), mixture, "moments", 0)
+    found, record = calibrate(*heavy_tailed, "moments", 0)
     assert record.method == "heavy-tailed" and record.applied
     family, _ = found.components[0]
     assert isinstance(family, StudentT)
@@ -231,11 +236,12 @@ def test_the_moments_of_a_student_t_are_found():
     assert record.pareto_k < 0.7
 
 
-def test_both_directions_gain_where_tails_are_guarded():
-    target = CallableTarget(student_t, 2)
-    mixture = normal(np.zeros(2), 1.2 * SCATTER)
-    found, record = calibrate(target, mixture, "auto", 0)
-    assert record.applied
+def test_both_directions_gain_where_tails_are_guarded(heavy_tailed):
+    _, mixture = heavy_tailed
+    found, record = calibrate(*heavy_tailed, "auto", 0)
+    assert record.applied and found.n_components == 2
+    bound, bound_record = calibrate(*heavy_tailed, "auto", 0, max_components=1)
+    assert bound_record.applied and bound.n_components == 1
     rng = np.random.default_rng(1)
     eps = rng.standard_normal((20_000, 2)) @ ROOT.T
     theta = eps / np.sqrt(rng.chisquare(5.0, 20_000) / 5.0)[:, None]
@@ -265,14 +271,6 @@ def test_components_are_gaussian_where_results_are_exponentials():
     assert_allclose(found.covariance(), 5 / 3 * SCATTER, rtol=0.15, atol=0.02)
 
 
-def test_a_bound_on_components_holds_for_the_corrected_mixture():
-    target, mixture = CallableTarget(student_t, 2), normal(np.zeros(2), 1.2 * SCATTER)
-    free, _ = calibrate(target, mixture, "auto", 0)
-    bound, record = calibrate(target, mixture, "auto", 0, max_components=1)
-    assert free.n_components == 2
-    assert record.applied and bound.n_components == 1
-
-
 class Countdown:
     """A budget that ends at the `n`-th look at it."""
 
@@ -285,16 +283,15 @@ class Countdown:
             raise BudgetSpent("nothing is left")
 
 
-def test_a_budget_binds_between_evaluations():
+def test_a_budget_binds_between_evaluations(heavy_tailed):
     """Steps of EM, and those of the weights, evaluate nothing and take seconds."""
-    target = CallableTarget(student_t, 2)
-    mixture, looks = normal(np.zeros(2), 1.2 * SCATTER), Countdown(10**6)
-    _, record = calibrate(target, mixture, "auto", 0, budget=looks)
+    looks = Countdown(10**6)
+    _, record = calibrate(*heavy_tailed, "auto", 0, budget=looks)
     n_looks = 10**6 - looks.left
     assert record.applied and n_looks > 4 * 8
     for n in (0, 4 * 8 - 1, n_looks - 1):
         with pytest.raises(BudgetSpent):
-            calibrate(target, mixture, "auto", 0, budget=Countdown(n))
+            calibrate(*heavy_tailed, "auto", 0, budget=Countdown(n))
 
 
 def test_a_loss_that_draws_hardly_know_is_refused():
@@ -414,9 +411,7 @@ def test_a_gradient_that_raises_is_named():
     assert "gradient" in record.reason
 
 
-def test_the_same_seed_gives_the_same_correction():
-    target = CallableTarget(student_t, 2)
-    mixture = normal(np.zeros(2), 1.2 * SCATTER)
-    one, again, other = (calibrate(target, mixture, "moments", s)[0] for s in (3, 3, 4))
+def test_the_same_seed_gives_the_same_correction(heavy_tailed):
+    one, again, other = (calibrate(*heavy_tailed, "moments", s)[0] for s in (3, 3, 4))
     assert np.array_equal(one.components[0][1], again.components[0][1])
     assert not np.array_equal(one.components[0][1], other.components[0][1])

@@ -160,9 +160,6 @@ class TestBoxes:
         assert_allclose(result.elbo, 0.0, atol=0.01)
         assert result.converged
         assert "uncertified" not in result.message
-
-    def test_the_report_of_modes(self):
-        result = boost_posterior(corners, 2, x0=(-10, 10), random_state=0)
         modes = result.posterior.modes()
         assert_allclose([m.location for m in modes], CORNERS[::-1], atol=0.05)
         assert_allclose([m.weight for m in modes], SHARES[::-1], atol=0.02)
@@ -290,6 +287,7 @@ class TestProbes:
         assert_allclose(result.elbo, np.log(0.6), atol=0.01)
         assert "about 40 %" in result.message or "about 39 %" in result.message
         assert "max_iter" in result.message and "x0" in result.message
+        assert result.remaining_kl_interval[1] == np.inf
 
     def test_the_place_is_on_the_users_scale(self):
         def log_density(theta):

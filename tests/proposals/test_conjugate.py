@@ -111,55 +111,35 @@ def overlapping():
 # --- densities
 
 
-@pytest.mark.parametrize("covariance_type", COVARIANCES)
-def test_the_log_joint_against_scipy(covariance_type):
+@pytest.mark.parametrize(
+    ("covariance_type", "missing"),
+    [*((name, False) for name in COVARIANCES), ("full", True), ("diag", True)],
+)
+def test_the_log_joint_against_scipy(covariance_type, missing):
+    """Rows count by their weights; entries that are missing are integrated out."""
     rng = np.random.default_rng(1)
     X, weight = rng.standard_normal((9, 3)), rng.random(9)
+    if missing:
+        X[0, 1] = X[1, 0] = X[1, 2] = X[2, 1] = np.nan
     target = make_target(X, 2, covariance_type, weight=weight)
     params = target.family.params(target.model.prior)
     theta = target.family.transport(params, DrawStream(5, rng))
     draws = target.family.draws_layout.tree(theta)
     expected = target.model.log_prior(draws)
-    for i in range(5):
-        precisions = draws["precisions"][i]
-        matrices = {
-            "full": lambda p: p,
-            "tied": lambda p: np.broadcast_to(p, (2, 3, 3)),
-            "diag": lambda p: np.array([np.diag(row) for row in p]),
-            "spherical": lambda p: np.array([np.eye(3) * row for row in p]),
-        }[covariance_type](precisions)
-        density = sum(
-            pi * stats.multivariate_normal(mean, np.linalg.inv(matrix)).pdf(X)
-            for pi, mean, matrix in zip(
-                draws["weights"][i], draws["means"][i], matrices, strict=True
-            )
-        )
-        expected[i] += weight @ np.log(density)
-    assert_allclose(target.log_density(theta), expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("covariance_type", ["full", "diag"])
-def test_missing_entries_are_integrated_out(covariance_type):
-    rng = np.random.default_rng(2)
-    X = rng.standard_normal((6, 3))
-    X[0, 1] = X[1, 0] = X[1, 2] = X[2, 1] = np.nan
-    target = make_target(X, 2, covariance_type)
-    params = target.family.params(target.model.prior)
-    theta = target.family.transport(params, DrawStream(4, rng))
-    draws = target.family.draws_layout.tree(theta)
     covariances = {
         "full": np.linalg.inv,
+        "tied": lambda p: np.repeat(np.linalg.inv(p)[:, None], 2, axis=1),
         "diag": lambda p: p[..., None] ** -1 * np.eye(3),
+        "spherical": lambda p: p[..., None, None] ** -1 * np.eye(3),
     }[covariance_type](draws["precisions"])
-    expected = target.model.log_prior(draws)
-    for i, x in itertools.product(range(4), X):
+    for i, (x, w) in itertools.product(range(5), zip(X, weight, strict=True)):
         seen = ~np.isnan(x)
         clusters = zip(draws["means"][i], covariances[i], strict=True)
         densities = [
             stats.multivariate_normal(mean[seen], matrix[seen][:, seen]).pdf(x[seen])
             for mean, matrix in clusters
         ]
-        expected[i] += np.log(draws["weights"][i] @ densities)
+        expected[i] += w * np.log(draws["weights"][i] @ densities)
     assert_allclose(target.log_density(theta), expected, rtol=1e-10)
 
 
@@ -203,23 +183,18 @@ def test_natural_parameters_in_a_row_and_back(covariance_type, overlapping):
 # --- the evidence
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("data", ["apart", "close"])
-def test_no_elbo_is_above_the_evidence(data, request):
-    X = request.getfixturevalue(data)
-    exact = exact_log_evidence(X, 2)
-    done = run(make_engine(make_target(X, 2)), Limits(max_iter=4, tol=0.0))
-    for info in done.history:
-        assert info.elbo.value < exact + 4.0 * info.elbo.se
-
-
 def test_boosting_reaches_the_evidence_of_one_labelling(apart):
     """Two clusters far apart: each order of the labels has half of the posterior."""
     exact = exact_log_evidence(apart, 2) - np.log(2.0)
     engine = make_engine(make_target(apart, 2))
-    elbo = run(engine, Limits(max_iter=10)).history[-1].elbo
-    assert elbo.value < exact + 4.0 * elbo.se
+    done = run(engine, Limits(max_iter=10))
+    for info in done.history:
+        assert info.elbo.value < exact + 4.0 * info.elbo.se
+    elbo, remaining = done.history[-1].elbo, done.state.remaining
     assert elbo.value > exact - 0.05 - 4.0 * elbo.se
+    # Importance sampling finds the rest.
+    found = done.state.fresh.elbo().value + remaining.value
+    assert abs(found - exact) < 4.0 * remaining.se + 0.02
 
 
 @pytest.mark.slow
@@ -228,6 +203,8 @@ def test_boosting_gets_nearer_to_the_evidence(close):
     exact = exact_log_evidence(close, 2)
     engine = make_engine(make_target(close, 2))
     done = run(engine, Limits(max_iter=10))
+    for info in done.history:
+        assert info.elbo.value < exact + 4.0 * info.elbo.se
     first, last = done.history[0].elbo, done.history[-1].elbo
     before, after = exact - first.value, exact - last.value
     assert after < before - 4.0 * np.hypot(first.se, last.se)
@@ -243,63 +220,6 @@ def test_one_cluster_is_exact(overlapping):
     assert_allclose(done.history[0].elbo.value, exact, rtol=1e-10)
     assert done.converged
     assert all(abs(info.gain.value) < 1e-3 for info in done.history[1:])
-
-
-def test_importance_sampling_finds_the_evidence_of_one_labelling(apart):
-    exact = exact_log_evidence(apart, 2) - np.log(2.0)
-    done = run(make_engine(make_target(apart, 2)), Limits(max_iter=6))
-    fresh, remaining = done.state.fresh, done.state.remaining
-    found = fresh.elbo().value + remaining.value
-    assert abs(found - exact) < 4.0 * remaining.se + 0.02
-
-
-# --- the loop
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_no_accepted_step_loses_beyond_its_error(overlapping, seed):
-    engine = make_engine(make_target(overlapping, 3), seed=seed, n_draws=128)
-    done = run(engine, Limits(max_iter=5, tol=0.0))
-    for before, after in itertools.pairwise(done.history):
-        assert after.gain.value > -2.0 * after.gain.se or after.kind == "rejected"
-        change = after.elbo.value - before.elbo.value
-        assert change > -4.0 * np.hypot(after.elbo.se, before.elbo.se)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("corrective", ["none", "away", "pairwise", "fully-corrective"])
-@pytest.mark.parametrize("step_size", ["line-search", "adaptive", "predefined", 0.3])
-def test_all_steps_and_correctives_run(close, step_size, corrective):
-    engine = make_engine(
-        make_target(close, 2), step_size, corrective=corrective, n_draws=64, n_fresh=128
-    )
-    done = run(engine, Limits(max_iter=4, tol=0.0))
-    mixture = done.stages[-1]
-    assert_allclose(mixture.weights.sum(), 1.0)
-    assert np.isfinite([info.elbo.value for info in done.history]).all()
-    if step_size == 0.3 and corrective == "none":
-        assert done.history[1].gamma == 0.3
-
-
-@pytest.mark.slow
-def test_the_same_fit_for_every_n_jobs(close):
-    runs = [
-        run(make_engine(make_target(close, 3, n_jobs=n_jobs)), Limits(max_iter=3))
-        for n_jobs in (None, 2, 3)
-    ]
-    first, *others = [done.stages[-1] for done in runs]
-    for other in others:
-        assert np.array_equal(first.weights, other.weights)
-        for (_, a), (_, b) in zip(first.components, other.components, strict=True):
-            assert np.array_equal(a, b)
-
-
-@pytest.mark.slow
-def test_a_bound_on_the_components_holds(close):
-    engine = make_engine(make_target(close, 2), max_components=2, n_draws=64)
-    done = run(engine, Limits(max_iter=5, tol=0.0))
-    assert max(info.n_components for info in done.history) == 2
 
 
 # --- coordinate ascent and its neighbours
