@@ -77,51 +77,44 @@ def test_an_entropy_weight_is_a_number_of_at_least_zero(weight):
         ResidualGain(weight).weight_at(1)
 
 
-@pytest.mark.parametrize("cls", OBJECTIVES.values(), ids=OBJECTIVES)
-def test_objectives_are_searched_as_any_estimator(cls):
-    assert set(cls().get_params()) <= {"entropy_weight", "early_stopping"}
-
-
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_an_objective_is_a_name_or_an_instance(name):
     assert type(as_objective(name)) is OBJECTIVES[name]
     instance = OBJECTIVES[name]()
     assert as_objective(instance) is instance
+    assert set(instance.get_params()) <= {"entropy_weight", "early_stopping"}
 
 
-def test_hyperparameters_are_checked_before_any_work():
+def test_what_is_no_objective():
     with pytest.raises(ValueError, match="entropy_weight must be a finite number"):
         as_objective(ResidualGain(-1.0))
     with pytest.raises(ValueError, match="early_stopping must be True or False"):
         as_objective(ResidualGain(early_stopping="no"))
-
-
-def test_what_is_no_objective():
     with pytest.raises(ValueError, match="objective must be one of .*'residual'"):
         as_objective("residual")
     with pytest.raises(TypeError, match="Pass an instance, not the class"):
         as_objective(ResidualGain)
 
 
-def residual_of(target, components, weights):
-    mixture = Mixture(tuple(components), np.asarray(weights))
+@pytest.fixture
+def search():
+    """A context whose mixture is one Gaussian, a start there, and draws."""
+    family = Gaussian("full")
+    component = (family, np.zeros(2))
+    target = CallableTarget(lambda t: -0.5 * (t**2).sum(axis=-1), 1)
     rng = np.random.default_rng(0)
-    base = [family.base_draws(256, target.dim, rng) for family, _ in components]
-    pool = PooledDraws.of(target, mixture, base, False)
+    mixture = Mixture.single(*component)
+    pool = PooledDraws.of(target, mixture, [family.base_draws(256, 1, rng)], False)
     fixed = FixedMixture.of(mixture, pool)
-    return SearchContext(target, mixture, fixed, pool, 1, False)
+    context = SearchContext(target, mixture, fixed, pool, 1, False)
+    return context, component, family.base_draws(64, 1, np.random.default_rng(0))
 
 
 @pytest.fixture
-def at_the_limit():
+def at_the_limit(search):
     """A problem of the residual ELBO, its start, and a point at the end of a scale."""
-    family = Gaussian("full")
-    component = (family, np.zeros(2))
-    residual = residual_of(
-        CallableTarget(lambda t: -0.5 * (t**2).sum(axis=-1), 1), [component], [1.0]
-    )
-    base = family.base_draws(64, 1, np.random.default_rng(0))
-    problem = ResidualGain().problem(residual, component, 0.5, base)
+    context, component, base = search
+    problem = ResidualGain().problem(context, component, 0.5, base)
     outside = problem.start.copy()
     outside[1] = problem.limits[1]
     return problem, problem.start, outside
@@ -147,15 +140,10 @@ def test_a_component_that_gains_is_not_degenerate(at_the_limit, recwarn):
         ResidualGain(early_stopping=False).candidate(problem, outside, 0.3)
 
 
-def test_the_joint_gain_reports_its_weight():
-    family = Gaussian("full")
-    component = (family, np.zeros(2))
-    residual = residual_of(
-        CallableTarget(lambda t: -0.5 * (t**2).sum(axis=-1), 1), [component], [1.0]
-    )
-    base = family.base_draws(64, 1, np.random.default_rng(0))
-    problem = JointGain().problem(residual, component, 0.25, base)
+def test_the_joint_gain_reports_its_weight(search):
+    context, component, base = search
+    problem = JointGain().problem(context, component, 0.25, base)
     found = JointGain().candidate(problem, problem.start, 0.0)
     assert_allclose(found.weight, 0.25)
     assert_allclose(found.params, component[1], atol=1e-12, rtol=0)
-    assert found.family is family
+    assert found.family is component[0]

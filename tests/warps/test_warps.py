@@ -18,8 +18,6 @@ from skboost.warps._fit import _why_not, elbo_gain, tail_gain
 from skboost.warps._problem import WarpedELBO
 from skboost.warps._structure import Edges, Sample, candidate_axes, find_edges
 
-STEP = 1e-5
-
 
 class Density(Target):
     """A log density and its gradient, in rotated coordinates where asked."""
@@ -112,21 +110,22 @@ def problem():
 
 
 def test_gradient_is_that_of_the_differences(problem):
-    x = problem.start + 0.2 * np.random.default_rng(1).standard_normal(
-        len(problem.start)
-    )
+    away = np.random.default_rng(1).standard_normal(len(problem.start))
+    x, step = problem.start + 0.2 * away, 1e-5
     _, gradient = problem.value_and_gradient(x)
     each = [
         problem.value_and_gradient(x + h)[0] - problem.value_and_gradient(x - h)[0]
-        for h in STEP * np.eye(len(x))
+        for h in step * np.eye(len(x))
     ]
-    assert_allclose(gradient, np.array(each) / (2 * STEP), rtol=1e-5, atol=1e-6)
+    assert_allclose(gradient, np.array(each) / (2 * step), rtol=1e-5, atol=1e-6)
 
 
-def test_value_is_the_elbo_of_the_warp(problem):
-    x = problem.start + 0.1 * np.random.default_rng(1).standard_normal(
-        len(problem.start)
-    )
+def test_value_is_the_elbo_of_the_warp_and_starts_as_that_of_the_gaussian(problem):
+    points = problem.mean + problem.base @ problem.factor.T
+    first = problem.unpack(problem.start)
+    assert_allclose(first.forward(problem.base), points, atol=1e-12, rtol=0)
+    away = np.random.default_rng(1).standard_normal(len(problem.start))
+    x = problem.start + 0.1 * away
     warp = problem.unpack(x)
     z = problem.base
     log_joint = problem.target.log_density(warp.forward(z))
@@ -134,12 +133,6 @@ def test_value_is_the_elbo_of_the_warp(problem):
     entropy = 0.5 * 4 * (1 + np.log(2 * np.pi))
     # The ridge takes little.
     assert_allclose(problem.value_and_gradient(x)[0], elbo + entropy, atol=5e-3)
-
-
-def test_it_starts_as_the_gaussian(problem):
-    warp = problem.unpack(problem.start)
-    points = problem.mean + problem.base @ problem.factor.T
-    assert_allclose(warp.forward(problem.base), points, atol=1e-12, rtol=0)
 
 
 def test_a_reflection_is_no_way_to_go(problem):
@@ -184,16 +177,11 @@ def test_drivers_come_first():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_driver_of_a_rotated_funnel_is_found(seed):
+def test_rotated_drivers_and_independent_coordinates_are_found(seed):
     turned = rotation(5, seed)
     draws = sample(funnel(5, turned), np.zeros(5), np.eye(5), 16384)
     axes = candidate_axes(draws)
     assert np.abs(axes["curvature"][:, 0] @ turned[:, 0]) > 0.98
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_rotated_independent_coordinates_are_found(seed):
-    turned = rotation(5, seed)
     # Near the best Gaussian, which is the same in every direction.
     centre = turned @ np.full(5, 0.1)
     found = candidate_axes(sample(log_gammas(5, turned), centre, 0.85 * np.eye(5)))
@@ -341,21 +329,24 @@ def test_tails_that_are_lost_are_seen():
     assert "not finite" in _why_not(Estimate(1.0, np.inf), Estimate(0, 0), 0.01)
 
 
-def test_where_the_density_is_zero_nothing_is_fitted():
-    half = Density(
-        lambda x: np.where(x[:, 0] > 0, -0.5 * (x**2).sum(axis=1), -np.inf),
-        lambda x: -x,
-        2,
-    )
-    report = find_warp(half, np.zeros(2), np.eye(2), settings())
-    assert not report.accepted
-    assert "zero, or too steep, at draws of the first component" in report.reason
+HALF = Density(
+    lambda x: np.where(x[:, 0] > 0, -0.5 * (x**2).sum(axis=1), -np.inf), lambda x: -x, 2
+)
+STEEP = Density(lambda x: -0.5 * (x**2).sum(axis=1), lambda x: 1e150 * x, 2)
 
 
-def test_scores_without_squares_are_no_ground_for_a_fit():
-    steep = Density(lambda x: -0.5 * (x**2).sum(axis=1), lambda x: 1e150 * x, 2)
-    report = find_warp(steep, np.zeros(2), np.eye(2), settings())
-    assert "too steep" in report.reason
+@pytest.mark.parametrize(
+    ("target", "covariance", "reason"),
+    [
+        (HALF, np.eye(2), "zero, or too steep, at draws of the first component"),
+        (STEEP, np.eye(2), "too steep"),
+        (standard_normal(2), np.ones((2, 2)), "no Cholesky factor"),
+    ],
+    ids=["zero somewhere", "scores without squares", "singular covariance"],
+)
+def test_where_nothing_is_fitted(target, covariance, reason):
+    report = find_warp(target, np.zeros(2), covariance, settings())
+    assert not report.accepted and reason in report.reason
 
 
 def test_a_map_without_an_inverse_is_refused(monkeypatch):
@@ -363,11 +354,6 @@ def test_a_map_without_an_inverse_is_refused(monkeypatch):
     monkeypatch.setattr(_fit, "_fitted", lambda *arguments: ("coordinates", singular))
     report = find_warp(standard_normal(2), np.zeros(2), np.eye(2), settings())
     assert "without an inverse" in report.reason and report.warp is None
-
-
-def test_a_singular_covariance_is_refused():
-    report = find_warp(standard_normal(2), np.zeros(2), np.ones((2, 2)), settings())
-    assert "no Cholesky factor" in report.reason
 
 
 def test_no_evaluation_after_the_budget():
