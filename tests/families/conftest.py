@@ -48,3 +48,18 @@ def slope():
         return np.array([func(x + h) - func(x - h) for h in rows]) / (2 * step)
 
     return differences
+
+
+def chart_fisher_information(family, params, n, rng):
+    """Monte Carlo Fisher information in the chart at 0, and its standard error."""
+    dim = family.dim_of(params)
+    eps = family._quantile(rng.uniform(size=(n, family.base_dim(dim))))
+    one, zero = np.ones(1), np.zeros_like(params)
+    scores = np.array(
+        [
+            family.pull_move(params, zero, family.at(params, point[None]).pull(one))
+            for point in family.transport(params, eps)
+        ]
+    )
+    products = np.einsum("ni,nj->nij", scores, scores)
+    return products.mean(axis=0), products.std(axis=0) / np.sqrt(n)

@@ -6,6 +6,8 @@ from numpy.testing import assert_allclose
 
 from skboost.families import Gaussian
 
+from .conftest import chart_fisher_information
+
 DIM = 3
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 
@@ -93,21 +95,6 @@ def test_score_is_free_of_cancellation(gaussian):
         - gaussian.log_density(mean[None], params)[0]
     )
     assert_allclose(squared, 2.25, rtol=1e-4)
-
-
-def chart_fisher_information(family, params, n, rng):
-    """Monte Carlo Fisher information in the chart at 0, and its standard error."""
-    dim = family.dim_of(params)
-    eps = family._quantile(rng.uniform(size=(n, family.base_dim(dim))))
-    one, zero = np.ones(1), np.zeros_like(params)
-    scores = np.array(
-        [
-            family.pull_move(params, zero, family.at(params, point[None]).pull(one))
-            for point in family.transport(params, eps)
-        ]
-    )
-    products = np.einsum("ni,nj->nij", scores, scores)
-    return products.mean(axis=0), products.std(axis=0) / np.sqrt(n)
 
 
 def test_chart_has_identity_fisher_information(family, component, rng):

@@ -10,6 +10,8 @@ from skboost.approximation import Mixture
 from skboost.families import Gaussian, StudentT, as_family
 from skboost.posterior import MixturePosterior
 
+from .conftest import chart_fisher_information
+
 DFS = [0.7, 1.5, 2.5, 5.0, 40.0]
 
 
@@ -112,19 +114,9 @@ def test_slopes(family, component, rng, slope):
 def test_chart_has_identity_fisher_information(component, rng):
     # The scores are bounded, so this holds for few degrees of freedom as well.
     for family in (StudentT("full", 1.5), StudentT("diag", 3.0)):
-        params, n = component(family, 3), 4000
-        theta = family.transport(params, family._quantile(rng.uniform(size=(n, 4))))
-        one, zero = np.ones(1), np.zeros_like(params)
-        scores = np.array(
-            [
-                family.pull_move(params, zero, family.at(params, x[None]).pull(one))
-                for x in theta
-            ]
-        )
-        products = np.einsum("ni,nj->nij", scores, scores)
-        error = products.std(axis=0) / np.sqrt(n)
-        gap = np.abs(products.mean(axis=0) - np.eye(params.size))
-        assert np.all(gap < 5 * error)
+        params = component(family, 3)
+        fisher, error = chart_fisher_information(family, params, 4000, rng)
+        assert np.all(np.abs(fisher - np.eye(params.size)) < 5 * error)
 
 
 def test_moments_exist_or_say_so(family, component):

@@ -1,19 +1,13 @@
 """The boosted mixture in the company of scikit-learn's tools, and bad input."""
 
-import itertools
 from copy import copy
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skboost import BoostedGaussianMixture
-from skboost.strategies import AdaptiveBacktracking
 
 from .conftest import each_odd
 
@@ -62,19 +56,6 @@ def test_weights_are_repetition(groups, model):
     order = np.random.default_rng(1).permutation(weight.sum())
     repeated = np.repeat(X, weight, axis=0)[order]
     same_fit(model().fit(X, sample_weight=weight), model().fit(repeated))
-
-
-@pytest.mark.slow
-def test_frames_pipelines_and_searches(groups, model):
-    X = pd.DataFrame(groups[0], columns=["a", "b"])
-    fit = model().fit(X)
-    assert list(fit.feature_names_in_) == ["a", "b"]
-    pipeline = make_pipeline(StandardScaler(), model())
-    assert np.isfinite(cross_val_score(pipeline, X, cv=2)).all()
-    search = GridSearchCV(model(), {"n_components": [1, 2]}, cv=2, n_jobs=2).fit(X)
-    assert search.best_params_ == {"n_components": 2}
-    nested = model(step_size=AdaptiveBacktracking())
-    nested.set_params(step_size__decrease=0.25).fit(X)
 
 
 # --- bad input and faults
@@ -164,22 +145,6 @@ def test_the_unit_of_the_data_only_shifts_the_elbo(groups, model):
     one, other = model().fit(X), model().fit(1000.0 * X + 5.0)
     shift = X.size * np.log(1000.0)
     assert_allclose(other.elbo_ + shift, one.elbo_, atol=0.2)
-
-
-@pytest.mark.slow
-def test_steps_and_correctives_can_be_chosen(groups, model):
-    for step, corrective in itertools.product(
-        ["adaptive", 0.2], ["none", "away", "pairwise"]
-    ):
-        fit = model(step_size=step, corrective=corrective).fit(groups[0])
-        assert np.isfinite(fit.elbo_)
-
-
-def test_the_gap_stops_too(groups, model):
-    fit = model(max_iter=20, stopping="gap", tol=1e6).fit(groups[0])
-    # One more where the first search found nothing.
-    assert fit.n_iter_ in (2, 3)
-    assert fit.converged_
 
 
 def test_missing_values_are_allowed_where_they_can_be_integrated_out():

@@ -7,8 +7,6 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.mixture import BayesianGaussianMixture
@@ -413,19 +411,6 @@ def test_improper_priors_are_refused(parameters, message):
         SVIGaussianMixture(**parameters).fit(blobs())
 
 
-def test_effective_sizes_grow_from_the_first_step():
-    # As written in the paper: M = 50 t.
-    X = np.random.default_rng(0).normal(size=(200, 2))
-    model = SVIGaussianMixture(
-        2, effective_batch_size=lambda t: 50 * t, max_iter=3, random_state=0
-    )
-    sizes = [50.0, 100.0, 150.0, 200.0, 200.0]
-    fitted = model.fit(X)
-    assert [h["effective_batch_size"] for h in fitted.history_] == sizes[:3]
-    fitted.set_params(max_iter=5, warm_start=True).fit(X)
-    assert [h["effective_batch_size"] for h in fitted.history_] == sizes
-
-
 def test_the_first_batch_of_a_stream_is_step_one():
     steps = []
 
@@ -511,25 +496,3 @@ def test_awkward_rows_leave_a_proper_posterior(
     if effective is None:
         path = model.elbo_path_
         assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
-
-
-@given(
-    st.integers(1, 30),
-    st.integers(1, 4),
-    st.integers(1, 8),
-    st.integers(1, 40),
-    st.floats(0.3, 50.0),
-    st.integers(0, 1000),
-)
-@settings(max_examples=25, deadline=None)
-def test_any_sizes_fit(n, dim, n_components, batch_size, effective, seed):
-    X = np.random.default_rng(seed).normal(size=(n, dim))
-    model = SVIGaussianMixture(
-        n_components,
-        batch_size=batch_size,
-        effective_batch_size=effective,
-        max_iter=2,
-        random_state=seed,
-    ).fit(X)
-    assert np.isfinite(model.elbo_)
-    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)

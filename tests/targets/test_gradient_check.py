@@ -52,29 +52,20 @@ def test_right_gradients_are_left_alone(scale, offset):
         checked(quartic)
 
 
-def test_a_function_with_the_noise_of_a_solver_is_left_alone():
-    def noisy(theta):
-        return square(theta) + 1e-6 * np.sin(1e9 * theta[..., 0])
-
+@pytest.mark.parametrize(
+    ("log_density", "gradient", "points"),
+    [
+        (lambda t: square(t) + 1e-6 * np.sin(1e9 * t[..., 0]), lambda t: -t, POINTS),
+        (lambda t: -anp.sum(anp.abs(t), axis=-1), None, 0.0 * POINTS),
+        (lambda t: 0.0 * anp.sum(t, axis=-1), None, POINTS),
+        (lambda t: np.full(t.shape[:-1], -np.inf), lambda t: t, POINTS),
+    ],
+    ids=["noise of a solver", "kink", "flat", "no density"],
+)
+def test_what_differences_do_not_refute_is_left_alone(log_density, gradient, points):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        checked(noisy, lambda theta: -theta)
-
-
-def test_a_kink_and_flat_parts_are_no_fault():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        checked(lambda t: -anp.sum(anp.abs(t), axis=-1), points=0.0 * POINTS)
-        checked(lambda t: 0.0 * anp.sum(t, axis=-1))
-
-
-def test_points_without_density_say_nothing():
-    def nowhere(theta):
-        return np.full(theta.shape[:-1], -np.inf)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        checked(nowhere, lambda t: t)
+        checked(log_density, gradient, points)
 
 
 def test_the_user_of_a_posterior_is_warned():
