@@ -72,23 +72,19 @@ def by_hand(target, theta):
 
 
 @each_case
-def test_the_log_joint_is_what_the_model_says(biases, noise_scale, prior_scale):
+def test_the_log_joint_and_its_score_are_what_the_model_says(
+    biases, noise_scale, prior_scale
+):
     target = posterior(biases, noise_scale, prior_scale)
-    theta = 0.7 * np.random.default_rng(1).standard_normal((4, target.dim))
+    theta = 0.6 * np.random.default_rng(1).standard_normal((4, target.dim))
     expected = [by_hand(target, one) for one in theta]
+    value, score = target.value_and_score(theta)
     assert_allclose(target.log_density(theta), expected, rtol=1e-11)
-    assert_allclose(target.value_and_score(theta)[0], expected, rtol=1e-11)
-
-
-@each_case
-def test_the_score_is_the_gradient(biases, noise_scale, prior_scale):
-    target = posterior(biases, noise_scale, prior_scale)
-    theta = 0.5 * np.random.default_rng(2).standard_normal((1, target.dim))
-    h = 1e-5
-    steps = h * np.eye(target.dim)
-    apart = target.log_density(theta + steps) - target.log_density(theta - steps)
-    score = target.value_and_score(theta)[1][0]
-    assert_allclose(score, apart / (2 * h), atol=1e-6 * np.abs(score).max())
+    assert_allclose(value, expected, rtol=1e-11)
+    steps = 1e-5 * np.eye(target.dim)
+    up, down = (target.log_density(theta[:1] + sign * steps) for sign in (1, -1))
+    slope = (up - down) / 2e-5
+    assert_allclose(score[0], slope, atol=1e-6 * np.abs(score[0]).max())
 
 
 def agree(draws, exact):

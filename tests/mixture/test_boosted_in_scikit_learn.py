@@ -96,21 +96,6 @@ def test_improper_priors_are_refused(params, message, groups, fitted):
     assert np.array_equal(other.score_samples(groups[0]), before)
 
 
-def test_a_column_without_values_is_refused(groups, model):
-    X = groups[0].copy()
-    X[:, 1] = np.nan
-    with pytest.raises(ValueError, match="column"):
-        model().fit(X)
-
-
-@pytest.mark.parametrize("covariance_type", ["tied", "spherical"])
-def test_missing_values_need_covariances_that_can(covariance_type, groups, model):
-    X = groups[0].copy()
-    X[3, 1] = np.nan
-    with pytest.raises(ValueError, match="covariance_type"):
-        model(covariance_type=covariance_type).fit(X)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("covariance_type", ["full", "diag"])
 def test_missing_values_are_integrated_out(covariance_type, groups, model):

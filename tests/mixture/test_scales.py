@@ -57,3 +57,15 @@ def test_a_fit_keeps_its_priors_to_itself(model, name):
         kept = fitted.posterior_.settings
         assert not np.shares_memory(kept["center"], given)
         assert not np.shares_memory(kept["rate"], given)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_missing_values_that_cannot_be_integrated_out_are_named(model):
+    X = rows()
+    X[3, 1] = np.nan
+    for kind in ("tied", "spherical"):
+        with pytest.raises(ValueError, match=f"NaN.*covariance_type='{kind}'"):
+            clone(model).set_params(covariance_type=kind).fit(X)
+    X[:, 1] = np.nan
+    with pytest.raises(ValueError, match=r"columns \[1\] are NaN throughout"):
+        clone(model).fit(X)

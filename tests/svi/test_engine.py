@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skboost._callbacks import run
-from skboost.conjugate import COVARIANCES, GaussianMixtureModel, scaled
+from skboost.conjugate import COVARIANCES, GaussianMixtureModel
 from skboost.conjugate.gaussian_mixture._model import CLUSTER_DISTRIBUTIONS
 from skboost.svi import (
     LEARNING_RATES,
@@ -181,18 +181,6 @@ def test_an_epoch_is_as_many_steps_as_batches_fit():
     model, rows, start = problem(n=50)
     engine = NaturalGradient(model, rows, start, RobbinsMonro(), None, 20)
     assert engine.init()[0].step == 3
-
-
-def test_temperature_multiplies_the_statistics():
-    model, rows, start = problem()
-    found = model.expect(start, rows, None).statistics[0]
-    model.temperature = 0.25
-    cool = model.updated(start, found)
-    model.temperature = 1.0
-    expected = model.updated(start, scaled(0.25, found))
-    np.testing.assert_allclose(
-        cool["clusters"]["second"], expected["clusters"]["second"]
-    )
 
 
 # --- batches

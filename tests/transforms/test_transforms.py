@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
@@ -100,6 +100,8 @@ def test_gradients_are_those_of_differences(transform, z, seed):
 
 @each
 @settings(max_examples=25, deadline=None)
+@example(z=np.full((2, 4), -1e6))
+@example(z=np.full((2, 4), 1e6))
 @given(z=points(-700, 700))
 def test_far_out_nothing_overflows_and_no_point_leaves_the_set(transform, z):
     with np.errstate(over="raise", invalid="raise", divide="raise"):
@@ -108,18 +110,6 @@ def test_far_out_nothing_overflows_and_no_point_leaves_the_set(transform, z):
         assert transform.contains(theta).all()
         assert np.isfinite(transform.log_jacobian(z)).all()
         assert np.isfinite(transform.log_jacobian_gradient(z)).all()
-        assert np.isfinite(transform.pull(z, np.ones_like(theta))).all()
-
-
-@pytest.mark.parametrize("far", [-1e6, 1e6])
-@each
-def test_beyond_the_limit_a_transform_is_constant_at_worst(transform, far):
-    z = np.full((1, 3), far)
-    with np.errstate(over="raise", invalid="raise"):
-        theta = transform.forward(z)
-        assert np.isfinite(theta).all()
-        assert transform.contains(theta).all()
-        assert np.isfinite(transform.log_jacobian(z)).all()
         assert np.isfinite(transform.pull(z, np.ones_like(theta))).all()
 
 
