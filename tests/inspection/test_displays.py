@@ -206,6 +206,8 @@ def test_convergence_has_three_panels(tmp_path):
     np.testing.assert_allclose(
         elbo.get_lines()[0].get_ydata(), [h["elbo"] for h in make_history()]
     )
+    low, high = elbo.collections[0].get_segments()[0][:, 1]
+    assert high - low == pytest.approx(4 * 0.01)
     assert elbo.get_yscale() == "linear"
     assert gain.get_yscale() == remaining.get_yscale() == "log"
     tolerance = [line.get_ydata()[0] for line in gain.get_lines()]
@@ -219,12 +221,6 @@ def test_a_single_axes_gets_the_elbo():
     assert display.ax_ is ax
     assert display.figure_ is figure
     assert ax.get_ylabel() == "ELBO ± 2 se (nats)"
-
-
-def test_bars_are_two_standard_errors():
-    display = ConvergenceDisplay.from_history(make_history())
-    low, high = display.ax_[0].collections[0].get_segments()[0][:, 1]
-    assert high - low == pytest.approx(0.04)
 
 
 @pytest.mark.parametrize(
@@ -246,6 +242,13 @@ def test_short_and_odd_histories_are_drawn(history, tmp_path, recwarn):
     )
     assert np.size(display.ax_) == len(recorded)
     assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
+
+
+def test_a_value_that_is_not_above_zero_is_explained_below_the_panels():
+    flat = [{"elbo": -3.0, "gain": -1.0, "gain_se": 2.0}] * 3
+    (legend,) = ConvergenceDisplay.from_history(flat).figure_.legends
+    assert "not above zero" in legend.get_texts()[0].get_text()
+    assert not ConvergenceDisplay.from_history(make_history(3)[:2]).figure_.legends
 
 
 def test_stopping_by_gap_shows_the_gap():
@@ -270,13 +273,6 @@ def test_gains_in_hellinger_distance_are_no_nats():
     )
     display = ConvergenceDisplay.from_history(result.history)
     assert display.ax_[1].get_ylabel() == "fall in squared Hellinger distance"
-
-
-def test_a_value_that_is_not_above_zero_is_explained_below_the_panels():
-    flat = [{"elbo": -3.0, "gain": -1.0, "gain_se": 2.0}] * 3
-    (legend,) = ConvergenceDisplay.from_history(flat).figure_.legends
-    assert "not above zero" in legend.get_texts()[0].get_text()
-    assert not ConvergenceDisplay.from_history(make_history(3)[:2]).figure_.legends
 
 
 # --- both
@@ -307,9 +303,14 @@ def test_results_are_drawn_as_they_are(result):
 
 
 @pytest.mark.parametrize("display", [PosteriorDisplay, ConvergenceDisplay])
-def test_what_is_no_result_is_refused(display):
+def test_what_cannot_be_drawn_is_refused(display, monkeypatch):
     with pytest.raises(TypeError, match="got an object of type Fitted. Use from_est"):
         display.from_result(Fitted())
+    with pytest.raises(NotFittedError):
+        display.from_estimator(Fitted(fitted=False))
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match="pip install matplotlib"):
+        display.from_estimator(Fitted())
 
 
 def test_the_style_is_one_and_leaves_no_trace(result):
@@ -322,19 +323,6 @@ def test_the_style_is_one_and_leaves_no_trace(result):
         first = plt.rcParams["axes.prop_cycle"].by_key()["color"][0]
     assert ax.get_lines()[0].get_color() == drawn.get_lines()[-1].get_color() == first
     assert drawn.figure.get_layout_engine() is not None
-
-
-@pytest.mark.parametrize("display", [PosteriorDisplay, ConvergenceDisplay])
-def test_unfitted_estimators_are_refused(display):
-    with pytest.raises(NotFittedError):
-        display.from_estimator(Fitted(fitted=False))
-
-
-@pytest.mark.parametrize("display", [PosteriorDisplay, ConvergenceDisplay])
-def test_without_matplotlib_the_package_is_named(display, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match="pip install matplotlib"):
-        display.from_estimator(Fitted())
 
 
 # --- mixtures
@@ -403,12 +391,6 @@ def test_unknown_features_of_a_mixture_are_refused(mixture, features):
         PosteriorDisplay.from_estimator(mixture, level=90)
     with pytest.raises(ValueError, match="needs two different features"):
         PosteriorDisplay.from_estimator(mixture, [1, 1], kind="pair")
-
-
-def test_own_axes_get_clusters_too(mixture):
-    figure, axes = plt.subplots(1, 2)
-    display = PosteriorDisplay.from_estimator(mixture, [0], ax=axes)
-    assert display.figure_ is figure and list(display.ax_) == list(axes)
 
 
 @pytest.mark.parametrize("tol", [1e-3, 0.0])

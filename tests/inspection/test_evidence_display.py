@@ -56,23 +56,13 @@ def test_elbo_against_the_parameter_that_varies(tmp_path):
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert labels == ["best of the repeats", "chosen: 2", "single repeats"]
     assert all(float(tick).is_integer() for tick in display.ax_.get_xticks())
-
-
-def test_bars_are_two_standard_errors():
-    display = EvidenceDisplay.from_estimator(searched(NUMBERS, [-5.0, -9.0, -4.0]))
+    # Bars are two standard errors.
     for segment in display.ax_.collections[0].get_segments():
         assert np.ptp(segment[:, 1]) == pytest.approx(0.4)
-
-
-def test_the_repeats_are_dots():
-    search = searched(NUMBERS, [-5.0, -9.0, -4.0], n_repeats=3)
-    ax = EvidenceDisplay.from_estimator(search).ax_
-    dots = [line for line in ax.get_lines() if line.get_marker() == "."]
+    dots = [line for line in display.ax_.get_lines() if line.get_marker() == "."]
     assert [dot.get_ydata().tolist() for dot in dots] == [
-        [-9.0 - r, -4.0 - r, -5.0 - r] for r in range(3)
+        [-9.0 - r, -4.0 - r, -5.0 - r] for r in range(2)
     ]
-    ax = EvidenceDisplay.from_estimator(searched(NUMBERS, [1, 2, 3], n_repeats=1)).ax_
-    assert not [line for line in ax.get_lines() if line.get_marker() == "."]
 
 
 def test_other_parameters_make_lines():
@@ -114,9 +104,10 @@ def test_a_single_candidate_and_odd_values(tmp_path):
 
 def test_own_axes_are_used():
     figure, ax = plt.subplots()
-    display = EvidenceDisplay(searched(NUMBERS, [1, 2, 3]).results_).plot(ax=ax)
-    assert display.ax_ is ax
+    display = EvidenceDisplay(searched(NUMBERS, [1, 2, 3], n_repeats=1).results_)
+    assert display.plot(ax=ax).ax_ is ax
     assert display.figure_ is figure
+    assert not [line for line in ax.get_lines() if line.get_marker() == "."]
 
 
 def test_unfitted_searches_and_missing_matplotlib(monkeypatch):

@@ -82,13 +82,8 @@ def test_a_split_shares_out_the_entries_of_every_kind_of_matrix(kind):
     assert seen(test).sum() == round(0.25 * seen(X).sum())
     if kind == "frame":
         assert list(train.columns) == list(given.columns)
-
-
-def test_dense_and_sparse_matrices_are_split_alike():
-    X = with_gaps()
-    train, _ = train_test_split_entries(X, random_state=1)
-    other, _ = train_test_split_entries(stored(X), random_state=1)
-    assert_array_equal(dense(train), dense(other))
+    other, _ = train_test_split_entries(X, test_size=0.25, random_state=0)
+    assert_array_equal(dense(train), other)
 
 
 @pytest.mark.parametrize("test_size", [0.1, 0.5, 0.8])
@@ -156,7 +151,7 @@ def test_every_entry_is_held_out_once(make, shuffle):
     assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_only_rows_with_a_single_entry_are_ever_emptied(seed):
     X = with_gaps(seed)
     several = seen(X).sum(axis=1) > 1

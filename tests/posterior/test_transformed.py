@@ -106,8 +106,8 @@ def test_moments_of_a_mixture_of_lognormals(bimodal):
     assert_allclose(bimodal.covariance(), second - first**2, rtol=1e-9)
 
 
-@pytest.mark.parametrize("sd", [1e-6, 0.1, 3.0, 6.0])
-@pytest.mark.parametrize("ends", [(0.0, None), (-5.0, None), (None, 3.0), (1e6, None)])
+@pytest.mark.parametrize("sd", [1e-6, 0.1, 6.0])
+@pytest.mark.parametrize("ends", [(-5.0, None), (None, 3.0), (1e6, None)])
 def test_moments_of_half_lines(normal_mixture, sd, ends):
     posterior = TransformedPosterior(
         normal_mixture([0.5], [sd], [1.0]), Constraints(ends, 1)
@@ -410,6 +410,13 @@ def test_the_exact_posterior_needs_no_correction(mixed):
     )
     assert weighted.log_evidence == pytest.approx(3.0, abs=1e-6)
     assert weighted.effective_sample_size == pytest.approx(4000, rel=1e-6)
+    core = MixturePosterior(mixed.mixture)
+    weighted = core.importance_weights(
+        lambda theta: core.log_density(theta) - 7.0, random_state=0
+    )
+    assert weighted.khat == 0.0
+    assert weighted.log_evidence == pytest.approx(-7.0)
+    assert weighted.effective_sample_size == pytest.approx(4000)
 
 
 # --- on disk and elsewhere
