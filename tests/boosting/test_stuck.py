@@ -138,29 +138,26 @@ class TestSplit:
 
     SKEWED = staticmethod(lambda t: anp.sum(2.0 * t - anp.exp(t), axis=1))
 
-    def test_it_gains_where_a_search_is_stuck(self, engine):
-        boosting = engine(self.SKEWED, dim=4, refine=True, tol=1e-3, n_draws=512,
-                          n_fresh=4096)  # fmt: skip
+    def test_it_gains_where_a_search_is_stuck_and_takes_its_place(self, engine):
+        boosting = engine(self.SKEWED, dim=4, refine=True, n_draws=512, n_fresh=4096)
         state, _ = boosting.init()
         assert boosting._splits(state)
         halves = boosting.combination.split(state, boosting.settings)
         _, gain = boosting._gain(state, halves, boosting.settings)
         assert halves.n_components == 2
         assert gain.value > 5 * gain.se
-
-    @pytest.mark.parametrize(("left", "n_components"), [(0.025, 3), (0.035, 4)])
-    def test_two_are_split_where_much_is_left_for_each(
-        self, engine, left, n_components
-    ):
-        boosting = engine(self.SKEWED, dim=4, refine=True, n_draws=512, n_fresh=4096)
-        state, _ = boosting.init()
-        after, _ = boosting.step(state)
+        after, info = boosting.step(state)
+        assert info.kind == "split"
+        assert info.gain.value > boosting.settings.tol
         assert after.mixture.n_components == 2
-        much = after.remaining._replace(value=left, se=0.0)
-        halves = boosting.combination.split(
-            replace(after, remaining=much), boosting.settings
-        )
-        assert halves.n_components == n_components
+        assert after.split_first
+        # Two are split where much is left for each.
+        for left, n_components in ((0.025, 3), (0.035, 4)):
+            much = replace(
+                after, remaining=after.remaining._replace(value=left, se=0.0)
+            )
+            halves = boosting.combination.split(much, boosting.settings)
+            assert halves.n_components == n_components
 
     def test_nothing_is_split_where_nothing_is_left(self, engine):
         boosting = engine("normal", dim=2)
@@ -175,15 +172,6 @@ class TestSplit:
         assert boosting._overfits(state) is grows
         clear = boosting._with_more_draws(state, Estimate(1.0, 1e-3))
         assert (clear.draw_multiplier == 2) is grows
-
-    def test_a_split_that_gains_takes_the_place_of_a_search(self, engine):
-        boosting = engine(self.SKEWED, dim=4, refine=True, n_draws=512, n_fresh=4096)
-        state, _ = boosting.init()
-        after, info = boosting.step(state)
-        assert info.kind == "split"
-        assert info.gain.value > boosting.settings.tol
-        assert after.mixture.n_components == 2
-        assert after.split_first
 
     @pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
     def test_the_steps_of_the_papers_come_before_splits(self, engine, corrective):
