@@ -165,7 +165,7 @@ class Limits:
         """Whether an iteration's gain or gap is surely within `tol`."""
         estimate = self._estimate(info)
         # Steps that do not minimise can lose ground on their way: that is no end.
-        size = estimate.value if engine.monotone else abs(estimate.value)
+        size = estimate.value if engine.combination.monotone else abs(estimate.value)
         if not size + N_ERRORS * estimate.se <= self.tol:
             return False
         if self.stopping != "gap":

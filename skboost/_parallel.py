@@ -47,12 +47,9 @@ class Shared:
     """
 
     def __init__(self, value):
-        self._value = weakref.ref(value)
+        # Called, it gives the object itself.
+        self.here = weakref.ref(value)
         self._sent = {}
-
-    def here(self):
-        """The object itself."""
-        return self._value()
 
     def there(self, where):
         """What stands for the object in calls under the backend that is active."""

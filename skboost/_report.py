@@ -221,7 +221,7 @@ def _remarks(engine, done, final):
             " The estimates are those of the last whole iteration, and no probe looked "
             "for modes outside the mixture."
         )
-    if not engine.monotone and done.state.best_iteration != done.n_iter:
+    if not engine.combination.monotone and done.state.best_iteration != done.n_iter:
         remarks += f" Kept the mixture of iteration {done.state.best_iteration}."
     if fresh.outside > 0.0:
         remarks += (

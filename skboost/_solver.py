@@ -155,7 +155,6 @@ def climb(
         value, slope = pending.pop() if pending else negative(unit * y)
         return value, unit * slope
 
-    progress = _Progress(best, share, listener)
     # What was found until then is the answer.
     with suppress(BudgetSpent, _Flat):
         minimize(
@@ -164,7 +163,7 @@ def climb(
             jac=True,
             method="L-BFGS-B",
             options=options,
-            callback=lambda y: progress(unit * y),
+            callback=_Progress(best, unit, share, listener),
         )
     return best[1], best[0]
 
@@ -176,13 +175,14 @@ class _Flat(Exception):
 class _Progress:
     """Hears where every iteration ends, and ends a search that has become flat."""
 
-    def __init__(self, best, share, listener):
-        self.best, self.share, self.listener = best, share, listener
+    def __init__(self, best, unit, share, listener):
+        self.best, self.unit = best, unit
+        self.share, self.listener = share, listener
         self.values = [best[0]]
 
-    def __call__(self, z):
+    def __call__(self, y):
         if self.listener is not None:
-            self.listener(z)
+            self.listener(self.unit * y)
         values = self.values
         values.append(self.best[0])
         if len(values) <= WINDOW:

@@ -57,16 +57,11 @@ class GaussianStack:
             constant=-0.5 * center.size * LOG_2PI - np.array(log_scales),
         )
 
-    @property
-    def n_components(self):
-        """Number of Gaussians."""
-        return self.constant.size
-
     def residuals(self, theta):
         """Whitened residuals, shape (n, K, dim)."""
         z = (theta - self.center) @ self.whiten.T
         z -= self.shift
-        return z.reshape(len(theta), self.n_components, self.center.size)
+        return z.reshape(len(theta), self.constant.size, self.center.size)
 
     def log_density(self, residuals):
         """Log densities from whitened residuals, shape (n, K), nats."""
@@ -76,10 +71,6 @@ class GaussianStack:
         """``sum_k responsibilities_nk * d ln s_k / d theta``, shape (n, dim)."""
         pulled = residuals * -responsibilities[:, :, None]
         return pulled.reshape(len(residuals), -1) @ self.whiten
-
-    def blocks(self, n):
-        """Row blocks whose residuals stay in cache."""
-        return row_blocks(n, self.shift.size)
 
 
 class ComponentDensities:
@@ -100,21 +91,18 @@ class ComponentDensities:
 
     @cached_property
     def _stacked(self):
-        """Indices of the full-covariance Gaussians and their stack."""
-        index, structures = [], []
+        """Indices of the full-covariance Gaussians, their stack, the other indices."""
+        index, structures, others = [], [], []
         for k, (family, params) in enumerate(self.components):
-            if not family.exact_expectations:
-                continue
-            mean, variance, factor = family.structure(params)
+            variance = ()
+            if family.exact_expectations:
+                mean, variance, factor = family.structure(params)
             if variance is None:
                 index.append(k)
                 structures.append((mean, factor))
-        return index, GaussianStack.of(structures) if index else None
-
-    @cached_property
-    def _not_stacked(self):
-        stacked = set(self._stacked[0])
-        return [k for k in range(len(self.components)) if k not in stacked]
+            else:
+                others.append(k)
+        return index, GaussianStack.of(structures) if index else None, others
 
     def _checked(self, theta):
         theta = np.asarray(theta, dtype=float)
@@ -126,8 +114,9 @@ class ComponentDensities:
         return theta
 
     def _blocks(self, n):
+        """Rows whose residuals stay in cache."""
         stack = self._stacked[1]
-        return [slice(0, n)] if stack is None else stack.blocks(n)
+        return [slice(0, n)] if stack is None else row_blocks(n, stack.shift.size)
 
     def log_density(self, theta):
         """Log densities at `theta` (n, dim), shape (n, K), nats."""
@@ -140,33 +129,29 @@ class ComponentDensities:
     def mixture_score(self, theta, log_weights):
         """Score (n, dim) and log density (n,) of the mixture with these weights."""
         theta = self._checked(theta)
-        score, log_q = np.empty_like(theta), np.empty(len(theta))
+        index, stack, others = self._stacked
+        score, log_q = np.zeros_like(theta), np.empty(len(theta))
         for rows in self._blocks(len(theta)):
-            score[rows], log_q[rows] = self._score_block(theta[rows], log_weights)
+            here = theta[rows]
+            log_components = np.empty((len(here), len(self.components)))
+            residuals, evaluations = self._evaluate(here, log_components)
+            share, log_q[rows] = responsibilities(log_components + log_weights)
+            if stack is not None:
+                score[rows] += stack.score(residuals, share[:, index])
+            for k, evaluation in zip(others, evaluations, strict=True):
+                score[rows] += share[:, k, None] * evaluation.score()
         return score, log_q
 
     def _evaluate(self, theta, out):
         """Fill `out` with log densities; what their scores need is returned."""
-        index, stack = self._stacked
+        index, stack, others = self._stacked
         residuals = None
         if stack is not None:
             residuals = stack.residuals(theta)
             out[:, index] = stack.log_density(residuals)
         evaluations = []
-        for k in self._not_stacked:
+        for k in others:
             family, params = self.components[k]
             evaluations.append(family.at(params, theta))
             out[:, k] = evaluations[-1].log_density
         return residuals, evaluations
-
-    def _score_block(self, theta, log_weights):
-        log_components = np.empty((len(theta), len(self.components)))
-        residuals, evaluations = self._evaluate(theta, log_components)
-        share, log_q = responsibilities(log_components + log_weights)
-        index, stack = self._stacked
-        score = np.zeros_like(theta)
-        if stack is not None:
-            score += stack.score(residuals, share[:, index])
-        for k, evaluation in zip(self._not_stacked, evaluations, strict=True):
-            score += share[:, k, None] * evaluation.score()
-        return score, log_q

@@ -73,11 +73,6 @@ class Boosting:
         """What counts evaluations of the target."""
         return self.target.ledgers
 
-    @property
-    def monotone(self):
-        """Whether every step minimises, so that a worse iterate can be refused."""
-        return self.combination.monotone
-
     def init(self):
         """Ordinary variational inference, at every mode that the starts lead to.
 
@@ -155,7 +150,31 @@ class Boosting:
         BudgetSpent
             Where the budget of the settings ends within the iteration.
         """
-        return self.watched()._stepped(state)
+        began, t, engine = perf_counter(), state.iteration, self.watched()
+        combination = engine.combination
+        settings = engine.settings.with_more_draws(state.draw_multiplier)
+        # Ever more seldom, as fewer modes are left.
+        if t in (1, 4, 16, 64, 256, 1024):
+            modes = engine.proposer.find_modes(
+                state.mixture, state.modes, engine.settings, t
+            )
+            state = replace(state, modes=modes)
+        trial = engine._best_trial(state, settings)
+        iterate, fresh, gain = trial.iterate, trial.fresh, trial.gain
+        move, component, gap = trial.move, trial.component, trial.gap
+        kept = gain.value > combination.least_gain(settings)
+        if combination.monotone and not kept:
+            move = replace(move, kind="rejected")
+            after = replace(state, iteration=t + 1, memory=move.memory)
+        else:
+            after = engine._advanced(state, iterate, fresh, move.memory)
+        # Where a split gained little, a search that reaches farther has to show more.
+        enough = settings.gain_decay * gain.value > settings.tol
+        after = replace(after, split_first=move.kind == "split" and enough)
+        after = engine._with_more_draws(after, gain)
+        info = engine._info(after, move, component, began, gain, gap)
+        grown = after.draw_multiplier > state.draw_multiplier
+        return after, replace(info, grown=grown)
 
     def watched(self):
         """This engine on a target that can be evaluated only while the budget lasts."""
@@ -210,31 +229,6 @@ class Boosting:
         """This engine with a budget."""
         return replace(self, settings=replace(self.settings, budget=budget))
 
-    def _stepped(self, state):
-        began, t = perf_counter(), state.iteration
-        settings = self.settings.with_more_draws(state.draw_multiplier)
-        # Ever more seldom, as fewer modes are left.
-        if t in (1, 4, 16, 64, 256, 1024):
-            modes = self.proposer.find_modes(
-                state.mixture, state.modes, self.settings, t
-            )
-            state = replace(state, modes=modes)
-        trial = self._best_trial(state, settings)
-        iterate, fresh, gain = trial.iterate, trial.fresh, trial.gain
-        move, component, gap = trial.move, trial.component, trial.gap
-        if self.monotone and not gain.value > self.combination.least_gain(settings):
-            move = replace(move, kind="rejected")
-            after = replace(state, iteration=t + 1, memory=move.memory)
-        else:
-            after = self._advanced(state, iterate, fresh, move.memory)
-        # Where a split gained little, a search that reaches farther has to show more.
-        enough = settings.gain_decay * gain.value > settings.tol
-        after = replace(after, split_first=move.kind == "split" and enough)
-        after = self._with_more_draws(after, gain)
-        info = self._info(after, move, component, began, gain, gap)
-        grown = after.draw_multiplier > state.draw_multiplier
-        return after, replace(info, grown=grown)
-
     def _best_trial(self, state, settings):
         """The better of a component that was split and of one that was found.
 
@@ -242,8 +236,13 @@ class Boosting:
         `tol` the other is not tried: a split and its refinement cost less than a
         search, and reach what is near; a search reaches what is far.
         """
-        trials = [self._found, self._split] if self._splits(state) else [self._found]
-        if state.split_first and self._may_split_first and not state.modes.several:
+        trials = [self._found]
+        left = state.remaining.value - state.remaining.se
+        # Components are split where more than `tol` is left.
+        if settings.split and settings.refine and left > settings.tol:
+            trials.append(self._split)
+        may_split_first = self.combination.splits_first and self.judges_gains
+        if state.split_first and may_split_first and not state.modes.several:
             trials = trials[::-1]
         best = None
         for trial in trials:
@@ -273,20 +272,10 @@ class Boosting:
         judged = self._gain(state, halves, settings)
         return Trial(halves, *judged, move, component, gap)
 
-    def _splits(self, state):
-        """Whether components are split: where more than `tol` is left."""
-        settings = self.settings
-        left = state.remaining.value - state.remaining.se
-        return settings.split and settings.refine and left > settings.tol
-
     @property
     def judges_gains(self):
         """Whether a gain says how good a search was, and what is left for the next."""
-        return self.monotone and self.proposer.seeks_gain
-
-    @property
-    def _may_split_first(self):
-        return self.combination.splits_first and self.judges_gains
+        return self.combination.monotone and self.proposer.seeks_gain
 
     def doubts(self, info):
         """Whether a small gain proves little: draws see that more is left."""
@@ -300,7 +289,7 @@ class Boosting:
             target=self.target.tolerant(),
             mixture=state.mixture,
             fixed=state.iterate.fixed,
-            pool=state.pool,
+            pool=state.iterate.pool,
             iteration=state.iteration,
             exact=settings.exact,
             mode_candidates=self.combination.candidates(state, found),
@@ -334,7 +323,7 @@ class Boosting:
     def _advanced(self, state, iterate, fresh, memory):
         t = state.iteration
         best, best_iteration = state.best, state.best_iteration
-        last = self.monotone or not self.settings.keep_best
+        last = self.combination.monotone or not self.settings.keep_best
         if last or elbo_gain(best, fresh).value > 0:
             best, best_iteration = fresh, t + 1
         return replace(
@@ -360,7 +349,15 @@ class Boosting:
         # Little is found although much is left: more draws may show more.
         much = state.remaining.least > tol < state.remaining.value / _NATS
         hidden = hidden or (gain.value <= tol and (much or self.doubts(state)))
-        hidden = hidden or (gain.value > tol and self._overfits(state))
+        # Components have few draws for all that moves in them: what they gain beside
+        # each other is less than what each fits of the noise. Ten dimensions had eight
+        # for each: with 1,024 draws the non-centred eight schools needed fewer
+        # iterations, and two thirds of the gradients.
+        few = state.draw_multiplier * self.settings.n_draws < (
+            10 * self.proposer.n_moving(state.mixture)
+        )
+        overfits = few and not self.combination.noisy
+        hidden = hidden or (gain.value > tol and overfits)
         helps = self.judges_gains and not self.settings.exact
         if factor > self.settings.draw_growth or not (helps and hidden):
             return state
@@ -374,18 +371,6 @@ class Boosting:
             remaining=self._remaining(fresh, t),
             draw_multiplier=factor,
         )
-
-    def _overfits(self, state):
-        """Whether components have few draws for all that moves in them.
-
-        What components gain beside each other is less than what each fits of the noise
-        of its draws.
-        """
-        n_draws = state.draw_multiplier * self.settings.n_draws
-        # Ten dimensions had eight for each: with 1,024 draws the non-centred eight
-        # schools needed fewer iterations, and two thirds of the gradients.
-        enough = 10 * self.proposer.n_moving(state.mixture)
-        return not self.combination.noisy and n_draws < enough
 
     def _fresh(self, mixture, settings, *key):
         rng = generator(settings.seed, FRESH, *key)

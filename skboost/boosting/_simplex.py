@@ -57,13 +57,10 @@ class SimplexIterate:
         """The mixture as a greedy objective takes it."""
         return FixedMixture.of(self.mixture, self.pool)
 
-    def keep(self, mask):
-        """The iterate without the components where `mask` is False."""
-        return SimplexIterate(self.mixture.keep(mask), self.pool.keep(mask))
-
     def pruned(self, max_components):
         """The iterate without zero weights, and without the lightest of too many."""
-        return self.keep(kept_components(self.mixture.weights, max_components))
+        kept = kept_components(self.mixture.weights, max_components)
+        return SimplexIterate(self.mixture.keep(kept), self.pool.keep(kept))
 
 
 @dataclass(frozen=True)
@@ -167,7 +164,9 @@ class Simplex(Combination):
             halves = split_component(target, halves, k, rng)
         new = np.arange(state.mixture.n_components, halves.n_components)
         both = [*heaviest, *new]
-        return self._refined(halves, state.pool, both, state.iteration, settings)
+        return self._refined(
+            halves, state.iterate.pool, both, state.iteration, settings
+        )
 
     def redrawn(self, iterate, t, settings):
         mixture = iterate.mixture
@@ -188,7 +187,7 @@ class Simplex(Combination):
             rng,
             settings.exact,
         )
-        return duality_gap(state.fresh, fresh, state.pool)
+        return duality_gap(state.fresh, fresh, state.iterate.pool)
 
     def least_gain(self, settings):
         return settings.least_gain * settings.tol
@@ -244,9 +243,9 @@ class Simplex(Combination):
 
     def _joined(self, state, single, settings):
         new = self._pool(single, state.iteration, settings)
-        return state.pool.join(
+        return state.iterate.pool.join(
             new,
-            single.log_components(state.pool.theta),
+            single.log_components(state.iterate.pool.theta),
             state.mixture.log_components(new.theta),
         )
 

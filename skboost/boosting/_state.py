@@ -53,11 +53,6 @@ class State:
         return self.fresh.mixture
 
     @property
-    def pool(self):
-        """Cached draws of the components."""
-        return self.iterate.pool
-
-    @property
     def log_evidence(self):
         """Of the part of the posterior that the mixture reaches, estimated, nats."""
         remaining = self.remaining.value

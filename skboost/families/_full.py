@@ -125,9 +125,6 @@ class FullCovariance(Structure):
         dim = (isqrt(9 + 8 * params.shape[0]) - 3) // 2
         return checked_size(params, dim, self.n_params(dim))
 
-    def base_dim(self, dim):
-        return dim
-
     def scale_mask(self, dim):
         mask = np.zeros(self.n_params(dim), dtype=bool)
         mask[dim + _packing(dim)[1]] = True

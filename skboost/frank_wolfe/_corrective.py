@@ -5,7 +5,6 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dgesv
 from scipy.optimize import nnls
 
-from skboost.frank_wolfe._objective import value_and_slope
 from skboost.frank_wolfe._step_size import exact_step
 
 # Share of the start that is spread over the components of zero weight, so that
@@ -58,9 +57,13 @@ def minimise_on_simplex(objective, weights0, tol=1e-10, max_iter=100):
     weights = _checked_start(weights0, tol)
     if len(weights) == 1:
         return weights, 0.0
-    point = _Point(objective, _interior(weights))
+    zeros = weights == 0
+    if zeros.any():
+        weights = np.where(zeros, SPREAD / zeros.sum(), (1.0 - SPREAD) * weights)
+    point = _Point(objective, weights)
     for _ in range(N_MIRROR_STEPS):
-        point = _better(point, _mirror_step(point))
+        mirrored = _mirror_step(point)
+        point = mirrored if mirrored.value < point.value else point
     best = point
     for _ in range(max_iter):
         if best.gap <= tol:
@@ -85,29 +88,18 @@ def _checked_start(weights0, tol):
     return weights / weights.sum()
 
 
-def _interior(weights):
-    zeros = weights == 0
-    if not zeros.any():
-        return weights
-    return np.where(zeros, SPREAD / zeros.sum(), (1.0 - SPREAD) * weights)
-
-
 class _Point:
     """Weights with what is known about the objective there, each computed once."""
 
     def __init__(self, objective, weights):
         self.objective = objective
         self.weights = weights / weights.sum()
-        self.value, self.slope = value_and_slope(objective, self.weights)
+        self.value, self.slope = objective.value_and_slope(self.weights)
         self.level = float(self.weights @ self.slope)
         self.gap = self.level - float(self.slope.min())
 
     def at(self, weights):
         return _Point(self.objective, weights)
-
-
-def _better(point, other):
-    return other if other.value < point.value else point
 
 
 def _next_point(point):
@@ -202,7 +194,11 @@ def _minimise_quadratic(hessian, slope, start):
     A primal active-set method: every iterate is feasible and no worse than the one
     before, so a search that is cut short still gives a direction of descent.
     """
-    hessian = hessian + np.diag(_ridge(np.diag(hessian)))
+    # The ridge follows the diagonal because components far away have entries of 1e20.
+    diagonal = np.diag(hessian)
+    positive = diagonal[diagonal > 0]
+    least = np.median(positive) if positive.size else 1.0
+    hessian = hessian + np.diag(RIDGE * np.maximum(diagonal, least))
     y, free = start.copy(), start > 0
     for _ in range(4 * len(y) + 10):
         p, level = _equality_step(hessian, slope + hessian @ (y - start), free)
@@ -222,13 +218,6 @@ def _minimise_quadratic(hessian, slope, start):
             break
         free[entering] = True
     return y / y.sum()
-
-
-def _ridge(diagonal):
-    # It follows the diagonal because components far away have entries of 1e20.
-    positive = diagonal[diagonal > 0]
-    least = np.median(positive) if positive.size else 1.0
-    return RIDGE * np.maximum(diagonal, least)
 
 
 def _equality_step(hessian, gradient, free):

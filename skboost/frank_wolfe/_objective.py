@@ -1,7 +1,6 @@
 """The Kullback-Leibler divergence as a convex function of the mixture weights."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -16,8 +15,30 @@ from skboost._parallel import row_blocks
 DENSITY_FLOOR = 1e-20
 
 
+class SimplexObjective:
+    """A smooth convex function of weights on the simplex.
+
+    Subclasses give ``value(weights)``, ``slope(weights)`` and, for the corrective
+    solver, ``hessian(weights, columns)``; the Lipschitz form of the adaptive step takes
+    ``divergence(i, weights)`` as well.
+    """
+
+    def value_and_slope(self, weights):
+        """`value` and `slope` for little more than the price of one, where possible."""
+        return self.value(weights), self.slope(weights)
+
+    def along(self, weights, end):
+        """Derivative at ``(1 - t) weights + t end`` in t, as a function of t alone."""
+        d = end - weights
+        return lambda t: float(self.slope((1.0 - t) * weights + t * end) @ d)
+
+    def difference(self, weights, other):
+        """Value at `weights` minus that at `other`, and its standard error."""
+        return self.value(weights) - self.value(other), 0.0
+
+
 @dataclass(frozen=True, eq=False)
-class WeightObjective:
+class WeightObjective(SimplexObjective):
     """Divergence of a mixture from its target as a function of the weights.
 
     With pooled draws z_n from r, the mixture of all components in proportion to
@@ -43,12 +64,6 @@ class WeightObjective:
     ------
     ValueError
         If the tables differ in shape, are empty, not finite, or A is negative.
-
-    Notes
-    -----
-    Any object with `value`, `slope` and `hessian` can stand in for it. The adaptive
-    step takes `difference` as well where the function is a Monte
-    Carlo estimate, and `divergence` for its Lipschitz form.
     """
 
     ratio: np.ndarray
@@ -77,19 +92,12 @@ class WeightObjective:
             )
         object.__setattr__(self, "ratio", ratio)
         object.__setattr__(self, "offset", offset)
+        object.__setattr__(self, "_mean_offset", offset.mean(axis=0))
 
     @property
     def n_components(self):
         """Number of weights."""
         return self.ratio.shape[1]
-
-    @cached_property
-    def _mean_offset(self):
-        return self.offset.mean(axis=0)
-
-    def density_ratio(self, weights):
-        """Mixture density over the pool's at each draw, shape (n_draws,)."""
-        return self.ratio @ weights
 
     def value(self, weights):
         """D(weights), in nats up to the target's log normaliser."""
@@ -101,7 +109,8 @@ class WeightObjective:
 
     def value_and_slope(self, weights):
         """`value` and `slope` for little more than the price of one."""
-        q = self.density_ratio(weights)
+        # Mixture density over the pool's at each draw.
+        q = self.ratio @ weights
         floored = np.maximum(q, DENSITY_FLOOR)
         log_q = np.log(floored)
         value = (q @ log_q - floored.sum()) / len(q) + self._mean_offset @ weights
@@ -121,7 +130,7 @@ class WeightObjective:
         -------
         hessian : ndarray of shape (n_columns, n_columns)
         """
-        q = np.maximum(self.density_ratio(weights), DENSITY_FLOOR)
+        q = np.maximum(self.ratio @ weights, DENSITY_FLOOR)
         scale = 1.0 / np.sqrt(len(q) * q)[:, None]
         table = self.ratio if columns is None else self.ratio[:, columns]
         hessian = np.zeros((table.shape[1], table.shape[1]))
@@ -136,7 +145,7 @@ class WeightObjective:
         One pass over the table serves every t, and as a mean of two densities it
         loses nothing to cancellation near t = 1.
         """
-        q, q_end = self.density_ratio(weights), self.density_ratio(end)
+        q, q_end = self.ratio @ weights, self.ratio @ end
         change = (q_end - q) / len(q)
         constant = self._mean_offset @ (end - weights)
         return lambda t: float(
@@ -152,7 +161,7 @@ class WeightObjective:
             In nats. The draws are stratified over the components, so the standard
             error of plain sampling, which is reported, is on the safe side.
         """
-        q, q_other = self.density_ratio(weights), self.density_ratio(other)
+        q, q_other = self.ratio @ weights, self.ratio @ other
         terms = _x_log_x_minus_x(q) - _x_log_x_minus_x(q_other)
         return mean_and_se(terms + self.offset @ (weights - other))
 
@@ -164,24 +173,9 @@ class WeightObjective:
         charged no more than -ln(DENSITY_FLOOR), 46 nats, per unit of mass.
         """
         a = self.ratio[:, i]
-        q = np.maximum(self.density_ratio(weights), DENSITY_FLOOR)
+        q = np.maximum(self.ratio @ weights, DENSITY_FLOOR)
         terms = a * (_floored_log(a) - np.log(q)) - a + q
         return float(max(terms.mean(), 0.0))
-
-
-def slope_between(objective, weights, end):
-    """Function t -> derivative of the objective at (1 - t) weights + t end in t."""
-    if hasattr(objective, "along"):
-        return objective.along(weights, end)
-    d = end - weights
-    return lambda t: float(objective.slope((1.0 - t) * weights + t * end) @ d)
-
-
-def value_and_slope(objective, weights):
-    """Value and slope, by one call where the objective offers it."""
-    if hasattr(objective, "value_and_slope"):
-        return objective.value_and_slope(weights)
-    return objective.value(weights), objective.slope(weights)
 
 
 def _floored_log(x):

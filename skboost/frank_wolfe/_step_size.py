@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator
 
 from skboost._math import N_ERRORS
 from skboost.frank_wolfe._directions import Direction, apply, frank_wolfe_direction
-from skboost.frank_wolfe._objective import slope_between
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +182,7 @@ class LineSearch(StepSize):
 
 def exact_step(objective, weights, end):
     """Minimiser t in [0, 1] of a convex objective at (1 - t) weights + t end."""
-    derivative = slope_between(objective, weights, end)
+    derivative = objective.along(weights, end)
     if derivative(0.0) >= 0:
         return 0.0
     # A bounded minimiser never returns the end point: drop steps need this test.
@@ -388,9 +387,7 @@ class _Line:
     def change(self, gamma):
         """Objective after a step minus that before, and its standard error, nats."""
         moved = self.weights + gamma * self.direction.d
-        if hasattr(self.objective, "difference"):
-            return self.objective.difference(moved, self.weights)
-        return self.objective.value(moved) - self.objective.value(self.weights), 0.0
+        return self.objective.difference(moved, self.weights)
 
     def size(self, form):
         """What multiplies the curvature in the quadratic model."""

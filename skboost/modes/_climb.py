@@ -119,14 +119,13 @@ class _Climbs:
         return np.flatnonzero(~self.stopped & (self.n_small < 4))
 
     def trial(self, rows):
-        return self.x[rows] + self.scale * self._move(rows)
-
-    def _move(self, rows):
-        return self.length[rows, None] * self.direction[rows]
+        """Where the next steps of some climbs lead."""
+        move = self.length[rows, None] * self.direction[rows]
+        return self.x[rows] + self.scale * move
 
     def update(self, rows, points, height, score):
         """The outcome of a trial: taken, or cut back."""
-        move = self._move(rows)
+        move = self.length[rows, None] * self.direction[rows]
         rise = (self.score[rows] * move).sum(axis=1)
         # Armijo's sufficient increase.
         good = np.isfinite(height) & (height - self.height[rows] >= 1e-4 * rise)
@@ -157,13 +156,6 @@ class _Climbs:
 
     def _aim(self, rows):
         """Directions of the next steps: the two-loop recursion on every row."""
-        aim = self._newton(rows)
-        # A score of exactly zero has no direction, and nothing to gain.
-        aim[~np.isfinite(aim).all(axis=1)] = 0.0
-        self.direction[rows] = aim
-        self.length[rows] = 1.0
-
-    def _newton(self, rows):
         steps, changes = self.steps[:, rows], self.changes[:, rows]
         inverse = self.inverse[:, rows]
         slopes = np.zeros((_MEMORY, len(rows)))
@@ -178,4 +170,7 @@ class _Climbs:
         for k in range(_MEMORY):
             slope = inverse[k] * (changes[k] * aim).sum(axis=1)
             aim += (slopes[k] - slope)[:, None] * steps[k]
-        return aim
+        # A score of exactly zero has no direction, and nothing to gain.
+        aim[~np.isfinite(aim).all(axis=1)] = 0.0
+        self.direction[rows] = aim
+        self.length[rows] = 1.0

@@ -76,10 +76,6 @@ class Modes:
         order = np.argsort(-np.array(self.mass), kind="stable")[:n]
         return tuple(self.params[k] for k in order if self.matter[k])
 
-    def reset_counts(self):
-        """The same modes before a further search."""
-        return Modes(self.params, self.mass, (0,) * len(self.params))
-
 
 @dataclass(frozen=True)
 class Box:
@@ -332,22 +328,14 @@ class ModeSearch:
         share = share * self.settings.max_evaluations
         # A climb takes some thirty evaluations.
         batch = int(np.clip(share / 30, 4, batch))
-        modes, before, left, enough = (
-            known.reset_counts(),
-            self._n_evaluations,
-            share,
-            batch,
-        )
+        modes = Modes(known.params, known.mass, (0,) * len(known.params))
+        before, left, enough = self.target.n_evaluations, share, batch
         budget = self.settings.budget
         while modes.n_climbs < min(enough, most) and left > 0 and budget.spent is None:
             modes = self._climbed(modes, draw(batch), scale, left)
-            left = share - (self._n_evaluations - before)
+            left = share - (self.target.n_evaluations - before)
             enough = max(batch, patience * modes.last)
         return modes
-
-    @property
-    def _n_evaluations(self):
-        return self.target.n_evaluations
 
     def _climbed(self, modes, starts, scale, max_evaluations=np.inf):
         ends = climb_all(

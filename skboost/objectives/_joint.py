@@ -83,6 +83,12 @@ class JointELBO:
     exact : bool
         Whether ``E_s[log joint]`` comes from the target in closed form.
 
+    Attributes
+    ----------
+    start, limits, scale : ndarray of shape (n_coordinates,)
+        The point with all components where they are, the largest absolute value of
+        every coordinate, and the size of a step in it.
+
     References
     ----------
     ``J(s, gamma)`` is the joint objective of the greedy step; compare Locatello et
@@ -97,30 +103,17 @@ class JointELBO:
         self.exact = exact
         self.dim = target.dim
         self._sizes = [len(params) for _, params in components]
-        # Shares below this do not make steps any longer.
-        self._shares0 = np.maximum(shares, 1e-3)
+        # The ELBO bends less at a small share; below this, steps become no longer.
+        bends = np.maximum(shares, 1e-3)
         free = 1.0 - np.sum(shares) if fixed is not None else shares[0]
         logits = np.log(shares / max(free, 1e-12))
-        self._logits0 = logits if fixed is not None else logits[1:]
-
-    @property
-    def start(self):
-        """The starting point, all components where they are."""
-        return np.concatenate([np.zeros(sum(self._sizes)), self._logits0])
-
-    @property
-    def limits(self):
-        """Largest absolute value of every coordinate."""
-        limits = [family.limits(params) for family, params in self.components]
-        return np.concatenate([*limits, np.full(len(self._logits0), LOGIT_RANGE)])
-
-    @property
-    def scale(self):
-        """Size of a step in every coordinate: the ELBO bends less at a small share."""
-        share = self._shares0
-        moves = np.repeat(1.0 / np.sqrt(share), self._sizes)
-        free = share[len(share) - len(self._logits0) :]
-        return np.concatenate([moves, 1.0 / np.sqrt(free * (1.0 - free))])
+        logits = logits if fixed is not None else logits[1:]
+        self.start = np.concatenate([np.zeros(sum(self._sizes)), logits])
+        limits = [family.limits(params) for family, params in components]
+        self.limits = np.concatenate([*limits, np.full(len(logits), LOGIT_RANGE)])
+        moves = np.repeat(1.0 / np.sqrt(bends), self._sizes)
+        free = bends[len(bends) - len(logits) :]
+        self.scale = np.concatenate([moves, 1.0 / np.sqrt(free * (1.0 - free))])
 
     def unpack(self, x):
         """Parameters of the moving components, and all shares, the fixed part first."""

@@ -1,6 +1,7 @@
 """A target from any Python function, differentiated by autograd or by its author."""
 
 import copy
+from contextlib import nullcontext
 from functools import partial
 from time import perf_counter
 from typing import NamedTuple
@@ -154,32 +155,30 @@ class CallableTarget(Target):
 
     def _chunks(self, theta, with_score):
         theta = np.atleast_2d(theta)
-        if not self._ledger.first_of(with_score):
-            return self._evaluated_chunks(theta, with_score)
-        # Functions that write into their argument are found at the first request.
-        name = f"{self._user.name} or its gradient" if with_score else self._user.name
-        with lent(name, theta) as given:
-            return self._evaluated_chunks(given, with_score)
-
-    def _evaluated_chunks(self, theta, with_score):
-        tolerant = self.failures == "zero"
-        step = _CHUNK[self.vectorized]
-        parts = [theta[a : a + step] for a in range(0, len(theta), step)]
+        user, step = self._user, _CHUNK[self._user.vectorized]
+        evaluated = _by_batches if user.vectorized else _by_points
+        func = partial(evaluated, user, with_score, self.failures == "zero")
+        argument = nullcontext(theta)
+        if self._ledger.first_of(with_score):
+            # Functions that write into their argument are found at the first request.
+            name = f"{user.name} or its gradient" if with_score else user.name
+            argument = lent(name, theta)
         self._ledger.add(len(theta))
-        func = partial(_evaluated, self._user, with_score, tolerant)
         began = perf_counter()
         try:
-            chunks = chunked_map(
-                func, parts, self.n_jobs, backend="loky", timeout=self.timeout
-            )
+            with argument as given:
+                parts = [given[a : a + step] for a in range(0, len(theta), step)]
+                chunks = chunked_map(
+                    func, parts, self.n_jobs, backend="loky", timeout=self.timeout
+                )
         except TimeoutError as error:
             raise LogDensityError(
-                f"{self._user.name} gave no answer within timeout={self.timeout} "
+                f"{user.name} gave no answer within timeout={self.timeout} "
                 f"seconds, for a batch of at most {step} of {len(theta)} points, the "
                 f"first of them {theta[0]}. The worker processes were ended."
             ) from error
-        self._ledger.add_time(perf_counter() - began)
-        self._ledger.add(0, [pair for chunk in chunks for pair in chunk.failures])
+        failures = [pair for chunk in chunks for pair in chunk.failures]
+        self._ledger.add(0, failures, perf_counter() - began)
         return chunks
 
 
@@ -317,13 +316,8 @@ class _Chunk(NamedTuple):
     failures: tuple = ()
 
 
-def _evaluated(user, with_score, tolerant, theta):
-    """The `_Chunk` of some draws; raises at a failure unless `tolerant`."""
-    evaluate = _by_batches if user.vectorized else _by_points
-    return evaluate(user, with_score, tolerant, theta)
-
-
 def _by_points(user, with_score, tolerant, theta):
+    """The `_Chunk` of some draws, one by one; raises at a failure unless `tolerant`."""
     value = np.full(len(theta), -np.inf)
     score = np.zeros(theta.shape) if with_score else None
     failures = []

@@ -41,10 +41,12 @@ class Ledger:
         self._seconds = []
         self._asked = set()
 
-    def add(self, n_evaluated, failures=()):
-        """Count draws, and failures as their messages."""
+    def add(self, n_evaluated, failures=(), seconds=None):
+        """Count draws, failures as their messages, and what one request took."""
         self._evaluated.append(n_evaluated)
         self._failed.extend(failures)
+        if seconds is not None:
+            self._seconds.append(seconds)
 
     def counts(self):
         """Evaluations, failures and the message of the first."""
@@ -60,10 +62,6 @@ class Ledger:
         first = kind not in self._asked
         self._asked.add(kind)
         return first
-
-    def add_time(self, seconds):
-        """Count the seconds that one request for some draws took."""
-        self._seconds.append(seconds)
 
     @property
     def seconds(self):

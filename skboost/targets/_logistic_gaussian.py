@@ -116,7 +116,9 @@ class _Sigmoid:
 
     @staticmethod
     def fourier(waves):
-        return (0.5 - waves.sines(waves.clenshaw(waves.inverse_sinh)),)
+        return (
+            0.5 - waves.sines(waves.clenshaw(lambda t, inverse_sinh: inverse_sinh)),
+        )
 
 
 class _Logistic:
@@ -189,12 +191,15 @@ class _Waves:
     def clenshaw(self, transform):
         """The two last terms of Clenshaw's recurrence: sines without a sine call.
 
-        A transform may stack several rows, which then share its evaluation.
+        A transform takes t and ``1 / sinh(pi t)``, and may stack several rows, which
+        then share its evaluation.
         """
         twice_cosine = 2.0 * np.cos(self.angle)
         first = second = 0.0
         for v in self.frequencies(self.step, self.cut)[::-1]:
-            term = transform(v / self.sd)
+            t = v / self.sd
+            decay = np.expm1(-np.pi * t)
+            term = transform(t, -2.0 * (decay + 1.0) / (decay * (decay + 2.0)))
             term *= self.step * np.exp(-0.5 * v * v)
             term += twice_cosine * first
             term -= second
@@ -208,27 +213,22 @@ class _Waves:
         return np.cos(0.5 * self.angle) * (last[0] - last[1])
 
     @staticmethod
-    def integral_and_slope(t):
+    def integral_and_slope(t, inverse_sinh):
         """Transforms of the softplus, the sigmoid and its slope, (3, n)."""
         rows = np.empty((3, t.size))
-        rows[1] = _Waves.inverse_sinh(t)
+        rows[1] = inverse_sinh
         np.divide(rows[1], t, out=rows[0])
         np.multiply(rows[1], t, out=rows[2])
         return rows
 
     @staticmethod
-    def inverse_sinh(t):
-        decay = np.expm1(-np.pi * t)
-        return -2.0 * (decay + 1.0) / (decay * (decay + 2.0))
-
-    @staticmethod
-    def entropy_transform(t):
+    def entropy_transform(t, inverse_sinh):
         x = np.pi * t
         square = x * x
         # x coth x - 1 cancels near zero.
         series = square * (1 / 3 - square * (1 / 45 - square * (2 / 945)))
         full = x / np.tanh(x) - 1.0
-        return np.where(x < 0.03, series, full) * _Waves.inverse_sinh(t) / t
+        return np.where(x < 0.03, series, full) * inverse_sinh / t
 
 
 def _folded_expectations(kind, mean, sd, rules=_FINE):

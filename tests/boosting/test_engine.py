@@ -76,9 +76,10 @@ def test_every_iterate_is_a_mixture_with_its_pool(
         assert state.iteration == info.iteration == t
         assert (weights > 0).all()
         assert_allclose(weights.sum(), 1.0)
-        assert state.pool.n_components == len(weights) == info.n_components
+        assert state.iterate.pool.n_components == len(weights) == info.n_components
         assert_allclose(
-            state.pool.log_components, state.mixture.log_components(state.pool.theta)
+            state.iterate.pool.log_components,
+            state.mixture.log_components(state.iterate.pool.theta),
         )
         assert state.fresh.mixture is state.mixture
         assert np.isfinite(info.elbo).all()
@@ -117,7 +118,7 @@ def test_steps_that_minimise_never_lose_on_fresh_draws(engine, refine):
 @pytest.mark.parametrize("step_size", ["predefined", 0.9])
 def test_steps_that_do_not_minimise_keep_the_best_iterate(engine, step_size):
     boosting = engine("two modes", step_size=step_size, corrective="none", refine=False)
-    assert not boosting.monotone
+    assert not boosting.combination.monotone
     states, _ = iterate(boosting, 7)
     last = states[-1]
     best = states[last.best_iteration - 1]
@@ -169,7 +170,7 @@ def test_useless_components_are_dropped(engine, corrective, step_size):
         state, _ = boosting.step(state)
     means = state.mixture.component_means()[:, 0]
     assert np.abs(np.abs(means) - 8.0).max() < 4.0
-    assert state.pool.n_components == len(means)
+    assert state.iterate.pool.n_components == len(means)
 
 
 def test_without_correction_nothing_is_dropped(engine):
@@ -215,8 +216,8 @@ def test_the_seed_decides(engine, seed):
     (one, *_), _ = iterate(engine("two modes", seed=seed), 1)
     (same, *_), _ = iterate(engine("two modes", seed=seed), 1)
     (other, *_), _ = iterate(engine("two modes", seed=seed + 1), 1)
-    assert np.array_equal(one.pool.theta, same.pool.theta)
-    assert not np.array_equal(one.pool.theta, other.pool.theta)
+    assert np.array_equal(one.iterate.pool.theta, same.iterate.pool.theta)
+    assert not np.array_equal(one.iterate.pool.theta, other.iterate.pool.theta)
 
 
 def test_a_gaussian_is_found_exactly(engine):

@@ -190,7 +190,7 @@ class TestNoise:
         grown = boosting._with_more_draws(doubled, Estimate(0.01, 0.01))
         assert grown.draw_multiplier == 4
         assert len(grown.fresh.theta) == 4 * len(state.fresh.theta)
-        assert len(grown.pool.theta) == 4 * len(state.pool.theta)
+        assert len(grown.iterate.pool.theta) == 4 * len(state.iterate.pool.theta)
         assert grown.mixture is state.mixture
         assert grown.best is grown.fresh
         after, info = boosting.step(grown)
@@ -225,7 +225,7 @@ class TestDraws:
         settings = boosting.settings
         drawn = [boosting._fresh(state.mixture, settings, t).theta for t in (1, 2)]
         assert not np.isin(drawn[0], drawn[1]).any()
-        assert not np.isin(drawn[0], state.pool.theta).any()
+        assert not np.isin(drawn[0], state.iterate.pool.theta).any()
 
     def test_the_gap_of_every_iteration_has_draws_of_its_own(self, engine, monkeypatch):
         boosting = engine("normal", dim=2)

@@ -7,9 +7,10 @@ import pytest
 from scipy.stats import norm
 
 from skboost.frank_wolfe import WeightObjective, apply
+from skboost.frank_wolfe._objective import SimplexObjective
 
 
-class Quadratic:
+class Quadratic(SimplexObjective):
     """(w - center)' H (w - center) / 2, a stand-in without any noise."""
 
     def __init__(self, hessian, center):

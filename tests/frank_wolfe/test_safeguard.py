@@ -19,6 +19,7 @@ from skboost.frank_wolfe import (
     apply,
     frank_wolfe_direction,
 )
+from skboost.frank_wolfe._objective import SimplexObjective
 
 FORMS = ("curvature", "lipschitz")
 
@@ -78,9 +79,9 @@ def test_half_of_what_line_search_gains_at_least(disjoint, form, memory, iterati
     objective, weights, direction = vars(disjoint).values()
     rule = AdaptiveBacktracking(form=form, slack=0.0)
     # Cells are no draws: their spread is not noise.
-    exact = SimpleNamespace(
-        **{k: getattr(objective, k) for k in ("value", "slope", "divergence")}
-    )
+    exact = SimplexObjective()
+    for name in ("value", "slope", "divergence"):
+        setattr(exact, name, getattr(objective, name))
     best = change(objective, weights, LineSearch().choose(exact, weights, direction))
     step = rule.choose(exact, weights, direction, memory, iteration)
     assert best < -0.1
@@ -153,7 +154,7 @@ def test_no_step_is_worse_than_none_or_the_fallback(situation):
             assert step.gamma == 0
 
 
-class Rising:
+class Rising(SimplexObjective):
     """Every step raises the objective by 0.015 nats, of which 0.01 may be noise."""
 
     def value(self, weights):
