@@ -146,7 +146,7 @@ documented_names = documented()
 def without_foreign_references(app, what, name, obj, options, lines):
     """Methods inherited from scikit-learn refer to pages that are not here."""
     text = "\n".join(lines)
-    text = re.sub(r":(?:ref|term):`([^`<]+?)\s*(?:<[^`>]+>)?`", r"\1", text)
+    text = re.sub(r":(?:ref|term):`([^`<]+?)\s*(?:<[^`>]+>)?`", r"``\1``", text)
     lines[:] = text.split("\n")
 
 
