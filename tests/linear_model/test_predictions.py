@@ -12,8 +12,9 @@ from sklearn.exceptions import NotFittedError
 from skboost import BoostedBayesianLogisticRegression
 from skboost.approximation import Mixture
 from skboost.families import Gaussian, LaplaceProduct
-from skboost.linear_model._class_predictive import class_predictive
+from skboost.linear_model._class_predictive import class_predictive, contrasts_part
 from skboost.linear_model._predictive import plain_rows
+from skboost.targets import class_contrasts
 
 from .conftest import logistic_data
 
@@ -124,6 +125,22 @@ def test_probabilities_of_several_classes_are_nearly_exact(covariance, rng):
     error = 5.0 * drawn.std(axis=1) / np.sqrt(N_DRAWS)
     assert np.all(np.abs(found - drawn.mean(axis=1)) < error + 1e-4)
     assert_allclose(predictive.proba(plain_rows(sparse.csr_matrix(X), True)), found)
+
+
+@pytest.mark.parametrize("rank", [2, 7])
+def test_contrasts_of_a_low_rank_component_have_its_covariance(rank, rng):
+    family = Gaussian("low_rank", rank=rank)
+    params = rng.standard_normal(family.n_params(9))
+    part = contrasts_part(family, params, 3)
+    X, contrasts = rng.standard_normal((5, 3)), class_contrasts(3)
+    spread = (X @ part.factor).reshape(5, 2, -1)
+    found = spread @ spread.transpose(0, 2, 1)
+    found += (X**2 @ part.variances).reshape(5, 2, 2)
+    mean, covariance = family.moments(params)
+    by_class = X @ mean.reshape(3, 3).T
+    assert_allclose(X @ part.mean, by_class @ contrasts, atol=1e-12)
+    maps = np.einsum("nd,kc->nckd", X, contrasts).reshape(5, 2, 9)
+    assert_allclose(found, maps @ covariance @ maps.transpose(0, 2, 1), atol=1e-12)
 
 
 def test_families_without_a_quadrature_are_averaged_over_draws(rng):

@@ -281,3 +281,12 @@ def test_a_row_far_out_does_not_cost_its_neighbours_memory():
     assert max(centres.size for _, centres, *_ in pieces if len(centres) > 1) <= 1 << 18
     alone = np.vstack([model.predict_interval(X[i : i + 1]) for i in range(60)])
     np.testing.assert_allclose(model.predict_interval(X), alone, rtol=1e-7)
+
+
+def test_without_an_intercept_the_noise_is_not_taken_for_one():
+    y = ROWS @ [1.0, -2.0]
+    model = BoostedBayesianLinearRegression(
+        fit_intercept=False, max_iter=1, n_draws=32, random_state=0
+    ).fit(ROWS, y)
+    assert model.intercept_ == 0.0
+    assert_allclose(model.predict(ROWS), ROWS @ model.coef_, rtol=1e-12)

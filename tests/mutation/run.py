@@ -105,7 +105,7 @@ def outcome(mutation, quick=False, limit=TIMEOUT):
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
         for name in ("skboost", "tests"):
-            ignored = shutil.ignore_patterns("__pycache__", "mutation")
+            ignored = shutil.ignore_patterns("mutation")
             shutil.copytree(ROOT / name, tree / name, ignore=ignored)
         for name in ("pyproject.toml", "README.md"):
             shutil.copy(ROOT / name, tree)
