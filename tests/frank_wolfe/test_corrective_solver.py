@@ -3,7 +3,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from skboost.frank_wolfe import WeightObjective, minimise_on_simplex
+from skboost.frank_wolfe import WeightObjective, best_coefficients, minimise_on_simplex
 from skboost.frank_wolfe._corrective import _minimise_quadratic
 
 TOL = 1e-10
@@ -163,3 +163,11 @@ def test_newton_targets_are_the_minimisers_of_quadratics(seed):
     level = found @ gradient
     assert np.all(gradient >= level - 1e-8)
     np.testing.assert_allclose(gradient[found > 1e-9], level, atol=1e-8, rtol=0)
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_equal_roots_are_combined_to_one(n):
+    # Without a ridge their Gram matrix has no Cholesky factor.
+    found = best_coefficients(np.ones((n, n)), np.ones(n))
+    assert found.min() >= 0.0
+    assert found.sum() == pytest.approx(1.0, rel=1e-9)
