@@ -356,6 +356,16 @@ def test_a_mixture_is_drawn_by_cluster(mixture, kind, n_axes, tmp_path):
     assert labels == [f"cluster {k}" for k in shown]
 
 
+def test_clusters_of_less_than_a_hundredth_are_not_drawn():
+    X = np.random.default_rng(0).standard_normal((400, 2))
+    X[:2] += 60.0
+    settings = {"max_iter": 1, "n_draws": 64, "random_state": 0}
+    fit = BoostedGaussianMixture(2, **settings).fit(X)
+    assert 0.0 < fit.weights_.min() < 0.01
+    legend = PosteriorDisplay.from_estimator(fit).figure_.legends[0]
+    assert len(legend.get_texts()) == 1
+
+
 def test_cluster_densities_are_those_of_the_means(mixture):
     display = PosteriorDisplay.from_estimator(mixture, [2], level=0.8)
     weight, feature = display.ax_

@@ -189,7 +189,7 @@ def test_the_table_is_a_data_frame(rows):
     assert sorted(frame["rank_elbo"]) == [1, 2, 3, 4, 5]
     assert frame["elbo"].idxmax() == search.best_index_
     assert frame["n_restarts"].tolist() == [2, 2, 2, 2, 6]
-    assert (frame["mean_fit_time"] >= 0).all()
+    assert frame["mean_fit_time"].between(0.0, 600.0).all()
     assert search.cv_results_ is search.results_
     assert search.results_["params"][4] == {"n_init": 3}
 

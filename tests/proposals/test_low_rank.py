@@ -11,7 +11,11 @@ from skboost._settings import Settings
 from skboost._solver import ascend
 from skboost.approximation import Mixture
 from skboost.families import Gaussian, StudentT
-from skboost.modes._curvature import diagonal_curvature, wide_directions
+from skboost.modes._curvature import (
+    diagonal_curvature,
+    inverse_curvature,
+    wide_directions,
+)
 from skboost.proposals._low_rank import fit_low_rank, widest
 from skboost.targets import CallableTarget
 
@@ -99,6 +103,18 @@ def test_diagonal_curvature_of_independent_coordinates(dim, rng):
     )
     found = diagonal_curvature(target, np.ones(dim), rng)
     assert_allclose(found, 1.0 / variance, rtol=1e-5)
+
+
+def test_a_flat_direction_gets_no_width_beyond_what_has_a_cholesky_factor():
+    precision = np.array([1e10, 1e-6])
+    target = CallableTarget(
+        lambda theta: -0.5 * np.sum(precision * theta**2, axis=1),
+        2,
+        lambda theta: -precision * theta,
+        True,
+    )
+    found = inverse_curvature(target, np.zeros(2), Gaussian("full"))
+    assert_allclose(np.diag(found), [1e-10, 100.0], rtol=1e-6)
 
 
 def test_diagonal_curvature_of_coupled_coordinates(rng):
