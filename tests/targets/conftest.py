@@ -34,7 +34,7 @@ def check_expectation(target, mean, variance=None, factor=None, n=40_000):
     assert np.all(np.abs(score.mean(axis=0) - g_mean) < 5.0 * stats.sem(score))
 
 
-def check_gradients(target, mean, variance=None, factor=None, rtol=1e-5, atol=1e-5):
+def check_gradients(target, mean, variance=None, factor=None, rtol=5e-6, atol=5e-6):
     """Gradients of the expected log density are its differences, None where unused."""
     given = [mean, variance, factor]
     used = [k for k, part in enumerate(given) if part is not None]
@@ -54,7 +54,7 @@ def check_gradients(target, mean, variance=None, factor=None, rtol=1e-5, atol=1e
     assert_allclose(found, numerical, rtol=rtol, atol=atol)
 
 
-def check_curvature(target, mean, factor, rtol=1e-5, atol=1e-5):
+def check_curvature(target, mean, factor, rtol=5e-6, atol=5e-6):
     """The expected curvature is minus the derivative of the expected gradient."""
     value, g_mean, curvature = target.expected_curvature(mean, factor)
     same, same_mean, *_ = target.expected_log_density(mean, None, factor)
