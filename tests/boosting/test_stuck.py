@@ -12,6 +12,7 @@ from skboost._callbacks import Limits, run
 from skboost._settings import Settings
 from skboost._solver import ascend, climb
 from skboost.approximation import Estimate, FreshDraws, Mixture
+from skboost.boosting import Boosting
 from skboost.boosting._simplex import steepest
 from skboost.modes import Modes
 
@@ -141,7 +142,6 @@ class TestSplit:
     def test_it_gains_where_a_search_is_stuck_and_takes_its_place(self, engine):
         boosting = engine(self.SKEWED, dim=4, refine=True, n_draws=512, n_fresh=4096)
         state, _ = boosting.init()
-        assert boosting._splits(state)
         halves = boosting.combination.split(state, boosting.settings)
         _, gain = boosting._gain(state, halves, boosting.settings)
         assert halves.n_components == 2
@@ -162,23 +162,34 @@ class TestSplit:
     def test_nothing_is_split_where_nothing_is_left(self, engine):
         boosting = engine("normal", dim=2)
         state, _ = boosting.init()
-        assert not boosting._splits(state)
+        _, info = boosting.step(state)
+        assert info.kind != "split"
 
     @pytest.mark.parametrize(("n_draws", "grows"), [(128, True), (512, False)])
     def test_draws_double_for_parameters_that_move(self, engine, n_draws, grows):
         # Five coordinates, 20 parameters: 200 draws.
         boosting = engine(self.SKEWED, dim=5, refine=True, n_draws=n_draws)
         state, _ = boosting.init()
-        assert boosting._overfits(state) is grows
         clear = boosting._with_more_draws(state, Estimate(1.0, 1e-3))
         assert (clear.draw_multiplier == 2) is grows
 
     @pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
-    def test_the_steps_of_the_papers_come_before_splits(self, engine, corrective):
+    def test_the_steps_of_the_papers_come_before_splits(
+        self, engine, corrective, monkeypatch
+    ):
         boosting = engine(self.SKEWED, dim=4, refine=True, corrective=corrective,
                           n_draws=512, n_fresh=1024)  # fmt: skip
         state, _ = boosting.init()
-        assert not boosting._may_split_first
+        tried = []
+        for name in ("_found", "_split"):
+
+            def noted(self, *arguments, name=name, trial=getattr(Boosting, name)):
+                tried.append(name)
+                return trial(self, *arguments)
+
+            monkeypatch.setattr(Boosting, name, noted)
+        boosting.step(state)
+        assert state.split_first and tried[0] == "_found"
 
 
 class TestNoise:
@@ -259,10 +270,9 @@ class TestEnd:
 
     ENGINE = SimpleNamespace(
         settings=Settings(),
-        monotone=True,
         judges_gains=True,
         doubts=lambda info: False,
-        combination=SimpleNamespace(unit="nats", noisy=False),
+        combination=SimpleNamespace(unit="nats", noisy=False, monotone=True),
     )
 
     @staticmethod
@@ -350,7 +360,6 @@ class TestLastLook:
             within=lambda budget: found,
             target=boosting.target,
             settings=replace(boosting.settings, exact=True),
-            monotone=True,
             judges_gains=True,
             doubts=boosting.doubts,
             combination=boosting.combination,
