@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import stats
+from scipy import sparse, stats
 from scipy.integrate import quad
 
 from skboost import (
@@ -289,4 +289,6 @@ def test_without_an_intercept_the_noise_is_not_taken_for_one():
         fit_intercept=False, max_iter=1, n_draws=32, random_state=0
     ).fit(ROWS, y)
     assert model.intercept_ == 0.0
-    assert_allclose(model.predict(ROWS), ROWS @ model.coef_, rtol=1e-12)
+    # Sparse rows get a column of ones where there is an intercept.
+    for X in (ROWS, sparse.csr_matrix(ROWS)):
+        assert_allclose(model.predict(X), ROWS @ model.coef_, rtol=1e-12)
