@@ -181,15 +181,19 @@ class TestSplit:
                           n_draws=512, n_fresh=1024)  # fmt: skip
         state, _ = boosting.init()
         tried = []
-        for name in ("_found", "_split"):
+        found, split = Boosting._found, Boosting._split
 
-            def noted(self, *arguments, name=name, trial=getattr(Boosting, name)):
-                tried.append(name)
+        def noted(trial):
+            def tells(self, *arguments):
+                tried.append(trial)
                 return trial(self, *arguments)
 
-            monkeypatch.setattr(Boosting, name, noted)
+            return tells
+
+        monkeypatch.setattr(Boosting, "_found", noted(found))
+        monkeypatch.setattr(Boosting, "_split", noted(split))
         boosting.step(state)
-        assert state.split_first and tried[0] == "_found"
+        assert state.split_first and tried[0] is found
 
 
 class TestNoise:
