@@ -257,6 +257,17 @@ def test_gaps_of_the_components_agree_with_quadrature(target, grid, exact, seed)
         assert_allclose(THREE.weights @ values, 0.0, atol=1e-12, rtol=0)
 
 
+def test_errors_of_the_gaps_are_those_of_contrasts_of_means():
+    target = logistic()
+    pool = pooled(target, THREE)
+    excess = pool.log_joint - THREE.log_density(pool.theta)
+    parts = [excess[pool.source == k] for k in range(3)]
+    variances = np.array([part.var(ddof=1) / len(part) for part in parts])
+    contrast = np.eye(3) - THREE.weights
+    _, errors = component_gaps(THREE, pool)
+    assert_allclose(errors, np.sqrt(contrast**2 @ variances), rtol=1e-6)
+
+
 def test_one_component_has_no_gap_to_itself():
     target, q = logistic(), normal(0.4, 0.7)
     values, errors = component_gaps(q, pooled(target, q))
