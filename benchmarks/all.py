@@ -108,8 +108,6 @@ RUNS = (
     Run("topics", ("--data", "ap_bow"), 120, ("topics_ap_bow",)),
     Run("topics", ("--data", "nyt_bow"), 240, ("topics_nyt_bow",)),
 )  # fmt: skip
-FIGURES = ("svi_plus_figures", "matrix_factorization_figure", "topics_figures",
-           "against_nuts_figure", "summary_figures")  # fmt: skip
 
 
 def refuse_dirty_tree(beside=()):
@@ -147,7 +145,7 @@ def publish(out):
     """Put the new results, figures and tables in the place of the old ones."""
     for path in sorted(out.glob("*.json")):
         shutil.copy(path, RESULTS)
-    for name in (*FIGURES, "to_rst"):
+    for name in ("figures", "to_rst"):
         script = str(ROOT / "benchmarks" / f"{name}.py")
         subprocess.run([sys.executable, script], cwd=ROOT, check=True)
 

@@ -191,7 +191,7 @@ def in_hindsight(report, name, X, y, kind, n_orders):
 
 def figures(curves, folder):
     """Curves of average loss and of regret."""
-    from _pictures import GREY, plt
+    from figures import GREY, plt
 
     names = list(dict.fromkeys(curve["stream"] for curve in curves))
     curves = [curve for curve in curves if curve["method"] != "NGVI beta=1"]

@@ -258,7 +258,7 @@ class Curves:
 
 def grid(n_rows, n_columns, size, **options):
     """A figure with axes that are always a table, frames half drawn."""
-    from _pictures import plt
+    from figures import plt
 
     figure, axes = plt.subplots(
         n_rows, n_columns, figsize=size, squeeze=False, **options

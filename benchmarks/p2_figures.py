@@ -18,7 +18,7 @@ the file without a run.
 from _harness import Report, parser, shared_module  # isort: skip
 
 import numpy as np
-from _pictures import (
+from figures import (
     BLUE,
     GREEN,
     GREY,

@@ -28,7 +28,7 @@ import autograd.numpy as anp
 import numpy as np
 import ubvi
 from _energy import independent
-from _pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, plt, results, save
+from figures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, plt, results, save
 from scipy.optimize import minimize_scalar
 
 from skboost import boost_posterior

@@ -186,7 +186,7 @@ def bars(report, divergences):
 
 def figure(path, divergences, steps):
     """Medians with the middle 80 % of the runs, and the mean step."""
-    from _pictures import plt
+    from figures import plt
 
     made, axes = plt.subplots(1, 2, figsize=(9, 4.4))
     # Three rules find the same step: their markers lie inside of each other.

@@ -280,7 +280,7 @@ def splines(report, args, n_test=1000):
 
 def picture(out):
     """The table of `splines` as a picture of the documentation."""
-    from _pictures import plt
+    from figures import plt
 
     content = json.loads((out / "regression_splines.json").read_text(encoding="utf-8"))
     (rows,) = content["tables"].values()
