@@ -1,5 +1,6 @@
-"""Thirty-four small posteriors for `ablation.py`, written for autograd.
+"""Densities that benchmarks share, and the 34 small posteriors of `ablation.py`.
 
+All are written for autograd, and take (n, dim) where nothing else is said.
 The *seen* half are those that the search was tuned on, or their like: defaults, starts
 and stopping were chosen while looking at them. The *unseen* half were invented for the
 ablation. Data are generated here or bundled with scikit-learn; few normalisers are
@@ -56,21 +57,48 @@ def _logistic(theta, X, y, log_prior):
     return -anp.logaddexp(0.0, -margins).sum(axis=1) + log_prior(theta)
 
 
-def _log_normal(x, sd=1.0):
+def log_normal(x, sd=1.0):
+    """Log density of a normal, elementwise."""
     return -0.5 * (x / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
 
 
-def _normal_prior(theta, sd=1.0):
-    return _log_normal(theta, sd).sum(axis=1)
+def normals(theta, sd=1.0):
+    """Independent normals, normalised."""
+    return log_normal(theta, sd).sum(axis=1)
 
 
-def _t_log_density(x, df):
-    """Student-t of unit scale, without its constant."""
-    return -0.5 * (df + 1) * anp.log1p(x**2 / df)
+def student_t(theta, df):
+    """Independent Student-t of unit scale, normalised."""
+    constant = gammaln(0.5 * (df + 1)) - gammaln(0.5 * df) - 0.5 * np.log(df * np.pi)
+    return (constant - 0.5 * (df + 1) * anp.log1p(theta**2 / df)).sum(axis=1)
 
 
-def _t_prior(theta, df):
-    return _t_log_density(theta, df).sum(axis=1)
+def neals_funnel(theta):
+    """v ~ N(0, 9), and all others N(0, e^v); normalised."""
+    v = theta[:, :1]
+    scaled = normals(theta[:, 1:] * anp.exp(-0.5 * v))
+    return normals(v, 3.0) + scaled - 0.5 * (theta.shape[1] - 1) * v[:, 0]
+
+
+def gaussians(weights, means, stds):
+    """Log density of a mixture of isotropic normals, normalised."""
+    weights, means, stds = (np.array(v, dtype=float) for v in (weights, means, stds))
+    dim = means.shape[1]
+    shift = np.log(weights) - dim * (np.log(stds) + 0.5 * np.log(2 * np.pi))
+
+    def log_density(theta):
+        square = anp.sum((theta[:, None, :] - means) ** 2, axis=-1)
+        return logsumexp(shift - 0.5 * square / stds**2, axis=1)
+
+    return log_density
+
+
+four_gaussians = gaussians(
+    [0.4, 0.3, 0.2, 0.1], [[0, 0], [4, 0], [0, 5], [-5, -4]], [0.5, 1.0, 1.5, 0.8]
+)
+far_bumps = gaussians(
+    [0.5, 0.3, 0.2], [[0, 0, 0, 0], [10, 0, 0, 0], [0, -6, 6, 0]], [1.0, 0.5, 0.7]
+)
 
 
 def _design(seed, n, dim, coef_sd=1.0):
@@ -90,7 +118,7 @@ def _labels(rng, probability):
 
 def banana(theta):
     x, y = theta[:, 0], theta[:, 1]
-    return _log_normal(x, 2.0) + _log_normal(y - 0.25 * x**2, 0.5)
+    return log_normal(x, 2.0) + log_normal(y - 0.25 * x**2, 0.5)
 
 
 def ring(theta):
@@ -99,43 +127,33 @@ def ring(theta):
     return -0.5 * ((radius - 3.0) / 0.4) ** 2
 
 
-def four_gaussians(theta):
-    weights = np.array([0.4, 0.3, 0.2, 0.1])
-    centres = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 5.0], [-5.0, -4.0]])
-    sd = np.array([0.5, 1.0, 1.5, 0.8])
-    z = (theta[:, None, :] - centres) / sd[:, None]
-    return logsumexp(
-        np.log(weights) - 2.0 * np.log(sd) - 0.5 * (z**2).sum(axis=2), axis=1
-    )
-
-
 def three_student_t(theta):
-    x = theta - np.array([-5.0, 0.0, 6.0])
-    return logsumexp(_t_log_density(x, 3.0), axis=1)
+    each = anp.array([student_t(theta - mean, 3.0) for mean in (-5.0, 0.0, 6.0)])
+    return logsumexp(each, axis=0) - np.log(3.0)
 
 
 def correlated_normal(dim, seed):
     rng = np.random.default_rng(seed)
     factor = rng.standard_normal((dim, dim)) / np.sqrt(dim) + np.eye(dim)
     whitener, centre = np.linalg.inv(factor), rng.standard_normal(dim)
-    return lambda theta: _normal_prior((theta - centre) @ whitener.T)
+    return lambda theta: normals((theta - centre) @ whitener.T)
 
 
 def t2_logistic():
     X, coef, rng = _design(1, 20, 10)
     y = _labels(rng, 1 / (1 + np.exp(-X @ coef)))
-    return Task(partial(_logistic, X=X, y=y, log_prior=partial(_t_prior, df=2.0)), 10)
+    return Task(partial(_logistic, X=X, y=y, log_prior=partial(student_t, df=2.0)), 10)
 
 
 def logistic_25():
     X, coef, rng = _design(2, 50, 25)
     y = _labels(rng, 1 / (1 + np.exp(-X @ coef)))
-    return Task(partial(_logistic, X=X, y=y, log_prior=_normal_prior), 25)
+    return Task(partial(_logistic, X=X, y=y, log_prior=normals), 25)
 
 
 def _regression(X, y):
     """The logistic regression estimator on rows with labels 0 and 1."""
-    log_density = partial(_logistic, X=X, y=2.0 * y - 1.0, log_prior=_normal_prior)
+    log_density = partial(_logistic, X=X, y=2.0 * y - 1.0, log_prior=normals)
     return Task(log_density, X.shape[1], data=(X, y))
 
 
@@ -155,7 +173,7 @@ def schools():
         # Half-Cauchy of scale 5 on the standard deviation, and its Jacobian.
         prior = log_sd - anp.log1p(anp.exp(2.0 * log_sd) / 25.0)
         likelihood = -0.5 * (((group - effects) / errors) ** 2).sum(axis=1)
-        return likelihood + _normal_prior(z) + (prior + _log_normal(mean))[:, 0]
+        return likelihood + normals(z) + (prior + log_normal(mean))[:, 0]
 
     return Task(log_density, 10)
 
@@ -173,7 +191,7 @@ def arch():
         constant, first, second = (anp.exp(theta[:, k : k + 1]) for k in (1, 2, 3))
         variance = constant + first * square[:, 1:-1] + second * square[:, :-2]
         terms = -0.5 * anp.log(variance) - 0.5 * square[:, 2:] / variance
-        return terms.sum(axis=1) + _normal_prior(theta, 1.5)
+        return terms.sum(axis=1) + normals(theta, 1.5)
 
     return Task(log_density, 4)
 
@@ -205,7 +223,7 @@ def seen():
 
 def skew_normals(theta):
     shapes = np.array([0.0, 1.0, 3.0, 8.0])
-    return _normal_prior(theta) + norm.logcdf(shapes * theta).sum(axis=1)
+    return normals(theta) + norm.logcdf(shapes * theta).sum(axis=1)
 
 
 def gumbels(theta):
@@ -216,12 +234,12 @@ def gumbels(theta):
 def funnel(theta):
     log_sd = 0.7 * theta[:, :1]
     rest = -0.5 * (theta[:, 1:] * anp.exp(-log_sd)) ** 2 - log_sd
-    return _log_normal(theta[:, 0]) + rest.sum(axis=1)
+    return log_normal(theta[:, 0]) + rest.sum(axis=1)
 
 
 def long_banana(theta):
     bent = theta[:, 1:] - 0.4 * (theta[:, :-1] ** 2 - 1.0)
-    return _log_normal(theta[:, 0]) + _normal_prior(bent, 0.6)
+    return log_normal(theta[:, 0]) + normals(bent, 0.6)
 
 
 def two_student_t(theta):
@@ -234,14 +252,6 @@ def two_student_t(theta):
 def cross(theta):
     sd = np.array([[3.0, 0.4], [0.4, 3.0]])
     return logsumexp(-0.5 * ((theta[:, None, :] / sd) ** 2).sum(axis=2), axis=1)
-
-
-def far_bumps(theta):
-    centres = np.array([[0, 0, 0, 0], [10, 0, 0, 0], [0, -6, 6, 0]], dtype=float)
-    sd = np.array([1.0, 0.5, 0.7])
-    z = (theta[:, None, :] - centres) / sd[:, None]
-    shares = np.log([0.5, 0.3, 0.2]) - 4.0 * np.log(sd)
-    return logsumexp(shares - 0.5 * (z**2).sum(axis=2), axis=1)
 
 
 def laplace_product(theta):
@@ -266,7 +276,7 @@ def horseshoe():
         coef = z * anp.exp(log_scale)
         prior = log_scale - anp.log1p(anp.exp(2.0 * log_scale))
         residual = (y - coef @ X.T) / 0.8
-        return -0.5 * (residual**2).sum(axis=1) + _normal_prior(z) + prior.sum(axis=1)
+        return -0.5 * (residual**2).sum(axis=1) + normals(z) + prior.sum(axis=1)
 
     return Task(log_density, 6)
 
@@ -277,7 +287,7 @@ def poisson():
 
     def log_density(theta):
         eta = theta @ X.T
-        return (y * eta - anp.exp(eta)).sum(axis=1) + _normal_prior(theta)
+        return (y * eta - anp.exp(eta)).sum(axis=1) + normals(theta)
 
     return Task(log_density, 8)
 
@@ -291,7 +301,7 @@ def negative_binomial():
         eta, size = theta[:, :4] @ X.T, anp.exp(theta[:, 4:])
         log_total = anp.logaddexp(eta, theta[:, 4:])
         terms = gammaln(y + size) - gammaln(size) + size * theta[:, 4:]
-        return (terms + y * eta - (y + size) * log_total).sum(axis=1) + _normal_prior(
+        return (terms + y * eta - (y + size) * log_total).sum(axis=1) + normals(
             theta, 2.0
         )
 
@@ -306,9 +316,9 @@ def binomial_groups():
 
     def log_density(theta):
         mean, log_sd, eta = theta[:, :1], theta[:, 1:2], theta[:, 2:]
-        group = _log_normal((eta - mean) * anp.exp(-log_sd)) - log_sd
+        group = log_normal((eta - mean) * anp.exp(-log_sd)) - log_sd
         likelihood = y * eta - n * anp.logaddexp(0.0, eta)
-        prior = _log_normal(mean, 1.5) + _log_normal(log_sd, 0.7)
+        prior = log_normal(mean, 1.5) + log_normal(log_sd, 0.7)
         return (group + likelihood).sum(axis=1) + prior[:, 0]
 
     return Task(log_density, 8)
@@ -327,7 +337,7 @@ def autoregression():
         z = (y[1:] - mean - coef * y[:-1]) * anp.exp(-log_scale)
         constant = gammaln(0.5 * (df + 1)) - gammaln(0.5 * df) - 0.5 * anp.log(df)
         terms = constant - log_scale - 0.5 * (df + 1) * anp.log1p(z**2 / df)
-        return terms.sum(axis=1) + _normal_prior(theta, 1.5)
+        return terms.sum(axis=1) + normals(theta, 1.5)
 
     return Task(log_density, 4)
 
@@ -338,7 +348,7 @@ def probit():
 
     def log_density(theta):
         margins = theta @ (X * y[:, None]).T
-        return norm.logcdf(margins).sum(axis=1) + _normal_prior(theta, 2.5)
+        return norm.logcdf(margins).sum(axis=1) + normals(theta, 2.5)
 
     return Task(log_density, 6)
 

@@ -65,6 +65,15 @@ def shared_module(shared, folder, name):
     return importlib.import_module(name)
 
 
+def rival_module(report, name, what):
+    """Module `name` of this folder, or None where what it needs is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        report.not_run(what, f"{error.name} is not installed")
+        return None
+
+
 def timed(function, *args, **kwargs):
     """What a call returns, and its CPU and wall seconds; warnings are kept quiet."""
     wall, cpu = time.perf_counter(), time.process_time()
@@ -78,6 +87,18 @@ def median_cpu(function, n):
     """Last value of `n` calls and the median of their CPU seconds."""
     runs = [timed(function) for _ in range(n)]
     return runs[-1][0], float(np.median([cpu for _, cpu, _ in runs]))
+
+
+def mean_and_error(values):
+    """Mean and its standard error, nan for a single value."""
+    values = np.asarray(values, dtype=float)
+    se = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return float(values.mean()), float(se)
+
+
+def medians(rows):
+    """Median of every column of a list of dictionaries."""
+    return {name: float(np.median([row[name] for row in rows])) for name in rows[0]}
 
 
 def elbo_of(log_density, posterior, n=20_000, seed=12345):
@@ -105,25 +126,6 @@ class Report:
         self.settings, self.tables = settings, {}
         self.bars, self.not_run_, self.curves = [], [], []
         self.began = time.perf_counter()
-
-    def resume(self):
-        """Start from the tables of the file, if it is of this commit and settings.
-
-        Targets are not taken over: they are compared anew with the rows of all calls.
-        """
-        path = self.out / f"{self.name}.json"
-        if not path.exists():
-            return
-        content = json.loads(path.read_text(encoding="utf-8"))
-        for what, mine in (("commit", commit()), ("settings", self.settings)):
-            if content[what] != mine:
-                raise SystemExit(
-                    f"{path} cannot be appended to: its {what} is {content[what]}, "
-                    f"this call's {mine}. Give another --name or leave out --append."
-                )
-        self.tables, self.not_run_ = content["tables"], content["not_run"]
-        self.curves = content.get("curves", [])
-        self.began -= content["seconds_total"]
 
     def row(self, table, **columns):
         """Add a row to a table and print it."""
@@ -155,25 +157,6 @@ class Report:
             flush=True,
         )
         self.save()
-
-    def resume_cases(self):
-        """Keep rows and bars of an earlier call; cases name the commit they are of.
-
-        A case that is measured again is taken out first, with `drop`.
-        """
-        path = self.out / f"{self.name}.json"
-        if not path.exists():
-            return
-        old = json.loads(path.read_text(encoding="utf-8"))
-        self.tables, self.bars = old["tables"], old["bars"]
-        self.began -= old["seconds_total"]
-
-    def drop(self, column, value, table=None):
-        """Forget rows with this value, and bars whose names begin with it."""
-        for name, rows in self.tables.items():
-            if table in (None, name):
-                self.tables[name] = [row for row in rows if row.get(column) != value]
-        self.bars = [b for b in self.bars if not b["bar"].startswith(f"{value}: ")]
 
     def curve(self, **columns):
         """Keep the numbers behind a picture; tables and pages leave them out."""
@@ -208,6 +191,7 @@ class Report:
 
 def verdict(value, relation, bound, se=0.0):
     """Met, missed, or undecided: missed by less than two standard errors."""
+    se = np.nan_to_num(se)
     excess = value - bound if relation == "<=" else bound - value
     if excess <= 0:
         return "met"
@@ -238,29 +222,19 @@ def versions():
     return found
 
 
-def commit(root=_ROOT):
-    """Commit of a checkout, with a plus where files differ from it."""
+def commit():
+    """Commit of the checkout, with a plus where files differ from it."""
     try:
-        head = _git(root, "rev-parse", "--short", "HEAD")
-        changed = _git(root, "status", "--porcelain", "--", "skboost")
+        head = _git("rev-parse", "--short", "HEAD")
+        changed = _git("status", "--porcelain", "--", "skboost")
         return head + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
-def package_commit(root=_ROOT):
-    """Last commit that changed the package, with a plus where files differ from it."""
-    try:
-        last = _git(root, "log", "-1", "--format=%h", "--", "skboost")
-        changed = _git(root, "status", "--porcelain", "--", "skboost")
-        return last + ("+" if changed else "")
-    except (OSError, subprocess.CalledProcessError):
-        return None
-
-
-def _git(root, *arguments):
+def _git(*arguments):
     done = subprocess.run(
-        ["git", *arguments], cwd=root, capture_output=True, text=True, check=True
+        ["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=True
     )
     return done.stdout.strip()
 

@@ -11,22 +11,16 @@ its posterior standard deviation, from one set of each fit. Seconds are medians,
 nutpie's compilation, which has a column; ``seeds`` says of how many.
 
 ds1_100 and eight schools have long runs in the shared folder; those of breast cancer
-and wine are made by nutpie at the first call (4 chains, 500 + 2,000, every second
-draw) and kept in ``--reference FOLDER``. Where rows are many the posterior is so near
-to a Gaussian that independent exact draws are cheaper, by rejection from it.
-
-Every run is written to ``--kept FILE`` as it comes, with the last commit that changed
-the package, and the tables are made of all that are there. A call measures what is
-missing of the posteriors that are asked for; ``--only nothing`` makes the tables.
+and wine are made by nutpie (4 chains, 500 + 2,000, every second draw). Where rows are
+many the posterior is so near to a Gaussian that independent exact draws are cheaper,
+by rejection from it.
 """
 
-import json
-import tempfile
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from _harness import Report, package_commit, parser, shared_module, timed  # isort: skip
+from _harness import Report, mean_and_error, parser, rival_module, shared_module, timed  # isort: skip
 
 import numpy as np
 from _energy import EnergyTo, independent
@@ -219,64 +213,42 @@ def schools(shared, targets):
     return schools_task(target)
 
 
-def long_run(sampler, name, task, folder):
-    """Reference draws: those of the task, those in the folder, or new ones."""
+def long_run(sampler, name, task):
+    """Reference draws: those of the task, or new ones by nutpie."""
     if callable(task.reference):
         return task.reference()
     if task.reference is not None:
         return task.reference
-    path = folder / f"{name.split(',')[0].replace(' ', '_')}.npz"
-    if not path.exists():
-        tune, draws, chains, thin = LONG
-        found, _, rhat = sampler.run(tune, draws, 1, chains)
-        folder.mkdir(parents=True, exist_ok=True)
-        np.savez(path, draws=found[::thin], rhat=rhat)
-    with np.load(path) as file:
-        print(f"long run of {name}: R-hat {float(file['rhat']):.4f}", flush=True)
-        draws = file["draws"]
-    return draws if task.refreshed is None else task.refreshed(draws)
+    tune, n_draws, chains, thin = LONG
+    draws, _, rhat = sampler.run(tune, n_draws, 1, chains)
+    print(f"long run of {name}: R-hat {rhat:.4f}", flush=True)
+    return draws[::thin] if task.refreshed is None else task.refreshed(draws[::thin])
 
 
 def compare(report, name, task, models, args):
     """All settings of one posterior, turn by turn, and what they make of it."""
-    done = kept(args.kept, name)
-    if models is not None:
-        done = measured(name, task, models, args, done)
+    done = measured(name, task, models, args)
     rows = [summary(label, done) for label in dict.fromkeys(r["method"] for r in done)]
     for row in rows:
         report.row(f"{name}: energy over seconds", **row)
     judge(report, name, task, {row["method"]: row for row in rows})
 
 
-def kept(path, name):
-    """Runs of a posterior that earlier calls have written."""
-    if not path.exists():
-        return []
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    return [line for line in lines if line["posterior"] == name]
-
-
-def measured(name, task, models, args, done):
-    """Runs that are not kept yet are made, and each is written as it comes."""
+def measured(name, task, models, args):
+    """Figures of every run."""
     columns = getattr(models, task.columns) if task.columns else None
     sampler = models.Sampler(task.model(models), columns)
-    draws = long_run(sampler, name, task, args.reference)
+    draws = long_run(sampler, name, task)
     energies = EnergyTo(draws), EnergyTo(draws, scaled=True)
     methods = {
         **{method_of(b): partial(sampled, sampler, b) for b in NUTPIE},
         **{label: partial(fitted, task, o, args) for label, o in OURS.items()},
     }
-    known = {(run["method"], run["seed"]) for run in done}
-    args.kept.parent.mkdir(parents=True, exist_ok=True)
+    done = []
     for seed in range(args.replicates):
         for method, run in methods.items():
-            if (method, seed) in known or not any(m in method for m in args.methods):
-                continue
-            found = {"posterior": name, "method": method, "seed": seed}
-            found |= run(seed, *energies) | {"commit": package_commit()}
-            found["compilation"] = sampler.seconds
-            with args.kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(found) + "\n")
+            found = run(seed, *energies)
+            found |= {"method": method, "compilation": sampler.seconds}
             print(f"{name}: {method}, seed {seed}: {found['cpu']:.2f} s", flush=True)
             done.append(found)
     return done
@@ -313,21 +285,13 @@ def summary(method, done):
     return {
         "method": method,
         "energy": float(middle(energies)),
-        "se": spread(energies),
+        "se": mean_and_error(energies)[1],
         "scaled": float(np.median([run["scaled"] for run in runs])),
         "CPU s": float(np.median([run["cpu"] for run in runs])),
         "components": float(np.median(components)) if components else None,
         "seeds": len(runs),
         "compilation s": None if method in OURS else runs[0]["compilation"],
-        "commit": runs[0]["commit"] if method in OURS else None,
     }
-
-
-def spread(distances):
-    """Standard error of the mean; None of a single one."""
-    if len(distances) < 2:
-        return None
-    return float(np.std(distances, ddof=1) / np.sqrt(len(distances)))
 
 
 def method_of(budget):
@@ -336,10 +300,6 @@ def method_of(budget):
 
 def judge(report, name, task, rows):
     """The bars of the default or the named setting; the cheapest that is as good."""
-    missing = [m for m in (method_of(NUTPIE[-1]), task.setting) if m not in rows]
-    if missing:
-        report.not_run(f"{name}: targets", f"no runs of {', '.join(missing)}")
-        return
     rival = rows[method_of(NUTPIE[-1])]
     seconds = task.seconds or rival["CPU s"] / 3.0
     for label in dict.fromkeys(("default", task.setting)):
@@ -375,30 +335,16 @@ def bound_of(row, rival):
 def main():
     made = parser(__doc__, replicates=5)
     made.add_argument("--only", nargs="+", default=[""], help="parts of names")
-    made.add_argument("--methods", nargs="+", default=[""], help="parts of names")
-    made.add_argument("--reference", type=Path,
-                      default=Path(tempfile.gettempdir()) / "skboost-nuts",
-                      help="folder of the long runs that are made here")  # fmt: skip
-    made.add_argument(
-        "--kept",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "skboost-nuts" / "runs",
-        help="file of runs, of this call and of earlier ones",
-    )
     args = made.parse_args()
     report = Report("against_nuts", args.out, replicates=args.replicates)
-    try:
-        import _nutpie
-    except ImportError as error:
-        report.not_run("all", f"{error.name} is not installed")
+    models = rival_module(report, "_nutpie", "all")
+    if models is None:
         return
     for name, maker in tasks_of(args.shared, report):
         if any(part in name for part in args.only):
-            compare(report, name, maker(), _nutpie, args)
-        elif kept(args.kept, name):
-            compare(report, name, maker(), None, args)
+            compare(report, name, maker(), models, args)
         else:
-            report.not_run(name, "no run of it is kept")
+            report.not_run(name, "not asked for")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """What corrections after boosting are worth: moments, tails, predictions.
 
     python benchmarks/calibrate.py [--replicates 5] [--simulations 1000]
-    python benchmarks/calibrate.py --part simulated --method None
 
 Off, "auto" and "moments" on the heavy-tailed logistic tasks (five iterations) and on
 ds1_100 (one and two iterations), against long NUTS runs: energy distance, the
@@ -9,20 +8,14 @@ probability that reference draws give to 90 % intervals (mean over coordinates),
 seconds in all. The numbers of draws were chosen on synth and ds1; phishing was not
 looked at. Then data sets drawn from the prior, 100 rows and five coefficients: the
 exact posterior probability of 90 % intervals, by 4,000 importance draws from the fit.
-These weights are checked: the worst k-hat and the fewest effective draws are columns,
-and on the first 20 data sets ``by another proposal`` has the same probability from
-40,000 draws of a Student-t about the mode, which no fit has seen. With ``--part`` rows
-of the other part stay; ``commit`` is the package's, row by row.
+The worst k-hat and the fewest effective draws of these weights are columns.
 """
-
-import json
-import tempfile
-from pathlib import Path
 
 from _harness import (  # isort: skip
     Report,
     elbo_of,
-    package_commit,
+    mean_and_error,
+    medians,
     parser,
     shared_module,
     timed,
@@ -32,9 +25,6 @@ import autograd.numpy as anp
 import numpy as np
 from _energy import EnergyTo, independent
 from logistic_ds1 import log_joint
-from scipy.optimize import minimize
-from scipy.special import expit
-from scipy.stats import multivariate_t
 
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
 
@@ -42,8 +32,6 @@ METHODS = (None, "auto", "moments")
 T2_ITERATIONS = 5
 # Sets of 4,000 independent draws behind an energy distance.
 N_SETS = 10
-# Data sets whose importance weights are compared with those of another proposal.
-N_CHECKED = 20
 
 
 def probability(posterior, draws, weights=None):
@@ -70,10 +58,6 @@ def judged(posterior, calibration, task, distance, cpu, log_density):
         "CPU s": cpu,
         "step": 0.0 if calibration is None else calibration.step,
     }
-
-
-def medians(rows):
-    return {name: float(np.median([row[name] for row in rows])) for name in rows[0]}
 
 
 def t2_run(task, distance, method, seed):
@@ -183,7 +167,7 @@ def simulated_run(seed, method):
     weights_of = model.posterior_.importance_weights
     weighted, _, _ = timed(weights_of, log_joint(X, y), 4000, random_state=1)
     lower, upper = model.posterior_.interval(0.9).T
-    row = {
+    return {
         "exact probability": probability(
             model.posterior_, weighted.draws, weighted.weights
         ),
@@ -193,74 +177,26 @@ def simulated_run(seed, method):
         "k-hat": float(weighted.khat),
         "effective": float(weighted.effective_sample_size),
     }
-    if seed < N_CHECKED:
-        row["other"] = by_another_proposal(model.posterior_, X, y, seed)
-    return row
 
 
-def by_another_proposal(posterior, X, y, seed, df=6.0, n=40_000):
-    """The exact probability by draws of a Student-t at the mode, Laplace's scale."""
-    signed = X * y[:, None]
-
-    def slope(theta):
-        return theta - signed.T @ expit(-signed @ theta)
-
-    density = log_joint(X, y)
-    found = minimize(
-        lambda theta: -density(theta[None])[0], np.zeros(X.shape[1]), jac=slope
-    )
-    p = expit(X @ found.x)
-    precision = np.eye(X.shape[1]) + (X * (p * (1 - p))[:, None]).T @ X
-    proposal = multivariate_t(found.x, 1.2 * np.linalg.inv(precision), df=df)
-    draws = proposal.rvs(n, random_state=seed)
-    log_weights = density(draws) - proposal.logpdf(draws)
-    weights = np.exp(log_weights - log_weights.max())
-    return probability(posterior, draws, weights)
-
-
-def kept(folder, method, n_sets):
-    """Figures of every data set, each written as it comes, so that a call can go on."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"simulated_{package_commit()}_{method}.jsonl"
-    path.touch()
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    with path.open("a", encoding="utf-8", buffering=1) as file:
-        for seed in range(len(rows), n_sets):
-            rows.append(simulated_run(seed, method))
-            file.write(json.dumps(rows[-1]) + "\n")
-    return rows[:n_sets]
-
-
-def simulated(report, n_sets, methods, folder):
+def simulated(report, n_sets):
     """Exact probability of intervals, and how often they have the true coefficient."""
     table = f"{n_sets} data sets from the prior, defaults"
-    # Those of fewer or more data sets would stand beside it.
-    report.tables = {
-        name: rows for name, rows in report.tables.items()
-        if name == table or "from the prior" not in name
-    }  # fmt: skip
-    about = "data sets from the prior, calibrate="
-    for method in methods:
-        rows = kept(folder, method, n_sets)
-        report.drop("calibrate", str(method), table)
-        report.bars = [b for b in report.bars if f"{about}{method}:" not in b["bar"]]
+    for method in METHODS:
+        rows = [simulated_run(seed, method) for seed in range(n_sets)]
         inside = np.array([row["exact probability"] for row in rows])
-        covered = np.array([row["coverage"] for row in rows])
-        error = float(inside.std(ddof=1) / np.sqrt(n_sets))
-        checked = rows[:N_CHECKED]
+        error = mean_and_error(inside)[1]
+        coverage, coverage_error = mean_and_error([row["coverage"] for row in rows])
         report.row(table, **{
             "calibrate": str(method), "exact probability": inside.mean(), "se": error,
             "sd over sets": inside.std(ddof=1),
-            "coverage": covered.mean(),
-            "se of it": covered.std(ddof=1) / np.sqrt(n_sets),
+            "coverage": coverage, "se of it": coverage_error,
             "CPU s": np.median([row["CPU s"] for row in rows]),
             "applied": np.mean([row["applied"] for row in rows]),
             "worst k-hat": max(row["k-hat"] for row in rows),
             "fewest effective draws": min(row["effective"] for row in rows),
-            "by another proposal, first 20": np.mean([r["other"] for r in checked]),
-            "by 4,000, first 20": inside[:N_CHECKED].mean(),
-            "commit": package_commit()})  # fmt: skip
-        label = f"{about}{method}: exact probability"
+        })  # fmt: skip
+        label = f"data sets from the prior, calibrate={method}: exact probability"
         report.bar(label, inside.mean(), ">=", 0.89, error)
         report.bar(label, inside.mean(), "<=", 0.91, error)
 
@@ -268,40 +204,17 @@ def simulated(report, n_sets, methods, folder):
 def main():
     made = parser(__doc__, replicates=5)
     made.add_argument("--simulations", type=int, default=1000)
-    made.add_argument("--part", choices=["all", "reference", "simulated"],
-                      default="all")  # fmt: skip
-    made.add_argument("--method", choices=[str(m) for m in METHODS],
-                      help="of the simulated data; default: all")  # fmt: skip
-    made.add_argument(
-        "--kept",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "skboost-simulated",
-        help="folder of what a call that was ended has found",
-    )
     args = made.parse_args()
     report = Report("calibrate", args.out, replicates=args.replicates,
                     simulations=args.simulations)  # fmt: skip
-    if args.part != "all":
-        report.resume_cases()
-    if args.part != "simulated":
-        against_reference(report, args)
-    if args.part != "reference":
-        chosen = [m for m in METHODS if args.method in (None, str(m))]
-        simulated(report, args.simulations, chosen, args.kept)
-
-
-def against_reference(report, args):
-    """The tasks that have long runs of NUTS."""
     tasks = shared_module(args.shared, "reference", "tasks")
     metrics = shared_module(args.shared, "reference", "metrics")
     if tasks is None or metrics is None:
         report.not_run("t2 and ds1_100", "no reference tasks in the shared folder")
-        return
-    # Of an earlier call only the simulated part is kept.
-    report.tables = {k: v for k, v in report.tables.items() if "prior" in k}
-    report.bars = [b for b in report.bars if "prior" in b["bar"]]
-    t2(report, tasks, args.replicates)
-    ds1_100(report, tasks, metrics, args.replicates)
+    else:
+        t2(report, tasks, args.replicates)
+        ds1_100(report, tasks, metrics, args.replicates)
+    simulated(report, args.simulations)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Are the intervals right? Against long NUTS runs, and by simulation.
 
-    python benchmarks/calibration.py [--simulations 300] [--part nuts|sbc]
+    python benchmarks/calibration.py [--simulations 300]
 
 Part one: 90 % credible intervals of the predictive probability on held-out rows of
 five data sets, default fits, against NumPyro's NUTS (2 chains x 4,000 draws after
@@ -8,7 +8,7 @@ five data sets, default fits, against NumPyro's NUTS (2 chains x 4,000 draws aft
 logistic model with five coefficients and 100 rows.
 """
 
-from _harness import Report, parser, timed  # isort: skip
+from _harness import Report, parser, rival_module, timed  # isort: skip
 
 import numpy as np
 from scipy.special import expit
@@ -116,18 +116,12 @@ def by_simulation(report, n_simulations, dim=5, n_rows=100, n_ranks=99, n_bins=1
 def main():
     made = parser(__doc__)
     made.add_argument("--simulations", type=int, default=300)
-    made.add_argument("--part", choices=["both", "nuts", "sbc"], default="both")
     args = made.parse_args()
     report = Report("calibration", args.out, simulations=args.simulations)
-    if args.part in ("both", "nuts"):
-        try:
-            import _rivals
-
-            against_nuts(report, _rivals)
-        except ImportError as error:
-            report.not_run("intervals against NUTS", f"{error.name} is not installed")
-    if args.part in ("both", "sbc"):
-        by_simulation(report, args.simulations)
+    rivals = rival_module(report, "_rivals", "intervals against NUTS")
+    if rivals is not None:
+        against_nuts(report, rivals)
+    by_simulation(report, args.simulations)
 
 
 if __name__ == "__main__":

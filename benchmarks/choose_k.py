@@ -119,14 +119,12 @@ def of_one(X, seed, starts):
 def main():
     made = parser(__doc__, replicates=20)
     made.add_argument("--starts", type=int, default=10)
-    made.add_argument("--mixtures", nargs="*", default=list(mixtures()))
     args = made.parse_args()
     report = Report(
         "choose_k", args.out, replicates=args.replicates, starts=args.starts
     )
     right = {}
-    for name in args.mixtures:
-        mixture = mixtures()[name]
+    for name, mixture in mixtures().items():
         truth = len(mixture.weights)
         runs = [
             of_one(mixture.draw(seed), seed, args.starts)
@@ -146,11 +144,11 @@ def main():
                 **{"CPU s": float(np.median([run[rule][1] for run in runs]))},
             )
     for suffix in _CONCENTRATIONS:
-        for name in args.mixtures:
+        for name in mixtures():
             value = right[name, f"ELBO{suffix}"]
             report.bar(f"{name}{suffix}: right K", value, ">=", right[name, "BIC"])
         total, bic = (
-            sum(right[name, rule] for name in args.mixtures)
+            sum(right[name, rule] for name in mixtures())
             for rule in (f"ELBO{suffix}", "BIC")
         )
         report.bar(f"all mixtures{suffix}: right K", total, ">=", bic)

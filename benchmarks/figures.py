@@ -276,12 +276,30 @@ def topics_curves():
     save(figure, "topics_curves")
 
 
+# --- regression.py
+
+
+def regression_splines():
+    """RMSE against the true curve by the number of rows."""
+    (rows,) = results("regression_splines")["tables"].values()
+    n = [row["rows"] for row in rows]
+    figure, axes = plt.subplots(figsize=(5.5, 3.6))
+    for name in ("ours", "ours, prior_scale=1", "BayesianRidge"):
+        values, errors = ([row[key] for row in rows] for key in (name, f"{name} se"))
+        axes.errorbar(n, values, errors, label=name.replace("ours", "skboost"))
+    axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="RMSE to the true curve")
+    axes.minorticks_off()
+    axes.set_xticks(n, n)
+    figure.legend(loc="outside upper center", ncols=3)
+    save(figure, "regression_splines")
+
+
 # Pictures by the name of their file in doc/_static.
 FIGURES = {
     draw.__name__: draw
     for draw in (
         against_nuts, benchmarks_posteriors, benchmarks_seconds, svi_plus_curves,
-        svi_plus_boxes, matrix_factorization_curves, topics_curves,
+        svi_plus_boxes, matrix_factorization_curves, topics_curves, regression_splines,
     )
 }  # fmt: skip
 

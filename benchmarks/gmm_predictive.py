@@ -2,7 +2,7 @@
 
     python benchmarks/gmm_predictive.py [--replicates 10] [--rows 4000] [--seeds 5]
         [--sets iris wine pima digits covtype] [--clusters 3 10]
-        [--methods SVIGaussianMixture ...] [--name NAME] [--append]
+        [--methods SVIGaussianMixture ...] [--name NAME]
 
 Standardised on the training part, 70/30 splits. ``SVIGaussianMixture`` stands for
 coordinate ascent with default settings but ``n_init=10``; "annealed" for the same ten
@@ -12,7 +12,7 @@ starts with the noise of smaller batches, which grow to all rows in 30 steps (SV
 integrates to less than one, and as the plain mixture with its fitted weights, means and
 covariances, which is a density. Differences are paired over splits: ours minus the
 rival's, nats a row, and two standard errors. The last table fits one split with many
-seeds. ``--append`` adds rows to the file of an earlier call at the same commit.
+seeds.
 """
 
 from _harness import Report, parser, shared_module, timed  # isort: skip
@@ -95,21 +95,13 @@ def scores(X_train, X_test, n_clusters, seed, methods, rivals=True):
     for name in methods:
         fit, cpu, _ = timed(OURS[name](n_clusters, seed, len(X_train)).fit, X_train)
         found[name] = fit.score(X_test), cpu
-    bayes, cpu, _ = timed(
-        BayesianGaussianMixture(
-            n_components=n_clusters, n_init=STARTS, max_iter=500, random_state=seed
-        ).fit,
-        X_train,
-    )
+    same = {"n_init": STARTS, "max_iter": 500, "random_state": seed}
+    bayes = BayesianGaussianMixture(n_components=n_clusters, **same)
+    bayes, cpu, _ = timed(bayes.fit, X_train)
     found["Bayesian"] = bayes.score(X_test), cpu
     found["Bayesian, plain"] = plain(bayes).score(X_test), cpu
     if rivals:
-        fit, cpu, _ = timed(
-            GaussianMixture(
-                n_clusters, n_init=STARTS, max_iter=500, random_state=seed
-            ).fit,
-            X_train,
-        )
+        fit, cpu, _ = timed(GaussianMixture(n_clusters, **same).fit, X_train)
         found["GaussianMixture"] = fit.score(X_test), cpu
     return found
 
@@ -164,7 +156,6 @@ def main():
     options = parser(__doc__, replicates=10)
     options.add_argument("--rows", type=int, default=4000)
     options.add_argument("--name", default="gmm_predictive", help="of the JSON")
-    options.add_argument("--append", action="store_true")
     options.add_argument("--seeds", type=int, default=5)
     options.add_argument(
         "--sets", nargs="+", default=["iris", "wine", "pima", "digits", "covtype"]
@@ -178,8 +169,6 @@ def main():
         args.name, args.out, splits=args.replicates, rows=args.rows,
         seeds=args.seeds,
     )  # fmt: skip
-    if args.append:
-        report.resume()
     made = data_sets(load, args.rows)
     for name in args.sets:
         if name not in made:

@@ -1,13 +1,13 @@
 """Logistic regression on ds1: 24,060 x 11, and 1,871 x 101 with few positives.
 
-    python benchmarks/logistic_ds1.py [--replicates 5] [--no-rivals]
+    python benchmarks/logistic_ds1.py [--replicates 5]
 
 Default fits, ``fit_intercept=False`` (the constant column is the intercept) and a
 N(0, 1) prior on every column. CPU seconds include all diagnostics; the rival's
 include compilation.
 """
 
-from _harness import Report, elbo_of, parser, shared_module, timed  # isort: skip
+from _harness import Report, elbo_of, parser, rival_module, shared_module, timed  # isort: skip
 
 import numpy as np
 from _energy import independent
@@ -17,6 +17,7 @@ from skboost import BoostedBayesianLogisticRegression
 
 # Sets of 4,000 draws for the log-loss by draws; its median is reported.
 N_SETS = 15
+WITHOUT_ELBO = {"ELBO": None, "ELBO, new draws": None, "se": None}
 
 
 def model(seed=0, **options):
@@ -62,8 +63,7 @@ def ds1_10(report, load, metrics, n_runs, rivals):
         "ELBO, new draws": elbo, "se": se, "log-loss": loss, "AUROC": auroc,
         "CPU s": seconds, "components": fit.posterior_.n_components})  # fmt: skip
     probability = point.predict_proba(X_test)[:, 1]
-    report.row(table, method="LogisticRegression", ELBO=None, **{
-        "ELBO, new draws": None, "se": None,
+    report.row(table, method="LogisticRegression", **WITHOUT_ELBO, **{
         "log-loss": metrics.log_loss(y_test, probability),
         "AUROC": metrics.auroc(y_test, probability), "CPU s": seconds_point,
         "components": None})  # fmt: skip
@@ -101,11 +101,8 @@ def ds1_100(report, tasks, metrics, n_runs, rivals):
             for theta in sets
         ]
         loss = float(np.median(losses))
-        energy = float(
-            np.median(
-                [metrics.energy_distance(theta, task.draws) for theta in sets[:3]]
-            )
-        )
+        energies = [metrics.energy_distance(t, task.draws) for t in sets[:3]]
+        energy = float(np.median(energies))
         report.row(table, method=method, ELBO=own, **{
             "ELBO, new draws": elbo[0], "se": elbo[1], "log-loss, exact": exact,
             "log-loss, 4000 draws": loss, "sd": float(np.std(losses)),
@@ -117,10 +114,9 @@ def ds1_100(report, tasks, metrics, n_runs, rivals):
         task.y_test, metrics.predict_proba(task.X_test, task.draws)
     )
     floor = metrics.energy_distance(half, task.draws[len(half) :])
-    report.row(table, method="NUTS draws (stored)", ELBO=None, **{
-        "ELBO, new draws": None, "se": None, "log-loss, exact": None,
-        "log-loss, 4000 draws": reference, "sd": None, "energy": floor, "CPU s": None,
-        "components": None})  # fmt: skip
+    report.row(table, method="NUTS draws (stored)", **WITHOUT_ELBO, **{
+        "log-loss, exact": None, "log-loss, 4000 draws": reference, "sd": None,
+        "energy": floor, "CPU s": None, "components": None})  # fmt: skip
     summary = {}
     for label, options in (("one Gaussian", {"max_iter": 1}), ("default", {})):
         figures = []
@@ -129,29 +125,19 @@ def ds1_100(report, tasks, metrics, n_runs, rivals):
             probability = fit.predict_proba(task.X_test)[:, 1]
             exact = metrics.log_loss(task.y_test, probability)
             elbo = elbo_of(task.log_density, fit.posterior_)
-            loss, energy = add(
-                f"skboost, {label}, seed {seed}",
-                fit.posterior_,
-                exact,
-                cpu,
-                elbo,
-                fit.posterior_.n_components,
-                fit.elbo_,
-            )
+            q = fit.posterior_
+            name = f"skboost, {label}, seed {seed}"
+            loss, energy = add(name, q, exact, cpu, elbo, q.n_components, fit.elbo_)
             figures.append((exact, loss, energy, cpu))
         summary[label] = np.median(figures, axis=0)
     if rivals is not None:
-        (_, _, draws), cpu, _ = timed(
-            rivals.advi,
-            rivals.logistic(task.X, task.y > 0),
-            n_steps=20_000,
-            step_size=0.03,
-        )
-        add("NumPyro full-rank ADVI", draws, None, cpu, components=1)
+        model_of = rivals.logistic(task.X, task.y > 0)
+        found, cpu, _ = timed(rivals.advi, model_of, n_steps=20_000, step_size=0.03)
+        add("NumPyro full-rank ADVI", found[2], None, cpu, components=1)
     point, cpu, _ = timed(LogisticRegression(fit_intercept=False).fit, task.X, task.y)
     exact = metrics.log_loss(task.y_test, point.predict_proba(task.X_test)[:, 1])
-    report.row(table, method="LogisticRegression", ELBO=None, **{
-        "ELBO, new draws": None, "se": None, "log-loss, exact": exact,
+    report.row(table, method="LogisticRegression", **WITHOUT_ELBO, **{
+        "log-loss, exact": exact,
         "log-loss, 4000 draws": None, "sd": None, "energy": None, "CPU s": cpu,
         "components": None})  # fmt: skip
     exact, loss, energy, cpu = summary["default"]
@@ -166,9 +152,7 @@ def ds1_100(report, tasks, metrics, n_runs, rivals):
 
 
 def main():
-    made = parser(__doc__, replicates=5)
-    made.add_argument("--no-rivals", action="store_true")
-    args = made.parse_args()
+    args = parser(__doc__, replicates=5).parse_args()
     report = Report("logistic_ds1", args.out, replicates=args.replicates)
     load = shared_module(args.shared, "data", "load")
     tasks = shared_module(args.shared, "reference", "tasks")
@@ -176,12 +160,7 @@ def main():
     if load is None or metrics is None:
         report.not_run("ds1_10 and ds1_100", "no data in the shared folder")
         return
-    rivals = None
-    if not args.no_rivals:
-        try:
-            import _rivals as rivals
-        except ImportError as error:
-            report.not_run("NumPyro full-rank ADVI", f"{error.name} is not installed")
+    rivals = rival_module(report, "_rivals", "NumPyro full-rank ADVI")
     ds1_10(report, load, metrics, args.replicates, rivals)
     ds1_100(report, tasks, metrics, args.replicates, rivals)
 

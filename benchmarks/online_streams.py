@@ -1,8 +1,8 @@
 """Average cumulative log loss of online methods on streams, and regret.
 
-    python benchmarks/online_streams.py [--replicates 20] [--figures doc/_static]
+    python benchmarks/online_streams.py [--replicates 20]
     python benchmarks/online_streams.py --hindsight
-    python benchmarks/online_streams.py --draw --figures doc/_static
+    python benchmarks/online_streams.py --draw
 
 Every stream comes in random orders. Ours run with their defaults, which were chosen on
 the streams whose column "tuned on" says so; the rates of the rivals are the best on
@@ -11,10 +11,7 @@ coefficients' mean before each row's update, nats. The noise of the linear strea
 known to all: 0.6 of standardised responses; EWA with inferred noise is beside them.
 """
 
-from _harness import Report, parser, shared_module, timed  # isort: skip
-
-import json
-from pathlib import Path
+from _harness import Report, mean_and_error, parser, shared_module, timed  # isort: skip
 
 import numpy as np
 from _streams import (
@@ -26,6 +23,7 @@ from _streams import (
     orders,
     streams,
 )
+from figures import GREY, legend_below, plt, results, save
 
 from skboost import OnlineBayesianLinearRegression, OnlineBayesianLogisticRegression
 from skboost.strategies import PowerRate
@@ -126,18 +124,16 @@ def one_stream(report, name, X, y, kind, tuned, n_orders):
         curves["river"] = river_linear(X1, y, rows, at)
     sgd = curves["SGD"][:, -1] / len(y)
     for label, total in curves.items():
-        average = total[:, -1] / len(y)
-        behind = average - sgd
-        se = float(behind.std(ddof=1) / np.sqrt(n_orders))
+        loss_of, loss_se = mean_and_error(total[:, -1] / len(y))
+        behind, se = mean_and_error(total[:, -1] / len(y) - sgd)
         report.row(
             "average cumulative log loss",
             **{"stream": name, "tuned on": "yes" if tuned else "no", "method": label,
-               "loss": average.mean(), "se": average.std(ddof=1) / np.sqrt(n_orders),
-               "minus SGD": behind.mean(), "se of it": se,
+               "loss": loss_of, "se": loss_se, "minus SGD": behind, "se of it": se,
                "rate": rates.get(label, "default")},
         )  # fmt: skip
         if label in ("SVA", "SVB", "NGVI", "NGVI diagonal"):
-            report.bar(f"{name}: {label} minus SGD", behind.mean(), "<=", 0.0, se)
+            report.bar(f"{name}: {label} minus SGD", behind, "<=", 0.0, se)
     best = regrets(loss, X1, y, rows, at)
     for label in curves:
         if label == "EWA inferred":
@@ -164,12 +160,7 @@ def in_hindsight(report, name, X, y, kind, n_orders):
     sgd = rival(gradient_descent, loss, X1, y, rows, at)[0][:, -1] / len(y)
     rates = {"learning_rate": [PowerRate(r, p) for r in RATES.tolist() for p in POWERS]}
     betas = {"beta": [0.03, 0.1, 0.2, 0.5, 1.0]}
-    grids = {
-        "SVA": rates,
-        "SVB": rates,
-        "NGVI diagonal": betas,
-        "NGVI": betas,
-    }
+    grids = {"SVA": rates, "SVB": rates, "NGVI diagonal": betas, "NGVI": betas}
     for label, grid in grids.items():
         ((parameter, values),) = grid.items()
         tried = []
@@ -181,18 +172,16 @@ def in_hindsight(report, name, X, y, kind, n_orders):
                 continue
             tried.append((found.mean(), str(value), found))
         average, value, found = min(tried, key=lambda item: item[0])
-        se = float((found - sgd).std(ddof=1) / np.sqrt(n_orders))
+        behind, se = mean_and_error(found - sgd)
         report.row("at the best rate in hindsight", **{"stream": name, "method": label,
                    "best": f"{parameter}={value}", "loss": average,
-                   "minus SGD": (found - sgd).mean(), "se of it": se})  # fmt: skip
+                   "minus SGD": behind, "se of it": se})  # fmt: skip
         what = f"{name}: {label} minus SGD, both in hindsight"
-        report.bar(what, float((found - sgd).mean()), "<=", 0.0, se)
+        report.bar(what, behind, "<=", 0.0, se)
 
 
-def figures(curves, folder):
+def pictures(curves):
     """Curves of average loss and of regret."""
-    from figures import GREY, plt
-
     names = list(dict.fromkeys(curve["stream"] for curve in curves))
     curves = [curve for curve in curves if curve["method"] != "NGVI beta=1"]
     methods = list(dict.fromkeys(curve["method"] for curve in curves))
@@ -219,13 +208,8 @@ def figures(curves, folder):
             ax.set(xscale="log", title=name, xlabel="rows so far")
         label = {"loss": "average loss (nats)", "regret": "regret (nats)"}[what]
         figure.supylabel(label, fontsize="medium")
-        found = {}
-        for ax in figure.axes:
-            handles, labels = ax.get_legend_handles_labels()
-            found |= dict(zip(labels, handles, strict=True))
-        place = {"loc": "outside lower center", "ncols": 6}
-        figure.legend(found.values(), found.keys(), **place)
-        figure.savefig(Path(folder) / f"online_{what}.png")
+        legend_below(figure, figure.axes, 6)
+        save(figure, f"online_{what}")
 
 
 def _limits(ax, what, curves):
@@ -242,30 +226,24 @@ def _limits(ax, what, curves):
 
 def main():
     options = parser(__doc__, replicates=20)
-    options.add_argument("--figures", default=None, help="folder of the pictures")
-    options.add_argument("--streams", nargs="*", default=None)
     options.add_argument("--hindsight", action="store_true", help="tune ours as well")
     options.add_argument("--draw", action="store_true", help="pictures alone")
     options = options.parse_args()
     if options.draw:
-        path = options.out / "online_streams.json"
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return figures(content["curves"], options.figures)
+        return pictures(results("online_streams", options.out)["curves"])
     script = "online_hindsight" if options.hindsight else "online_streams"
     report = Report(script, options.out, orders=options.replicates)
     shared = shared_module(options.shared, "data", "load")
     if shared is None:
         report.not_run("pima, forest cover, boston", "no shared data")
     for name, (X, y, kind, tuned) in streams(shared).items():
-        if options.streams is not None and name not in options.streams:
-            continue
         if options.hindsight:
             in_hindsight(report, name, X, y, kind, options.replicates)
         else:
             one_stream(report, name, X, y, kind, tuned, options.replicates)
     report.save()
-    if options.figures:
-        figures(report.curves, options.figures)
+    if not options.hindsight:
+        pictures(report.curves)
 
 
 if __name__ == "__main__":

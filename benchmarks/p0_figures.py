@@ -23,17 +23,14 @@ pictures from that file without running anything.
 
 from _harness import Report, parser, shared_module, timed  # isort: skip
 
-import json
-from pathlib import Path
-
 import numpy as np
+from figures import STATIC, plt, results
 from p0_tables import AS_IN_THE_PAPER, PUBLISHED, do_all_iterations, ds1, eicu_like
 from step_rules import TARGETS
 
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
 from skboost.strategies import ResidualGain
 
-_STATIC = Path(__file__).resolve().parent.parent / "doc" / "_static"
 OBJECTIVES = {
     "kl": "kl",
     "relbo": ResidualGain(entropy_weight=1.0),
@@ -239,10 +236,9 @@ METHODS = {
 class Curves:
     """The curves of a file of results, by data, objective, corrective rule and step."""
 
-    def __init__(self, path):
-        entries = json.loads(path.read_text(encoding="utf-8"))["curves"]
+    def __init__(self, content):
         names = ("data", "objective", "corrective", "step")
-        self.found = {tuple(e[name] for name in names): e for e in entries}
+        self.found = {tuple(e[n] for n in names): e for e in content["curves"]}
         self.data = [name for name in TITLES if any(k[0] == name for k in self.found)]
 
     def get(self, data, objective, corrective, step, what):
@@ -256,26 +252,25 @@ class Curves:
         return found.replace(" ", "")
 
 
-def grid(n_rows, n_columns, size, **options):
-    """A figure with axes that are always a table, frames half drawn."""
-    from figures import plt
-
-    figure, axes = plt.subplots(
-        n_rows, n_columns, figsize=size, squeeze=False, **options
-    )
-    for ax in axes.flat:
+def panels(lines, columns, size, draw, xlabel="iteration", **options):
+    """A figure with a panel for each line and column, which `draw` fills and names."""
+    shape = len(lines), len(columns)
+    figure, axes = plt.subplots(*shape, figsize=size, squeeze=False, **options)
+    for (i, k), ax in np.ndenumerate(axes):
+        ax.set_title(draw(ax, lines[i], columns[k]), fontsize=9)
         ax.tick_params(labelsize=8)
+    for ax in axes[-1]:
+        ax.set_xlabel(xlabel, fontsize=9)
     return figure, axes
 
 
-def finish(figure, axes, path, n_legend):
+def finish(figure, axes, name, n_legend):
     """Legend above all panels, and the file."""
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside upper center", ncols=n_legend, fontsize=9
     )
-    figure.savefig(path, dpi=100)
-    print(path)
+    figure.savefig(STATIC / f"{name}.png", dpi=100)
 
 
 def clip(ax, least):
@@ -287,119 +282,109 @@ def clip(ax, least):
         ax.set_ylim(max(low, least - 0.3 * (high - least)), high)
 
 
-def elbo_picture(curves, data, path):
+def elbo_picture(curves, data):
     """Fig. 1: ELBO by iteration; rows are objectives, columns corrective rules."""
-    figure, axes = grid(
-        len(OBJECTIVES), len(CORRECTIVE), (9.5, 7.5), sharex=True, sharey="row"
-    )
     # The first component is the same for all: its mean is the zero of the axis.
     zero = curves.get(data, "kl", "none", "adaptive", "elbo_mean")[0]
-    for line, objective in zip(axes, OBJECTIVES, strict=True):
-        least = 0.0
-        for ax, corrective in zip(line, CORRECTIVE, strict=True):
-            for step, color in COLORS.items():
-                key = data, objective, corrective, step
-                mean = curves.get(*key, "elbo_mean") - zero
-                sd = curves.get(*key, "elbo_sd")
-                t = np.arange(1, len(mean) + 1)
-                ax.plot(t, mean, color=color, lw=1.5, label=step)
-                ax.fill_between(t, mean - sd, mean + sd, color=color, alpha=0.13, lw=0)
-                if step != "predefined":
-                    least = min(least, (mean - sd).min())
-            ax.set_title(f"{objective}; {corrective}", fontsize=9)
-        clip(line[0], least)
-        line[0].set_ylabel("ELBO over the first\ncomponent's (nats)", fontsize=9)
-    for ax in axes[-1]:
-        ax.set_xlabel("iteration", fontsize=9)
-    finish(figure, axes, path, len(COLORS))
+    least = dict.fromkeys(OBJECTIVES, 0.0)
+
+    def draw(ax, objective, corrective):
+        for step, color in COLORS.items():
+            key = data, objective, corrective, step
+            mean = curves.get(*key, "elbo_mean") - zero
+            sd = curves.get(*key, "elbo_sd")
+            t = np.arange(1, len(mean) + 1)
+            ax.plot(t, mean, color=color, lw=1.5, label=step)
+            ax.fill_between(t, mean - sd, mean + sd, color=color, alpha=0.13, lw=0)
+            if step != "predefined":
+                least[objective] = min(least[objective], (mean - sd).min())
+        return f"{objective}; {corrective}"
+
+    figure, axes = panels(
+        list(OBJECTIVES), CORRECTIVE, (9.5, 7.5), draw, sharex=True, sharey="row"
+    )
+    for ax, low in zip(axes[:, 0], least.values(), strict=True):
+        clip(ax, low)
+        ax.set_ylabel("ELBO over the first\ncomponent's (nats)", fontsize=9)
+    finish(figure, axes, f"p0_elbo_{data}", len(COLORS))
 
 
-def parameters_picture(curves, path):
+def parameters_picture(curves):
     """Figs 2 and 4: parameters of the mixture by iteration, by the paper's methods."""
-    figure, axes = grid(
-        len(OBJECTIVES), len(curves.data), (9.5, 7.5), sharex=True, sharey="col"
-    )
-    for line, objective in zip(axes, OBJECTIVES, strict=True):
-        for ax, data in zip(line, curves.data, strict=True):
-            for k, (name, (step, corrective, color)) in enumerate(METHODS.items()):
+
+    def draw(ax, objective, data):
+        for k, (name, (step, corrective, color)) in enumerate(METHODS.items()):
+            mean = curves.get(data, objective, corrective, step, "parameters")
+            t = np.arange(1, len(mean) + 1)
+            # Shifted a little, since many curves coincide.
+            shift = 0.012 * mean.max() * (k - 2)
+            ax.plot(t, mean + shift, color=color, lw=1.5, label=name)
+            if step == "adaptive":
+                step = "adaptive, published"
                 mean = curves.get(data, objective, corrective, step, "parameters")
-                t = np.arange(1, len(mean) + 1)
-                # Shifted a little, since many curves coincide.
-                shift = 0.012 * mean.max() * (k - 2)
-                ax.plot(t, mean + shift, color=color, lw=1.5, label=name)
-                if step == "adaptive":
-                    step = "adaptive, published"
-                    mean = curves.get(data, objective, corrective, step, "parameters")
-                    ax.plot(t, mean + shift, color=color, lw=1.2, ls=":",
-                            label=f"{name}, published")  # fmt: skip
-            ax.set_title(f"{TITLES[data]}; {objective}", fontsize=9)
-        line[0].set_ylabel("parameters of the mixture", fontsize=9)
-    for ax in axes[-1]:
-        ax.set_xlabel("iteration", fontsize=9)
-    finish(figure, axes, path, 4)
+                ax.plot(t, mean + shift, color=color, lw=1.2, ls=":",
+                        label=f"{name}, published")  # fmt: skip
+        return f"{TITLES[data]}; {objective}"
 
-
-def kinds_picture(curves, path):
-    """Fig. 3: how often every kind of step was taken, over iterations and seeds."""
-    figure, axes = grid(
-        len(OBJECTIVES), len(curves.data), (9.5, 9.5), sharex=True, sharey=True
+    figure, axes = panels(
+        list(OBJECTIVES), curves.data, (9.5, 7.5), draw, sharex=True, sharey="col"
     )
+    for ax in axes[:, 0]:
+        ax.set_ylabel("parameters of the mixture", fontsize=9)
+    finish(figure, axes, "p0_parameters", 4)
+
+
+def kinds_picture(curves):
+    """Fig. 3: how often every kind of step was taken, over iterations and seeds."""
     names = [(step, corrective) for step in STEP_SIZES for corrective in CORRECTIVE]
     # A gap after every step rule.
     places = [k + 0.4 * (k // len(CORRECTIVE)) for k in range(len(names))]
-    for line, objective in zip(axes, OBJECTIVES, strict=True):
-        for ax, data in zip(line, curves.data, strict=True):
-            steps = [curves.steps(data, objective, c, s) for s, c in names]
-            left = np.zeros(len(names))
-            for key, kind in KINDS.items():
-                share = np.array([text.count(key) / len(text) for text in steps])
-                ax.barh(places, share, left=left, label=kind, height=0.8,
-                        color=KIND_COLORS[key])  # fmt: skip
-                left += share
-            ax.set_title(f"{TITLES[data]}; {objective}", fontsize=9)
+
+    def draw(ax, objective, data):
+        steps = [curves.steps(data, objective, c, s) for s, c in names]
+        left = np.zeros(len(names))
+        for key, kind in KINDS.items():
+            share = np.array([text.count(key) / len(text) for text in steps])
+            ax.barh(places, share, left=left, label=kind, height=0.8,
+                    color=KIND_COLORS[key])  # fmt: skip
+            left += share
+        return f"{TITLES[data]}; {objective}"
+
+    figure, axes = panels(
+        list(OBJECTIVES), curves.data, (9.5, 9.5), draw, "share of the steps",
+        sharex=True, sharey=True,
+    )  # fmt: skip
     labels = [f"{step}; {corrective}" for step, corrective in names]
     axes[0, 0].set_yticks(places, labels)
     axes[0, 0].invert_yaxis()
     axes[0, 0].set_xlim(0, 1)
-    for ax in axes[-1]:
-        ax.set_xlabel("share of the steps", fontsize=9)
-    finish(figure, axes, path, len(KINDS))
+    finish(figure, axes, "p0_kinds", len(KINDS))
 
 
-def steps_picture(curves, path):
+def steps_picture(curves):
     """Step lengths and curvatures by iteration, with the plain direction."""
     quantities = {"gamma": "step γ", "curvature": "curvature C (nats)"}
     shown = [(q, o) for q in quantities for o in list(OBJECTIVES)[:2]]
-    figure, axes = grid(
-        len(shown), len(curves.data), (9.0, 7.2), sharex=True, sharey="row"
+
+    def draw(ax, line, data):
+        quantity, objective = line
+        for step, color in COLORS.items():
+            middle = curves.get(data, objective, "none", step, quantity)
+            t = np.arange(2, len(middle) + 2)
+            if quantity == "gamma" or np.isfinite(middle).any():
+                ax.plot(t, middle, color=color, lw=1.3, marker="o", ms=3, label=step)
+        if quantity == "gamma":
+            ax.set_ylim(-0.03, 1.03)
+        else:
+            ax.set_yscale("log")
+        return f"{TITLES[data]}; {objective}"
+
+    figure, axes = panels(
+        shown, curves.data, (9.0, 7.2), draw, sharex=True, sharey="row"
     )
-    for line, (quantity, objective) in zip(axes, shown, strict=True):
-        for ax, data in zip(line, curves.data, strict=True):
-            for step, color in COLORS.items():
-                middle = curves.get(data, objective, "none", step, quantity)
-                t = np.arange(2, len(middle) + 2)
-                if quantity == "gamma" or np.isfinite(middle).any():
-                    ax.plot(t, middle, color=color, lw=1.3, marker="o", ms=3,
-                            label=step)  # fmt: skip
-            ax.set_title(f"{TITLES[data]}; {objective}", fontsize=9)
-            if quantity == "gamma":
-                ax.set_ylim(-0.03, 1.03)
-            else:
-                ax.set_yscale("log")
-        line[0].set_ylabel(quantities[quantity], fontsize=9)
-    for ax in axes[-1]:
-        ax.set_xlabel("iteration", fontsize=9)
-    finish(figure, axes, path, len(COLORS))
-
-
-def pictures(path, folder):
-    """All pictures of one file of results."""
-    curves = Curves(path)
-    for data in curves.data:
-        elbo_picture(curves, data, folder / f"p0_elbo_{data}.png")
-    parameters_picture(curves, folder / "p0_parameters.png")
-    kinds_picture(curves, folder / "p0_kinds.png")
-    steps_picture(curves, folder / "p0_steps.png")
+    for ax, (quantity, _) in zip(axes[:, 0], shown, strict=True):
+        ax.set_ylabel(quantities[quantity], fontsize=9)
+    finish(figure, axes, "p0_steps", len(COLORS))
 
 
 def main():
@@ -408,12 +393,15 @@ def main():
     made.add_argument("--draws", type=int, default=100)
     made.add_argument("--rows", type=int, default=3000, help="of the generated set")
     made.add_argument("--sets", nargs="+", choices=TITLES, default=list(TITLES))
-    made.add_argument("--figures", type=Path, default=_STATIC, help="for pictures")
     made.add_argument("--draw", action="store_true", help="pictures alone")
     args = made.parse_args()
     if not args.draw:
         run_all(args)
-    pictures(args.out / "p0_figures.json", args.figures)
+    curves = Curves(results("p0_figures", args.out))
+    for data in curves.data:
+        elbo_picture(curves, data)
+    for draw in (parameters_picture, kinds_picture, steps_picture):
+        draw(curves)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
     python benchmarks/p0_tables.py [--replicates 5] [--iterations 8] [--draws 100]
         [--sets ds1 eicu] [--rows 71366] [--bases laplace gaussian]
-        [--objectives kl relbo published]
 
 The weight rules of the paper without refinement (``refine=False``), all iterations done
 (no stopping rule is asked), for components by
@@ -118,13 +117,12 @@ def one(metrics, data, fit_intercept, base, seed, **options):
     )
 
 
-def methods(base, objectives, options):
+def methods(base, options):
     """Objective, method, base and settings of every row of a table."""
     for other in BASES:
         settings = options | {"max_iter": 1}
         yield "plain VI", f"one component, {other}", other, settings
-    for name in objectives:
-        objective, adaptive = OBJECTIVES[name]
+    for name, (objective, adaptive) in OBJECTIVES.items():
         for method, (step_size, corrective) in METHODS.items():
             step_size = adaptive if step_size == "adaptive" else step_size
             settings = {"step_size": step_size, "corrective": corrective}
@@ -143,9 +141,7 @@ def tables(report, metrics, name, data, args):
         for base in args.bases:
             title = f"{name}, {'with' if fit_intercept else 'no'} intercept, {base}"
             runs = {}
-            for key, method, family, settings in methods(
-                base, args.objectives, options
-            ):
+            for key, method, family, settings in methods(base, options):
                 found = np.array([
                     one(metrics, split, fit_intercept, family, seed, **settings)
                     for seed, split in enumerate(data)
@@ -153,7 +149,7 @@ def tables(report, metrics, name, data, args):
                 runs[key, method] = found
                 alone = runs["plain VI", f"one component, {base}"][:, 3]
                 row(report, title, key, method, found, found[:, 3] - alone)
-            for key in args.objectives:
+            for key in OBJECTIVES:
                 comparisons(report, f"{title}: adaptive against the others", key, runs)
             largest = max(np.median(found[:, -1]) for found in runs.values())
             report.bar(f"{title}: largest share of step and weights", largest,
@@ -227,9 +223,6 @@ def main():
     made.add_argument("--rows", type=int, default=71_366, help="of the generated set")
     made.add_argument("--sets", nargs="+", choices=PAPER, default=list(PAPER))
     made.add_argument("--bases", nargs="+", choices=BASES, default=list(BASES))
-    made.add_argument(
-        "--objectives", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES)
-    )
     args = made.parse_args()
     do_all_iterations()
     load = shared_module(args.shared, "data", "load")

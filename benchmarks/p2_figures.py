@@ -1,7 +1,6 @@
 """Figures 4 to 6 of Paisley, Fazelnia, Barr: how many clusters remain, and which.
 
-    python benchmarks/p2_figures.py [--seeds 10] [--sizes 10 20 30 40 50] [--append]
-        [--draw]
+    python benchmarks/p2_figures.py [--seeds 10] [--draw]
 
 250 points in four clusters in the plane, Dirichlet(1/K) with K = 50 in place of a
 Dirichlet process, random responsibilities as the start, 1,000 steps, batches of |S| =
@@ -10,9 +9,7 @@ the size-sorted share of the rows in each cluster, figure 6 its cumulative sum w
 spread over all runs, figure 5 the clusters of one run with |S| = 40 and M = 16.
 
 Writes ``results/p2_figures.json`` and ``doc/_static/p2_fig4.png``, ``p2_fig5.png``
-and ``p2_fig6.png``. ``--append`` adds batch sizes to the file of an earlier call at the
-same commit; pictures are made once all sizes are there. ``--draw`` makes them from
-the file without a run.
+and ``p2_fig6.png``. ``--draw`` makes the pictures from the file without a run.
 """
 
 from _harness import Report, parser, shared_module  # isort: skip
@@ -55,10 +52,10 @@ def occupied(model, X):
     return int((counts >= 0.01 * len(X)).sum()), np.sort(counts)[::-1] / len(X)
 
 
-def fits(n_rows, sizes):
+def fits(n_rows):
     """Method, batch size, M and settings of every fit of figures 4 to 6."""
     yield "batch", None, None, PROCESS | {"max_iter": 5000, "tol": 1e-6}
-    for size in sizes:
+    for size in SIZES:
         for share in (None, 0.2, 0.4, 0.6):
             effective = None if share is None else share * size
             yield (
@@ -74,11 +71,9 @@ def fits(n_rows, sizes):
             )
 
 
-def run(report, X, sizes, seeds):
+def run(report, X, seeds):
     """Shares of the largest clusters in every run, and one clustering by method."""
-    for method, size, effective, options in fits(len(X), sizes):
-        if method == "batch" and any(c["method"] == "batch" for c in report.curves):
-            continue
+    for method, size, effective, options in fits(len(X)):
         # As many runs of batch inference as of SVI by all batch sizes.
         n = 5 * seeds if method == "batch" else seeds
         models = [fit(X, 50, seed, **options)[0] for seed in range(n)]
@@ -102,7 +97,7 @@ def run(report, X, sizes, seeds):
 
 
 def summarise(report):
-    """All settings of a method together, once every batch size is there."""
+    """All settings of a method together."""
     off = {}
     for method in METHODS:
         counts = np.concatenate(
@@ -179,24 +174,15 @@ def draw_fig6(curves):
 def main():
     made = parser(__doc__)
     made.add_argument("--seeds", type=int, default=10)
-    made.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
-    made.add_argument("--append", action="store_true")
     made.add_argument("--draw", action="store_true")
     args = made.parse_args()
     if not args.draw:
         report = Report("p2_figures", args.out, seeds=args.seeds, steps=STEPS)
-        if args.append:
-            report.resume()
         synthetic = shared_module(args.shared, "data", "make_synthetic")
         if synthetic is None:
             return report.not_run("all figures", "the shared data are not there")
-        run(report, synthetic.gmm_4clusters()["X"], args.sizes, args.seeds)
-        complete = {c["S"] for c in report.curves} >= {None, *SIZES}
-        if complete:
-            summarise(report)
-        report.save()
-        if not complete:
-            return None
+        run(report, synthetic.gmm_4clusters()["X"], args.seeds)
+        summarise(report)
     curves = results("p2_figures", args.out)["curves"]
     for draw in (draw_fig4, draw_fig5, draw_fig6):
         draw(curves)

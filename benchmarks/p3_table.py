@@ -10,7 +10,7 @@ cost. A cell is the mean over replicates of the absolute error (p: mean over the
 three), its standard deviation in brackets.
 """
 
-from _harness import Report, parser, timed  # isort: skip
+from _harness import Report, mean_and_error, parser, timed  # isort: skip
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -107,20 +107,11 @@ def main():
                 name, method=method, **dict(zip(names, cells, strict=True)), cpu_s=cpu
             )
         for method in METHODS[:2]:
-            more = (table[method] - table["EM"]).mean(axis=1)
-            se = more.std(ddof=1) / np.sqrt(len(more))
-            report.row(
-                f"{name}: mean absolute error less that of EM",
-                method=method,
-                difference=float(more.mean()),
-                two_se=float(2 * se),
-            )
-            report.bar(
-                f"{name}, {method}: error beyond EM's, less 2 standard errors",
-                float(more.mean() - 2 * se),
-                "<=",
-                0.0,
-            )
+            more, se = mean_and_error((table[method] - table["EM"]).mean(axis=1))
+            title = f"{name}: mean absolute error less that of EM"
+            report.row(title, method=method, difference=more, two_se=2 * se)
+            what = f"{name}, {method}: error beyond EM's, less 2 standard errors"
+            report.bar(what, more - 2 * se, "<=", 0.0)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The pictures of Campbell and Li 2019: which divergence, heavy tails, regression.
 
     python benchmarks/p4_figures.py [--part fig2 cauchy banana fig4] [--replicates 3]
-        [--iterations 15] [--append] [--draw]
+        [--iterations 15] [--draw]
 
 fig2
     Figure 2: N(0, A'A) with normal entries of A in two dimensions, approximated by
@@ -18,8 +18,8 @@ fig4
     regressions with a heavy-tailed prior, over that of one Gaussian.
 
 Writes ``results/p4_figures.json`` and ``doc/_static/p4_fig2.png``, ``p4_cauchy.png``,
-``p4_banana.png`` and ``p4_fig4.png``. ``--append`` adds a part to the file of an
-earlier call at the same commit, ``--draw`` draws what the file has without a run.
+``p4_banana.png`` and ``p4_fig4.png``. ``--draw`` draws what
+the file has without a run.
 """
 
 from _harness import Report, parser, shared_module, timed  # isort: skip
@@ -28,7 +28,18 @@ import autograd.numpy as anp
 import numpy as np
 import ubvi
 from _energy import independent
-from figures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, plt, results, save
+from figures import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILION,
+    legend_below,
+    plt,  # fmt: skip
+    results,
+    save,
+)
 from scipy.optimize import minimize_scalar
 
 from skboost import boost_posterior
@@ -208,10 +219,7 @@ def fig4(report, args):
     for name in ubvi.T2_TASKS:
         task = tasks.t2_logistic(name, xp=anp)
         reference = task.draws[:: max(1, len(task.draws) // N_ENERGY)]
-        done = {c["name"] for c in report.curves if c.get("task") == name}
         for label in labels:
-            if label in done:
-                continue
             last = []
             for seed in range(args.replicates):
                 result, cpu, _ = ubvi.fit(
@@ -264,12 +272,11 @@ def draw_fig2(curves):
     ):
         axes.set(xscale="log", yscale="log", ylabel=label)
         axes.set_xlabel("condition number of the covariance")
-    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center",
-                  ncols=3)  # fmt: skip
+    legend_below(figure, grid[:1], 3)
     save(figure, "p4_fig2")
 
 
-def draw_paths(axes, curves, x_of, column, seeds=True):
+def draw_paths(axes, curves, x_of, column):
     """One thin line for each seed, named once."""
     for curve in curves:
         y = [row[column] for row in curve["path"]]
@@ -299,10 +306,7 @@ def draw_density(target, curves):
     grid[1, 0].xaxis.get_major_locator().set_params(integer=True)
     grid[1, 1].set_xscale("log")
     grid[1, 1].xaxis.set_minor_formatter("")
-    handles, labels = grid[1, 0].get_legend_handles_labels()
-    named = dict(zip(*grid[0, 0].get_legend_handles_labels()[::-1], strict=True))
-    handles.append(named["target"])
-    figure.legend(handles, [*labels, "target"], loc="outside lower center", ncols=5)
+    legend_below(figure, (grid[0, 0], grid[1, 0]), 5, last=("target",))
     save(figure, f"p4_{target}")
 
 
@@ -353,8 +357,7 @@ def draw_fig4(curves):
         grid[1, k].set(xlabel="CPU seconds over those of\none Gaussian", xscale="log")
     for axes in grid[:, 0]:
         axes.set_ylabel("energy distance over\nthat of one Gaussian")
-    figure.legend(*grid[0, 0].get_legend_handles_labels(),
-                  loc="outside lower center", ncols=3)  # fmt: skip
+    legend_below(figure, grid[0, :1], 3)
     save(figure, "p4_fig4")
 
 
@@ -372,15 +375,12 @@ def main():
     made = parser(__doc__, replicates=3)
     made.add_argument("--part", nargs="+", choices=PARTS, default=PARTS)
     made.add_argument("--iterations", type=int, default=15)
-    made.add_argument("--append", action="store_true")
     made.add_argument("--draw", action="store_true")
     args = made.parse_args()
     if args.draw:
         return pictures(results("p4_figures", args.out))
     report = Report("p4_figures", args.out, replicates=args.replicates,
                     iterations=args.iterations)  # fmt: skip
-    if args.append:
-        report.resume()
     for part in args.part:
         if part in ("cauchy", "banana"):
             density(report, args, part)

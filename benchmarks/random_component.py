@@ -1,6 +1,6 @@
 """A second component at random: step rules in growing dimension.
 
-    python benchmarks/random_component.py [--replicates 50] [--figure PATH]
+    python benchmarks/random_component.py [--replicates 50]
 
 The synthetic experiment of Dresdner et al. 2021 (section 6.1 and Fig. 1, left). The
 target is a mixture of two Gaussians, the approximation starts as the first of the two,
@@ -17,9 +17,10 @@ The other rules are the package's, on one table of cached draws.
 
 from types import SimpleNamespace
 
-from _harness import _ROOT, Report, parser, timed  # isort: skip
+from _harness import Report, parser, timed  # isort: skip
 
 import numpy as np
+from figures import plt, save
 
 from skboost.approximation import Mixture, PooledDraws
 from skboost.families import Gaussian
@@ -184,10 +185,8 @@ def bars(report, divergences):
                 )  # fmt: skip
 
 
-def figure(path, divergences, steps):
+def picture(divergences, steps):
     """Medians with the middle 80 % of the runs, and the mean step."""
-    from figures import plt
-
     made, axes = plt.subplots(1, 2, figsize=(9, 4.4))
     # Three rules find the same step: their markers lie inside of each other.
     looks = {
@@ -217,20 +216,17 @@ def figure(path, divergences, steps):
         ax.set_xticks(dims, [str(dim) for dim in dims])
         ax.minorticks_off()
     made.legend(loc="outside lower center", ncols=3)
-    made.savefig(path)
+    save(made, "random_component")
 
 
 def main():
-    made = parser(__doc__, replicates=50)
-    default = _ROOT / "doc" / "_static" / "random_component.png"
-    made.add_argument("--figure", default=default, help="where the picture goes")
-    args = made.parse_args()
+    args = parser(__doc__, replicates=50).parse_args()
     report = Report(
         "random_component", args.out, replicates=args.replicates, draws=N_DRAWS
     )
     divergences, steps = tables(report, args.replicates)
     bars(report, divergences)
-    figure(args.figure, divergences, steps)
+    picture(divergences, steps)
 
 
 if __name__ == "__main__":

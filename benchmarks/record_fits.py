@@ -11,30 +11,27 @@ versions that are built differently. Rounding differs between processors: compar
 the machine that recorded, with the same versions of NumPy and SciPy.
 """
 
-import os
+import _harness  # noqa: F401  isort: skip  (it asks for one thread of BLAS)
 
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
+import argparse
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
 
-import argparse  # noqa: E402  (after the threads are set)
-import sys  # noqa: E402
-import tempfile  # noqa: E402
-import time  # noqa: E402
-import warnings  # noqa: E402
-from pathlib import Path  # noqa: E402
+import autograd.numpy as anp
+import numpy as np
+from scipy import sparse
 
-import autograd.numpy as anp  # noqa: E402
-import numpy as np  # noqa: E402
-from scipy import sparse  # noqa: E402
-
-import skboost  # noqa: E402
-from skboost import (  # noqa: E402
+import skboost
+from skboost import (
     BoostedBayesianLogisticRegression,
     BoostedGaussianMixture,
     boost_posterior,
 )
-from skboost.families import Gaussian, StudentT  # noqa: E402
-from skboost.strategies import AdaptiveBacktracking, ResidualGain  # noqa: E402
+from skboost.families import Gaussian, StudentT
+from skboost.strategies import AdaptiveBacktracking, ResidualGain
 
 # --- densities
 

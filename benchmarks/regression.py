@@ -2,8 +2,7 @@
 
     python benchmarks/regression.py [--only exact generated splines counts real]
 
-Every part writes a file of its own, ``regression_PART.json``; ``--picture`` draws that
-of the splines.
+Every part writes a file of its own, ``regression_PART.json``.
 
 Ten splits 90/10 of five real data sets, features and response scaled by the training
 part, against BayesianRidge, ARDRegression and NGBoost, all with their defaults; nothing
@@ -11,11 +10,9 @@ was tuned on any of the five sets. Log densities are of the scaled response, in 
 each row; those of the linear rivals are of their normal predictive distributions.
 """
 
-from _harness import Report, parser, shared_module, timed  # isort: skip
+from _harness import Report, mean_and_error, parser, shared_module, timed  # isort: skip
 
-import json
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -27,7 +24,6 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScal
 
 from skboost import BoostedBayesianLinearRegression, BoostedBayesianPoissonRegression
 
-_STATIC = Path(__file__).resolve().parent.parent / "doc" / "_static"
 SETS = ["concrete", "energy", "power_plant", "wine_red", "yacht"]
 PARTS = ["exact", "generated", "splines", "counts", "real"]
 LINEAR_RIVALS = ["BayesianRidge", "ARDRegression"]
@@ -56,7 +52,7 @@ def ngboost_answers(model, X, y):
     return found.loc, found.logpdf(y), ends
 
 
-def competitors(with_ngboost):
+def competitors():
     """Name, maker and answers of every model."""
     models = {
         "normal": (lambda seed: ours(seed), our_answers),
@@ -64,7 +60,7 @@ def competitors(with_ngboost):
         "BayesianRidge": (lambda seed: BayesianRidge(), normal_answers),
         "ARDRegression": (lambda seed: ARDRegression(), normal_answers),
     }
-    if with_ngboost and find_spec("ngboost") is not None:
+    if find_spec("ngboost") is not None:
         from ngboost import NGBRegressor
 
         models["NGBoost"] = (
@@ -72,11 +68,6 @@ def competitors(with_ngboost):
             ngboost_answers,
         )
     return models
-
-
-def mean_and_error(values):
-    values = np.asarray(values)
-    return values.mean(), values.std(ddof=1) / np.sqrt(len(values))
 
 
 # --- real data
@@ -87,10 +78,9 @@ def real(report, args):
     if load is None:
         report.not_run("real data", "no shared data")
         return
-    models = competitors(not args.without_ngboost)
+    models = competitors()
     if "NGBoost" not in models:
-        why = "left out" if args.without_ngboost else "not installed"
-        report.not_run("NGBoost", why)
+        report.not_run("NGBoost", "not installed")
     for name in SETS:
         data = load.load(name)
         X, y = np.asarray(data["X"], float), np.asarray(data["y"], float)
@@ -278,25 +268,6 @@ def splines(report, args, n_test=1000):
         report.row("splines: RMSE against the true function", **row)
 
 
-def picture(out):
-    """The table of `splines` as a picture of the documentation."""
-    from figures import plt
-
-    content = json.loads((out / "regression_splines.json").read_text(encoding="utf-8"))
-    (rows,) = content["tables"].values()
-    n = [row["rows"] for row in rows]
-    fig, ax = plt.subplots(figsize=(5.5, 3.6))
-    for name in ("ours", "ours, prior_scale=1", "BayesianRidge"):
-        values = [row[name] for row in rows]
-        label = name.replace("ours", "skboost")
-        ax.errorbar(n, values, [row[f"{name} se"] for row in rows], label=label)
-    ax.set(xscale="log", yscale="log", xlabel="rows", ylabel="RMSE to the true curve")
-    ax.minorticks_off()
-    ax.set_xticks(n, n)
-    fig.legend(loc="outside upper center", ncols=3)
-    fig.savefig(_STATIC / "regression_splines.png")
-
-
 # --- counts
 
 
@@ -348,12 +319,7 @@ def deviance(y, mean):
 def main():
     made = parser(__doc__, replicates=10)
     made.add_argument("--only", nargs="*", default=PARTS, choices=PARTS)
-    made.add_argument("--without-ngboost", action="store_true", help="7 of 8 minutes")
-    made.add_argument("--picture", action="store_true", help="draw the splines only")
     args = made.parse_args()
-    if args.picture:
-        picture(args.out)
-        return
     run = {f.__name__: f for f in (exact, generated, splines, counts, real)}
     for part in args.only:
         settings = {"replicates": args.replicates, "models": "defaults"}

@@ -9,7 +9,7 @@ measured on 50,000 new draws.
 
 import time
 
-from _harness import Report, elbo_of, parser, shared_module, timed  # isort: skip
+from _harness import Report, elbo_of, medians, parser, shared_module, timed  # isort: skip
 
 import autograd.numpy as anp
 import numpy as np
@@ -21,7 +21,7 @@ from skboost import boost_posterior
 TASKS = {"synth": -12.22, "ds1": -13.93, "phishing": -12.36}
 
 
-def run(task, seed, **options):
+def run(log_density, dim, seed, **options):
     """A run, the CPU second at the end of every iteration, and the total."""
     began, cpu = time.process_time(), []
 
@@ -30,8 +30,8 @@ def run(task, seed, **options):
 
     result, total, _ = timed(
         boost_posterior,
-        task.log_density,
-        task.dim,
+        log_density,
+        dim,
         random_state=seed,
         callback=clock,
         **options,
@@ -56,7 +56,7 @@ def main():
 def one(report, metrics, label, name, bar, task, n_seeds, options):
     figures = []
     for seed in range(n_seeds):
-        result, cpu, total = run(task, seed, **options)
+        result, cpu, total = run(task.log_density, task.dim, seed, **options)
         stages = [
             elbo_of(task.log_density, stage, 50_000, 99 + seed)
             for stage in result.stages
@@ -81,7 +81,7 @@ def one(report, metrics, label, name, bar, task, n_seeds, options):
         )
         report.row(f"t2 logistic, {label}", task=name, **figures[-1])
     if label != "default":
-        median = {k: float(np.median([f[k] for f in figures])) for k in figures[0]}
+        median = medians(figures)
         report.bar(f"{name}: ELBO", median["ELBO"], ">=", bar)
         to_bar = [f["CPU s to bar"] for f in figures]
         slowest = np.inf if np.isnan(to_bar).any() else float(np.median(to_bar))

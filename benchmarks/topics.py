@@ -1,7 +1,7 @@
 """Topics: SVI and SVI+ against scikit-learn's latent Dirichlet allocation.
 
     python benchmarks/topics.py [--data nyt_bow] [--replicates 10] [--batch-seeds 3]
-        [--batch-rounds 60] [--small-seeds 10] [--start kmeans] [--resume]
+        [--batch-rounds 60] [--small-seeds 10]
 
 50 topics, all priors 1/50, batches of 1,000 documents, M = 500 for SVI+, and for all of
 them scikit-learn's default schedule, ``(t + 10) ** -0.7``. Of each seed's split a tenth
@@ -16,9 +16,7 @@ The bounds by pass, and those of SVI with batches of 500 documents, are Figure 2
 Paisley, Fazelnia, Barr.
 """
 
-from _harness import Report, parser, shared_module, timed  # isort: skip
-
-import json
+from _harness import Report, mean_and_error, parser, shared_module, timed  # isort: skip
 
 import numpy as np
 from scipy import sparse
@@ -80,11 +78,11 @@ def rival(train, passes, seed):
             yield more, model.components_, seconds
 
 
-def ours(train, passes, seed, start, **settings):
+def ours(train, passes, seed, **settings):
     """SVI or SVI+: the model and CPU seconds after each number of passes."""
     model = SVILatentDirichletAllocation(
         N_TOPICS,
-        init_params=start,
+        init_params="kmeans",
         learning_rate=RobbinsMonro(delay=10.0, forgetting=0.7),
         warm_start=True,
         random_state=seed,
@@ -113,31 +111,12 @@ class Rows:
             cpu_s=cpu,
         )
 
-    def resume(self):
-        """Take over the runs of whole seeds of an earlier file; the next seed."""
-        path = self.report.out / f"{self.report.name}.json"
-        before = json.loads(path.read_text(encoding="utf-8"))
-        for found in before["curves"]:
-            self.paths[found["method"]] = found["elbo"]
-        done = len(self.paths[f"SVI, |S|={BATCH}"])
-        for row in before["tables"][f"{self.name}: every run"]:
-            if row["seed"] < done:
-                self.add(*row.values())
-        for title, found in before["tables"].items():
-            if title.endswith("a second of transform"):
-                self.report.tables[title] = found
-                theirs, mine = (row["documents_s"] for row in found)
-                self.ratio = mine / theirs
-        return done
-
     def difference(self, a, b, column=0):
         """Mean relative difference over common seeds, its error, and their number."""
         a, b = self.figures[a], self.figures[b]
         seeds = sorted(a.keys() & b.keys())
         ratio = np.array([a[s][column] / b[s][column] - 1.0 for s in seeds])
-        n = len(ratio)
-        se = float(ratio.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
-        return float(ratio.mean()), se, n
+        return *mean_and_error(ratio), len(ratio)
 
 
 def task(rows, X, seed, options):
@@ -153,25 +132,20 @@ def task(rows, X, seed, options):
         ("SVI", {}),
         (f"SVI+ M={EFFECTIVE}", {"effective_batch_size": EFFECTIVE}),
     ):
-        for n, model, cpu in ours(train, PASSES, seed, options.start, **settings):
+        for n, model, cpu in ours(train, PASSES, seed, **settings):
             rows.add(method, n, seed, score(model.components_), cpu)
         rows.paths.setdefault(f"{method}, |S|={BATCH}", []).append(model.elbo_path_)
     if seed < options.small_seeds:
         small = {"batch_size": EFFECTIVE}
-        for _, model, _ in ours(train, PASSES[-1:], seed, options.start, **small):
+        for _, model, _ in ours(train, PASSES[-1:], seed, **small):
             rows.paths.setdefault(f"SVI, |S|={EFFECTIVE}", []).append(model.elbo_path_)
     if seed < options.batch_seeds:
         model = LatentDirichletAllocation(
             N_TOPICS, max_iter=options.batch_rounds, random_state=seed
         )
         cpu = timed(model.fit, train)[1]
-        rows.add(
-            "scikit-learn batch",
-            options.batch_rounds,
-            seed,
-            score(model.components_),
-            cpu,
-        )
+        value = score(model.components_)
+        rows.add("scikit-learn batch", options.batch_rounds, seed, value, cpu)
     if seed == 0:
         throughput(rows, train)
 
@@ -204,55 +178,31 @@ def summarise(rows, options):
     report.tables.pop(title, None)
     for (method, passes), found in rows.figures.items():
         values = np.array(list(found.values()))
-        n = len(values)
+        value, se = mean_and_error(values[:, 0])
         report.row(
-            title,
-            method=method,
-            passes=passes,
-            seeds=n,
-            perplexity=float(values[:, 0].mean()),
-            se=float(values[:, 0].std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan,
-            cpu_s=float(values[:, 1].mean()),
-        )
+            title, method=method, passes=passes, seeds=len(values), perplexity=value,
+            se=se, cpu_s=float(values[:, 1].mean()),
+        )  # fmt: skip
     curves(rows)
     batch = ("scikit-learn batch", options.batch_rounds)
     for method in ("SVI", f"SVI+ M={EFFECTIVE}"):
         for n in PASSES:
             other = ("scikit-learn online", n)
             gain, se, _ = rows.difference((method, n), other)
-            report.bar(
-                f"{name}, {method}, {n} passes: perplexity over scikit-learn online's, "
-                "less 1",
-                gain,
-                "<=",
-                0.0,
-                se,
+            what, over = (
+                f"{name}, {method}, {n} passes",
+                "scikit-learn online's, less 1",
             )
+            report.bar(f"{what}: perplexity over {over}", gain, "<=", 0.0, se)
             cpu, se, _ = rows.difference((method, n), other, column=1)
-            report.bar(
-                f"{name}, {method}, {n} passes: CPU seconds over scikit-learn "
-                "online's, less 1",
-                cpu,
-                "<=",
-                0.0,
-                se,
-            )
+            report.bar(f"{what}: CPU seconds over {over}", cpu, "<=", 0.0, se)
         if batch in rows.figures:
             gain, se, n = rows.difference((method, PASSES[-1]), batch)
-            report.bar(
-                f"{name}, {method}, {PASSES[-1]} passes: perplexity over scikit-learn "
-                f"batch's, less 1 ({n} seeds)",
-                gain,
-                "<=",
-                0.01,
-                se,
-            )
-    report.bar(
-        f"{name}: documents a second of transform over scikit-learn's",
-        rows.ratio,
-        ">=",
-        1.0,
-    )
+            what = f"{name}, {method}, {PASSES[-1]} passes: perplexity over "
+            what += f"scikit-learn batch's, less 1 ({n} seeds)"
+            report.bar(what, gain, "<=", 0.01, se)
+    what = f"{name}: documents a second of transform over scikit-learn's"
+    report.bar(what, rows.ratio, ">=", 1.0)
 
 
 def curves(rows):
@@ -268,20 +218,13 @@ def curves(rows):
     plus = f"SVI+ M={EFFECTIVE}, |S|={BATCH}"
     for method in [m for m in rows.paths if m != plus]:
         n = len(rows.paths[method])
-        gain = np.array(
-            [
-                a[-1] - b[-1]
-                for a, b in zip(rows.paths[plus][:n], rows.paths[method], strict=True)
-            ]
-        )
+        ends = zip(rows.paths[plus][:n], rows.paths[method], strict=True)
+        gains = np.array([a[-1] - b[-1] for a, b in ends])
+        gain, se = mean_and_error(gains)
         rows.report.row(
-            title,
-            against=method,
-            seeds=n,
-            gain=float(gain.mean()),
-            two_se=float(2 * gain.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan,
-            wins=int((gain > 0).sum()),
-        )
+            title, against=method, seeds=n, gain=gain, two_se=2.0 * se,
+            wins=int((gains > 0).sum()),
+        )  # fmt: skip
     rows.report.curves = [
         {"method": method, "elbo": [list(map(float, path)) for path in paths]}
         for method, paths in rows.paths.items()
@@ -291,8 +234,6 @@ def curves(rows):
 def main():
     made = parser(__doc__, replicates=10)
     made.add_argument("--data", default="nyt_bow", choices=("nyt_bow", "ap_bow"))
-    made.add_argument("--resume", action="store_true", help="go on with the JSON file")
-    made.add_argument("--start", default="kmeans", choices=("kmeans", "random"))
     made.add_argument("--batch-seeds", type=int, default=3)
     made.add_argument("--small-seeds", type=int, default=10)
     made.add_argument("--batch-rounds", type=int, default=60)
@@ -302,17 +243,13 @@ def main():
         for key, value in vars(options).items()
         if key not in ("shared", "out")
     }
-    suffix = "" if options.start == "kmeans" else f"_{options.start}"
-    report = Report(f"topics_{options.data}{suffix}", options.out, **settings)
+    report = Report(f"topics_{options.data}", options.out, **settings)
     load = shared_module(options.shared, "data", "load")
     if load is None:
         return report.not_run("all figures", "the data are not there")
     X = load.bow_matrix(load.load(options.data))
     rows = Rows(report, options.data)
-    first = rows.resume() if options.resume else 0
-    if first:
-        summarise(rows, options)
-    for seed in range(first, options.replicates):
+    for seed in range(options.replicates):
         task(rows, X, seed, options)
         summarise(rows, options)
 

@@ -1,6 +1,6 @@
 """How large the package is, and how much of it one boosting step enters.
 
-    python benchmarks/trace_step.py [--list banana|logistic] [--no-steps]
+    python benchmarks/trace_step.py [--list banana|logistic]
 
 A step is the second iteration under `sys.setprofile`: the call of ``Boosting.step``,
 without the first component and without the report at the end. One is that of
@@ -54,13 +54,13 @@ def banana(theta):
     return -0.125 * x**2 - 2.0 * (y - 0.25 * anp.square(x)) ** 2
 
 
-def fit_banana(seed):
-    boost_posterior(banana, 2, max_iter=2, random_state=seed)
+def fit_banana():
+    boost_posterior(banana, 2, max_iter=2, random_state=0)
 
 
-def fit_logistic(seed):
+def fit_logistic():
     X, y = load_breast_cancer(return_X_y=True)
-    model = BoostedBayesianLogisticRegression(max_iter=2, random_state=seed)
+    model = BoostedBayesianLogisticRegression(max_iter=2, random_state=0)
     model.fit(scale(X), y)
 
 
@@ -172,18 +172,16 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     made.add_argument("--list", choices=list(STEPS), help="name a step's functions")
-    made.add_argument("--no-steps", action="store_true", help="sizes only")
-    made.add_argument("--seed", type=int, default=0)
     args = made.parse_args()
     warnings.simplefilter("ignore")
     if args.list is None:
         for name, value in sizes().items():
             print(f"{name:<55}{value:>15,}")
     for name, fit in STEPS.items():
-        if args.no_steps or args.list not in (None, name):
+        if args.list not in (None, name):
             continue
         with Trace() as trace:
-            fit(args.seed)
+            fit()
         figures = " / ".join(map(str, trace.figures))
         print(f"{'step, ' + name + ': files / functions / depth':<55}{figures:>15}")
         if args.list is None:

@@ -1,6 +1,6 @@
 """Heavy tails and odd shapes: squared Hellinger distance by quadrature.
 
-    python benchmarks/ubvi.py [--replicates 3] [--part densities mixture t2]
+    python benchmarks/ubvi.py [--replicates 3]
 
 The experiments of Campbell and Li 2019 with ``objective="hellinger"``, and beside it
 ``"kl"`` (the default) and the two rivals of that paper on this engine: the residual
@@ -21,22 +21,22 @@ the coordinates that straighten it (unit Jacobian). Both are checked first on pa
 Gaussians, whose distance has a closed form; the banana's grid is also halved.
 """
 
-import time
+from _harness import Report, medians, parser, shared_module, timed  # isort: skip
 
-from _harness import Report, parser, shared_module, timed  # isort: skip
+from functools import partial
 
 import autograd.numpy as anp
 import numpy as np
 from _energy import independent
+from t2_logistic import TASKS as T2_TASKS
+from t2_logistic import run
 from targets_1d import cauchy, normal_mixture
 
-from skboost import boost_posterior
 from skboost.strategies import ResidualGain
 
 FLOOR = 1e-3
 CURVATURE, SCALE = 0.1, 10.0
 MIXTURE = normal_mixture([0.5, 0.5], [0, 25], [1, 5**0.5])
-T2_TASKS = ("synth", "ds1", "phishing")
 # One setting for all three tasks.
 T2_OPTIONS = {"max_iter": 7, "n_draws": 2048}
 T2_DRAWS, T2_PROPOSALS = 4_000, 100_000
@@ -191,20 +191,8 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def fit(log_density, dim, seed, **options):
-    """A run, the CPU second at the end of every iteration, and the total."""
-    began, cpu = time.process_time(), []
-
-    def clock(_):
-        cpu.append(time.process_time() - began)
-
-    result, total, _ = timed(
-        boost_posterior, log_density, dim, tol=0.0, random_state=seed,
-        callback=clock, **options,
-    )  # fmt: skip
-    return result, cpu, total
-
-
+# No stopping rule ends a run, so that all have as many iterations.
+fit = partial(run, tol=0.0)
 # Name: density, dimension, rule, bars as (iterations, squared Hellinger, CPU s).
 DENSITIES = {
     "Cauchy": (cauchy, 1, line_rule, ((10, 5e-4, 3.0), (30, 1e-4, 15.0))),
@@ -304,7 +292,7 @@ def t2(report, replicates, tasks, metrics):
                 report.row("t2 logistic: energy distance to NUTS", task=name,
                            objective=label, seed=seed, **row)  # fmt: skip
             if label == "hellinger":
-                median = {k: float(np.median([r[k] for r in rows])) for k in rows[0]}
+                median = medians(rows)
                 report.bar(f"t2 {name}: energy distance", median["energy"], "<=", 0.03)
                 report.bar(
                     f"t2 {name}: after resampling", median["resampled"], "<=", 0.01
@@ -333,25 +321,19 @@ def t2_row(task, metrics, objective, seed):
 
 
 def main():
-    made = parser(__doc__, replicates=3)
-    parts = ("densities", "mixture", "t2")
-    made.add_argument("--part", nargs="+", choices=parts, default=parts)
-    args = made.parse_args()
+    args = parser(__doc__, replicates=3).parse_args()
     settings = {f"t2 {name}": value for name, value in T2_OPTIONS.items()}
     settings |= {"t2 proposals": T2_PROPOSALS}
     report = Report("ubvi", args.out, replicates=args.replicates, tol=0.0, **settings)
     check_rules(report)
-    if "mixture" in args.part:
-        mixture(report, max(args.replicates, 5))
-    if "densities" in args.part:
-        densities(report, args.replicates)
-    if "t2" in args.part:
-        tasks = shared_module(args.shared, "reference", "tasks")
-        metrics = shared_module(args.shared, "reference", "metrics")
-        if tasks is None:
-            report.not_run("t2", "no reference tasks in the shared folder")
-        else:
-            t2(report, args.replicates, tasks, metrics)
+    mixture(report, max(args.replicates, 5))
+    densities(report, args.replicates)
+    tasks = shared_module(args.shared, "reference", "tasks")
+    metrics = shared_module(args.shared, "reference", "metrics")
+    if tasks is None:
+        report.not_run("t2", "no reference tasks in the shared folder")
+    else:
+        t2(report, args.replicates, tasks, metrics)
 
 
 if __name__ == "__main__":

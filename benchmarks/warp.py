@@ -12,15 +12,15 @@ defaults; ``KL`` is the log normaliser minus the ELBO of 20,000 new draws.
 
 ``--public`` runs the fourteen posteriors of posteriordb in its place, which were looked
 at while the limit of log scales was chosen. ``KL(p|q)`` and the energy ratio are those
-of the folder's ``score``. With ``--only`` rows of the others stay.
+of the folder's ``score``.
 """
 
 import json
+from functools import partial
 
 from _harness import (  # isort: skip
     Report,
     elbo_of,
-    package_commit,
     parser,
     shared_module,
     timed,
@@ -28,20 +28,23 @@ from _harness import (  # isort: skip
 
 import autograd.numpy as anp
 import numpy as np
+from _densities import (
+    four_gaussians,
+    gaussians,
+    long_banana,
+    neals_funnel,
+    normals,
+    ring,
+    student_t,
+)
 from autograd.scipy.stats import norm
 from scipy.special import gammaln
 from targets_1d import TARGETS, normal_mixture
 
 from skboost import boost_posterior
 
-LOG_2PI = np.log(2.0 * np.pi)
 SHAPE = 1.5
 SKEWS = np.array([2.0, 3.0, 4.0, 6.0])
-
-
-def normals(x, sd=1.0):
-    """Log densities of independent normals, summed."""
-    return (-0.5 * (x / sd) ** 2 - anp.log(sd) - 0.5 * LOG_2PI).sum(axis=1)
 
 
 # --- densities: each takes (n, dim); all but the ring are normalised
@@ -63,33 +66,15 @@ def bent_plate(theta):
     return normals(x) + normals(theta[:, 1:] - 0.5 * (x**2 - 1.0), 0.5)
 
 
-def funnel(theta):
-    """Neal's: v ~ N(0, 9), and all others N(0, e^v)."""
-    v = theta[:, :1]
-    scaled = normals(theta[:, 1:] * anp.exp(-0.5 * v))
-    return normals(v, 3.0) + scaled - 0.5 * (theta.shape[1] - 1) * v[:, 0]
-
-
 def skew_normals(theta):
     skews = np.resize(SKEWS, theta.shape[1])
     return normals(theta) + (norm.logcdf(skews * theta) + np.log(2.0)).sum(axis=1)
-
-
-def student_t(theta, df=5.0):
-    constant = gammaln(0.5 * (df + 1)) - gammaln(0.5 * df) - 0.5 * np.log(df * np.pi)
-    return (constant - 0.5 * (df + 1) * anp.log1p(theta**2 / df)).sum(axis=1)
 
 
 def waves(theta):
     """Pairs of x ~ N(0, 1) and y ~ N(sin 2x, 1 / 4)."""
     x, y = theta[:, ::2], theta[:, 1::2]
     return normals(x) + normals(y - anp.sin(2.0 * x), 0.5)
-
-
-def chain(theta):
-    """Each coordinate bends the next: N(0.4 (x^2 - 1), 0.36)."""
-    bent = theta[:, 1:] - 0.4 * (theta[:, :-1] ** 2 - 1.0)
-    return normals(theta[:, :1]) + normals(bent, 0.6)
 
 
 def two_funnels(theta):
@@ -104,35 +89,13 @@ def two_funnels(theta):
     return total
 
 
-def ring(theta):
-    radius = anp.sqrt((theta**2).sum(axis=1) + 1e-12)
-    return -0.5 * ((radius - 3.0) / 0.4) ** 2
-
-
 def ring_log_z():
     radius = np.linspace(0.0, 8.0, 200_001)
     height = 2.0 * np.pi * radius * np.exp(-0.5 * ((radius - 3.0) / 0.4) ** 2)
     return float(np.log(height.sum() * radius[1]))
 
 
-def spherical_mixture(weights, centres, stds):
-    """Mixture of spherical normals in several dimensions, normalised."""
-    centres, stds = np.array(centres, dtype=float), np.array(stds)
-
-    def log_density(theta):
-        z = (theta[:, None, :] - centres) / stds[:, None]
-        each = -0.5 * (z**2).sum(axis=2) - 0.5 * centres.shape[1] * LOG_2PI
-        each = each + np.log(weights) - centres.shape[1] * np.log(stds)
-        top = anp.max(each, axis=1, keepdims=True)
-        return top[:, 0] + anp.log(anp.exp(each - top).sum(axis=1))
-
-    return log_density
-
-
-FOUR_BUMPS = spherical_mixture(
-    [0.4, 0.3, 0.2, 0.1], [[0, 0], [4, 0], [0, 5], [-5, -4]], [0.5, 1.0, 1.5, 0.8]
-)
-OVERLAPPING = spherical_mixture(
+overlapping = gaussians(
     [0.4, 0.3, 0.3],
     [[0, 0, 0, 0], [1.5, 1.5, 0, 0], [-1, 2, 1, -1]],
     [1.0, 0.6, 0.8],
@@ -147,17 +110,19 @@ TASKS = {
     "bananas, 10-D, rotated": (bananas, 10, True, "tuned", 0.2, 10),
     "bent plate, 10-D": (bent_plate, 10, False, "tuned", 0.005, 2),
     "bent plate, 10-D, rotated": (bent_plate, 10, True, "tuned", 0.2, 10),
-    "funnel, 10-D": (funnel, 10, False, "tuned", 0.01, 2),
-    "funnel, 10-D, rotated": (funnel, 10, True, "tuned", 0.2, 10),
+    "funnel, 10-D": (neals_funnel, 10, False, "tuned", 0.01, 2),
+    "funnel, 10-D, rotated": (neals_funnel, 10, True, "tuned", 0.2, 10),
     "skew-normals, 8-D, rotated": (skew_normals, 8, True, "judged", None, None),
-    "Student-t, 6-D, rotated": (student_t, 6, True, "judged", None, None),
+    "Student-t, 6-D, rotated": (
+        partial(student_t, df=5.0), 6, True, "judged", None, None,
+    ),
     "waves, 6-D": (waves, 6, False, "judged", None, None),
-    "chain, 6-D, rotated": (chain, 6, True, "judged", None, None),
+    "chain, 6-D, rotated": (long_banana, 6, True, "judged", None, None),
     "two funnels, 8-D": (two_funnels, 8, False, "judged", None, None),
     "two funnels, 8-D, rotated": (two_funnels, 8, True, "judged", None, None),
     "ring": (ring, 2, False, "mixtures", None, None),
-    "four bumps": (FOUR_BUMPS, 2, False, "mixtures", None, None),
-    "overlapping mixture, 4-D": (OVERLAPPING, 4, False, "mixtures", None, None),
+    "four bumps": (four_gaussians, 2, False, "mixtures", None, None),
+    "overlapping mixture, 4-D": (overlapping, 4, False, "mixtures", None, None),
     "bimodal, overlapping, 1-D": (
         normal_mixture([0.5, 0.5], [-1.2, 1.2], [1.0, 0.7]), 1, False, "mixtures",
         None, None,
@@ -185,8 +150,6 @@ def main():
     name = "warp_public" if args.public else "warp"
     report = Report(name, args.out, replicates=args.replicates)
     if args.public:
-        if args.only != [""]:
-            report.resume_cases()
         public(report, args)
         return
     for task, (log_density, dim, turn, half, bound, seconds) in TASKS.items():
@@ -287,9 +250,6 @@ def public(report, args):
             runs.append(run)
         columns = {k: np.array([run[k] for run in runs]) for k in runs[0]}
         short = name.split("-")[1]
-        report.drop("density", short)
-        report.drop("posterior", short)
-        report.bars = [b for b in report.bars if f" {short}: " not in b["bar"]]
         summarise(report, "posteriordb", short, columns)
         report.row(
             "posteriordb, by the reference draws",
@@ -300,7 +260,6 @@ def public(report, args):
                 for label in ("None", "auto")
             },
             seeds=args.replicates,
-            commit=package_commit(),
         )
         bars(report, "posteriordb", short, columns, None, None)
         seconds = [np.median(columns[f"CPU s {w}"]) for w in ("auto", "None")]
