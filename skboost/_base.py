@@ -175,12 +175,11 @@ def _n_exact(n_draws, dim):
     """Draws of a component whose expectations need none.
 
     They cost no evaluations and serve the overlap of components alone, so that four
-    times as many are affordable where a search can then move all parameters of a full
-    covariance: logistic models with 31 and 42 coefficients gained twice as much with
-    each component.
+    times as many are affordable where they are then at least two for each parameter of
+    a full covariance, and were fewer before.
     """
-    with_all_moving = dim * (dim + 3)
-    return 4 * n_draws if n_draws < with_all_moving <= 4 * n_draws else n_draws
+    two_each = dim * (dim + 3)
+    return 4 * n_draws if n_draws < two_each <= 4 * n_draws else n_draws
 
 
 def _n_fresh(n_draws, dim, exact):

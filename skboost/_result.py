@@ -48,6 +48,8 @@ class BoostingResult(VersionedPickle):
         from the posterior reach. `upper` is inf where nothing can be said.
     calibration : Calibration or None
         What became of the correction; None without `calibrate`.
+    skewing : SkewReport or None
+        What skewing weights gained; None without `skew`.
     converged : bool
         Whether the stopping rule ended the run, and no probe found a mode that the
         mixture lacks.
@@ -63,7 +65,7 @@ class BoostingResult(VersionedPickle):
     history : list of dict
         One record per iteration, as in `BoostedBayesianLogisticRegression`.
     stages : tuple of MixturePosterior
-        The best posterior known after each iteration.
+        The best posterior known after each iteration, before skewing.
     warp : WarpReport or None
         With ``warp="auto"``: whether there is a warp, what it gains, and why it was
         declined.

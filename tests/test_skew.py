@@ -93,6 +93,12 @@ def test_other_likelihoods(cls):
     assert np.isfinite(model.predict(X[:5, :2])).all()
 
 
+def test_several_outputs_have_a_list_of_reports():
+    y = np.random.default_rng(1).normal(size=(30, 2)) + X[:30, :2]
+    model = BoostedBayesianLinearRegression(**AUTO).fit(X[:30, :2], y)
+    assert model.skewing_ == [e.skewing_ for e in model.estimators_]
+
+
 def banana(theta):
     return -0.125 * theta[:, 0] ** 2 - 2.0 * (theta[:, 1] - theta[:, 0] ** 2 / 4.0) ** 2
 

@@ -175,7 +175,7 @@ class BoostedBayesianLinearRegression(
         What became of the correction; None without `calibrate`. Of several outputs a
         list.
     skewing_ : SkewReport or None
-        What skewing weights gained; None without `skew`.
+        What skewing weights gained; None without `skew`. Of several outputs a list.
     n_iter_ : int
         Iterations done.
     converged_ : bool

@@ -94,9 +94,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         Monte Carlo draws kept per component. Where their noise hides what iterations
         gain, a run goes on with twice as many, and once more with twice as many. Where
         expectations of the log likelihood are exact (up to four classes, Gaussian
-        components) it does not, but begins with four times as many where a search can
-        then move all parameters of a full covariance: for 22 to 43 coefficients at
-        the default.
+        components) it does not, but begins with four times as many where these are
+        two for each parameter of a full covariance: for 22 to 43 coefficients at the
+        default.
     calibrate : {"auto", "moments"}, default=None
         Correction of moments and tails after boosting; each is judged on fresh draws,
         and declined where it gains nothing that can be told from noise. ``"auto"``

@@ -88,6 +88,7 @@ def attributes_of(estimators):
         "estimators_": estimators,
         "posterior_": [e.posterior_ for e in estimators],
         "calibration_": [e.calibration_ for e in estimators],
+        "skewing_": [e.skewing_ for e in estimators],
         "n_iter_": max(e.n_iter_ for e in estimators),
         "converged_": all(e.converged_ for e in estimators),
         "message_": "\n".join(messages),
