@@ -1,4 +1,4 @@
-"""Prior distributions of regression coefficients."""
+"""Prior distributions of regression coefficients, and of scales."""
 
 from .targets._priors import (
     PRIORS,
@@ -8,12 +8,16 @@ from .targets._priors import (
     StudentTPrior,
     as_prior,
 )
+from .targets._scale_priors import HalfNormalPrior, HalfTPrior, ScalePrior
 
 __all__ = [
     "PRIORS",
+    "HalfNormalPrior",
+    "HalfTPrior",
     "LaplacePrior",
     "NormalPrior",
     "Prior",
+    "ScalePrior",
     "StudentTPrior",
     "as_prior",
 ]

@@ -38,6 +38,7 @@ FLOORS = {
     "objectives": 3,
     "modes": 3,
     "conjugate": 3,
+    "hierarchy": 3,
     "warps": 3,
     "posterior": 4,
     "proposals": 4,

@@ -59,6 +59,7 @@ from skboost.targets._priors import (
     validate_scale,
 )
 from skboost.targets._quadrature import gaussian_expectation_1d, normal_rule
+from skboost.targets._scale_priors import HalfNormalPrior, HalfTPrior, ScalePrior
 from skboost.targets._softmax_gaussian import (
     class_contrasts,
     has_product_rule,
@@ -81,6 +82,8 @@ __all__ = [
     "FlatPrior",
     "GLMTarget",
     "GaussianPriorTarget",
+    "HalfNormalPrior",
+    "HalfTPrior",
     "KnownScale",
     "LaplacePrior",
     "Likelihood",
@@ -96,6 +99,7 @@ __all__ = [
     "OverwrittenArgumentError",
     "Poisson",
     "Prior",
+    "ScalePrior",
     "StudentTNoise",
     "StudentTPrior",
     "Target",

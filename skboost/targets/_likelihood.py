@@ -113,6 +113,20 @@ class Likelihood:
             f"{type(self).__name__} must define value_and_slope(eta, y)."
         )
 
+    def bend(self, eta, y):
+        """Minus the second derivative of the log likelihood in ``eta``.
+
+        Parameters
+        ----------
+        eta : array (n_rows, n_draws)
+        y : array (n_rows, 1)
+
+        Returns
+        -------
+        array (n_rows, n_draws)
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define bend(eta, y).")
+
     def expected(self, mean, sd, y):
         """Expectations of the whole log likelihood where eta ~ N(mean, sd^2).
 

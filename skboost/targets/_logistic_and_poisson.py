@@ -53,6 +53,15 @@ class Logistic(Likelihood):
         total -= rows.sum_log(size)
         return -total, -0.5 * rows.pull(eta)
 
+    def value_and_slope(self, eta, y):
+        """``-|eta| / 2 - ln(1 + exp(-|eta|))``, even in eta, and its slope."""
+        half = np.tanh(0.5 * eta)
+        value = -0.5 * np.abs(eta) - np.log1p(np.exp(-np.abs(eta)))
+        return value, -0.5 * half
+
+    def bend(self, eta, y):
+        return 0.25 / np.cosh(np.clip(0.5 * eta, -300.0, 300.0)) ** 2
+
     def expected(self, mean, sd, y):
         softplus, sigmoid, bend = logistic_gaussian_expectations(mean, sd, self._coarse)
         return y * mean - softplus, y - sigmoid, bend
@@ -88,6 +97,9 @@ class Poisson(Likelihood):
     def value_and_slope(self, eta, y):
         rate = bounded_exp(eta)
         return -rate - gammaln(y + 1.0), -rate
+
+    def bend(self, eta, y):
+        return bounded_exp(eta)
 
     def expected(self, mean, sd, y):
         rate = bounded_exp(mean + 0.5 * sd**2)

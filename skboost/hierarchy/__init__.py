@@ -1,0 +1,14 @@
+"""Hierarchical models: group effects integrated out given coefficients and scales."""
+
+from skboost.hierarchy._normal import NormalMarginal
+from skboost.hierarchy._quadrature import QuadratureMarginal
+from skboost.hierarchy._rows import Factor, GroupedRows
+from skboost.hierarchy._target import HierarchicalTarget
+
+__all__ = [
+    "Factor",
+    "GroupedRows",
+    "HierarchicalTarget",
+    "NormalMarginal",
+    "QuadratureMarginal",
+]

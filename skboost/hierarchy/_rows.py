@@ -1,0 +1,75 @@
+"""Rows in groups: what a hierarchical model knows of its data.
+
+Notation: the linear predictor of row i is eta_i = x_i beta + sum_f z_fi u_f[g_fi], with
+group effects u_f[j] ~ N(0, diag(sigma_f^2)), one scale for each column of z_f. Effects
+in units of their scales are v = u / sigma.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Factor:
+    """The groups of rows by one factor.
+
+    Attributes
+    ----------
+    codes : ndarray of int of shape (n_rows,)
+        Group of every row.
+    n_groups : int
+        All of them have rows.
+    columns : ndarray of shape (n_rows, n_effects)
+        What the effects of a group multiply: ones for its intercept, then slopes.
+    """
+
+    codes: np.ndarray
+    n_groups: int
+    columns: np.ndarray
+
+    @property
+    def n_effects(self):
+        """Effects of every group."""
+        return self.columns.shape[1]
+
+
+@dataclass(frozen=True)
+class GroupedRows:
+    """Rows of a hierarchical model.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        With the column of the intercept, where there is one.
+    y, weight : ndarray of shape (n_rows,)
+    factors : tuple of Factor
+    offset : ndarray of shape (n_rows,), or None
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    factors: tuple = ()
+    offset: np.ndarray | None = None
+
+    @property
+    def n_scales(self):
+        """Scales of group effects, of all factors."""
+        return sum(factor.n_effects for factor in self.factors)
+
+    def taken(self, rows):
+        """Some of the rows, by index; the groups are the same."""
+        factors = tuple(
+            Factor(f.codes[rows], f.n_groups, f.columns[rows]) for f in self.factors
+        )
+        offset = None if self.offset is None else self.offset[rows]
+        return GroupedRows(
+            self.X[rows], self.y[rows], self.weight[rows], factors, offset
+        )
+
+    def sorted(self):
+        """The rows in the order of the groups of the first factor."""
+        if not self.factors:
+            return self
+        return self.taken(np.argsort(self.factors[0].codes, kind="stable"))

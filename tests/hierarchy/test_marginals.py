@@ -1,0 +1,210 @@
+"""Group effects integrated out, against brute force."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import gammaln
+from scipy.stats import multivariate_normal
+
+from skboost.hierarchy import (
+    Factor,
+    GroupedRows,
+    HierarchicalTarget,
+    NormalMarginal,
+    QuadratureMarginal,
+)
+from skboost.targets import HalfNormalPrior, HalfTPrior, Logistic, NormalPrior, Poisson
+
+N_GROUPS, N_COLUMNS, N_DRAWS = 5, 2, 3
+
+
+def grouped(n_effects, response, n=40, seed=0):
+    """Rows with integer weights in groups."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=n), np.ones(n)])
+    codes = np.concatenate(
+        [np.arange(N_GROUPS), rng.integers(0, N_GROUPS, n - N_GROUPS)]
+    )
+    columns = np.column_stack([np.ones(n), rng.normal(size=n)])[:, :n_effects]
+    weight = rng.integers(1, 3, n).astype(float)
+    factors = (Factor(codes, N_GROUPS, columns),) if n_effects else ()
+    return GroupedRows(X, response(rng, n), weight, factors)
+
+
+def normal(rng, n):
+    return rng.normal(size=n)
+
+
+def zeros_and_ones(rng, n):
+    return rng.integers(0, 2, n).astype(float)
+
+
+def counts(rng, n):
+    return rng.poisson(2.0, n).astype(float)
+
+
+def points(n_effects, further=0, seed=1):
+    return 0.5 * np.random.default_rng(seed).normal(
+        size=(N_DRAWS, N_COLUMNS + n_effects + further)
+    )
+
+
+def differences(func, theta, step=1e-5):
+    """Central differences of a function of rows, (n, dim)."""
+    unit = np.eye(theta.shape[1])
+    pairs = [func(theta + step * e) - func(theta - step * e) for e in unit]
+    return np.stack(pairs, axis=1) / (2.0 * step)
+
+
+def split(theta, n_effects, noise=False):
+    parts = theta[:, :N_COLUMNS], theta[:, N_COLUMNS : N_COLUMNS + n_effects]
+    return (*parts, theta[:, -1]) if noise else parts
+
+
+@pytest.mark.parametrize("n_effects", [0, 1, 2])
+def test_normal_marginal_is_the_density_of_all_responses(n_effects):
+    rows = grouped(n_effects, normal)
+    theta = points(n_effects, 1)
+    marginal = NormalMarginal(rows)
+    found, score = marginal.value_and_score(*split(theta, n_effects, True))
+    # A weight of two is a row that stands twice.
+    repeated = np.repeat(np.arange(len(rows.y)), rows.weight.astype(int))
+    for one, value in zip(theta, found, strict=True):
+        covariance = np.exp(2.0 * one[-1]) * np.eye(len(repeated))
+        for factor in rows.factors:
+            codes, columns = factor.codes[repeated], factor.columns[repeated]
+            variances = np.exp(2.0 * one[N_COLUMNS:-1])
+            covariance += ((columns * variances) @ columns.T) * (
+                codes[:, None] == codes
+            )
+        exact = multivariate_normal(rows.X[repeated] @ one[:N_COLUMNS], covariance)
+        assert value == pytest.approx(exact.logpdf(rows.y[repeated]), abs=1e-9)
+    slopes = differences(
+        lambda t: marginal.value_and_score(*split(t, n_effects, True))[0], theta
+    )
+    np.testing.assert_allclose(score, slopes, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "response"), [(Logistic(), zeros_and_ones), (Poisson(), counts)]
+)
+def test_quadrature_is_the_integral_over_every_group(likelihood, response):
+    rows = grouped(1, response)
+    theta = points(1)
+    found, _ = QuadratureMarginal(rows, likelihood).value_and_score(*split(theta, 1))
+    (factor,) = rows.factors
+
+    def log_likelihood(eta, y):
+        if isinstance(likelihood, Logistic):
+            return y * eta - np.logaddexp(0.0, eta)
+        return y * eta - np.exp(eta) - gammaln(y + 1.0)
+
+    def integrand(v, group, one):
+        held = factor.codes == group
+        eta = rows.X[held] @ one[:N_COLUMNS] + np.exp(one[N_COLUMNS]) * v
+        total = rows.weight[held] @ log_likelihood(eta, rows.y[held])
+        return np.exp(total - 0.5 * v**2) / np.sqrt(2.0 * np.pi)
+
+    for one, value in zip(theta, found, strict=True):
+        parts = [
+            quad(integrand, -9.0, 9.0, (group, one), epsabs=0.0, epsrel=1e-9)[0]
+            for group in range(N_GROUPS)
+        ]
+        assert value == pytest.approx(np.log(parts).sum(), abs=1e-5)
+
+
+@pytest.mark.parametrize("n_effects", [1, 2])
+@pytest.mark.parametrize(
+    ("likelihood", "response"), [(Logistic(), zeros_and_ones), (Poisson(), counts)]
+)
+def test_gradients_of_quadrature_are_those_of_the_integral(
+    likelihood, response, n_effects
+):
+    marginal = QuadratureMarginal(grouped(n_effects, response), likelihood, n_nodes=25)
+    theta = points(n_effects)
+    _, score = marginal.value_and_score(*split(theta, n_effects))
+    slopes = differences(
+        lambda t: marginal.value_and_score(*split(t, n_effects))[0], theta
+    )
+    np.testing.assert_allclose(score, slopes, atol=2e-5)
+
+
+@pytest.mark.parametrize("n_effects", [1, 2])
+def test_effects_of_a_normal_model_are_drawn_from_their_gaussian(n_effects):
+    rows = grouped(n_effects, normal)
+    theta = np.repeat(points(n_effects, 1)[:1], 4000, axis=0)
+    (factor,) = rows.factors
+    normals = np.random.default_rng(3).normal(size=(4000, N_GROUPS, n_effects))
+    (draws,) = NormalMarginal(rows).effects((normals,), *split(theta, n_effects, True))
+    one = theta[0]
+    for group in range(N_GROUPS):
+        held = factor.codes == group
+        Z, weight = factor.columns[held], rows.weight[held]
+        residual = rows.y[held] - rows.X[held] @ one[:N_COLUMNS]
+        precision = (Z.T * weight) @ Z / np.exp(2.0 * one[-1])
+        precision += np.diag(np.exp(-2.0 * one[N_COLUMNS:-1]))
+        covariance = np.linalg.inv(precision)
+        mean = covariance @ (Z.T @ (weight * residual)) / np.exp(2.0 * one[-1])
+        found = draws[:, :, group].reshape(-1, n_effects)
+        np.testing.assert_allclose(found.mean(axis=0), mean, atol=1e-10)
+        # Four standard errors of 8,000 draws that come in pairs.
+        np.testing.assert_allclose(
+            np.cov(found.T).reshape(n_effects, n_effects), covariance,
+            atol=4.0 * np.sqrt(2.0 / 4000) * covariance.max(),
+        )  # fmt: skip
+
+
+def test_effects_of_counts_have_the_skewness_of_their_density():
+    rows = grouped(1, counts)
+    theta = np.repeat(points(1)[:1], 20_000, axis=0)
+    (factor,) = rows.factors
+    normals = np.random.default_rng(3).normal(size=(20_000, N_GROUPS, 1))
+    (draws,) = QuadratureMarginal(rows, Poisson()).effects((normals,), *split(theta, 1))
+    scale, grid = np.exp(theta[0, N_COLUMNS]), np.linspace(-9.0, 9.0, 4001)
+    for group in range(N_GROUPS):
+        held = factor.codes == group
+        eta = rows.X[held] @ theta[0, :N_COLUMNS] + scale * grid[:, None]
+        log_density = (rows.y[held] * eta - np.exp(eta)) @ rows.weight[held]
+        density = np.exp(log_density - 0.5 * grid**2 - log_density.max())
+        density /= density.sum()
+        levels = np.interp([0.05, 0.5, 0.95], density.cumsum(), scale * grid)
+        found = np.quantile(draws[:, :, group], [0.05, 0.5, 0.95])
+        width = levels[2] - levels[0]
+        np.testing.assert_allclose(found, levels, atol=0.02 * width)
+
+
+@pytest.mark.parametrize("prior", [HalfNormalPrior(0.7), HalfTPrior(4.0, 0.7)])
+def test_priors_of_scales_are_densities_of_logarithms(prior):
+    grid = np.linspace(-40.0, 12.0, 60_001)
+    value, _ = prior.value_and_score(grid)
+    assert np.trapezoid(np.exp(value), grid) == pytest.approx(1.0, abs=1e-6)
+    middle = np.linspace(-3.0, 2.0, 50)
+    above, below = (prior.value_and_score(middle + s)[0] for s in (1e-5, -1e-5))
+    score = prior.value_and_score(middle)[1]
+    np.testing.assert_allclose(score, (above - below) / 2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("prior", [HalfNormalPrior(-1.0), HalfTPrior(0.0)])
+def test_priors_of_scales_refuse_parameters_that_mean_nothing(prior):
+    with pytest.raises(ValueError, match="must be a positive finite number; got"):
+        prior.checked()
+
+
+def test_the_target_adds_priors_to_the_marginal():
+    target = HierarchicalTarget(
+        NormalMarginal(grouped(2, normal)),
+        NormalPrior(),
+        np.array([1.0, 3.0]),
+        [HalfTPrior(3.0, 0.5), HalfNormalPrior(2.0)],
+        HalfTPrior(),
+    )
+    theta = points(2, 1)
+    value, score = target.value_and_score(theta)
+    expected = target.marginal.value_and_score(*target.split(theta))[0]
+    expected = expected + NormalPrior().log_density(theta[:, :2], np.array([1.0, 3.0]))
+    for k, prior in enumerate(target.level_priors):
+        expected = expected + prior.value_and_score(theta[:, 2 + k])[0]
+    np.testing.assert_allclose(value, expected)
+    np.testing.assert_allclose(
+        score, differences(lambda t: target.value_and_score(t)[0], theta), atol=1e-6
+    )
