@@ -1,11 +1,17 @@
 """A clear error that names what is wrong, or a right answer; never a NaN."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skboost import BoostedBayesianLogisticRegression
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+)
 from skboost.priors import StudentTPrior
 from skboost.strategies import ResidualGain
 
@@ -170,10 +176,27 @@ def test_constant_columns(fit, value):
         assert abs(fitted.coef_[0, 1]) < noise
 
 
-@pytest.mark.parametrize("n_features", [12, 50])
-def test_fewer_rows_than_columns(fit, n_features):
-    rows = RNG.standard_normal((6, n_features))
-    assert_sound(fit(rows, np.arange(6) % 2), rows)
+@pytest.mark.parametrize(
+    ("rows", "y", "settings"),
+    [
+        (RNG.standard_normal((6, 12)), np.arange(6) % 2, {}),
+        (RNG.standard_normal((6, 50)), np.arange(6) % 2, {}),
+        (X + 1e6, Y, {}),
+        (X[:2], [0, 1], {}),
+        (X, Y, {"prior_scale": 1e6}),
+    ],
+    ids=["12 columns", "50 columns", "far from the origin", "two rows", "wide prior"],
+)
+def test_little_to_learn_from(fit, rows, y, settings):
+    assert_sound(fit(rows, y, **settings), rows)
+
+
+@pytest.mark.parametrize(
+    ("rows", "n_classes"), [(X * [1e8, 1.0, 1.0], 3), (X[:12], 3), (X[:12], 6)]
+)
+def test_several_classes(rows, n_classes):
+    model = BoostedBayesianLogisticRegression(max_iter=2, random_state=0)
+    assert_sound(model.fit(rows, np.arange(len(rows)) % n_classes), rows)
 
 
 @pytest.mark.slow
@@ -199,22 +222,6 @@ def test_a_column_of_another_scale(fit, prior, scale):
         own = fit(X, Y, prior=prior, prior_scale=[1e8, 1.0, 1.0])
         assert_allclose(fitted.coef_[0, 0] * 1e8, own.coef_[0, 0], rtol=0.1)
         assert np.mean(fitted.predict(rows) == own.predict(X)) > 0.9
-
-
-def test_columns_far_from_the_origin(fit):
-    rows = X + 1e6
-    assert_sound(fit(rows, Y), rows)
-
-
-def test_a_scale_beside_three_classes():
-    rows = X * [1e8, 1.0, 1.0]
-    y = np.arange(30) % 3
-    fitted = BoostedBayesianLogisticRegression(max_iter=2, random_state=0).fit(rows, y)
-    assert_sound(fitted, rows)
-
-
-def test_two_rows(fit):
-    assert_sound(fit(X[:2], [0, 1]))
 
 
 def test_all_rows_alike(fit):
@@ -257,19 +264,6 @@ def test_the_narrowest_priors(fit):
     assert np.abs(fitted.coef_).max() < 1e-5
 
 
-def test_the_widest_priors(fit):
-    assert_sound(fit(X, Y, prior_scale=1e6))
-
-
-@pytest.mark.parametrize("n_classes", [3, 6])
-def test_many_classes_and_few_rows(n_classes):
-    y = np.arange(12) % n_classes
-    fitted = BoostedBayesianLogisticRegression(max_iter=2, random_state=0).fit(
-        X[:12], y
-    )
-    assert_sound(fitted)
-
-
 def test_integers_and_booleans_are_numbers(fit):
     rows = (X > 0).astype(int)
     expected = fit(rows.astype(float), Y).predict_proba(rows)
@@ -278,3 +272,74 @@ def test_integers_and_booleans_are_numbers(fit):
     assert_allclose(
         fit(rows.astype(np.float32), Y).predict_proba(rows), expected, rtol=1e-6
     )
+
+
+# --- regressions
+
+REAL = X @ [1.0, 0.0, -1.0] + 0.7 + 0.5 * RNG.standard_normal(30)
+COUNTS = RNG.poisson(np.exp(0.6 * X[:, 0] + 0.3))
+FAST = {"max_iter": 2, "n_draws": 64, "random_state": 0}
+REGRESSIONS = {
+    "normal": BoostedBayesianLinearRegression(**FAST),
+    "student_t": BoostedBayesianLinearRegression(noise="student_t", **FAST),
+    "poisson": BoostedBayesianPoissonRegression(**FAST),
+}
+# Rows, real responses and counts.
+HARD = {
+    "constant column": (np.column_stack([X, np.ones(30)]), REAL, COUNTS),
+    "one row": (X[:1], REAL[:1], COUNTS[:1]),
+    "perfect fit": (X, X @ [1.0, 2.0, 3.0], np.round(np.exp(X[:, 0]))),
+    "constant response": (X, np.full(30, 7.0), np.zeros(30)),
+    "zeros": (np.zeros((30, 2)), np.zeros(30), np.zeros(30)),
+    "collinear": (np.column_stack([X, X]), REAL, COUNTS),
+    "far from the origin": (X + 1e6, REAL, None),
+    "far": (X + 1e4, REAL, COUNTS),
+    "fewer rows than columns": (RNG.normal(size=(6, 12)), REAL[:6], COUNTS[:6]),
+    "large responses": (X, np.where(np.arange(30) == 3, 1e6, REAL), 10**6 * COUNTS),
+}
+
+
+@pytest.mark.parametrize(
+    "kind", ["normal", pytest.param("student_t", marks=pytest.mark.slow), "poisson"]
+)
+@pytest.mark.parametrize("name", HARD)
+def test_hard_data_get_a_sound_answer(kind, name):
+    rows, real, counts = HARD[name]
+    y, fitted = counts if kind == "poisson" else real, REGRESSIONS[kind]
+    if y is None:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        ends = fitted.fit(rows, y).predict_interval(rows)
+        density, mean = fitted.log_predictive_density(rows, y), fitted.predict(rows)
+    assert np.isfinite(fitted.posterior_.covariance()).all()
+    assert (fitted.posterior_.std() > 0).all()
+    assert all(np.isfinite(found).all() for found in (ends, density, mean))
+    if kind == "poisson":
+        assert (density <= 1e-9).all()
+    else:
+        assert (ends[:, 0] < ends[:, 1]).all()
+        # The prior bounds the noise from below.
+        assert fitted.noise_scale_ > 1e-4 * max(np.std(y), 1e-2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "words"),
+    [
+        ("poisson", {"y": COUNTS - 1}, "y must hold counts .finite, not negative"),
+        ("poisson", {"offset": np.zeros(3)}, "offset must have shape"),
+        ("poisson", {"offset": np.full(30, -np.inf)}, "offset .* got -inf in row 0"),
+        ("poisson", {"X": with_entry(np.nan)}, "X contains NaN"),
+        ("poisson", {"y": np.column_stack([Y, Y])}, "y should be a 1d array"),
+        ("normal", {"X": with_entry(np.nan)}, "X contains NaN"),
+        ("normal", {"y": np.where(REAL > 1, np.nan, REAL)}, "y contains NaN"),
+        ("normal", {"y": Y[:5]}, "inconsistent numbers of samples"),
+        ("normal", {"sample_weight": -np.ones(30)}, "sample_weight"),
+    ],
+)
+def test_data_that_mean_nothing_leave_the_old_fit(kind, arguments, words):
+    fitted = REGRESSIONS[kind].fit(X, COUNTS)
+    before = dict(vars(fitted))
+    with pytest.raises(ValueError, match=words):
+        fitted.fit(**({"X": X, "y": COUNTS} | arguments))
+    assert all(vars(fitted)[name] is value for name, value in before.items())

@@ -7,7 +7,11 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from skboost import BoostedBayesianLogisticRegression
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+)
 from skboost.families import StudentT
 
 from .conftest import logistic_data, same_mixture
@@ -25,7 +29,10 @@ def assert_same_fit(a, b):
     assert a.elbo_ == b.elbo_
     assert a.n_iter_ == b.n_iter_
     assert np.array_equal(a.elbo_path_, b.elbo_path_)
-    stages = zip(a.staged_predict_proba(X), b.staged_predict_proba(X), strict=True)
+    staged = [
+        getattr(m, "staged_predict_proba", None) or m.staged_predict for m in (a, b)
+    ]
+    stages = zip(*(predict(X) for predict in staged), strict=True)
     assert all(np.array_equal(p, q) for p, q in stages)
 
 
@@ -34,20 +41,24 @@ def assert_same_fit(a, b):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings",
+    "model",
     [
-        {},
-        {"step_size": "adaptive", "corrective": "away"},
-        {"step_size": "predefined", "corrective": "none", "refine": False},
-        {"family": "laplace"},
-        {"family": StudentT("diag", df=(3.0, 30.0))},
+        BoostedBayesianLogisticRegression(),
+        BoostedBayesianLogisticRegression(step_size="adaptive", corrective="away"),
+        BoostedBayesianLogisticRegression(
+            step_size="predefined", corrective="none", refine=False
+        ),
+        BoostedBayesianLogisticRegression(family="laplace"),
+        BoostedBayesianLogisticRegression(family=StudentT("diag", df=(3.0, 30.0))),
+        BoostedBayesianLinearRegression(noise="student_t"),
+        BoostedBayesianPoissonRegression(),
     ],
-    ids=["default", "adaptive away", "predefined", "laplace", "student_t"],
+    ids=["default", "away", "predefined", "laplace", "student_t", "linear", "poisson"],
 )
-def test_a_warm_start_is_one_long_fit_bit_for_bit(model, settings):
-    settings = SETTINGS | settings
-    long = model(max_iter=4, **settings).fit(X, Y)
-    warm = model(max_iter=1, warm_start=True, **settings).fit(X, Y)
+def test_a_warm_start_is_one_long_fit_bit_for_bit(model):
+    model.set_params(random_state=0, **SETTINGS)
+    long = clone(model).set_params(max_iter=4).fit(X, Y)
+    warm = clone(model).set_params(max_iter=1, warm_start=True).fit(X, Y)
     for max_iter in (2, 4):
         warm.set_params(max_iter=max_iter).fit(X, Y)
     assert_same_fit(warm, long)
@@ -75,14 +86,6 @@ def test_a_warm_start_survives_a_pickle(model):
     assert_same_fit(again, long)
 
 
-def test_a_warm_start_needs_the_same_parameters(model):
-    warm = model(max_iter=2, warm_start=True).fit(X, Y)
-    before = warm.predict_proba(X)
-    with pytest.raises(ValueError, match="warm_start=True goes on with the same data"):
-        warm.fit(X[:, :1], Y)
-    assert np.array_equal(warm.predict_proba(X), before)
-
-
 @pytest.mark.parametrize("change", ["rows", "labels", "temperature"])
 def test_a_warm_start_needs_the_same_density(change, model):
     warm = model(max_iter=1, warm_start=True, **SETTINGS).fit(X, Y)
@@ -105,12 +108,6 @@ def test_without_warm_start_a_fit_begins_anew(model):
     assert_same_fit(model(**SETTINGS).fit(X, Y), twice)
 
 
-def test_the_clone_of_a_fit_is_unfitted(model):
-    fitted = model(warm_start=True, **SETTINGS).fit(X, Y)
-    assert not hasattr(clone(fitted), "posterior_")
-    assert_same_fit(clone(fitted).fit(X, Y), fitted)
-
-
 # --- more data
 
 
@@ -130,16 +127,6 @@ def test_two_halves_are_the_whole(model):
     shift = np.abs(halves.posterior_.mean() - whole.posterior_.mean()) / std
     assert (shift < sum(np.sqrt(2 * max(kl, 1e-3)) for kl in kls)).all()
     assert_allclose(halves.posterior_.std(), std, rtol=0.15)
-
-
-def test_the_posterior_narrows_with_more_data(model):
-    X, y = logistic_data(300, [1.0])
-    estimator = model(max_iter=2)
-    widths = [
-        estimator.partial_fit(X[a : a + 100], y[a : a + 100]).posterior_.std().max()
-        for a in (0, 100, 200)
-    ]
-    assert widths[0] > widths[1] > widths[2]
 
 
 def test_partial_fits_keep_the_mixture_small(model):
@@ -200,25 +187,6 @@ def test_partial_fit_then_fit_begins_anew(model):
 # --- failures
 
 
-class Interrupt:
-    """A callback that interrupts the fit."""
-
-    def __init__(self, error):
-        self.error = error
-
-    def setup(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        raise self.error
-
-    def teardown(self, estimator, context):
-        pass
-
-
 def broken_inputs():
     hole = X.copy()
     hole[3, 0] = np.nan
@@ -237,30 +205,6 @@ def test_a_refit_that_fails_leaves_the_old_fit(model, reason, arguments):
         fitted.fit(**arguments)
     assert vars(fitted).keys() == attributes.keys()
     assert all(vars(fitted)[name] is value for name, value in attributes.items())
-    assert np.array_equal(fitted.predict_proba(X), before)
-
-
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_a_refit_without_memory_leaves_the_old_fit(model, method):
-    fitted = model().fit(X, Y)
-    before = fitted.predict_proba(X)
-    fitted.set_params(prior_scale=9.0).set_callbacks(Interrupt(MemoryError))
-    with pytest.raises(MemoryError):
-        getattr(fitted, method)(X, Y)
-    assert np.array_equal(fitted.predict_proba(X), before)
-    assert fitted.n_iter_ == len(fitted.history_)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"max_iter": 0}, {"prior_scale": [1.0] * 3}, {"prior": "flat"}],
-    ids=lambda settings: next(iter(settings)),
-)
-def test_a_parameter_that_means_nothing_leaves_the_old_fit(model, settings):
-    fitted = model().fit(X, Y)
-    before = fitted.predict_proba(X)
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        fitted.set_params(**settings).fit(X, Y)
     assert np.array_equal(fitted.predict_proba(X), before)
 
 

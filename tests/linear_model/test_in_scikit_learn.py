@@ -1,10 +1,11 @@
-"""The classifier in the company of scikit-learn's tools."""
+"""The boosted models in the company of scikit-learn's tools."""
 
 import os
 import pickle
 import subprocess
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,10 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.callback import ScoringMonitor
-from sklearn.compose import make_column_transformer
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import StackingRegressor
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
     HalvingGridSearchCV,
@@ -26,10 +28,14 @@ from sklearn.model_selection import (
     cross_validate,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import SplineTransformer, StandardScaler
 
 import skboost
-from skboost import BoostedBayesianLogisticRegression
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+)
 from skboost.families import Gaussian
 from skboost.strategies import AdaptiveBacktracking, ResidualGain
 
@@ -37,32 +43,50 @@ from .conftest import logistic_data, same_mixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+OFFSET = RNG.uniform(-1.0, 1.0, 60)
+Y = RNG.poisson(np.exp(X @ [0.5, -0.5, 0.0] + OFFSET)).astype(float)
+TINY = {"max_iter": 3, "n_draws": 64, "random_state": 0}
+REGRESSORS = [BoostedBayesianLinearRegression, BoostedBayesianPoissonRegression]
+LABELS = logistic_data(60, [1.5, -1.0, 0.0])
+CLASSES = logistic_data(60, [1.5, -1.0], n_classes=3)
+# An estimator, its rows and responses, and the offset where there is one.
+MODELS = {
+    "logistic": (BoostedBayesianLogisticRegression(**TINY), *LABELS, None),
+    "linear": (BoostedBayesianLinearRegression(**TINY), X, Y, None),
+    "poisson": (BoostedBayesianPoissonRegression(**TINY), X, Y, OFFSET),
+    "classes": (BoostedBayesianLogisticRegression(**TINY), *CLASSES, None),
+    "heavy": (BoostedBayesianLinearRegression(noise="student_t", **TINY), X, Y, None),
+    "student_t": (
+        BoostedBayesianLogisticRegression(family="student_t", **TINY), *LABELS, None,
+    ),
+    "laplace": (
+        BoostedBayesianLogisticRegression(family="laplace", **TINY), *LABELS, None,
+    ),
+}  # fmt: skip
+each_model = pytest.mark.parametrize(
+    "name",
+    [
+        name
+        if name in ("linear", "poisson")
+        else pytest.param(name, marks=[pytest.mark.slow])
+        for name in MODELS
+    ],
+)
+
+
+def model_of(name):
+    estimator, X, y, offset = MODELS[name]
+    return clone(estimator), X, y, {} if offset is None else {"offset": offset}
+
+
+@pytest.fixture(params=REGRESSORS, ids=["linear", "poisson"])
+def kind(request):
+    return partial(request.param, max_iter=1, n_draws=64, random_state=0)
+
 
 # --- composition
-
-
-def test_in_a_pipeline(model, data):
-    X, y = data
-    pipeline = make_pipeline(StandardScaler(), model()).fit(100.0 + 7.0 * X, y)
-    alone = model().fit(StandardScaler().fit_transform(100.0 + 7.0 * X), y)
-    assert np.array_equal(
-        pipeline.predict_proba(100.0 + 7.0 * X),
-        alone.predict_proba(StandardScaler().fit_transform(100.0 + 7.0 * X)),
-    )
-
-
-@pytest.mark.slow
-def test_grid_search_over_step_sizes_and_correctives(model, data):
-    grid = {
-        "step_size": ["line-search", "adaptive", 0.3],
-        "corrective": ["none", "away", "pairwise", "fully-corrective"],
-    }
-    estimator = model(max_iter=2)
-    search = GridSearchCV(estimator, grid, scoring="neg_log_loss", cv=2, n_jobs=2)
-    search.fit(*data)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert len(search.cv_results_["params"]) == 12
-    assert search.predict_proba(data[0]).shape == (60, 2)
 
 
 @pytest.mark.slow
@@ -93,22 +117,14 @@ def test_halving_search_with_iterations_as_the_resource(model, data):
     assert search.best_estimator_.max_iter == 3
 
 
-def test_calibration(model, data):
+def test_meta_estimators_of_the_classifier(model, data):
     X, y = data
     calibrated = CalibratedClassifierCV(model(max_iter=1), method="temperature", cv=2)
     p = calibrated.fit(X, y).predict_proba(X)
     assert_allclose(p.sum(axis=1), 1.0)
     assert calibrated.score(X, y) > 0.7
-
-
-def test_cross_validation(model, data):
-    X, y = data
     p = cross_val_predict(model(max_iter=1), X, y, cv=3, method="predict_proba")
     assert p.shape == (60, 2)
-    scores = cross_validate(
-        model(max_iter=1), X, y, cv=3, scoring=["neg_log_loss", "roc_auc", "accuracy"]
-    )
-    assert scores["test_roc_auc"].mean() > 0.7
 
 
 def test_nearly_as_good_as_plain_logistic_regression(model):
@@ -119,6 +135,24 @@ def test_nearly_as_good_as_plain_logistic_regression(model):
     )
     error = (ours - theirs).std(ddof=1) / np.sqrt(5)
     assert (ours - theirs).mean() > -4 * error
+
+
+@pytest.mark.slow
+def test_meta_estimators_of_regressors(kind):
+    spline = make_pipeline(SplineTransformer(n_knots=4), kind())
+    name = spline.steps[1][0]
+    grid = {f"{name}__prior": ["normal", "laplace"], f"{name}__prior_scale": [0.1, 1.0]}
+    scores = [
+        GridSearchCV(spline, grid, cv=2, n_jobs=n_jobs).fit(X, Y).cv_results_
+        for n_jobs in (1, 2)
+    ]
+    one, two = (each["mean_test_score"] for each in scores)
+    assert np.isfinite(one).all() and np.array_equal(one, two)
+    assert cross_val_predict(kind(), X, Y, cv=3).shape == (60,)
+    stack = StackingRegressor([("bayes", kind()), ("line", LinearRegression())], cv=2)
+    assert stack.fit(X, Y).predict(X).shape == (60,)
+    scaled = TransformedTargetRegressor(kind(), func=np.sqrt, inverse_func=np.square)
+    assert scaled.fit(X, Y).score(X, Y) > 0.0
 
 
 # --- copies
@@ -166,33 +200,36 @@ def test_a_pickle_predicts_the_same_in_another_process(model, data, tmp_path):
 # --- data frames
 
 
-@pytest.fixture(scope="module")
-def frame(data):
-    X, y = data
-    labels = np.array(["healthy", "ill"])[y]
-    return pd.DataFrame(X, columns=["age", "dose", "noise"]), pd.Series(labels)
-
-
-def test_data_frames_give_their_names(model, frame):
-    X, y = frame
-    fitted = model().fit(X, y)
-    assert fitted.feature_names_in_.tolist() == ["age", "dose", "noise"]
-    assert fitted.posterior_.names == ("age", "dose", "noise", "intercept")
-    assert fitted.posterior_.summary().shape[0] == 4
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        p = fitted.predict_proba(X)
-    with pytest.warns(UserWarning, match="feature names"):
-        assert np.array_equal(fitted.predict_proba(X.to_numpy()), p)
-    with pytest.raises(ValueError, match="feature names"):
-        fitted.predict(X[["dose", "age", "noise"]])
-
-
-def test_callbacks_of_data_frames_do_not_warn(model, frame):
-    estimator = model().set_callbacks(ScoringMonitor(scoring="neg_log_loss"))
+@pytest.mark.parametrize("name", ["logistic", "linear", "poisson"])
+def test_data_frames_give_their_names(name):
+    estimator, X, y, _ = model_of(name)
+    y = np.array(["healthy", "ill"])[y] if name == "logistic" else y
+    frame = pd.DataFrame(X, columns=["age", "dose", "noise"])
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        estimator.fit(*frame)
+        # Callbacks that predict do not warn either.
+        if name == "logistic":
+            estimator.set_callbacks(ScoringMonitor(scoring="neg_log_loss"))
+        fitted = estimator.fit(frame, pd.Series(y))
+        p = fitted.predict(frame)
+    assert fitted.feature_names_in_.tolist() == ["age", "dose", "noise"]
+    more = ("log_noise_scale",) if name == "linear" else ()
+    assert fitted.posterior_.names == ("age", "dose", "noise", "intercept", *more)
+    assert fitted.posterior_.summary().shape[0] == 4 + len(more)
+    with pytest.warns(UserWarning, match="feature names"):
+        assert np.array_equal(fitted.predict(frame.to_numpy()), p)
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(frame[["dose", "age", "noise"]])
+
+
+def test_frames_of_several_responses():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    both = pd.DataFrame({"one": Y, "two": -Y})
+    model = BoostedBayesianLinearRegression(max_iter=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        fitted = model.fit(frame, both)
+        assert fitted.predict(frame).shape == (60, 2)
 
 
 @pytest.mark.parametrize(
@@ -209,90 +246,55 @@ def test_a_column_may_be_called_intercept(model, data, columns, names):
     assert fitted.posterior_.names == names
 
 
-def test_pipelines_that_put_out_frames(model, frame):
-    X, y = frame
-    scale = make_column_transformer((StandardScaler(), ["age", "dose"]))
-    pipeline = make_pipeline(scale, model(max_iter=1)).set_output(transform="pandas")
-    pipeline.fit(X, y)
-    names = pipeline[-1].posterior_.names
-    assert names == ("standardscaler__age", "standardscaler__dose", "intercept")
-    assert set(pipeline.predict(X)) <= {"healthy", "ill"}
-
-
-def test_names_of_three_classes(model, three_classes):
-    X, y = three_classes
-    labels = np.array(["a", "b", "c"])[y]
-    fitted = model(max_iter=1).fit(pd.DataFrame(X, columns=["u", "v"]), labels)
-    assert fitted.posterior_.names[:4] == ("a: u", "a: v", "a: intercept", "b: u")
-
-
 # --- labels
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "classes",
-    [[-1, 1], [False, True], [2.0, 7.0], ["z", "ä"]],
-    ids=str,
+    "made",
+    [
+        lambda y: np.array([-1, 1])[y],
+        lambda y: y == 1,
+        lambda y: np.array([2.0, 7.0])[y],
+        lambda y: np.array(["z", "ä"])[y],
+        lambda y: np.array(["no", "yes"], object)[y],
+        lambda y: ["yes" if code else "no" for code in y],
+        lambda y: pd.Series(np.array(["no", "yes"])[y], dtype="category"),
+    ],
+    ids=["integers", "booleans", "floats", "text", "objects", "list", "categories"],
 )
-def test_labels_of_any_type(model, data, classes):
+def test_labels_of_any_type(model, data, made):
     X, y = data
-    classes = np.array(classes)
-    order = np.argsort(classes)
-    fitted = model().fit(X, classes[order][y])
-    assert np.array_equal(fitted.classes_, classes[order])
-    assert fitted.classes_.dtype == classes.dtype
-    assert np.array_equal(fitted.predict_proba(X), model().fit(X, y).predict_proba(X))
-    assert set(fitted.predict(X)) <= set(classes)
-
-
-@pytest.mark.slow
-def test_labels_as_objects_and_categories(model, data):
-    X, y = data
-    labels = np.array(["no", "yes"])[y]
-    expected = model().fit(X, labels).predict_proba(X)
-    for version in (
-        labels.astype(object),
-        list(labels),
-        pd.Series(labels, dtype="category"),
-        pd.Series(labels),
-    ):
-        assert np.array_equal(model().fit(X, version).predict_proba(X), expected)
+    labels = made(y)
+    expected = model().fit(X, y).predict_proba(X)
+    fitted = model().fit(X, labels)
+    assert np.array_equal(fitted.classes_, np.unique(np.asarray(labels)[[0, -1]]))
+    assert np.array_equal(fitted.predict_proba(X), expected)
+    assert set(fitted.predict(X)) <= set(labels)
 
 
 # --- weights
 
 
-def test_weights_are_repetitions(model, data):
-    X, y = data
+@each_model
+def test_weights_are_repetitions_in_any_order(name):
+    estimator, X, y, more = model_of(name)
     weight = np.random.default_rng(0).integers(0, 4, len(y))
-    rows = np.repeat(np.arange(len(y)), weight)
-    shuffled = np.random.default_rng(1).permutation(rows)
-    weighted = model().fit(X, y, sample_weight=weight)
-    assert same_mixture(weighted, model().fit(X[rows], y[rows]))
-    assert same_mixture(weighted, model().fit(X[shuffled], y[shuffled]))
+    rows = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
+    weighted = clone(estimator).fit(X, y, sample_weight=weight, **more)
+    repeated = {key: value[rows] for key, value in more.items()}
+    assert same_mixture(weighted, estimator.fit(X[rows], y[rows], **repeated))
 
 
-@pytest.mark.slow
-def test_the_order_of_rows_does_not_show(model, three_classes):
-    X, y = three_classes
-    order = np.random.default_rng(1).permutation(len(y))
-    assert same_mixture(model().fit(X, y), model().fit(X[order], y[order]))
-
-
-def test_class_weights_are_sample_weights(model, data):
-    X, y = data
-    labels = np.array(["no", "yes"])[y]
-    by_class = model(class_weight={"no": 2.0, "yes": 0.5}).fit(X, labels)
-    by_row = model().fit(X, y, sample_weight=np.where(y == 0, 2.0, 0.5))
-    assert same_mixture(by_class, by_row)
-
-
-def test_balanced_classes(model):
+def test_class_weights_are_sample_weights(model):
     X, y = logistic_data(60, [1.0], intercept=-2.0)
-    balanced = model(class_weight="balanced").fit(X, y)
-    weight = len(y) / (2 * np.bincount(y))
-    assert same_mixture(balanced, model().fit(X, y, sample_weight=weight[y]))
+    labels = np.array(["no", "yes"])[y]
+    balanced = dict(enumerate(len(y) / (2 * np.bincount(y))))
+    named = {"no": 2.0, "yes": 0.5}
+    for asked, weight in (("balanced", balanced), (named, {0: 2.0, 1: 0.5})):
+        by_class = model(class_weight=asked).fit(X, labels)
+        by_row = model().fit(X, y, sample_weight=[weight[code] for code in y])
+        assert same_mixture(by_class, by_row)
 
 
 def test_metadata_routing(model, data):
@@ -311,34 +313,47 @@ def test_metadata_routing(model, data):
     assert same_mixture(search.best_estimator_, direct)
 
 
+def test_the_number_of_jobs_does_not_show(kind):
+    assert same_mixture(kind(n_jobs=1).fit(X, Y), kind(n_jobs=2).fit(X, Y))
+
+
+def test_weights_and_offsets_are_routed():
+    weight = RNG.uniform(size=60)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = BoostedBayesianPoissonRegression(max_iter=1, random_state=0)
+        model.set_fit_request(offset=True, sample_weight=True)
+        model.set_predict_request(offset=True)
+        model.set_score_request(offset=True, sample_weight=True)
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        pipeline = make_pipeline(scaler, model)
+        pipeline.fit(X, Y, offset=OFFSET, sample_weight=weight)
+        mean = pipeline.predict(X, offset=OFFSET)
+        scores = cross_validate(
+            model, X, Y, cv=2, params={"offset": OFFSET, "sample_weight": weight}
+        )
+    alone = clone(model).fit(StandardScaler().fit_transform(X), Y, weight, OFFSET)
+    assert_allclose(mean, alone.predict(StandardScaler().fit_transform(X), OFFSET))
+    assert np.isfinite(scores["test_score"]).all()
+
+
 # --- sparse rows
 
 
-# Rounding differs, and a search over kinks amplifies it: it ends elsewhere, as good.
-@pytest.mark.parametrize(
-    "family, near", [("gaussian", 1e-6), ("student_t", 1e-6), ("laplace", 0.1)]
-)
-@pytest.mark.slow
-def test_sparse_rows_are_dense_rows(model, data, family, near):
-    X, y = data
+@each_model
+def test_sparse_rows_are_dense_rows(name):
+    estimator, X, y, more = model_of(name)
     X = np.where(np.abs(X) < 0.5, 0.0, X)
-    dense = model(family=family).fit(X, y)
+    dense = clone(estimator).fit(X, y, **more)
+    # Rounding differs, and a search over kinks amplifies it: it ends as well elsewhere.
+    near = 0.1 if name == "laplace" else 1e-6
     for container in (sparse.csr_matrix, sparse.csr_array, sparse.coo_array):
-        found = model(family=family).fit(container(X), y)
+        found = clone(estimator).fit(container(X), y, **more)
         shift = np.abs(found.posterior_.mean() - dense.posterior_.mean())
         assert (shift < near * dense.posterior_.std()).all()
         assert abs(found.elbo_ - dense.elbo_) < 4 * dense.elbo_se_ + 1e-6
-
-
-def test_explicit_zeros_are_zeros(model, data):
-    X, y = data
-    stored = sparse.csr_matrix(X)
-    stored.data[::4] = 0.0
-    clean = stored.copy()
-    clean.eliminate_zeros()
-    assert stored.nnz > clean.nnz
-    assert same_mixture(model().fit(stored, y), model().fit(clean, y))
-    assert stored.nnz == X.size
+        if hasattr(dense, "predict_interval"):
+            ends = found.predict_interval(container(X))
+            assert_allclose(ends, dense.predict_interval(X), rtol=1e-4, atol=1e-3)
 
 
 def test_repeated_entries_are_added(model, data):
@@ -352,17 +367,6 @@ def test_repeated_entries_are_added(model, data):
     )
     found = model().fit(halves, y)
     assert_allclose(found.elbo_, model().fit(X, y).elbo_, rtol=1e-8)
-
-
-@pytest.mark.slow
-def test_sparse_three_classes(model, three_classes):
-    X, y = three_classes
-    X = np.where(np.abs(X) < 0.5, 0.0, X)
-    sparse_fit, dense_fit = model().fit(sparse.csr_matrix(X), y), model().fit(X, y)
-    assert_allclose(
-        sparse_fit.predict_proba(sparse.csr_matrix(X)), dense_fit.predict_proba(X),
-        atol=1e-5,
-    )  # fmt: skip
 
 
 # --- seeds

@@ -99,14 +99,6 @@ def test_what_asks_for_a_log_joint_takes_it(case):
     assert_allclose(result.posterior.mean(), posterior.mean(), atol=0.5)
 
 
-@pytest.mark.filterwarnings("ignore::skboost.posterior.CalibrationWarning")
-def test_calibrate_takes_its_gradient_from_it():
-    fitted = BoostedBayesianLogisticRegression(**FAST).fit(X, BINARY)
-    log_joint = fitted.make_log_joint(X, BINARY)
-    corrected = fitted.posterior_.calibrate(log_joint, random_state=0)
-    assert_allclose(corrected.mean(), fitted.posterior_.mean(), atol=0.3)
-
-
 def test_prior_and_likelihood_are_those_of_the_model_by_hand():
     settings = {"prior": "laplace", "prior_scale": [0.5, 2.0], "temperature": 0.5}
     fitted = BoostedBayesianLogisticRegression(
@@ -177,6 +169,16 @@ def test_names_come_from_a_pipeline():
         assert pipe[-1].posterior_.summary().index.tolist() == list(names)
 
 
+def test_names_that_were_set_last_until_the_next_fit():
+    fitted = BoostedBayesianLogisticRegression(**FAST).fit(X, BINARY)
+    with pytest.raises(ValueError, match="each of the 2 features; got shape"):
+        fitted.set_feature_names(["a", "b", "intercept"])
+    assert fitted.posterior_.names[0] == "x0"
+    fitted.set_feature_names(["a", "b"]).partial_fit(X, BINARY)
+    assert fitted.posterior_.names == ("a", "b", "intercept")
+    assert fitted.fit(X, BINARY).posterior_.names[0] == "x0"
+
+
 @pytest.mark.slow
 def test_names_are_of_every_class_and_output():
     fitted = BoostedBayesianLogisticRegression(**FAST).fit(X, CLASSES)
@@ -188,17 +190,3 @@ def test_names_are_of_every_class_and_output():
     several.set_feature_names(["a", "b"])
     assert several.posterior_[1].names == ("a", "b", "intercept", "log_noise_scale")
     assert several.fit(X, Y).posterior_[1].names[0] == "x0"
-
-
-def test_names_that_were_set_last_until_the_next_fit():
-    fitted = BoostedBayesianLogisticRegression(**FAST).fit(X, BINARY)
-    fitted.set_feature_names(["a", "b"]).partial_fit(X, BINARY)
-    assert fitted.posterior_.names == ("a", "b", "intercept")
-    assert fitted.fit(X, BINARY).posterior_.names[0] == "x0"
-
-
-def test_a_wrong_number_of_names_is_refused():
-    fitted = BoostedBayesianLogisticRegression(**FAST).fit(X, BINARY)
-    with pytest.raises(ValueError, match="each of the 2 features; got shape"):
-        fitted.set_feature_names(["a", "b", "intercept"])
-    assert fitted.posterior_.names[0] == "x0"

@@ -158,12 +158,14 @@ def test_families_without_a_quadrature_are_averaged_over_draws(rng):
     assert_allclose(logs, np.log(found), rtol=1e-6, atol=1e-9)
 
 
-def test_decisions_rank_as_probabilities_do(fitted, rows):
+def test_answers_agree_with_the_probabilities(fitted, rows):
     p, decision = fitted.predict_proba(rows), fitted.decision_function(rows)
     if len(fitted.classes_) == 2:
         assert_allclose(decision, logit(p[:, 1]), rtol=1e-6, atol=1e-8)
     else:
         assert_allclose(decision, np.log(p))
+    assert_allclose(np.exp(fitted.predict_log_proba(rows)), p, rtol=1e-6, atol=1e-9)
+    assert np.array_equal(fitted.predict(rows), fitted.classes_[p.argmax(axis=1)])
 
 
 def test_decisions_are_finite_far_out(fitted):
@@ -173,11 +175,6 @@ def test_decisions_are_finite_far_out(fitted):
     p = fitted.predict_proba(np.concatenate([rows, -rows]))
     assert np.isfinite(p).all()
     assert ((p >= 0) & (p <= 1)).all()
-
-
-def test_predictions_are_the_most_probable_classes(fitted, rows):
-    expected = fitted.classes_[fitted.predict_proba(rows).argmax(axis=1)]
-    assert np.array_equal(fitted.predict(rows), expected)
 
 
 def test_latent_moments(fitted, rows):
@@ -205,14 +202,6 @@ def test_intervals_hold_their_level(fitted, rows, drawn, level):
     error = 4 * np.sqrt(0.25 * (1 - level) / 1024)
     assert_allclose(below, 0.5 * (1 - level), atol=error)
     assert_allclose(above, 0.5 * (1 - level), atol=error)
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 90, np.nan])
-def test_levels_are_probabilities(fitted, rows, level):
-    with pytest.raises(ValueError, match="level"):
-        fitted.predict_proba_interval(rows, level)
-    with pytest.raises(ValueError, match="level"):
-        fitted.coef_interval(level)
 
 
 def test_uncertainty_splits(fitted, rows, drawn):
@@ -259,15 +248,10 @@ def test_sparse_rows_are_rows(fitted, rows, method):
             assert_allclose(found, dense, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_one_row_is_enough(fitted, method):
-    getattr(fitted, method)(np.zeros((1, fitted.n_features_in_)))
-
-
 # --- coefficients
 
 
-def test_draws_have_their_shapes_and_moments(fitted):
+def test_draws_have_their_shapes_moments_and_intervals(fitted):
     coef, intercept = fitted.sample_posterior(N_DRAWS, random_state=1)
     shape = (N_DRAWS,) if len(fitted.classes_) == 2 else (N_DRAWS, 3)
     assert coef.shape == (*shape, fitted.n_features_in_)
@@ -275,14 +259,21 @@ def test_draws_have_their_shapes_and_moments(fitted):
     error = coef.std(axis=0) / np.sqrt(N_DRAWS)
     expected = fitted.coef_[0] if len(fitted.classes_) == 2 else fitted.coef_
     assert (np.abs(coef.mean(axis=0) - expected) < 5 * error).all()
-
-
-def test_coefficient_intervals(fitted):
     ends = fitted.coef_interval(0.8)
     assert ends.shape == (*fitted.coef_.shape, 2)
-    coef, _ = fitted.sample_posterior(N_DRAWS, random_state=1)
     inside = (coef > ends[..., 0]) & (coef < ends[..., 1])
     assert_allclose(inside.mean(axis=0), 0.8, atol=5 * np.sqrt(0.16 / N_DRAWS))
+
+
+def test_levels_are_probabilities_and_numbers_of_draws_are_numbers(fitted, rows):
+    for level in (0.0, 1.0, -0.5, 90, np.nan):
+        with pytest.raises(ValueError, match="level"):
+            fitted.predict_proba_interval(rows, level)
+        with pytest.raises(ValueError, match="level"):
+            fitted.coef_interval(level)
+    for n in (0, -1, 2.5):
+        with pytest.raises(ValueError, match="n must be a positive integer"):
+            fitted.sample_posterior(n)
 
 
 def test_without_intercept_draws_have_zeros(model):
@@ -293,12 +284,6 @@ def test_without_intercept_draws_have_zeros(model):
     assert fitted.coef_interval().shape == (1, 2, 2)
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.5])
-def test_a_number_of_draws_is_a_number(fitted, n):
-    with pytest.raises(ValueError, match="n must be a positive integer"):
-        fitted.sample_posterior(n)
-
-
 @pytest.mark.parametrize("method", [*METHODS, "sample_posterior", "coef_interval"])
 def test_unfitted_estimators_say_so(method):
     estimator = BoostedBayesianLogisticRegression()
@@ -307,19 +292,6 @@ def test_unfitted_estimators_say_so(method):
         getattr(estimator, method)(*arguments)
     with pytest.raises(NotFittedError):
         next(estimator.staged_predict_proba([[0.0]]))
-
-
-def test_setting_a_parameter_does_not_touch_the_fit(model, data):
-    fitted = model().fit(*data)
-    before = fitted.predict_proba(data[0])
-    fitted.set_params(fit_intercept=False, temperature=0.5, family="laplace")
-    assert np.array_equal(fitted.predict_proba(data[0]), before)
-    assert fitted.coef_interval().shape == (1, 3, 2)
-
-
-def test_logarithms_are_of_the_probabilities(fitted, rows):
-    logs = fitted.predict_log_proba(rows)
-    assert_allclose(np.exp(logs), fitted.predict_proba(rows), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("family", ["gaussian", "laplace", "student_t"])

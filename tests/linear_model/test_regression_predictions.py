@@ -292,3 +292,64 @@ def test_without_an_intercept_the_noise_is_not_taken_for_one():
     # Sparse rows get a column of ones where there is an intercept.
     for X in (ROWS, sparse.csr_matrix(ROWS)):
         assert_allclose(model.predict(X), ROWS @ model.coef_, rtol=1e-12)
+
+
+# --- units, and calibration by simulation
+
+
+@pytest.mark.slow
+def test_units_do_not_matter():
+    rng, scale = np.random.default_rng(0), np.array([1e5, 1.0, 1e-5])
+    X = rng.normal(size=(60, 3))
+    moved = X * scale + 10.0 * scale
+    settings = {"max_iter": 3, "n_draws": 64, "random_state": 0}
+    plain, other = (BoostedBayesianPoissonRegression(**settings) for _ in range(2))
+    y = rng.poisson(np.exp(X @ [0.6, -0.4, 0.0]))
+    plain.fit(X, y), other.fit(moved, y)
+    assert_allclose(other.coef_ * scale, plain.coef_, atol=0.02)
+    assert_allclose(other.predict(moved), plain.predict(X), rtol=0.05)
+    plain, other = (BoostedBayesianLinearRegression(**settings) for _ in range(2))
+    y = X @ [1.0, 0.0, -1.0] + 0.7 + 0.5 * rng.normal(size=60)
+    plain.fit(X, y), other.fit(X * scale, 1e3 * y)
+    assert_allclose(other.coef_ * scale / 1e3, plain.coef_, rtol=1e-2, atol=1e-3)
+    assert_allclose(other.noise_scale_ / 1e3, plain.noise_scale_, rtol=1e-2)
+    assert_allclose(other.predict(X * scale) / 1e3, plain.predict(X), atol=0.02)
+
+
+def linear_truth(rng):
+    """A model, data of it and its parameters, drawn from the prior."""
+    theta, sigma = rng.normal(size=4), np.sqrt(6.0 * 0.25 / rng.chisquare(6.0))
+    rows = rng.normal(size=(30, 3))
+    y = rows @ theta[:3] + theta[3] + sigma * rng.normal(size=30)
+    model = BoostedBayesianLinearRegression(
+        prior_scale=1.0, intercept_scale=1.0, noise_prior_weight=6.0,
+        noise_prior_scale=0.5, max_iter=3, n_draws=64,
+    )  # fmt: skip
+    return model, (rows, y), np.append(theta, np.log(sigma))
+
+
+def poisson_truth(rng):
+    theta = rng.normal(size=3) * [0.5, 0.5, 1.0]
+    rows, offset = rng.normal(size=(30, 2)), rng.normal(size=30)
+    y = rng.poisson(np.exp(rows @ theta[:2] + theta[2] + offset))
+    model = BoostedBayesianPoissonRegression(
+        prior_scale=0.5, intercept_scale=1.0, max_iter=2, n_draws=64
+    )
+    return model, (rows, y, None, offset), theta
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("drawn", [linear_truth, poisson_truth])
+def test_simulation_based_calibration(drawn):
+    """Talts et al. 2018: where the truth is drawn from the prior, its posterior
+    probability is uniform.
+    """
+    rng, ranks = np.random.default_rng(0), []
+    for seed in range(250):
+        model, data, truth = drawn(rng)
+        fitted = model.set_params(random_state=seed).fit(*data).posterior_
+        ranks.append([fitted.marginal(j).cdf(x) for j, x in enumerate(truth)])
+    for column in np.array(ranks).T:
+        found = np.histogram(column, bins=10, range=(0.0, 1.0))[0]
+        # After Bonferroni.
+        assert stats.chisquare(found).pvalue > 0.001 / len(truth)

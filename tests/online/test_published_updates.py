@@ -10,15 +10,14 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
+from numpy.testing import assert_allclose
 
 from skboost.online import (
-    EWA,
     NGVI,
     SVA,
     SVB,
     DiagonalStream,
     FullStream,
-    GaussianLoss,
     LogisticLoss,
     Rule,
 )
@@ -115,8 +114,8 @@ def test_every_step_is_the_published_one(name, a):
     stream = DiagonalStream.begin(Rule(method(), LogisticLoss(), a, 0.8), SCALE)
     for i, (m, sigma) in enumerate(reference(a)):
         stream, eta = stream.absorb(X[i : i + 1], Y[i : i + 1], np.ones(1))
-        np.testing.assert_allclose(stream.mean, m, atol=1e-8, rtol=0)
-        np.testing.assert_allclose(np.sqrt(stream.covariance), sigma, atol=1e-8, rtol=0)
+        assert_allclose(stream.mean, m, atol=1e-8, rtol=0)
+        assert_allclose(np.sqrt(stream.covariance), sigma, atol=1e-8, rtol=0)
 
 
 @pytest.mark.parametrize("a", [2.0, np.inf])
@@ -135,18 +134,5 @@ def test_ngvi_with_a_full_covariance(a, beta=0.8):
         S = np.linalg.inv(precision + 2.0 * size * by_S)
         m = S @ first
         stream, _ = stream.absorb(X[i : i + 1], Y[i : i + 1], np.ones(1))
-        np.testing.assert_allclose(stream.mean, m, atol=1e-8, rtol=0)
-        np.testing.assert_allclose(stream.covariance, S, atol=1e-8, rtol=0)
-
-
-@pytest.mark.parametrize("a", [0.4, 1.0])
-def test_ewa_is_the_tempered_posterior(a):
-    stream = FullStream.begin(Rule(EWA(), GaussianLoss(0.7), a), SCALE)
-    stream, _ = stream.absorb(X, Y, np.ones(len(Y)))
-    precision = np.diag(SCALE**-2.0) + a * X.T @ X / 0.49
-    np.testing.assert_allclose(
-        stream.mean, np.linalg.solve(precision, a * X.T @ Y / 0.49), atol=1e-12, rtol=0
-    )
-    np.testing.assert_allclose(
-        stream.covariance, np.linalg.inv(precision), atol=1e-12, rtol=0
-    )
+        assert_allclose(stream.mean, m, atol=1e-8, rtol=0)
+        assert_allclose(stream.covariance, S, atol=1e-8, rtol=0)

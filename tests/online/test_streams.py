@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import t as student_t
 
@@ -70,9 +71,9 @@ def test_a_batch_is_its_rows_one_by_one(kind, name, as_rows, rows):
         part = slice(i, i + 1)
         one, found = one.absorb(as_rows(X[part]), y[part], weight[part])
         records.append(found)
-    np.testing.assert_array_equal(np.concatenate(records), record)
+    assert_array_equal(np.concatenate(records), record)
     for a, b in zip(state(one), state(whole), strict=True):
-        np.testing.assert_array_equal(a, b)
+        assert_array_equal(a, b)
     assert one.n_steps == len(y)
 
 
@@ -81,19 +82,19 @@ def test_sparse_rows_are_dense_rows(name, rows):
     X, y, weight = rows
     dense, eta = begin("diag", name).absorb(X, y, weight)
     lazy, lazy_eta = begin("diag", name).absorb(sparse.csr_matrix(X), y, weight)
-    np.testing.assert_allclose(lazy_eta, eta, atol=1e-13, rtol=0)
-    np.testing.assert_allclose(lazy.mean, dense.mean, atol=1e-13, rtol=0)
-    np.testing.assert_allclose(lazy.covariance, dense.covariance, rtol=1e-12)
+    assert_allclose(lazy_eta, eta, atol=1e-13, rtol=0)
+    assert_allclose(lazy.mean, dense.mean, atol=1e-13, rtol=0)
+    assert_allclose(lazy.covariance, dense.covariance, rtol=1e-12)
     still = name in ("sva", "svb", "ngvi")
     assert (lazy.average is not None) == still
     if still:
-        np.testing.assert_allclose(lazy.average, dense.average, atol=1e-13, rtol=0)
+        assert_allclose(lazy.average, dense.average, atol=1e-13, rtol=0)
     mixed = begin("diag", name)
     for i, part in enumerate(np.split(np.arange(len(y)), 4)):
         block = sparse.csr_matrix(X[part]) if i % 2 else X[part]
         mixed, _ = mixed.absorb(block, y[part], weight[part])
-    np.testing.assert_allclose(mixed.mean, dense.mean, atol=1e-13, rtol=0)
-    np.testing.assert_allclose(mixed.covariance, dense.covariance, rtol=1e-12)
+    assert_allclose(mixed.mean, dense.mean, atol=1e-13, rtol=0)
+    assert_allclose(mixed.covariance, dense.covariance, rtol=1e-12)
 
 
 def test_much_decay_is_settled_on_the_way(rows, monkeypatch):
@@ -102,8 +103,8 @@ def test_much_decay_is_settled_on_the_way(rows, monkeypatch):
     monkeypatch.setattr(_loops, "_MAX_DECAY", 1.0)
     _loops.sparse_loop.cache_clear()
     often, _ = begin("diag", "ngvi-both").absorb(sparse.csr_matrix(X), y, weight)
-    np.testing.assert_allclose(often.mean, plain.mean, atol=1e-13, rtol=0)
-    np.testing.assert_allclose(often.covariance, plain.covariance, rtol=1e-12)
+    assert_allclose(often.mean, plain.mean, atol=1e-13, rtol=0)
+    assert_allclose(often.covariance, plain.covariance, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("kind", "name"), STREAMS)
@@ -115,9 +116,9 @@ def test_a_minibatch_of_one_is_one_row(kind, name, as_rows, rows):
         part = slice(i, i + 1)
         one, a = one.absorb(as_rows(X[part]), y[part], weight[part])
         many, b = many.absorb_batch(as_rows(X[part]), y[part], weight[part])
-        np.testing.assert_allclose(a, b, atol=1e-12, rtol=0)
-    np.testing.assert_allclose(one.mean, many.mean, atol=1e-12, rtol=0)
-    np.testing.assert_allclose(one.covariance, many.covariance, atol=1e-12, rtol=0)
+        assert_allclose(a, b, atol=1e-12, rtol=0)
+    assert_allclose(one.mean, many.mean, atol=1e-12, rtol=0)
+    assert_allclose(one.covariance, many.covariance, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_the_average_is_that_of_the_means_that_predicted(kind, name, rows):
             before, _ = before.absorb(0.0 * X[part], y[part], 0.0 * weight[part])
         means.append(before.mean)
     expected = np.average(means, axis=0, weights=weight)
-    np.testing.assert_allclose(stream.average, expected, atol=1e-12, rtol=0)
+    assert_allclose(stream.average, expected, atol=1e-12, rtol=0)
 
 
 def test_exact_aggregation_equals_the_closed_form_in_any_pieces(rows):
@@ -146,10 +147,8 @@ def test_exact_aggregation_equals_the_closed_form_in_any_pieces(rows):
         stream = begin("full", "ewa")
         for part in np.array_split(np.arange(len(y)), pieces):
             stream, _ = stream.absorb(X[part], y[part], weight[part])
-        np.testing.assert_allclose(stream.mean, mean, atol=1e-12, rtol=0)
-        np.testing.assert_allclose(
-            stream.covariance, np.linalg.inv(precision), atol=1e-12, rtol=0
-        )
+        assert_allclose(stream.mean, mean, atol=1e-12, rtol=0)
+        assert_allclose(stream.covariance, np.linalg.inv(precision), atol=1e-12, rtol=0)
 
 
 def normal_inverse_gamma(X, y, weight):
@@ -159,16 +158,6 @@ def normal_inverse_gamma(X, y, weight):
     mean = np.linalg.solve(precision, X.T @ (weight * y))
     rate = NOISE[1] + 0.5 * (weight @ y**2 - mean @ precision @ mean)
     return mean, np.linalg.inv(precision), (NOISE[0] + 0.5 * weight.sum(), rate)
-
-
-def test_unknown_noise_is_the_normal_inverse_gamma_posterior(rows):
-    X, y, weight = rows
-    rule = Rule(EWA(), GaussianLoss(1.0), 1.0)
-    stream, _ = ConjugateStream.begin(rule, SCALE, NOISE).absorb(X, y, weight)
-    mean, covariance, noise = normal_inverse_gamma(X, y, weight)
-    np.testing.assert_allclose(stream.mean, mean, atol=1e-12, rtol=0)
-    np.testing.assert_allclose(stream.covariance, covariance, atol=1e-12, rtol=0)
-    np.testing.assert_allclose(stream.noise, noise, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_rows", [100, 1500])
@@ -185,12 +174,12 @@ def test_wide_priors_cost_no_digits(n_rows, wide):
         ConjugateStream.begin(rule, scale, NOISE),
     ):
         done, _ = stream.absorb(X, y, np.ones(n_rows))
-        np.testing.assert_allclose(done.mean, mean, atol=1e-8, rtol=0)
+        assert_allclose(done.mean, mean, atol=1e-8, rtol=0)
         inverse = np.linalg.inv(precision)
-        np.testing.assert_allclose(done.covariance, inverse, atol=1e-10, rtol=0)
+        assert_allclose(done.covariance, inverse, atol=1e-10, rtol=0)
     # The noise is added up row by row, and begins while the prior is still wide.
     rate = NOISE[1] + 0.5 * (y @ y - mean @ precision @ mean)
-    np.testing.assert_allclose(done.noise[1], rate, rtol=1e-12 * wide**2)
+    assert_allclose(done.noise[1], rate, rtol=1e-12 * wide**2)
 
 
 def test_losses_with_unknown_noise_sum_to_the_log_evidence(rows):
@@ -219,42 +208,28 @@ def test_forgetting_discounts_the_rows_so_far(rows):
     stream, _ = begin("full", "ewa-forgetting").absorb(X, y, np.ones(n))
     precision = np.diag(SCALE**-2.0) + 4.0 * (X.T * kept) @ X
     mean = np.linalg.solve(precision, 4.0 * X.T @ (kept * y))
-    np.testing.assert_allclose(stream.mean, mean, atol=1e-10, rtol=0)
+    assert_allclose(stream.mean, mean, atol=1e-10, rtol=0)
     unknown, _ = begin("conjugate", "ewa-forgetting").absorb(X, y, np.ones(n))
     mean, covariance, noise = normal_inverse_gamma(X, y, kept)
-    np.testing.assert_allclose(unknown.mean, mean, atol=1e-10, rtol=0)
-    np.testing.assert_allclose(unknown.covariance, covariance, atol=1e-10, rtol=0)
-    np.testing.assert_allclose(unknown.noise, noise, rtol=1e-10)
-
-
-@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix])
-@pytest.mark.parametrize("step", ["absorb", "absorb_batch"])
-def test_steps_that_overshoot_are_reported_and_cost_nothing(as_rows, step, rows):
-    X, y, weight = rows
-    stream = DiagonalStream.begin(Rule(SVA(), GaussianLoss(0.1), 50.0), SCALE)
-    X = np.tile(X, (20, 1))
-    y, weight = np.tile(y, 20), np.tile(weight, 20)
-    before = [part.copy() for part in state(stream)]
-    with pytest.raises(DivergedError, match=r"at step \d+, .*learning_rate"):
-        for begin_ in range(0, len(y), 10):
-            part = slice(begin_, begin_ + 10)
-            stream, _ = getattr(stream, step)(as_rows(X[part]), y[part], weight[part])
-            before = [value.copy() for value in state(stream)]
-    for a, b in zip(before, state(stream), strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert np.isfinite(stream.mean).all()
+    assert_allclose(unknown.mean, mean, atol=1e-10, rtol=0)
+    assert_allclose(unknown.covariance, covariance, atol=1e-10, rtol=0)
+    assert_allclose(unknown.noise, noise, rtol=1e-10)
 
 
 @pytest.mark.parametrize(("kind", "name"), STREAMS)
-def test_a_row_that_is_too_large_is_named_by_its_step(kind, name, rows):
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix])
+def test_a_row_that_is_too_large_is_named_by_its_step(kind, name, as_rows, rows):
     X, y, weight = rows
     X = X.copy()
     X[6] = 1e20
-    stream, _ = begin(kind, name).absorb(X[:5], y[:5], weight[:5])
-    with pytest.raises(DivergedError, match="at step 7, "):
-        stream.absorb(X[5:7], y[5:7], weight[5:7])
-    with pytest.raises(DivergedError, match="at step 6, "):
-        stream.absorb_batch(X[5:7], y[5:7], weight[5:7])
+    stream, _ = begin(kind, name).absorb(as_rows(X[:5]), y[:5], weight[:5])
+    before = [part.copy() for part in state(stream)]
+    with pytest.raises(DivergedError, match="at step 7, .*learning_rate"):
+        stream.absorb(as_rows(X[5:7]), y[5:7], weight[5:7])
+    with pytest.raises(DivergedError, match="at step 6, .*learning_rate"):
+        stream.absorb_batch(as_rows(X[5:7]), y[5:7], weight[5:7])
+    for a, b in zip(before, state(stream), strict=True):
+        assert_array_equal(a, b)
 
 
 def test_a_schedule_with_a_rate_of_zero_is_refused(rows):
@@ -279,9 +254,9 @@ def test_compiled_loops_give_the_same_numbers(name, loss, as_rows, rows, monkeyp
     _loops.dense_loop.cache_clear()
     _loops.sparse_loop.cache_clear()
     fast, fast_eta = start.absorb(as_rows(X), y, weight)
-    np.testing.assert_allclose(fast_eta, eta, atol=1e-12, rtol=0)
-    np.testing.assert_allclose(fast.mean, plain.mean, atol=1e-12, rtol=0)
-    np.testing.assert_allclose(fast.covariance, plain.covariance, rtol=1e-11)
+    assert_allclose(fast_eta, eta, atol=1e-12, rtol=0)
+    assert_allclose(fast.mean, plain.mean, atol=1e-12, rtol=0)
+    assert_allclose(fast.covariance, plain.covariance, rtol=1e-11)
 
 
 def test_without_the_extra_nothing_is_compiled(monkeypatch):
@@ -295,6 +270,6 @@ def test_without_the_extra_nothing_is_compiled(monkeypatch):
 
 def test_rates_are_powers_of_the_step_counted_from_one():
     falling = 0.5 / np.sqrt([3.0, 4.0, 5.0])
-    np.testing.assert_allclose(rates_of(PowerRate(0.5), 2, 3), falling)
-    np.testing.assert_allclose(rates_of(PowerRate(2.0, 1.0), 2, 3), [6.0, 8.0, 10.0])
-    np.testing.assert_allclose(rates_of(0.7, 2, 3), [0.7, 0.7, 0.7])
+    assert_allclose(rates_of(PowerRate(0.5), 2, 3), falling)
+    assert_allclose(rates_of(PowerRate(2.0, 1.0), 2, 3), [6.0, 8.0, 10.0])
+    assert_allclose(rates_of(0.7, 2, 3), [0.7, 0.7, 0.7])
