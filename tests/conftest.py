@@ -10,6 +10,23 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+
+class Listener:
+    """A callback that hears everything and does nothing."""
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+
 # Why a test may be skipped although every extra is installed.
 SKIPS = (
     "BridgeStan can not compile here",  # it downloads its C++ sources

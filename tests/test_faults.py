@@ -1,6 +1,5 @@
 """Densities with faults: each has a right answer, or ends with a clear sentence."""
 
-import math
 import warnings
 
 import autograd.numpy as anp
@@ -105,11 +104,6 @@ def test_failing_at_every_start_is_an_error_that_names_x0(failures, objective):
         boost(density, 2, x0=[1.25, 2.5], failures=failures, objective=objective)
     for words in ("x0=[1.25 2.5", "no luck", "Pass as x0"):
         assert words in str(caught.value)
-
-
-def test_a_function_that_autograd_can_not_follow_is_told_about_gradient():
-    with pytest.raises(LogDensityError, match="or pass gradient="):
-        boost(lambda theta: math.exp(theta[0]), 1)
 
 
 def test_one_good_start_is_enough():
@@ -311,23 +305,6 @@ def test_a_discontinuous_density():
 
 
 # --- budgets
-
-
-@pytest.mark.parametrize("vectorized", [True, False])
-def test_a_gradient_counts_once_with_its_value(vectorized):
-    rows = []
-
-    def density(theta):
-        rows.append(len(theta) if vectorized else 1)
-        return -0.5 * np.sum(theta**2, axis=-1)
-
-    def gradient(theta):
-        return -theta
-
-    result = boost(
-        density, 2, gradient=gradient, vectorized=vectorized, max_iter=1, n_draws=32
-    )
-    assert result.n_evaluations == sum(rows)
 
 
 @pytest.mark.slow

@@ -28,6 +28,8 @@ EXPECTED = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
 DENSITIES = EXPECTED["densities"]
 # Rounding of another processor.
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+NEW = FOLDER.parent / "0.2.0"
+NEW_EXPECTED = json.loads((NEW / "expected.json").read_text(encoding="utf-8"))
 
 
 def test_the_files_are_what_they_claim_to_be():
@@ -63,19 +65,6 @@ def test_results_are_read(path):
         assert_allclose(stage.log_density(points), values, **CLOSE)
 
 
-def test_posteriors_of_mixtures_are_read():
-    expected = EXPECTED["mixture"]
-    posterior = ConjugateMixturePosterior.load(FOLDER / "mixture.npz")
-    draws = {key: np.array(value) for key, value in expected["draws"].items()}
-    assert_allclose(posterior.log_density(draws), expected["log_density"], **CLOSE)
-
-
-# --- archives of 0.2.0
-
-NEW = FOLDER.parent / "0.2.0"
-NEW_EXPECTED = json.loads((NEW / "expected.json").read_text(encoding="utf-8"))
-
-
 @pytest.mark.parametrize("name", NEW_EXPECTED["results"])
 def test_warped_and_calibrated_results_are_read(name):
     expected = NEW_EXPECTED["results"][name]
@@ -91,17 +80,23 @@ def test_warped_and_calibrated_results_are_read(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "cls"),
+    ("path", "cls", "expected", "close"),
     [
-        ("sticks", ConjugateMixturePosterior),
-        ("factors", MatrixFactorizationPosterior),
+        (FOLDER / "mixture.npz", ConjugateMixturePosterior, EXPECTED["mixture"], 1e-12),
+        (NEW / "sticks.npz", ConjugateMixturePosterior, NEW_EXPECTED["sticks"], 1e-9),
+        (
+            NEW / "factors.npz",
+            MatrixFactorizationPosterior,
+            NEW_EXPECTED["factors"],
+            1e-9,
+        ),
     ],
+    ids=["mixture", "sticks", "factors"],
 )
-def test_conjugate_posteriors_are_read(name, cls):
-    expected = NEW_EXPECTED[name]
+def test_conjugate_posteriors_are_read(path, cls, expected, close):
     draws = {key: np.array(value) for key, value in expected["draws"].items()}
-    found = cls.load(NEW / f"{name}.npz").log_density(draws)
-    assert_allclose(found, expected["log_density"], rtol=1e-9, atol=1e-9)
+    found = cls.load(path).log_density(draws)
+    assert_allclose(found, expected["log_density"], rtol=close, atol=close)
 
 
 # --- pickles

@@ -2,14 +2,11 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-import autograd.numpy as anp
 import numpy as np
 import pytest
 from joblib import parallel_config
-from numpy.testing import assert_allclose
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skboost import BoostedBayesianLogisticRegression, boost_posterior
 from skboost._parallel import chunked_map, row_blocks, scratch, single_threaded_blas
 from skboost._random import generator, root_seed
 
@@ -112,63 +109,3 @@ def test_names_and_threads_have_memory_of_their_own():
     with ThreadPoolExecutor(1) as pool:
         theirs = pool.submit(scratch, "one", (4,)).result()
     assert not np.shares_memory(mine, theirs)
-
-
-# --- fits
-
-
-@pytest.fixture(scope="module")
-def rows():
-    rng = np.random.default_rng(0)
-    # More rows than one block, so that threads have something to share.
-    X = rng.standard_normal((30_000, 6))
-    return X, (X[:, 0] + rng.logistic(size=len(X)) > 0).astype(int)
-
-
-SETTINGS = {
-    "gaussian": {"max_iter": 2, "tol": 0.0},
-    "laplace": {"max_iter": 1, "family": "laplace"},
-    "three classes": {"max_iter": 1},
-    "adaptive": {"max_iter": 2, "tol": 0.0, "step_size": "adaptive",
-                 "corrective": "away"},
-}  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_number_of_jobs_does_not_show(rows, name):
-    (X, y), settings = rows, SETTINGS[name]
-    if name in ("laplace", "three classes"):
-        X, y = X[:6000], y[:6000]
-    if name == "three classes":
-        y = np.digitize(X[:, 0], [-0.5, 0.5])
-    one, two = (
-        BoostedBayesianLogisticRegression(
-            n_jobs=n_jobs, random_state=0, n_draws=32, **settings
-        ).fit(X, y)
-        for n_jobs in (1, 2)
-    )
-    assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
-    assert np.array_equal(one.posterior_.weights, two.posterior_.weights)
-    assert one.elbo_ == two.elbo_
-    assert np.array_equal(one.predict_proba(X[:50]), two.predict_proba(X[:50]))
-
-
-@pytest.mark.slow
-def test_backends_do_not_show():
-    def density(theta):
-        return -0.5 * anp.sum((theta - 1.0) ** 2) - anp.log1p(anp.exp(theta[0]))
-
-    def fit():
-        return boost_posterior(
-            density, 2, max_iter=1, n_draws=32, n_jobs=2, random_state=0
-        )
-
-    alone = boost_posterior(density, 2, max_iter=1, n_draws=32, random_state=0)
-    for backend in ("threading", "loky", "sequential"):
-        with parallel_config(backend=backend):
-            found = fit()
-        assert np.array_equal(found.posterior.mean(), alone.posterior.mean())
-        assert found.elbo == alone.elbo
-        assert_allclose(found.n_evaluations, alone.n_evaluations)

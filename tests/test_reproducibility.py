@@ -86,10 +86,25 @@ X = RNG.normal(size=(400, 12)) + 2.0 * (np.arange(400) % 2)[:, None]
 Y = (X[:, 0] + RNG.logistic(size=400) > 1.0).astype(int)
 COUNTS = RNG.poisson(1.0, size=(60, 20))
 TINY = {"n_draws": 64, "max_iter": 3, "random_state": 0}
+# More rows than one block, so that threads have something to share.
+LONG = RNG.standard_normal((30_000, 6))
+LONG_Y = LONG[:, 0] + RNG.logistic(size=len(LONG)) > 0
+THREE = np.digitize(LONG[:6000, 0], [-0.5, 0.5])
+
+
+def logistic(X, y, **settings):
+    model = BoostedBayesianLogisticRegression(**TINY | {"n_draws": 32} | settings)
+    return lambda n_jobs: model.set_params(n_jobs=n_jobs).fit(X, y)
+
+
 FITS = {
-    "logistic": lambda n_jobs: BoostedBayesianLogisticRegression(
-        prior="laplace", n_jobs=n_jobs, **TINY
-    ).fit(X, Y),
+    "logistic": logistic(X, Y, prior="laplace"),
+    "gaussian": logistic(LONG, LONG_Y, max_iter=2, tol=0.0),
+    "laplace": logistic(LONG[:6000], LONG_Y[:6000], max_iter=1, family="laplace"),
+    "three classes": logistic(LONG[:6000], THREE, max_iter=1),
+    "adaptive": logistic(
+        LONG, LONG_Y, max_iter=2, tol=0.0, step_size="adaptive", corrective="away"
+    ),
     "outputs": lambda n_jobs: BoostedBayesianLinearRegression(
         n_jobs=n_jobs, **TINY
     ).fit(X, X[:, :2] + Y[:, None]),
@@ -112,6 +127,15 @@ def numbers(model):
         for name, value in vars(model).items()
         if name[-1] == "_" != name[0] and isinstance(value, float | np.ndarray)
     }
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+def test_backends_do_not_show(backend):
+    alone = numbers(FITS["three classes"](1))
+    with parallel_config(backend=backend, n_jobs=2):
+        found = numbers(FITS["three classes"](None))
+    for key, value in alone.items():
+        np.testing.assert_array_equal(found[key], value, err_msg=key)
 
 
 @pytest.mark.parametrize("name", FITS)

@@ -246,20 +246,6 @@ def test_tables_go_to_processes_once(data, monkeypatch):
     assert len(sent) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
-def test_backends_do_not_show_in_a_fit(backend):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((20_000, 6))
-    y = X[:, 0] + rng.logistic(size=len(X)) > 0
-    settings = {"max_iter": 1, "n_draws": 32, "random_state": 0}
-    one = BoostedBayesianLogisticRegression(**settings).fit(X, y)
-    with parallel_config(backend=backend, n_jobs=2):
-        two = BoostedBayesianLogisticRegression(**settings).fit(X, y)
-    assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
-    assert one.elbo_ == two.elbo_
-
-
 # --- mixtures
 
 

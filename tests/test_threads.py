@@ -22,6 +22,8 @@ from skboost import (
 )
 from skboost.exceptions import LogDensityError
 
+from .test_reproducibility import numbers
+
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 RNG = np.random.default_rng(0)
@@ -42,15 +44,6 @@ EIGHT = [
 
 def fit_of(model, y):
     return model.fit(np.abs(np.round(X)) if y is None else X, y)
-
-
-def numbers(model):
-    """Fitted numbers, but for times."""
-    return {
-        name: np.asarray(value)
-        for name, value in vars(model).items()
-        if name[-1] == "_" != name[0] and isinstance(value, float | np.ndarray)
-    }
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
-"""Writes what ``write.py`` does not: files of what skboost 0.2.0 brought.
+"""Writes files of what skboost 0.2.0 brought: ``python write_new.py FOLDER``.
 
 Those in the folder ``0.2.0`` are written again while 0.2.0 is not released, and never
-after. Run as ``python write_new.py FOLDER``.
+after. Those in ``0.1.0`` were written by that version, by a script of its time.
 """
 
 import json

@@ -240,13 +240,6 @@ def test_few_entries_and_a_rank_above_the_matrix(X, biases):
     assert np.isfinite(fitted.score(X))
 
 
-def test_entries_that_mean_nothing_are_refused():
-    with pytest.raises(ValueError, match="at least one observed entry"):
-        model().fit(np.full((4, 3), np.nan))
-    with pytest.raises(ValueError, match="infinity"):
-        model().fit([[1.0, np.inf], [0.0, 1.0]])
-
-
 @pytest.mark.parametrize(
     "typo",
     [

@@ -1,19 +1,22 @@
 """Any parameters and any data: an answer or a ValueError, never a NaN.
 
-300 cases run in CI; ``long_run.py`` beside it runs as many as there is time for.
+300 cases run in CI, the same ones every time. FUZZ_CASES=100000 in the environment
+runs so many others.
 """
 
+import os
 import warnings
 
 import numpy as np
 import pytest
-from fuzz_cases import data, estimators, parameters
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from sklearn.base import is_classifier, is_regressor
 
+from .fuzz_cases import data, estimators, parameters
+
 ESTIMATORS = estimators()
-N_CASES = 300
+ASKED = os.environ.get("FUZZ_CASES")
 # Where NaN is the documented answer: what a first iteration does not have, what an
 # objective does not define, runs that a limit of time left no room for, and a k-hat
 # of too few draws.
@@ -75,8 +78,17 @@ def answers(model, X, kind):
         yield "predict", model.predict(X)
 
 
-def outcome_of(name, drawn):
-    """Whether one case was "fitted" or "refused"; anything else is an error."""
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ESTIMATORS)
+@settings(
+    max_examples=int(ASKED or 300) // len(ESTIMATORS),
+    derandomize=ASKED is None,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(drawn=st.data())
+def test_an_answer_or_a_value_error(name, drawn):
     cls = ESTIMATORS[name]
     kind = kind_of(cls)
     X, y, weight = drawn.draw(data(kind))
@@ -89,28 +101,8 @@ def outcome_of(name, drawn):
             model = cls(**params).fit(X, y, **more)
         except ValueError as error:
             assert str(error)
-            return "refused"
+            return
         for attribute, value in public_attributes(model):
             assert not has_nan(value), attribute
         for answer, value in answers(model, X, kind):
             assert not has_nan(value), answer
-    return "fitted"
-
-
-def settings_of(n_cases):
-    """The same cases at every run."""
-    return settings(
-        max_examples=n_cases,
-        derandomize=True,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ESTIMATORS)
-@settings_of(N_CASES // len(ESTIMATORS))
-@given(drawn=st.data())
-def test_an_answer_or_a_value_error(name, drawn):
-    outcome_of(name, drawn)

@@ -329,6 +329,7 @@ def test_hard_data_get_a_sound_answer(kind, name):
         ("poisson", {"y": COUNTS - 1}, "y must hold counts .finite, not negative"),
         ("poisson", {"offset": np.zeros(3)}, "offset must have shape"),
         ("poisson", {"offset": np.full(30, -np.inf)}, "offset .* got -inf in row 0"),
+        ("poisson", {"offset": ["a"] * 30}, "offset must be an array"),
         ("poisson", {"X": with_entry(np.nan)}, "X contains NaN"),
         ("poisson", {"y": np.column_stack([Y, Y])}, "y should be a 1d array"),
         ("normal", {"X": with_entry(np.nan)}, "X contains NaN"),

@@ -257,6 +257,7 @@ def test_divergence_names_the_step_and_a_lower_rate_goes_on(diabetes):
          "method='svb' needs a finite learning_rate"),
         (REGRESSOR, {"method": "ngvi"}, "noise_scale='infer' needs method='ewa'"),
         (REGRESSOR, {"noise_prior": (1.0, 0.0)}, "noise_prior"),
+        (REGRESSOR, {"noise_prior": ("a", 1)}, "noise_prior must be two positive num"),
         (REGRESSOR, {"prior_scale": [1.0, 2.0]}, "prior_scale"),
     ],
 )  # fmt: skip

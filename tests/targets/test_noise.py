@@ -234,20 +234,6 @@ def test_an_offset_is_a_coefficient_of_one():
     assert found == pytest.approx(wide_found - constant, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("offset", "words"),
-    [
-        (np.zeros(3), "offset must have shape"),
-        (np.full(30, -np.inf), "offset must be finite; got -inf in row 0"),
-        (["a"] * 30, "offset must be an array"),
-    ],
-)
-def test_offsets_that_mean_nothing_are_refused(offset, words):
-    X, *_ = make_data()
-    with pytest.raises(ValueError, match=words):
-        GLMTarget(X, np.ones(30), Poisson(), offset=offset)
-
-
 def test_rates_beyond_floating_point_are_walls_not_errors():
     X, *_ = make_data()
     target = GLMTarget(X, np.ones(30), Poisson())
