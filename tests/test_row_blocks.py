@@ -51,10 +51,6 @@ KINDS = {
         "numbers",
     ),
     "poisson": (BoostedBayesianPoissonRegression, "counts"),
-    "negative binomial": (
-        partial(BoostedBayesianPoissonRegression, likelihood="negative_binomial"),
-        "counts",
-    ),
 }
 
 

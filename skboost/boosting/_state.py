@@ -196,8 +196,8 @@ def enough(engine, state):
     """
     settings, remaining = engine.settings, state.remaining
     most = settings.enough
-    if most is None:
-        return ""
+    if most is None or engine.proposer.complete:
+        return "" if most is None else engine.proposer.complete
     skewed = ""
     if settings.skews and remaining.value + N_ERRORS * remaining.se > most:
         rng = generator(settings.seed, SKEW, state.iteration, 1)

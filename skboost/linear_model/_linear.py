@@ -44,9 +44,13 @@ class BoostedBayesianLinearRegression(
     ----------
     prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
         Independent prior of the coefficients, around zero.
-    prior_scale : "auto", float or array-like of shape (n_features,), default="auto"
+    prior_scale : "auto", "learn", float, array-like of shape (n_features,) or \
+            ScalePrior, default="auto"
         Scale of the prior in the unit of the coefficients, one or per feature;
-        multiplies the own scale of a `Prior` object. ``"auto"`` is one standard
+        multiplies the own scale of a `Prior` object. ``"learn"`` averages over a
+        common factor of what "auto" is, whose prior is half-t with three degrees of
+        freedom or the `ScalePrior` given; see :doc:`/user_guide/prior_scale`.
+        ``"auto"`` is one standard
         deviation of `y` per standard deviation of the feature.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
@@ -153,6 +157,9 @@ class BoostedBayesianLinearRegression(
     estimators_ : list of BoostedBayesianLinearRegression
         One for each output, where `y` has two dimensions only. Estimates and their
         errors are arrays over outputs then; paths and gaps are theirs alone.
+    prior_scale_ : float or ndarray of shape (n_outputs,)
+        Posterior mean of the factor that ``prior_scale="learn"`` averages over; see
+        `prior_scale_interval`. Not there for a scale that is given.
     elbo_, elbo_se_ : float
         Evidence lower bound from fresh draws and its standard error, nats. After
         `partial_fit` it is that of the last batch, with the posterior before as its

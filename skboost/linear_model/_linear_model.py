@@ -1,40 +1,59 @@
 """What the boosted linear models share: priors in the units of the data, updates."""
 
+from dataclasses import replace
 from numbers import Real
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator
 from skboost._elsewhere import MOVED
 from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost._solver import climb
+from skboost.linear_model._coefficients import tails_of
 from skboost.linear_model._names import NamedFeatures, distinct
 from skboost.linear_model._summary import check_spread, column_moments
+from skboost.proposals import LOWEST_NODE, CommonScaleProposer
 from skboost.targets import (
     PRIORS,
+    CommonScale,
     FlatPrior,
+    HalfTPrior,
     LogJoint,
     Prior,
+    ScalePrior,
     as_prior,
     updated_target,
     validate_scale,
 )
 
+# Draws of the coefficients from which the posterior of a learned scale is computed.
+_N_OF_SCALE = 2048
+
 LINEAR_MODEL_CONSTRAINTS = {
     **BOOSTING_CONSTRAINTS,
     "prior": [StrOptions(set(PRIORS)), InstanceOf(Prior, "skboost.priors")],
-    "prior_scale": ["array-like", Interval(Real, 0, None, closed="neither")],
+    "prior_scale": [
+        StrOptions({"learn"}),
+        InstanceOf(ScalePrior, "skboost.priors"),
+        "array-like",
+        Interval(Real, 0, None, closed="neither"),
+    ],
     "fit_intercept": ["boolean"],
     "intercept_scale": [Interval(Real, 0, None, closed="neither")],
 }
 # Those of models whose scales follow the data by default.
 SCALED_CONSTRAINTS = {
     **LINEAR_MODEL_CONSTRAINTS,
-    **{
-        name: [StrOptions({"auto"}), *LINEAR_MODEL_CONSTRAINTS[name]]
-        for name in ("prior_scale", "intercept_scale")
-    },
+    "prior_scale": [
+        StrOptions({"auto", "learn"}),
+        *LINEAR_MODEL_CONSTRAINTS["prior_scale"][1:],
+    ],
+    "intercept_scale": [
+        StrOptions({"auto"}),
+        *LINEAR_MODEL_CONSTRAINTS["intercept_scale"],
+    ],
 }
 
 
@@ -91,10 +110,17 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
     def _settings(self, rows, prior, temperature, **of_response):
         """Keyword arguments of a `GLMTarget`, all but the data."""
         # A clone: what was fitted does not change with the parameters.
+        learns = prior is None and self._learns_scale
         prior = clone(as_prior(self.prior)) if prior is None else prior
+        scale = self._scales(rows, prior, **of_response)
+        if learns:
+            shared = np.arange(len(scale)) < rows.n_features
+            factor = HalfTPrior() if self.prior_scale == "learn" else self.prior_scale
+            n_shared = self._n_outputs * rows.n_features
+            prior = CommonScale(prior, shared, n_shared, clone(factor).checked())
         return {
             "prior": prior,
-            "scale": self._scales(rows, prior, **of_response),
+            "scale": scale,
             "temperature": self.temperature if temperature is None else temperature,
             "fit_intercept": self.fit_intercept,
         }
@@ -132,6 +158,68 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
         target = updated_target(likelihood, posterior.mixture, self.temperature)
         return target, posterior.mean()[None]
 
+    @property
+    def _learns_scale(self):
+        """Whether the scale has a prior of its own in place of a value."""
+        return isinstance(self.prior_scale, str | ScalePrior) and (
+            self.prior_scale != "auto"
+        )
+
+    def _engine(self, target, params, starts, seed):
+        engine = super()._engine(target, params, starts, seed)
+        if target.scale_prior is None:
+            return engine
+        one = engine.proposer
+        proposer = CommonScaleProposer(
+            one.target, one.family, one.objective, one.starts, one.box
+        )
+        return replace(engine, proposer=proposer)
+
+    @property
+    def prior_scale_(self):
+        """Posterior mean of the learned factor of the prior's scale."""
+        return self._of_scale(lambda s, mass: float(mass @ s))
+
+    def prior_scale_interval(self, level=0.9):
+        """Central credible interval of the learned factor of the prior's scale.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside, in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (2,) or (n_outputs, 2)
+            Lower and upper end.
+        """
+        tails = tails_of(level)
+
+        def ends(s, mass):
+            # Half of a node's mass lies below it.
+            return np.exp(np.interp(tails, mass.cumsum() - 0.5 * mass, np.log(s)))
+
+        return self._of_scale(ends)
+
+    def _of_scale(self, summary):
+        """A summary of the factor's posterior: a grid of it, and probabilities."""
+        models = vars(self).get("estimators_")
+        if models is not None:
+            return np.array([model._of_scale(summary) for model in models])
+        check_is_fitted(self)
+        settings = self._joint.keywords
+        prior, scale = settings["prior"], settings["scale"]
+        if prior.closed:
+            raise AttributeError(
+                f"This {type(self).__name__} has learned no scale: it was fitted with "
+                f"prior_scale={self.prior_scale!r}. Set prior_scale='learn'."
+            )
+        posterior = self.posterior_
+        n = posterior.dim - self._n_further
+        theta = posterior.sample(_N_OF_SCALE, 0)[:, :n]
+        log_mass = prior.log_posterior(theta, np.resize(scale, n))
+        return summary(np.exp(prior.log_s), np.exp(log_mass).mean(axis=0))
+
     def _scales(self, rows, prior, unit=1.0, level=0.0):
         """Prior scales of coefficients and intercept, those of "auto" from the data.
 
@@ -139,8 +227,8 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
         it lies.
         """
         chosen = self.prior_scale
-        if isinstance(chosen, str):
-            chosen = unit / column_moments(rows)[1]
+        if isinstance(chosen, str | ScalePrior):
+            chosen = self._unit_scale(unit, column_moments(rows)[1])
         # A prior object's own scale counts: the default of 1 leaves it as it is.
         n = rows.n_features
         scale = validate_scale(chosen, n) * prior.resolve_scale(n)
@@ -156,9 +244,19 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
             intercept = np.linalg.norm(parts)
         return np.append(scale, intercept)
 
+    def _unit_scale(self, unit, std):
+        """What "auto" is, and the unit of what "learn" learns."""
+        return unit / std
+
 
 def highest_point(target, centre, unit, max_iter=500):
-    """Where quasi-Newton ascent from `centre`, in coordinates of size `unit`, ends."""
+    """Where quasi-Newton ascent from `centre`, in coordinates of size `unit`, ends.
+
+    Where a scale is to be learned, that of the smallest one that is tried.
+    """
+    if target.scale_prior is not None:
+        smallest = target.scale_prior.factor.scale * np.exp(LOWEST_NODE)
+        target = target.at_common_scale(smallest)
 
     def value_and_gradient(z):
         value, score = target.value_and_score((centre + unit * z)[None])

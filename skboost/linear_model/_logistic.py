@@ -3,6 +3,7 @@
 from copy import copy
 from functools import partial
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import callback_data
@@ -29,9 +30,13 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
     ----------
     prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
         Independent prior of the coefficients.
-    prior_scale : float or array-like of shape (n_features,), default=1.0
+    prior_scale : float, array-like of shape (n_features,), "learn" or ScalePrior, \
+            default=1.0
         Scale of the prior, one or per feature; multiplies the own scale of a `Prior`
-        object.
+        object. ``"learn"`` averages over one scale that all coefficients have in
+        common, whose prior is half-t with three degrees of freedom or the
+        `ScalePrior` given; its unit is one per root mean square of the columns'
+        standard deviations. See :doc:`/user_guide/prior_scale`.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : float, default=10.0
@@ -121,6 +126,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         Posterior means.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Posterior means.
+    prior_scale_ : float
+        Posterior mean of the factor that ``prior_scale="learn"`` averages over; see
+        `prior_scale_interval`. Not there for a scale that is given.
     elbo_, elbo_se_ : float
         Evidence lower bound from fresh draws and its standard error, nats. After
         `partial_fit` it is that of the last batch, with the posterior before as its
@@ -372,6 +380,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         likelihood = Logistic() if n_classes == 2 else Multinomial(n_classes)
         settings = self._settings(rows, prior, temperature)
         return partial(GLMTarget, likelihood=likelihood, **settings)
+
+    def _unit_scale(self, unit, std):
+        # The columns as they are: a factor that all have in common changes nothing.
+        return np.full(len(std), unit / np.sqrt(np.mean(std**2)))
 
     def _labelled(self, has_intercept, further):
         names = super()._labelled(has_intercept, further)

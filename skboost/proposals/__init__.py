@@ -1,6 +1,7 @@
 """Proposals: where a run begins, and one more component for what a mixture lacks."""
 
 from skboost.proposals._base import Proposer
+from skboost.proposals._common_scale import LOWEST_NODE, CommonScaleProposer
 from skboost.proposals._conjugate import ConjugateProposer
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._factors import FACTOR_PROPOSERS
@@ -8,6 +9,8 @@ from skboost.proposals._greedy import split_component
 
 __all__ = [
     "FACTOR_PROPOSERS",
+    "LOWEST_NODE",
+    "CommonScaleProposer",
     "ConjugateProposer",
     "DensityProposer",
     "Proposer",

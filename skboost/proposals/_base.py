@@ -12,10 +12,14 @@ class Proposer(ABC):
         Whether there may be modes far off that nothing looks for.
     seeks_gain : bool
         Whether a better search means a larger gain of the mixture.
+    complete : str
+        Why a run under ``tol="auto"`` needs no more than the mixture it begins with;
+        empty where it may.
     """
 
     modes_not_searched = False
     seeks_gain = True
+    complete = ""
     # The family of the components, as a message names it.
     kind = "conjugate distributions"
 

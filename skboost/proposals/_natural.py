@@ -22,8 +22,9 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
     tol : float, default=1e-10
         Stop when a full step promises less than this many nats, relative to the
         ELBO: convergence to rounding, so that the order of rows does not show.
-    start : tuple of arrays (dim,), default=None
-        Mean and standard deviations to begin at; None is zero, and 0.1.
+    start : tuple of arrays (dim,), or (dim,) and (dim, dim), default=None
+        Mean and standard deviations to begin at, or a root of the covariance; None is
+        zero, and 0.1.
 
     Returns
     -------
@@ -32,8 +33,9 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
     """
     # A narrow start: wide ones flatten the likelihood and ask for a wild first step.
     mean, width = (np.zeros(dim), np.full(dim, 0.1)) if start is None else start
-    _, _, precision = curvature(mean, np.diag(width))
-    precision, factor = _proper(precision, width)
+    root = np.diag(width) if width.ndim == 1 else width
+    _, _, precision = curvature(mean, root)
+    precision, factor = _proper(precision, np.sqrt((root**2).sum(axis=1)))
     value, gradient, target_precision = curvature(mean, factor)
     elbo = value + _log_volume(factor)
     rho = 1.0

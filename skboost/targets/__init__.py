@@ -2,12 +2,13 @@
 
 from skboost.targets._base import Target
 from skboost.targets._callable import CallableTarget
+from skboost.targets._common_scale import CommonScale
 from skboost.targets._composed import (
     ComposedTarget,
     GaussianPriorTarget,
     updated_target,
 )
-from skboost.targets._design import Block, validate_offset, with_exposure
+from skboost.targets._design import validate_offset
 from skboost.targets._failures import (
     FailedEvaluationError,
     FailedEvaluationWarning,
@@ -19,7 +20,7 @@ from skboost.targets._failures import (
 )
 from skboost.targets._glm import GLMTarget
 from skboost.targets._gradient_check import warn_of_wrong_gradient
-from skboost.targets._likelihood import Likelihood, WeightedRows
+from skboost.targets._likelihood import Likelihood
 from skboost.targets._log_joint import LogJoint
 from skboost.targets._log_sigmoid import (
     log_laplace_sigmoid,
@@ -39,7 +40,6 @@ from skboost.targets._logistic_student_t import (
     student_t_sigmoid_expectation,
 )
 from skboost.targets._multinomial import Multinomial
-from skboost.targets._negative_binomial import DispersionPrior, NegativeBinomial
 from skboost.targets._noise import (
     NOISES,
     KnownScale,
@@ -76,10 +76,9 @@ __all__ = [
     "LIKELIHOODS",
     "NOISES",
     "PRIORS",
-    "Block",
     "CallableTarget",
+    "CommonScale",
     "ComposedTarget",
-    "DispersionPrior",
     "FailedEvaluationError",
     "FailedEvaluationWarning",
     "FlatPrior",
@@ -94,7 +93,6 @@ __all__ = [
     "LogJoint",
     "Logistic",
     "Multinomial",
-    "NegativeBinomial",
     "Noise",
     "NoiseScalePrior",
     "NoisyGLMTarget",
@@ -108,7 +106,6 @@ __all__ = [
     "StudentTPrior",
     "Target",
     "TransformedTarget",
-    "WeightedRows",
     "as_prior",
     "bounded_exp",
     "class_contrasts",
@@ -134,5 +131,4 @@ __all__ = [
     "validate_scale",
     "warn_of_wrong_gradient",
     "what_came",
-    "with_exposure",
 ]

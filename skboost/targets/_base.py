@@ -30,6 +30,8 @@ class Target:
         What counts them.
     knows_curvature : bool
         Whether there is ``expected_curvature(mean, factor)``, as regressions have it.
+    scale_prior : CommonScale or None
+        Of coefficients whose scale is learned; there is ``at_common_scale(s)`` then.
     constraints : Constraints or None
         That map its coordinates to the scale of the user, where that is another.
     largest_coordinate : float or array (dim,)
@@ -44,6 +46,7 @@ class Target:
     first_failure = None
     ledgers = ()
     knows_curvature = False
+    scale_prior = None
     constraints = None
     largest_coordinate = np.inf
     dim: int

@@ -219,11 +219,9 @@ class GLMTarget(Target):
         # Parameters of one linear predictor.
         self.n_coefs = X.n_features + self.intercept
         self.dim = self.n_coefs * likelihood.n_outputs
-        self.exact_gaussian = likelihood.exact_gaussian
         self.light_tails = likelihood.light_tails
         self.temperature = temperature
         self.prior = NormalPrior() if prior is None else prior
-        self.log_concave = likelihood.log_concave and self.prior.log_concave
         if scale is not None and np.shape(scale) == (self.n_coefs,):
             scale = np.tile(scale, likelihood.n_outputs)
         self.scale = self.prior.resolve_scale(self.dim, scale)
@@ -235,6 +233,32 @@ class GLMTarget(Target):
     def _sums(self):
         """What is summed over rows, of whatever likelihood this target has."""
         return self._kind_of_sums(self.likelihood, self.temperature, self.intercept)
+
+    @property
+    def exact_gaussian(self):
+        """Whether expectations under Gaussians are exact."""
+        return self.likelihood.exact_gaussian and self.knows_curvature
+
+    @property
+    def knows_curvature(self):
+        """Whether there are expectations: of a prior whose scale is learned, none."""
+        return self.prior.closed
+
+    @property
+    def log_concave(self):
+        """Whether likelihood and prior are log-concave."""
+        return self.likelihood.log_concave and self.prior.log_concave
+
+    @property
+    def scale_prior(self):
+        """The `CommonScale` of the coefficients, where they have one."""
+        return None if self.prior.closed else self.prior
+
+    def at_common_scale(self, s):
+        """This target where the factor that `CommonScale` learns is known."""
+        view = copy(self)
+        view.prior, view.scale = self.prior.given(self.scale, s)
+        return view
 
     def tolerant(self):
         """This target as searches see it: its expectations are coarser, and cheaper."""
@@ -360,8 +384,6 @@ class GLMTarget(Target):
         width = self.dim * self.likelihood.n_outputs * self._sums.n_temporaries
         (values,) = self.rows.sum(part, width, len(structures))
         return values + np.array([self._expected_prior(*s).value for s in structures])
-
-    knows_curvature = True
 
     def expected_curvature(self, mean, factor):
         """E[log joint], its mean gradient and E[-Hessian] under N(mean, F F^T).

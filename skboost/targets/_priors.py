@@ -85,6 +85,10 @@ class Prior(BaseEstimator):
 
     # Whether the log density is concave.
     log_concave = False
+    # Whether its Gaussian expectations are known.
+    closed = True
+    # The power p where it is exp(-|z|^p) up to constants; None for others.
+    power = None
 
     def __init__(self, scale=1.0):
         self.scale = scale
@@ -133,6 +137,37 @@ class Prior(BaseEstimator):
             d_variance / scale**2,
         )
 
+    def log_at_scales(self, z, s):
+        """Log density of coordinates under several scales common to them.
+
+        Parameters
+        ----------
+        z : array (n_draws, dim)
+        s : array (n_scales,)
+
+        Returns
+        -------
+        array (n_draws, n_scales), in nats
+        """
+        volume = z.shape[1] * np.log(s)
+        if self.power is None:
+            columns = [self._standard(z / one)[0].sum(axis=1) for one in s]
+            return np.column_stack(columns) - volume
+        peak = self._standard(np.zeros((1, z.shape[1])))[0].sum()
+        fall = peak - self._standard(z)[0].sum(axis=1)
+        return peak - fall[:, None] * s**-self.power - volume
+
+    def score_at_scales(self, z, s, share):
+        """Average of the gradients under these scales, (n_draws, dim).
+
+        ``share`` (n_draws, n_scales) are the weights of the scales.
+        """
+        if self.power is not None:
+            return (share @ s**-self.power)[:, None] * self._standard(z)[1]
+        used = np.flatnonzero(share.max(axis=0) > 1e-12)
+        parts = (share[:, [k]] * self._standard(z / s[k])[1] / s[k] for k in used)
+        return sum(parts)
+
     def _standard(self, z):
         raise NotImplementedError(
             f"{type(self).__name__} must define _standard(z): log density and score."
@@ -171,6 +206,7 @@ class NormalPrior(Prior):
     """
 
     log_concave = True
+    power = 2.0
 
     def _standard(self, z):
         return -0.5 * (z * z + LOG_2PI), -z
@@ -190,6 +226,7 @@ class LaplacePrior(Prior):
     """
 
     log_concave = True
+    power = 1.0
 
     def _standard(self, z):
         return -np.abs(z) - np.log(2.0), -np.sign(z)

@@ -1,0 +1,220 @@
+"""A learned scale of the prior: against brute force, on known scales, in bad hands."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from scipy.special import log_expit
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+)
+from skboost.priors import HalfNormalPrior, HalfTPrior
+from skboost.targets import NoiseScalePrior
+
+MODELS = [
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+]
+QUICK = {"prior_scale": "learn", "tol": "auto", "random_state": 0}
+
+
+def data_for(model, n=30, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    eta = 0.4 * X @ rng.standard_normal(d)
+    if model is BoostedBayesianLinearRegression:
+        return X, eta + rng.standard_normal(n)
+    if model is BoostedBayesianLogisticRegression:
+        return X, (eta + rng.logistic(size=n) > 0).astype(int)
+    return X, rng.poisson(np.exp(eta))
+
+
+def weighted(mass, values):
+    """Mean and standard deviation."""
+    mean = np.tensordot(mass, values, axes=mass.ndim)
+    square = np.tensordot(mass, values**2, axes=mass.ndim)
+    return mean, np.sqrt(square - mean**2)
+
+
+# --- against brute force
+
+
+def test_linear_regression_is_near_dense_quadrature_over_scale_and_noise():
+    X, y = data_for(BoostedBayesianLinearRegression, n=15, d=3)
+    model = BoostedBayesianLinearRegression(**QUICK).fit(X, y)
+    unit, spread = y.std() / X.std(axis=0), y.std()
+    intercept = np.linalg.norm([10 * spread, y.mean(), *(unit * X.mean(axis=0))])
+    A, log_s, level = np.column_stack([X, np.ones(15)]), *np.mgrid[-9:5:60j, -2:1.5:60j]
+    log_joint = HalfTPrior().value_and_score(log_s)[0]
+    log_joint += NoiseScalePrior(1.0, 1e-2 * spread).value_and_score(level)[0]
+    coef, square = np.empty((2, *log_s.shape, 4))
+    for k in np.ndindex(log_s.shape):
+        S = np.diag(np.append(np.exp(log_s[k]) * unit, intercept) ** 2)
+        total = A @ S @ A.T + np.exp(2 * level[k]) * np.eye(15)
+        log_joint[k] += multivariate_normal(np.zeros(15), total).logpdf(y)
+        gain = np.linalg.solve(total, A @ S).T
+        coef[k] = gain @ y
+        square[k] = coef[k] ** 2 + np.diag(S - gain @ A @ S)
+    mass = np.exp(log_joint - log_joint.max())
+    mass /= mass.sum()
+    mean = np.tensordot(mass, coef, 2)
+    std = np.sqrt(np.tensordot(mass, square, 2) - mean**2)
+    found = model.posterior_
+    assert np.abs(found.mean()[:4] - mean) == pytest.approx(0, abs=0.06 * std.max())
+    assert found.std()[:4] == pytest.approx(std, rel=0.08)
+    scale, spread = weighted(mass, np.exp(log_s))
+    assert model.prior_scale_ == pytest.approx(scale, abs=0.1 * spread)
+    below = np.cumsum(mass.sum(axis=1))
+    ends = np.exp(np.interp([0.05, 0.95], below, log_s[:, 0]))
+    assert model.prior_scale_interval() == pytest.approx(ends, rel=0.15)
+
+
+def test_logistic_regression_is_near_dense_quadrature():
+    X, y = data_for(BoostedBayesianLogisticRegression, n=20, d=2, seed=1)
+    model = BoostedBayesianLogisticRegression(fit_intercept=False, **QUICK).fit(X, y)
+    # Coefficients in polar coordinates: their density has a pole at zero.
+    log_r, angle = np.mgrid[-9 : np.log(60) : 200j, 0 : 2 * np.pi : 97j][:, :, :-1]
+    log_s = np.linspace(-9, 6, 150)
+    theta = np.exp(log_r) * np.stack([np.cos(angle), np.sin(angle)])
+    theta /= np.sqrt(np.mean(X.var(axis=0)))
+    eta = np.tensordot(X, theta, 1)
+    fit = log_expit(np.where(y, 1, -1)[:, None, None] * eta).sum(axis=0)
+    given = 2 * (log_r[:, :1] - log_s) - 0.5 * np.exp(2 * (log_r[:, :1] - log_s))
+    of_s, _ = HalfTPrior().value_and_score(log_s)
+    log_joint = given + of_s + np.log(np.exp(fit).sum(axis=1))[:, None]
+    mass = np.exp(log_joint - log_joint.max())
+    mass /= mass.sum()
+    shares = np.exp(fit) / np.exp(fit).sum(axis=1, keepdims=True)
+    shares *= mass.sum(axis=1)[:, None]
+    for k in range(2):
+        mean, std = weighted(shares, theta[k])
+        assert model.coef_[0, k] == pytest.approx(mean, abs=0.1 * std)
+        assert model.posterior_.std()[k] == pytest.approx(std, rel=0.1)
+    ends = np.exp(np.interp([0.05, 0.95], mass.sum(axis=0).cumsum(), log_s))
+    assert model.prior_scale_interval() == pytest.approx(ends, rel=0.15)
+    scale, spread = weighted(mass.sum(axis=0), np.exp(log_s))
+    assert model.prior_scale_ == pytest.approx(scale, abs=0.1 * spread)
+
+
+def test_a_scale_that_is_known_is_found():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 40))
+    y = X @ (0.3 * rng.standard_normal(40)) + 0.5 * rng.standard_normal(300)
+    model = BoostedBayesianLinearRegression(**QUICK).fit(X, y)
+    low, high = y.std() * model.prior_scale_interval()
+    assert low < 0.3 < high
+    # Of 40 known coefficients it would be 1.45.
+    assert high / low < 1.7
+
+
+@pytest.mark.parametrize("model", MODELS[:2])
+def test_units_of_rows_do_not_matter(model):
+    X, y = data_for(model)
+    one, other = (model(**QUICK).fit(rows, y) for rows in (X, 100.0 * X))
+    assert other.prior_scale_ == pytest.approx(one.prior_scale_, rel=1e-2)
+    assert 100.0 * other.coef_ == pytest.approx(one.coef_, rel=2e-2, abs=2e-3)
+
+
+@pytest.mark.parametrize("prior", ["laplace", "student_t"])
+def test_other_priors(prior):
+    model = BoostedBayesianLogisticRegression
+    X, y = data_for(model)
+    fitted = model(prior=prior, **QUICK).fit(X, y)
+    normal = model(**QUICK).fit(X, y)
+    assert fitted.elbo_ == pytest.approx(normal.elbo_, abs=1.5)
+    assert np.abs(fitted.coef_ - normal.coef_).max() < normal.posterior_.std().max()
+
+
+# --- as any other fit
+
+
+def test_a_scale_is_learned_for_every_output():
+    X, y = data_for(BoostedBayesianLinearRegression)
+    both = np.column_stack([y, np.random.default_rng(1).standard_normal(len(y))])
+    model = BoostedBayesianLinearRegression(**QUICK).fit(X, both)
+    one = BoostedBayesianLinearRegression(**QUICK).fit(X, y)
+    assert model.prior_scale_.shape == (2,)
+    assert model.prior_scale_[0] == one.prior_scale_
+    assert model.prior_scale_interval().shape == (2, 2)
+
+
+def test_three_classes_sparse_rows_and_weights():
+    X, y = data_for(BoostedBayesianLogisticRegression)
+    y = y + (X[:, 0] > 0.5)
+    weight = 1 + np.arange(len(y)) % 2
+    model = BoostedBayesianLogisticRegression(class_weight="balanced", **QUICK)
+    dense = model.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    thin = clone(model).fit(csr_matrix(X), y, sample_weight=weight)
+    assert thin.coef_ == pytest.approx(dense.coef_, rel=1e-3, abs=1e-4)
+    assert dense.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
+
+
+def test_a_learned_scale_goes_on_with_more_data_and_in_pickles():
+    X, y = data_for(BoostedBayesianPoissonRegression)
+    model = BoostedBayesianPoissonRegression(**QUICK).fit(X[:20], y[:20])
+    before = model.prior_scale_interval()
+    model.partial_fit(X[20:], y[20:])
+    assert np.ptp(np.log(model.prior_scale_interval())) < np.ptp(np.log(before))
+    again = pickle.loads(pickle.dumps(model))
+    assert again.prior_scale_ == model.prior_scale_
+    whole = BoostedBayesianPoissonRegression(**QUICK).fit(X, y)
+    assert model.prior_scale_ == pytest.approx(whole.prior_scale_, rel=0.3)
+
+
+def test_the_log_joint_is_what_was_approximated():
+    X, y = data_for(BoostedBayesianLinearRegression)
+    model = BoostedBayesianLinearRegression(temperature=0.5, **QUICK).fit(X, y)
+    theta = model.posterior_.sample(20_000, 0)
+    ratio = model.make_log_joint(X, y)(theta) - model.posterior_.log_density(theta)
+    assert ratio.mean() == pytest.approx(model.elbo_, abs=0.03)
+
+
+def test_max_components_keeps_the_heaviest_scales():
+    X, y = data_for(BoostedBayesianLogisticRegression)
+    model = BoostedBayesianLogisticRegression(max_components=3, **QUICK).fit(X, y)
+    assert model.posterior_.n_components <= 3
+
+
+@pytest.mark.slow
+def test_families_of_components():
+    X, y = data_for(BoostedBayesianLogisticRegression, d=2)
+    full = BoostedBayesianLogisticRegression(**QUICK).fit(X, y)
+    for family in ("gaussian-diag", "gaussian-low-rank", "student_t", "laplace"):
+        model = BoostedBayesianLogisticRegression(family=family, **QUICK).fit(X, y)
+        assert model.prior_scale_ == pytest.approx(full.prior_scale_, rel=0.25)
+
+
+def test_a_prior_of_the_scale_in_place_of_the_default_one():
+    X, y = data_for(BoostedBayesianLinearRegression)
+    model = BoostedBayesianLinearRegression(**QUICK | {"prior_scale": HalfTPrior()})
+    default = BoostedBayesianLinearRegression(**QUICK).fit(X, y)
+    assert model.fit(X, y).prior_scale_ == default.prior_scale_
+    narrow = clone(model).set_params(prior_scale=HalfNormalPrior(scale=0.05))
+    assert narrow.fit(X, y).prior_scale_ < 0.5 * default.prior_scale_
+
+
+def test_bad_values_are_refused_by_name():
+    X, y = data_for(BoostedBayesianLogisticRegression)
+    for bad in ("learned", -1.0, 0.0, None):
+        with pytest.raises(ValueError, match="prior_scale"):
+            BoostedBayesianLogisticRegression(prior_scale=bad).fit(X, y)
+    with pytest.raises(ValueError, match="df of HalfTPrior must be a positive"):
+        BoostedBayesianLogisticRegression(prior_scale=HalfTPrior(df=-1)).fit(X, y)
+    fixed = BoostedBayesianLogisticRegression(max_iter=1, random_state=0).fit(X, y)
+    assert not hasattr(fixed, "prior_scale_")
+    with pytest.raises(AttributeError, match="has learned no scale"):
+        fixed.prior_scale_interval()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_conventions_of_scikit_learn(model):
+    check_estimator(model(prior_scale="learn", tol="auto", skew="auto"))

@@ -1,0 +1,70 @@
+"""A prior whose scale is averaged over: density, score, posterior of the scale."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm, t
+
+from skboost.priors import HalfNormalPrior, HalfTPrior, as_prior
+from skboost.targets import CommonScale
+
+SCALE = np.array([1.0, 0.5, 3.0])
+SHARED = np.array([True, True, False])
+
+
+def made(name="normal", factor=None):
+    return CommonScale(as_prior(name), SHARED, 2, factor or HalfTPrior(df=3.0))
+
+
+def by_quadrature(prior, theta, weight=lambda log_s: 1.0):
+    """Density of (coef, coef, intercept), the common factor integrated out."""
+
+    def integrand(log_s):
+        scale = SCALE * np.where(SHARED, np.exp(log_s), 1.0)
+        inner = prior.coef.log_density(theta[None], scale)[0]
+        factor, _ = prior.factor.value_and_score(log_s)
+        return np.exp(inner + factor) * weight(log_s)
+
+    return quad(integrand, -9.0, 7.0, limit=400, epsabs=0.0, epsrel=1e-9)[0]
+
+
+@pytest.mark.parametrize("name", ["normal", "laplace", "student_t"])
+def test_density_is_that_of_quadrature_over_the_factor(name):
+    prior = made(name)
+    theta = np.array([[0.3, -0.4, 2.0], [5.0, 0.1, -1.0], [0.02, 0.01, 0.0]])
+    expected = [np.log(by_quadrature(prior, row)) for row in theta]
+    # The grid ends where 4e-4 of the prior's mass is left.
+    assert prior.log_density(theta, SCALE) == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["normal", "laplace", "student_t"])
+def test_score_is_that_of_differences(name):
+    prior, theta = made(name), np.array([[0.3, -0.4, 2.0], [5.0, 0.1, -1.0]])
+    _, score = prior.value_and_score(theta, SCALE)
+    for j, h in enumerate(1e-6 * np.eye(3)):
+        high, low = (prior.log_density(theta + sign * h, SCALE) for sign in (1, -1))
+        assert score[:, j] == pytest.approx((high - low) / 2e-6, rel=1e-5, abs=1e-6)
+
+
+def test_posterior_of_the_factor_given_coefficients():
+    prior, theta = made(), np.array([0.3, -0.4, 2.0])
+    mass = np.exp(prior.log_posterior(theta[None], SCALE)[0])
+    expected = by_quadrature(prior, theta, np.exp) / by_quadrature(prior, theta)
+    assert mass.sum() == pytest.approx(1.0)
+    assert mass @ np.exp(prior.log_s) == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_known_factor_leaves_an_ordinary_prior():
+    coef, scale = made("laplace").given(np.tile(SCALE, 2), 2.0)
+    assert coef.get_params() == as_prior("laplace").get_params()
+    assert scale.tolist() == [2.0, 1.0, 3.0, 2.0, 1.0, 3.0]
+
+
+def test_priors_of_the_factor_have_the_densities_of_scipy():
+    log_s = np.log([0.1, 1.0, 7.0])
+    value, _ = HalfTPrior(df=3.0, scale=2.0).value_and_score(log_s)
+    expected = np.log(2.0) + t(3.0, scale=2.0).logpdf(np.exp(log_s)) + log_s
+    assert value == pytest.approx(expected)
+    value, _ = HalfNormalPrior(scale=2.0).value_and_score(log_s)
+    expected = np.log(2.0) + norm(scale=2.0).logpdf(np.exp(log_s)) + log_s
+    assert value == pytest.approx(expected)
