@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import (
     validate_params,
 )
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+from sklearn.utils.validation import _num_samples as num_samples
 
 
 def registered_callbacks(estimator):
@@ -59,6 +60,7 @@ __all__ = [
     "StrOptions",
     "check_sample_weight",
     "fit_context",
+    "num_samples",
     "param_columns",
     "registered_callbacks",
     "search_estimator_has",

@@ -2,6 +2,7 @@
 
 from skboost._checkpoint import CheckpointWarning
 from skboost._posterior_api import FitInterrupted
+from skboost.linear_model._count_predictive import OverdispersionWarning
 from skboost.objectives import DegenerateComponentWarning
 from skboost.online import DivergedError
 from skboost.posterior import CalibrationWarning, ImportanceWarning
@@ -22,5 +23,6 @@ __all__ = [
     "FitInterrupted",
     "ImportanceWarning",
     "LogDensityError",
+    "OverdispersionWarning",
     "OverwrittenArgumentError",
 ]

@@ -36,6 +36,10 @@ ESTIMATORS = [
     (BoostedBayesianLinearRegression(), EVERY_CHECK),
     (BoostedBayesianPoissonRegression(max_iter=2), SECONDS),
     (BoostedBayesianPoissonRegression(), EVERY_CHECK),
+    (
+        BoostedBayesianPoissonRegression(likelihood="negative_binomial", max_iter=2),
+        SECONDS,
+    ),
     (BoostedGaussianMixture(), EVERY_CHECK),
     (SVIGaussianMixture(), {}),
     (OnlineBayesianLinearRegression(), {}),

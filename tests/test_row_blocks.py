@@ -51,6 +51,10 @@ KINDS = {
         "numbers",
     ),
     "poisson": (BoostedBayesianPoissonRegression, "counts"),
+    "negative binomial": (
+        partial(BoostedBayesianPoissonRegression, likelihood="negative_binomial"),
+        "counts",
+    ),
 }
 
 

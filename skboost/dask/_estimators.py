@@ -192,24 +192,33 @@ class DaskBayesianLinearRegression(OnWorkers, BoostedBayesianLinearRegression):
 class DaskBayesianPoissonRegression(OnWorkers, BoostedBayesianPoissonRegression):
     """`skboost.BoostedBayesianPoissonRegression` for Dask arrays.
 
-    See `DaskBayesianLogisticRegression`; `offset` is a Dask array, too.
+    See `DaskBayesianLogisticRegression`; `offset` and `exposure` are Dask arrays, too.
     """
 
-    def predict(self, X, offset=None):
+    def _all_offsets(self, X, offset, exposure):
+        """Lazy; the workers check what they read."""
+        if not is_dask(exposure):
+            return super()._all_offsets(X, offset, exposure)
+        log = np.log(exposure)
+        return log if offset is None else offset + log
+
+    def predict(self, X, offset=None, exposure=None):
         """Mean count; lazy for a Dask array.
 
         Parameters
         ----------
         X : dask.array.Array or array-like of shape (n_samples, n_features)
         offset : of the same kind, of shape (n_samples,), default=None
+        exposure : of the same kind, of shape (n_samples,), default=None
 
         Returns
         -------
         dask.array.Array or ndarray of shape (n_samples,)
         """
         if not is_dask(X):
-            return super().predict(X, offset=offset)
-        return self._lazy("predict", X, *([] if offset is None else [offset]))
+            return super().predict(X, offset=offset, exposure=exposure)
+        total = self._all_offsets(X, offset, exposure)
+        return self._lazy("predict", X, *([] if total is None else [total]))
 
 
 class DaskGaussianMixture(OnWorkers, SVIGaussianMixture):

@@ -1,12 +1,15 @@
 """Bayesian Poisson regression with a boosted mixture as posterior."""
 
 from functools import partial
+from numbers import Real
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import callback_data
-from skboost._sklearn import fit_context
+from skboost._row_blocks import RowBlocks
+from skboost._sklearn import Interval, StrOptions, fit_context, num_samples
+from skboost.linear_model._count_predictive import warn_of_overdispersion
 from skboost.linear_model._count_regressor import BayesianCountRegressor
 from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
@@ -15,24 +18,39 @@ from skboost.linear_model._linear_model import (
 )
 from skboost.linear_model._sources import Counts
 from skboost.linear_model._summary import log_rate, root_mean_squares
-from skboost.targets import GLMTarget, Poisson
+from skboost.targets import (
+    DispersionPrior,
+    GLMTarget,
+    NegativeBinomial,
+    NoisyGLMTarget,
+    Poisson,
+)
 
 
 class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearModel):
     """Regression of counts with a posterior in place of a point.
 
-    ``y ~ Poisson(exp(X coef + intercept + offset))``. The posterior over coefficients
-    and intercept is a mixture, grown one component at a time by boosting variational
-    inference. With Gaussian components every expectation in fitting is in closed form,
-    and the predictive distribution is a mixture of Poisson-lognormal distributions,
-    summed by quadrature: no Monte Carlo noise.
+    ``y ~ Poisson(exposure * exp(X coef + intercept + offset))``. The posterior over
+    coefficients and intercept is a mixture, grown one component at a time by boosting
+    variational inference. With Gaussian components every expectation in fitting is in
+    closed form, and the predictive distribution is a mixture of Poisson-lognormal
+    distributions, summed by quadrature: no Monte Carlo noise.
 
-    `offset` is the logarithm of the exposure of a row (the years, persons or
-    kilometres that its count is about); it is an argument of the methods, None is an
-    exposure of one, and scikit-learn's metadata routing can pass it on.
+    Counts that vary more than Poisson counts need ``likelihood="negative_binomial"``:
+    the rate of every row is multiplied by a gamma variable of mean 1 and variance
+    `dispersion_`, so that the variance of a count with mean m is m + dispersion m^2.
+    The logarithm of the dispersion is one more coordinate of the posterior. A fit of
+    the Poisson likelihood warns where its residuals ask for it.
+
+    `exposure` is what a row's count is about (years, persons, kilometres), a positive
+    factor of its rate; `offset` is the logarithm of such a factor, and where both are
+    given they multiply. They are arguments of the methods, None is an exposure of one,
+    and scikit-learn's metadata routing can pass them on.
 
     Parameters
     ----------
+    likelihood : {"poisson", "negative_binomial"}, default="poisson"
+        Distribution of a count around its mean.
     prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
         Independent prior of the coefficients, around zero.
     prior_scale : "auto", "learn", float, array-like of shape (n_features,) or \
@@ -49,6 +67,12 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         Scale of the intercept's prior, of the same kind and around zero. ``"auto"`` is
         10, widened by what the logarithm of the mean rate and features that are not
         centred add.
+    dispersion_prior_median : float, default=0.25
+        Of the dispersion under ``"negative_binomial"``, whose logarithm has a normal
+        prior. The default says that rates of equal rows vary by about half.
+    dispersion_prior_sd : float, default=2.0
+        Standard deviation of the logarithm. With both defaults rates vary, with prior
+        probability .9, by 10 to 260 %.
     temperature : float, default=1.0
         Power of the likelihood in (0, 1]; below 1 the posterior is tempered
         (Alquier and Ridgway 2020), 1 is Bayes.
@@ -120,7 +144,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
     Attributes
     ----------
     posterior_ : MixturePosterior
-        Over (coefficients, intercept).
+        Over (coefficients, intercept), and under ``"negative_binomial"`` the logarithm
+        of the dispersion.
     coef_ : ndarray of shape (n_features,)
         Posterior means.
     intercept_ : float
@@ -128,6 +153,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
     prior_scale_ : float
         Posterior mean of the factor that ``prior_scale="learn"`` averages over; see
         `prior_scale_interval`. Not there for a scale that is given.
+    dispersion_ : float
+        Posterior median, under ``"negative_binomial"`` only; `dispersion_interval` has
+        its interval.
     elbo_, elbo_se_ : float
         Evidence lower bound from fresh draws and its standard error, nats. After
         `partial_fit` it is that of the last batch, with the posterior before as its
@@ -173,8 +201,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
     ----------
     Locatello, Dresdner, Khanna, Valera, Rätsch: Boosting Black Box Variational
     Inference, 2018 (Algorithm 1). Gelman et al.: Bayesian Data Analysis, 3rd edition,
-    2013, chapter 16 (generalised linear models). Aitchison and Ho: The multivariate
-    Poisson-log normal distribution, Biometrika 76, 1989.
+    2013, chapter 16 (generalised linear models). Cameron and Trivedi: Regression
+    Analysis of Count Data, 2nd edition, 2013, chapter 3. Aitchison and Ho: The
+    multivariate Poisson-log normal distribution, Biometrika 76, 1989.
 
     Examples
     --------
@@ -184,20 +213,28 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
     >>> X, years = rng.normal(size=(100, 2)), rng.uniform(1.0, 9.0, 100)
     >>> y = rng.poisson(years * np.exp(X[:, 0] - 1.0))
     >>> model = BoostedBayesianPoissonRegression(random_state=0)
-    >>> model = model.fit(X, y, offset=np.log(years))
-    >>> model.predict(X[:3], offset=np.log(years[:3])).shape
+    >>> model = model.fit(X, y, exposure=years)
+    >>> model.predict(X[:3], exposure=years[:3]).shape
     (3,)
     """
 
-    _parameter_constraints = SCALED_CONSTRAINTS
+    _parameter_constraints = {
+        **SCALED_CONSTRAINTS,
+        "likelihood": [StrOptions({"poisson", "negative_binomial"})],
+        "dispersion_prior_median": [Interval(Real, 0, None, closed="neither")],
+        "dispersion_prior_sd": [Interval(Real, 0, None, closed="neither")],
+    }
 
     def __init__(
         self,
         *,
+        likelihood="poisson",
         prior="normal",
         prior_scale="auto",
         fit_intercept=True,
         intercept_scale="auto",
+        dispersion_prior_median=0.25,
+        dispersion_prior_sd=2.0,
         temperature=1.0,
         max_iter=10,
         tol=1e-2,
@@ -216,10 +253,13 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         calibrate=None,
         skew=None,
     ):
+        self.likelihood = likelihood
         self.prior = prior
         self.prior_scale = prior_scale
         self.fit_intercept = fit_intercept
         self.intercept_scale = intercept_scale
+        self.dispersion_prior_median = dispersion_prior_median
+        self.dispersion_prior_sd = dispersion_prior_sd
         self.temperature = temperature
         self.max_iter = max_iter
         self.tol = tol
@@ -239,7 +279,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         self.skew = skew
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None, offset=None):
+    def fit(self, X, y=None, sample_weight=None, offset=None, exposure=None):
         """Fit the posterior.
 
         Parameters
@@ -252,6 +292,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
             Non-negative; a weight of two is a row that stands twice.
         offset : array-like of shape (n_samples,), default=None
             Logarithm of the exposure; None is zero.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
 
         Returns
         -------
@@ -269,14 +311,20 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         -----
         ConvergenceWarning
             Where more than half a nat of KL remains by estimate.
+        OverdispersionWarning
+            Where the residuals of a Poisson likelihood are so large that intervals of
+            90 % would cover less than 86 %: Pearson's statistic per degree of freedom
+            is above 1.25, and four standard errors above one.
         """
         with self._keeping_old_fit():
-            rows = self._source(self._reader(), X, y, sample_weight, offset)
-            given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
+            more = {"offset": offset, "exposure": exposure}
+            total = self._all_offsets(X, **more)
+            rows = self._source(self._reader(), X, y, sample_weight, total)
+            given = callback_data(X, y, sample_weight, **more)
             return self._learn(rows, given)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, sample_weight=None, offset=None):
+    def partial_fit(self, X, y, sample_weight=None, offset=None, exposure=None):
         """Update the posterior with more data: the posterior so far is the prior.
 
         Scales that follow the data (``"auto"``) are those of the first call.
@@ -287,17 +335,21 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
         offset : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
 
         Returns
         -------
         self
         """
         with self._keeping_old_fit():
-            rows = self._more(self._reader(), X, y, sample_weight, offset)
-            given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
+            more = {"offset": offset, "exposure": exposure}
+            total = self._all_offsets(X, **more)
+            rows = self._more(self._reader(), X, y, sample_weight, total)
+            given = callback_data(X, y, sample_weight, **more)
             return self._learn(rows, given, update=True)
 
-    def make_log_joint(self, X, y, sample_weight=None, offset=None):
+    def make_log_joint(self, X, y, sample_weight=None, offset=None, exposure=None):
         """The fitted model's log joint density on some rows, as a function.
 
         What `fit` approximated: the prior with the scales that "auto" found, intercept
@@ -312,6 +364,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
         offset : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
 
         Returns
         -------
@@ -320,15 +374,38 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
             nats; ``.gradient`` takes the same and gives (n, dim).
         """
         check_is_fitted(self)
-        reader = self._reader()
-        return self._log_joint(
-            reader.held(self, X, y, sample_weight, offset, reset=False)
-        )
+        total = self._all_offsets(X, offset, exposure)
+        rows = self._reader().held(self, X, y, sample_weight, total, reset=False)
+        return self._log_joint(rows)
+
+    def _learn(self, rows, given, *, update=False):
+        super()._learn(rows, given, update=update)
+        if not self._dispersed:
+            coef = self.posterior_.mean()
+            # Past `fit` and scikit-learn's wrapper of it, where the user called.
+            warn_of_overdispersion(rows, coef, self._has_intercept, stacklevel=4)
+        return self
 
     # --- the target
 
+    def _all_offsets(self, X, offset, exposure):
+        """What rows are read with; the offset alone is checked with them."""
+        if exposure is None:
+            return offset
+        if isinstance(X, RowBlocks):
+            raise ValueError(
+                "exposure must come within the blocks where X is RowBlocks: yield (X, "
+                "y, sample_weight, offset) with its logarithm as the offset."
+            )
+        return self._offset_of(np.empty((num_samples(X), 0)), offset, exposure)
+
     def _reader(self):
         return Counts(self.n_jobs, Poisson())
+
+    @property
+    def _dispersed(self):
+        """Whether the dispersion is a parameter of the fit that is to come."""
+        return self.likelihood == "negative_binomial"
 
     def _first(self, target, rows):
         """The target of the first data, and the mode where the search starts."""
@@ -337,11 +414,25 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         centre, width = np.zeros(len(size)), 1.0 / (size * np.sqrt(count + 1.0))
         if self.fit_intercept:
             centre[-1] = log_rate(rows)
+        if self._dispersed:
+            centre = np.append(centre, np.log(self.dispersion_prior_median))
+            width = np.append(width, 1.0)
         mode = highest_point(target, centre, width)
         target.first_guess = mode, 0.1 * width
         return target, mode[None]
 
     def _joint_of(self, rows, prior=None, temperature=None):
-        """What makes the log posterior of the coefficients, in their layout."""
+        """What makes the log posterior; a prior that is given stands in for all."""
         settings = self._settings(rows, prior, temperature, level=log_rate(rows))
-        return partial(GLMTarget, likelihood=Poisson(), **settings)
+        if not self._dispersed:
+            return partial(GLMTarget, likelihood=Poisson(), **settings)
+        sd = self.dispersion_prior_sd if prior is None else np.inf
+        return partial(
+            NoisyGLMTarget,
+            noise=NegativeBinomial(),
+            noise_scale_prior=DispersionPrior(self.dispersion_prior_median, sd),
+            **settings,
+        )
+
+    def _further_names(self):
+        return ["log_dispersion"] if self._dispersed else []

@@ -313,12 +313,17 @@ class MultipleRegressor:
 class CountRegressor(Mixed, Model):
     """Counts with the logarithm as link.
 
-    `draws` (n_draws, dim) stand for the posterior where parts are not Gaussian.
+    `draws` (n_draws, dim) stand for the posterior where parts are not Gaussian. Where
+    counts vary more than Poisson counts, `dispersion` has its mean under every part (or
+    its value in every draw), and `tilts` (n_parts, dim) covariances of its logarithm
+    with the coefficients.
     """
 
     weights: object
     parts: tuple
     draws: object = None
+    dispersion: object = None
+    tilts: object = None
 
     def predict(self, X, offset=None, return_std=False):
         """Predictive mean, and the standard deviation of the count."""
@@ -332,17 +337,24 @@ class CountRegressor(Mixed, Model):
     def mean_and_std(self, X, offset):
         """Both for rows that were checked; an offset of None is zero."""
         mean, variance = np.empty((2, X.shape[0]))
-        for rows, means, stds, weights in self.gaussians(X, offset, self.width):
+        for rows, block, *gaussians in self.gaussians(X, offset, self.width):
+            means, stds, weights = gaussians
             rate = bounded_exp(means + 0.5 * stds**2) @ weights
             square = bounded_exp(2.0 * (means + stds**2)) @ weights
             mean[rows] = rate
             variance[rows] = rate + np.maximum(square - rate**2, 0.0)
+            if self.dispersion is not None:
+                # The factor exp(lambda) shifts the mean of eta by their covariance.
+                if self.tilts is not None:
+                    means = means + block @ self.tilts.T
+                squares = bounded_exp(2.0 * (means + stds**2))
+                variance[rows] += squares @ (weights * self.dispersion)
         return mean, np.sqrt(variance)
 
     def gaussians(self, X, offset, width):
         """Blocks of rows with the mixture of Gaussians that is each linear predictor.
 
-        Means and standard deviations (n, n_gaussians), and weights.
+        Slices, rows, means and standard deviations (n, n_gaussians), and weights.
         """
         weights = self.weights
         if self.draws is not None:
@@ -356,4 +368,4 @@ class CountRegressor(Mixed, Model):
                 stds = np.zeros_like(means)
             if offset is not None:
                 means = means + offset[rows, None]
-            yield rows, means, stds, weights
+            yield rows, block, means, stds, weights

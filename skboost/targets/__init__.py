@@ -8,7 +8,7 @@ from skboost.targets._composed import (
     GaussianPriorTarget,
     updated_target,
 )
-from skboost.targets._design import validate_offset
+from skboost.targets._design import Block, validate_offset, with_exposure
 from skboost.targets._failures import (
     FailedEvaluationError,
     FailedEvaluationWarning,
@@ -20,7 +20,7 @@ from skboost.targets._failures import (
 )
 from skboost.targets._glm import GLMTarget
 from skboost.targets._gradient_check import warn_of_wrong_gradient
-from skboost.targets._likelihood import Likelihood
+from skboost.targets._likelihood import Likelihood, WeightedRows
 from skboost.targets._log_joint import LogJoint
 from skboost.targets._log_sigmoid import (
     log_laplace_sigmoid,
@@ -40,6 +40,7 @@ from skboost.targets._logistic_student_t import (
     student_t_sigmoid_expectation,
 )
 from skboost.targets._multinomial import Multinomial
+from skboost.targets._negative_binomial import DispersionPrior, NegativeBinomial
 from skboost.targets._noise import (
     NOISES,
     KnownScale,
@@ -76,9 +77,11 @@ __all__ = [
     "LIKELIHOODS",
     "NOISES",
     "PRIORS",
+    "Block",
     "CallableTarget",
     "CommonScale",
     "ComposedTarget",
+    "DispersionPrior",
     "FailedEvaluationError",
     "FailedEvaluationWarning",
     "FlatPrior",
@@ -93,6 +96,7 @@ __all__ = [
     "LogJoint",
     "Logistic",
     "Multinomial",
+    "NegativeBinomial",
     "Noise",
     "NoiseScalePrior",
     "NoisyGLMTarget",
@@ -106,6 +110,7 @@ __all__ = [
     "StudentTPrior",
     "Target",
     "TransformedTarget",
+    "WeightedRows",
     "as_prior",
     "bounded_exp",
     "class_contrasts",
@@ -131,4 +136,5 @@ __all__ = [
     "validate_scale",
     "warn_of_wrong_gradient",
     "what_came",
+    "with_exposure",
 ]

@@ -154,6 +154,36 @@ def validate_offset(offset, n_samples):
     return values
 
 
+def with_exposure(offset, exposure, n_samples):
+    """Offset plus the logarithm of the exposure; None where neither is given.
+
+    Raises
+    ------
+    ValueError
+        If the exposure is not positive, not finite or of another shape.
+    """
+    if exposure is None:
+        return offset
+    try:
+        values = np.asarray(exposure, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"exposure must be an array of {n_samples} numbers; got {exposure!r}."
+        ) from error
+    if values.shape != (n_samples,):
+        raise ValueError(
+            f"exposure must have shape ({n_samples},), one entry per row of X; got "
+            f"{values.shape}."
+        )
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0.0)))
+    if bad.size:
+        raise ValueError(
+            "exposure must be positive and finite: it is a factor of the rate; got "
+            f"{values[bad[0]]} in row {bad[0]}. Drop rows that were not exposed."
+        )
+    return np.log(values) if offset is None else offset + np.log(values)
+
+
 def sum_log(values, limit=512):
     """Column sums of ``ln values``, through one logarithm per ``limit`` factors.
 

@@ -81,6 +81,35 @@ class Noise(Likelihood):
             f"{type(self).__name__} must define quantile(p) of a residual."
         )
 
+    def at_draws(self, eta, level, rows, slopes=False):
+        """Sums over rows of the log likelihood, for `NoisyRowSums`.
+
+        Parameters
+        ----------
+        eta : array (n_rows, n_draws)
+        level : array (n_draws,)
+            lambda of every draw.
+        rows : WeightedRows
+        slopes : bool, default=False
+
+        Returns
+        -------
+        list of arrays
+            Value (n_draws,), and with `slopes` its derivatives in lambda (n_draws,)
+            and in the parameters of eta (dim, n_draws).
+        """
+        precision, mass = bounded_exp(-level), rows.weights.sum()
+        z = (rows.y[:, None] - eta) * precision
+        found = [rows.sum(self.log_density(z)) - mass * level]
+        if slopes:
+            first, _ = self.derivatives(z)
+            found += [-mass - rows.sum(z * first), -rows.pull(first) * precision]
+        return found
+
+    def expected_with_scale(self, mean, y, *moments):
+        """`expected` with the mean of eta and the response in place of a residual."""
+        return self.expected(y - mean, *moments)
+
     def scale_rule(self, level, sd, tilt):
         """Nodes and weights for lambda ~ N(level, sd^2), with which eta moves by tilt.
 

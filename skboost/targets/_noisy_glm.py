@@ -1,7 +1,7 @@
 """Log joint density of a regression whose noise scale is a parameter too.
 
 Notation: theta = (coef..., intercept, lambda) with lambda the logarithm of the noise
-scale; beta is theta without lambda.
+scale, or of the dispersion of counts; beta is theta without lambda.
 """
 
 from functools import partial
@@ -55,12 +55,12 @@ class NoiseScalePrior:
 
 
 class WithNoiseScale(Prior):
-    """A prior of the coefficients with one of ln sigma after them.
+    """A prior of the coefficients with one of lambda after them.
 
     Parameters
     ----------
     coef : Prior
-    noise_scale : NoiseScalePrior
+    noise_scale : NoiseScalePrior or DispersionPrior
     """
 
     def __init__(self, coef, noise_scale):
@@ -99,22 +99,14 @@ class NoisyRowSums(RowSums):
 
     def value(self, beta, level, table):
         """Log likelihood of every draw."""
-        return self._at_draws(beta, level, table, lambda z: ())
+        data = self.rows(table)
+        return self.likelihood.at_draws(data.block.predict(beta), level, data)
 
     def value_and_slope(self, beta, level, table):
-        """The same, total weight, and what its gradient needs."""
-        return self._at_draws(
-            beta, level, table, lambda z: self.likelihood.derivatives(z)[:1]
-        )
-
-    def _at_draws(self, beta, level, table, derivatives):
+        """The same and its slopes, in the log noise scale and in beta."""
         data = self.rows(table)
-        z = (data.y[:, None] - data.block.predict(beta)) * bounded_exp(-level)
-        value, mass = data.sum(self.likelihood.log_density(z)), data.weights.sum()
-        slopes = []
-        for first in derivatives(z):
-            slopes = [data.sum(z * first), data.pull(first)]
-        return [value - mass * level, mass, *slopes]
+        eta = data.block.predict(beta)
+        return self.likelihood.at_draws(eta, level, data, slopes=True)
 
     # --- under Gaussians
 
@@ -170,24 +162,25 @@ class NoisyRowSums(RowSums):
             total += np.einsum("ij,ij->i", spread, spread)
             covariance = spread @ factor[-1]
             level_variance += factor[-1] @ factor[-1]
-        found = self.likelihood.expected(
-            data.y - centre, total, covariance, mean[-1], level_variance
+        found = self.likelihood.expected_with_scale(
+            centre, data.y, total, covariance, mean[-1], level_variance
         )
         return type(found)(*(data.weights * part for part in found)), spread
 
 
 class NoisyGLMTarget(GLMTarget):
-    """Log joint density of a linear regression with an unknown noise scale.
+    """Log joint density of a regression with an unknown noise scale or dispersion.
 
-    Gaussian expectations are exact: for normal noise in closed form, else by a product
-    rule over the two Gaussian variables of a row, eta and ln sigma.
+    Gaussian expectations are exact: for normal noise in closed form, for counts by one
+    integral in one dimension, else by a product rule over the two Gaussian variables
+    of a row, eta and lambda.
 
     Parameters
     ----------
     X, y
         As in `GLMTarget`.
-    noise : Noise
-    noise_scale_prior : NoiseScalePrior
+    noise : Noise or NegativeBinomial
+    noise_scale_prior : NoiseScalePrior or DispersionPrior
     **settings
         As in `GLMTarget`; `scale` is that of coefficients and intercept.
 
@@ -216,11 +209,10 @@ class NoisyGLMTarget(GLMTarget):
         return self._sums_at_draws(theta, self._sums.value)[0]
 
     def _value_and_slope(self, theta):
-        value, mass, by_scale, by_beta = self._sums_at_draws(
+        value, by_scale, by_beta = self._sums_at_draws(
             theta, self._sums.value_and_slope
         )
-        by_beta = (by_beta * bounded_exp(-theta[:, -1])).T
-        return value, np.column_stack([-by_beta, -mass - by_scale])
+        return value, np.column_stack([by_beta.T, by_scale])
 
     def _sums_at_draws(self, theta, func):
         beta, level = np.ascontiguousarray(theta[:, :-1].T), theta[:, -1]

@@ -48,6 +48,11 @@ CASES = {
     "poisson": (
         BoostedBayesianPoissonRegression(**FAST), (X, COUNTS), {"offset": OFFSET},
     ),
+    "negative binomial": (
+        BoostedBayesianPoissonRegression(likelihood="negative_binomial", **FAST),
+        (X, COUNTS),
+        {"exposure": np.exp(OFFSET)},
+    ),
 }  # fmt: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore::skboost.posterior.ImportanceWarning")

@@ -73,6 +73,12 @@ MODELS = {
         noise_scale=1.0, method="ngvi", covariance="diag"
     ).fit(X, REAL),
     "poisson": lambda: BoostedBayesianPoissonRegression(**TINY).fit(X, COUNTS),
+    "negative binomial": lambda: BoostedBayesianPoissonRegression(
+        likelihood="negative_binomial", **TINY
+    ).fit(X, COUNTS),
+    "negative binomial, student_t": lambda: BoostedBayesianPoissonRegression(
+        likelihood="negative_binomial", **TINY | {"family": "student_t"}
+    ).fit(X, COUNTS),
     "poisson, student_t": lambda: BoostedBayesianPoissonRegression(
         **TINY | {"family": "student_t"}
     ).fit(X, COUNTS),
@@ -84,7 +90,8 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("exported")
 
 
-QUICK = ("full", "low rank", "three classes", "linear", "boolean", "poisson")
+QUICK = ("full", "low rank", "three classes", "linear", "boolean", "poisson",
+         "negative binomial")  # fmt: skip
 SLOW = [pytest.param(n, marks=pytest.mark.slow) for n in MODELS if n not in QUICK]
 
 

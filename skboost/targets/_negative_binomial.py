@@ -1,0 +1,165 @@
+"""Counts that vary more than Poisson counts: the negative binomial likelihood.
+
+Notation: mu = exp(eta) is the mean of a count, alpha its dispersion: the variance is
+mu + alpha mu^2. lambda = ln alpha, r = 1 / alpha, t = eta + lambda, and
+s(t) = ln(1 + exp(t)), whose derivative is sigma(t). A Poisson rate that is mu times a
+gamma variable of mean 1 and variance alpha gives such counts.
+
+    ln p(y) = y eta - (y + r) s(t) + D(y, r) - ln(y!)
+    D(y, r) = ln Gamma(y + r) - ln Gamma(r) - y ln r
+"""
+
+import numpy as np
+from scipy.special import digamma, gammaln, polygamma
+
+from skboost._math import LOG_2PI
+from skboost.targets._likelihood import Likelihood
+from skboost.targets._logistic_and_poisson import Poisson
+from skboost.targets._logistic_gaussian import logistic_gaussian_expectations
+from skboost.targets._noise import NoiseExpectation, bounded_exp
+from skboost.targets._quadrature import normal_rule
+
+# Beyond it differences of gamma functions cancel, and their expansions are exact.
+_LARGE = 100.0
+
+
+class NegativeBinomial(Likelihood):
+    """Counts with a dispersion that all rows share; for `NoisyGLMTarget`.
+
+    Counts that are no integers are taken as they are, factorials as gamma functions.
+
+    References
+    ----------
+    Cameron and Trivedi: Regression Analysis of Count Data, 2nd edition, 2013, section
+    3.3 (the model NB2).
+    """
+
+    light_tails = True
+
+    def checked(self, y, n_samples):
+        return Poisson().checked(y, n_samples)
+
+    def log_probability(self, y, eta, level):
+        """ln p(y) of arrays that are broadcast against each other, nats."""
+        shape = bounded_exp(-level)
+        soft = np.logaddexp(0.0, eta + level)
+        own = gamma_terms(y, shape)[0] - gammaln(y + 1.0)
+        return y * eta - (y + shape) * soft + own
+
+    def at_draws(self, eta, level, rows, slopes=False):
+        """See `Noise.at_draws`."""
+        y, shape = rows.y[:, None], bounded_exp(-level)
+        # What depends on the count alone is computed once for equal counts.
+        counts, code = np.unique(rows.y, return_inverse=True)
+        weight = np.bincount(code, rows.weights)
+        own, slope, _ = gamma_terms(counts[:, None], shape)
+        soft = np.logaddexp(0.0, eta + level)
+        value = rows.sum(y * eta - (y + shape) * soft)
+        found = [value + weight @ (own - gammaln(counts + 1.0)[:, None])]
+        if slopes:
+            pulled = (y + shape) * np.exp(eta + level - soft)
+            by_level = rows.sum(shape * soft - pulled) - weight @ slope
+            found += [by_level, rows.pull(y - pulled)]
+        return found
+
+    def expected_with_scale(self, mean, y, variance, covariance, level, level_variance):
+        """Expectations where (eta, lambda) of every row is Gaussian.
+
+        t is Gaussian, and a factor r only shifts its mean: every expectation is one of
+        s, sigma and sigma' under one Gaussian variable.
+
+        Parameters
+        ----------
+        mean, y, variance, covariance : arrays (n_rows,)
+            Mean of eta, the count, variance of eta, its covariance with lambda.
+        level, level_variance : float
+            Mean and variance of lambda.
+
+        Returns
+        -------
+        NoiseExpectation
+        """
+        sd = np.sqrt(np.maximum(variance + 2.0 * covariance + level_variance, 0.0))
+        shape = bounded_exp(0.5 * level_variance - level)
+        t = mean + level
+        soft, sigmoid, bend = logistic_gaussian_expectations(t, sd)
+        tilted = logistic_gaussian_expectations(t - covariance - level_variance, sd)
+        r_soft, r_sigmoid, r_bend = (shape * part for part in tilted)
+        own, by_level, by_level_twice = _expected_gamma_terms(y, level, level_variance)
+        pulled, bent = y * sigmoid + r_sigmoid, y * bend + r_bend
+        return NoiseExpectation(
+            y * (mean - soft) - r_soft + own - gammaln(y + 1.0),
+            y - pulled,
+            r_soft - pulled + by_level,
+            bent,
+            bent - r_sigmoid,
+            bent - 2.0 * r_sigmoid + r_soft - by_level_twice,
+        )
+
+
+class DispersionPrior:
+    """A normal distribution of ln alpha.
+
+    Parameters
+    ----------
+    median : float
+        Of alpha.
+    sd : float
+        Of ln alpha; inf is no prior.
+    """
+
+    def __init__(self, median, sd):
+        self.median, self.sd = median, sd
+        self._centre, self._precision = np.log(median), sd**-2.0
+        self._constant = 0.0 if np.isinf(sd) else -np.log(sd) - 0.5 * LOG_2PI
+
+    def value_and_score(self, level):
+        """Log density in nats and its derivative, arrays like ``level``."""
+        shift = level - self._centre
+        value = self._constant - 0.5 * self._precision * shift**2
+        return value, -self._precision * shift
+
+    def expected(self, mean, variance):
+        """Expected log density where ln alpha ~ N(mean, variance), and derivatives."""
+        value, slope = self.value_and_score(mean)
+        half = 0.5 * self._precision
+        return value - half * variance, slope, -half
+
+
+def gamma_terms(y, shape):
+    """D(y, r), r D'(r) and r^2 D''(r) of arrays broadcast against each other."""
+    y, shape = np.broadcast_arrays(np.asarray(y, float), np.asarray(shape, float))
+    found = np.empty((3, *y.shape))
+    large = shape > _LARGE
+    found[:, large] = _expanded(y[large], shape[large])
+    y, r = y[~large], shape[~large]
+    found[0, ~large] = gammaln(y + r) - gammaln(r) - y * np.log(r)
+    found[1, ~large] = r * (digamma(y + r) - digamma(r)) - y
+    found[2, ~large] = r**2 * (polygamma(1, y + r) - polygamma(1, r)) + y
+    return found
+
+
+def _expanded(y, r):
+    """The same by Stirling's series, whose leading terms are subtracted exactly."""
+    log, both = np.log1p(y / r), y + r
+    value = (both - 0.5) * log - y
+    first = r * log - y + 0.5 * y / both
+    second = y**2 / both - 0.5 * y * (y + 2.0 * r) / both**2
+    for k, c in ((1, 1 / 12), (3, -1 / 360), (5, 1 / 1260)):
+        # Of c / x^k at both ends; the powers of r make it small.
+        ratio = (r / both) ** k
+        value += c * (ratio - 1.0) / r**k
+        first -= c * k * (ratio * r / both - 1.0) / r**k
+        second += c * k * (k + 1) * (ratio * (r / both) ** 2 - 1.0) / r**k
+    return value, first, second
+
+
+def _expected_gamma_terms(y, level, level_variance):
+    """E D, E dD/dlambda and E d2D/dlambda2 of every count, arrays (n_rows,)."""
+    sd = np.sqrt(level_variance)
+    # As functions of lambda the terms have their poles at an imaginary part of pi.
+    nodes, weights = normal_rule(sd / np.pi)
+    counts, code = np.unique(y, return_inverse=True)
+    shape = bounded_exp(-(level + sd * nodes))
+    own, first, second = gamma_terms(counts[:, None], shape) @ weights
+    return own[code], -first[code], (first + second)[code]

@@ -1,0 +1,266 @@
+"""Counts that vary more than Poisson counts, exposures, and the warning before both."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse, stats
+
+from skboost import BoostedBayesianPoissonRegression
+from skboost.approximation import Mixture
+from skboost.exceptions import OverdispersionWarning
+from skboost.families import Gaussian, Laplace
+from skboost.linear_model._count_predictive import CountPredictive, log_probability
+from skboost.targets import NegativeBinomial
+
+from .conftest import same_mixture
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+P = np.array([0.05, 0.5, 0.95])
+
+
+def counts(n=80, dispersion=0.5, seed=0, level=0.3):
+    rng = np.random.default_rng(seed)
+    X, years = rng.normal(size=(n, 2)), rng.uniform(0.5, 5.0, n)
+    rate = years * np.exp(X @ [0.6, -0.4] + level)
+    if dispersion:
+        rate = rate * rng.gamma(1.0 / dispersion, dispersion, n)
+    return X, rng.poisson(rate), years
+
+
+def regression(likelihood="negative_binomial", **settings):
+    settings = {"max_iter": 3, "n_draws": 64, "random_state": 0} | settings
+    return BoostedBayesianPoissonRegression(likelihood=likelihood, **settings)
+
+
+X, Y, YEARS = counts()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return regression().fit(X, Y, exposure=YEARS)
+
+
+# --- the posterior
+
+
+def test_the_posterior_agrees_with_a_grid():
+    rows, y = X[:25, :1], Y[:25]
+    found = regression(
+        fit_intercept=False, prior_scale=1.0, max_iter=10, n_draws=512
+    ).fit(rows, y)
+    grid = np.meshgrid(np.linspace(-2, 4, 301), np.linspace(-7, 5, 301), indexing="ij")
+    points = np.stack(grid, axis=-1).reshape(-1, 2)
+    log = stats.norm.logpdf(points[:, 0])
+    log += stats.norm.logpdf(points[:, 1], np.log(0.25), 2.0)
+    alpha = np.exp(points[:, 1])
+    for x, count in zip(rows[:, 0], y, strict=True):
+        mean = np.exp(x * points[:, 0])
+        log += stats.nbinom.logpmf(count, 1 / alpha, 1 / (1 + alpha * mean))
+    cell = (6.0 / 300) * (12.0 / 300)
+    evidence = np.log(np.exp(log - log.max()).sum() * cell) + log.max()
+    missed = evidence - found.elbo_
+    assert -4.0 * found.elbo_se_ < missed < 0.02 + 4.0 * found.elbo_se_
+    share = np.exp(log - evidence) * cell
+    mean = share @ points
+    std = np.sqrt(share @ (points - mean) ** 2)
+    assert_allclose((found.posterior_.mean() - mean) / std, 0.0, atol=0.06)
+    assert_allclose(found.posterior_.std() / std, 1.0, atol=0.08)
+    order = np.argsort(points[:, 1])
+    median = points[order, 1][np.searchsorted(np.cumsum(share[order]), 0.5)]
+    assert np.log(found.dispersion_) == pytest.approx(median, abs=0.1 * std[1])
+
+
+def test_the_dispersion_is_a_coordinate_and_an_answer(fitted):
+    assert list(fitted.posterior_.names) == ["x0", "x1", "intercept", "log_dispersion"]
+    assert fitted.coef_.shape == (2,)
+    low, high = fitted.dispersion_interval(0.9)
+    assert low < fitted.dispersion_ < high and low < 0.5 < high
+    coef, intercept, dispersion = fitted.sample_posterior(2000, random_state=0)
+    assert coef.shape == (2000, 2) and intercept.shape == (2000,)
+    assert np.mean((low < dispersion) & (dispersion < high)) == pytest.approx(0.9, 0.03)
+    again = pickle.loads(pickle.dumps(fitted)).set_params(likelihood="poisson")
+    assert_allclose(again.predict_interval(X[:3]), fitted.predict_interval(X[:3]))
+    poisson = regression("poisson", max_iter=1).fit(X, np.minimum(Y, 3))
+    assert not hasattr(poisson, "dispersion_")
+    assert len(poisson.sample_posterior(2)) == 2
+    with pytest.raises(AttributeError, match="likelihood='negative_binomial'"):
+        poisson.dispersion_interval()
+
+
+def test_weights_are_repetitions_and_sparse_rows_the_same_rows():
+    weight = np.random.default_rng(0).integers(0, 4, 80)
+    rows = np.random.default_rng(1).permutation(np.repeat(np.arange(80), weight))
+    weighted = regression().fit(X, Y, weight, exposure=YEARS)
+    repeated = regression().fit(X[rows], Y[rows], exposure=YEARS[rows])
+    assert same_mixture(weighted, repeated)
+    thin = sparse.csr_matrix(X * (np.arange(160).reshape(80, 2) % 3 > 0))
+    dense, thin_fit = regression().fit(thin.toarray(), Y), regression().fit(thin, Y)
+    assert_allclose(thin_fit.coef_, dense.coef_, rtol=1e-4)
+    assert_allclose(thin_fit.predict(thin), dense.predict(thin.toarray()), rtol=1e-4)
+
+
+def test_more_data_and_a_last_stage():
+    settings = {"prior_scale": 1.0, "intercept_scale": 2.0, "n_draws": 128}
+    whole, pieces = regression(**settings).fit(X, Y), regression(**settings)
+    for rows in np.split(np.arange(80), [40, 60]):
+        pieces.partial_fit(X[rows], Y[rows])
+    assert whole.posterior_.hellinger(pieces.posterior_).distance < 0.15
+    *_, last = whole.staged_predict(X, exposure=YEARS)
+    assert_allclose(last, whole.predict(X, exposure=YEARS))
+
+
+HARD = {
+    "no counts at all": (X, np.zeros(80)),
+    "one row": (X[:1], Y[:1]),
+    "equal counts": (X, np.full(80, 7)),
+    "large counts": (X, 10**6 * Y),
+    "one very large": (X, np.where(np.arange(80) == 3, 10**7, Y)),
+    "fewer rows than columns": (np.random.default_rng(3).normal(size=(5, 9)), Y[:5]),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_data_get_a_sound_answer(name):
+    rows, y = HARD[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = regression(max_iter=2).fit(rows, y)
+        mean = found.predict(rows[:9])
+        density = found.log_predictive_density(rows[:9], y[:9])
+    assert np.isfinite(found.posterior_.covariance()).all()
+    assert np.isfinite(mean).all() and (density <= 1e-9).all()
+    assert 0.0 < found.dispersion_ < np.inf
+
+
+# --- the predictive distribution
+
+
+@pytest.mark.parametrize("level", [-14.0, -0.5, 2.0])
+@pytest.mark.parametrize("y", [0.0, 7.0, 20_000.0])
+def test_probabilities_of_counts_agree_with_quadrature(y, level):
+    grid = np.linspace(-13.0, 13.0, 40_001)
+    for sd in (1e-3, 0.6, 2.5):
+        for mean in (-2.0, np.log(y + 1.0) + 0.5 * sd):
+            log = NegativeBinomial().log_probability(y, mean + sd * grid, level)
+            log += stats.norm.logpdf(grid)
+            # Elsewhere the grid itself would be cut off.
+            if abs(grid[np.argmax(log)]) < 8.0:
+                share = np.exp(log - log.max()).sum() * (grid[1] - grid[0])
+                args = (np.array([part]) for part in (y, mean, sd, level))
+                exact = log.max() + np.log(share)
+                found = log_probability(*args)[0]
+                assert found == pytest.approx(exact, rel=1e-11, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("family", "offset", "size"),
+    [(Gaussian("full"), 0.0, 2000), (Gaussian("full"), 5.5, 5000), (Laplace(), 1, 400)],
+)
+def test_moments_and_quantiles_are_those_of_the_probabilities(family, offset, size):
+    root = 0.2 * np.random.default_rng(1).normal(size=(4, 4))
+    moments = np.array([0.3, -0.2, 1.0, -0.5]), root @ root.T + 0.01 * np.eye(4)
+    q = Mixture.single(family, family.from_moments(*moments))
+    predictive = CountPredictive(q, True, dispersed=True)
+    row, offset = np.random.default_rng(2).normal(size=(1, 2)), np.array([offset])
+    k = np.arange(float(size))
+    each = np.repeat(row, size, axis=0)
+    p = np.exp(predictive.log_density(each, k, np.repeat(offset, size)))
+    ends = predictive.quantiles(row, P, offset)[0]
+    assert ends.tolist() == np.searchsorted(np.cumsum(p), P).tolist()
+    if p.sum() > 1.0 - 1e-9:
+        (mean,), (std,) = predictive.model.mean_and_std(row, offset)
+        assert p @ k == pytest.approx(mean, rel=1e-6)
+        assert p @ k**2 - (p @ k) ** 2 == pytest.approx(std**2, rel=1e-5)
+
+
+# --- intervals cover where those of Poisson do not, and the fit says so
+
+
+def test_intervals_cover_where_counts_vary_more_than_poisson_counts():
+    rows, y, years = counts(300, level=2.5)
+    new, fresh, later = counts(2000, seed=1, level=2.5)
+    poisson = regression("poisson")
+    with pytest.warns(OverdispersionWarning, match="likelihood='negative_binomial'"):
+        poisson.fit(rows, y, exposure=years)
+    inside, density = [], []
+    for model in (poisson, regression().fit(rows, y, exposure=years)):
+        low, high = model.predict_interval(new, 0.9, exposure=later).T
+        inside.append(np.mean((low <= fresh) & (fresh <= high)))
+        answers = model.log_predictive_density(new, fresh, exposure=later)
+        density.append(answers.mean())
+    assert inside[0] < 0.6 and 0.88 < inside[1] < 0.93
+    assert density[1] > density[0] + 1.0
+
+
+def test_poisson_counts_are_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OverdispersionWarning)
+        for seed in range(5):
+            rows, y, years = counts(60, dispersion=0, seed=seed)
+            regression("poisson", max_iter=1).fit(rows, y, exposure=years)
+        # One far count of a few is no proof.
+        regression("poisson", max_iter=1).fit(X[:8], [0, 1, 0, 0, 2, 0, 4, 0])
+        # Nor is anything where weights add up to less than there are coefficients.
+        regression("poisson", max_iter=1).fit(X, 9 * Y, np.full(80, 0.01))
+
+
+# --- exposures
+
+
+def test_an_exposure_is_the_exponential_of_an_offset(fitted):
+    by_offset = regression().fit(X, Y, offset=np.log(YEARS))
+    half = regression().fit(X, Y, offset=np.log(YEARS / 2), exposure=np.full(80, 2.0))
+    assert_allclose(by_offset.coef_, fitted.coef_, rtol=1e-9)
+    assert_allclose(half.coef_, fitted.coef_, rtol=1e-6)
+    offset, exposure = {"offset": np.log(YEARS)}, {"exposure": YEARS}
+    for name, more in {
+        "predict": (),
+        "predict_interval": (0.8,),
+        "predict_quantiles": (),
+        "log_predictive_density": (Y,),
+        "score": (Y,),
+    }.items():
+        answer = getattr(fitted, name)
+        one, other = answer(X, *more, **offset), answer(X, *more, **exposure)
+        assert_allclose(one, other, rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (np.where(np.arange(80) == 5, 0.0, YEARS), "positive .* got 0.0 in row 5"),
+        (-YEARS, "positive and finite.*in row 0"),
+        (np.where(np.arange(80) == 7, np.nan, YEARS), "got nan in row 7"),
+        (YEARS[:9], r"exposure must have shape \(80,\).* got \(9,\)"),
+        (["long"] * 80, "exposure must be an array of 80 numbers"),
+    ],
+)
+def test_exposures_that_mean_nothing_leave_the_old_fit(fitted, value, words):
+    before = dict(vars(fitted))
+    with pytest.raises(ValueError, match=words):
+        fitted.fit(X, Y, exposure=value)
+    with pytest.raises(ValueError, match=words):
+        fitted.predict(X, exposure=value)
+    assert all(vars(fitted)[name] is kept for name, kept in before.items())
+
+
+@pytest.mark.slow
+def test_simulation_based_calibration():
+    """Where the truth is drawn from the prior, its posterior probability is uniform."""
+    rng, ranks = np.random.default_rng(0), []
+    for seed in range(200):
+        theta = rng.normal(size=4) * [0.5, 0.5, 1.0, 2.0] + [0, 0, 0, np.log(0.25)]
+        rows, alpha = rng.normal(size=(40, 2)), np.exp(theta[3])
+        rate = np.exp(rows @ theta[:2] + theta[2])
+        y = rng.poisson(rate * rng.gamma(1.0 / alpha, alpha, 40))
+        found = regression(
+            prior_scale=0.5, intercept_scale=1.0, n_draws=256, random_state=seed
+        ).fit(rows, y)
+        ranks.append([found.posterior_.marginal(j).cdf(theta[j]) for j in range(4)])
+    for column in np.array(ranks).T:
+        table = np.histogram(column, bins=10, range=(0.0, 1.0))[0]
+        assert stats.chisquare(table).pvalue > 0.001 / 4
