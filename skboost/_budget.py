@@ -67,6 +67,11 @@ class Budget:
             )
         return None
 
+    @property
+    def n_left(self):
+        """Evaluations that are left, inf without a limit."""
+        return max(self.max_evaluations - self._done, 0)
+
     def share(self, share):
         """A budget from now on with that share of what is left of this one."""
         seconds = None
@@ -74,7 +79,7 @@ class Budget:
             spent = self._clock() - self._began
             seconds = share * max(self.max_time - spent, 0.0)
         done = self._done
-        most = done + share * max(self.max_evaluations - done, 0)
+        most = done + share * self.n_left
         budget = Budget(seconds, most, self._target, self._clock)
         budget._asked = self._asked
         return budget

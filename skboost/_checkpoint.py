@@ -23,8 +23,8 @@ _FORMAT, _VERSION, _WRITER = "skboost-checkpoint", 1, "skboost.callbacks.Checkpo
 # Where the classes are defined that a run is made of: plain data and densities, which
 # open no file and call nothing that they are given.
 _ROOMS = {
-    "_callbacks", "approximation", "boosting", "conjugate", "families", "modes", "svi",
-    "transforms", "warps",
+    "_callbacks", "approximation", "boosting", "conjugate", "families", "modes",
+    "surrogates", "svi", "transforms", "warps",
 }  # fmt: skip
 # What a pickle writes without looking up a name, and classes.
 _PLAIN = (type(None), bool, int, float, str, tuple, list, dict, type)

@@ -99,7 +99,8 @@ def report(
     dict
     """
     try:
-        of_draws = from_held_draws if done.cut_short else from_new_draws
+        anew = engine.draws_anew and not done.cut_short
+        of_draws = from_new_draws if anew else from_held_draws
         final = of_draws(engine.watched(), done, place, corrected)
     except BudgetSpent:
         done = replace(done, spent=True)

@@ -40,6 +40,7 @@ FLOORS = {
     "conjugate": 3,
     "hierarchy": 3,
     "warps": 3,
+    "surrogates": 3,
     "posterior": 4,
     "proposals": 4,
     "svi": 4,

@@ -102,10 +102,11 @@ class FreshDraws:
         With exact expectations the components' own log densities, shared out by
         responsibility, stand in for the log joint; `certain_part` has the rest.
         """
+        if log_joint is not None:
+            log_q = self.mixture.log_density(theta)
+            return log_q, log_q - log_joint
         table = self.mixture.log_components(theta)
         log_q = log_sum_exp(table, log_weights(self.mixture.weights))
-        if log_joint is not None:
-            return log_q, log_q - log_joint
         log_share = table + log_weights(self.mixture.weights) - log_q[:, None]
         share = np.exp(log_share)
         own = np.where(share > 0, share * table, 0.0).sum(axis=1)

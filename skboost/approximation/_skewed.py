@@ -131,8 +131,10 @@ class SkewedMixture(Mixture):
     target: object = None
 
     def __reduce__(self):
-        # Without the target, which holds the data: a pickle must not carry them.
-        return reconstruction(type(self), self.components, self.weights, self.skewings)
+        # Without a target that holds the data: a pickle must not carry them.
+        carried = self.target is not None and self.target.portable
+        parts = self.components, self.weights, self.skewings
+        return reconstruction(type(self), *parts, self.target if carried else None)
 
     @property
     def plain(self):

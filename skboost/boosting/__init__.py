@@ -5,6 +5,7 @@ from skboost.boosting._engine import Boosting
 from skboost.boosting._root_combination import RootCombination
 from skboost.boosting._simplex import Simplex
 from skboost.boosting._state import TOL, Info, Move, State, enough_for
+from skboost.boosting._surrogate import SurrogateBoosting
 
 # How components are combined, by the name that an objective gives.
 COMBINATIONS = {"simplex": Simplex, "roots": RootCombination}
@@ -19,5 +20,6 @@ __all__ = [
     "RootCombination",
     "Simplex",
     "State",
+    "SurrogateBoosting",
     "enough_for",
 ]

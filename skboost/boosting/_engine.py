@@ -58,6 +58,9 @@ class Boosting:
     combination: Combination
     settings: Settings
 
+    # Whether the report may draw and evaluate anew.
+    draws_anew = True
+
     @property
     def kind(self):
         """What is combined, and components of which family: two names."""
@@ -386,9 +389,6 @@ class Boosting:
 
     def _info(self, state, move, component, began, gain=_NONE, gap=_NONE):
         family, params = component
-        improper = self.proposer.improper(
-            state.mixture, self.settings, state.iteration - 1
-        )
         return Info(
             iteration=state.iteration,
             move=move,
@@ -399,7 +399,16 @@ class Boosting:
             entropy=family.entropy(params),
             remaining=state.remaining,
             exhausted=state.remaining.spread < self.settings.tol,
-            enough=enough(self, state),
+            enough=self._enough(state),
             seconds=perf_counter() - began,
-            improper=improper,
+            improper=self._improper(state),
         )
+
+    def _enough(self, state):
+        """That what remains is little enough to end; empty where it is more."""
+        return enough(self, state)
+
+    def _improper(self, state):
+        """Signs that the density can not be normalised; empty without any."""
+        key = self.settings, state.iteration - 1
+        return self.proposer.improper(state.mixture, *key)

@@ -5,6 +5,7 @@ from skboost.proposals._common_scale import LOWEST_NODE, CommonScaleProposer
 from skboost.proposals._conjugate import ConjugateProposer
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._factors import FACTOR_PROPOSERS
+from skboost.proposals._first import usable_starts
 from skboost.proposals._greedy import split_component
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "DensityProposer",
     "Proposer",
     "split_component",
+    "usable_starts",
 ]

@@ -36,6 +36,8 @@ class Target:
         That map its coordinates to the scale of the user, where that is another.
     largest_coordinate : float or array (dim,)
         How far out coordinates may lie.
+    portable : bool
+        Whether a pickle may carry it: it holds none of the data.
     """
 
     exact_gaussian = False
@@ -49,6 +51,7 @@ class Target:
     scale_prior = None
     constraints = None
     largest_coordinate = np.inf
+    portable = False
     dim: int
 
     def log_density(self, theta):

@@ -1,0 +1,272 @@
+"""Boosting with few evaluations: on a surrogate that is refined where it is wrong.
+
+An iteration of this engine is a round: a surrogate is fitted to all that is known of
+the target, ordinary boosting runs on it, and what it finds is judged by fresh draws at
+which the *target* is evaluated. These are known in the next round. Nothing that is
+reported depends on how good a surrogate is.
+"""
+
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from skboost._budget import BudgetSpent
+from skboost._math import N_ERRORS
+from skboost._random import FRESH, SEARCH, SKEW, generator
+from skboost.approximation import Mixture
+from skboost.boosting._engine import Boosting
+from skboost.boosting._state import Move, State
+from skboost.calibration import skew
+from skboost.families import Gaussian
+from skboost.proposals import usable_starts
+from skboost.surrogates import (
+    Evaluations,
+    Proposals,
+    fit_surrogate,
+    judged_draws,
+    laplace,
+    remaining_of,
+    widened,
+)
+from skboost.targets import LogDensityError
+
+# Fresh draws that judge a round, and wider ones that the first surrogate also knows.
+_N_JUDGE, _N_WIDE = 160, 96
+# Widths of these, in units of the first Gaussian.
+_WIDTHS = (1.5, 2.5)
+# Iterations on a surrogate at most, and draws of a component there.
+_MAX_STEPS, _N_DRAWS, _N_FRESH = 6, 256, 512
+# The smallest number of draws that are worth a judgement.
+_FEWEST = 32
+
+
+class Round(NamedTuple):
+    """What a round leaves: a mixture, and all that is known of the target.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    searched, drawn : Evaluations
+        On the way to the mode, and at draws.
+    proposals : Proposals
+        What was drawn from.
+    """
+
+    mixture: Mixture
+    searched: Evaluations
+    drawn: Evaluations
+    proposals: Proposals
+
+    @property
+    def components(self):
+        """The mixture itself, as other iterates have it."""
+        return self.mixture
+
+    @property
+    def n_components(self):
+        """Components of the mixture."""
+        return self.mixture.n_components
+
+    @property
+    def known(self):
+        """All evaluations."""
+        return self.searched.and_more(self.drawn)
+
+    def and_more(self, evaluations, pairs):
+        """The same with further draws."""
+        return self._replace(
+            drawn=self.drawn.and_more(evaluations),
+            proposals=self.proposals.and_more(*pairs),
+        )
+
+
+@dataclass(frozen=True)
+class SurrogateBoosting(Boosting):
+    """Boosting on surrogates of a target that is dear; see the module.
+
+    Parameters
+    ----------
+    target, proposer, combination, settings
+        As in `Boosting`; the starts of the proposer are where the mode is looked for.
+    skews : bool, default=False
+        Whether components get skewing weights, by the surrogate: they make a density
+        whatever they are made of.
+    """
+
+    skews: bool = False
+
+    # What is reported is what the draws say by which the best round was judged.
+    draws_anew = False
+
+    @classmethod
+    def of(cls, engine, skews=False):
+        """The engine that does with few evaluations what another does with many."""
+        # What remains is judged by the draws that there are.
+        settings = replace(engine.settings, enough=None, skews=False, exact=False)
+        parts = engine.target, engine.proposer, engine.combination, settings
+        return cls(*parts, skews=skews)
+
+    def init(self):
+        """A Gaussian near the mode, judged.
+
+        Returns
+        -------
+        State, Info
+        """
+        began, target = perf_counter(), self.target.tolerant()
+        starts = self.proposer.starts
+        values = target.log_density(starts)
+        if not np.isfinite(values).any():
+            # Says why.
+            usable_starts(target, starts)
+        start = starts[int(values.argmax())]
+        scored = has_gradient(self.target, start)
+        found = laplace(target, start, scored, self.settings.budget)
+        family = Gaussian("full")
+        params = family.from_moments(found.mean, found.covariance)
+        mixture = Mixture.single(family, params)
+        fresh, drawn, pairs = self._judged_draws(mixture, scored, 0)
+        self.proposer.check_reached(fresh)
+        known = Round(mixture, found.evaluations, drawn, Proposals().and_more(*pairs))
+        remaining = remaining_of(fresh, known.drawn, known.proposals)
+        state = State(1, known, fresh, None, fresh, 1, remaining)
+        return state, self._info(
+            state, Move("first", "first", 1.0), (family, params), began
+        )
+
+    def step(self, state):
+        """One round.
+
+        Parameters
+        ----------
+        state : State
+
+        Returns
+        -------
+        State, Info
+
+        Raises
+        ------
+        BudgetSpent
+            Where what is left of the budget does not pay for a judgement.
+        """
+        began, t = perf_counter(), state.iteration
+        engine = self.watched()
+        known = state.iterate
+        scored = bool(np.isfinite(known.searched.scores).any())
+        if self.settings.budget.n_left < _FEWEST:
+            raise BudgetSpent(
+                f"Stopped at max_evaluations={self.settings.max_evaluations:g}: what "
+                "was left does not pay for another round."
+            )
+        if t == 1:
+            known = engine._with_wide_draws(known, scored)
+        mixture = self._boosted(state, known.known)
+        fresh, drawn, pairs = engine._judged_draws(mixture, scored, t)
+        known = known.and_more(drawn, pairs)
+        gain = self.combination.gain(state.fresh, fresh)
+        kept = gain.value > self.combination.least_gain(self.settings)
+        if kept:
+            known = known._replace(mixture=mixture)
+            state = replace(state, fresh=fresh, best=fresh, best_iteration=t + 1)
+        remaining = remaining_of(state.fresh, known.drawn, known.proposals)
+        # A surrogate that was wrong is better once it knows where: it is tried again.
+        again = not kept and not state.memory
+        memory = 0.0 if kept else 1.0
+        after = replace(
+            state, iteration=t + 1, iterate=known, remaining=remaining, memory=memory
+        )
+        move = Move("surrogate" if kept else "rejected", "surrogate", 1.0)
+        heaviest = mixture.components[int(mixture.weights.argmax())]
+        info = self._info(after, move, heaviest, began, gain)
+        return after, replace(info, grown=again)
+
+    def last_look(self, state):
+        """Nothing more: see `Boosting.last_look`."""
+        return None, None
+
+    def _with_wide_draws(self, known, scored):
+        """With draws of wider copies, where a judgement can be paid for after them."""
+        left = self.settings.budget.n_left - _N_JUDGE
+        each = int(np.clip(left, 0, _N_WIDE)) // len(_WIDTHS)
+        if not each:
+            return known
+        rng = generator(self.settings.seed, SEARCH, 0)
+        pairs = [(widened(known.mixture, width), each) for width in _WIDTHS]
+        points = np.concatenate([wide.sample(n, rng) for wide, n in pairs])
+        found = Evaluations.at(self.target.tolerant(), points, scored)
+        return known.and_more(found, pairs)
+
+    def _judged_draws(self, mixture, scored, t):
+        """Draws that nothing was fitted to; see `judged_draws`."""
+        rng = generator(self.settings.seed, FRESH, t)
+        n = int(np.clip(self.settings.budget.n_left, _FEWEST, _N_JUDGE))
+        return judged_draws(self.target, mixture, n, scored, rng)
+
+    def doubts(self, info):
+        """Whether a small gain proves little: draws see that more is left."""
+        return not info.remaining.least <= 4.0 * self.settings.tol
+
+    def _enough(self, state):
+        """That draws see little more than `tol` left, as a sentence; empty without.
+
+        Half the variance of ``ln p - ln q`` knows a small divergence from fewer draws
+        than the difference of evidence and ELBO does. With two of its standard errors
+        it is compared with twice `tol`: less would ask for more draws than a round has.
+        """
+        remaining = state.remaining
+        left = max(remaining.spread, remaining.value + remaining.se)
+        if not left < 2.0 * self.settings.tol:
+            return ""
+        return (
+            f"Converged: at most {left:.2g} nats are left, within twice tol, as far as "
+            "draws of the posterior can see."
+        )
+
+    def _improper(self, state):
+        """Nothing: the signs of an improper density take many evaluations."""
+        return ""
+
+    def _boosted(self, state, known):
+        """What ordinary boosting makes of the surrogate of all that is known."""
+        plain = state.mixture.plain
+        surrogate = fit_surrogate(known, plain.mean(), plain.covariance())
+        settings, starts = self.settings, known.points[known.values.argmax()][None]
+        settings = replace(
+            settings,
+            tol=0.5 * settings.tol,
+            n_draws=_N_DRAWS,
+            n_fresh=_N_FRESH,
+            draw_growth=1,
+            search_modes=False,
+            exact=False,
+            enough=None,
+        )
+        engine = Boosting(
+            surrogate,
+            replace(self.proposer, target=surrogate, starts=starts, box=None),
+            replace(self.combination, target=surrogate),
+            settings,
+        )
+        inner, info = engine.init()
+        for _ in range(_MAX_STEPS - 1):
+            gain = info.gain.value + N_ERRORS * info.gain.se
+            if info.exhausted or info.improper or gain <= settings.tol:
+                break
+            inner, info = engine.step(inner)
+        mixture = inner.best.mixture
+        if self.skews:
+            rng = generator(settings.seed, SKEW, state.iteration)
+            mixture, *_ = skew(surrogate, mixture, 0.1 * settings.tol, rng)
+        return mixture
+
+
+def has_gradient(target, point):
+    """Whether a target that is positive at a point gives its gradient there."""
+    try:
+        value, score = target.value_and_score(point[None])
+    except LogDensityError:
+        return False
+    return bool(np.isfinite(value).all() and np.isfinite(score).all())

@@ -1,0 +1,21 @@
+"""Cheap stand-ins for log densities that are dear, fitted to what is known of them."""
+
+from skboost.surrogates._evaluations import Evaluations, laplace
+from skboost.surrogates._judgement import (
+    Proposals,
+    judged_draws,
+    remaining_of,
+    widened,
+)
+from skboost.surrogates._surrogate import Surrogate, fit_surrogate
+
+__all__ = [
+    "Evaluations",
+    "Proposals",
+    "Surrogate",
+    "fit_surrogate",
+    "judged_draws",
+    "laplace",
+    "remaining_of",
+    "widened",
+]

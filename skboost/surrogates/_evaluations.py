@@ -1,0 +1,180 @@
+"""What is known of a dear density, and a Gaussian near its mode."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skboost._solver import climb
+
+# A climb ends where an iteration gains less than that many nats: a Gaussian near the
+# mode does as well as one at it.
+_CLIMB_TOL = 1e-2
+# Nats that the density falls by at the ends of differences, and how far off they may
+# be: over such lengths a difference knows the curvature that matters.
+_FALL, _LEAST_FALL, _MOST_FALL = 0.25, 0.02, 1.5
+# Standard deviations at which the width of a direction is measured, and what a
+# direction may be wider or narrower than its curvature says.
+_REACH, _WIDEST, _NARROWEST = 1.5, 2.0, 0.2
+# Relative step of differences where there is no gradient.
+_STEP = 1e-4
+
+
+class Evaluations(NamedTuple):
+    """Points at which a log density was evaluated.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n, dim)
+    values : ndarray of shape (n,)
+        Nats; -inf is legal.
+    scores : ndarray of shape (n, dim)
+        Gradients; nan where there are none.
+    """
+
+    points: np.ndarray
+    values: np.ndarray
+    scores: np.ndarray
+
+    @classmethod
+    def at(cls, target, points, scored):
+        """Evaluate a target, with its gradient where it is `scored`."""
+        points = np.array(points)
+        if scored:
+            return cls(points, *target.value_and_score(points))
+        return cls(points, target.log_density(points), np.full(points.shape, np.nan))
+
+    def and_more(self, *others):
+        """These and others."""
+        return Evaluations(*map(np.concatenate, zip(self, *others, strict=True)))
+
+
+class Laplace(NamedTuple):
+    """A Gaussian near a mode, and what was evaluated to find it."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    evaluations: Evaluations
+
+
+def laplace(target, start, scored, budget=None):
+    """Climb to a mode, and measure how wide it is.
+
+    The curvature is that of differences over about half a standard deviation, and
+    every principal direction is then measured once more at one and a half: one that
+    falls more slowly than its curvature says, as the logarithm of a scale does on its
+    left, is wider, twice at most.
+
+    Parameters
+    ----------
+    target : Target
+        As searches see it.
+    start : ndarray of shape (dim,)
+    scored : bool
+        Whether the target has a gradient; differences of values are used without.
+    budget : Budget, default=None
+        The climb ends with it.
+
+    Returns
+    -------
+    Laplace
+    """
+    log = _Log(target, scored)
+    mode, _ = climb(log.climbed, start, {"maxiter": 200}, tol=_CLIMB_TOL, budget=budget)
+    precision, slope = _curvature(log, mode)
+    step = np.linalg.solve(precision, slope)
+    # What the climb left, one standard deviation at most.
+    step /= max(1.0, np.sqrt(abs(slope @ step)))
+    mean, covariance = _measured(log, mode + step, precision)
+    return Laplace(mean, covariance, log.evaluations())
+
+
+class _Log:
+    """A target that remembers what it was asked."""
+
+    def __init__(self, target, scored):
+        self.target, self.scored, self.known = target, scored, []
+
+    def at(self, points):
+        """Values and scores of a batch."""
+        found = Evaluations.at(self.target, points, self.scored)
+        self.known.append(found)
+        return found
+
+    def climbed(self, x):
+        """Value and gradient at one point."""
+        if self.scored:
+            found = self.at(x[None])
+            return found.values[0], found.scores[0]
+        step = _STEP * np.maximum(1.0, np.abs(x))
+        values = self.at(np.concatenate([x[None], _around(x, np.diag(step))])).values
+        ahead, behind = values[1:].reshape(2, -1)
+        return values[0], (ahead - behind) / (2.0 * step)
+
+    def evaluations(self):
+        return self.known[0].and_more(*self.known[1:])
+
+
+def _around(x, steps):
+    return np.concatenate([x + steps, x - steps])
+
+
+def _curvature(log, mode):
+    """Negative Hessian and slope, by differences over which the density falls a bit."""
+    dim, step = len(mode), 1e-2 * np.maximum(1.0, np.abs(mode))
+    top = log.at(mode[None]).values[0]
+    for _ in range(5):
+        ends = log.at(_around(mode, np.diag(step)))
+        fall = top - ends.values.reshape(2, dim).min(axis=0)
+        if ((fall > _LEAST_FALL) & (fall < _MOST_FALL)).all():
+            break
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.sqrt(_FALL / np.maximum(fall, 1e-12))
+        step = step * np.clip(np.nan_to_num(factor, nan=0.1), 0.05, 30.0)
+    if log.scored:
+        ahead, behind = ends.scores.reshape(2, dim, dim)
+        found = (behind - ahead) / (2.0 * step[:, None])
+    else:
+        found = _from_values(log, mode, step, top, ends.values.reshape(2, dim))
+    values = ends.values.reshape(2, dim)
+    slope = np.nan_to_num((values[0] - values[1]) / (2.0 * step))
+    found = np.nan_to_num(0.5 * (found + found.T))
+    # No direction is flatter than what falls _FALL / 4 within its step.
+    diagonal = np.maximum(np.diag(found), 0.5 * _FALL / step**2)
+    unit = np.sqrt(diagonal)
+    values, axes = np.linalg.eigh(found / np.outer(unit, unit))
+    values = np.maximum(values, 1e-7)
+    return (axes * values) @ axes.T * np.outer(unit, unit), slope
+
+
+def _from_values(log, mode, step, top, ends):
+    """Negative Hessian from values on both diagonals of every pair of axes."""
+    dim = len(mode)
+    found = np.diag((2.0 * top - ends.sum(axis=0)) / step**2)
+    first, second = np.triu_indices(dim, 1)
+    if len(first):
+        steps = np.diag(step)
+        both = log.at(_around(mode, steps[first] + steps[second])).values
+        mixed = both.reshape(2, -1).sum(axis=0) - 2.0 * top
+        own = np.diag(found) * step**2
+        cross = -0.5 * (mixed + own[first] + own[second]) / (step[first] * step[second])
+        found[first, second] = found[second, first] = cross
+    return found
+
+
+def _measured(log, mode, precision):
+    """Mean and covariance after a look along the principal directions."""
+    unit = 1.0 / np.sqrt(np.diag(precision))
+    values, axes = np.linalg.eigh(precision * np.outer(unit, unit))
+    sd = 1.0 / np.sqrt(values)
+    steps = _REACH * (unit[:, None] * axes * sd).T
+    found = log.at(np.concatenate([mode[None], _around(mode, steps)])).values
+    fall = np.maximum(found[0] - found[1:].reshape(2, -1), 1e-12)
+    # Of half a normal distribution on either side.
+    sides = np.clip(_REACH / np.sqrt(2.0 * fall), _NARROWEST, _WIDEST)
+    ahead, behind = sides
+    shift = np.sqrt(2.0 / np.pi) * (ahead - behind)
+    width = np.sqrt((1.0 - 2.0 / np.pi) * (ahead - behind) ** 2 + ahead * behind)
+    scale = unit[:, None] * axes * sd
+    mean = mode + scale @ shift
+    factor = scale * width
+    return mean, factor @ factor.T

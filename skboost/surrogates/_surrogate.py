@@ -1,0 +1,227 @@
+"""A cheap stand-in for a log density that is dear: a quadratic and a Gaussian process.
+
+In coordinates z in which a known mixture has mean zero and covariance I, the surrogate
+is ``-|z|^2 / 2 + trend(z) + kernel(z)``: a quadratic fitted to values and gradients,
+and the mean of a Gaussian process on what it leaves. Outside of the ball that holds all
+points whose density matters, both are held constant along rays, so that the surrogate
+falls as a Gaussian does, whatever was fitted.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+from scipy.spatial.distance import cdist
+
+from skboost.targets import Target
+
+# Nats below the highest value, beside half a nat for every coordinate, from which on
+# a value need not be met closely; from `_FLAT` on only its logarithm counts, and none
+# is lower than twice that.
+_MATTERS, _FLAT = 5.0, 60.0
+# Error allowed at values that matter, nats, and at others as a share of their depth.
+_NOISE, _SHARE = 0.01, 0.1
+# Lengths and amplitudes of the kernel that are tried, in whitened units and in units
+# of what the trend leaves.
+_LENGTHS, _AMPLITUDES = (1.0, 1.5, 2.2, 3.3, 5.0), (0.3, 1.0, 3.0, 10.0, 30.0)
+# Points at a time, so that their kernel stays in the cache.
+_CHUNK = 512
+
+
+class Surrogate(Target):
+    """See the module.
+
+    Parameters
+    ----------
+    centre : ndarray of shape (dim,)
+    factor : ndarray of shape (dim, dim)
+        Lower triangular; z solves ``factor @ z = theta - centre``.
+    radius : float
+        Of the ball.
+    trend : ndarray of shape (n_terms,)
+        Coefficients of 1, the coordinates and their products.
+    kernel : Kernel
+    """
+
+    portable = True
+
+    def __init__(self, centre, factor, radius, trend, kernel):
+        self.dim = len(centre)
+        self.centre, self.factor, self.radius = centre, factor, radius
+        self.trend, self.kernel = trend, kernel
+
+    def value_and_score(self, theta):
+        """Values (n,) and exact gradients (n, dim)."""
+        z = whitened(np.atleast_2d(theta), self.centre, self.factor)
+        size = np.sqrt((z**2).sum(axis=1))
+        length, slope = _held(size, self.radius)
+        share = length / np.maximum(size, 1e-300)
+        value, gradient = self._above_normal(share[:, None] * z)
+        # The derivative of z -> share z is share (I - u u') + slope u u'.
+        unit = z / np.maximum(size, 1e-300)[:, None]
+        along = (unit * gradient).sum(axis=1)
+        gradient = share[:, None] * gradient + ((slope - share) * along)[:, None] * unit
+        score = solve_triangular(self.factor, (gradient - z).T, lower=True, trans=1)
+        return value - 0.5 * size**2, score.T
+
+    def _above_normal(self, z):
+        """Trend and kernel, and their gradients in z."""
+        constant, slope, bend = _unpacked(self.trend, self.dim)
+        pulled = z @ bend
+        value, gradient = self.kernel.value_and_gradient(z)
+        value += constant + z @ slope + 0.5 * (z * pulled).sum(axis=1)
+        return value, gradient + slope + pulled
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A sum of Gaussian bumps of one width.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, dim)
+    heights : ndarray of shape (n,)
+    length : float
+    """
+
+    points: np.ndarray
+    heights: np.ndarray
+    length: float
+
+    def value_and_gradient(self, z):
+        """Sum (m,) and its gradient (m, dim) at points (m, dim)."""
+        parts = [self._chunk(z[a : a + _CHUNK]) for a in range(0, len(z), _CHUNK)]
+        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+
+    def _chunk(self, z):
+        bumps = self.heights * _bumps(cdist(z, self.points, "sqeuclidean"), self.length)
+        value = bumps.sum(axis=1)
+        away = bumps @ self.points - value[:, None] * z
+        return value, away / self.length**2
+
+
+def _bumps(squares, length):
+    return np.exp((-0.5 / length**2) * squares)
+
+
+def whitened(theta, centre, factor):
+    """Coordinates z with ``factor @ z = theta - centre``, shape (n, dim)."""
+    return solve_triangular(factor, (theta - centre).T, lower=True).T
+
+
+def _held(size, radius):
+    """Lengths held, smoothly, within ``radius + 1``, and their derivative."""
+    beyond = np.maximum(size - radius, 0.0)
+    slope = np.exp(-beyond)
+    return np.minimum(size, radius) + 1.0 - slope, slope
+
+
+# --- the fit
+
+
+def fit_surrogate(evaluations, mean, covariance):
+    """The surrogate of everything that is known of a density.
+
+    Parameters
+    ----------
+    evaluations : Evaluations
+        Points of zero density count as very low.
+    mean : ndarray of shape (dim,)
+    covariance : ndarray of shape (dim, dim)
+        Of a distribution near the density's own, by which it is whitened.
+
+    Returns
+    -------
+    Surrogate
+        Up to a constant: its maximum over the points is about zero.
+    """
+    factor = np.linalg.cholesky(covariance)
+    z = whitened(evaluations.points, mean, factor)
+    depth = _depth(evaluations.values)
+    matters = depth < _MATTERS + 0.5 * len(mean)
+    size = np.sqrt((z**2).sum(axis=1))
+    radius = max(2.0, size[depth < 2.0 * _MATTERS + 0.5 * len(mean)].max())
+    near = size < 2.0 * radius
+    z, depth, matters = z[near], depth[near], matters[near]
+    # A value far down need only stay there.
+    excess = np.where(matters, 0.0, depth - _MATTERS - 0.5 * len(mean))
+    noise = np.minimum(_NOISE * (1.0 + excess**2), np.maximum(_SHARE * depth, _NOISE))
+    above = 0.5 * (z**2).sum(axis=1) - depth
+    slopes = evaluations.scores[near] @ factor + z
+    trend = _fitted_trend(z, above, slopes, np.where(depth < _FLAT, noise, np.inf))
+    rest = above - _terms(z) @ trend
+    return Surrogate(mean, factor, radius, trend, _fitted_kernel(z, rest, noise))
+
+
+def _depth(values):
+    """Nats below the highest value, of which only logarithms count beyond `_FLAT`."""
+    depth = values[np.isfinite(values)].max() - values
+    beyond = _FLAT * np.log(np.maximum(depth, _FLAT) / _FLAT)
+    return np.minimum(depth, _FLAT) + np.minimum(beyond, _FLAT)
+
+
+def _terms(z):
+    """1, the coordinates and their products, shape (n, n_terms)."""
+    first, second = np.triu_indices(z.shape[1])
+    return np.column_stack([np.ones(len(z)), z, z[:, first] * z[:, second]])
+
+
+def _slopes(z):
+    """Derivatives of the terms, shape (n, dim, n_terms)."""
+    n, dim = z.shape
+    first, second = np.triu_indices(dim)
+    found = np.zeros((n, dim, 1 + dim + len(first)))
+    place = np.arange(dim)
+    found[:, place, 1 + place] = 1.0
+    pair = 1 + dim + np.arange(len(first))
+    found[:, first, pair] += z[:, second]
+    found[:, second, pair] += z[:, first]
+    return found
+
+
+def _unpacked(trend, dim):
+    """Constant, slope (dim,) and second derivatives (dim, dim) of a trend."""
+    bend = np.zeros((dim, dim))
+    bend[np.triu_indices(dim)] = trend[1 + dim :]
+    return trend[0], trend[1 : 1 + dim], bend + bend.T
+
+
+def _fitted_trend(z, above, slopes, noise):
+    """Coefficients by weighted least squares on values and, where known, slopes."""
+    known = np.isfinite(slopes).all(axis=1) & np.isfinite(noise)
+    weight = 1.0 / noise
+    rows = _slopes(z[known])
+    sloped = np.repeat(0.5 * weight[known], z.shape[1])
+    design = np.concatenate([_terms(z), rows.reshape(-1, rows.shape[2])])
+    wanted = np.concatenate([above, slopes[known].ravel()])
+    weight = np.concatenate([weight, sloped])
+    # As little as a tenth of a nat at one standard deviation is believed before.
+    ridge = 0.1 * np.eye(design.shape[1])
+    ridge[0, 0] = 1e-4
+    design = np.concatenate([weight[:, None] * design, ridge])
+    wanted = np.concatenate([weight * wanted, np.zeros(len(ridge))])
+    return np.linalg.lstsq(design, wanted, rcond=None)[0]
+
+
+def _fitted_kernel(z, rest, noise):
+    """The Gaussian process of the largest marginal likelihood, on a small grid."""
+    squares = cdist(z, z, "sqeuclidean")
+    weight = 1.0 / noise**2
+    spread = max(np.average(rest**2, weights=weight), _NOISE**2)
+
+    def fit(length, amplitude):
+        scale = amplitude**2 * spread
+        covariance = scale * _bumps(squares, length)
+        covariance[np.diag_indices(len(z))] += noise**2
+        try:
+            factor = cho_factor(covariance, lower=True, overwrite_a=True)
+        except LinAlgError:
+            return -np.inf, None
+        heights = cho_solve(factor, rest)
+        fitted = -0.5 * rest @ heights - np.log(np.diag(factor[0])).sum()
+        return fitted, Kernel(z, scale * heights, length)
+
+    at_lengths = {length: fit(length, 10.0) for length in _LENGTHS}
+    best = max(at_lengths, key=lambda length: at_lengths[length][0])
+    found = [at_lengths[best], *(fit(best, a) for a in _AMPLITUDES if a != 10.0)]
+    return max(found, key=lambda item: item[0])[1]

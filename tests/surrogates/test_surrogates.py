@@ -1,0 +1,100 @@
+"""The surrogate of a dear density, and a Gaussian from few evaluations."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import approx_fprime
+
+from skboost.surrogates import Evaluations, fit_surrogate, laplace
+from skboost.targets import CallableTarget
+
+
+def skewed(theta):
+    """Log-gamma variables in correlated coordinates."""
+    z = theta @ np.array([[1.0, 0.5], [0.0, 2.0]])
+    return (2.0 * z - np.exp(z)).sum(axis=1)
+
+
+def gradient(theta):
+    mixing = np.array([[1.0, 0.5], [0.0, 2.0]])
+    return (2.0 - np.exp(theta @ mixing)) @ mixing.T
+
+
+TARGET = CallableTarget(skewed, 2, gradient, vectorized=True)
+
+
+def known(n, scored=True, seed=0):
+    points = np.random.default_rng(seed).normal(0.5, 1.5, (n, 2))
+    return Evaluations.at(TARGET, points, scored)
+
+
+@pytest.mark.parametrize("far", [0.5, 30.0])
+def test_the_gradient_of_a_surrogate_is_its_slope(far):
+    # Within the ball and beyond it.
+    surrogate = fit_surrogate(known(60), np.zeros(2), np.diag([1.0, 0.5]))
+    for theta in np.random.default_rng(1).normal(0, far, (5, 2)):
+        _, score = surrogate.value_and_score(theta[None])
+        slope = approx_fprime(theta, lambda x: surrogate.log_density(x)[0], 1e-6)
+        assert_allclose(score[0], slope, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_a_surrogate_predicts_values_that_matter(scored):
+    surrogate = fit_surrogate(known(150, scored), np.zeros(2), np.eye(2))
+    new = known(200, seed=2)
+    high = new.values > new.values.max() - 3.0
+    error = surrogate.log_density(new.points[high]) - new.values[high]
+    assert np.std(error) < 0.1
+
+
+def test_a_surrogate_falls_away_whatever_was_fitted():
+    evaluations = known(40)
+    # A density that rises outwards: its trend has no maximum.
+    rising = evaluations._replace(
+        values=-evaluations.values, scores=-evaluations.scores
+    )
+    surrogate = fit_surrogate(rising, np.zeros(2), np.eye(2))
+    away = np.array([[1e3, 0.0], [0.0, -1e3], [1e4, 1e4]])
+    assert (surrogate.log_density(away) < -1e5).all()
+
+
+def test_points_of_zero_density_are_very_low():
+    evaluations = known(80)
+    outside = evaluations.points[:, 0] > 1.0
+    values = np.where(outside, -np.inf, evaluations.values)
+    surrogate = fit_surrogate(
+        evaluations._replace(values=values), np.zeros(2), np.eye(2)
+    )
+    inside, beyond = surrogate.log_density(np.array([[0.0, 0.0], [2.0, 0.0]]))
+    assert np.isfinite(beyond)
+    assert beyond < inside - 10.0
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_laplace_of_a_normal_density_is_that_density(scored):
+    factor = np.array([[10.0, 0.0, 0.0], [0.5, 0.1, 0.0], [3.0, 0.01, 1.0]])
+    precision = np.linalg.inv(factor @ factor.T)
+    mean = np.array([30.0, -1.0, 0.0])
+    target = CallableTarget(
+        lambda x: -0.5 * np.einsum("ni,ij,nj->n", x - mean, precision, x - mean),
+        3,
+        lambda x: -(x - mean) @ precision,
+        vectorized=True,
+    )
+    found = laplace(target, mean + [5.0, 0.2, 1.0], scored)
+    away = np.linalg.solve(factor, found.mean - mean)
+    assert np.abs(away).max() < 0.1
+    inner = np.linalg.solve(factor, np.linalg.solve(factor, found.covariance).T)
+    assert_allclose(inner, np.eye(3), atol=0.1)
+    assert len(found.evaluations.values) < (150 if scored else 600)
+
+
+def test_a_flat_tail_makes_a_direction_wider_but_not_without_end():
+    def log_density(x):
+        # Gaussian on the right, flat for long on the left.
+        return np.where(x > 0, -0.5 * x**2, -0.01 * np.abs(x))[:, 0]
+
+    target = CallableTarget(log_density, 1, vectorized=True)
+    found = laplace(target, np.ones(1), scored=False)
+    assert found.mean[0] < 0.0
+    assert 0.5 < np.sqrt(found.covariance[0, 0]) < 200.0

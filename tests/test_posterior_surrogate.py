@@ -1,0 +1,129 @@
+"""``surrogate="auto"``: few evaluations, judged on true values."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import skboost.boosting._surrogate as rounds
+from skboost import BoostingResult, boost_posterior
+from skboost.surrogates import Surrogate
+
+LOG_2PI = np.log(2.0 * np.pi)
+
+
+class Counted:
+    """A density that counts the points at which it was evaluated."""
+
+    def __init__(self, function):
+        self.function, self.n = function, 0
+
+    def __call__(self, theta):
+        self.n += len(theta)
+        return self.function(theta)
+
+
+def banana(theta):
+    """Normalised: x ~ N(0, 1), y ~ N((x^2 - 1) / 2, 1)."""
+    x, y = theta[:, 0], theta[:, 1]
+    return -0.5 * x**2 - 0.5 * (y - 0.5 * (x**2 - 1)) ** 2 - LOG_2PI
+
+
+def gradient(theta):
+    x, y = theta[:, 0], theta[:, 1]
+    miss = y - 0.5 * (x**2 - 1)
+    return np.column_stack([-x + miss * x, -miss])
+
+
+def normal(theta):
+    return -0.5 * (theta**2).sum(axis=1)
+
+
+OPTIONS = {"vectorized": True, "surrogate": "auto", "random_state": 0}
+
+
+def test_a_bent_density_takes_a_few_hundred_evaluations():
+    density = Counted(banana)
+    result = boost_posterior(density, 2, gradient=gradient, skew="auto", **OPTIONS)
+    assert result.n_evaluations <= density.n < 900
+    q = result.posterior._mixture
+    theta = q.sample(20_000, np.random.default_rng(1))
+    elbo = np.mean(banana(theta) - q.log_density(theta))
+    assert -0.05 < elbo <= 0.0
+    assert abs(result.elbo - elbo) < 4.0 * result.elbo_se
+    assert result.converged
+
+
+def test_a_normal_density_is_met_without_a_surrogate_or_a_gradient():
+    density = Counted(normal)
+    result = boost_posterior(density, 3, **OPTIONS)
+    assert result.n_iter == 1
+    assert density.n < 300
+    assert_allclose(result.elbo, 1.5 * LOG_2PI, atol=0.01)
+
+
+def test_a_wrong_surrogate_does_not_make_the_elbo_wrong(monkeypatch):
+    # It says that the mass is two standard deviations beside where it is.
+    fit = rounds.fit_surrogate
+
+    def wrong(evaluations, mean, covariance):
+        moved = evaluations._replace(points=evaluations.points + [2.0, 0.0])
+        return fit(moved, mean, covariance)
+
+    monkeypatch.setattr(rounds, "fit_surrogate", wrong)
+    result = boost_posterior(banana, 2, gradient=gradient, max_iter=3, **OPTIONS)
+    q = result.posterior._mixture
+    theta = q.sample(20_000, np.random.default_rng(1))
+    elbo = np.mean(banana(theta) - q.log_density(theta))
+    assert abs(result.elbo - elbo) < 4.0 * result.elbo_se
+    # What was worse than the Gaussian before it was not kept.
+    assert result.elbo >= result.history[0]["elbo"]
+    assert not result.converged
+
+
+@pytest.mark.parametrize("limit", [60, 250, 500])
+def test_max_evaluations_binds(limit):
+    density = Counted(banana)
+    result = boost_posterior(
+        density, 2, gradient=gradient, max_evaluations=limit, tol=1e-4, **OPTIONS
+    )
+    # A few points try out the gradient; and the first judgement has 32 draws.
+    assert density.n <= max(limit, 90) + 7
+    assert np.isfinite(result.elbo)
+
+
+def test_points_of_zero_density_and_failures_are_survived():
+    def log_density(theta):
+        value = normal(theta)
+        value[theta[:, 0] < -1.0] = -np.inf
+        value[theta[:, 1] > 3.0] = np.nan
+        return value
+
+    with pytest.warns(UserWarning, match="points of zero density"):
+        result = boost_posterior(log_density, 2, failures="zero", **OPTIONS)
+    assert np.isfinite(result.elbo)
+    # The evidence of what is left of the plane.
+    assert result.elbo < LOG_2PI + np.log(0.8414) + 4.0 * result.elbo_se
+
+
+def test_a_skewed_answer_survives_a_pickle_and_a_file(tmp_path):
+    result = boost_posterior(banana, 2, gradient=gradient, skew="auto", **OPTIONS)
+    theta = np.zeros((1, 2))
+    again = pickle.loads(pickle.dumps(result))
+    assert isinstance(again.posterior._mixture.target, Surrogate)
+    assert_allclose(
+        again.posterior.log_density(theta), result.posterior.log_density(theta)
+    )
+    result.save(tmp_path / "result.npz")
+    loaded = BoostingResult.load(tmp_path / "result.npz")
+    assert_allclose(loaded.posterior.mean(), result.posterior.mean())
+
+
+@pytest.mark.parametrize(
+    "bad", [{"warp": "auto"}, {"calibrate": "auto"}, {"stopping": "gap"}]
+)
+def test_what_needs_many_evaluations_is_refused(bad):
+    (name,) = bad
+    with pytest.raises(ValueError, match=f"needs {name}="):
+        boost_posterior(banana, 2, gradient=gradient, **bad, **OPTIONS)
