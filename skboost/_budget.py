@@ -3,6 +3,9 @@
 from copy import copy
 from time import perf_counter
 
+# Methods of targets that take points, one a row.
+_OF_POINTS = ("log_density", "value_and_score")
+
 
 class BudgetSpent(Exception):
     """A limit of the run was reached within an iteration."""
@@ -23,6 +26,12 @@ class Budget:
         Seconds; a test may pass its own.
     began : float, default=None
         By the clock, where the seconds count from earlier than now.
+
+    Attributes
+    ----------
+    has_cut : bool
+        Whether work ended early, or was not begun, because of this budget or a share
+        of it.
     """
 
     def __init__(
@@ -37,6 +46,8 @@ class Budget:
         self._target, self._clock = target, clock
         self._began = clock() if began is None else began
         self._asked = max_time
+        self._whole = self
+        self.has_cut = False
 
     @property
     def limited(self):
@@ -50,6 +61,12 @@ class Budget:
             part.max_time = share * self.max_time
         return part
 
+    def uncounted(self):
+        """Its seconds alone, for work on another target."""
+        seconds = copy(self)
+        seconds.max_evaluations, seconds._target = float("inf"), None
+        return seconds
+
     @property
     def _done(self):
         """Evaluations so far."""
@@ -60,17 +77,19 @@ class Budget:
         """Why nothing is left, as a message of the run; None while something is."""
         if self.max_time is not None and self._clock() - self._began >= self.max_time:
             return f"Stopped at max_time={self._asked} seconds."
-        done = self._done
-        if done >= self.max_evaluations:
-            return (
-                f"Stopped at max_evaluations={self.max_evaluations}; {done} were made."
-            )
+        if self._done >= self.max_evaluations:
+            return self._too_many
         return None
 
     @property
     def n_left(self):
         """Evaluations that are left, inf without a limit."""
         return max(self.max_evaluations - self._done, 0)
+
+    @property
+    def _too_many(self):
+        most = self._whole.max_evaluations
+        return f"Stopped at max_evaluations={most}; {self._done} were made."
 
     def share(self, share):
         """A budget from now on with that share of what is left of this one."""
@@ -81,21 +100,47 @@ class Budget:
         done = self._done
         most = done + share * self.n_left
         budget = Budget(seconds, most, self._target, self._clock)
-        budget._asked = self._asked
+        budget._asked, budget._whole = self._asked, self._whole
         return budget
 
-    def check(self):
-        """Raise `BudgetSpent` where nothing is left."""
+    @property
+    def room(self):
+        """Evaluations that still fit in, at the best pace that the target has shown."""
+        left = self.n_left
+        if self.max_time is not None and self._target is not None:
+            seconds = self.max_time - (self._clock() - self._began)
+            pace = sum(ledger.pace for ledger in self._target.ledgers)
+            left = min(left, max(seconds, 0.0) / pace) if pace > 0.0 else left
+        return left
+
+    def cuts(self):
+        """Whether nothing is left, so that work in hand ends where it is."""
+        cut = self.spent is not None
+        self._whole.has_cut |= cut
+        return cut
+
+    def affords(self, n, share):
+        """So many of `n` draws as fit into a share of what is left."""
+        most = share * self.room
+        self._whole.has_cut |= n > most
+        return int(min(n, most))
+
+    def check(self, n=1):
+        """Raise `BudgetSpent` where `n` evaluations no longer fit in."""
         reason = self.spent
-        if reason is not None:
-            raise BudgetSpent(reason)
+        if reason is None and n <= self.room:
+            return
+        self._whole.has_cut = True
+        if reason is None and n > self.n_left:
+            reason = self._too_many
+        raise BudgetSpent(reason or f"Stopped at max_time={self._asked} seconds.")
 
 
 class WatchedTarget:
     """A target that can be evaluated only while a budget lasts.
 
-    Every method checks the budget before it computes, so that an iteration that runs
-    into a limit ends within one batch of evaluations. Attributes pass through.
+    Every method checks the budget before it computes, and a batch of points that does
+    not fit in is refused. Attributes pass through.
 
     Parameters
     ----------
@@ -119,7 +164,7 @@ class WatchedTarget:
             return found
 
         def watched(*arguments):
-            self._budget.check()
+            self._budget.check(len(arguments[0]) if name in _OF_POINTS else 1)
             return found(*arguments)
 
         return watched

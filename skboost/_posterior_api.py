@@ -133,10 +133,11 @@ def boost_posterior(
         Names of the coordinates.
     max_evaluations : int, default=None
         Evaluations of `log_density`, with or without gradient. It binds within an
-        iteration: the one under way is given up, and what is reported was evaluated
-        before, so that the limit is exceeded by one batch at most. Only the first
-        mixture is always finished: its searches end early, and its draws are
-        evaluated. Half of the evaluations at most are spent on modes in a box.
+        iteration: a batch that does not fit in is not begun, the iteration is given
+        up, and what is reported was evaluated before. Where the first component does
+        not fit in, it is cut short and judged by as few draws as are left, never
+        fewer than 16: ``history[0]["cut_short"]``, and a ConvergenceWarning. Half of
+        the evaluations at most are spent on modes in a box.
     n_jobs : int, default=None
         Processes over fixed chunks of draws; worth it where one evaluation takes
         milliseconds. The result does not depend on it.
@@ -193,8 +194,8 @@ def boost_posterior(
         a few points, and if most of a long run was spent on a density that takes one
         point at a time.
     ConvergenceWarning
-        If more than half a nat of KL is estimated to remain, or if the posterior seems
-        to be improper.
+        If more than half a nat of KL is estimated to remain, if limits cut the first
+        component short, or if the posterior seems to be improper.
 
     References
     ----------

@@ -44,6 +44,7 @@ def history_record(info):
         "outside": info.remaining.outside,
         "seconds": info.seconds,
         "seconds_weights": info.move.seconds,
+        "cut_short": info.cut_short,
     }
 
 
@@ -217,6 +218,12 @@ def _remarks(engine, done, final):
     remarks = _of_interval(final.interval) if done.ended else ""
     remarks += _of_calibration(final.corrected.calibration)
     remarks += _of_skewing(final.corrected.skewing)
+    if done.history[0].cut_short:
+        remarks += (
+            " The first component was cut short: limits ended its search before it was "
+            "done, or left it few draws. Raise max_time or max_evaluations, or lower "
+            "n_draws."
+        )
     if done.cut_short:
         remarks += (
             " The estimates are those of the last whole iteration, and no probe looked "
@@ -289,6 +296,9 @@ def warn_unfinished(done, attributes, stacklevel):
     """Warn only where much is left: stopping early is normal for an anytime method."""
     remaining = attributes["remaining_kl_"]
     if done.history[-1].improper or attributes["message_"].startswith("uncertified"):
+        warnings.warn(attributes["message_"], ConvergenceWarning, stacklevel=stacklevel)
+        return
+    if done.history[0].cut_short and done.n_iter == 1:
         warnings.warn(attributes["message_"], ConvergenceWarning, stacklevel=stacklevel)
         return
     # Nats.

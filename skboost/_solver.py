@@ -125,7 +125,7 @@ def climb(
     -------
     z : ndarray
     value : float
-        -inf where nothing finite was found.
+        -inf where nothing finite was found, or nothing could be evaluated.
     """
     best = [-np.inf, z]
     unit = 1.0
@@ -142,7 +142,10 @@ def climb(
             best[:] = value, z.copy()
         return -value, -gradient
 
-    pending = [negative(z)]
+    try:
+        pending = [negative(z)]
+    except BudgetSpent:
+        return best[1], best[0]
     value, slope = pending[0]
     if tol is not None:
         options = options | {"ftol": tol / max(1.0, abs(value))}

@@ -7,7 +7,11 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from skboost import BoostedBayesianLogisticRegression, BoostedGaussianMixture
+from skboost import (
+    BoostedBayesianLogisticRegression,
+    BoostedGaussianMixture,
+    boost_posterior,
+)
 from skboost._base import make_engine
 from skboost._budget import Budget, BudgetSpent, WatchedTarget
 from skboost._callbacks import Limits, run
@@ -102,6 +106,33 @@ class TestBudget:
         assert half.spent is not None and budget.spent is None
         assert not Budget().share(0.5).limited
 
+    def test_what_fits_in_follows_from_the_pace_of_the_target(self, clock):
+        target = CallableTarget(bumps, 1, bumps_gradient)
+        budget = Budget(max_time=4.0, target=target, clock=clock)
+        (ledger,) = target.ledgers
+        ledger.finish(10, (), 10.0)
+        ledger.finish(10, (), 5.0)
+        # The best pace that was seen: half a second for each.
+        assert budget.room == 8
+        assert budget.affords(100, 0.5) == 4 and budget.has_cut
+        budget.check(8)
+        with pytest.raises(BudgetSpent, match="max_time=4.0"):
+            budget.check(9)
+        clock.now = 3.0
+        assert budget.room == 2
+
+    def test_a_batch_that_does_not_fit_in_is_refused(self):
+        target = CallableTarget(bumps, 1, bumps_gradient)
+        before = target.n_evaluations
+        budget = Budget(max_evaluations=before + 5, target=target)
+        watched = WatchedTarget(target, budget.share(1.0))
+        watched.log_density(np.zeros((3, 1)))
+        with pytest.raises(BudgetSpent, match=f"max_evaluations={before + 5}; "):
+            watched.value_and_score(np.zeros((3, 1)))
+        assert target.n_evaluations == before + 3
+        # A share tells the whole.
+        assert budget.has_cut
+
     def test_a_watched_target_computes_only_while_the_budget_lasts(self, clock):
         target = CallableTarget(bumps, 1, bumps_gradient)
         watched = WatchedTarget(target, Budget(max_time=1.0, clock=clock))
@@ -147,9 +178,10 @@ class TestRuns:
         clock.now = 0.0
         limits = Limits(1000, tol=0.0, max_time=max_time)
         done = run(engine, limits, clock=clock)
-        # The first mixture is finished whatever it takes: its draws have to be known.
-        assert clock.now <= max(max_time, needed) + SECOND
+        # One batch of the search, and the draws that are made in any case.
+        assert clock.now <= max_time + 3 * SECOND
         assert done.n_iter >= 1 == first.n_iter
+        assert done.history[0].cut_short == (max_time < needed)
         assert f"max_time={max_time}" in done.message
         assert done.spent
         assert not done.converged
@@ -174,6 +206,78 @@ class TestRuns:
         assert 1 <= part.n_iter < 4
         rest = run(engine, Limits(4, tol=0.0), part, clock=clock)
         assert np.array_equal(whole.state.mixture.weights, rest.state.mixture.weights)
+
+
+class TestFirstComponent:
+    """Limits far below what the first component takes, some 6,500 evaluations."""
+
+    @staticmethod
+    def boost(dim=5, most=300, **settings):
+        scale = np.arange(1.0, dim + 1.0)
+        calls = []
+
+        def log_density(theta):
+            calls.append(1)
+            return -0.5 * ((theta - 1.0) ** 2 / scale).sum()
+
+        def gradient(theta):
+            return -(theta - 1.0) / scale
+
+        with pytest.warns(ConvergenceWarning, match="Raise max_time or max_eval"):
+            result = boost_posterior(
+                log_density, dim, gradient=gradient, random_state=0,
+                vectorized=False, max_evaluations=most, **settings,
+            )  # fmt: skip
+        return result, len(calls)
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {},
+            {"n_draws": 64},
+            {"x0": (-3.0, 3.0)},
+            {"x0": np.array([np.full(5, 3.0), np.full(5, -3.0)])},
+            {"family": "gaussian-diag"},
+            {"family": "gaussian-low-rank"},
+            {"family": "student_t"},
+            {"objective": "hellinger"},
+            {"warp": "auto", "skew": "auto", "calibrate": "auto"},
+            {"failures": "zero", "tol": "auto", "skew": "auto"},
+        ],
+        ids=str,
+    )
+    def test_it_is_cut_short_and_says_so(self, settings):
+        result, n_calls = self.boost(**settings)
+        assert n_calls <= 330
+        assert result.history[0]["cut_short"]
+        assert not result.converged
+        assert "first component was cut short" in result.message
+        # A climb and the curvature at its end are enough for a Gaussian.
+        assert np.abs(result.posterior.mean() - 1.0).max() < 0.3
+        assert np.isfinite([result.elbo, result.elbo_se]).all()
+        truth = np.log(2 * np.pi * np.arange(1.0, 6.0)).sum() / 2
+        assert result.elbo - truth < 4 * result.elbo_se + 1e-6
+
+    @pytest.mark.parametrize("most", [1, 20, 60])
+    def test_the_least_is_a_few_draws(self, most):
+        result, n_calls = self.boost(most=most)
+        # Sixteen draws that are kept, sixteen by which it is judged, and a few calls
+        # that try the function out.
+        assert n_calls <= 0.6 * most + 32 + 25
+        assert result.posterior.n_components == 1 and np.isfinite(result.elbo)
+
+    def test_limits_that_do_not_bind_change_nothing(self):
+        def normal(theta):
+            return -0.5 * (theta**2).sum(axis=1)
+
+        free, bound = (
+            boost_posterior(
+                normal, 2, gradient=lambda t: -t, random_state=0, max_evaluations=most
+            )
+            for most in (None, 10**7)
+        )
+        assert not free.history[0]["cut_short"] and not bound.history[0]["cut_short"]
+        assert free.elbo == bound.elbo
 
 
 @pytest.mark.parametrize(

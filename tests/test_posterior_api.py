@@ -146,7 +146,8 @@ def test_evaluations_are_bounded():
     result = boost(two_modes, 1, tol=0.0, max_iter=40, max_evaluations=bound)
     assert result.n_iter < 40
     assert "max_evaluations=" in result.message
-    assert result.n_evaluations >= bound
+    # Never exceeded: a batch that does not fit in is refused.
+    assert 0.5 * bound < result.n_evaluations <= bound
 
 
 def test_an_unfinished_run_warns_where_it_was_called():

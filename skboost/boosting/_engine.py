@@ -5,6 +5,7 @@ proposer finds a component for what the mixture lacks, and a combination appends
 and moves the weights. Pure: a state goes in, a state and a report come out.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import NamedTuple
@@ -23,6 +24,11 @@ from skboost.proposals import Proposer
 # Nats of KL for one of squared Hellinger distance, close to the posterior; and times
 # `tol` that draws may see left where a search finds less than that.
 _NATS = 4.0
+
+# Shares of what limits leave: of all for the search of the first components, then for
+# the draws of each that are kept, then for those by which the mixture is judged. The
+# least that a first mixture is known by, whatever the limits are.
+_SEARCH_SHARE, _POOL_SHARE, _FRESH_SHARE, _LEAST_DRAWS = 0.6, 0.1, 0.8, 16
 
 _NONE = Estimate(float("nan"), float("nan"))
 
@@ -84,7 +90,11 @@ class Boosting:
         State, Info
         """
         began = perf_counter()
-        return self.begin(*self.proposer.initial(self.settings), began)
+        # What is left is for the draws by which the mixture is judged.
+        share = self.within(self.settings.budget.share(_SEARCH_SHARE))
+        # Ascent on all rows looks at its limits after each round, the first included.
+        share = share.watched() if self.ledgers else share
+        return self.begin(*share.proposer.initial(share.settings), began)
 
     def begin(self, mixture, modes, began):
         """The first iteration with a given mixture.
@@ -101,19 +111,34 @@ class Boosting:
         -------
         State, Info
         """
-        settings = self.settings
+        settings, engine = self.settings, self.watched()
         state = self._first_state(mixture)
-        modes = self.proposer.find_modes(state.mixture, modes, settings, 0)
-        if self._elsewhere(state, modes):
-            state = self._first_state(self.proposer.at_modes(modes, settings))
+        with suppress(BudgetSpent):
+            modes = engine.proposer.find_modes(state.mixture, modes, settings, 0)
+            if engine._elsewhere(state, modes):
+                state = self._first_state(engine.proposer.at_modes(modes, settings))
         state = replace(state, modes=modes)
         components = state.iterate.components
         heaviest = components.components[int(components.weights.argmax())]
-        return state, self._info(state, Move("first", "first", 1.0), heaviest, began)
+        info = engine._info(state, Move("first", "first", 1.0), heaviest, began)
+        return state, replace(info, cut_short=settings.budget.has_cut)
 
     def _first_state(self, mixture):
-        iterate = self.combination.begin(mixture, self.settings)
-        fresh = self._fresh(iterate.mixture, self.settings, 0)
+        """The state of a first mixture, from as many draws as the limits leave."""
+        settings, budget = self.settings, self.settings.budget
+
+        def affordable(n, share):
+            return max(budget.affords(n, share), _LEAST_DRAWS)
+
+        few = replace(
+            settings,
+            n_draws=affordable(settings.n_draws, _POOL_SHARE / mixture.n_components),
+            n_fresh=affordable(settings.n_fresh, _POOL_SHARE),
+            budget=budget.share(_POOL_SHARE),
+        )
+        iterate = self.combination.begin(mixture, few)
+        few = replace(settings, n_fresh=affordable(settings.n_fresh, _FRESH_SHARE))
+        fresh = self._fresh(iterate.mixture, few, 0)
         self.proposer.check_reached(fresh)
         return State(
             iteration=1,
@@ -389,6 +414,11 @@ class Boosting:
 
     def _info(self, state, move, component, began, gain=_NONE, gap=_NONE):
         family, params = component
+        improper = little = ""
+        # Nothing is said where limits leave no room to look.
+        with suppress(BudgetSpent):
+            improper = self._improper(state)
+            little = self._enough(state)
         return Info(
             iteration=state.iteration,
             move=move,
@@ -399,9 +429,9 @@ class Boosting:
             entropy=family.entropy(params),
             remaining=state.remaining,
             exhausted=state.remaining.spread < self.settings.tol,
-            enough=self._enough(state),
+            enough=little,
             seconds=perf_counter() - began,
-            improper=self._improper(state),
+            improper=improper,
         )
 
     def _enough(self, state):

@@ -121,6 +121,8 @@ class Info:
         more.
     grown : bool
         Whether what follows has more draws: a small gain then ends no run.
+    cut_short : bool
+        Whether limits ended the searches of the first component, or left it few draws.
     """
 
     iteration: int
@@ -136,6 +138,7 @@ class Info:
     improper: str = ""
     grown: bool = False
     enough: str = ""
+    cut_short: bool = False
 
     @property
     def kind(self):

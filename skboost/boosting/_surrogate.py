@@ -243,6 +243,7 @@ class SurrogateBoosting(Boosting):
             search_modes=False,
             exact=False,
             enough=None,
+            budget=settings.budget.uncounted(),
         )
         engine = Boosting(
             surrogate,

@@ -98,7 +98,7 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
         matrices; in small ones 0.01 is of use.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up. The first
-        component is always finished; its search ends early.
+        one is cut short where it must be.
     n_draws : int, default=None
         Monte Carlo draws kept per component, for the overlap of components only: the
         expected log joint density is exact. None is 64 for small matrices, and fewer,

@@ -84,8 +84,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         draws would leave.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
-        is reported was computed before. The first component is always finished; its
-        search ends early.
+        is reported was computed before. The first one
+        is cut short where it must be.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same
         data; the result is that of one long run.

@@ -113,8 +113,8 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
         In nats.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
-        is reported was computed before. The first component is always finished; its
-        search ends early.
+        is reported was computed before. The first one
+        is cut short where it must be.
     n_draws : int, default=256
         Monte Carlo draws kept per component.
     n_restarts : int, default=4

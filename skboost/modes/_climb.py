@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skboost._budget import BudgetSpent
 from skboost._solver import climb
 
 # Pairs of steps and changes of score that the quasi-Newton directions remember.
@@ -78,14 +79,17 @@ def climb_all(
                 break
             points = climbs.trial(rows)
             spent += len(rows)
-            height, score = target.value_and_score(points)
+            try:
+                height, score = target.value_and_score(points)
+            except BudgetSpent:
+                break
             climbs.update(rows, points, height, score * scale)
         # A step that is predicted to gain less no longer leads to another place.
         return Ends(climbs.x, climbs.height, climbs.predicted_gain() < 1e-2)
 
 
 def _is_spent(budget):
-    return budget is not None and budget.spent is not None
+    return budget is not None and budget.cuts()
 
 
 class _Climbs:

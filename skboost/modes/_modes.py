@@ -1,11 +1,13 @@
 """Modes of the target: climbs from many points, told apart and counted."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
 
+from skboost._budget import BudgetSpent
 from skboost._math import N_ERRORS
 from skboost._random import MODES, generator
 from skboost._settings import Settings
@@ -145,9 +147,11 @@ class _ModeAssignment:
         self.distance = np.full((len(ends.points), 0), np.inf)
         for k in range(len(self.params)):
             self._claim(k)
-        for i in np.argsort(-ends.heights, kind="stable"):
-            if self.open[i]:
-                self._settle(i)
+        # The highest first, so that a budget that ends leaves out the others.
+        with suppress(BudgetSpent):
+            for i in np.argsort(-ends.heights, kind="stable"):
+                if self.open[i]:
+                    self._settle(i)
 
     def _settle(self, i):
         point = self.ends.points[i]
@@ -331,20 +335,18 @@ class ModeSearch:
         modes = Modes(known.params, known.mass, (0,) * len(known.params))
         before, left, enough = self.target.n_evaluations, share, batch
         budget = self.settings.budget
-        while modes.n_climbs < min(enough, most) and left > 0 and budget.spent is None:
-            modes = self._climbed(modes, draw(batch), scale, left)
+        while modes.n_climbs < min(enough, most) and left > 0 and not budget.cuts():
+            try:
+                modes = self._climbed(modes, draw(batch), scale, left)
+            except BudgetSpent:
+                break
             left = share - (self.target.n_evaluations - before)
             enough = max(batch, patience * modes.last)
         return modes
 
     def _climbed(self, modes, starts, scale, max_evaluations=np.inf):
-        ends = climb_all(
-            self.target,
-            starts,
-            scale,
-            max_evaluations,
-            budget=self.settings.budget,
-        )
+        budget = self.settings.budget
+        ends = climb_all(self.target, starts, scale, max_evaluations, budget=budget)
         return add_ends(self.target, self.family, modes, ends)
 
 

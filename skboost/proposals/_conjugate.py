@@ -109,7 +109,7 @@ def local_optima(target, init, settings, first=None):
 def _short_run(target, init, settings, first, i):
     """A local optimum, nearly; None where there is no time for more than the first."""
     rng, budget = generator(settings.seed, 0, SEARCH, i), settings.budget
-    if i > 0 and budget.spent:
+    if i > 0 and budget.cuts():
         return None
     if i == 0 and first is not None:
         return _ascended(target, first, budget)
@@ -170,7 +170,7 @@ def first_distribution(target, modes, settings, rng):
     family = target.family
     budget, found = settings.budget.part(_RANK_SHARE), []
     for mode in modes:
-        if not (found and budget.spent):
+        if not (found and budget.cuts()):
             found += _all_widths(target, mode.natural)
     candidates = tuple(family.params(mode.natural) for mode in modes)
     return _best(found, partial(_elbos, target, budget, rng), 4), candidates
@@ -188,7 +188,7 @@ def _elbos(target, budget, rng, found, n):
     """ELBO of every distribution from draws; -inf once the budget is spent."""
     values = np.full(len(found), -np.inf)
     for k, params in enumerate(found):
-        if budget.spent:
+        if budget.cuts():
             break
         theta = target.family.transport(params, DrawStream(n, rng))
         log_joint = finite(target.log_density(theta))

@@ -1,15 +1,19 @@
 """Components of a family of densities on R^dim, by search."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from skboost._budget import BudgetSpent
 from skboost._math import mean_and_se
 from skboost._random import PROBE, SEARCH, generator
+from skboost.approximation import Mixture
 from skboost.modes import (
     MAX_HESSIAN_DIM,
     Box,
+    Modes,
     ModeSearch,
     climb_all,
     missed_modes,
@@ -78,13 +82,21 @@ class DensityProposer(Proposer):
 
     def initial(self, settings):
         """Ordinary variational inference, at every mode that the starts lead to."""
-        modes = self.mode_search(settings).from_starts()
+        modes = Modes()
+        with suppress(BudgetSpent):
+            modes = self.mode_search(settings).from_starts()
         return self.at_modes(modes, settings), modes
 
     def at_modes(self, modes, settings):
         """Ordinary variational inference at known modes; else from the starts."""
         search = self.mode_search(settings)
-        return initial_mixture(search, modes, self.family, settings)
+        try:
+            return initial_mixture(search, modes, self.family, settings)
+        except BudgetSpent:
+            # Not a single evaluation at the starts fitted in.
+            family = self.family.variants()[-1].with_rank()
+            params = family.from_moments(self.starts[0], np.ones(self.target.dim))
+            return Mixture.single(family, params)
 
     def propose(self, context, settings):
         """The best component that starts of many kinds lead to."""
@@ -108,6 +120,10 @@ class DensityProposer(Proposer):
     def missed_modes(self, mixture, modes, log_evidence, settings, *key):
         search = self.mode_search(settings)
         return missed_modes(search, mixture, modes, log_evidence, *key)
+
+    def located(self, modes, settings):
+        family = self.mode_search(settings).family
+        return [(family, p) for p in modes.heaviest(settings.max_candidates)]
 
     def check_reached(self, fresh):
         check_reached(self.target, fresh, self.starts)

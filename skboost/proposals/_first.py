@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from skboost._budget import BudgetSpent
 from skboost._parallel import chunked_map
 from skboost._random import BASE, generator
 from skboost._solver import SMALLEST_TOL, ascend
@@ -104,8 +105,12 @@ def shrink_to_support(target, family, params, base_draws):
     found = params
     for _ in range(25):
         theta = family.transport(found, base_draws)
+        try:
+            inside = np.isfinite(target.log_density(theta)).mean()
+        except BudgetSpent:
+            return found
         # A few draws outside are no hindrance.
-        if np.isfinite(target.log_density(theta)).mean() >= 0.995:
+        if inside >= 0.995:
             return found
         found = family.widen(found, 0.6)
     return params
@@ -177,7 +182,9 @@ def enough_draws(family, dim, settings):
 def _candidates(target, family, starts, base, budget):
     """Components at modes and at starts."""
     starts = usable_starts(target, starts)
-    modes = np.array([find_mode(target, x, budget=budget) for x in starts])
+    # Curvature at a point on the way up says more than a mode without a width.
+    climbs = budget.share(0.5)
+    modes = np.array([find_mode(target, x, budget=climbs) for x in starts])
     modes = proper_modes(target, starts, modes)
     candidates = [_at_mode(target, family, mode) for mode in modes]
     # A density without a proper mode is better met where the user points.
@@ -190,7 +197,7 @@ def _best_of_short_searches(problems, settings):
     if len(problems) == 1:
         return problems[0].start, problems[0]
     values = chunked_map(_value_at_start, problems, settings.n_jobs, "shared")
-    order = np.argsort(-np.array(values))[: max(2, settings.n_restarts)]
+    order = np.argsort(-np.array(values), kind="stable")[: max(2, settings.n_restarts)]
     problems = [problems[k] for k in order]
     budget = settings.budget
     found = [(*ascend(p, max_iter=10, budget=budget), p) for p in problems]
@@ -210,7 +217,10 @@ def _expected_curvature(target, family):
 def _value_at_start(problem):
     # A component of which no draw has positive density is -inf, its slope no number.
     with np.errstate(invalid="ignore"):
-        return problem.value_and_gradient(problem.start)[0]
+        try:
+            return problem.value_and_gradient(problem.start)[0]
+        except BudgetSpent:
+            return -np.inf
 
 
 def _projected(family, mean, covariance):
@@ -223,8 +233,12 @@ def _projected(family, mean, covariance):
 
 
 def _at_mode(target, family, mode):
-    """The Laplace approximation at a mode."""
-    return family.from_moments(mode, inverse_curvature(target, mode, family))
+    """The Laplace approximation at a mode; of unit scale without room for it."""
+    try:
+        covariance = inverse_curvature(target, mode, family)
+    except BudgetSpent:
+        covariance = np.ones(target.dim)
+    return family.from_moments(mode, covariance)
 
 
 # --- a component at every mode of the starts
@@ -261,6 +275,10 @@ def initial_mixture(search, modes, family, settings):
         # Each group's ELBO is its log evidence, up to what its fit misses.
         logs.append(value + np.log(shares))
     logs = np.concatenate(logs)
+    if np.isneginf(logs).any():
+        # Limits left no room for a fit: Laplace's own masses are what is known.
+        known = dict(zip(map(id, modes.params), modes.mass, strict=True))
+        logs = np.array([known[id(p)] for _, group in groups for p in group])
     weights = np.exp(logs - logs.max())
     return Mixture(tuple(components), weights / weights.sum())
 

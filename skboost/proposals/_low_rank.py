@@ -1,5 +1,10 @@
 """A low-rank Gaussian that grows until what is left is noise or out of its reach."""
 
+from contextlib import suppress
+
+import numpy as np
+
+from skboost._budget import BudgetSpent
 from skboost._random import BASE, generator
 from skboost._solver import SMALLEST_TOL, ascend
 from skboost.families import Gaussian, rank_of
@@ -36,6 +41,21 @@ def fit_low_rank(target, params, rank, settings, max_growths=12, max_iter=40):
         Of low rank.
     params : ndarray of shape (n_params,)
     """
+    found = -np.inf, *_with_column(params)
+    with suppress(BudgetSpent):
+        for grown in _growing(target, params, rank, settings, max_growths, max_iter):
+            found = grown
+    return found
+
+
+def _with_column(params):
+    """A diagonal Gaussian as one of low rank."""
+    mean, variance, _ = Gaussian("diag").structure(params)
+    return Gaussian.from_structure(mean, variance, np.zeros((len(mean), 1)))
+
+
+def _growing(target, params, rank, settings, max_growths, max_iter):
+    """Value, family and parameters after every growth."""
     family, n, tol = Gaussian("diag"), settings.n_draws, settings.tol
     for step in range(max_growths):
         rng = generator(settings.seed, 0, BASE, 2, step)
@@ -62,12 +82,12 @@ def fit_low_rank(target, params, rank, settings, max_growths=12, max_iter=40):
         value = other.elbo(params)
         if not better:
             family, params = last
+        yield value, family, params
         fits_noise = gain < 0.5 * own and own > 2.0 * tol
         if fits_noise and n < 4 * settings.n_draws:
             n *= 2
-        elif not gain > max(tol, 0.1 * own) or settings.budget.spent:
+        elif not gain > max(tol, 0.1 * own) or settings.budget.cuts():
             break
-    return value, family, params
 
 
 def _enough_draws(n, family):

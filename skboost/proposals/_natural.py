@@ -63,7 +63,7 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
         change = new_elbo - elbo
         mean, precision, factor = mean + step, new_precision, new_factor
         (_, gradient, target_precision), elbo = found, new_elbo
-        if change <= tol * max(1.0, abs(elbo)) * rho or budget.spent:
+        if change <= tol * max(1.0, abs(elbo)) * rho or budget.cuts():
             break
         if rho == tried:
             # Doubling had every other step refused where classes are all but apart.

@@ -178,7 +178,7 @@ class CallableTarget(Target):
                 f"first of them {theta[0]}. The worker processes were ended."
             ) from error
         failures = [pair for chunk in chunks for pair in chunk.failures]
-        self._ledger.add(0, failures, perf_counter() - began)
+        self._ledger.finish(len(theta), failures, perf_counter() - began)
         return chunks
 
 

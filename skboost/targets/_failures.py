@@ -40,13 +40,18 @@ class Ledger:
         self._failed = []
         self._seconds = []
         self._asked = set()
+        # Seconds of one evaluation in the request where that was least.
+        self.pace = 0.0
 
-    def add(self, n_evaluated, failures=(), seconds=None):
-        """Count draws, failures as their messages, and what one request took."""
+    def add(self, n_evaluated):
+        """Count draws."""
         self._evaluated.append(n_evaluated)
+
+    def finish(self, n, failures, seconds):
+        """What a request of `n` draws took, and failures as their messages."""
         self._failed.extend(failures)
-        if seconds is not None:
-            self._seconds.append(seconds)
+        self._seconds.append(seconds)
+        self.pace = min(self.pace or np.inf, seconds / max(n, 1))
 
     def counts(self):
         """Evaluations, failures and the message of the first."""

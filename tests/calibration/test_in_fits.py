@@ -251,16 +251,15 @@ def test_a_limit_binds_inside_a_correction(room):
     plain = boost(None)
     budget = plain.n_evaluations + room
     result = boost("moments", max_evaluations=budget)
-    assert result.n_evaluations < budget + 5000
+    assert result.n_evaluations <= budget
     assert not result.calibration.applied
     assert result.calibration.reason
     assert result.elbo == plain.elbo
     z = np.ones((1, 2))
     assert result.posterior.log_density(z) == plain.posterior.log_density(z)
-    # Half of the room is left for new draws and chains: the larger one is enough.
-    assert np.isfinite(result.remaining_kl_interval[1]) == (room == 8000)
-    if room == 8000:
-        assert "half of what the limits" in result.calibration.reason
+    # Half of the room is left for new draws and chains.
+    assert np.isfinite(result.remaining_kl_interval[1])
+    assert "half of what the limits" in result.calibration.reason
 
 
 def test_errors_of_a_log_joint_are_named():

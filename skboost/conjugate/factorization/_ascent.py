@@ -56,7 +56,7 @@ def factor_ascent(target, natural, n_iter, tol, budget=None):
     for _ in range(n_iter):
         natural = factor_round(target, natural)
         before, bound = bound, target.bound(natural)
-        if bound - before < tol or budget.spent:
+        if bound - before < tol or budget.cuts():
             break
     return FactorOptimum(natural, bound)
 
@@ -95,7 +95,7 @@ def annealed_factors(target, natural, rng, budget=None):
     dict
     """
     for variance in _NOISE * np.linspace(1.0, 0.0, _N_NOISY, endpoint=False):
-        if budget is not None and budget.spent:
+        if budget is not None and budget.cuts():
             break
         noise = variance * rng.standard_gamma(1.0 / variance, len(target.entries))
         natural = factor_round(target, natural, noise)

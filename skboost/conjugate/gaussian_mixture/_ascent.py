@@ -51,7 +51,7 @@ def coordinate_ascent(target, natural, max_iter, tol, budget=None):
     for _ in range(max_iter):
         found = target.expect(natural)
         before, bound = bound, model.elbo(natural, found.evidence)
-        if bound - before < tol or (budget is not None and budget.spent):
+        if bound - before < tol or (budget is not None and budget.cuts()):
             break
         natural = model.updated(natural, found.statistics[0])
     return LocalOptimum(natural, bound)
@@ -67,7 +67,7 @@ def annealed(target, natural, rng, budget=None):
     """
     model = target.model
     for variance in _NOISE * np.linspace(1.0, 0.0, _N_NOISY, endpoint=False):
-        if budget is not None and budget.spent:
+        if budget is not None and budget.cuts():
             break
         noise = variance * rng.standard_gamma(1.0 / variance, len(target.weight))
         found = target.expect(natural, noise)
