@@ -127,6 +127,20 @@ class Likelihood:
         """
         raise NotImplementedError(f"{type(self).__name__} must define bend(eta, y).")
 
+    def third(self, eta, y):
+        """Third derivative of the log likelihood in ``eta``.
+
+        Parameters
+        ----------
+        eta : array (n_rows, n_draws)
+        y : array (n_rows, 1)
+
+        Returns
+        -------
+        array (n_rows, n_draws)
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define third(eta, y).")
+
     def expected(self, mean, sd, y):
         """Expectations of the whole log likelihood where eta ~ N(mean, sd^2).
 

@@ -62,6 +62,9 @@ class Logistic(Likelihood):
     def bend(self, eta, y):
         return 0.25 / np.cosh(np.clip(0.5 * eta, -300.0, 300.0)) ** 2
 
+    def third(self, eta, y):
+        return self.bend(eta, y) * np.tanh(0.5 * eta)
+
     def expected(self, mean, sd, y):
         softplus, sigmoid, bend = logistic_gaussian_expectations(mean, sd, self._coarse)
         return y * mean - softplus, y - sigmoid, bend
@@ -100,6 +103,9 @@ class Poisson(Likelihood):
 
     def bend(self, eta, y):
         return bounded_exp(eta)
+
+    def third(self, eta, y):
+        return -bounded_exp(eta)
 
     def expected(self, mean, sd, y):
         rate = bounded_exp(mean + 0.5 * sd**2)

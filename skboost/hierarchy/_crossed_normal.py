@@ -1,0 +1,92 @@
+"""Normal noise and several factors: group effects are integrated out in closed form.
+
+As with one factor rows enter once, through sums over them; with H of `Precision` at the
+weights 1 / sigma_y^2 and b = S Z'W (y - X beta) / sigma_y^2,
+
+    ln p(y | beta, sigma, sigma_y) = -m/2 ln(2 pi sigma_y^2) - r'Wr / (2 sigma_y^2)
+        - ln|H| / 2 + b' H^-1 b / 2.
+"""
+
+import numpy as np
+
+from skboost._math import LOG_2PI
+from skboost.hierarchy._crossed import CrossedEffects, Precision, sorted_by_main
+from skboost.targets import bounded_exp
+
+
+class CrossedNormalMarginal:
+    """Log likelihood of a linear model with normal noise and several factors.
+
+    Parameters
+    ----------
+    rows : GroupedRows
+
+    Raises
+    ------
+    ValueError
+        If more than 2,000 effects are outside the factor that has the most.
+    """
+
+    has_noise = True
+
+    def __init__(self, rows):
+        rows = sorted_by_main(rows)
+        design = np.column_stack([rows.X, rows.y])
+        weighted = design * rows.weight[:, None]
+        self.mass, self.square = rows.weight.sum(), weighted.T @ design
+        self.crossed = CrossedEffects(rows.factors)
+        self.gram = self.crossed.gram(rows.weight)
+        columns = [self.crossed.pulled(column) for column in weighted.T]
+        self.pulled = np.column_stack(columns)
+
+    def value_and_score(self, beta, levels, noise_level):
+        """Log likelihood of each draw, and its gradient; see `NormalMarginal`.
+
+        Parameters
+        ----------
+        beta : ndarray of shape (n_draws, n_columns)
+        levels : ndarray of shape (n_draws, n_scales)
+            Logarithms of the scales of group effects, factor by factor.
+        noise_level : ndarray of shape (n_draws,)
+            Logarithm of the noise scale.
+
+        Returns
+        -------
+        value : ndarray of shape (n_draws,), in nats
+        score : ndarray of shape (n_draws, n_columns + n_scales + 1)
+        """
+        value = np.empty(len(beta))
+        score = np.empty((len(beta), beta.shape[1] + levels.shape[1] + 1))
+        for s, given in enumerate(self._given(beta, levels, noise_level)):
+            h, ratio, noise, b, v, precision = given
+            pulled = self.square @ h / noise**2
+            square, quadratic = pulled @ h, b @ v
+            value[s] = -0.5 * (self.mass * (LOG_2PI + 2.0 * np.log(noise)) + square)
+            value[s] += 0.5 * (quadratic - precision.log_det)
+            slope = pulled - (v * ratio) @ self.pulled / noise
+            diagonal = precision.inverse_diagonal()
+            each = v**2 - 1.0 + diagonal
+            lost = square - self.mass - quadratic - each.sum()
+            score[s] = [*slope[:-1], *self.crossed.by_scale(each), lost]
+        return value, score
+
+    def effects(self, normals, beta, levels, noise_level):
+        """Draws of the group effects given everything else; see `LaplaceMarginal`."""
+        normal = self.crossed.joined(normals)
+        out = np.empty((2, *normal.shape))
+        for s, given in enumerate(self._given(beta, levels, noise_level)):
+            _, ratio, noise, _, v, precision = given
+            spread, scale = precision.spread(normal[s]), ratio * noise
+            out[:, s] = scale * (v + spread), scale * (v - spread)
+        return self.crossed.by_factor(out)
+
+    def _given(self, beta, levels, noise_level):
+        """What both need at each draw."""
+        scales = bounded_exp(levels)[:, self.crossed.scale_of]
+        for one, scale, noise in zip(
+            beta, scales, bounded_exp(noise_level), strict=True
+        ):
+            h, ratio = np.append(-one, 1.0), scale / noise
+            precision = Precision(self.gram, ratio)
+            b = ratio * (self.pulled @ h) / noise
+            yield h, ratio, noise, b, precision.solve(b), precision

@@ -1,0 +1,201 @@
+"""Several factors and any log-concave likelihood: Laplace's approximation.
+
+In units of the scales, v = u / sigma, with h(v) the log likelihood minus |v|^2 / 2,
+
+    ln p(y | beta, sigma) ~ h(v^) - ln|H| / 2,   v^ = argmax h,   H = -h''(v^),
+
+and the gradient follows by implicit differentiation of the mode: with l_i the
+leverages diag(Z S H^-1 S Z') and c_i the third derivatives of rows in eta,
+a = -H^-1 S Z' (c l) moves the mode to the mean to first order, v^ - a / 2.
+
+Tierney and Kadane 1986, Accurate approximations for posterior moments and marginal
+densities (Journal of the American Statistical Association 81); for its gradient
+Kristensen, Nielsen, Berg, Skaug and Bell 2016, TMB: automatic differentiation and
+Laplace approximation (Journal of Statistical Software 70).
+"""
+
+import numpy as np
+
+from skboost.hierarchy._crossed import CrossedEffects, Precision, sorted_by_main
+from skboost.targets import bounded_exp
+
+# Newton steps at most, and how far a linear predictor moves in one: an exponential may
+# overshoot. A step shorter than the tolerance leaves an error of its square.
+_MAX_STEPS, _LONGEST, _TOLERANCE = 50, 2.0, 1e-4
+
+
+class LaplaceMarginal:
+    """Log likelihood of a generalised linear model with several factors, by Laplace.
+
+    It is not exact; `weighted_effects` says by how much.
+
+    Parameters
+    ----------
+    rows : GroupedRows
+    likelihood : Likelihood
+        With ``value_and_slope(eta, y)``, ``linear(y)``, ``bend(eta, y)`` and
+        ``third(eta, y)``.
+
+    Raises
+    ------
+    ValueError
+        If more than 2,000 effects are outside the factor that has the most.
+    """
+
+    has_noise = False
+
+    def __init__(self, rows, likelihood):
+        self.rows = rows = sorted_by_main(rows)
+        self.likelihood = likelihood
+        self.linear = likelihood.linear(rows.y)
+        self.crossed = CrossedEffects(rows.factors)
+
+    def value_and_score(self, beta, levels):
+        """Log likelihood of each draw, and its gradient.
+
+        Parameters
+        ----------
+        beta : ndarray of shape (n_draws, n_columns)
+        levels : ndarray of shape (n_draws, n_scales)
+            Logarithms of the scales of group effects, factor by factor.
+
+        Returns
+        -------
+        value : ndarray of shape (n_draws,), in nats
+            The gradient is that of this value.
+        score : ndarray of shape (n_draws, n_columns + n_scales)
+        """
+        value = np.empty(len(beta))
+        score = np.empty((len(beta), beta.shape[1] + levels.shape[1]))
+        for s, mode in enumerate(self._modes(beta, levels)):
+            value[s] = mode.height - 0.5 * mode.precision.log_det
+            score[s] = self._score(mode)
+        return value, score
+
+    def effects(self, normals, beta, levels):
+        """Draws of the group effects given everything else.
+
+        Parameters
+        ----------
+        normals : tuple of ndarray of shape (n_effects, n_draws, n_groups)
+            Standard normal numbers, for each factor.
+        beta, levels
+            As in `value_and_score`.
+
+        Returns
+        -------
+        tuple of ndarray of shape (2, n_effects, n_draws, n_groups)
+            Of these numbers and of their negatives, whose average is the mean.
+        """
+        return self.weighted_effects(normals, beta, levels)[0]
+
+    def weighted_effects(self, normals, beta, levels):
+        """Draws of the group effects, and what each says of the likelihood.
+
+        Parameters
+        ----------
+        normals, beta, levels
+            As in `effects`.
+
+        Returns
+        -------
+        effects : tuple of ndarray
+            As `effects` returns them: from Laplace's Gaussian, around the mean.
+        log_weights : ndarray of shape (2, n_draws), in nats
+            Exact joint density over what the draws were made from. The mean of their
+            exponentials is the exact likelihood over the value of `value_and_score`,
+            so that with them draws of everything are weighted to the exact posterior.
+        """
+        normal = self.crossed.joined(normals)
+        effects = np.empty((2, *normal.shape))
+        log_weights = np.empty((2, len(beta)))
+        for s, mode in enumerate(self._modes(beta, levels)):
+            spread = mode.precision.spread(normal[s])
+            _, move = self._thirds(mode)
+            mean = mode.v - 0.5 * move
+            for side, v in enumerate((mean + spread, mean - spread)):
+                height = self._height(mode.base, mode.scale * v) - 0.5 * v @ v
+                log_weights[side, s] = height + 0.5 * normal[s] @ normal[s]
+                log_weights[side, s] -= mode.height
+                effects[side, s] = mode.scale * v
+        return self.crossed.by_factor(effects), log_weights
+
+    def _modes(self, beta, levels):
+        """The mode at each draw; the search begins where the last one ended."""
+        v = np.zeros(len(self.crossed.scale_of))
+        scales = bounded_exp(levels)[:, self.crossed.scale_of]
+        for one, scale in zip(beta, scales, strict=True):
+            base = self.rows.X @ one
+            if self.rows.offset is not None:
+                base += self.rows.offset
+            mode = self._mode(base, scale, v)
+            v = mode.v
+            yield mode
+
+    def _mode(self, base, scale, v):
+        """Newton's steps from v."""
+        crossed, weight, y = self.crossed, self.rows.weight, self.rows.y[:, None]
+        step = np.inf
+        eta = base + crossed.predicted(scale * v)
+        for _ in range(_MAX_STEPS):
+            bend = weight * self.likelihood.bend(eta[:, None], y)[:, 0]
+            precision = Precision(crossed.gram(bend), scale)
+            if np.abs(step).max() < _TOLERANCE:
+                break
+            slope = self._value_and_slope(eta)[1]
+            step = precision.solve(scale * crossed.pulled(slope) - v)
+            moved = crossed.predicted(scale * step)
+            share = min(1.0, _LONGEST / max(np.abs(moved).max(), 1e-300))
+            step = share * step
+            v, eta = v + step, eta + share * moved
+        value, slope = self._value_and_slope(eta)
+        height = value.sum() - 0.5 * v @ v
+        return _Mode(base, scale, v, eta, slope, bend, height, precision)
+
+    def _thirds(self, mode):
+        """Third derivatives times leverages, by row and as moves of the mode."""
+        leverage = self.crossed.leverages(mode.precision, mode.scale)
+        third = self.likelihood.third(mode.eta[:, None], self.rows.y[:, None])[:, 0]
+        pull = -self.rows.weight * third * leverage
+        return pull, mode.precision.solve(mode.scale * self.crossed.pulled(pull))
+
+    def _score(self, mode):
+        pull, move = self._thirds(mode)
+        carried = mode.bend * self.crossed.predicted(mode.scale * move)
+        by_column = (mode.slope - 0.5 * (pull - carried)) @ self.rows.X
+        each = mode.v**2 - 1.0 + mode.precision.inverse_diagonal() - move * mode.v
+        return np.append(by_column, self.crossed.by_scale(each))
+
+    def _height(self, base, effects):
+        """Log likelihood of all rows given the effects."""
+        return self._value_and_slope(base + self.crossed.predicted(effects))[0].sum()
+
+    def _value_and_slope(self, eta):
+        """Weighted log likelihood of rows and its derivative, (n_rows,)."""
+        value, slope = self.likelihood.value_and_slope(
+            eta[:, None].copy(), self.rows.y[:, None]
+        )
+        weight, linear = self.rows.weight, self.linear
+        return weight * (value[:, 0] + linear * eta), weight * (slope[:, 0] + linear)
+
+
+class _Mode:
+    """What Newton's steps find for one draw.
+
+    Attributes
+    ----------
+    base, eta : ndarray of shape (n_rows,)
+        Linear predictors without and with group effects.
+    scale, v : ndarray of shape (n_effects,)
+        Scale of each effect, and the mode in units of it.
+    slope, bend : ndarray of shape (n_rows,)
+        Weighted first and minus second derivatives of the log likelihood.
+    height : float
+        Log likelihood minus half the square of v.
+    precision : Precision
+    """
+
+    def __init__(self, base, scale, v, eta, slope, bend, height, precision):
+        self.base, self.scale, self.v, self.eta = base, scale, v, eta
+        self.slope, self.bend = slope, bend
+        self.height, self.precision = height, precision

@@ -1,0 +1,257 @@
+"""Effects of several factors integrated out, against brute force."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.polynomial.hermite_e import hermegauss
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+
+from skboost.hierarchy import (
+    CrossedNormalMarginal,
+    Factor,
+    GroupedRows,
+    LaplaceMarginal,
+    NormalMarginal,
+    QuadratureMarginal,
+    _crossed,
+)
+from skboost.targets import Logistic, Poisson
+
+# Groups and effects of each factor: crossed ones with slopes, the largest in the
+# middle; one factor; and classes that are nested in schools.
+DESIGNS = {
+    "crossed": ((3, 1), (8, 2), (4, 2)),
+    "one": ((6, 2),),
+    "nested": ((3, 1), (9, 1)),
+}
+
+
+def zeros_and_ones(rng, n):
+    return rng.integers(0, 2, n).astype(float)
+
+
+def counts(rng, n):
+    return rng.poisson(2.0, n).astype(float)
+
+
+LIKELIHOODS = [(Logistic(), zeros_and_ones), (Poisson(), counts)]
+
+
+def grouped(design, response, n=60, offset=True, seed=0):
+    """Rows with integer weights, and offsets unless the noise is normal."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=n), np.ones(n)])
+    slopes = np.column_stack([np.ones(n), rng.normal(size=n)])
+    codes = [
+        np.append(np.arange(groups), rng.integers(0, groups, n - groups))
+        for groups, _ in design
+    ]
+    if design == DESIGNS["nested"]:
+        codes[0] = codes[1] // 3
+    factors = tuple(
+        Factor(code, groups, slopes[:, :q])
+        for code, (groups, q) in zip(codes, design, strict=True)
+    )
+    weight = rng.integers(1, 3, n).astype(float)
+    offset = 0.3 * rng.normal(size=n) if offset else None
+    return GroupedRows(X, response(rng, n), weight, factors, offset)
+
+
+def points(rows, further=0, n=3, seed=1):
+    size = n, rows.X.shape[1] + rows.n_scales + further
+    return 0.5 * np.random.default_rng(seed).normal(size=size)
+
+
+def split(theta, rows, noise=False):
+    levels = theta[:, 2 : 2 + rows.n_scales]
+    return (theta[:, :2], levels, theta[:, -1]) if noise else (theta[:, :2], levels)
+
+
+def differences(func, theta, step=1e-5):
+    """Central differences of a function of rows, (n, dim)."""
+    unit = np.eye(theta.shape[1])
+    pairs = [func(theta + step * e) - func(theta - step * e) for e in unit]
+    return np.stack(pairs, axis=1) / (2.0 * step)
+
+
+def effects_matrix(rows):
+    """Z of all effects, factor by factor and group by group, and their scales."""
+    parts, scale_of, n_scales = [], [], 0
+    for factor in rows.factors:
+        one_hot = factor.codes[:, None] == np.arange(factor.n_groups)
+        part = one_hot[:, :, None] * factor.columns[:, None]
+        parts.append(part.reshape(len(one_hot), -1))
+        scales = n_scales + np.arange(factor.n_effects)
+        scale_of.append(np.tile(scales, factor.n_groups))
+        n_scales += factor.n_effects
+    return np.hstack(parts), np.concatenate(scale_of)
+
+
+def standard_normals(rows, n, seed=3):
+    rng = np.random.default_rng(seed)
+    return tuple(rng.normal(size=(f.n_effects, n, f.n_groups)) for f in rows.factors)
+
+
+def flattened(draws):
+    """Draws of all effects in the order of `effects_matrix`, (2 * n_draws, size)."""
+    tables = [np.moveaxis(table, 1, 3) for table in draws]
+    parts = [table.reshape(-1, *table.shape[2:]) for table in tables]
+    return np.hstack([part.reshape(len(part), -1) for part in parts])
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def table(request, monkeypatch):
+    """The table of cells is kept whole, or only where it is filled."""
+    if request.param == "sparse":
+        monkeypatch.setattr(_crossed, "_DENSE_SIZE", 0)
+        monkeypatch.setattr(_crossed, "_DENSE_SHARE", 0)
+        # Entries of the inverse are read from blocks of two groups.
+        monkeypatch.setattr(_crossed, "_BLOCK", 100)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_crossed_normal_marginal_is_the_density_of_all_responses(name, table):
+    rows = grouped(DESIGNS[name], lambda rng, n: rng.normal(size=n), offset=False)
+    theta = points(rows, 1)
+    marginal = CrossedNormalMarginal(rows)
+    found, score = marginal.value_and_score(*split(theta, rows, True))
+    # A weight of two is a row that stands twice.
+    repeated = np.repeat(np.arange(len(rows.y)), rows.weight.astype(int))
+    Z, scale_of = effects_matrix(rows)
+    for one, value in zip(theta, found, strict=True):
+        sized = Z[repeated] * np.exp(one[2:-1])[scale_of]
+        covariance = sized @ sized.T + np.exp(2.0 * one[-1]) * np.eye(len(repeated))
+        exact = multivariate_normal(rows.X[repeated] @ one[:2], covariance)
+        assert value == pytest.approx(exact.logpdf(rows.y[repeated]), abs=1e-9)
+    slopes = differences(
+        lambda t: marginal.value_and_score(*split(t, rows, True))[0], theta
+    )
+    np.testing.assert_allclose(score, slopes, atol=1e-6)
+
+
+def test_one_factor_has_the_same_density_by_either_way():
+    rows = grouped(DESIGNS["one"], lambda rng, n: rng.normal(size=n), offset=False)
+    parts = split(points(rows, 1), rows, True)
+    found = CrossedNormalMarginal(rows).value_and_score(*parts)
+    for one, other in zip(
+        found, NormalMarginal(rows).value_and_score(*parts), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+def test_effects_of_a_crossed_normal_model_are_drawn_from_their_gaussian(table):
+    rows = grouped(DESIGNS["crossed"], lambda rng, n: rng.normal(size=n), offset=False)
+    n = 400
+    theta = np.repeat(points(rows, 1)[:1], n, axis=0)
+    draws = CrossedNormalMarginal(rows).effects(
+        standard_normals(rows, n), *split(theta, rows, True)
+    )
+    flat = flattened(draws)
+    Z, scale_of = effects_matrix(rows)
+    weight = rows.weight / np.exp(2.0 * theta[0, -1])
+    precision = (Z.T * weight) @ Z + np.diag(np.exp(-2.0 * theta[0, 2:-1])[scale_of])
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ (Z.T @ (weight * (rows.y - rows.X @ theta[0, :2])))
+    np.testing.assert_allclose(flat.mean(axis=0), mean, atol=1e-9)
+    # Five standard errors of draws that come in pairs, of some hundred entries.
+    sd = np.sqrt(np.diag(covariance))
+    found = np.cov(flat.T) / np.outer(sd, sd)
+    np.testing.assert_allclose(
+        found, covariance / np.outer(sd, sd), atol=5.0 * np.sqrt(2.0 / n)
+    )
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize(("likelihood", "response"), LIKELIHOODS)
+def test_gradients_of_laplace_are_those_of_its_value(likelihood, response, name, table):
+    rows = grouped(DESIGNS[name], response)
+    marginal = LaplaceMarginal(rows, likelihood)
+    theta = points(rows)
+    _, score = marginal.value_and_score(*split(theta, rows))
+    slopes = differences(lambda t: marginal.value_and_score(*split(t, rows))[0], theta)
+    np.testing.assert_allclose(score, slopes, atol=1e-6)
+
+
+@pytest.mark.parametrize(("likelihood", "response"), LIKELIHOODS)
+def test_laplace_is_quadrature_with_one_node(likelihood, response):
+    rows = grouped(DESIGNS["one"], response)
+    parts = split(points(rows), rows)
+    found, _ = LaplaceMarginal(rows, likelihood).value_and_score(*parts)
+    expected, _ = QuadratureMarginal(rows, likelihood, n_nodes=1).value_and_score(
+        *parts
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+def test_laplace_is_close_to_the_integral_where_groups_are_large():
+    rows = grouped(((4, 1),), zeros_and_ones, n=4000)
+    parts = split(points(rows), rows)
+    found, score = LaplaceMarginal(rows, Logistic()).value_and_score(*parts)
+    expected, slopes = QuadratureMarginal(rows, Logistic()).value_and_score(*parts)
+    # An error of order one over rows in a group, 1e-3, for each of four groups.
+    np.testing.assert_allclose(found, expected, atol=4e-3)
+    np.testing.assert_allclose(score, slopes, atol=4e-3)
+
+
+@pytest.mark.parametrize(("likelihood", "response"), LIKELIHOODS)
+def test_weights_of_draws_make_laplace_exact(likelihood, response):
+    rows = grouped(((3, 1), (2, 1)), response, n=14)
+    theta, n = points(rows)[:1], 500
+    marginal = LaplaceMarginal(rows, likelihood)
+    laplace, _ = marginal.value_and_score(*split(theta, rows))
+    draws, log_weights = marginal.weighted_effects(
+        standard_normals(rows, n), *split(np.repeat(theta, n, axis=0), rows)
+    )
+    flat = flattened(draws)
+    weights = np.exp(log_weights).ravel()
+
+    # The integral over five effects by a product of rules around the draws.
+    node, share = hermegauss(9)
+    grid = np.array(list(product(node, repeat=5)))
+    share = np.array(list(product(np.log(share / share.sum()), repeat=5))).sum(axis=1)
+    Z, scale_of = effects_matrix(rows)
+    scale = np.exp(theta[0, 2:])[scale_of]
+    root = np.linalg.cholesky(np.cov(flat.T))
+    effects = flat.mean(axis=0) + grid @ root.T
+    eta = (rows.X @ theta[0, :2] + rows.offset)[:, None] + Z @ effects.T
+    value = likelihood.value_and_slope(eta.copy(), rows.y[:, None])[0]
+    value += likelihood.linear(rows.y)[:, None] * eta
+    exact = rows.weight @ value + share + 0.5 * (grid**2).sum(axis=1)
+    exact += np.log(np.diag(root) / scale).sum()
+    exact -= 0.5 * ((effects / scale) ** 2).sum(axis=1)
+    evidence = logsumexp(exact)
+    mean = np.exp(exact - evidence) @ effects
+
+    assert weights.std() < 0.3
+    error = weights.std() / np.sqrt(n)
+    assert weights.mean() == pytest.approx(np.exp(evidence - laplace[0]), abs=4 * error)
+    np.testing.assert_allclose(
+        weights @ flat / weights.sum(), mean, atol=4 * flat.std() / np.sqrt(n)
+    )
+    # Draws lie around the mean to first order, and not around the mode.
+    np.testing.assert_allclose(flat.mean(axis=0), mean, atol=0.02)
+
+
+def test_too_many_effects_outside_the_largest_factor_are_refused():
+    n = 4002
+    codes = np.arange(n)
+    factors = tuple(
+        Factor(codes // size, n // size, np.ones((n, 1))) for size in (1, 2)
+    )
+    rows = GroupedRows(np.ones((n, 1)), np.zeros(n), np.ones(n), factors)
+    with pytest.raises(ValueError, match=r"at most 2,000 effects .* got 2,001\. Drop"):
+        LaplaceMarginal(rows, Logistic())
+
+
+@pytest.mark.parametrize("level", [-100.0, -20.0, 10.0, 40.0])
+def test_extreme_scales_are_a_wall_without_nan(level):
+    rows = grouped(DESIGNS["crossed"], counts, offset=False)
+    beta, levels = np.zeros((1, 2)), np.full((1, rows.n_scales), level)
+    for value, score in (
+        LaplaceMarginal(rows, Poisson()).value_and_score(beta, levels),
+        CrossedNormalMarginal(rows).value_and_score(beta, levels, np.zeros(1)),
+    ):
+        assert value[0] < 0.0
+        assert np.isfinite(score).all()
