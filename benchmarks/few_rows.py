@@ -26,7 +26,10 @@ HALVES = {
     "tune": ["iris", "pima", "digits_3_8", "diabetes", "yacht", "concrete"],
     "judge": ["wine", "breast_cancer", "phishing", "boston", "energy", "wine_red"],
 }
-OURS = {"fixed": {}, "learn": {"prior_scale": "learn"}}
+OURS = {
+    "fixed": {"tol": "auto", "skew": "auto"},
+    "learn": {"prior_scale": "learn", "tol": "auto", "skew": "auto"},
+}
 RIVALS = {"classification": ["LRCV"], "regression": ["BayesianRidge", "ARD"]}
 
 

@@ -48,8 +48,8 @@ class BoostedBayesianLinearRegression(
             ScalePrior, default="auto"
         Scale of the prior in the unit of the coefficients, one or per feature;
         multiplies the own scale of a `Prior` object. ``"learn"`` averages over a
-        common factor of what "auto" is, whose prior is half-t with three degrees of
-        freedom or the `ScalePrior` given; see :doc:`/user_guide/prior_scale`.
+        common factor of what "auto" is, whose prior is ``HalfTPrior(df=3, scale=1.5)``
+        or the `ScalePrior` given; see :doc:`/user_guide/prior_scale`.
         ``"auto"`` is one standard
         deviation of `y` per standard deviation of the feature.
     fit_intercept : bool, default=True

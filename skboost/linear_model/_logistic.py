@@ -34,8 +34,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
             default=1.0
         Scale of the prior, one or per feature; multiplies the own scale of a `Prior`
         object. ``"learn"`` averages over one scale that all coefficients have in
-        common, whose prior is half-t with three degrees of freedom or the
-        `ScalePrior` given; its unit is one per root mean square of the columns'
+        common, whose prior is ``HalfTPrior(df=3, scale=1.5)`` or the `ScalePrior`
+        given; its unit is one per root mean square of the columns'
         standard deviations. See :doc:`/user_guide/prior_scale`.
     fit_intercept : bool, default=True
         Whether the model has an intercept.

@@ -27,7 +27,7 @@ _DROP, _LIGHTEST = 7.0, 1e-4
 # Nodes are added where less overlap of neighbours, times their mass, is lost than that.
 _GAP, _MOST = 0.1, 40
 # Of ln s, with further ones where that is not all.
-LOWEST_NODE, _HIGHEST_NODE = -4, 2
+LOWEST_NODE, _HIGHEST_NODE = -2, 2
 
 # Relative change of the ELBO at which a node is good enough.
 _TOL = 1e-4
@@ -105,7 +105,10 @@ class _Nodes:
         for end, step in ((-1, 1.0), (0, -1.0)):
             while self._goes_on(end, step):
                 self._add(self.nodes[end].log_s + step, [self.nodes[end]])
-        if not self.target.at_common_scale(1.0).log_concave:
+        # Where given the factor there may be several optima, they are looked for from
+        # both sides.
+        sides = 1 if self.target.at_common_scale(1.0).log_concave else 2
+        if sides > 1:
             self._sweep_down()
         while len(self.nodes) < _MOST:
             pairs = list(zip(self.nodes[:-1], self.nodes[1:], strict=True))
@@ -114,7 +117,7 @@ class _Nodes:
                 break
             for k in gaps[: _MOST - len(self.nodes)]:
                 a, b = pairs[k]
-                self._add(0.5 * (a.log_s + b.log_s), (a, b))
+                self._add(0.5 * (a.log_s + b.log_s), (a, b)[:sides])
         return self.nodes
 
     def _sweep_down(self):
@@ -151,8 +154,8 @@ class _Nodes:
 
     @staticmethod
     def _distance(a, b):
-        """Minus the log affinity of two components, where that is known."""
-        if not a.family.root_products:
+        """Minus the log affinity of two components, where that is cheap to know."""
+        if not (a.family.root_products and a.family.full_covariance):
             return b.log_s - a.log_s
         affinity, *_ = a.family.log_affinity(a.params[None], b.params[None])
         return -affinity[0]
@@ -180,20 +183,23 @@ class _Nodes:
 
     def _component(self, target, near, settings):
         """The best component of a target, from that of a neighbour."""
-        if near is None:
-            return first_component(target, self.family, self.starts, settings)
-        family, mean = self.family, near.family.location(near.params)
+        family, starts = self.family, self.starts
+        if near is not None:
+            mean = near.family.location(near.params)
+            starts = mean[None]
+            target.first_guess = mean, 0.1 * near.family.scale(near.params)
         natural = isinstance(family, Gaussian) and family.full_covariance
         if not (natural and target.knows_curvature):
-            target.first_guess = mean, 0.1 * near.family.scale(near.params)
-            return first_component(target, family, mean[None], settings)
-        root = near.family.structure(near.params)[2]
+            return first_component(target, family, starts, settings)
+        start = target.first_guess
+        if near is not None:
+            start = mean, near.family.structure(near.params)[2]
         found = natural_gaussian(
             target.expected_curvature,
             target.dim,
             settings.budget,
             tol=_TOL,
-            start=(mean, root),
+            start=start,
         )
         return family, family.from_moments(*found)
 

@@ -53,7 +53,7 @@ def test_linear_regression_is_near_dense_quadrature_over_scale_and_noise():
     unit, spread = y.std() / X.std(axis=0), y.std()
     intercept = np.linalg.norm([10 * spread, y.mean(), *(unit * X.mean(axis=0))])
     A, log_s, level = np.column_stack([X, np.ones(15)]), *np.mgrid[-9:5:60j, -2:1.5:60j]
-    log_joint = HalfTPrior().value_and_score(log_s)[0]
+    log_joint = HalfTPrior(scale=1.5).value_and_score(log_s)[0]
     log_joint += NoiseScalePrior(1.0, 1e-2 * spread).value_and_score(level)[0]
     coef, square = np.empty((2, *log_s.shape, 4))
     for k in np.ndindex(log_s.shape):
@@ -88,7 +88,7 @@ def test_logistic_regression_is_near_dense_quadrature():
     eta = np.tensordot(X, theta, 1)
     fit = log_expit(np.where(y, 1, -1)[:, None, None] * eta).sum(axis=0)
     given = 2 * (log_r[:, :1] - log_s) - 0.5 * np.exp(2 * (log_r[:, :1] - log_s))
-    of_s, _ = HalfTPrior().value_and_score(log_s)
+    of_s, _ = HalfTPrior(scale=1.5).value_and_score(log_s)
     log_joint = given + of_s + np.log(np.exp(fit).sum(axis=1))[:, None]
     mass = np.exp(log_joint - log_joint.max())
     mass /= mass.sum()
@@ -194,7 +194,9 @@ def test_families_of_components():
 
 def test_a_prior_of_the_scale_in_place_of_the_default_one():
     X, y = data_for(BoostedBayesianLinearRegression)
-    model = BoostedBayesianLinearRegression(**QUICK | {"prior_scale": HalfTPrior()})
+    model = BoostedBayesianLinearRegression(
+        **QUICK | {"prior_scale": HalfTPrior(scale=1.5)}
+    )
     default = BoostedBayesianLinearRegression(**QUICK).fit(X, y)
     assert model.fit(X, y).prior_scale_ == default.prior_scale_
     narrow = clone(model).set_params(prior_scale=HalfNormalPrior(scale=0.05))
