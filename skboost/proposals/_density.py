@@ -194,9 +194,18 @@ def drift_to_infinity(target, mixture, starts, rng):
     if direction is None:
         return ""
     i = int(np.abs(direction).argmax())
+    size = f"{usual[i] * np.abs(away @ direction).max():.1g}"
+    if target.proper:
+        return (
+            "Stopped: the prior is too weak for these rows. Coefficients have grown to "
+            f"{size} along {coordinate_label(target, i)} of posterior_, and the "
+            "likelihood does not hold them: where columns separate the responses, "
+            "nothing but the prior bounds their coefficients. Give a smaller "
+            'prior_scale and intercept_scale (the defaults, "auto" or 1 on '
+            "standardised columns, are meant for this), or leave such columns out."
+        )
     return (
-        "Stopped: the posterior seems to be improper. It has grown to "
-        f"{usual[i] * np.abs(away @ direction).max():.1g} along "
+        f"Stopped: the posterior seems to be improper. It has grown to {size} along "
         f"{coordinate_label(target, i)}, and the log density does not fall there. "
         "Check the sign of the log density, and give every parameter a proper prior or "
         "bounds; if the parameter is of that size, divide it by a unit that makes it "
@@ -207,8 +216,11 @@ def drift_to_infinity(target, mixture, starts, rng):
 def collapse_to_pole(target, mixture, rng):
     """What to say of a component on a pole of the density; empty where there is none.
 
-    Narrow components are legal, and so are poles that have little mass: to swallow a
-    component a pole must be too steep to be integrated. There climbs never end.
+    Narrow components are legal, and so are poles that have little mass. At a pole
+    climbs never end; it is too steep to be integrated where the mass within reach does
+    not fall on the way up. In a hierarchical model it falls: the density is unbounded
+    where a scale and all effects of that scale are zero together, but they are so in
+    ever less volume.
 
     Parameters
     ----------
@@ -227,17 +239,39 @@ def collapse_to_pole(target, mixture, rng):
     if not narrow[k] < _NARROW:
         return ""
     family, params = mixture.components[k]
-    base = family.base_draws(8, mixture.dim, rng)
-    ends = climb_all(target, family.transport(params, base), scales[k])
+    draws = family.transport(params, family.base_draws(8, mixture.dim, rng))
+    ends = climb_all(target, draws, scales[k])
     highest = int(ends.heights.argmax())
     if ends.settled[highest] or not np.isfinite(ends.heights[highest]):
         return ""
+    if mixture.dim <= MAX_HESSIAN_DIM:
+        points = draws[highest], ends.points[highest]
+        before, after = (log_mass_near(target, x, scales[k]) for x in points)
+        if after < before - 1.0:
+            return ""
     return (
         "Stopped: the posterior seems to be improper. A component has shrunk onto "
         f"theta={shown_point(target, ends.points[highest][None])}, where the log "
         "density rises without end. Give every parameter a proper prior, and scales "
         "one that keeps them from zero."
     )
+
+
+def log_mass_near(target, x, scale):
+    """Log density at a point, and the log volume in which it is of that size, nats.
+
+    The volume is that of Laplace's method without its constant. Directions in which
+    the density changes over more than `scale` (dim,) count with that, so that only
+    differences of what is returned mean anything.
+    """
+    step = np.diag(1e-3 * scale)
+    value, score = target.value_and_score(np.concatenate([x[None], x + step, x - step]))
+    score = scale * score[1:]
+    curvature = (score[: x.size] - score[x.size :]) / 2e-3
+    if not np.isfinite(curvature).all():
+        return np.inf
+    curvature = np.linalg.eigvalsh(0.5 * (curvature + curvature.T))
+    return value[0] - 0.5 * np.log(np.maximum(np.abs(curvature), 1.0)).sum()
 
 
 def _directions(away):

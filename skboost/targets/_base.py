@@ -18,6 +18,9 @@ class Target:
     first_guess : tuple of arrays (dim,), or None
         Mean and standard deviations of a narrow Gaussian near the mode, from which
         ascent by natural gradients begins; None is zero, and 0.1.
+    proper : bool
+        Whether it is known that it can be normalised: what has no end then is a prior
+        that is too weak.
     light_tails : bool
         Whether results are exponentials of coordinates: under a Student-t distribution
         of these they have no mean.
@@ -43,6 +46,7 @@ class Target:
     exact_gaussian = False
     log_concave = False
     first_guess = None
+    proper = False
     light_tails = False
     n_evaluations = n_failures = 0
     first_failure = None

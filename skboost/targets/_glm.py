@@ -188,6 +188,9 @@ class GLMTarget(Target):
         For data, weights, scales or a temperature that mean nothing.
     """
 
+    # Priors of users are proper, and likelihoods of rows are bounded.
+    proper = True
+
     # It knows no rows, and so can travel to where they are.
     _kind_of_sums = RowSums
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
 from skboost import (
     BoostedBayesianLinearRegression,
@@ -197,6 +198,19 @@ def test_little_to_learn_from(fit, rows, y, settings):
 def test_several_classes(rows, n_classes):
     model = BoostedBayesianLogisticRegression(max_iter=2, random_state=0)
     assert_sound(model.fit(rows, np.arange(len(rows)) % n_classes), rows)
+
+
+def test_a_prior_that_is_too_weak_for_separable_rows_is_named():
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    y = (rows[:, 0] > 0).astype(int)
+    model = BoostedBayesianLogisticRegression(
+        prior_scale=1e9, max_iter=3, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning, match="smaller prior_scale") as caught:
+        model.fit(rows, y)
+    words = str(caught[0].message)
+    assert "improper" not in words and "sign" not in words
+    assert np.isfinite(model.predict_proba(rows)).all()
 
 
 @pytest.mark.slow

@@ -386,6 +386,28 @@ class TestPoles:
             result = boost_posterior(self.pole(1.5), 1, x0=x0, random_state=0)
         assert not result.converged
 
+    def test_effects_of_a_scale_near_zero_are_not_improper(self):
+        """Counts of ten years with an effect each: unbounded, and of finite mass."""
+        rng, zero = np.random.default_rng(1), anp.zeros((1, 10))
+        year = (np.arange(1, 11) - 5.5) / 5.0
+        design = np.column_stack([np.ones(10), year, year**2, year**3])
+        rate = design @ [4.3, 1.9, 0.1, -1.1] + 0.1 * rng.normal(size=10)
+        y = rng.poisson(np.exp(rate))
+
+        def log_density(theta):
+            coef, effects, scale = theta[:, :4], theta[:, 4:14], theta[:, 14]
+            eta = coef @ design.T + effects + zero
+            size = anp.sum(effects**2, axis=1) / (2 * scale**2)
+            return anp.sum(y * eta - anp.exp(eta), axis=1) - size - 10 * anp.log(scale)
+
+        bounds = [(-20, 20), *[(-10, 10)] * 3, *[None] * 10, (0, 5)]
+        result = boost_posterior(
+            log_density, 15, constraints=bounds, random_state=1, max_iter=3
+        )
+        assert "improper" not in result.message
+        # A run that ended at the component on the pole had a mean of .027.
+        assert result.posterior.mean()[-1] > 0.04
+
     def test_a_posterior_in_small_units_is_no_pole(self):
         def log_density(theta):
             return -0.5 * anp.sum((theta * 1e7) ** 2, axis=1)
