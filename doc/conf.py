@@ -70,6 +70,7 @@ GALLERY = {
     ],
     "regression_and_streams": [
         "predictive_intervals",
+        "insurance_counts",
         "robust_regression",
         "online_methods",
         "stream_with_drift",

@@ -64,21 +64,21 @@ fig.legend(loc="outside upper center", ncols=4)
 # Counts with an exposure
 # -----------------------
 # Machines have run for different numbers of hours; the counts of their failures are
-# Poisson with a rate in proportion. The logarithm of the hours is the ``offset``.
+# Poisson with a rate in proportion. The hours are the ``exposure``.
 
 hours = rng.uniform(10.0, 1000.0, 60)
 age = rng.uniform(0.0, 10.0, 60)
 failures = rng.poisson(hours * np.exp(0.2 * age - 5.5))
 counts = BoostedBayesianPoissonRegression(random_state=0)
-counts.fit(age[:, None], failures, offset=np.log(hours))
+counts.fit(age[:, None], failures, exposure=hours)
 
 ages = np.linspace(0.0, 10.0, 100)
 fig, ax = plt.subplots(figsize=(7, 3.6))
 for run, color in ((100.0, "C0"), (1000.0, "C1")):
-    offset = np.full(100, np.log(run))
-    low, high = counts.predict_interval(ages[:, None], 0.9, offset=offset).T
+    exposure = np.full(100, run)
+    low, high = counts.predict_interval(ages[:, None], 0.9, exposure=exposure).T
     ax.fill_between(ages, low, high, step="mid", alpha=0.25, color=color)
-    expected = counts.predict(ages[:, None], offset=offset)
+    expected = counts.predict(ages[:, None], exposure=exposure)
     ax.plot(ages, expected, color=color, label=f"{run:.0f} hours")
 ax.set(xlabel="age (years)", ylabel="failures")
 fig.legend(loc="outside upper center", ncols=2, title="mean and 90 % interval")
@@ -89,7 +89,7 @@ fig.legend(loc="outside upper center", ncols=2, title="mean and 90 % interval")
 # small.
 
 new = np.array([[2.0], [9.0]])
-offset = np.log([100.0, 1000.0])
-print("mean     ", counts.predict(new, offset=offset).round(2))
-print("quantiles", counts.predict_quantiles(new, [0.05, 0.5, 0.95], offset=offset))
+exposure = [100.0, 1000.0]
+print("mean     ", counts.predict(new, exposure=exposure).round(2))
+print("quantiles", counts.predict_quantiles(new, exposure=exposure))
 plt.show()
