@@ -163,11 +163,11 @@ def from_new_draws(engine, done, place, corrected):
     key = (settings, REPORT, done.n_iter)
     modes = done.modes
     if modes is None or not mixture.equals(done.state.mixture):
-        modes = engine.proposer.find_modes(mixture, done.state.modes, *key)
+        modes = engine.proposer.find_modes(fresh, done.state.modes, *key)
     found = engine.proposer.missed_modes(mixture, modes, log_evidence, *key)
     interval = Interval(lower_end(remaining), np.inf)
     if done.ended and not (found or done.history[-1].improper):
-        interval = _interval(engine, done, mixture, fresh.elbo(), remaining)
+        interval = _interval(engine, done, mixture, fresh.elbo(), remaining, modes)
     outside = _uncertified(found, place)
     estimates = fresh.elbo(), remaining, interval
     return Final(corrected, fresh, *_skewed(corrected, *estimates), outside)
@@ -187,13 +187,16 @@ def _skewed(corrected, elbo, remaining, interval):
     return elbo, left, Interval(lower, upper)
 
 
-def _interval(engine, done, mixture, elbo, remaining):
+def _interval(engine, done, mixture, elbo, remaining, modes):
     """The interval of the remaining KL, where the budget of the run leaves room."""
     target = engine.target
     n = n_chains(target.n_evaluations)
     rng = generator(engine.settings.seed, INTERVAL, done.n_iter)
+    beside = engine.proposer.located(modes, engine.settings)
     try:
-        return remaining_kl_interval(target, mixture, elbo, remaining, n, rng)
+        return remaining_kl_interval(
+            target, mixture, elbo, remaining, n, rng, beside, engine.settings.tol
+        )
     except BudgetSpent:
         return Interval(lower_end(remaining), np.inf)
 

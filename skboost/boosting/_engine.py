@@ -114,7 +114,7 @@ class Boosting:
         settings, engine = self.settings, self.watched()
         state = self._first_state(mixture)
         with suppress(BudgetSpent):
-            modes = engine.proposer.find_modes(state.mixture, modes, settings, 0)
+            modes = engine.proposer.find_modes(state.fresh, modes, settings, 0)
             if engine._elsewhere(state, modes):
                 state = self._first_state(engine.proposer.at_modes(modes, settings))
         state = replace(state, modes=modes)
@@ -184,7 +184,7 @@ class Boosting:
         # Ever more seldom, as fewer modes are left.
         if t in (1, 4, 16, 64, 256, 1024):
             modes = engine.proposer.find_modes(
-                state.mixture, state.modes, engine.settings, t
+                state.fresh, state.modes, engine.settings, t
             )
             state = replace(state, modes=modes)
         trial = engine._best_trial(state, settings)
@@ -245,7 +245,7 @@ class Boosting:
         mixture, key = state.mixture, (self.settings, REPORT, state.iteration)
         proposer = self.watched().proposer
         try:
-            modes = proposer.find_modes(mixture, state.modes, *key)
+            modes = proposer.find_modes(state.fresh, state.modes, *key)
             if len(modes.params) == len(state.modes.params):
                 return modes, None
             missed = proposer.missed_modes(mixture, modes, state.log_evidence, *key)

@@ -8,7 +8,6 @@ from skboost._math import (
     N_ERRORS,
     log_sum_exp,
     log_weights,
-    mean_and_se,
     responsibilities,
 )
 from skboost.approximation import Mixture, effective_sample_size
@@ -19,6 +18,10 @@ from skboost.families import VariationalFamily
 # started from: mass beside the mixture is found by draws, not by chains alone.
 _WIDTHS = (1.0, 1.2, 1.5, 3.0, 10.0)
 _SHARES = (0.6, 0.1, 0.1, 0.1, 0.1)
+# Effective draws from which chains are started at least.
+_FEWEST = 10.0
+# And of components at known modes that the mixture lacks.
+_SHARE_BESIDE = 0.2
 
 
 class Interval(NamedTuple):
@@ -38,12 +41,12 @@ def lower_end(remaining):
     """The estimate from the mixture's own draws less two standard errors; at least 0.
 
     Its bias has one sign: mass that the mixture does not reach makes it too small. Of a
-    tail of weights without a mean, smoothing would make it too large: there the weights
-    count as they are.
+    tail of weights without a mean, smoothing may make it too large, and so may a single
+    weight that it would make smaller: there the less of both counts.
     """
     value = remaining.value - N_ERRORS * remaining.se
     if remaining.khat > 1.0:
-        value -= remaining.smoothing
+        value -= max(remaining.smoothing, 0.0)
     return float(value) if value > 0 else 0.0
 
 
@@ -53,7 +56,9 @@ def n_chains(n_evaluations):
     return int(np.clip(0.1 * n_evaluations / 18, 64, 256))
 
 
-def remaining_kl_interval(target, mixture, elbo, remaining, n, rng):
+def remaining_kl_interval(
+    target, mixture, elbo, remaining, n, rng, beside=(), enough=0.0
+):
     """An interval for KL(q || p), one-sided: its upper end is meant to hold.
 
     For draws x of p and any density r, ``E_p[ln p(x) - ln r(x)] >= 0``. So
@@ -83,6 +88,11 @@ def remaining_kl_interval(target, mixture, elbo, remaining, n, rng):
     n : int
         Chains; each takes 18 evaluations.
     rng : numpy.random.Generator
+    beside : sequence of (family, params), default=()
+        Laplace approximations at modes that are known: draws are made of these too.
+    enough : float, default=0.0
+        Nats. Of a log-concave target of which draws see less than that left, these
+        draws say what remains: there is no need for chains.
 
     Returns
     -------
@@ -93,10 +103,19 @@ def remaining_kl_interval(target, mixture, elbo, remaining, n, rng):
     widens = all(isinstance(f, VariationalFamily) for f, _ in mixture.components)
     if not widens or not np.isfinite(elbo.value):
         return Interval(lower, np.inf)
+    if target.log_concave and remaining.spread <= enough:
+        # No mass hides beside draws at which the log ratio hardly varies.
+        upper = max(remaining.spread, remaining.value + N_ERRORS * remaining.se)
+        return Interval(lower, float(max(upper, lower)))
     target = target.tolerant()
     copies = [_widened(mixture, width) for width in _WIDTHS]
-    starts = _starts(target, copies, n, rng)
-    if starts is None:
+    shares = np.array(_SHARES)
+    lacking = _lacking(mixture, beside)
+    if lacking is not None:
+        copies.append(lacking)
+        shares = np.append((1.0 - _SHARE_BESIDE) * shares, _SHARE_BESIDE)
+    starts, owner = _starts(target, copies, shares, n, rng)
+    if not len(starts):
         return Interval(lower, np.inf)
     try:
         excess = _excess(target, mixture, copies, starts, rng)
@@ -104,10 +123,21 @@ def remaining_kl_interval(target, mixture, elbo, remaining, n, rng):
         return Interval(lower, np.inf)
     if not np.isfinite(excess).all():
         return Interval(lower, np.inf)
-    value, se = mean_and_se(excess)
+    value, se = _clustered(excess, owner)
     upper = value - elbo.value + N_ERRORS * np.hypot(se, elbo.se)
     # The estimate itself lies inside.
     return Interval(lower, float(max(upper, lower, np.nan_to_num(remaining.value))))
+
+
+def _clustered(excess, owner):
+    """Mean, and its error where chains that share a start are not independent."""
+    _, group = np.unique(owner, return_inverse=True)
+    sums = np.bincount(group, excess - excess.mean())
+    n_groups = len(sums)
+    if n_groups < 2:
+        return excess.mean(), np.inf
+    error = np.sqrt(n_groups / (n_groups - 1) * (sums**2).sum()) / len(excess)
+    return excess.mean(), error
 
 
 def _widened(mixture, width):
@@ -115,23 +145,40 @@ def _widened(mixture, width):
     return Mixture(parts, mixture.weights)
 
 
-def _starts(target, copies, n, rng):
-    """Draws of the copies resampled by their importance weights; None from too few."""
-    counts = np.ceil(5 * n * np.array(_SHARES)).astype(int)
+def _lacking(mixture, beside):
+    """Components that are far denser at their centres than a mixture; None without."""
+    lacking = [
+        (family, family.widen(np.array(params), 1.2))
+        for family, params in beside
+        if _denser(mixture, family, params)
+    ]
+    if not lacking:
+        return None
+    return Mixture(tuple(lacking), np.full(len(lacking), 1.0 / len(lacking)))
+
+
+def _denser(mixture, family, params):
+    centre = family.location(params)[None]
+    own = family.log_density(centre, params)
+    return bool(own > mixture.log_density(centre) + 2.0)
+
+
+def _starts(target, copies, shares, n, rng):
+    """Draws of the copies resampled by their weights, and which ones; none of few."""
+    counts = np.ceil(5 * n * shares).astype(int)
     theta = np.concatenate(
         [copy.sample(m, rng) for copy, m in zip(copies, counts, strict=True)]
     )
     log_r = log_sum_exp(_table(copies, theta), np.log(counts / counts.sum()))
     log_w = target.log_density(theta) - log_r
-    if not (log_w > -np.inf).any():
-        return None
     # From fewer effective draws nothing can be said.
-    if effective_sample_size(log_w) < 5.0:
-        return None
+    if not (log_w > -np.inf).any() or effective_sample_size(log_w) < _FEWEST:
+        return theta[:0], np.empty(0, dtype=int)
     cumulative = np.cumsum(np.exp(log_w - log_w.max()))
     points = (np.arange(n) + rng.random()) / n * cumulative[-1]
     index = np.minimum(np.searchsorted(cumulative, points), len(theta) - 1)
-    return theta[rng.permutation(index)]
+    index = rng.permutation(index)
+    return theta[index], index
 
 
 def _table(copies, theta):

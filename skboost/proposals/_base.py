@@ -51,8 +51,8 @@ class Proposer(ABC):
         params : ndarray of shape (n_params,)
         """
 
-    def find_modes(self, mixture, modes, settings, *key):
-        """The known modes, and those that lie around a mixture."""
+    def find_modes(self, fresh, modes, settings, *key):
+        """The known modes, and those that fresh draws of a mixture lead to."""
         return modes
 
     def at_modes(self, modes, settings):
@@ -65,6 +65,10 @@ class Proposer(ABC):
 
     def missed_modes(self, mixture, modes, log_evidence, settings, *key):
         """Modes outside a mixture that probes find, the heaviest first."""
+        return ()
+
+    def located(self, modes, settings):
+        """Components (family, params) at modes, the heaviest first."""
         return ()
 
     def check_reached(self, fresh):

@@ -111,8 +111,8 @@ class DensityProposer(Proposer):
             )
         return found.family, found.params
 
-    def find_modes(self, mixture, modes, settings, *key):
-        return self.mode_search(settings).around(mixture, modes, *key)
+    def find_modes(self, fresh, modes, settings, *key):
+        return self.mode_search(settings).around(fresh, modes, *key)
 
     def n_moving(self, mixture):
         return len(mixture.components[0][1])

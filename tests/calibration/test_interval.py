@@ -1,13 +1,17 @@
 """The interval for the remaining KL: where it holds, and where it says nothing."""
 
+import warnings
+
 import autograd.numpy as anp
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
-from skboost import boost_posterior
+from skboost import BoostedBayesianLogisticRegression, boost_posterior
 from skboost._random import generator
 from skboost.approximation import Estimate, FreshDraws, Mixture, RemainingKL
 from skboost.calibration import lower_end, n_chains, remaining_kl_interval
+from skboost.calibration._interval import _clustered
 from skboost.families import Gaussian
 from skboost.targets import CallableTarget, Target
 
@@ -149,6 +153,10 @@ def test_the_lower_end_is_never_negative():
     assert lower_end(RemainingKL(0.1, 0.2, 0.1, 1.0)) == 0.0
     assert lower_end(RemainingKL(np.nan, np.nan, np.inf, np.inf)) == 0.0
     assert lower_end(RemainingKL(0.5, 0.2, 0.1, 1.0)) == pytest.approx(0.1)
+    # One large weight, which smoothing makes smaller, proves as little as a tail.
+    for smoothing, lower in ((-0.3, 0.1), (0.05, 0.05)):
+        remaining = RemainingKL(0.5, 0.2, 1.2, 1.0, smoothing=smoothing)
+        assert lower_end(remaining) == pytest.approx(lower)
 
 
 def test_the_lower_end_holds_where_the_tail_of_weights_has_no_mean():
@@ -167,3 +175,46 @@ def test_the_lower_end_holds_where_the_tail_of_weights_has_no_mean():
         theta = result.posterior.sample(20_000, random_state=seed + 10)
         truth = (result.posterior.log_density(theta) - log_density(theta)).mean()
         assert result.remaining_kl_interval[0] < truth
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("dim", [4, 8, 16, 32])
+def test_a_narrow_shoulder_in_many_dimensions_is_found(dim, seed):
+    """A tenth of the mass four standard deviations off, in any direction."""
+    away = np.random.default_rng(seed).standard_normal(dim)
+    away *= 4.0 / np.linalg.norm(away)
+
+    def log_density(theta):
+        near = -0.5 * anp.sum(theta**2, axis=1)
+        far = -0.5 * anp.sum((theta - away) ** 2, axis=1) / 0.49 - dim * np.log(0.7)
+        return anp.logaddexp(np.log(0.9) + near, np.log(0.1) + far)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = boost_posterior(
+            log_density, dim, x0=np.zeros(dim), max_iter=1, random_state=seed
+        )
+    truth = -np.log(0.9)
+    lower, upper = result.remaining_kl_interval
+    # A little of the shoulder is in reach of the Gaussian.
+    assert lower <= truth and upper >= 0.9 * truth
+
+
+def test_chains_that_share_a_start_are_not_independent():
+    excess = np.array([0.3, 0.1, 0.7, 0.2])
+    value, se = _clustered(np.repeat(excess, 5), np.repeat([7, 1, 3, 2], 5))
+    assert (value, se) == pytest.approx((excess.mean(), excess.std(ddof=1) / 2.0))
+    assert _clustered(excess, np.zeros(4, dtype=int))[1] == np.inf
+
+
+def test_log_concave_densities_need_no_chains_where_draws_see_nothing_left():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 3))
+    y = X @ [1.0, -0.5, 0.2] + rng.logistic(size=5000) > 0
+    model = BoostedBayesianLogisticRegression(max_iter=1, random_state=0).fit(X, y)
+    lower, upper = model.remaining_kl_interval_
+    theta = model.posterior_.sample(20_000, random_state=1)
+    log_ratio = model.make_log_joint(X, y)(theta)
+    log_ratio -= model.posterior_.log_density(theta)
+    truth = 0.5 * log_ratio.var()
+    assert lower <= truth <= upper < 0.01
