@@ -155,9 +155,8 @@ def from_new_draws(engine, done, place, corrected):
     # A correction may bring components that are not Gaussian.
     exact = settings.exact and mixture.gaussian
     fresh = FreshDraws.of(engine.target, mixture, settings.n_fresh, rng, exact)
-    remaining = fresh.remaining_kl(
-        engine.target, settings.n_report, rng, settings.precision
-    )
+    precision = settings.probe_precision * settings.tol
+    remaining = fresh.remaining_kl(engine.target, settings.n_report, rng, precision)
     # What the mixture reaches has more mass than its ELBO says.
     log_evidence = fresh.elbo().value + np.nan_to_num(max(remaining.value, 0.0))
     key = (settings, REPORT, done.n_iter)

@@ -105,11 +105,6 @@ class Settings:
     # Draws behind the importance sampling of the final report.
     n_report: int = 1024
 
-    @property
-    def precision(self):
-        """Standard error of what remains that needs no more draws, nats."""
-        return self.probe_precision * self.tol
-
     def with_more_draws(self, factor):
         """These settings with that many times the draws."""
         if factor == 1:

@@ -102,12 +102,6 @@ class FreshDraws:
         overlap, se = mean_and_se(own - log_q, self.row_weights)
         return Estimate(self.certain_part() + overlap, se)
 
-    @property
-    def _component_elbos(self):
-        """Exact ELBO of every component, nats."""
-        entropy = [f.entropy(p) for f, p in self.mixture.components]
-        return self.expected + np.array(entropy)
-
     def excess(self, theta, log_joint):
         """``ln q`` and ``ln q - log joint`` at any draws, nats.
 
@@ -148,7 +142,8 @@ class FreshDraws:
         """The part of the ELBO that needs no draws, nats."""
         if self.expected is None:
             return 0.0
-        return float(self.mixture.weights @ self._component_elbos)
+        entropy = np.array([f.entropy(p) for f, p in self.mixture.components])
+        return float(self.mixture.weights @ (self.expected + entropy))
 
 
 def inside_mean(log_ratio, row_weights=None):

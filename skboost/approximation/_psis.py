@@ -60,15 +60,6 @@ def fit_generalized_pareto(exceedances):
     return float((n * shape + 5.0) / (n + 10.0)), float(scale)
 
 
-def _expected_order_statistics(n, shape, scale):
-    p = (np.arange(1, n + 1) - 0.5) / n
-    if abs(shape) < 1e-12:
-        return -scale * np.log1p(-p)
-    # An infinite one is cut down to the largest raw weight.
-    with np.errstate(over="ignore"):
-        return scale * np.expm1(-shape * np.log1p(-p)) / shape
-
-
 def psis(log_weights):
     """Smoothed log weights and Pareto k-hat (Vehtari et al. 2024, Algorithm 1).
 
@@ -126,9 +117,14 @@ def _smooth_tail(raw, top):
     shape, scale = fit_generalized_pareto(exceedances)
     if not np.isfinite(shape):
         return SmoothedWeights(raw.copy(), np.inf)
+    # Expected order statistics; an infinite one is cut down to the largest raw weight.
+    log_upper = np.log1p(-(np.arange(1, tail.size + 1) - 0.5) / tail.size)
+    expected = -scale * log_upper
+    if abs(shape) >= 1e-12:
+        with np.errstate(over="ignore"):
+            expected = scale * np.expm1(-shape * log_upper) / shape
     smoothed = raw.copy()
-    order_statistics = _expected_order_statistics(tail.size, shape, scale)
-    smoothed[tail] = np.minimum(np.log(base + order_statistics), 0.0) + top
+    smoothed[tail] = np.minimum(np.log(base + expected), 0.0) + top
     return SmoothedWeights(smoothed, shape)
 
 

@@ -8,7 +8,7 @@ class Combination(ABC):
 
     An *iterate* is what a combination keeps of a mixture: its components with their
     weights, and the cached draws that every question about weights is answered from.
-    It has ``mixture``, ``pool``, ``n_components``, ``components`` (a mixture of the
+    It has ``mixture``, ``pool``, ``components`` (a mixture of the
     family) and ``fixed`` (what a greedy objective takes for the mixture so far).
 
     Attributes

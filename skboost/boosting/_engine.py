@@ -408,9 +408,9 @@ class Boosting:
 
     def _remaining(self, fresh, t):
         settings, rng = self.settings, generator(self.settings.seed, PROBE, t)
-        return fresh.remaining_kl(
-            self.target, settings.n_probe_remaining, rng, settings.precision
-        )
+        precision = settings.probe_precision * settings.tol
+        n = settings.n_probe_remaining
+        return fresh.remaining_kl(self.target, n, rng, precision)
 
     def _info(self, state, move, component, began, gain=_NONE, gap=_NONE):
         family, params = component
@@ -422,7 +422,7 @@ class Boosting:
         return Info(
             iteration=state.iteration,
             move=move,
-            n_components=state.iterate.n_components,
+            n_components=state.iterate.components.n_components,
             elbo=state.fresh.elbo(),
             gain=gain,
             gap=gap,

@@ -53,11 +53,6 @@ class RootIterate:
         return self.roots.mixture()
 
     @property
-    def n_components(self):
-        """Number of roots."""
-        return self.roots.n_components
-
-    @property
     def components(self):
         """The components whose roots these are."""
         return self.roots.components

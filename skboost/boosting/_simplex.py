@@ -43,11 +43,6 @@ class SimplexIterate:
     pool: PooledDraws
 
     @property
-    def n_components(self):
-        """Number of components."""
-        return self.mixture.n_components
-
-    @property
     def components(self):
         """The mixture itself."""
         return self.mixture
@@ -91,14 +86,13 @@ class Simplex(Combination):
         return self.fully_corrective or self.step_size.monotone
 
     @property
-    def splits_first(self):
-        # The step rules of the papers append what a search finds.
-        return self.fully_corrective
-
-    @property
     def fully_corrective(self):
         """Whether all weights are set anew after every step."""
         return self.corrective == "fully-corrective"
+
+    # The step rules of the papers append what a search finds.
+    splits_first = fully_corrective
+    gain = staticmethod(elbo_gain)
 
     def begin(self, mixture, settings):
         iterate = SimplexIterate(mixture, self._pool(mixture, 0, settings))
@@ -174,9 +168,6 @@ class Simplex(Combination):
 
     def unchanged(self, before, after):
         return before.mixture.equals(after.mixture)
-
-    def gain(self, before, after):
-        return elbo_gain(before, after)
 
     def gap(self, state, component, settings):
         rng = generator(settings.seed, FRESH, state.iteration, 1)

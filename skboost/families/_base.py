@@ -4,7 +4,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skboost._parallel import row_blocks
-from skboost.families._moments import linear_moments, open_unit_cube, whitening_by
+from skboost.families._moments import (
+    Diagonal,
+    LowRank,
+    Triangular,
+    linear_moments,
+    open_unit_cube,
+)
 
 
 class VariationalFamily(BaseEstimator):
@@ -304,7 +310,11 @@ class VariationalFamily(BaseEstimator):
         Triangular, Diagonal or LowRank
         """
         _, variance, factor = self.spread(params)
-        return whitening_by(variance, factor)
+        if variance is None:
+            return Triangular(factor)
+        if factor is None:
+            return Diagonal(np.sqrt(variance))
+        return LowRank(variance, factor)
 
     def moments(self, params):
         """Mean of shape (dim,) and covariance matrix of shape (dim, dim)."""

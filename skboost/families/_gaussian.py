@@ -51,6 +51,7 @@ class Gaussian(Structured):
         "low_rank": LowRankCovariance,
     }
     default_rank = 10
+    _quantile = staticmethod(ndtri)
 
     def __init__(self, covariance="full", rank=None):
         self.covariance = covariance
@@ -81,9 +82,6 @@ class Gaussian(Structured):
         if self.low_rank and n >= 4 * (eps.shape[1] - dim):
             return partly_whitened(eps, dim)
         return symmetric(eps, 1.0)
-
-    def _quantile(self, u):
-        return ndtri(u)
 
     def root_product(self, a, b):
         params = self.root_params(a, b)

@@ -127,15 +127,21 @@ def _next_point(point):
 
 def _candidates(point):
     """Undamped steps, the quickest road to the optimum first, each on demand."""
-    target = _newton_target(point)
+    weights, slope = point.weights, point.slope
+    # Components at zero that the slope does not ask for stay there: their part of
+    # the Hessian, the costliest thing here, is never formed.
+    active = np.flatnonzero((weights > 0) | (slope < point.level))
+    hessian = point.objective.hessian(weights, active)
+    target = np.zeros_like(weights)
+    target[active] = _minimise_quadratic(hessian, slope[active], weights[active])
     newton = point.at(target)
     yield newton
     yield _mirror_step(newton)
-    emptied = (target == 0) & (point.weights > 0)
+    emptied = (target == 0) & (weights > 0)
     if emptied.any():
         # Newton's model of x ln x overshoots where a weight should shrink by more
         # than a factor e; the mirror step has the right order of magnitude.
-        shrunk = point.weights * np.exp(-np.maximum(point.slope - point.level, 0.0))
+        shrunk = weights * np.exp(-np.maximum(slope - point.level, 0.0))
         soft = point.at(np.where(emptied, shrunk, target))
         yield soft
         yield _mirror_step(soft)
@@ -150,17 +156,6 @@ def _mirror_step(point):
     least = point.slope[point.weights > 0].min()
     factors = np.exp(np.minimum(least - point.slope, 0.0))
     return point.at(point.weights * factors)
-
-
-def _newton_target(point):
-    weights, slope = point.weights, point.slope
-    # Components at zero that the slope does not ask for stay there: their part of
-    # the Hessian, the costliest thing here, is never formed.
-    active = np.flatnonzero((weights > 0) | (slope < point.level))
-    hessian = point.objective.hessian(weights, active)
-    target = np.zeros_like(weights)
-    target[active] = _minimise_quadratic(hessian, slope[active], weights[active])
-    return target
 
 
 def _rounding(point):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skboost._budget import BudgetSpent
+from skboost._budget import Budget, BudgetSpent
 from skboost._solver import climb
 
 # Pairs of steps and changes of score that the quasi-Newton directions remember.
@@ -67,18 +67,18 @@ def climb_all(
     -------
     Ends
     """
-    starts = np.array(starts, dtype=float)
-    spent = len(starts)
+    starts, budget = np.array(starts, dtype=float), budget or Budget()
+    n_evaluations = len(starts)
     height, score = target.value_and_score(starts)
     # Where a step or a slope overflows the climb is refused, or stops.
     with np.errstate(all="ignore"):
         climbs = _Climbs(starts, height, score * scale, scale)
         for _ in range(max_ticks - 1):
             rows = climbs.under_way(tol)
-            if not len(rows) or spent >= max_evaluations or _is_spent(budget):
+            if not len(rows) or n_evaluations >= max_evaluations or budget.cuts():
                 break
             points = climbs.trial(rows)
-            spent += len(rows)
+            n_evaluations += len(rows)
             try:
                 height, score = target.value_and_score(points)
             except BudgetSpent:
@@ -86,10 +86,6 @@ def climb_all(
             climbs.update(rows, points, height, score * scale)
         # A step that is predicted to gain less no longer leads to another place.
         return Ends(climbs.x, climbs.height, climbs.predicted_gain() < 1e-2)
-
-
-def _is_spent(budget):
-    return budget is not None and budget.cuts()
 
 
 class _Climbs:

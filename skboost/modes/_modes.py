@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -278,23 +279,14 @@ class ModeSearch:
     box: Box | None
     settings: Settings
 
-    @property
-    def looks(self):
-        """Whether the target can have modes to be looked for.
-
-        A target that knows its curvature is a regression model, whose posterior has
-        one mode, or close enough.
-        """
-        return not self.target.knows_curvature
-
-    @property
-    def probes(self):
-        """Whether modes around mixtures are looked for."""
-        return self.looks and self.target.dim <= MAX_HESSIAN_DIM
-
     def from_starts(self):
-        """Modes that the starts lead to; none are looked for from a single start."""
-        if not self.looks or (self.box is None and len(self.starts) < 2):
+        """Modes that the starts lead to; none are looked for from a single start.
+
+        Nor where the target knows its curvature: it is a regression model, whose
+        posterior has one mode, or close enough.
+        """
+        one_start = self.box is None and len(self.starts) < 2
+        if self.target.knows_curvature or one_start:
             return Modes()
         if self.box is None:
             return self._climbed(Modes(), self.starts, np.ones(self.target.dim))
@@ -310,8 +302,9 @@ class ModeSearch:
 
     def around(self, fresh, known, *key):
         """The known modes and those that draws of a mixture, near and far, lead to."""
-        mixture = fresh.mixture
-        if not (self.probes and self.settings.search_modes):
+        mixture, target = fresh.mixture, self.target
+        may_have_several = not target.knows_curvature and target.dim <= MAX_HESSIAN_DIM
+        if not (may_have_several and self.settings.search_modes):
             return known
         rng = generator(self.settings.seed, MODES, *key)
         scale = np.min([f.scale(p) for f, p in mixture.components], axis=0)
@@ -322,10 +315,7 @@ class ModeSearch:
         odd = fresh.underrated(_N_ODD)
         if len(odd):
             known = self._climbed(known, odd, scale)
-
-        def draw(n):
-            return far_draws(mixture, n, rng)
-
+        draw = partial(far_draws, mixture, rng=rng)
         # Sixteen climbs cost 1 % of the evaluations of a fit.
         return self._searched(draw, scale, known, 16, 256, 4, 0.0625)
 

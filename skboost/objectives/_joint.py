@@ -158,7 +158,7 @@ class JointELBO:
 
 
 class _Points:
-    """All draws of one evaluation, with the densities of everything at them."""
+    """All draws of one evaluation, the densities of everything at them, and the ELBO."""
 
     def __init__(self, problem, params, shares):
         self.problem, self.params = problem, params
@@ -177,7 +177,21 @@ class _Points:
             f.at(p, everywhere) for f, p in zip(families, params, strict=True)
         ]
         self._mix(own)
-        self._log_joint(own)
+        if problem.exact:
+            self._expected = [
+                problem.target.expected_log_density(*f.structure(p))
+                for f, p in zip(families, params, strict=True)
+            ]
+            self.expected = np.array([e[0] for e in self._expected])
+            self.score = np.zeros_like(own)
+        else:
+            value, self.score = finite_value_and_score(problem.target, own)
+            cuts = np.cumsum([len(t) for t in self.theta])[:-1]
+            self.expected = np.array([v.mean() for v in np.split(value, cuts)])
+        value = self.moving @ self.expected - self._mass @ self.log_m
+        if fixed is not None:
+            value += self.fixed_share * fixed.expected
+        self.value = float(value)
 
     def _mix(self, own):
         fixed = self.problem.fixed
@@ -196,28 +210,6 @@ class _Points:
         self._mass = np.concatenate(mass)
         table = np.stack(log_parts).T + np.array(logs)
         self.responsibility, self.log_m = responsibilities(table)
-
-    def _log_joint(self, own):
-        problem = self.problem
-        if problem.exact:
-            self._expected = [
-                problem.target.expected_log_density(*f.structure(p))
-                for f, p in zip(self.families, self.params, strict=True)
-            ]
-            self.expected = np.array([e[0] for e in self._expected])
-            self.score = np.zeros_like(own)
-        else:
-            value, self.score = finite_value_and_score(problem.target, own)
-            cuts = np.cumsum([len(t) for t in self.theta])[:-1]
-            self.expected = np.array([v.mean() for v in np.split(value, cuts)])
-
-    @property
-    def value(self):
-        """ELBO, nats."""
-        value = self.moving @ self.expected - self._mass @ self.log_m
-        if self.fixed_share is not None:
-            value += self.fixed_share * self.problem.fixed.expected
-        return float(value)
 
     def gradients(self):
         """Gradients in the parameters of each moving component, and in ln shares."""
@@ -245,21 +237,14 @@ class _Points:
                 d_params[j] += self.moving[j] * self.families[j].pull_structure(
                     self.params[j], *self._expected[j][1:]
                 )
-        return d_params, self._log_share_gradient()
-
-    def _log_share_gradient(self):
-        """d ELBO / d ln share, each share on its own (the simplex comes later)."""
-        n_parts = len(self.theta)
-        ends = np.cumsum([len(t) for t in self.theta])
-        spent = np.split(self._mass * self.log_m, ends)
-        gains = self.moving * self.expected - [s.sum() for s in spent[:n_parts]]
+        # In the logarithm of each share on its own: the simplex comes later.
+        *spent, rest = np.split(self._mass * self.log_m, [*cuts, n])
+        gains = self.moving * self.expected - [s.sum() for s in spent]
+        used = self._mass @ rho
         if self.fixed_share is not None:
-            fixed = self.fixed_share * self.problem.fixed.expected - spent[-1].sum()
-            gains = np.concatenate([[fixed], gains])
-        used = self._mass @ self.responsibility
-        if self.fixed_share is not None:
-            used = np.roll(used, 1)
-        return gains - used
+            kept = self.fixed_share * self.problem.fixed.expected - rest.sum()
+            gains, used = np.concatenate([[kept], gains]), np.roll(used, 1)
+        return d_params, gains - used
 
 
 # --- the greedy objective of objective="kl"

@@ -210,11 +210,6 @@ def sum_log(values, limit=512):
 _ROUNDING = 1e-12
 
 
-def predictor_pairs(n_outputs):
-    """Pairs of linear predictors, in the order of ``numpy.triu_indices``."""
-    return list(zip(*np.triu_indices(n_outputs), strict=True))
-
-
 class GaussianPredictors:
     """Means and covariances of the linear predictors of every row.
 
@@ -240,7 +235,7 @@ class GaussianPredictors:
     def __init__(self, block, n_outputs, mean, variance, factor):
         self._block, self._n_outputs = block, n_outputs
         self._with_variance = variance is not None
-        self._pairs = predictor_pairs(n_outputs)
+        self._pairs = list(zip(*np.triu_indices(n_outputs), strict=True))
         self.mean = np.stack([block.predict(m) for m in mean.reshape(n_outputs, -1)])
         self.covariance = np.zeros((len(self._pairs), self.mean.shape[1]))
         if variance is not None:
@@ -283,20 +278,19 @@ class GaussianPredictors:
                 if k == m
             ]
             result.append(-0.5 * np.concatenate(parts))
-        if self._spread is not None:
-            result.append(-np.concatenate(self._pull_spread(bend)))
-        return result
-
-    def _pull_spread(self, bend):
+        if self._spread is None:
+            return result
+        total = self._spread
         if self._n_outputs == 1:
-            self._spread[0] *= bend[0][:, None]
-            return [self._block.pull(self._spread[0])]
-        total = [np.zeros_like(spread) for spread in self._spread]
-        for pair, (k, m) in enumerate(self._pairs):
-            total[k] += bend[pair][:, None] * self._spread[m]
-            if k != m:
-                total[m] += bend[pair][:, None] * self._spread[k]
-        return [self._block.pull(each) for each in total]
+            total[0] *= bend[0][:, None]
+        else:
+            total = [np.zeros_like(spread) for spread in self._spread]
+            for pair, (k, m) in enumerate(self._pairs):
+                total[k] += bend[pair][:, None] * self._spread[m]
+                if k != m:
+                    total[m] += bend[pair][:, None] * self._spread[k]
+        result.append(-np.concatenate([self._block.pull(each) for each in total]))
+        return result
 
     def grams(self, bend):
         """``sum_i bend_i x_i x_i^T`` for every pair of predictors, as one matrix."""

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +26,16 @@ def test_the_error_names_the_package(name, monkeypatch):
         ImportError, match=f"from_{name} needs {name}.*pip install {name}"
     ):
         ADAPTERS[name]()
+
+
+def test_what_a_library_says_of_itself_is_heeded(monkeypatch):
+    single = SimpleNamespace(config=SimpleNamespace(jax_enable_x64=False))
+    monkeypatch.setitem(sys.modules, "jax", single)
+    with pytest.raises(ValueError, match="JAX is set to single"):
+        from_jax(lambda theta: 0.0, 1)
+    monkeypatch.setitem(sys.modules, "bridgestan", SimpleNamespace())
+    with pytest.raises(ValueError, match="model must have parameters; got none"):
+        from_bridgestan(SimpleNamespace(param_unc_num=lambda: 0))
 
 
 @pytest.mark.slow
