@@ -101,10 +101,6 @@ def psis(log_weights):
         )
     if top - raw.min() < _ROUNDING:
         return SmoothedWeights(raw.copy(), 0.0)
-    return _smooth_tail(raw, top)
-
-
-def _smooth_tail(raw, top):
     n_tail = int(np.ceil(min(0.2 * raw.size, 3.0 * np.sqrt(raw.size))))
     order = np.argsort(raw, kind="stable")
     cut = max(raw[order[-n_tail - 1]] if n_tail < raw.size else -np.inf, top - 700.0)

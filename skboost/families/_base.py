@@ -4,13 +4,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skboost._parallel import row_blocks
-from skboost.families._moments import (
-    Diagonal,
-    LowRank,
-    Triangular,
-    linear_moments,
-    open_unit_cube,
-)
+from skboost.families._moments import linear_moments, open_unit_cube, whitening_by
 
 
 class VariationalFamily(BaseEstimator):
@@ -310,11 +304,7 @@ class VariationalFamily(BaseEstimator):
         Triangular, Diagonal or LowRank
         """
         _, variance, factor = self.spread(params)
-        if variance is None:
-            return Triangular(factor)
-        if factor is None:
-            return Diagonal(np.sqrt(variance))
-        return LowRank(variance, factor)
+        return whitening_by(variance, factor)
 
     def moments(self, params):
         """Mean of shape (dim,) and covariance matrix of shape (dim, dim)."""

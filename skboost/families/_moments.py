@@ -182,3 +182,12 @@ class LowRank:
     def lift(self, rows):
         """As `Triangular.lift`."""
         return self.std * (rows + (rows @ self._right) @ self._left.T)
+
+
+def whitening_by(variance, factor):
+    """Whitening by the matrix diag(variance) + factor factor^T; see `spread`."""
+    if variance is None:
+        return Triangular(factor)
+    if factor is None:
+        return Diagonal(np.sqrt(variance))
+    return LowRank(variance, factor)

@@ -158,7 +158,7 @@ class JointELBO:
 
 
 class _Points:
-    """All draws of one evaluation, the densities of everything at them, and the ELBO."""
+    """All draws of one evaluation, with the densities of everything and the ELBO."""
 
     def __init__(self, problem, params, shares):
         self.problem, self.params = problem, params

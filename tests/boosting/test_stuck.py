@@ -144,7 +144,7 @@ class TestSplit:
         state, _ = boosting.init()
         halves = boosting.combination.split(state, boosting.settings)
         _, gain = boosting._gain(state, halves, boosting.settings)
-        assert halves.n_components == 2
+        assert halves.components.n_components == 2
         assert gain.value > 5 * gain.se
         after, info = boosting.step(state)
         assert info.kind == "split"
@@ -157,7 +157,7 @@ class TestSplit:
                 after, remaining=after.remaining._replace(value=left, se=0.0)
             )
             halves = boosting.combination.split(much, boosting.settings)
-            assert halves.n_components == n_components
+            assert halves.components.n_components == n_components
 
     def test_nothing_is_split_where_nothing_is_left(self, engine):
         boosting = engine("normal", dim=2)

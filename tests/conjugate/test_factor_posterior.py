@@ -108,7 +108,6 @@ def test_expectations_and_entropy_are_those_of_draws(biases, noise_scale, prior_
     agree(log_joint - log_q, target.bound(natural))
 
 
-@pytest.mark.slow
 @each_case
 def test_expectations_of_diagonal_gaussians(biases, noise_scale, prior_scale):
     target = posterior(biases, noise_scale, prior_scale)

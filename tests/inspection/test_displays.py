@@ -134,6 +134,16 @@ def test_names_come_from_the_estimator_where_the_posterior_has_none():
     assert display.ax_.get_xlabel() == "theta[1]"
 
 
+def test_figures_of_intervals_grow_with_their_rows():
+    heights = [
+        PosteriorDisplay.from_posterior(
+            make_posterior(12, None), list(range(n)), kind="interval"
+        ).figure_.get_figheight()
+        for n in (1, 6, 12)
+    ]
+    assert 1.0 < heights[0] < heights[1] < heights[2] < 6.0
+
+
 def test_own_axes_are_used():
     figure, axes = plt.subplots(1, 2)
     display = PosteriorDisplay(make_posterior(), features=[0, 1]).plot(ax=axes)
@@ -350,6 +360,7 @@ def test_a_mixture_is_drawn_by_cluster(mixture, kind, n_axes, tmp_path):
     display = PosteriorDisplay.from_estimator(mixture, kind=kind)
     display.figure_.savefig(tmp_path / "figure.png")
     assert np.size(display.ax_) == n_axes
+    assert 1.5 < display.figure_.get_figheight() < 6.0
     shown = np.flatnonzero(mixture.weights_ >= 0.01)
     legend = display.figure_.legends[0]
     labels = [text.get_text().split(" (")[0] for text in legend.get_texts()]

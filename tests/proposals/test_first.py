@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+import autograd.numpy as anp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skboost import boost_posterior
 from skboost._budget import Budget
 from skboost._settings import Settings
 from skboost.approximation import Mixture
@@ -105,3 +107,22 @@ def test_a_point_that_is_missed_is_met_at_it_on_the_way_and_by_more_width():
     assert_allclose([m[0] for m, _ in found], [10.0, 10.0, by_root, 1.0])
     # The point is 4.5 standard deviations away; three times the width makes it 1.5.
     assert_allclose([np.diag(C)[0] for _, C in found], [1.0, 4.0, 4.0, 36.0])
+
+
+@pytest.mark.parametrize("apart", [1.6, 9.0], ids=["overlapping", "far"])
+@pytest.mark.parametrize("structure", ["full", "low_rank"])
+def test_modes_of_the_starts_get_components_of_the_family(structure, apart):
+    def two_modes(theta):
+        left, right = theta + apart * np.eye(3)[0], theta - apart * np.eye(3)[0]
+        return anp.logaddexp(*(-0.5 * anp.sum(z**2, axis=1) for z in (left, right)))
+
+    starts = apart * np.array([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    settings = {"x0": starts, "max_iter": 1, "n_draws": 64, "random_state": 0}
+    family = Gaussian(structure, rank=1) if structure == "low_rank" else Gaussian()
+    mixture = boost_posterior(two_modes, 3, family=family, **settings).posterior.mixture
+    assert mixture.n_components == 2
+    assert all(
+        f.full_covariance is family.full_covariance for f, _ in mixture.components
+    )
+    means = np.sort(mixture.component_means()[:, 0])
+    assert_allclose(means, [-apart, apart], atol=0.7)
