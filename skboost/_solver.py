@@ -1,6 +1,7 @@
 """Quasi-Newton ascent on problems with fixed draws."""
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
@@ -166,7 +167,7 @@ def climb(
             jac=True,
             method="L-BFGS-B",
             options=options,
-            callback=_Progress(best, unit, share, listener),
+            callback=_Progress(best, unit, share, listener, [best[0]]),
         )
     return best[1], best[0]
 
@@ -175,13 +176,15 @@ class _Flat(Exception):
     """A search that gains a small share of what it has gained already."""
 
 
+@dataclass
 class _Progress:
     """Hears where every iteration ends, and ends a search that has become flat."""
 
-    def __init__(self, best, unit, share, listener):
-        self.best, self.unit = best, unit
-        self.share, self.listener = share, listener
-        self.values = [best[0]]
+    best: list
+    unit: float
+    share: float
+    listener: object
+    values: list
 
     def __call__(self, y):
         if self.listener is not None:

@@ -73,6 +73,7 @@ class GaussianStack:
         return pulled.reshape(len(residuals), -1) @ self.whiten
 
 
+@dataclass(eq=False)
 class ComponentDensities:
     """Components of a mixture, without weights, ready for evaluation.
 
@@ -85,9 +86,8 @@ class ComponentDensities:
     dim : int
     """
 
-    def __init__(self, components, dim):
-        self.components = components
-        self.dim = dim
+    components: tuple
+    dim: int
 
     @cached_property
     def _stacked(self):

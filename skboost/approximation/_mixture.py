@@ -205,10 +205,6 @@ class Mixture:
         """Means of the components, shape (n_components, dim)."""
         return np.array([family.mean(params) for family, params in self.components])
 
-    def component_stds(self):
-        """Standard deviations of the components, shape (n_components, dim)."""
-        return np.array([family.std(params) for family, params in self.components])
-
     def component_locations(self):
         """Centres of the components, also of those without a mean, like their means."""
         return np.array([family.location(params) for family, params in self.components])
@@ -232,7 +228,8 @@ class Mixture:
     def std(self):
         """Standard deviations of the coordinates, shape (dim,), without a matrix."""
         spread = self.component_means() - self.mean()
-        return np.sqrt(self.weights @ (self.component_stds() ** 2 + spread**2))
+        stds = np.array([family.std(params) for family, params in self.components])
+        return np.sqrt(self.weights @ (stds**2 + spread**2))
 
     def linear_moments(self, X):
         """Mean and standard deviation of ``x @ theta`` under every component.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from time import perf_counter
 
 import numpy as np
@@ -42,10 +43,7 @@ class SimplexIterate:
     mixture: Mixture
     pool: PooledDraws
 
-    @property
-    def components(self):
-        """The mixture itself."""
-        return self.mixture
+    components = property(attrgetter("mixture"), doc="The mixture itself.")
 
     @cached_property
     def fixed(self):

@@ -54,7 +54,16 @@ def minimise_on_simplex(objective, weights0, tol=1e-10, max_iter=100):
         If ``weights0`` is not a vector that can be scaled to the simplex, or if
         ``tol`` is negative.
     """
-    weights = _checked_start(weights0, tol)
+    weights = np.array(weights0, dtype=float)
+    fits = weights.ndim == 1 and weights.size and np.isfinite(weights).all()
+    if not (fits and weights.min() >= 0 and weights.sum() > 0):
+        raise ValueError(
+            "weights0 must be a non-negative vector with a positive sum; got "
+            f"{weights0!r}. Start from equal weights if nothing better is known."
+        )
+    if not tol >= 0:
+        raise ValueError(f"tol must be a number >= 0; got {tol!r}. Use 1e-10.")
+    weights = weights / weights.sum()
     if len(weights) == 1:
         return weights, 0.0
     zeros = weights == 0
@@ -73,19 +82,6 @@ def minimise_on_simplex(objective, weights0, tol=1e-10, max_iter=100):
             break
         best = point if point.gap < best.gap else best
     return _drop_negligible(best, tol)
-
-
-def _checked_start(weights0, tol):
-    weights = np.array(weights0, dtype=float)
-    fits = weights.ndim == 1 and weights.size and np.isfinite(weights).all()
-    if not (fits and weights.min() >= 0 and weights.sum() > 0):
-        raise ValueError(
-            "weights0 must be a non-negative vector with a positive sum; got "
-            f"{weights0!r}. Start from equal weights if nothing better is known."
-        )
-    if not tol >= 0:
-        raise ValueError(f"tol must be a number >= 0; got {tol!r}. Use 1e-10.")
-    return weights / weights.sum()
 
 
 class _Point:

@@ -36,6 +36,10 @@ class WeightedRows:
             return np.full(len(self.y), self.weight)
         return self.weight
 
+    def sum(self, values):
+        """Column sums of weights times ``values``."""
+        return self.weights @ values
+
     def sum_log(self, values, limit=512):
         """Column sums of weights times ``ln values``; destroys ``values``.
 
@@ -215,9 +219,9 @@ class Likelihood:
         -------
         array (n_draws,), in nats
         """
-        return rows.weights @ self.value_and_slope(eta, rows.y[:, None])[0]
+        return rows.sum(self.value_and_slope(eta, rows.y[:, None])[0])
 
     def total_and_slope(self, eta, rows):
         """``total`` and its gradient, (dim, n_draws) for each linear predictor."""
         value, slope = self.value_and_slope(eta, rows.y[:, None])
-        return rows.weights @ value, rows.pull(slope)
+        return rows.sum(value), rows.pull(slope)

@@ -35,7 +35,7 @@ class Logistic(Likelihood):
     def total(self, eta, rows):
         """``-sum_i w_i (|eta_i| / 2 + ln(1 + exp(-|eta_i|)))``."""
         np.abs(eta, out=eta)
-        total = 0.5 * (rows.weights @ eta)
+        total = 0.5 * rows.sum(eta)
         np.exp(np.negative(eta, out=eta), out=eta)
         eta += 1.0
         return -(total + rows.sum_log(eta))
@@ -44,7 +44,7 @@ class Logistic(Likelihood):
         """The same through tanh(eta / 2), which gives the slope too."""
         eta *= 0.5
         size = np.abs(eta, out=scratch("sizes", eta.shape))
-        total = rows.weights @ size
+        total = rows.sum(size)
         np.tanh(eta, out=eta)
         np.abs(eta, out=size)
         # ln(1 + exp(-|eta|)) = -ln((1 + tanh(|eta| / 2)) / 2)

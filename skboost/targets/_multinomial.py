@@ -56,7 +56,7 @@ class Multinomial(Likelihood):
         return eta, eta.sum(axis=0), top
 
     def _sum_normaliser(self, total, top, rows):
-        value = rows.weights @ top
+        value = rows.sum(top)
         return value + rows.sum_log(total, self._limit)
 
     def total(self, eta, rows):

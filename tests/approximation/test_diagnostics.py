@@ -524,18 +524,16 @@ def reported(name, seed):
     return squared_hellinger(drawn[0].log_ratio, drawn[0].row_weights)
 
 
-@pytest.mark.parametrize("name", ["elbo", "gain", "hellinger gain", "gap", "hellinger"])
+@pytest.mark.parametrize(
+    "name",
+    ["elbo", "gain", "hellinger gain", "gap", "hellinger", "remaining kl",
+     "remaining kl of a wide one"],
+)  # fmt: skip
 def test_standard_errors_are_those_of_repetition(name):
     found = [reported(name, seed) for seed in range(REPETITIONS)]
     spread = np.std([each.value for each in found], ddof=1)
     said = np.sqrt(np.mean([each.se**2 for each in found]))
-    # The spread of 200 values is known to 5 %: 20 % is four of its standard errors.
-    assert said / spread == pytest.approx(1.0, abs=0.2)
-
-
-@pytest.mark.parametrize("name", ["remaining kl", "remaining kl of a wide one"])
-def test_the_error_of_the_remaining_kl_is_on_the_careful_side(name):
-    found = [reported(name, seed) for seed in range(REPETITIONS)]
-    spread = np.std([each.value for each in found], ddof=1)
-    # The evidence and the ELBO share their draws, which the error does not subtract.
-    assert np.sqrt(np.mean([each.se**2 for each in found])) > 0.8 * spread
+    # The spread of 200 values is known to 5 %: 20 % is four of its standard errors. The
+    # evidence and the ELBO share their draws, which the error does not subtract.
+    assert said > 0.8 * spread
+    assert said < 1.2 * spread or name.startswith("remaining")
