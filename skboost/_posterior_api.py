@@ -233,18 +233,17 @@ def boost_posterior(
     budget = max_evaluations or float("inf")
     engine = make_engine(target, arguments, starts, seed, None, box, budget)
     place = np.asarray if constraints is None else constraints.forward
-    correct = calibrating(calibrate) + skewing(skew)
     if surrogate is not None:
         _check_allowed_with_surrogate(arguments)
         engine = SurrogateBoosting.of(engine, skews=skew is not None)
         # Skewing is part of every round; and every evaluation is dear.
-        correct, probe = (), probe[: gradient is not None]
+        probe = probe[: gradient is not None]
     if len(probe):
         warn_of_wrong_gradient(target, probe, stacklevel=5, place=place)
     # As in the estimators: prepare, boost, correct, report.
     stages = Stages(
         prepare=PREPARATIONS[warp],
-        correct=correct,
+        correct=calibrating(calibrate) + skewing(skew),
         report=partial(_reported, names, constraints),
     )
     limits, begin = make_limits(arguments, budget), _listener(callback)

@@ -276,7 +276,7 @@ def correct(engine, done, corrections):
     Corrected
     """
     corrected = Corrected(done.stages[-1])
-    for one in corrections:
+    for one in corrections if engine.draws_anew else ():
         corrected = one(engine, done, corrected)
     return corrected
 

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import skboost.boosting._surrogate as rounds
 from skboost import BoostingResult, boost_posterior
 from skboost.surrogates import Surrogate
+from skboost.targets import LogDensityError
 
 LOG_2PI = np.log(2.0 * np.pi)
 
@@ -82,7 +83,26 @@ def test_a_wrong_surrogate_does_not_make_the_elbo_wrong(monkeypatch):
     assert not result.converged
 
 
-@pytest.mark.parametrize("limit", [60, 250, 500])
+def test_a_second_mode_is_found():
+    def log_density(theta):
+        each = [normal(theta - 3.0), normal(0.5 * (theta + 3.0)) + np.log(0.25)]
+        return np.logaddexp(*each)
+
+    result = boost_posterior(log_density, 2, x0=[2.0, 2.0], **OPTIONS)
+    assert result.n_evaluations < 500
+    # Half of the mass at either.
+    assert_allclose(result.elbo, LOG_2PI + np.log(2.0), atol=0.1)
+
+
+def test_a_pole_is_an_error_that_says_so():
+    def funnel(theta):
+        return -0.5 * theta[:, 0] ** 2 * np.exp(-2.0 * theta[:, 1]) - theta[:, 1]
+
+    with pytest.raises(LogDensityError, match="no mode that a climb"):
+        boost_posterior(funnel, 2, **OPTIONS)
+
+
+@pytest.mark.parametrize("limit", [60, 250])
 def test_max_evaluations_binds(limit):
     density = Counted(banana)
     result = boost_posterior(

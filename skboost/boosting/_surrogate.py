@@ -15,7 +15,7 @@ import numpy as np
 from skboost._budget import BudgetSpent
 from skboost._math import N_ERRORS
 from skboost._random import FRESH, SEARCH, SKEW, generator
-from skboost.approximation import Mixture
+from skboost.approximation import Estimate, Mixture
 from skboost.boosting._engine import Boosting
 from skboost.boosting._state import Move, State
 from skboost.calibration import skew
@@ -32,10 +32,16 @@ from skboost.surrogates import (
 )
 from skboost.targets import LogDensityError
 
-# Fresh draws that judge a round, and wider ones that the first surrogate also knows.
-_N_JUDGE, _N_WIDE = 160, 96
-# Widths of these, in units of the first Gaussian.
-_WIDTHS = (1.5, 2.5)
+# Fresh draws that judge a round: so many, and for every coordinate.
+_N_JUDGE, _N_JUDGE_EACH = 60, 25
+# Wider ones that the first surrogate also knows, and their widths in units of the
+# first Gaussian.
+_N_WIDE, _N_WIDE_EACH, _WIDTHS = 32, 16, (1.5, 2.5)
+# Rounds in a row that may gain nothing where draws see that much is left.
+_PATIENCE = 3
+# Nats by which a density is above what a mixture explains where a climb looks for
+# another mode, how far from others it must be, in standard deviations, and how many.
+_SURPRISE, _APART, _MAX_MODES = 3.0, 3.0, 4
 # Iterations on a surrogate at most, and draws of a component there.
 _MAX_STEPS, _N_DRAWS, _N_FRESH = 6, 256, 512
 # The smallest number of draws that are worth a judgement.
@@ -52,12 +58,15 @@ class Round(NamedTuple):
         On the way to the mode, and at draws.
     proposals : Proposals
         What was drawn from.
+    modes : Mixture
+        Gaussians near the modes that are known.
     """
 
     mixture: Mixture
     searched: Evaluations
     drawn: Evaluations
     proposals: Proposals
+    modes: Mixture
 
     @property
     def components(self):
@@ -109,14 +118,27 @@ class SurrogateBoosting(Boosting):
         return cls(*parts, skews=skews)
 
     def init(self):
-        """A Gaussian near the mode, judged.
+        """A Gaussian near every mode that is known, judged.
 
         Returns
         -------
         State, Info
         """
-        began, target = perf_counter(), self.target.tolerant()
-        starts = self.proposer.starts
+        began = perf_counter()
+        known, scored = self._first_round()
+        known = self._with_other_modes(self._with_wide_draws(known, scored), scored)
+        mixture = known.modes
+        fresh, drawn, pairs = self._judged_draws(mixture, scored, 0)
+        self.proposer.check_reached(fresh)
+        known = known._replace(mixture=mixture).and_more(drawn, pairs)
+        remaining = remaining_of(fresh, known.drawn, known.proposals)
+        state = State(1, known, fresh, None, fresh, 1, remaining)
+        heaviest = mixture.components[int(mixture.weights.argmax())]
+        return state, self._info(state, Move("first", "first", 1.0), heaviest, began)
+
+    def _first_round(self):
+        """A Gaussian near the mode that the best start leads to, and no draws yet."""
+        target, starts = self.target.tolerant(), self.proposer.starts
         values = target.log_density(starts)
         if not np.isfinite(values).any():
             # Says why.
@@ -126,15 +148,10 @@ class SurrogateBoosting(Boosting):
         found = laplace(target, start, scored, self.settings.budget)
         family = Gaussian("full")
         params = family.from_moments(found.mean, found.covariance)
-        mixture = Mixture.single(family, params)
-        fresh, drawn, pairs = self._judged_draws(mixture, scored, 0)
-        self.proposer.check_reached(fresh)
-        known = Round(mixture, found.evaluations, drawn, Proposals().and_more(*pairs))
-        remaining = remaining_of(fresh, known.drawn, known.proposals)
-        state = State(1, known, fresh, None, fresh, 1, remaining)
-        return state, self._info(
-            state, Move("first", "first", 1.0), (family, params), began
-        )
+        mixture, dim = Mixture.single(family, params), target.dim
+        drawn = Evaluations(np.empty((0, dim)), np.empty(0), np.empty((0, dim)))
+        known = Round(mixture, found.evaluations, drawn, Proposals(), mixture)
+        return known, scored
 
     def step(self, state):
         """One round.
@@ -161,36 +178,42 @@ class SurrogateBoosting(Boosting):
                 f"Stopped at max_evaluations={self.settings.max_evaluations:g}: what "
                 "was left does not pay for another round."
             )
-        if t == 1:
-            known = engine._with_wide_draws(known, scored)
-        mixture = self._boosted(state, known.known)
+        mixture = self._boosted(known, t)
         fresh, drawn, pairs = engine._judged_draws(mixture, scored, t)
         known = known.and_more(drawn, pairs)
         gain = self.combination.gain(state.fresh, fresh)
-        kept = gain.value > self.combination.least_gain(self.settings)
+        # What gains no more than its noise is dropped, and so gains nothing.
+        kept = gain.value > max(self.combination.least_gain(self.settings), gain.se)
         if kept:
             known = known._replace(mixture=mixture)
             state = replace(state, fresh=fresh, best=fresh, best_iteration=t + 1)
         remaining = remaining_of(state.fresh, known.drawn, known.proposals)
-        # A surrogate that was wrong is better once it knows where: it is tried again.
-        again = not kept and not state.memory
-        memory = 0.0 if kept else 1.0
+        dropped = 0.0 if kept else 1.0 + (state.memory or 0.0)
         after = replace(
-            state, iteration=t + 1, iterate=known, remaining=remaining, memory=memory
+            state, iteration=t + 1, iterate=known, remaining=remaining, memory=dropped
         )
         move = Move("surrogate" if kept else "rejected", "surrogate", 1.0)
         heaviest = mixture.components[int(mixture.weights.argmax())]
+        gain = gain if kept else Estimate(0.0, 0.0)
         info = self._info(after, move, heaviest, began, gain)
+        # A surrogate that was wrong is better once it knows where: it is tried again
+        # where much is left.
+        again = 0 < dropped < _PATIENCE and self.doubts(info)
         return after, replace(info, grown=again)
 
     def last_look(self, state):
         """Nothing more: see `Boosting.last_look`."""
         return None, None
 
+    @property
+    def _n_judge(self):
+        return _N_JUDGE + _N_JUDGE_EACH * self.target.dim
+
     def _with_wide_draws(self, known, scored):
         """With draws of wider copies, where a judgement can be paid for after them."""
-        left = self.settings.budget.n_left - _N_JUDGE
-        each = int(np.clip(left, 0, _N_WIDE)) // len(_WIDTHS)
+        wanted = _N_WIDE + _N_WIDE_EACH * self.target.dim
+        left = self.settings.budget.n_left - self._n_judge
+        each = int(np.clip(left, 0, wanted)) // len(_WIDTHS)
         if not each:
             return known
         rng = generator(self.settings.seed, SEARCH, 0)
@@ -199,10 +222,39 @@ class SurrogateBoosting(Boosting):
         found = Evaluations.at(self.target.tolerant(), points, scored)
         return known.and_more(found, pairs)
 
+    def _with_other_modes(self, known, scored):
+        """With Gaussians at modes that draws hint at, and draws of these.
+
+        Where the density is far above what is explained, the highest point is climbed
+        from.
+        """
+        target, budget = self.target.tolerant(), self.settings.budget
+        rng = generator(self.settings.seed, SEARCH, 1)
+        while known.modes.n_components < _MAX_MODES and budget.n_left > self._n_judge:
+            # At the highest point by definition, as by Laplace's method.
+            excess = known.known.values - known.modes.log_density(known.known.points)
+            log_evidence = excess[known.known.values.argmax()]
+            excess = excess[len(known.searched.values) :]
+            surprise = excess - log_evidence > _SURPRISE
+            if not surprise.any():
+                break
+            values = np.where(surprise, known.drawn.values, -np.inf)
+            start = known.drawn.points[values.argmax()]
+            found = laplace(target, start, scored, budget)
+            known = known._replace(searched=known.searched.and_more(found.evaluations))
+            if not _is_new(found, known.modes):
+                break
+            modes = _with_mode(known.modes, found, log_evidence)
+            wide = widened(Mixture(modes.components[-1:], np.ones(1)), _WIDTHS[0])
+            n = self._n_judge // 2
+            drawn = Evaluations.at(target, wide.sample(n, rng), scored)
+            known = known._replace(modes=modes).and_more(drawn, [(wide, n)])
+        return known
+
     def _judged_draws(self, mixture, scored, t):
         """Draws that nothing was fitted to; see `judged_draws`."""
         rng = generator(self.settings.seed, FRESH, t)
-        n = int(np.clip(self.settings.budget.n_left, _FEWEST, _N_JUDGE))
+        n = int(np.clip(self.settings.budget.n_left, _FEWEST, self._n_judge))
         return judged_draws(self.target, mixture, n, scored, rng)
 
     def doubts(self, info):
@@ -229,11 +281,16 @@ class SurrogateBoosting(Boosting):
         """Nothing: the signs of an improper density take many evaluations."""
         return ""
 
-    def _boosted(self, state, known):
+    def _boosted(self, known, t):
         """What ordinary boosting makes of the surrogate of all that is known."""
-        plain = state.mixture.plain
-        surrogate = fit_surrogate(known, plain.mean(), plain.covariance())
-        settings, starts = self.settings, known.points[known.values.argmax()][None]
+        plain = known.mixture.plain
+        if plain.n_components < known.modes.n_components:
+            plain = known.modes
+        evaluations = known.known
+        surrogate = fit_surrogate(evaluations, plain.mean(), plain.covariance())
+        settings, starts = self.settings, known.modes.component_means()
+        if len(starts) == 1:
+            starts = evaluations.points[evaluations.values.argmax()][None]
         settings = replace(
             settings,
             tol=0.5 * settings.tol,
@@ -259,9 +316,31 @@ class SurrogateBoosting(Boosting):
             inner, info = engine.step(inner)
         mixture = inner.best.mixture
         if self.skews:
-            rng = generator(settings.seed, SKEW, state.iteration)
+            rng = generator(settings.seed, SKEW, t)
             mixture, *_ = skew(surrogate, mixture, 0.1 * settings.tol, rng)
         return mixture
+
+
+def _is_new(found, modes):
+    """Whether a Gaussian is far from all others, in units of either."""
+    factors = [np.linalg.cholesky(f.moments(p)[1]) for f, p in modes.components]
+    away = found.mean - modes.component_means()
+    own = np.linalg.cholesky(found.covariance)
+    return all(
+        np.linalg.norm(np.linalg.solve(factor, step)) > _APART
+        for step, other in zip(away, factors, strict=True)
+        for factor in (own, other)
+    )
+
+
+def _with_mode(modes, found, log_evidence):
+    """One more Gaussian, weighted by its mass beside that of the others."""
+    family = Gaussian("full")
+    params = family.from_moments(found.mean, found.covariance)
+    height = found.evaluations.values.max() - family.log_peak(params)
+    mass = np.exp(min(height - log_evidence, 300.0))
+    weights = np.append(modes.weights, mass) / (1.0 + mass)
+    return Mixture((*modes.components, (family, params)), weights)
 
 
 def has_gradient(target, point):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._solver import climb
+from skboost.targets import LogDensityError
 
 # A climb ends where an iteration gains less than that many nats: a Gaussian near the
 # mode does as well as one at it.
@@ -77,14 +78,28 @@ def laplace(target, start, scored, budget=None):
     Returns
     -------
     Laplace
+
+    Raises
+    ------
+    LogDensityError
+        Where the climb ends at a pole.
     """
     log = _Log(target, scored)
     mode, _ = climb(log.climbed, start, {"maxiter": 200}, tol=_CLIMB_TOL, budget=budget)
-    precision, slope = _curvature(log, mode)
-    step = np.linalg.solve(precision, slope)
-    # What the climb left, one standard deviation at most.
-    step /= max(1.0, np.sqrt(abs(slope @ step)))
-    mean, covariance = _measured(log, mode + step, precision)
+    # At a pole nothing is finite.
+    with np.errstate(all="ignore"):
+        precision, slope = _curvature(log, mode)
+        step = np.linalg.solve(precision, slope)
+        # What the climb left, one standard deviation at most.
+        step /= max(1.0, np.sqrt(abs(slope @ step)))
+        mean, covariance = _measured(log, mode + step, precision)
+    if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
+        raise LogDensityError(
+            f"log_density has no mode that a climb from {start} ends at: near {mode} "
+            "it is as steep as rounding. Give every parameter a proper prior, and "
+            "scales one that keeps them from zero; integrate out what a scale is of; "
+            "or pass surrogate=None."
+        )
     return Laplace(mean, covariance, log.evaluations())
 
 
@@ -127,8 +142,7 @@ def _curvature(log, mode):
         fall = top - ends.values.reshape(2, dim).min(axis=0)
         if ((fall > _LEAST_FALL) & (fall < _MOST_FALL)).all():
             break
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.sqrt(_FALL / np.maximum(fall, 1e-12))
+        factor = np.sqrt(_FALL / np.maximum(fall, 1e-12))
         step = step * np.clip(np.nan_to_num(factor, nan=0.1), 0.05, 30.0)
     if log.scored:
         ahead, behind = ends.scores.reshape(2, dim, dim)

@@ -23,7 +23,8 @@ _MATTERS, _FLAT = 5.0, 60.0
 _NOISE, _SHARE = 0.01, 0.1
 # Lengths and amplitudes of the kernel that are tried, in whitened units and in units
 # of what the trend leaves.
-_LENGTHS, _AMPLITUDES = (1.0, 1.5, 2.2, 3.3, 5.0), (0.3, 1.0, 3.0, 10.0, 30.0)
+_LENGTHS = (0.45, 0.7, 1.0, 1.5, 2.2, 3.3, 5.0)
+_AMPLITUDES = (0.3, 1.0, 3.0, 10.0, 30.0)
 # Points at a time, so that their kernel stays in the cache.
 _CHUNK = 512
 
