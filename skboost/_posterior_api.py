@@ -67,7 +67,7 @@ def boost_posterior(
     failures="raise",
     names=None,
     max_iter=10,
-    tol=1e-2,
+    tol="auto",
     max_time=None,
     max_evaluations=None,
     random_state=None,
@@ -85,7 +85,7 @@ def boost_posterior(
     max_components=None,
     n_draws=512,
     calibrate=None,
-    skew=None,
+    skew="auto",
 ):
     """Approximate any posterior by a mixture, from its unnormalised log density.
 

@@ -146,10 +146,12 @@ def test_nan_after_a_thousand_evaluations():
         return good if sum(calls) <= 1000 else np.nan * good
 
     with pytest.raises(FailedEvaluationError, match="got nan at theta="):
-        boost(density, 2, vectorized=False, n_draws=64)
+        boost(density, 2, tol=1e-2, vectorized=False, n_draws=64)
     calls.clear()
     with pytest.warns(FailedEvaluationWarning, match="got nan at theta="):
-        result = boost(density, 2, vectorized=False, n_draws=64, failures="zero")
+        result = boost(
+            density, 2, tol=1e-2, vectorized=False, n_draws=64, failures="zero"
+        )
     # Nothing is known of the posterior any more, and that is what is said.
     assert result.n_failures > 0.5 * result.n_evaluations
     assert result.elbo == -np.inf

@@ -65,7 +65,11 @@ def test_the_result_holds_what_the_page_says():
     assert "max_iter=3" in result.message
     assert f"n_components={result.posterior.n_components}" in repr(result)
     z = np.linspace(-5, 5, 11)[:, None]
-    assert_allclose(result.stages[-1].log_density(z), result.posterior.log_density(z))
+    # Stages are those before skewing.
+    assert result.skewing.applied
+    assert_allclose(
+        result.stages[-1].log_density(z), result.posterior.mixture.log_density(z)
+    )
     with pytest.raises(AttributeError):
         result.elbo = 0.0
 

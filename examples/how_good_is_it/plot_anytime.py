@@ -41,7 +41,7 @@ X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
 # A run that is cut short may say that much is left. Here we know.
 warnings.simplefilter("ignore", ConvergenceWarning)
 
-settings = {"prior": "cauchy", "max_iter": 10, "random_state": 0}
+settings = {"prior": "cauchy", "max_iter": 10, "tol": 0.01, "random_state": 0}
 long_run = BoostedBayesianLogisticRegression(**settings).fit(X_train, y_train)
 print(long_run.message_)
 

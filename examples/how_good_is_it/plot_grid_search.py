@@ -49,7 +49,9 @@ classifier = BoostedBayesianLogisticRegression(
     family="gaussian-diag",
     refine=False,
     max_iter=4,
+    tol=0.01,
     n_draws=128,
+    skew=None,
     random_state=0,
 )
 pipeline = Pipeline([("scale", StandardScaler()), ("logistic", classifier)])
@@ -113,7 +115,7 @@ figure.legend(*axes[1].get_legend_handles_labels(), loc="outside upper center", 
 # --------------------------------
 # Eight priors are tried with one component, the better half with two, and so on.
 
-classifier = BoostedBayesianLogisticRegression(random_state=0)
+classifier = BoostedBayesianLogisticRegression(tol=0.01, random_state=0)
 pipeline = Pipeline([("scale", StandardScaler()), ("logistic", classifier)])
 halving = HalvingGridSearchCV(
     pipeline,

@@ -82,7 +82,13 @@ warnings.simplefilter("ignore", UserWarning)
 for target, (log_density, dim, n_iter, points, weights) in targets.items():
     for name, options in objectives.items():
         result = boost_posterior(
-            log_density, dim, max_iter=n_iter, tol=0.0, random_state=0, **options
+            log_density,
+            dim,
+            max_iter=n_iter,
+            tol=0.0,
+            skew=None,
+            random_state=0,
+            **options,
         )
         fits[target, name] = result
         distances[target, name] = [

@@ -45,7 +45,9 @@ def divergence(posterior):
     return np.sum(np.exp(log_q) * (log_q - log_density(straight))) * cell
 
 
-result = boost_posterior(log_density, dim=2, max_iter=8, tol=1e-3, random_state=0)
+result = boost_posterior(
+    log_density, dim=2, max_iter=8, tol=1e-3, skew=None, random_state=0
+)
 kl = [divergence(stage) for stage in result.stages]
 for stage, left in zip(result.stages, kl, strict=True):
     print(f"{stage.n_components} components: KL(q || p) {left:.4f} nats")

@@ -69,7 +69,14 @@ for name, options in runs.items():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results[name] = boost_posterior(
-            log_density, 1, max_iter=2, tol=0.0, refine=False, random_state=0, **options
+            log_density,
+            1,
+            max_iter=2,
+            tol=0.0,
+            refine=False,
+            skew=None,
+            random_state=0,
+            **options,
         )
     kinds = sorted({w.category.__name__ for w in caught})
     posterior = results[name].posterior

@@ -91,14 +91,15 @@ forms = {"centred": centred, "non-centred": non_centred}
 results = {}
 for form, log_density in forms.items():
     letters = schools if form == "centred" else [f"z {s}" for s in schools]
-    for label, n_iter in (("plain VI", 1), ("boosted", 10)):
+    plain = {"max_iter": 1, "skew": None}
+    for label, settings in (("plain VI", plain), ("boosted", {})):
         results[form, label] = boost_posterior(
             log_density,
             10,
             constraints={"tau": "positive"},
             names=["mu", "tau", *letters],
-            max_iter=n_iter,
             random_state=0,
+            **settings,
         )
 
 

@@ -55,7 +55,9 @@ def log_density(theta):
 # One component is ordinary variational inference. Then boosting with its defaults.
 
 names = ["mean effect", "log scale"]
-plain = boost_posterior(log_density, dim=2, names=names, max_iter=1, random_state=0)
+plain = boost_posterior(
+    log_density, dim=2, names=names, max_iter=1, skew=None, random_state=0
+)
 boosted = boost_posterior(log_density, dim=2, names=names, random_state=0)
 
 x, y = np.linspace(-45.0, 55.0, 401), np.linspace(-11.0, 7.0, 401)

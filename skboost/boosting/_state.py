@@ -195,12 +195,16 @@ def enough(engine, state):
     Returns
     -------
     str
-        Empty where more remains, or where the mixture lacks a mode that is known.
+        Empty where more remains, where the mixture has mass at which the density is
+        zero, or where it lacks a mode that is known.
     """
     settings, remaining = engine.settings, state.remaining
     most = settings.enough
     if most is None or engine.proposer.complete:
         return "" if most is None else engine.proposer.complete
+    # Of mass outside, what remains of the rest knows nothing; a few draws know little.
+    if remaining.outside > 0.0 or settings.budget.has_cut:
+        return ""
     skewed = ""
     if settings.skews and remaining.value + N_ERRORS * remaining.se > most:
         rng = generator(settings.seed, SKEW, state.iteration, 1)

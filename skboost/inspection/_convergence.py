@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skboost.boosting import TOL
 from skboost.inspection._axes import (
     bars,
     color,
@@ -32,7 +33,7 @@ class ConvergenceDisplay:
     history : list of dict
         One entry per iteration, with any of the keys iteration, elbo, elbo_se,
         gain, gain_se, gap, gap_se, remaining_kl, remaining_kl_se.
-    tol : float, default=None
+    tol : float or "auto", default=None
         Tolerance of the stopping rule.
     stopping : {"gain", "gap"}, default="gain"
         Which of the two the tolerance is compared with.
@@ -56,7 +57,7 @@ class ConvergenceDisplay:
         if stopping not in ("gain", "gap"):
             raise ValueError(f"stopping must be 'gain' or 'gap'; got {stopping!r}.")
         self.history = history
-        self.tol = tol
+        self.tol = TOL if tol == "auto" else tol
         self.stopping = stopping
 
     @classmethod
@@ -84,7 +85,7 @@ class ConvergenceDisplay:
         Parameters
         ----------
         result : BoostingResult
-        tol : float, default=None
+        tol : float or "auto", default=None
             Tolerance of the run, in nats; a result does not record it. None draws no
             line.
         stopping : {"gain", "gap"}, default="gain"

@@ -209,7 +209,8 @@ class BayesianRegressor(RegressorMixin, CoefficientPosterior):
 
     def _fitted_coefficients(self, posterior, n_further=0):
         """Coefficients as scikit-learn's regressors lay them out."""
-        linear = posterior.mean()[: posterior.dim - n_further]
+        # Before skewing: ``predict`` is the line that they say.
+        linear = posterior.mixture.mean()[: posterior.dim - n_further]
         coef = linear[: self.n_features_in_].copy()
         intercept = float(linear[-1]) if len(linear) > len(coef) else 0.0
         return {"coef_": coef, "intercept_": intercept}

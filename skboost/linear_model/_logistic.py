@@ -48,10 +48,11 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         (Alquier and Ridgway 2020), 1 is Bayes.
     max_iter : int, default=10
         Boosting iterations in total, the first component included.
-    tol : float or "auto", default=1e-2
+    tol : float or "auto", default="auto"
         In nats. A component that gains less than a tenth of it is refused. ``"auto"``
-        also stops as soon as no more remains than a Gaussian fitted to 1,000 exact
-        draws would leave.
+        is 0.01, and also stops as soon as no more remains, after skewing, than a
+        Gaussian fitted to 1,000 exact draws would leave; a number goes on for as long
+        as components gain it.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
         is reported was computed before. The first one
@@ -108,12 +109,13 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         spends little of the ELBO on it; ``"moments"`` does what it takes for standard
         deviations and intervals. None leaves the posterior of the largest ELBO. See
         :doc:`/user_guide/corrections`.
-    skew : {"auto"} or None, default=None
+    skew : {"auto"} or None, default="auto"
         ``"auto"`` multiplies every component by its exact skewing weight after
         boosting: nothing is lost, and most of what skewness costs a Gaussian is gained
-        for a few thousand evaluations. Declined where it gains less than `tol`. It
-        moves draws, moments and marginals of ``posterior_``; predictions are those of
-        the mixture before, which are as near. See :doc:`/user_guide/corrections`.
+        for a few thousand evaluations. Declined where it gains less than a tenth of
+        `tol`. It moves draws, moments and marginals of ``posterior_``; predictions are
+        those of the mixture before, which are as near. None leaves a mixture. See
+        :doc:`/user_guide/corrections`.
 
     Attributes
     ----------
@@ -123,7 +125,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
     classes_ : ndarray of shape (n_classes,)
         Labels.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Posterior means.
+        Posterior means before skewing, by which predictions are made.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Posterior means.
     prior_scale_ : float
@@ -202,7 +204,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         class_weight=None,
         temperature=1.0,
         max_iter=10,
-        tol=1e-2,
+        tol="auto",
         max_time=None,
         warm_start=False,
         random_state=None,
@@ -216,7 +218,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         max_components=None,
         n_draws=512,
         calibrate=None,
-        skew=None,
+        skew="auto",
     ):
         self.prior = prior
         self.prior_scale = prior_scale
@@ -393,7 +395,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
 
     def _fitted(self, posterior):
         """Coefficients as scikit-learn lays them out."""
-        coef, intercept = self._by_output(posterior.mean())
+        coef, intercept = self._by_output(posterior.mixture.mean())
         return {
             "coef_": coef.copy(),
             "intercept_": intercept.copy(),

@@ -78,10 +78,11 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         (Alquier and Ridgway 2020), 1 is Bayes.
     max_iter : int, default=10
         Boosting iterations in total, the first component included.
-    tol : float or "auto", default=1e-2
+    tol : float or "auto", default="auto"
         In nats. A component that gains less than a tenth of it is refused. ``"auto"``
-        also stops as soon as no more remains than a Gaussian fitted to 1,000 exact
-        draws would leave.
+        is 0.01, and also stops as soon as no more remains, after skewing, than a
+        Gaussian fitted to 1,000 exact draws would leave; a number goes on for as long
+        as components gain it.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
         is reported was computed before. The first one
@@ -134,12 +135,13 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         spends little of the ELBO on it; ``"moments"`` does what it takes for standard
         deviations and intervals. None leaves the posterior of the largest ELBO. See
         :doc:`/user_guide/corrections`.
-    skew : {"auto"} or None, default=None
+    skew : {"auto"} or None, default="auto"
         ``"auto"`` multiplies every component by its exact skewing weight after
         boosting: nothing is lost, and most of what skewness costs a Gaussian is gained
-        for a few thousand evaluations. Declined where it gains less than `tol`. It
-        moves draws, moments and marginals of ``posterior_``; predictions are those of
-        the mixture before, which are as near. See :doc:`/user_guide/corrections`.
+        for a few thousand evaluations. Declined where it gains less than a tenth of
+        `tol`. It moves draws, moments and marginals of ``posterior_``; predictions are
+        those of the mixture before, which are as near. None leaves a mixture. See
+        :doc:`/user_guide/corrections`.
 
     Attributes
     ----------
@@ -147,7 +149,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         Over (coefficients, intercept), and under ``"negative_binomial"`` the logarithm
         of the dispersion.
     coef_ : ndarray of shape (n_features,)
-        Posterior means.
+        Posterior means before skewing, by which predictions are made.
     intercept_ : float
         Posterior mean.
     prior_scale_ : float
@@ -237,7 +239,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         dispersion_prior_sd=2.0,
         temperature=1.0,
         max_iter=10,
-        tol=1e-2,
+        tol="auto",
         max_time=None,
         warm_start=False,
         random_state=None,
@@ -251,7 +253,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         max_components=None,
         n_draws=512,
         calibrate=None,
-        skew=None,
+        skew="auto",
     ):
         self.likelihood = likelihood
         self.prior = prior

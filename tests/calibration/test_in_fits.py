@@ -135,10 +135,10 @@ def test_a_typo_is_refused():
 
 def test_an_estimator_is_corrected_in_many_dimensions():
     X, y = many_rows()
-    plain = BoostedBayesianLogisticRegression(max_iter=1, random_state=0).fit(X, y)
-    model = BoostedBayesianLogisticRegression(
-        max_iter=1, calibrate="moments", random_state=0
-    ).fit(X, y)
+    settings = {"max_iter": 1, "skew": None, "random_state": 0}
+    plain = BoostedBayesianLogisticRegression(**settings).fit(X, y)
+    model = BoostedBayesianLogisticRegression(calibrate="moments", **settings)
+    model.fit(X, y)
     assert plain.calibration_ is None
     assert model.calibration_.applied and model.calibration_.method == "affine"
     assert model.elbo_ < plain.elbo_

@@ -245,7 +245,7 @@ def test_a_single_axes_gets_the_elbo():
     ids=["one", "first", "negative", "noise", "infinite"],
 )
 def test_short_and_odd_histories_are_drawn(history, tmp_path, recwarn):
-    display = ConvergenceDisplay.from_history(history, tol=1e-2)
+    display = ConvergenceDisplay.from_history(history, tol="auto")
     display.figure_.savefig(tmp_path / "figure.png")
     recorded = {"elbo", "gain", "remaining_kl"}.intersection(
         *[[k for k, v in history[-1].items() if v is not None]]
