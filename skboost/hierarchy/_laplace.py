@@ -45,6 +45,7 @@ class LaplaceMarginal:
     has_noise = False
 
     def __init__(self, rows, likelihood):
+        rows, self.constant = rows.merged(likelihood)
         self.rows = rows = sorted_by_main(rows)
         self.likelihood = likelihood
         self.linear = likelihood.linear(rows.y)
@@ -70,7 +71,7 @@ class LaplaceMarginal:
         for s, mode in enumerate(self._modes(beta, levels)):
             value[s] = mode.height - 0.5 * mode.precision.log_det
             score[s] = self._score(mode)
-        return value, score
+        return value + self.constant, score
 
     def effects(self, normals, beta, levels):
         """Draws of the group effects given everything else.

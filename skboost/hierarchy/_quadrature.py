@@ -42,6 +42,7 @@ class QuadratureMarginal:
     has_noise = False
 
     def __init__(self, rows, likelihood, n_nodes=9):
+        rows, self.constant = rows.merged(likelihood)
         self.rows = rows = rows.sorted()
         self.likelihood = likelihood
         (factor,) = rows.factors
@@ -77,7 +78,7 @@ class QuadratureMarginal:
             score[some] = found.slope.T @ self.rows.X
             squares = np.einsum("msjq,msj->sjq", found.nodes**2, found.shares)
             by_scale[some] = (squares - 1.0).sum(axis=1)
-        return value, np.column_stack([score, by_scale])
+        return value + self.constant, np.column_stack([score, by_scale])
 
     def effects(self, normals, beta, levels):
         """Draws of the group effects given everything else; see `NormalMarginal`.
@@ -177,6 +178,9 @@ class QuadratureMarginal:
         return weight * (value + linear * eta), weight * (slope + linear)
 
     def _over_groups(self, table):
+        if len(self.starts) == len(table):
+            # Merged rows often are one for each group.
+            return table
         return np.add.reduceat(table, self.starts, axis=0)
 
 

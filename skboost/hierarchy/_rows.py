@@ -5,7 +5,7 @@ group effects u_f[j] ~ N(0, diag(sigma_f^2)), one scale for each column of z_f. 
 in units of their scales are v = u / sigma.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -73,3 +73,34 @@ class GroupedRows:
         if not self.factors:
             return self
         return self.taken(np.argsort(self.factors[0].codes, kind="stable"))
+
+    def merged(self, likelihood):
+        """Rows that differ in their response alone as one, with the mean response.
+
+        That is exact where the log likelihood is linear in y but for a constant, as
+        ``likelihood.linear_in_y`` says; else the rows are as they were.
+
+        Returns
+        -------
+        rows : GroupedRows
+        constant : float
+            What has to be added to their log likelihood, in nats.
+        """
+        if not likelihood.linear_in_y:
+            return self, 0.0
+        parts = [self.X, *(f.columns for f in self.factors)]
+        parts += [f.codes for f in self.factors]
+        table = np.column_stack(parts if self.offset is None else [*parts, self.offset])
+        _, first, place = np.unique(
+            table, axis=0, return_index=True, return_inverse=True
+        )
+        place = place.ravel()
+        weight = np.bincount(place, self.weight)
+        y = np.bincount(place, self.weight * self.y) / np.where(weight > 0, weight, 1)
+        rows = replace(self.taken(first), y=y, weight=weight)
+        return rows, self._level(likelihood) - rows._level(likelihood)
+
+    def _level(self, likelihood):
+        """Log likelihood at linear predictors of zero."""
+        y = self.y[:, None]
+        return self.weight @ likelihood.value_and_slope(np.zeros_like(y), y)[0][:, 0]

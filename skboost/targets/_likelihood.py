@@ -78,6 +78,9 @@ class Likelihood:
         of them need no draws.
     log_concave : bool
         Whether the log likelihood of a row is concave in its linear predictors.
+    linear_in_y : bool
+        Whether the log likelihood of a row is linear in y, but for a constant: rows
+        that differ in y alone are then one row with the mean of y.
     light_tails : bool
         Whether means are exponentials of linear predictors; see `Target`.
     """
@@ -86,6 +89,7 @@ class Likelihood:
     exact_gaussian = True
     light_tails = False
     log_concave = False
+    linear_in_y = False
     n_temporaries = 1
 
     def checked(self, y, n_samples):

@@ -18,6 +18,7 @@ class Logistic(Likelihood):
     """
 
     log_concave = True
+    linear_in_y = True
     _coarse = False
 
     def checked(self, y, n_samples):
@@ -82,6 +83,7 @@ class Poisson(Likelihood):
     """
 
     log_concave = True
+    linear_in_y = True
     n_temporaries = 2
     light_tails = True
 

@@ -1,5 +1,6 @@
 """Effects of several factors integrated out, against brute force."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -255,3 +256,31 @@ def test_extreme_scales_are_a_wall_without_nan(level):
     ):
         assert value[0] < 0.0
         assert np.isfinite(score).all()
+
+
+@pytest.mark.parametrize("kind", [QuadratureMarginal, LaplaceMarginal])
+@pytest.mark.parametrize(("likelihood", "response"), LIKELIHOODS)
+def test_rows_that_differ_in_their_response_are_one(likelihood, response, kind):
+    once = grouped(DESIGNS["one"], response)
+    again = replace(once, y=response(np.random.default_rng(5), len(once.y)))
+    rows = GroupedRows(
+        *(np.concatenate([getattr(r, name) for r in (once, again)])
+          for name in ("X", "y", "weight")),
+        tuple(
+            Factor(np.tile(f.codes, 2), f.n_groups, np.tile(f.columns, (2, 1)))
+            for f in once.factors
+        ),
+        np.tile(once.offset, 2),
+    )  # fmt: skip
+    marginal = kind(rows, likelihood)
+    assert len(marginal.rows.y) == len(once.y)
+    parts = split(points(rows), rows)
+    found = marginal.value_and_score(*parts)
+
+    class Apart(type(likelihood)):
+        linear_in_y = False
+
+    for one, other in zip(
+        found, kind(rows, Apart()).value_and_score(*parts), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-6)
