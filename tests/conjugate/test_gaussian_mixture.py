@@ -11,7 +11,7 @@ from sklearn.mixture import BayesianGaussianMixture
 
 from skboost.conjugate import COVARIANCES, GaussianMixtureModel, combine
 from skboost.conjugate._natural import Cone, largest_step
-from skboost.conjugate.gaussian_mixture._family import log_likelihood
+from skboost.conjugate.gaussian_mixture._family import _full, log_likelihood
 
 from .conftest import EVERY, ascended, blobs, log_joint, make_model
 
@@ -384,3 +384,21 @@ def test_a_step_of_a_subnormal_number_meets_no_boundary():
     start = np.eye(2)
     end = start + 1e-310 * (1.0 - start)
     assert largest_step(Cone((np.ones(()),), start), Cone((np.ones(()),), end)) > 1.0
+
+
+def test_gaps_do_not_ask_for_the_inverse_of_a_nearly_singular_precision():
+    rng = np.random.default_rng(0)
+    model = make_model("normal-wishart", "full", blobs(n=9, dim=3))
+    rows = model.rows([[0.3, -0.2, np.nan], [0.3, -0.2, 0.5]])
+    for _ in range(50):
+        # One direction is a hundred thousand times as wide as the others.
+        root = np.linalg.qr(rng.normal(size=(3, 3)))[0] * [1.0, 1.0, 1e-5]
+        found = _full(np.zeros((1, 1, 3)), (root @ root.T)[None, None], rows)
+        upper = np.linalg.qr(root[[2, 0, 1]].T, mode="r")
+        for row, n_missing in enumerate((1, 0)):
+            # Rows are relative to the centre of the prior.
+            own, x = upper[n_missing:, n_missing:], rows.values[row, [2, 0, 1]]
+            x = x[n_missing:]
+            exact = np.log(np.abs(np.diag(own))).sum() - 0.5 * np.sum((own @ x) ** 2)
+            exact -= 0.5 * len(x) * np.log(2 * np.pi)
+            np.testing.assert_allclose(found[row, 0, 0], exact, atol=1e-3)

@@ -335,10 +335,12 @@ def _full(means, precisions, rows):
     if rows.patterns is None:
         return _complete(means, np.linalg.cholesky(precisions), rows.values)
     found = np.empty((len(rows), *means.shape[:2]))
-    covariances = np.linalg.inv(precisions)
     for seen, index in rows.groups():
-        inner = covariances[..., seen, :][..., seen]
-        roots = np.linalg.cholesky(np.linalg.inv(inner))
+        # With what is missing first, the last block of the root is the root of the
+        # precision of what was seen. An inverse of an inverse may have no root.
+        order, n_missing = np.argsort(seen, kind="stable"), np.sum(~seen)
+        root = np.linalg.cholesky(precisions[..., order, :][..., order])
+        roots = root[..., n_missing:, n_missing:]
         found[index] = _complete(means[..., seen], roots, rows.values[index][:, seen])
     return found
 
