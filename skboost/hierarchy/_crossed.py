@@ -144,6 +144,30 @@ class CrossedEffects:
             for position, column in zip(self.positions, self.columns, strict=True)
         )
 
+    def cubed(self, values, axes):
+        """Sums over rows of values times cubes of Z along axes of the main factor.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows,)
+        axes : ndarray of shape (n_groups, q, q)
+            One in every column, for each group.
+
+        Returns
+        -------
+        ndarray of shape (n_main + n_others,)
+            Zero for effects outside the main factor.
+        """
+        out = np.zeros(len(self.scale_of))
+        for r in range(self.q):
+            along = sum(
+                self.columns[a] * axes[self.codes, k, r]
+                for k, a in enumerate(self.mains)
+            )
+            sums = np.bincount(self.codes, values * along**3, self.n_groups)
+            out[r : self.n_main : self.q] = sums
+        return out
+
     def by_factor(self, effects):
         """Tables (2, n_effects, n_draws, n_groups) of (2, n_draws, size), by factor."""
         return tuple(
@@ -298,9 +322,13 @@ class Precision:
         others = solve_triangular(
             self.root, normal[n * q :], lower=True, trans=1, check_finite=False
         )
-        root = np.linalg.cholesky(self.inverse)
-        main = np.einsum("jkr,jr->jk", root, normal[: n * q].reshape(n, q))
+        main = np.einsum("jkr,jr->jk", self.main_root, normal[: n * q].reshape(n, q))
         return np.append(main.ravel() - self.pushed @ others, others)
+
+    @cached_property
+    def main_root(self):
+        """Lower triangular factors of the blocks of K^-1."""
+        return np.linalg.cholesky(self.inverse)
 
     @cached_property
     def others_inverse(self):

@@ -86,7 +86,7 @@ class LaplaceMarginal:
         Returns
         -------
         tuple of ndarray of shape (2, n_effects, n_draws, n_groups)
-            Of these numbers and of their negatives, whose average is the mean.
+            Of these numbers and of their negatives.
         """
         return self.weighted_effects(normals, beta, levels)[0]
 
@@ -101,7 +101,8 @@ class LaplaceMarginal:
         Returns
         -------
         effects : tuple of ndarray
-            As `effects` returns them: from Laplace's Gaussian, around the mean.
+            As `effects` returns them: from Laplace's Gaussian around the mean, with the
+            skewness that effects of the factor with the most have given all others.
         log_weights : ndarray of shape (2, n_draws), in nats
             Exact joint density over what the draws were made from. The mean of their
             exponentials is the exact likelihood over the value of `value_and_score`,
@@ -111,13 +112,14 @@ class LaplaceMarginal:
         effects = np.empty((2, *normal.shape))
         log_weights = np.empty((2, len(beta)))
         for s, mode in enumerate(self._modes(beta, levels)):
-            spread = mode.precision.spread(normal[s])
             _, move = self._thirds(mode)
             mean = mode.v - 0.5 * move
-            for side, v in enumerate((mean + spread, mean - spread)):
+            skewness = self._skewness(mode)
+            for side, t in enumerate((normal[s], -normal[s])):
+                v = mean + mode.precision.spread(t + skewness * (t**2 - 1.0) / 6.0)
                 height = self._height(mode.base, mode.scale * v) - 0.5 * v @ v
-                log_weights[side, s] = height + 0.5 * normal[s] @ normal[s]
-                log_weights[side, s] -= mode.height
+                log_weights[side, s] = height + 0.5 * t @ t - mode.height
+                log_weights[side, s] += np.log(np.abs(1.0 + skewness * t / 3.0)).sum()
                 effects[side, s] = mode.scale * v
         return self.crossed.by_factor(effects), log_weights
 
@@ -156,9 +158,20 @@ class LaplaceMarginal:
     def _thirds(self, mode):
         """Third derivatives times leverages, by row and as moves of the mode."""
         leverage = self.crossed.leverages(mode.precision, mode.scale)
-        third = self.likelihood.third(mode.eta[:, None], self.rows.y[:, None])[:, 0]
-        pull = -self.rows.weight * third * leverage
+        pull = -self._third(mode) * leverage
         return pull, mode.precision.solve(mode.scale * self.crossed.pulled(pull))
+
+    def _third(self, mode):
+        """Weighted third derivatives of the log likelihood of rows."""
+        third = self.likelihood.third(mode.eta[:, None], self.rows.y[:, None])
+        return self.rows.weight * third[:, 0]
+
+    def _skewness(self, mode):
+        """Of effects of the main factor given all others, along the axes of draws."""
+        scale = mode.scale[: self.crossed.n_main].reshape(-1, self.crossed.q, 1)
+        axes = scale * mode.precision.main_root
+        # Where the map of a draw, t + skewness (t^2 - 1) / 6, turns at six or beyond.
+        return np.clip(self.crossed.cubed(self._third(mode), axes), -0.5, 0.5)
 
     def _score(self, mode):
         pull, move = self._thirds(mode)
