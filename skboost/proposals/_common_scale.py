@@ -98,18 +98,17 @@ class _Nodes:
         self.nodes = []
 
     def found(self):
-        """All nodes, in order."""
-        centre = np.log(self.prior.factor.scale)
+        """All nodes, in order.
+
+        From small factors to large ones: where columns are as many as rows, a search
+        that begins at a large one ends in a fit without any noise.
+        """
+        centre, last = np.log(self.prior.factor.scale), None
         for step in range(LOWEST_NODE, _HIGHEST_NODE + 1):
-            self._add(centre + step, self.nodes[-1:])
+            last = self._add(centre + step, last)
         for end, step in ((-1, 1.0), (0, -1.0)):
             while self._goes_on(end, step):
-                self._add(self.nodes[end].log_s + step, [self.nodes[end]])
-        # Where given the factor there may be several optima, they are looked for from
-        # both sides.
-        sides = 1 if self.target.at_common_scale(1.0).log_concave else 2
-        if sides > 1:
-            self._sweep_down()
+                self._add(self.nodes[end].log_s + step, self.nodes[end])
         while len(self.nodes) < _MOST:
             pairs = list(zip(self.nodes[:-1], self.nodes[1:], strict=True))
             gaps = np.flatnonzero(self._lost() > _GAP)
@@ -117,17 +116,8 @@ class _Nodes:
                 break
             for k in gaps[: _MOST - len(self.nodes)]:
                 a, b = pairs[k]
-                self._add(0.5 * (a.log_s + b.log_s), (a, b)[:sides])
+                self._add(0.5 * (a.log_s + b.log_s), a)
         return self.nodes
-
-    def _sweep_down(self):
-        """Look for better optima of every node, from that of the next larger scale."""
-        for k in range(len(self.nodes) - 2, -1, -1):
-            log_s = self.nodes[k].log_s
-            target = self.target.at_common_scale(np.exp(log_s))
-            other = self._node(target, log_s, self.nodes[k + 1])
-            if other.height > self.nodes[k].height:
-                self.nodes[k] = other
 
     def _goes_on(self, end, step):
         """Whether the posterior may go on beyond the last node."""
@@ -161,14 +151,8 @@ class _Nodes:
         return -affinity[0]
 
     def _add(self, log_s, near):
-        """Add the best node that neighbours, or the starts, lead to."""
+        """Add the node to which a neighbour, or the start, leads."""
         target = self.target.at_common_scale(np.exp(log_s))
-        near = near or [None]
-        found = [self._node(target, log_s, one) for one in near]
-        self.nodes.append(max(found, key=lambda node: node.height))
-        self.nodes.sort(key=lambda node: node.log_s)
-
-    def _node(self, target, log_s, near):
         exact = target.exact_gaussian and self.family.exact_expectations
         settings = replace(self.settings, exact=exact)
         family, params = self._component(target, near, settings)
@@ -179,7 +163,10 @@ class _Nodes:
             base = family.matched_draws(n, target.dim, rng)
         elbo = SingleELBO(target, family, params, base, exact).elbo(params)
         log_prior, _ = self.prior.factor.value_and_score(log_s)
-        return Node(log_s, elbo + log_prior, family, params)
+        node = Node(log_s, elbo + log_prior, family, params)
+        self.nodes.append(node)
+        self.nodes.sort(key=lambda node: node.log_s)
+        return node
 
     def _component(self, target, near, settings):
         """The best component of a target, from that of a neighbour."""

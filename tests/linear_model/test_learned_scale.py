@@ -37,6 +37,12 @@ def data_for(model, n=30, d=2, seed=0):
     return X, rng.poisson(np.exp(eta))
 
 
+def central_ends(mass, log_s):
+    """Of the interval with 90 % of the probability of nodes of a grid."""
+    # Half of a node's mass lies below it.
+    return np.exp(np.interp([0.05, 0.95], mass.cumsum() - 0.5 * mass, log_s))
+
+
 def weighted(mass, values):
     """Mean and standard deviation."""
     mean = np.tensordot(mass, values, axes=mass.ndim)
@@ -52,7 +58,7 @@ def test_linear_regression_is_near_dense_quadrature_over_scale_and_noise():
     model = BoostedBayesianLinearRegression(**QUICK).fit(X, y)
     unit, spread = y.std() / X.std(axis=0), y.std()
     intercept = np.linalg.norm([10 * spread, y.mean(), *(unit * X.mean(axis=0))])
-    A, log_s, level = np.column_stack([X, np.ones(15)]), *np.mgrid[-9:5:60j, -2:1.5:60j]
+    A, log_s, level = np.column_stack([X, np.ones(15)]), *np.mgrid[-9:5:50j, -2:1.5:40j]
     log_joint = HalfTPrior(scale=1.5).value_and_score(log_s)[0]
     log_joint += NoiseScalePrior(1.0, 1e-2 * spread).value_and_score(level)[0]
     coef, square = np.empty((2, *log_s.shape, 4))
@@ -69,12 +75,12 @@ def test_linear_regression_is_near_dense_quadrature_over_scale_and_noise():
     std = np.sqrt(np.tensordot(mass, square, 2) - mean**2)
     found = model.posterior_
     assert np.abs(found.mean()[:4] - mean) == pytest.approx(0, abs=0.06 * std.max())
-    assert found.std()[:4] == pytest.approx(std, rel=0.08)
+    # Given the scale one Gaussian is somewhat narrower than the posterior.
+    assert found.std()[:4] == pytest.approx(std, rel=0.1)
     scale, spread = weighted(mass, np.exp(log_s))
     assert model.prior_scale_ == pytest.approx(scale, abs=0.1 * spread)
-    below = np.cumsum(mass.sum(axis=1))
-    ends = np.exp(np.interp([0.05, 0.95], below, log_s[:, 0]))
-    assert model.prior_scale_interval() == pytest.approx(ends, rel=0.15)
+    ends = central_ends(mass.sum(axis=1), log_s[:, 0])
+    assert model.prior_scale_interval() == pytest.approx(ends, rel=0.1)
 
 
 def test_logistic_regression_is_near_dense_quadrature():
@@ -98,8 +104,8 @@ def test_logistic_regression_is_near_dense_quadrature():
         mean, std = weighted(shares, theta[k])
         assert model.coef_[0, k] == pytest.approx(mean, abs=0.1 * std)
         assert model.posterior_.std()[k] == pytest.approx(std, rel=0.1)
-    ends = np.exp(np.interp([0.05, 0.95], mass.sum(axis=0).cumsum(), log_s))
-    assert model.prior_scale_interval() == pytest.approx(ends, rel=0.15)
+    ends = central_ends(mass.sum(axis=0), log_s)
+    assert model.prior_scale_interval() == pytest.approx(ends, rel=0.1)
     scale, spread = weighted(mass.sum(axis=0), np.exp(log_s))
     assert model.prior_scale_ == pytest.approx(scale, abs=0.1 * spread)
 
@@ -131,6 +137,15 @@ def test_other_priors(prior):
     normal = model(**QUICK).fit(X, y)
     assert fitted.elbo_ == pytest.approx(normal.elbo_, abs=1.5)
     assert np.abs(fitted.coef_ - normal.coef_).max() < normal.posterior_.std().max()
+
+
+def test_nothing_to_explain_with_as_many_columns_as_rows():
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((20, 20)), rng.standard_normal(20)
+    model = BoostedBayesianLinearRegression(**QUICK).fit(X, y)
+    # Components that explain all of it, without any noise, leave half a nat.
+    assert model.remaining_kl_ < 0.25
+    assert model.prior_scale_ < 0.2
 
 
 # --- as any other fit
