@@ -140,10 +140,9 @@ class Limits:
         Each gains about half of what the one before did, and takes longer.
         """
         by_gain = self.stopping == "gain" and engine.judges_gains
-        if not (by_gain and info.progressed) or engine.combination.noisy:
-            return None
         # A split reaches what is near: a search is tried before a run ends.
-        if info.kind == "split":
+        found = info.kind not in ("split", "rejected") and info.gamma > 0
+        if not (by_gain and found) or engine.combination.noisy:
             return None
         settings, gain = engine.settings, info.gain
         expected = settings.gain_decay * (gain.value + N_ERRORS * gain.se)

@@ -1,5 +1,6 @@
 """The same bits for every number of jobs and every backend."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -50,6 +51,17 @@ def test_an_error_of_a_worker_is_that_of_the_caller():
     for n_jobs in (1, 2):
         with pytest.raises(KeyError):
             chunked_map(fails, [1, 2], n_jobs)
+
+
+def test_one_item_or_one_job_needs_no_worker():
+    here = threading.get_ident()
+
+    def thread(_):
+        return threading.get_ident()
+
+    assert chunked_map(thread, [0, 1], 1) == [here, here]
+    assert chunked_map(thread, [0], 2) == [here]
+    assert here not in chunked_map(thread, [0, 1], 2)
 
 
 def test_a_surrounding_configuration_counts():

@@ -150,11 +150,6 @@ class Info:
         """Step length."""
         return self.move.gamma
 
-    @property
-    def progressed(self):
-        """Whether the iterate changed."""
-        return self.kind == "split" or (self.kind != "rejected" and self.gamma > 0)
-
 
 # --- tol="auto": a run ends once it is as good as a Gaussian fitted to exact draws
 

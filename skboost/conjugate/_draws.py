@@ -59,6 +59,30 @@ class Layout:
         return found, at
 
 
+class RowFamily:
+    """Distributions whose parameters are natural parameters of a model in a row.
+
+    A subclass has the `Layout` of its draws, ``draws_layout``, and that of its natural
+    parameters, ``_natural_layout``.
+    """
+
+    def natural(self, params):
+        """Natural parameters of a row."""
+        tree = self._natural_layout.tree(np.asarray(params)[None])
+        return {
+            name: {key: value[0] for key, value in own.items()}
+            for name, own in tree.items()
+        }
+
+    def dim_of(self, params):
+        """Numbers in a draw."""
+        return self.draws_layout.size
+
+    def variants(self):
+        """The family itself."""
+        return (self,)
+
+
 def _leaves(tree):
     if isinstance(tree, dict):
         for value in tree.values():

@@ -155,3 +155,34 @@ class Objective(BaseEstimator):
             What the search says of the point, nats.
         """
         raise NotImplementedError(f"{type(self).__name__} must define candidate.")
+
+
+class OneComponent:
+    """What problems of one component have in common, for the solver.
+
+    Parameters
+    ----------
+    target : Target
+    family, params
+        The component and where the search starts.
+    base_draws : ndarray of shape (n, base_dim)
+        Fixed base draws.
+    """
+
+    def __init__(self, target, family, params, base_draws):
+        self.target, self.base_draws = target, base_draws
+        self.family, self.params = family, params
+
+    @property
+    def start(self):
+        """The starting point, the component where it is."""
+        return np.zeros(len(self.params))
+
+    @property
+    def limits(self):
+        """Largest absolute value of every coordinate."""
+        return self.family.limits(self.params)
+
+    def unpack(self, x):
+        """Parameters of the component."""
+        return self.family.move(self.params, x)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skboost._solver import SMALLEST_TOL
-from skboost.objectives._base import Candidate, Objective
+from skboost.objectives._base import Candidate, Objective, OneComponent
 from skboost.objectives._joint import LOGIT_RANGE
 
 # Half of the draws of every component are this much wider: ``f sqrt(s) / s`` has a
@@ -161,7 +161,7 @@ class RootGain(Objective):
         return Candidate(problem.family, problem.unpack(x), np.nan)
 
 
-class ResidualRoot:
+class ResidualRoot(OneComponent):
     """What UBVI's next root maximises, as a function of how its density moves.
 
     ``(<f,h> - <f,g><g,h>) / sqrt(1 - <g,h>^2)`` with g the control, whose overlap
@@ -184,22 +184,8 @@ class ResidualRoot:
     """
 
     def __init__(self, target, control, family, params, base_draws):
-        self.target, self.control = target, control
-        self.family, self.params, self.base_draws = family, params, base_draws
-
-    @property
-    def start(self):
-        """The starting point, the component where it is."""
-        return np.zeros(len(self.params))
-
-    @property
-    def limits(self):
-        """Largest absolute value of every coordinate."""
-        return self.family.limits(self.params)
-
-    def unpack(self, x):
-        """Parameters of the component."""
-        return self.family.move(self.params, x)
+        super().__init__(target, family, params, base_draws)
+        self.control = control
 
     def value_and_gradient(self, x):
         """The objective and its gradient in `x`."""

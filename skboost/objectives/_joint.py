@@ -11,7 +11,7 @@ import numpy as np
 
 from skboost._math import log_sum_exp, log_weights, responsibilities
 from skboost.approximation import finite, finite_value_and_score
-from skboost.objectives._base import Candidate, Objective
+from skboost.objectives._base import Candidate, Objective, OneComponent
 
 # Keeps every share above e-12 of the others within one search; weights are set to
 # exact zeros by what moves weights, not here.
@@ -337,7 +337,7 @@ def joint_gains(context, family, starts, base_draws, weights):
 # --- one component, its entropy in closed form
 
 
-class SingleELBO:
+class SingleELBO(OneComponent):
     """ELBO of one component in all its parameters, on fixed draws.
 
     Ordinary variational inference: ``E_s[log joint]`` by reparameterised draws, or in
@@ -355,23 +355,8 @@ class SingleELBO:
     """
 
     def __init__(self, target, family, params, base_draws, exact):
-        self.target, self.family, self.params = target, family, params
-        self.base_draws = base_draws
+        super().__init__(target, family, params, base_draws)
         self.exact = exact
-
-    @property
-    def start(self):
-        """The starting point, the component where it is."""
-        return np.zeros(len(self.params))
-
-    @property
-    def limits(self):
-        """Largest absolute value of every coordinate."""
-        return self.family.limits(self.params)
-
-    def unpack(self, x):
-        """Parameters of the component."""
-        return self.family.move(self.params, x)
 
     def elbo(self, params):
         """ELBO in nats of a component of the family, on the problem's draws."""

@@ -6,7 +6,7 @@ from numbers import Real
 import numpy as np
 
 from skboost.approximation import finite_value_and_score
-from skboost.objectives._base import Candidate, Objective
+from skboost.objectives._base import Candidate, Objective, OneComponent
 from skboost.objectives._joint import JointGain, ranked_by_joint_gain
 
 
@@ -14,7 +14,7 @@ class DegenerateComponentWarning(UserWarning):
     """The residual ELBO ran to an infinite scale or collapsed to a point."""
 
 
-class ResidualELBO:
+class ResidualELBO(OneComponent):
     """``E_s[log joint] + lam H(s) - E_s[ln q]`` as a function of how s moves.
 
     Parameters
@@ -35,16 +35,9 @@ class ResidualELBO:
     def __init__(
         self, target, mixture, family, params, base_draws, entropy_weight, exact
     ):
-        self.target, self.mixture = target, mixture
-        self.family, self.params = family, params
-        self.base_draws = base_draws
-        self.entropy_weight = entropy_weight
+        super().__init__(target, family, params, base_draws)
+        self.mixture, self.entropy_weight = mixture, entropy_weight
         self.exact = exact
-
-    @property
-    def start(self):
-        """The starting point, the component where it is."""
-        return np.zeros(len(self.params))
 
     @property
     def limits(self):
@@ -53,10 +46,6 @@ class ResidualELBO:
         # near enough that the component and its draws are still of use.
         mask = self.family.scale_mask(self.family.dim_of(self.params))
         return np.where(mask, 2.0, 20.0)
-
-    def unpack(self, x):
-        """Parameters of the component."""
-        return self.family.move(self.params, x)
 
     def value_and_gradient(self, x):
         """RELBO in nats and its gradient in `x`."""

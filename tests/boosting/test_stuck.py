@@ -282,7 +282,7 @@ class TestEnd:
     @staticmethod
     def info(gain, *, kept=True, exhausted=False, kind="frank-wolfe", left=0.05):
         return SimpleNamespace(
-            kind=kind, improper="", enough="", progressed=kept, exhausted=exhausted,
+            kind=kind, gamma=0.5 * kept, improper="", enough="", exhausted=exhausted,
             gain=Estimate(gain, 1e-4), grown=False,
             remaining=SimpleNamespace(value=left, least=left),
         )  # fmt: skip
@@ -300,6 +300,8 @@ class TestEnd:
         # a search is made first.
         assert self.reached(self.info(0.011))
         assert not self.reached(self.info(0.011, kind="split"))
+        assert not self.reached(self.info(0.011, kind="rejected"))
+        assert not self.reached(self.info(0.011, kept=False))
 
     def test_a_search_that_found_nothing_is_the_end(self):
         assert self.reached(self.info(0.1), self.info(0.0, kept=False))

@@ -8,14 +8,14 @@ from scipy.special import digamma, gammaln
 
 from skboost._math import LOG_2PI
 from skboost._parallel import SharedWithWorkers, chunked_map, row_blocks
-from skboost.conjugate._draws import DrawStream, Layout, LogDensities
+from skboost.conjugate._draws import DrawStream, Layout, LogDensities, RowFamily
 from skboost.targets import Target
 
 SIDES = ("rows", "columns")
 
 
 @dataclass(frozen=True, eq=False)
-class FactorFamily:
+class FactorFamily(RowFamily):
     """Products of a Gaussian for each row and column, and of Gammas of precisions.
 
     The part of `VariationalFamily` that mixtures, pools of draws and their diagnostics
@@ -65,22 +65,6 @@ class FactorFamily:
             for name, own in self._natural_layout.shapes.items()
         }
         return self._natural_layout.flat(ordered)[0]
-
-    def natural(self, params):
-        """Natural parameters of a row."""
-        tree = self._natural_layout.tree(np.asarray(params)[None])
-        return {
-            name: {key: value[0] for key, value in own.items()}
-            for name, own in tree.items()
-        }
-
-    def dim_of(self, params):
-        """Numbers in a draw."""
-        return self.draws_layout.size
-
-    def variants(self):
-        """The family itself."""
-        return (self,)
 
     def structure(self, params):
         """What `FactorTarget.expected_log_density` takes: natural parameters."""

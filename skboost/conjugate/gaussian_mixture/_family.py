@@ -13,7 +13,13 @@ import numpy as np
 
 from skboost._math import LOG_2PI, log_sum_exp, log_weights
 from skboost._parallel import SharedWithWorkers, chunked_map, row_blocks
-from skboost.conjugate._draws import DrawStream, Layout, LogDensities, _shapes
+from skboost.conjugate._draws import (
+    DrawStream,
+    Layout,
+    LogDensities,
+    RowFamily,
+    _shapes,
+)
 from skboost.targets import Target
 
 
@@ -27,7 +33,7 @@ def _native_shape(covariance_type, n_components, dim):
 
 
 @dataclass(frozen=True, eq=False)
-class ConjugateFamily:
+class ConjugateFamily(RowFamily):
     """The distributions q(pi) prod_k q(mu_k, P_k) of one conjugate model.
 
     The part of `VariationalFamily` that mixtures, pools of draws and their
@@ -72,22 +78,6 @@ class ConjugateFamily:
             for name, own in self._ordered(natural).items()
         }
         return self._natural_layout.flat(ordered)[0]
-
-    def natural(self, params):
-        """Natural parameters of a row."""
-        tree = self._natural_layout.tree(np.asarray(params)[None])
-        return {
-            name: {key: value[0] for key, value in own.items()}
-            for name, own in tree.items()
-        }
-
-    def dim_of(self, params):
-        """Numbers in a draw."""
-        return self.draws_layout.size
-
-    def variants(self):
-        """The family itself."""
-        return (self,)
 
     def base_draws(self, n, dim, rng):
         """A `DrawStream`: Wishart draws are no smooth function of base draws here."""
