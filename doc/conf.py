@@ -54,6 +54,7 @@ numpydoc_xref_aliases = {name: name for name in DEFAULT_LINKS}
 # Sections of the gallery and their examples, in the order of the page.
 GALLERY = {
     "first_steps": ["quickstart", "breast_cancer"],
+    "groups": ["schools", "hospitals"],
     "own_density": ["own_posterior", "eight_schools", "warp"],
     "mixtures": [
         "boosted_mixture",

@@ -282,7 +282,7 @@ class BoostedEstimator(FittingEstimator):
         `from_scratch` with the posterior before as its prior: its data could not be
         passed once more. `also` are attributes that are set with the others.
         """
-        params = self.get_params(deep=False)
+        params = self._hyperparameters()
         going_on = self.warm_start and not from_scratch and "_run" in vars(self)
         previous = self._run if going_on else None
         seed = self._seed if going_on else root_seed(self.random_state)
@@ -322,6 +322,10 @@ class BoostedEstimator(FittingEstimator):
         self._warn_unfinished(attributes["_run"], attributes, stacklevel=6)
         return self
 
+    def _hyperparameters(self):
+        """Those of `BOOSTING_CONSTRAINTS` among others."""
+        return self.get_params(deep=False)
+
     def _warn_unfinished(self, done, attributes, stacklevel):
         warn_unfinished(done, attributes, stacklevel)
 
@@ -345,7 +349,7 @@ class BoostedEstimator(FittingEstimator):
 
     def _fitted_after(self, engine, done, names, corrected):
         attributes = report(engine, done, corrected, names, posterior=self._posterior)
-        if "calibrate" not in self.get_params(deep=False):
+        if "calibrate" not in self._hyperparameters():
             del attributes["calibration_"], attributes["skewing_"]
         attributes.update(
             self._fitted(attributes["posterior_"]),

@@ -2,6 +2,7 @@
 
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
 from skboost.hierarchy._laplace import LaplaceMarginal
+from skboost.hierarchy._marginals import marginal_of
 from skboost.hierarchy._normal import NormalMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
 from skboost.hierarchy._rows import Factor, GroupedRows
@@ -15,4 +16,5 @@ __all__ = [
     "LaplaceMarginal",
     "NormalMarginal",
     "QuadratureMarginal",
+    "marginal_of",
 ]

@@ -6,14 +6,16 @@ import numpy as np
 
 
 class Conditional(NamedTuple):
-    """Distributions of the effects of the groups of one factor, at each of some draws.
+    """Distributions of the effects of many groups at some draws.
+
+    The last two axes of all arrays are draws and groups, in the order of `mean`.
 
     Attributes
     ----------
-    mean : ndarray of shape (n_draws, n_groups, n_effects)
-    root : ndarray of shape (n_draws, n_groups, n_effects, n_effects)
+    mean : ndarray of shape (n_effects, ...)
+    root : ndarray of shape (n_effects, n_effects, ...)
         Lower triangular factors of the covariances.
-    skewness, kurtosis : ndarray of shape (n_draws, n_groups, n_effects), or None
+    skewness, kurtosis : ndarray of shape (n_effects, ...), or None
         Third and fourth cumulants along the axes of `root`; None where effects are
         Gaussian.
     """
@@ -37,4 +39,4 @@ class Conditional(NamedTuple):
                 + self.kurtosis * (t**3 - 3.0 * t) / 24.0
                 - self.skewness**2 * (2.0 * t**3 - 5.0 * t) / 36.0
             )
-        return self.mean + np.einsum("sjqr,asjr->asjq", self.root, t)
+        return self.mean + np.einsum("qr...,ar...->aq...", self.root, t)

@@ -32,6 +32,11 @@ class NormalMarginal:
 
     has_noise = True
 
+    @property
+    def cheap(self):
+        """Whether many thousands of draws cost little: of few small matrices."""
+        return self.n_effects < 2 and self.blocks.size <= 1 << 12
+
     def __init__(self, rows):
         design = np.column_stack([rows.X, rows.y])
         weighted = design * rows.weight[:, None]
@@ -39,22 +44,17 @@ class NormalMarginal:
         factor = rows.factors[0] if rows.factors else _no_groups(len(rows.y))
         self.n_effects = factor.n_effects if rows.factors else 0
         Z = factor.columns
-        q, width = Z.shape[1], design.shape[1]
-        outer = (Z[:, :, None] * (rows.weight[:, None] * Z)[:, None, :]).reshape(
-            -1, q * q
-        )
-        squares = _sums(factor, outer).reshape(-1, q, q)
-        crossed = np.empty((factor.n_groups, q, width))
-        for k in range(q):
-            crossed[:, k] = _sums(factor, Z[:, k, None] * weighted)
+        q = Z.shape[1]
+        pairs = Z[:, :, None] * (rows.weight[:, None] * Z)[:, None]
+        squares = _sums(factor, pairs.reshape(-1, q * q)).T
+        crossed = np.stack([_sums(factor, Z[:, k, None] * weighted) for k in range(q)])
         self.crossed = crossed
         # Groups with the same A_j share their matrices.
-        flat = squares.reshape(factor.n_groups, q * q)
-        flat, self.kind = np.unique(flat, axis=0, return_inverse=True)
-        self.kind = self.kind.ravel()
-        self.squares = flat.reshape(-1, q, q)
-        self.n_of_kind = np.bincount(self.kind, minlength=len(flat)).astype(float)
-        self.member, self.blocks = _compressed(crossed, self.kind, len(flat))
+        kinds, kind = np.unique(squares, axis=1, return_inverse=True)
+        self.kind = kind.ravel()
+        self.squares = kinds.reshape(q, q, -1)
+        self.n_of_kind = np.bincount(self.kind, minlength=kinds.shape[1]).astype(float)
+        self.member, self.blocks = _compressed(crossed, self.kind, kinds.shape[1])
 
     def value_and_score(self, beta, levels, noise_level):
         """Log likelihood of each draw, and its gradient.
@@ -75,7 +75,7 @@ class NormalMarginal:
         n, n_columns = beta.shape
         value = np.empty(n)
         score = np.empty((n, n_columns + self.n_effects + 1))
-        for some in row_blocks(n, 4 * self.blocks[..., 0].size + len(self.gram)):
+        for some in row_blocks(n, self.squares.size + 4 * self.blocks[..., 0].size):
             value[some], score[some] = self._some(
                 beta[some], levels[some], noise_level[some]
             )
@@ -90,58 +90,59 @@ class NormalMarginal:
         slope = pulled[:, :-1] / (noise**2)[:, None]
         if not self.n_effects:
             return value, np.column_stack([slope, square - self.mass])
-        ratio = bounded_exp(levels) / noise[:, None]
+        ratio = bounded_exp(levels.T) / noise
         inverse, log_det = self._inverses(ratio)
         b, v = self._effects(self.blocks, self.member, h, ratio, noise, inverse)
-        quadratic = np.einsum("bsq,bsq->s", b, v)
+        quadratic = np.einsum("qsb,qsb->s", b, v)
         value += 0.5 * quadratic - 0.5 * log_det @ self.n_of_kind
-        u = v * (ratio / noise[:, None])
-        slope -= np.einsum("bsq,bqc->sc", u, self.blocks[..., :-1], optimize=True)
-        diagonal = np.einsum("sjqq,j->sq", inverse, self.n_of_kind)
-        sizes = np.einsum("bsq,bsq->sq", v, v)
+        for effect, block, size in zip(v, self.blocks, ratio / noise, strict=True):
+            slope -= (effect @ block[:, :-1]) * size[:, None]
+        diagonal = np.einsum("qqsj,j->sq", inverse, self.n_of_kind)
+        sizes = np.einsum("qsb,qsb->sq", v, v)
         by_scale = sizes + diagonal - self.n_of_kind.sum()
         lost = self.n_of_kind.sum() * self.n_effects - diagonal.sum(axis=1)
         by_noise = square - quadratic - sizes.sum(axis=1) + lost - self.mass
         return value, np.column_stack([slope, by_scale, by_noise])
 
     def _inverses(self, ratio):
-        """K^-1 (n_draws, n_kinds, q, q) and ln|K| of every kind of group."""
-        scaled = ratio[:, None, :, None] * self.squares * ratio[:, None, None, :]
-        return inverse_and_log_det(scaled + np.eye(self.n_effects))
+        """K^-1 (q, q, n_draws, n_kinds) and ln|K| of every kind of group."""
+        scaled = np.einsum("qs,rs,qrj->qrsj", ratio, ratio, self.squares)
+        for k in range(self.n_effects):
+            scaled[k, k] += 1.0
+        return inverse_and_log_det(scaled)
 
     @staticmethod
     def _effects(blocks, member, h, ratio, noise, inverse):
-        """b and v of some groups, (n_groups, n_draws, q) each."""
-        s = np.einsum("bqc,sc->bsq", blocks, h, optimize=True)
-        b = s * (ratio / noise[:, None])
-        v = np.einsum("bsqr,bsr->bsq", inverse.swapaxes(0, 1)[member], b)
-        return b, v
+        """b and v of some groups, (q, n_draws, n_groups) each."""
+        b = h @ blocks.swapaxes(1, 2)
+        b *= (ratio / noise)[..., None]
+        return b, np.einsum("qrsb,rsb->qsb", inverse[..., member], b)
 
     def effects(self, normals, beta, levels, noise_level):
         """Draws of the group effects given everything else.
 
         Parameters
         ----------
-        normals : tuple with an ndarray of shape (n_draws, n_groups, n_effects)
+        normals : tuple with an ndarray of shape (n_effects, n_draws, n_groups)
             Standard normal numbers, for the factor.
         beta, levels, noise_level
             As in `value_and_score`.
 
         Returns
         -------
-        tuple with an ndarray of shape (2, n_draws, n_groups, n_effects)
+        tuple with an ndarray of shape (2, n_effects, n_draws, n_groups)
             Of these numbers and of their negatives, whose average is the mean.
         """
         if not self.n_effects:
             return ()
         h = np.column_stack([-beta, np.ones(len(beta))])
-        scale, noise = bounded_exp(levels), bounded_exp(noise_level)
-        ratio = scale / noise[:, None]
+        scale, noise = bounded_exp(levels.T), bounded_exp(noise_level)
+        ratio = scale / noise
         inverse, _ = self._inverses(ratio)
         _, v = self._effects(self.crossed, self.kind, h, ratio, noise, inverse)
-        mean = v.swapaxes(0, 1) * scale[:, None]
-        root = scale[:, None, :, None] * cholesky(inverse)
-        return (Conditional(mean, root[:, self.kind]).both(normals[0]),)
+        size = scale[..., None]
+        root = (size[:, None] * cholesky(inverse))[..., self.kind]
+        return (Conditional(size * v, root).both(normals[0]),)
 
 
 def _no_groups(n_rows):
@@ -163,18 +164,16 @@ def _compressed(crossed, kind, n_kinds):
     All that is asked of the groups of a kind is quadratic in their blocks, so that the
     triangular factor of many stands for all of them.
     """
-    width = crossed[0].size if len(crossed) else 1
+    q, n_groups, width = crossed.shape
+    flat = crossed.swapaxes(0, 1).reshape(n_groups, q * width)
     order = np.argsort(kind, kind="stable")
     ends = np.searchsorted(kind[order], np.arange(n_kinds + 1))
-    members, blocks = [], []
+    members, blocks = [np.zeros(0, dtype=int)], [flat[:0]]
     for k in range(n_kinds):
-        found = crossed[order[ends[k] : ends[k + 1]]].reshape(-1, width)
-        if len(found) > width:
+        found = flat[order[ends[k] : ends[k + 1]]]
+        if len(found) > q * width:
             found = np.linalg.qr(found, mode="r")
         blocks.append(found)
         members.append(np.full(len(found), k))
-    if not blocks:
-        return np.zeros(0, dtype=int), crossed
-    return np.concatenate(members), np.concatenate(blocks).reshape(
-        -1, *crossed.shape[1:]
-    )
+    blocks = np.concatenate(blocks).reshape(-1, q, width).swapaxes(0, 1)
+    return np.concatenate(members), np.ascontiguousarray(blocks)

@@ -10,6 +10,7 @@ mixed-effects model, Journal of Computational and Graphical Statistics 4.
 """
 
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -39,7 +40,7 @@ class QuadratureMarginal:
         groups have some rows, and the gradient is that of the exact integral.
     """
 
-    has_noise = False
+    has_noise, cheap = False, False
 
     def __init__(self, rows, likelihood, n_nodes=9):
         rows, self.constant = rows.merged(likelihood)
@@ -73,11 +74,13 @@ class QuadratureMarginal:
         value, score = np.empty(len(beta)), np.empty((len(beta), beta.shape[1]))
         by_scale = np.empty(levels.shape)
         for some in self._blocks(len(beta)):
-            found = self._integrated(beta[some], bounded_exp(levels[some]))
+            found = self._integrated(beta[some], bounded_exp(levels[some].T))
             value[some] = found.log_integral.sum(axis=0)
             score[some] = found.slope.T @ self.rows.X
-            squares = np.einsum("msjq,msj->sjq", found.nodes**2, found.shares)
-            by_scale[some] = (squares - 1.0).sum(axis=1)
+            squares = np.einsum(
+                "mqjs,mqjs,mjs->sq", found.nodes, found.nodes, found.shares
+            )
+            by_scale[some] = squares - len(self.starts)
         return value + self.constant, np.column_stack([score, by_scale])
 
     def effects(self, normals, beta, levels):
@@ -87,21 +90,22 @@ class QuadratureMarginal:
         """
         out = np.empty((2, *normals[0].shape))
         for some in self._blocks(len(beta)):
-            found = self._moments(beta[some], bounded_exp(levels[some]))
-            out[:, some] = found.both(normals[0][some])
+            found = self._moments(beta[some], bounded_exp(levels[some].T))
+            both = found.both(normals[0][:, some].swapaxes(1, 2))
+            out[:, :, some] = both.swapaxes(2, 3)
         return (out,)
 
     def _moments(self, beta, scale):
         found = self._integrated(beta, scale)
-        mean = np.einsum("msjq,msj->sjq", found.nodes, found.shares)
+        mean = np.einsum("mqjs,mjs->qjs", found.nodes, found.shares)
         away = found.nodes - mean
-        covariance = np.einsum("msjq,msjr,msj->sjqr", away, away, found.shares)
+        covariance = np.einsum("mqjs,mrjs,mjs->qrjs", away, away, found.shares)
         root = cholesky(covariance)
-        z = np.linalg.solve(root, np.moveaxis(away, 0, -1))
-        third = np.einsum("sjqm,msj->sjq", z**3, found.shares)
-        fourth = np.einsum("sjqm,msj->sjq", z**4, found.shares) - 3.0
+        z = _solved(root, away)
+        third = np.einsum("mqjs,mjs->qjs", z**3, found.shares)
+        fourth = np.einsum("mqjs,mjs->qjs", z**4, found.shares) - 3.0
         size = scale[:, None]
-        return Conditional(size * mean, size[..., None] * root, third, fourth)
+        return Conditional(size * mean, size[:, None] * root, third, fourth)
 
     def _blocks(self, n_draws):
         """Blocks of draws whose temporaries, rows by nodes, fit into a cache."""
@@ -109,42 +113,35 @@ class QuadratureMarginal:
         return row_blocks(n_draws, width)
 
     def _integrated(self, beta, scale):
-        """Integrals over all groups at some draws."""
+        """Integrals over all groups at some draws; scales are (n_effects, n_draws)."""
         eta = self.rows.X @ beta.T
         if self.rows.offset is not None:
             eta += self.rows.offset[:, None]
-        tilts = [
-            column[:, None] * s
-            for column, s in zip(self.columns.T, scale.T, strict=True)
-        ]
+        tilts = self.columns.T[:, :, None] * scale[:, None]
         mode, inverse, log_det = self._modes(eta, tilts)
-        root = cholesky(inverse)
-        nodes = mode + np.einsum("sjqr,mr->msjq", root, self.nodes)
-        values = np.empty(nodes.shape[:-1])
+        nodes = mode + np.einsum("qrjs,mr->mqjs", cholesky(inverse), self.nodes)
+        values = np.empty((len(nodes), *log_det.shape))
         slopes = np.empty((len(nodes), *eta.shape))
         for m, node in enumerate(nodes):
-            at = self._moved(eta, tilts, node)
-            value, slopes[m] = self._value_and_slope(at)
-            values[m] = self._over_groups(value).T - 0.5 * (node**2).sum(axis=-1)
+            value, slopes[m] = self._value_and_slope(self._moved(eta, tilts, node))
+            values[m] = self._over_groups(value) - 0.5 * (node**2).sum(axis=0)
         values += self.log_weights[:, None, None]
         total = logsumexp(values, axis=0)
         shares = np.exp(values - total)
-        slope = np.einsum("mns,msn->ns", slopes, shares[:, :, self.codes])
-        return _Integrated((total - 0.5 * log_det).T, slope, nodes, shares)
+        slope = np.einsum("mns,mns->ns", slopes, shares[:, self.codes])
+        return _Integrated(total - 0.5 * log_det, slope, nodes, shares)
 
     def _modes(self, eta, tilts):
-        """Modes (n_draws, n_groups, q), inverses of minus the Hessians, and ln det."""
-        n_draws, q = eta.shape[1], len(tilts)
-        v = np.zeros((n_draws, len(self.starts), q))
-        longest = [np.maximum.reduceat(np.abs(t), self.starts).T for t in tilts]
-        longest = np.maximum(np.stack(longest, axis=-1), 1e-300)
+        """Modes (q, n_groups, n_draws), inverses of minus the Hessians, and ln det."""
+        v = np.zeros((len(tilts), len(self.starts), eta.shape[1]))
+        longest = [np.maximum.reduceat(np.abs(tilt), self.starts) for tilt in tilts]
         for _ in range(_MAX_STEPS):
             gradient, hessian = self._derivatives(self._moved(eta, tilts, v), tilts)
             inverse, log_det = inverse_and_log_det(hessian)
-            step = np.einsum("sjqr,sjr->sjq", inverse, gradient - v)
-            reach = (np.abs(step) * longest).sum(axis=-1, keepdims=True)
+            step = np.einsum("qrjs,rjs->qjs", inverse, gradient - v)
+            reach = np.einsum("qjs,qjs->js", np.abs(step), longest)
             step *= np.minimum(1.0, _LONGEST / np.maximum(reach, 1e-300))
-            v = v + step
+            v += step
             if np.abs(step).max() < _TOLERANCE:
                 break
         return v, inverse, log_det
@@ -152,23 +149,22 @@ class QuadratureMarginal:
     def _derivatives(self, eta, tilts):
         """Slopes of the log likelihood in v, and minus the Hessian with the prior."""
         _, slope = self._value_and_slope(eta)
-        bend = self.rows.weight[:, None] * self.likelihood.bend(
-            eta, self.rows.y[:, None]
-        )
+        bend = self.likelihood.bend(eta, self.rows.y[:, None])
+        bend *= self.rows.weight[:, None]
         q = len(tilts)
-        gradient = [self._over_groups(slope * tilt).T for tilt in tilts]
-        hessian = np.empty((eta.shape[1], len(self.starts), q, q))
+        gradient = np.stack([self._over_groups(slope * tilt) for tilt in tilts])
+        hessian = np.empty((q, *gradient.shape))
         for k in range(q):
             pulled = bend * tilts[k]
             for r in range(k + 1):
-                found = self._over_groups(pulled * tilts[r]).T
-                hessian[..., k, r] = hessian[..., r, k] = found + (k == r)
-        return np.stack(gradient, axis=-1), hessian
+                found = self._over_groups(pulled * tilts[r])
+                hessian[k, r] = hessian[r, k] = found + (k == r)
+        return gradient, hessian
 
     def _moved(self, eta, tilts, v):
-        """Linear predictors with effects v (n_draws, n_groups, q) added."""
-        for k, tilt in enumerate(tilts):
-            eta = eta + tilt * v[:, self.codes, k].T
+        """Linear predictors with effects v (q, n_groups, n_draws) added."""
+        for tilt, effect in zip(tilts, v, strict=True):
+            eta = eta + tilt * effect[self.codes]
         return eta
 
     def _value_and_slope(self, eta):
@@ -184,7 +180,16 @@ class QuadratureMarginal:
         return np.add.reduceat(table, self.starts, axis=0)
 
 
-class _Integrated:
+def _solved(root, away):
+    """Solutions of triangular systems, one for each node, group and draw."""
+    z = np.empty_like(away)
+    for k in range(len(root)):
+        done = np.einsum("rjs,mrjs->mjs", root[k, :k], z[:, :k])
+        z[:, k] = (away[:, k] - done) / root[k, k]
+    return z
+
+
+class _Integrated(NamedTuple):
     """What `_integrated` finds.
 
     Attributes
@@ -192,12 +197,13 @@ class _Integrated:
     log_integral : ndarray of shape (n_groups, n_draws), in nats
     slope : ndarray of shape (n_rows, n_draws)
         Expected derivatives of the log likelihood of rows.
-    nodes : ndarray of shape (n_nodes, n_draws, n_groups, n_effects)
+    nodes : ndarray of shape (n_nodes, n_effects, n_groups, n_draws)
         In units of the scales.
-    shares : ndarray of shape (n_nodes, n_draws, n_groups)
+    shares : ndarray of shape (n_nodes, n_groups, n_draws)
         Their probabilities.
     """
 
-    def __init__(self, log_integral, slope, nodes, shares):
-        self.log_integral, self.slope = log_integral, slope
-        self.nodes, self.shares = nodes, shares
+    log_integral: np.ndarray
+    slope: np.ndarray
+    nodes: np.ndarray
+    shares: np.ndarray

@@ -1,10 +1,13 @@
 """Log posterior density of coefficients and scales, group effects integrated out."""
 
+import numpy as np
+
 from skboost.targets import Target
+from skboost.transforms import LowerBound, Scale
 
 
 class HierarchicalTarget(Target):
-    """Log joint density of (beta, ln sigma..., ln sigma_y).
+    """Log joint density of (beta, z..., ln sigma_y), where z are scales transformed.
 
     Parameters
     ----------
@@ -16,35 +19,59 @@ class HierarchicalTarget(Target):
         Scales of that prior.
     scale_priors : sequence of ScalePrior
         Of the scales of group effects.
+    sizes : sequence of float
+        Of scales that the rows can hardly tell from zero; see `Scale`.
     noise_prior : object, default=None
         Of the noise scale, where there is one; with ``value_and_score(level)``.
+
+    Attributes
+    ----------
+    transforms : tuple of Elementwise
+        From the last coordinates to the scales of group effects and the noise scale.
     """
 
     # Predictions may be exponentials of scales.
     light_tails = True
 
-    def __init__(self, marginal, prior, scale, scale_priors, noise_prior=None):
+    def __init__(self, marginal, prior, scale, scale_priors, sizes, noise_prior=None):
         self.marginal, self.prior, self.scale = marginal, prior, scale
         self.level_priors = [*scale_priors]
+        self.transforms = tuple(map(Scale, sizes))
         if noise_prior is not None:
             self.level_priors.append(noise_prior)
+            self.transforms += (LowerBound(),)
         self.n_columns, self.n_scales = len(scale), len(scale_priors)
         self.dim = self.n_columns + len(self.level_priors)
 
     def split(self, theta):
         """What the marginal takes: coefficients, log scales, log noise scales."""
-        levels = theta[:, self.n_columns :]
-        parts = theta[:, : self.n_columns], levels[:, : self.n_scales]
+        beta, levels = theta[:, : self.n_columns], self._levels(theta)
+        parts = beta, levels[:, : self.n_scales]
         return (*parts, levels[:, -1]) if self.marginal.has_noise else parts
 
+    def _levels(self, theta):
+        """Logarithms of all scales."""
+        z = theta[:, self.n_columns :].T
+        levels = [
+            np.log(transform.forward(column))
+            for transform, column in zip(self.transforms, z, strict=True)
+        ]
+        return np.column_stack([np.empty((len(theta), 0)), *levels])
+
     def value_and_score(self, theta):
+        beta, levels = theta[:, : self.n_columns], self._levels(theta)
         value, score = self.marginal.value_and_score(*self.split(theta))
-        beta = theta[:, : self.n_columns]
         more, slope = self.prior.value_and_score(beta, self.scale)
         value += more
         score[:, : self.n_columns] += slope
-        for k, prior in enumerate(self.level_priors, start=self.n_columns):
-            more, slope = prior.value_and_score(theta[:, k])
-            value += more
-            score[:, k] += slope
+        parts = zip(self.level_priors, self.transforms, levels.T, strict=True)
+        for k, (prior, transform, level) in enumerate(parts, start=self.n_columns):
+            z = theta[:, k]
+            more, slope = prior.value_and_score(level)
+            # d level / dz, by the chain rule and as a Jacobian.
+            log_derivative = transform.log_derivative(z) - level
+            derivative = np.exp(log_derivative)
+            value += more + log_derivative
+            score[:, k] = (score[:, k] + slope - 1.0) * derivative
+            score[:, k] += transform.log_derivative_slope(z)
         return value, score

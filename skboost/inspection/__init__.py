@@ -2,6 +2,12 @@
 
 from skboost.inspection._convergence import ConvergenceDisplay
 from skboost.inspection._evidence_display import EvidenceDisplay
+from skboost.inspection._group_effects import GroupEffectsDisplay
 from skboost.inspection._posterior_display import PosteriorDisplay
 
-__all__ = ["ConvergenceDisplay", "EvidenceDisplay", "PosteriorDisplay"]
+__all__ = [
+    "ConvergenceDisplay",
+    "EvidenceDisplay",
+    "GroupEffectsDisplay",
+    "PosteriorDisplay",
+]

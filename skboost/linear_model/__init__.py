@@ -1,5 +1,14 @@
 """Linear models with a posterior: a boosted mixture, or one that follows a stream."""
 
+from skboost.linear_model._hierarchical_linear import (
+    BoostedHierarchicalLinearRegression,
+)
+from skboost.linear_model._hierarchical_logistic import (
+    BoostedHierarchicalLogisticRegression,
+)
+from skboost.linear_model._hierarchical_poisson import (
+    BoostedHierarchicalPoissonRegression,
+)
 from skboost.linear_model._linear import BoostedBayesianLinearRegression
 from skboost.linear_model._logistic import BoostedBayesianLogisticRegression
 from skboost.linear_model._online_linear import OnlineBayesianLinearRegression
@@ -10,6 +19,9 @@ __all__ = [
     "BoostedBayesianLinearRegression",
     "BoostedBayesianLogisticRegression",
     "BoostedBayesianPoissonRegression",
+    "BoostedHierarchicalLinearRegression",
+    "BoostedHierarchicalLogisticRegression",
+    "BoostedHierarchicalPoissonRegression",
     "OnlineBayesianLinearRegression",
     "OnlineBayesianLogisticRegression",
 ]

@@ -91,7 +91,7 @@ class CountPredictive(Predictive):
                 left = np.isnan(found[:, k])
                 parts = means[left], stds[left], levels, weights
                 if left.any():
-                    found[left, k] = _smallest_count(level, *parts)
+                    found[left, k] = smallest_count(level, *parts)
             out[rows] = found
         return out
 
@@ -231,7 +231,7 @@ def _summed(log_terms, width, std):
 # --- quantiles
 
 
-def _smallest_count(p, means, stds, levels, weights):
+def smallest_count(p, means, stds, levels, weights):
     """Smallest count k of every row with P(count <= k) at least `p`, (n,)."""
     low = np.full(len(means), -1.0)
     high = np.ceil(bounded_exp(np.minimum(means.max(axis=1), 30.0)))

@@ -151,10 +151,10 @@ class BayesianCountRegressor(BayesianRegressor):
         # The constant rate does not depend on the unit of the exposures.
         size = np.ones_like(y) if offset is None else np.exp(offset - offset.max())
         constant = size * (weight @ y) / (weight @ size)
-        explained = _deviance(
+        explained = deviance(
             y, self._predictive().model.mean_and_std(X, offset)[0], weight
         )
-        return float(1.0 - explained / _deviance(y, constant, weight))
+        return float(1.0 - explained / deviance(y, constant, weight))
 
     def _with_counts(self, X, y, offset, exposure):
         check_is_fitted(self)
@@ -241,7 +241,7 @@ class BayesianCountRegressor(BayesianRegressor):
         return tags
 
 
-def _deviance(y, mean, weight):
+def deviance(y, mean, weight):
     """Weighted Poisson deviance; zero where a mean of zero meets counts of zero."""
     tiny = np.finfo(float).tiny
     return 2.0 * weight @ (xlogy(y, y / np.maximum(mean, tiny)) - y + mean)

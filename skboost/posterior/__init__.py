@@ -1,7 +1,7 @@
 """Posteriors as users meet them: summaries, marginals, plots, files."""
 
 from skboost.approximation import Mixture
-from skboost.posterior._backed import ModelPosterior, resampled
+from skboost.posterior._backed import ModelPosterior, as_generator, resampled
 from skboost.posterior._distances import ErrorEstimates, HellingerEstimate
 from skboost.posterior._importance import (
     CalibrationWarning,
@@ -43,6 +43,7 @@ __all__ = [
     "SampledMarginal",
     "TransformedMarginal",
     "TransformedPosterior",
+    "as_generator",
     "as_posterior",
     "check_level",
     "read_archive",

@@ -1,5 +1,12 @@
 """Fitted models without the package: a Python file on NumPy alone, an ONNX graph."""
 
+from skboost.serving._grouped import (
+    GroupedClassifier,
+    GroupedCounts,
+    GroupedFactor,
+    GroupedRegressor,
+    positions,
+)
 from skboost.serving._module import write_module
 from skboost.serving._onnx import onnx_model
 from skboost.serving._plain import (
@@ -16,6 +23,7 @@ from skboost.serving._plain import (
     SoftmaxClassifier,
     StudentTPart,
     shares,
+    sigmoid,
 )
 
 __all__ = [
@@ -25,6 +33,10 @@ __all__ = [
     "CountRegressor",
     "DrawsPart",
     "GaussianPart",
+    "GroupedClassifier",
+    "GroupedCounts",
+    "GroupedFactor",
+    "GroupedRegressor",
     "LaplacePart",
     "LinearRegressor",
     "MultipleRegressor",
@@ -32,6 +44,8 @@ __all__ = [
     "SoftmaxClassifier",
     "StudentTPart",
     "onnx_model",
+    "positions",
     "shares",
+    "sigmoid",
     "write_module",
 ]

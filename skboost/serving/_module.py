@@ -12,7 +12,6 @@ from numbers import Real
 import numpy as np
 
 from skboost._files import write_atomically
-from skboost.serving import _plain
 
 _HEAD = '''"""Predictions of a fitted {estimator}: NumPy is all that this file needs.
 
@@ -31,12 +30,12 @@ _ARRAY = '''def _array(text, dtype, shape):
 
 
 def write_module(path, model, estimator):
-    """Write a model of `_plain` as a Python file, whole or not at all.
+    """Write a plain model as a Python file, whole or not at all.
 
     Parameters
     ----------
     path : str or os.PathLike
-    model : dataclass of `_plain`
+    model : dataclass of `_plain` or `_grouped`
     estimator : str
         Name of the class that was fitted.
     """
@@ -49,14 +48,15 @@ def module_text(model, estimator):
     from skboost import __version__
 
     functions = ["predict"]
-    if isinstance(model, _plain.Classifier):
+    if hasattr(model, "predict_proba"):
         functions.append("predict_proba")
     listed = " and ".join(f"`{name}`" for name in functions)
     head = _HEAD.format(estimator=estimator, version=__version__, functions=listed)
-    names = sorted({type(part).__name__ for part in _parts(model)})
+    kinds = {type(part) for part in _parts(model)}
+    names = sorted((kind.__module__, kind.__name__) for kind in kinds)
     lines = [f"_MODEL = {_literal(model)}"]
     lines += [f"{name} = _MODEL.{name}" for name in functions]
-    source = standalone(_plain.__name__, names)
+    source = standalone(names)
     return head + source + "\n\n" + _ARRAY + "\n\n" + "\n".join(lines) + "\n"
 
 
@@ -106,7 +106,7 @@ def _array_literal(values):
 # --- source text of functions, with everything that they need
 
 
-def standalone(module, names):
+def standalone(names):
     """Source text that defines names of a module without importing the package.
 
     Definitions are followed from name to name and from file to file, and written down
@@ -114,9 +114,8 @@ def standalone(module, names):
 
     Parameters
     ----------
-    module : str
-        Dotted name of a module of this package.
-    names : iterable of str
+    names : iterable of tuple of str
+        Dotted names of modules of this package, and of what they define.
 
     Returns
     -------
@@ -130,7 +129,7 @@ def standalone(module, names):
         both. It is a mistake in this package.
     """
     found = _Found()
-    for name in names:
+    for module, name in names:
         found.add(module, name)
     imports = "\n".join(sorted(found.imports))
     return imports + "\n\n\n" + "\n\n\n".join(found.texts) + "\n"

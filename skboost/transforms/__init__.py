@@ -7,6 +7,7 @@ from skboost.transforms._elementwise import (
     Interval,
     LowerBound,
     Real,
+    Scale,
     UpperBound,
     interval,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "LowerBound",
     "Ordered",
     "Real",
+    "Scale",
     "Simplex",
     "Transform",
     "UpperBound",

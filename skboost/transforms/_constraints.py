@@ -29,12 +29,14 @@ class Constraints:
 
         - ``"positive"``: above zero;
         - ``"unit_interval"``: between 0 and 1;
+        - ``("scale", size)``: above zero, for standard deviations and other scales
+          whose density need not vanish at zero; see `Scale`;
         - ``(low, high)``: between two numbers; None for no end on that side;
         - ``"simplex"``: positive, with sum one; needs two coordinates or more;
         - ``"ordered"``: increasing; needs two coordinates or more;
         - ``"real"`` or None: anywhere.
 
-        The first three hold for each coordinate of a key by itself. A single string
+        The first four hold for each coordinate of a key by itself. A single string
         or a tuple (low, high) holds for all coordinates; a sequence of `dim` entries
         has one for each.
     dim : int

@@ -1,7 +1,7 @@
 """Transforms of one coordinate: half-lines by the exponential, intervals by logit."""
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_ndtr
 
 from skboost.transforms._base import Elementwise
 
@@ -78,6 +78,58 @@ class LowerBound(Elementwise):
 
     def record(self):
         return "positive" if self.low == 0.0 else super().record()
+
+
+class Scale(Elementwise):
+    """Positive numbers whose density may be finite at zero: ``size exp(z) Phi(z)``.
+
+    Far above `size` it is an exponential, as for numbers that are known up to a factor.
+    Below, a density that does not vanish at zero becomes one with the tail of a
+    Gaussian, where under an exponential it would have the long tail ``exp(z)``.
+
+    Parameters
+    ----------
+    size : float, default=1.0
+        Where one turns into the other.
+    """
+
+    low = 0.0
+    exponential = True
+
+    def __init__(self, size=1.0):
+        self.size = float(size)
+
+    def forward(self, z):
+        z = clipped(z)
+        log = np.log(self.size) + z + log_ndtr(z)
+        return np.maximum(np.exp(np.clip(log, -LIMIT, LIMIT)), np.nextafter(0.0, 1.0))
+
+    def inverse(self, theta):
+        log = np.log(theta) - np.log(self.size)
+        # Left of the solution, from where Newton's steps on a concave function ascend.
+        z = np.where(log > 0.0, log, -np.sqrt(np.maximum(-2.0 * log, 0.0)))
+        for _ in range(100):
+            step = (log - z - log_ndtr(z)) / (1.0 + _mills(z))
+            z = z + step
+            if not np.any(np.abs(step) > 1e-13 * (1.0 + np.abs(z))):
+                break
+        return z
+
+    def log_derivative(self, z):
+        z = clipped(z)
+        return np.log(self.size) + z + log_ndtr(z) + np.log1p(_mills(z))
+
+    def log_derivative_slope(self, z):
+        ratio = _mills(clipped(z))
+        return (1.0 + ratio - ratio * (clipped(z) + ratio) / (1.0 + ratio)) * within(z)
+
+    def record(self):
+        return "scale", self.size
+
+
+def _mills(z):
+    """Density over distribution function of a standard normal variable."""
+    return np.exp(-0.5 * z * z - 0.5 * np.log(2.0 * np.pi) - log_ndtr(z))
 
 
 class UpperBound(Elementwise):

@@ -9,7 +9,13 @@ import numpy as np
 
 from skboost.transforms._base import Transform
 from skboost.transforms._blocks import Ordered, Simplex
-from skboost.transforms._elementwise import Interval, LowerBound, Real, interval
+from skboost.transforms._elementwise import (
+    Interval,
+    LowerBound,
+    Real,
+    Scale,
+    interval,
+)
 
 TRANSFORMS = {
     "real": Real,
@@ -34,11 +40,26 @@ def as_transform(value):
         return value
     if isinstance(value, str) and value in TRANSFORMS:
         return TRANSFORMS[value]()
+    if _is_scale(value):
+        return Scale(value[1])
     if _is_pair(value):
         return _checked_interval(*value)
     raise ValueError(
-        f"constraints: an entry must be one of {list(TRANSFORMS)}, None or a pair "
-        f"(low, high) of numbers, None for an open end; got {value!r}."
+        f"constraints: an entry must be one of {list(TRANSFORMS)}, None, a pair "
+        "(low, high) of numbers, None for an open end, or ('scale', size) with a "
+        f"positive size; got {value!r}."
+    )
+
+
+def _is_scale(value):
+    """The word, and a positive number."""
+    return (
+        isinstance(value, tuple | list)
+        and len(value) == 2
+        and isinstance(value[0], str)
+        and value[0] == "scale"
+        and _is_number(value[1])
+        and 0.0 < value[1] < np.inf
     )
 
 

@@ -134,7 +134,7 @@ def test_effects_of_a_normal_model_are_drawn_from_their_gaussian(n_effects):
     rows = grouped(n_effects, normal)
     theta = np.repeat(points(n_effects, 1)[:1], 4000, axis=0)
     (factor,) = rows.factors
-    normals = np.random.default_rng(3).normal(size=(4000, N_GROUPS, n_effects))
+    normals = np.random.default_rng(3).normal(size=(n_effects, 4000, N_GROUPS))
     (draws,) = NormalMarginal(rows).effects((normals,), *split(theta, n_effects, True))
     one = theta[0]
     for group in range(N_GROUPS):
@@ -145,11 +145,11 @@ def test_effects_of_a_normal_model_are_drawn_from_their_gaussian(n_effects):
         precision += np.diag(np.exp(-2.0 * one[N_COLUMNS:-1]))
         covariance = np.linalg.inv(precision)
         mean = covariance @ (Z.T @ (weight * residual)) / np.exp(2.0 * one[-1])
-        found = draws[:, :, group].reshape(-1, n_effects)
-        np.testing.assert_allclose(found.mean(axis=0), mean, atol=1e-10)
+        found = draws[..., group].swapaxes(0, 1).reshape(n_effects, -1)
+        np.testing.assert_allclose(found.mean(axis=1), mean, atol=1e-10)
         # Four standard errors of 8,000 draws that come in pairs.
         np.testing.assert_allclose(
-            np.cov(found.T).reshape(n_effects, n_effects), covariance,
+            np.cov(found).reshape(n_effects, n_effects), covariance,
             atol=4.0 * np.sqrt(2.0 / 4000) * covariance.max(),
         )  # fmt: skip
 
@@ -158,7 +158,7 @@ def test_effects_of_counts_have_the_skewness_of_their_density():
     rows = grouped(1, counts)
     theta = np.repeat(points(1)[:1], 20_000, axis=0)
     (factor,) = rows.factors
-    normals = np.random.default_rng(3).normal(size=(20_000, N_GROUPS, 1))
+    normals = np.random.default_rng(3).normal(size=(1, 20_000, N_GROUPS))
     (draws,) = QuadratureMarginal(rows, Poisson()).effects((normals,), *split(theta, 1))
     scale, grid = np.exp(theta[0, N_COLUMNS]), np.linspace(-9.0, 9.0, 4001)
     for group in range(N_GROUPS):
@@ -168,7 +168,7 @@ def test_effects_of_counts_have_the_skewness_of_their_density():
         density = np.exp(log_density - 0.5 * grid**2 - log_density.max())
         density /= density.sum()
         levels = np.interp([0.05, 0.5, 0.95], density.cumsum(), scale * grid)
-        found = np.quantile(draws[:, :, group], [0.05, 0.5, 0.95])
+        found = np.quantile(draws[..., group], [0.05, 0.5, 0.95])
         width = levels[2] - levels[0]
         np.testing.assert_allclose(found, levels, atol=0.02 * width)
 
@@ -196,14 +196,22 @@ def test_the_target_adds_priors_to_the_marginal():
         NormalPrior(),
         np.array([1.0, 3.0]),
         [HalfTPrior(3.0, 0.5), HalfNormalPrior(2.0)],
+        [0.3, 2.0],
         HalfTPrior(),
     )
     theta = points(2, 1)
     value, score = target.value_and_score(theta)
     expected = target.marginal.value_and_score(*target.split(theta))[0]
     expected = expected + NormalPrior().log_density(theta[:, :2], np.array([1.0, 3.0]))
-    for k, prior in enumerate(target.level_priors):
-        expected = expected + prior.value_and_score(theta[:, 2 + k])[0]
+    for k, (prior, transform) in enumerate(
+        zip(target.level_priors, target.transforms, strict=True)
+    ):
+        # Densities of the coordinates: of a logarithm, times its derivative.
+        z = theta[:, 2 + k]
+        slope = (transform.forward(z + 1e-6) - transform.forward(z - 1e-6)) / 2e-6
+        level = np.log(transform.forward(z))
+        expected = expected + prior.value_and_score(level)[0]
+        expected = expected + np.log(slope / transform.forward(z))
     np.testing.assert_allclose(value, expected)
     np.testing.assert_allclose(
         score, differences(lambda t: target.value_and_score(t)[0], theta), atol=1e-6

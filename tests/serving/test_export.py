@@ -237,4 +237,4 @@ def test_two_definitions_under_one_name_are_noticed(monkeypatch):
     }
     monkeypatch.setattr("skboost.serving._module._source_of", files.__getitem__)
     with pytest.raises(RuntimeError, match=r"skboost\.one and skboost\.two"):
-        standalone("skboost.top", ["h"])
+        standalone([("skboost.top", "h")])

@@ -15,6 +15,7 @@ from skboost.transforms import (
     LowerBound,
     Ordered,
     Real,
+    Scale,
     Simplex,
     UpperBound,
     as_transform,
@@ -23,6 +24,7 @@ from skboost.transforms import (
 
 CASES = {name: make() for name, make in TRANSFORMS.items()} | {
     "lower": LowerBound(-3.0),
+    "scale": Scale(0.3),
     "upper": UpperBound(2.5),
     "between": Interval(-1.0, 4.0),
     "below zero": Interval(-2.0, 0.0),

@@ -1,0 +1,59 @@
+"""Which way group effects are integrated out."""
+
+from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
+from skboost.hierarchy._laplace import LaplaceMarginal
+from skboost.hierarchy._normal import NormalMarginal
+from skboost.hierarchy._quadrature import QuadratureMarginal
+from skboost.targets import FlatPrior, GLMTarget
+
+
+class UngroupedMarginal:
+    """Log likelihood of a generalised linear model without groups.
+
+    Parameters
+    ----------
+    rows : GroupedRows
+    likelihood : Likelihood
+    """
+
+    has_noise, cheap = False, True
+
+    def __init__(self, rows, likelihood):
+        self.target = GLMTarget(
+            rows.X,
+            rows.y,
+            likelihood,
+            prior=FlatPrior(),
+            sample_weight=rows.weight,
+            offset=rows.offset,
+            fit_intercept=False,
+        )
+
+    def value_and_score(self, beta, levels):
+        """See `QuadratureMarginal.value_and_score`."""
+        return self.target.value_and_score(beta)
+
+    def effects(self, normals, beta, levels):
+        """None: there are no groups."""
+        return ()
+
+
+def marginal_of(rows, likelihood=None):
+    """The log likelihood of grouped rows, group effects integrated out.
+
+    Parameters
+    ----------
+    rows : GroupedRows
+    likelihood : Likelihood, default=None
+        None is normal noise, whose scale is one parameter more.
+
+    Returns
+    -------
+    object
+        With ``has_noise``, ``value_and_score`` and ``effects``; see `NormalMarginal`.
+    """
+    n_factors = len(rows.factors)
+    if likelihood is None:
+        return (NormalMarginal if n_factors < 2 else CrossedNormalMarginal)(rows)
+    kinds = {0: UngroupedMarginal, 1: QuadratureMarginal}
+    return kinds.get(n_factors, LaplaceMarginal)(rows, likelihood)

@@ -1,0 +1,162 @@
+"""Effects of groups as a figure: one interval for each group, in order."""
+
+import numpy as np
+
+from skboost.inspection._axes import color, finish, look, panels, shown, tidy
+
+# More groups than this get no labels of their own.
+_MOST_LABELS = 40
+
+
+class GroupEffectsDisplay:
+    """Group effects of a hierarchical regression, smallest first, with intervals.
+
+    The figure is also called a caterpillar plot. Make one with `from_estimator`.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_groups,)
+    intervals : ndarray of shape (n_groups, 2)
+    inner : ndarray of shape (n_groups, 2)
+        Narrower intervals, drawn thick.
+    labels : sequence of str of length n_groups
+    name : str
+        What the effect is called, below the horizontal axis.
+    level : float, default=0.9
+        Probability of `intervals`.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+
+    See Also
+    --------
+    PosteriorDisplay : Coefficients and standard deviations of the same model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost import BoostedHierarchicalLinearRegression
+    >>> from skboost.inspection import GroupEffectsDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> school = np.repeat(np.arange(8), 5)
+    >>> X = np.column_stack([rng.normal(size=40), school])
+    >>> y = X[:, 0] + rng.normal(size=8)[school] + rng.normal(size=40)
+    >>> model = BoostedHierarchicalLinearRegression(groups=[1], random_state=0)
+    >>> display = GroupEffectsDisplay.from_estimator(model.fit(X, y))
+    """
+
+    def __init__(self, means, intervals, inner, labels, name, *, level=0.9):
+        self.means = means
+        self.intervals = intervals
+        self.inner = inner
+        self.labels = labels
+        self.name = name
+        self.level = level
+
+    @classmethod
+    def from_estimator(cls, estimator, factor=None, *, effect=0, level=0.9, ax=None):
+        """Display of the effects of one factor.
+
+        Parameters
+        ----------
+        estimator : fitted hierarchical regression
+        factor : str, default=None
+            A key of ``group_effects_``; None is the first.
+        effect : int, default=0
+            0 is the intercept's, 1 that of the first slope, and so on.
+        level : float, default=0.9
+            Posterior probability of the thin intervals; the thick ones hold half.
+        ax : Axes, default=None
+            None makes a figure.
+
+        Returns
+        -------
+        GroupEffectsDisplay
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        TypeError
+            If it is no hierarchical regression.
+        ValueError
+            If there is no such factor or effect.
+        """
+        instead = "It shows regressions with groups."
+        effects = shown(estimator, "group_effects_", instead)
+        if factor is None and effects:
+            factor = next(iter(effects))
+        if factor not in effects:
+            raise ValueError(
+                f"factor must be one of {list(effects)}; got {factor!r}. A model needs "
+                "groups to have any."
+            )
+        means = effects[factor]
+        if not 0 <= effect < means.shape[1]:
+            raise ValueError(
+                f"effect must lie between 0 and {means.shape[1] - 1}; got {effect}. 0 "
+                "is the intercept's, slopes follow."
+            )
+        wide, half = (
+            estimator.group_effects_interval(p)[factor][:, effect] for p in (level, 0.5)
+        )
+        levels = estimator.group_levels_[factor]
+        labels = [
+            ":".join(map(str, label)) if np.ndim(label) else str(label)
+            for label in levels
+        ]
+        name = f"effect of {factor}"
+        if effect:
+            name += f" on slope {effect}"
+        display = cls(means[:, effect], wide, half, labels, name, level=level)
+        return display.plot(ax=ax)
+
+    def plot(self, ax=None):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, default=None
+            None makes a figure.
+
+        Returns
+        -------
+        GroupEffectsDisplay
+        """
+        n = len(self.means)
+        named = n <= _MOST_LABELS
+        height = 1.0 + 0.2 * n if named else 5.0
+        order = np.argsort(self.means, kind="stable")
+        with look():
+            self.figure_, axes = panels(ax, 1, 1, (5.2, height))
+            self.ax_ = axes[0]
+            self._draw(axes[0], order)
+            axes[0].set(xlabel=self.name, ylim=(-1, n))
+            axes[0].set_yticks(range(n) if named else [])
+            if named:
+                axes[0].set_yticklabels([self.labels[j] for j in order])
+            else:
+                axes[0].set_ylabel(f"{n} groups")
+            axes[0].tick_params(axis="y", length=0)
+            tidy(axes[0])
+            finish(axes, ax is not None)
+        return self
+
+    def _draw(self, ax, order):
+        """Intervals of groups, coloured where they exclude zero."""
+        low, high = self.intervals[order].T
+        place, away = np.arange(len(order)), (low > 0.0) | (high < 0.0)
+        inner_low, inner_high = self.inner[order].T
+        ax.axvline(0.0, color="0.6", linewidth=0.8)
+        for some, hue, label in (
+            (~away, "0.55", f"{100 * self.level:.0f} % interval holds zero"),
+            (away, color(0), "and excludes it"),
+        ):
+            if some.any():
+                at = place[some]
+                ax.hlines(at, low[some], high[some], color=hue, linewidth=0.9)
+                thick = inner_low[some], inner_high[some]
+                ax.hlines(at, *thick, color=hue, linewidth=2.6)
+                ax.plot(self.means[order][some], at, "o", color=hue, ms=4, label=label)

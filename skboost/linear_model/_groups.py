@@ -1,0 +1,283 @@
+"""Columns of X that say groups: which there are, their levels, and rows by them."""
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.utils import check_array
+
+from skboost.hierarchy import Factor
+from skboost.serving import GroupedFactor, positions
+
+
+class Columns(NamedTuple):
+    """What the parameters `groups`, `slopes` and `nested` name, by position.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of all columns of X.
+    numbers : tuple of int
+        Columns that are numbers.
+    factors : dict
+        From the name of a factor to the columns that say its groups together.
+    slopes : dict
+        From the name of a factor to positions among `numbers`.
+    """
+
+    names: tuple
+    numbers: tuple
+    factors: dict
+    slopes: dict
+
+
+def resolve(names, groups, slopes, nested):
+    """`Columns` of parameters as users write them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of all columns of X.
+    groups, slopes, nested
+        As in `BoostedHierarchicalLinearRegression`.
+
+    Returns
+    -------
+    Columns
+
+    Raises
+    ------
+    ValueError
+        For a column that is not there, and for what means nothing.
+    """
+    groups = _as_list("groups", groups)
+    chains = [_chain(chain) for chain in _as_list("nested", nested)]
+    place = {name: i for i, name in enumerate(names)}
+    used = {_position(key, "groups", place): key for key in groups}
+    factors, inner = {}, set()
+    for chain in chains:
+        columns = [_position(key, "nested", place) for key in chain]
+        inner.update(columns[1:])
+        used |= dict(zip(columns, chain, strict=True))
+        for depth in range(1, len(columns) + 1):
+            label = ":".join(names[c] for c in columns[:depth])
+            factors[label] = tuple(columns[:depth])
+    for column in used:
+        if column not in inner:
+            factors.setdefault(names[column], (column,))
+    numbers = tuple(i for i in range(len(names)) if i not in used)
+    return Columns(
+        tuple(names), numbers, factors, _slopes(slopes, factors, place, numbers)
+    )
+
+
+def _as_list(name, value):
+    """A parameter that lists columns, None as nothing."""
+    if value is None:
+        return []
+    if isinstance(value, str | int | np.integer):
+        return [value]
+    try:
+        return list(value)
+    except TypeError:
+        raise ValueError(
+            f"{name} must be a list of columns of X, by name or position; got "
+            f"{value!r}."
+        ) from None
+
+
+def _chain(chain):
+    if isinstance(chain, str) or not isinstance(chain, tuple | list) or len(chain) < 2:
+        raise ValueError(
+            "nested must hold tuples of two columns or more, the outer one first, such "
+            f"as [('school', 'class')]; got {chain!r}."
+        )
+    return chain
+
+
+def _position(key, parameter, place):
+    """Position of a column that is given by its name or its position."""
+    if isinstance(key, bool | np.bool_):
+        raise ValueError(f"{parameter} must name columns of X; got {key!r}.")
+    if isinstance(key, int | np.integer):
+        if -len(place) <= key < len(place):
+            return int(key) % len(place)
+    elif key in place:
+        return place[key]
+    raise ValueError(
+        f"{parameter} must name columns of X; got {key!r}. X has {len(place)} columns"
+        f": {', '.join(map(repr, list(place)[:8]))}{', ...' if len(place) > 8 else ''}."
+    )
+
+
+def _slopes(slopes, factors, place, numbers):
+    found = {name: () for name in factors}
+    if slopes is None:
+        return found
+    if not isinstance(slopes, dict):
+        raise ValueError(
+            "slopes must be a dict from factors to lists of columns, such as "
+            f"{{'county': ['floor']}}; got {slopes!r}."
+        )
+    names = list(place)
+    for key, columns in slopes.items():
+        name = names[key] if isinstance(key, int | np.integer) else key
+        if name not in factors:
+            raise ValueError(
+                f"slopes must have keys among the factors {list(factors)}; got {key!r}."
+                " Name the column in groups, too."
+            )
+        where = [_position(c, "slopes", place) for c in _as_list("slopes", columns)]
+        for column in where:
+            if column not in numbers:
+                raise ValueError(
+                    "slopes must name numeric columns of X; got "
+                    f"{names[column]!r}, which says groups."
+                )
+        found[name] = tuple(numbers.index(column) for column in where)
+    return found
+
+
+def column_of(X, i):
+    """A column of an array or a data frame, as an array."""
+    if hasattr(X, "iloc"):
+        return X.iloc[:, i].to_numpy()
+    if hasattr(X, "columns"):
+        return X[X.columns[i]].to_numpy()
+    return X[:, i]
+
+
+def numbers_of(X, columns):
+    """The numeric columns of X as floats, checked.
+
+    Raises
+    ------
+    ValueError
+        For what is no number or not finite.
+    """
+    if columns.numbers == tuple(range(len(columns.names))):
+        return check_array(X, dtype=np.float64, input_name="X")
+    parts = []
+    for i in columns.numbers:
+        try:
+            parts.append(np.asarray(column_of(X, i), dtype=np.float64))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"X must have numbers in column {columns.names[i]!r}; got "
+                f"{column_of(X, i)[:3].tolist()}. Name it in groups if it says groups, "
+                "or encode it, for example with sklearn.preprocessing.OneHotEncoder."
+            ) from error
+    table = np.column_stack(parts) if parts else np.empty((len(X), 0))
+    return check_array(table, dtype=np.float64, input_name="X", ensure_min_features=0)
+
+
+def labels_of(X, i, name):
+    """Labels of groups in a column; a ValueError where some are missing."""
+    values = column_of(X, i)
+    missing = np.zeros(len(values), dtype=bool)
+    if values.dtype.kind == "f":
+        missing = np.isnan(values)
+    elif values.dtype.kind == "O":
+        missing = np.array([_is_missing(value) for value in values], dtype=bool)
+    if missing.any():
+        first = int(np.flatnonzero(missing)[0])
+        raise ValueError(
+            f"X must have a label in every row of the group column {name!r}; got "
+            f"{values[first]!r} in row {first} ({missing.sum()} missing in all). Fill "
+            "them, for example with a label of their own, or drop the rows."
+        )
+    if values.dtype.kind == "O":
+        kinds = {isinstance(value, str) for value in values}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"X must have labels of one kind in the group column {name!r}; got "
+                "strings and other values. Convert them to strings."
+            )
+        values = values.astype(str) if kinds == {True} else _plain(values, name)
+    return values
+
+
+def _is_missing(value):
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def _plain(values, name):
+    try:
+        return np.array(values.tolist(), dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"X must have strings or numbers in the group column {name!r}; got "
+            f"{type(values[0]).__name__}. Convert them to strings."
+        ) from None
+
+
+def learned(X, columns):
+    """Plain factors with the labels of some rows; they have no effects yet.
+
+    Returns
+    -------
+    tuple of GroupedFactor
+    """
+    every = {i for group in columns.factors.values() for i in group}
+    values = {i: labels_of(X, i, columns.names[i]) for i in sorted(every)}
+    return tuple(
+        _learned_factor(name, group, values, columns)
+        for name, group in columns.factors.items()
+    )
+
+
+def _learned_factor(name, group, values, columns):
+    labels = tuple(np.unique(values[i]) for i in group)
+    code = np.zeros(len(values[group[0]]), dtype=int)
+    for i, known in zip(group, labels, strict=True):
+        code = code * len(known) + positions(known, values[i])[0]
+    present = np.unique(code)
+    _check_groups(name, len(present), len(code))
+    slopes = np.array(columns.slopes[name], dtype=int)
+    return GroupedFactor(name, group, labels, present, slopes)
+
+
+def _check_groups(name, n_groups, n_rows):
+    if n_groups < 2:
+        raise ValueError(
+            f"groups must name columns with two groups or more; got one group in "
+            f"{name!r}. Drop the column: its effect is the intercept's."
+        )
+
+
+def codes_of(X, factor, columns, unknown="population"):
+    """Groups of rows, -1 for those that were not in the data of the fit.
+
+    Raises
+    ------
+    ValueError
+        For labels that are missing, and for unknown ones where `unknown` is "error".
+    """
+    values = [labels_of(X, i, columns.names[i]) for i in factor.columns]
+    codes = factor.codes(values)
+    if unknown == "error" and (codes < 0).any():
+        row = int(np.flatnonzero(codes < 0)[0])
+        label = ", ".join(repr(column[row]) for column in values)
+        raise ValueError(
+            f"X must have groups that fit has seen in {factor.name!r}; got {label} in "
+            f"row {row}. handle_unknown='population' predicts them from the population."
+        )
+    return codes
+
+
+def as_factor(factor, codes, numbers):
+    """A plain factor as the numerical core takes it."""
+    columns = factor.columns_of(numbers)
+    return Factor(codes, len(factor.present), columns)
+
+
+def levels_of(factor):
+    """Labels of the groups of a factor: (n_groups,), or one column for each part."""
+    code, parts = factor.present, []
+    for labels in reversed(factor.labels):
+        parts.append(labels[code % len(labels)])
+        code = code // len(labels)
+    if len(parts) == 1:
+        return parts[0]
+    return np.column_stack([part.astype(object) for part in reversed(parts)])

@@ -1,0 +1,351 @@
+"""Linear regression with groups: normal noise, effects of groups, learned scales."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from skboost._base import callback_data
+from skboost._math import log_sum_exp
+from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost.hierarchy import marginal_of
+from skboost.linear_model._coefficients import check_quantiles, tails_of
+from skboost.linear_model._hierarchical import (
+    HIERARCHICAL_CONSTRAINTS,
+    LEVELS,
+    HierarchicalModel,
+    checked_numbers,
+)
+from skboost.linear_model._predictive import mixture_quantiles
+from skboost.linear_model._summary import level_and_spread
+from skboost.serving import GroupedRegressor
+from skboost.targets import NoiseScalePrior, NormalNoise
+
+
+class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
+    """Linear regression whose groups share strength: partial pooling.
+
+    ``y = X coef + intercept + z u[group] + noise``, where the effects ``u`` of the
+    groups of a factor are normal around zero with a standard deviation that is learned.
+    Groups with few rows are pulled towards the population, groups with many speak for
+    themselves. Group effects are integrated out in closed form; boosting variational
+    inference approximates the posterior of coefficients, scales and noise.
+
+    Parameters
+    ----------
+    groups : str, int or list of these, default=None
+        Columns of X that say which group a row belongs to, by name or position. Every
+        column is a factor with effects of its own; several are crossed. Labels are
+        integers, strings or categories. All other columns are numeric features. None is
+        a model without groups.
+    slopes : dict, default=None
+        From factors to the columns whose coefficients differ between groups, such as
+        ``{"county": ["floor"]}``. Effects of one group are independent a priori.
+    nested : list of tuple, default=None
+        Columns whose groups lie within those of another, the outer one first:
+        ``[("school", "class")]`` makes the factors ``"school"`` and ``"school:class"``,
+        and classes of the same name in two schools are two groups.
+    scale_prior : "half_t" or ScalePrior, default="half_t"
+        Prior of the standard deviations of group effects. ``"half_t"`` is a half-t
+        distribution with 3 degrees of freedom whose scale is 2.5 standard deviations
+        of the response, for slopes per
+        standard deviation of the column. ``HalfNormalPrior(scale)`` and
+        ``HalfTPrior(df, scale)`` of `skboost.priors` are in the unit of the effects.
+    prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
+        Independent prior of the coefficients, around zero.
+    prior_scale : "auto", float or array-like of shape (n_numeric_features,), \
+            default="auto"
+        Scale of that prior in the unit of the coefficients. ``"auto"`` is one
+        standard deviation of the response per standard deviation of the feature.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    intercept_scale : "auto" or float, default="auto"
+        Scale of the intercept's prior. ``"auto"`` is ten times that of a standardised
+        feature, widened by where the responses and the features lie.
+    noise_prior_weight : float, default=1.0
+        Weight of the prior of the noise scale, in rows.
+    noise_prior_scale : "auto" or float, default="auto"
+        Where that prior lies; ``"auto"`` is a hundredth of the response's standard
+        deviation.
+    handle_unknown : {"population", "error"}, default="population"
+        What predictions do with a group that `fit` has not seen: integrate over the
+        distribution of groups, or raise an error.
+    max_iter : int, default=10
+        Boosting iterations in total, the first component included.
+    tol : float or "auto", default="auto"
+        In nats; a component that gains less than a tenth of it is refused. ``"auto"``
+        also stops as soon as no more remains than a Gaussian fitted to 1,000 exact
+        draws would leave.
+    max_time : float, default=None
+        Seconds.
+    random_state : int, RandomState instance or None, default=None
+        Seed of every draw. The same seed gives the same fit for every `n_jobs`.
+    n_jobs : int, default=None
+        Threads over starts.
+
+    Attributes
+    ----------
+    posterior_ : TransformedPosterior
+        Over (coefficients, intercept, standard deviations of group effects,
+        noise scale).
+    coef_ : ndarray of shape (n_numeric_features,)
+        Posterior means.
+    intercept_ : float
+        Posterior mean.
+    group_levels_ : dict
+        By factor the labels of its groups, ndarray of shape (n_groups,), or
+        (n_groups, n_columns) of a nested factor.
+    group_effects_ : dict
+        By factor the posterior means of the effects of its groups, ndarray of shape
+        (n_groups, n_effects): the intercept's, then those of the slopes.
+    variance_components_ : DataFrame, or structured array without pandas
+        Posterior means of the standard deviations of group effects,
+        noise scale, their
+        standard deviations and the ends of their 90 per cent intervals.
+    icc_ : dict
+        Intraclass correlation by factor: the share of the variance of the response
+        that the intercepts of its groups make up; a posterior mean.
+    elbo_, elbo_se_ : float
+        Evidence lower bound, group effects integrated out, and its standard error,
+        nats.
+    remaining_kl_, remaining_kl_se_, pareto_k_ : float
+        Importance-sampling estimate of what the bound still misses, nats, its standard
+        error, and k-hat: above 0.7 the estimate is not reliable.
+    remaining_kl_interval_ : tuple of float
+        (lower, upper), nats.
+    n_iter_ : int
+        Iterations done.
+    converged_ : bool
+        Whether the stopping rule ended the run.
+    message_ : str
+        Why the run ended.
+    history_ : list of dict
+        One record per iteration.
+    skewing_ : SkewReport
+        What skewing weights gained.
+    n_features_in_ : int
+        Columns of X, those of groups included.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where `X` has them.
+
+    See Also
+    --------
+    BoostedBayesianLinearRegression : Without groups, with Student-t noise too.
+
+    References
+    ----------
+    Gelman and Hill: Data Analysis Using Regression and Multilevel/Hierarchical Models,
+    2007 (chapters 12 and 13). Gelman: Prior distributions for variance parameters in
+    hierarchical models, Bayesian Analysis 1, 2006. Locatello, Dresdner, Khanna, Valera,
+    Rätsch: Boosting Black Box Variational Inference, 2018 (Algorithm 1).
+    Lindstrom and Bates, Journal of the American Statistical Association 83, 1988 (sums
+    over rows).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost import BoostedHierarchicalLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> school = np.repeat(np.arange(8), 5)
+    >>> hours = rng.normal(size=40)
+    >>> y = hours + rng.normal(size=8)[school] + rng.normal(size=40)
+    >>> X = np.column_stack([hours, school])
+    >>> model = BoostedHierarchicalLinearRegression(groups=[1], random_state=0)
+    >>> model = model.fit(X, y)
+    >>> model.group_effects_["x1"].shape
+    (8, 1)
+    >>> model.predict([[0.5, 3], [0.5, 99]]).shape  # no school 99: the population
+    (2,)
+    """
+
+    _parameter_constraints = {
+        **HIERARCHICAL_CONSTRAINTS,
+        "noise_prior_weight": [Interval(Real, 0, None, closed="neither")],
+        "noise_prior_scale": [
+            StrOptions({"auto"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+    }
+
+    _has_noise = True
+
+    def __init__(
+        self,
+        *,
+        groups=None,
+        slopes=None,
+        nested=None,
+        scale_prior="half_t",
+        prior="normal",
+        prior_scale="auto",
+        fit_intercept=True,
+        intercept_scale="auto",
+        noise_prior_weight=1.0,
+        noise_prior_scale="auto",
+        handle_unknown="population",
+        max_iter=10,
+        tol="auto",
+        max_time=None,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.groups = groups
+        self.slopes = slopes
+        self.nested = nested
+        self.scale_prior = scale_prior
+        self.prior = prior
+        self.prior_scale = prior_scale
+        self.fit_intercept = fit_intercept
+        self.intercept_scale = intercept_scale
+        self.noise_prior_weight = noise_prior_weight
+        self.noise_prior_scale = noise_prior_scale
+        self.handle_unknown = handle_unknown
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the posterior.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numeric features, and the columns that `groups` and `nested` name.
+        y : array-like of shape (n_samples,)
+            Responses.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Not negative; a weight of two is a row that stands twice in its group.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For missing labels, factors with one group, and parameters or data that mean
+            nothing. What was fitted before stays usable.
+        """
+        with self._keeping_old_fit():
+            y = checked_numbers(self, X, y)
+            rows, table = self._grouped(X, y, sample_weight)
+            return self._learn_groups(rows, table, callback_data(X, y, sample_weight))
+
+    def predict(self, X, level="group", return_std=False):
+        """Mean of the posterior predictive distribution.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        level : {"group", "population"}, default="group"
+            ``"group"`` uses the effects of the row's groups; those that `fit` has not
+            seen have the population's spread. ``"population"`` is a new group for every
+            row.
+        return_std : bool, default=False
+            Return the standard deviation of the predictive distribution too, noise
+            included.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,)
+            Only where `return_std` is True.
+        """
+        mean, std = self._fitted_model().mean_and_std(*self._split(X, level))
+        return (mean, std) if return_std else mean
+
+    def predict_interval(self, X, level=0.9, population=False):
+        """Central interval of the predictive distribution, noise included.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        level : float, default=0.9
+            Predictive probability inside, in (0, 1).
+        population : bool, default=False
+            A new group for every row, as ``level="population"`` of `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            Lower and upper end.
+        """
+        return self.predict_quantiles(X, tails_of(level), population)
+
+    def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95), population=False):
+        """Quantiles of the predictive distribution, noise included.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        quantiles : float or array-like of shape (n_quantiles,), \
+                default=(0.05, 0.5, 0.95)
+            In (0, 1).
+        population : bool, default=False
+            A new group for every row.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_quantiles)
+        """
+        p = check_quantiles(quantiles)
+        found = [
+            mixture_quantiles(NormalNoise(), *parts, p)
+            for _, *parts in self._mixtures(X, population)
+        ]
+        return np.concatenate(found)
+
+    def log_predictive_density(self, X, y, population=False):
+        """Log density of responses under the posterior predictive distribution.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        population : bool, default=False
+            A new group for every row.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Nats.
+        """
+        y = checked_numbers(self, X, y)
+        out = np.empty(len(y))
+        for rows, centres, scales, weights in self._mixtures(X, population):
+            z = (y[rows, None] - centres) / scales
+            table = NormalNoise().log_density(z) - np.log(scales)
+            out[rows] = log_sum_exp(table, np.log(weights))
+        return out
+
+    def _mixtures(self, X, population):
+        """Blocks of rows with the mixture that is the distribution of each response."""
+        model, split = self._fitted_model(), self._split(X, LEVELS[bool(population)])
+        weights = np.full(len(model.coef), 1.0 / len(model.coef))
+        for rows, eta in model.predictors(*split):
+            yield rows, eta, np.broadcast_to(model.noise, eta.shape), weights
+
+    # --- the model
+
+    def _marginal(self, rows):
+        return marginal_of(rows)
+
+    def _unit(self, table):
+        level, spread = level_and_spread(table)
+        return spread, level
+
+    def _row_error(self, table):
+        return level_and_spread(table)[1]
+
+    def _noise_prior(self, unit):
+        scale = self.noise_prior_scale
+        scale = 1e-2 * unit if scale == "auto" else scale
+        return NoiseScalePrior(self.noise_prior_weight, scale)
+
+    def _residual_variance(self, model):
+        return model.noise**2
+
+    _plain = GroupedRegressor

@@ -1,0 +1,166 @@
+"""Predictions of hierarchical models from arrays: draws of coefficients and effects.
+
+Whatever stands here or is imported here from the package has to run without it: NumPy
+and the standard library are all there is.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skboost._parallel import row_blocks
+from skboost.serving._plain import sigmoid
+from skboost.targets._noise import bounded_exp
+
+
+@dataclass
+class GroupedFactor:
+    """A factor: which column, or which columns together, say a row's group.
+
+    `labels` holds the sorted labels of each of `columns`, `present` the sorted codes of
+    the combinations that are groups, `slopes` positions among the numeric columns.
+    `effects` is (n_groups, n_effects, n_draws), `unseen` (n_effects, n_draws) the
+    effects of a group that was never seen.
+    """
+
+    name: str
+    columns: tuple
+    labels: tuple
+    present: object
+    slopes: object
+    effects: object = None
+    unseen: object = None
+
+    def codes(self, values):
+        """Groups of rows by the values of their columns; -1 where there is none."""
+        code, known = np.zeros(len(values[0]), dtype=int), True
+        for column, labels in zip(values, self.labels, strict=True):
+            place, found = positions(labels, column)
+            code, known = code * len(labels) + place, known & found
+        place, found = positions(self.present, code)
+        return np.where(known & found, place, -1)
+
+    def columns_of(self, numbers):
+        """What the effects of a row's group multiply: ones, then slopes."""
+        return np.column_stack([np.ones(len(numbers)), numbers[:, self.slopes]])
+
+    def added(self, numbers, codes):
+        """What the effects add to the linear predictors of rows, (n, n_draws)."""
+        effects = np.where(
+            (codes < 0)[:, None, None], self.unseen[None], self.effects[codes]
+        )
+        return np.einsum("nq,nqs->ns", self.columns_of(numbers), effects)
+
+
+def positions(labels, values):
+    """Places of values among sorted labels, and which of them are there."""
+    values = np.asarray(values)
+    if labels.dtype.kind == "U":
+        values = values.astype(str)
+    place = np.minimum(np.searchsorted(labels, values), len(labels) - 1)
+    return place, labels[place] == values
+
+
+@dataclass
+class GroupedModel:
+    """Rows in, linear predictors under every draw of the posterior out.
+
+    `numbers` are the positions of the numeric columns among `n_features`, `coef` is
+    (n_draws, n_numbers [+ 1]), `noise` (n_draws,) where there is any.
+    """
+
+    n_features: int
+    numbers: object
+    factors: tuple
+    coef: object
+    noise: object = None
+
+    def split(self, X):
+        """Numeric columns of rows and their groups, a tuple by factor."""
+        X = np.asarray(X)
+        if X.ndim != 2 or X.shape[1] != self.n_features:
+            raise ValueError(
+                f"X must have shape (n_samples, {self.n_features}); got {X.shape}."
+            )
+        numbers = X[:, self.numbers].astype(float)
+        if not np.isfinite(numbers).all():
+            raise ValueError("X must be finite; got NaN or infinity.")
+        codes = [f.codes([X[:, c] for c in f.columns]) for f in self.factors]
+        return numbers, tuple(codes)
+
+    def predictors(self, numbers, codes, offset=None):
+        """Blocks of rows with their linear predictors, (n, n_draws)."""
+        for rows in row_blocks(len(numbers), 4 * len(self.coef)):
+            block = numbers[rows]
+            eta = block @ self.coef[:, : block.shape[1]].T
+            if self.coef.shape[1] > block.shape[1]:
+                eta += self.coef[:, -1]
+            if offset is not None:
+                eta += offset[rows, None]
+            for factor, code in zip(self.factors, codes, strict=True):
+                eta += factor.added(block, code[rows])
+            yield rows, eta
+
+
+@dataclass
+class GroupedRegressor(GroupedModel):
+    """One response with normal noise."""
+
+    def predict(self, X, return_std=False):
+        """Predictive mean, and its standard deviation with the noise."""
+        mean, std = self.mean_and_std(*self.split(X))
+        return (mean, std) if return_std else mean
+
+    def mean_and_std(self, numbers, codes):
+        """Both for rows that were split."""
+        out = np.empty((2, len(numbers)))
+        square = (self.noise**2).mean()
+        for rows, eta in self.predictors(numbers, codes):
+            out[:, rows] = eta.mean(axis=1), np.sqrt(eta.var(axis=1) + square)
+        return out[0], out[1]
+
+
+@dataclass
+class GroupedClassifier(GroupedModel):
+    """Two classes."""
+
+    classes: object = None
+
+    def predict_proba(self, X):
+        """Probabilities of both classes, (n_samples, 2)."""
+        return self.proba(*self.split(X))
+
+    def proba(self, numbers, codes):
+        """The same for rows that were split."""
+        positive = np.empty(len(numbers))
+        for rows, eta in self.predictors(numbers, codes):
+            positive[rows] = sigmoid(eta).mean(axis=1)
+        return np.column_stack([1.0 - positive, positive])
+
+    def predict(self, X):
+        """More probable class of every row."""
+        return self.classes[self.predict_proba(X).argmax(axis=1)]
+
+
+@dataclass
+class GroupedCounts(GroupedModel):
+    """Counts with the logarithm as link."""
+
+    def predict(self, X, offset=None, return_std=False):
+        """Predictive mean, and the standard deviation of the count."""
+        numbers, codes = self.split(X)
+        if offset is not None:
+            offset = np.asarray(offset, dtype=float)
+            if offset.shape != (len(numbers),) or not np.isfinite(offset).all():
+                raise ValueError("offset must hold one finite number for each row.")
+        mean, std = self.mean_and_std(numbers, codes, offset)
+        return (mean, std) if return_std else mean
+
+    def mean_and_std(self, numbers, codes, offset=None):
+        """Both for rows that were split; an offset of None is zero."""
+        out = np.empty((2, len(numbers)))
+        for rows, eta in self.predictors(numbers, codes, offset):
+            rate = bounded_exp(eta)
+            mean = rate.mean(axis=1)
+            out[:, rows] = mean, np.sqrt(mean + rate.var(axis=1))
+        return out[0], out[1]

@@ -1,0 +1,331 @@
+"""Hierarchical regressions as users meet them: columns, groups, predictions."""
+
+import pickle
+import warnings
+from importlib.util import module_from_spec, spec_from_file_location
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skboost import (
+    BoostedHierarchicalLinearRegression,
+    BoostedHierarchicalLogisticRegression,
+    BoostedHierarchicalPoissonRegression,
+)
+from skboost.inspection import GroupEffectsDisplay
+from skboost.priors import HalfNormalPrior
+
+pd = pytest.importorskip("pandas")
+
+EVERY = [
+    BoostedHierarchicalLinearRegression,
+    BoostedHierarchicalLogisticRegression,
+    BoostedHierarchicalPoissonRegression,
+]
+
+
+def schools(n=160, n_groups=12, seed=0, spread=1.0):
+    """A frame with a school for every row, and the linear predictor."""
+    rng = np.random.default_rng(seed)
+    school = np.append(np.arange(n_groups), rng.integers(0, n_groups, n - n_groups))
+    hours = rng.normal(size=n)
+    effects = spread * rng.normal(size=n_groups)
+    X = pd.DataFrame({"hours": hours, "school": [f"s{j:02d}" for j in school]})
+    return X, 0.5 * hours + effects[school], effects
+
+
+def response(estimator, eta, seed=1):
+    rng = np.random.default_rng(seed)
+    if "Logistic" in estimator.__name__:
+        return np.where(eta + rng.logistic(size=len(eta)) > 0, "yes", "no")
+    if "Poisson" in estimator.__name__:
+        return rng.poisson(np.exp(eta))
+    return eta + rng.normal(size=len(eta))
+
+
+@pytest.fixture(scope="module", params=EVERY, ids=lambda e: e.__name__)
+def fitted(request):
+    X, eta, effects = schools()
+    y = response(request.param, eta)
+    model = request.param(groups=["school"], random_state=0).fit(X, y)
+    return model, X, y, effects
+
+
+def test_what_is_fitted_recovers_groups_and_scales(fitted):
+    model, X, _, effects = fitted
+    found = model.group_effects_["school"]
+    assert list(model.group_levels_["school"]) == sorted(set(X["school"]))
+    assert found.shape == (12, 1)
+    assert np.corrcoef(found[:, 0], effects)[0, 1] > 0.8
+    table = model.variance_components_
+    # The effects that there are, not those that there might have been.
+    low, high = table.loc["sd(school)", ["5%", "95%"]]
+    assert low < effects.std(ddof=1) < high
+    assert 0.0 < model.icc_["school"] < 1.0
+    low, high = model.coef_interval(0.95)[0]
+    assert low < 0.5 < high
+    ends = model.group_effects_interval(0.9)["school"]
+    assert ends.shape == (12, 1, 2)
+    inside = (ends[:, 0, 0] < found[:, 0]) & (found[:, 0] < ends[:, 0, 1])
+    assert inside.all()
+    assert model.remaining_kl_ < 0.1
+    names = ["hours", "intercept", "sd(school)"]
+    assert list(model.posterior_.names)[:3] == names
+
+
+def test_groups_shrink_towards_the_population():
+    X, eta, _ = schools(n_groups=20)
+    few = X["school"].value_counts().idxmin()
+    y = response(BoostedHierarchicalLinearRegression, eta)
+    model = BoostedHierarchicalLinearRegression(groups="school", random_state=0)
+    model.fit(X, y)
+    j = list(model.group_levels_["school"]).index(few)
+    residual = y - X["hours"] * model.coef_[0] - model.intercept_
+    alone = residual[(X["school"] == few).to_numpy()].mean()
+    ratio = model.group_effects_["school"][j, 0] / alone
+    assert 0.0 < ratio < 1.0
+
+
+def test_unknown_groups_have_the_spread_of_the_population(fitted):
+    model, X, _, _ = fitted
+    new = X.head(3).assign(school="s99")
+    if hasattr(model, "predict_proba"):
+        known, unknown = model.predict_proba(X.head(3)), model.predict_proba(new)
+        population = model.predict_proba(X.head(3), level="population")
+        ends = [model.predict_proba_interval(rows) for rows in (X.head(3), new)]
+    else:
+        (known, narrow), (unknown, wide) = (
+            model.predict(rows, return_std=True) for rows in (X.head(3), new)
+        )
+        assert (wide > narrow).all() or "Poisson" in type(model).__name__
+        population = model.predict(X.head(3), level="population")
+        ends = [model.predict_interval(rows) for rows in (X.head(3), new)]
+    np.testing.assert_array_equal(unknown, population)
+    assert np.abs(known - unknown).max() > 0.01
+    narrow, wide = (np.diff(e, axis=1) for e in ends)
+    assert (wide >= narrow).all()
+    strict = clone(model).set_params(handle_unknown="error", max_iter=1)
+    strict.__setstate__(pickle.loads(pickle.dumps(model)).__getstate__())
+    strict.handle_unknown = "error"
+    with pytest.raises(ValueError, match=r"groups that fit has seen in 'school'.*s99"):
+        strict.predict(new)
+
+
+def test_columns_may_be_positions_and_labels_integers_or_categories(fitted):
+    model, X, y, _ = fitted
+    codes = X["school"].str[1:].astype(int)
+    table = np.column_stack([X["hours"], codes])
+    estimator = type(model)(groups=[1], random_state=0)
+    np.testing.assert_allclose(estimator.fit(table, y).coef_, model.coef_, atol=1e-8)
+    np.testing.assert_allclose(
+        estimator.predict(table[:9]) == model.predict(X[:9]), True
+    ) if hasattr(model, "classes_") else np.testing.assert_allclose(
+        estimator.predict(table[:9]), model.predict(X[:9]), rtol=1e-8
+    )
+
+
+def test_category_labels_are_those_of_strings():
+    X, eta, _ = schools()
+    y = response(BoostedHierarchicalLinearRegression, eta)
+    model = BoostedHierarchicalLinearRegression(groups=["school"], random_state=0)
+    coef = model.fit(X, y).coef_
+    typed = X.astype({"school": "category"})
+    np.testing.assert_array_equal(clone(model).fit(typed, y).coef_, coef)
+    assert model.predict(typed[:2]).shape == (2,)
+
+
+def test_slopes_differ_between_groups():
+    rng = np.random.default_rng(3)
+    X, _, _ = schools(n=200)
+    code = X["school"].str[1:].astype(int).to_numpy()
+    slopes = 1.0 + rng.normal(size=12)
+    y = slopes[code] * X["hours"] + 0.5 * rng.normal(size=200)
+    model = BoostedHierarchicalLinearRegression(
+        groups=["school"], slopes={"school": ["hours"]}, random_state=0
+    ).fit(X, y)
+    total = model.coef_[0] + model.group_effects_["school"][:, 1]
+    np.testing.assert_allclose(total, slopes, atol=0.4)
+    assert "sd(school: hours)" in model.variance_components_.index
+
+
+def test_a_model_without_groups_is_the_plain_one():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = X[:, 0] + rng.normal(size=80)
+    model = BoostedHierarchicalLinearRegression(random_state=0).fit(X, y)
+    assert model.group_effects_ == {}
+    assert list(model.variance_components_.index) == ["noise_scale"]
+    np.testing.assert_allclose(model.coef_, np.linalg.lstsq(X, y)[0], atol=0.05)
+
+
+def test_weights_are_repetition_and_order_does_not_matter(fitted):
+    model, X, y, _ = fitted
+    weight = np.random.default_rng(0).integers(0, 3, len(X))
+    repeated = np.repeat(np.arange(len(X)), weight)
+    repeated = np.random.default_rng(1).permutation(repeated)
+    one = clone(model).fit(X, y, sample_weight=weight)
+    two = clone(model).fit(X.iloc[repeated], np.asarray(y)[repeated])
+    np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-8)
+    np.testing.assert_allclose(one.elbo_, two.elbo_)
+
+
+def test_draws_agree_with_what_is_reported(fitted):
+    model, X, _, _ = fitted
+    draws = model.sample_posterior(500, random_state=0)
+    effects = draws["group_effects"]["school"]
+    assert effects.shape == (500, 12, 1)
+    # Four standard errors of 500 draws.
+    error = 4.0 * effects.std(axis=0) / np.sqrt(500)
+    found = model.group_effects_["school"]
+    assert (np.abs(effects.mean(axis=0) - found) < error).all()
+    assert draws["coef"].shape == (500, 1)
+    assert (draws["scales"]["sd(school)"] > 0).all()
+    assert model.sample_posterior(2000)["intercept"].shape == (2000,)
+
+
+def test_densities_of_responses_integrate_to_one(fitted):
+    model, X, _, _ = fitted
+    row = X.head(1)
+    if hasattr(model, "classes_"):
+        grid, step = model.classes_, 1.0
+    elif "Poisson" in type(model).__name__:
+        grid, step = np.arange(400), 1.0
+    else:
+        grid = np.linspace(-12.0, 12.0, 1201)
+        step = grid[1] - grid[0]
+    rows = row.loc[row.index.repeat(len(grid))]
+    for population in (False, True):
+        total = np.exp(model.log_predictive_density(rows, grid, population=population))
+        assert total.sum() * step == pytest.approx(1.0, abs=2e-3)
+
+
+def test_exported_files_predict_the_same(fitted, tmp_path):
+    model, X, _, _ = fitted
+    path = tmp_path / "exported.py"
+    model.export(path)
+    spec = spec_from_file_location("exported", path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    rows = X.head(5).copy()
+    rows.loc[rows.index[0], "school"] = "new"
+    table = rows.to_numpy()
+    name = "predict_proba" if hasattr(model, "predict_proba") else "predict"
+    found = getattr(module, name)(table)
+    np.testing.assert_array_equal(found, getattr(model, name)(rows))
+
+
+def test_pickles_and_frames_of_polars_predict_the_same(fitted):
+    model, X, _, _ = fitted
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    polars = pytest.importorskip("polars")
+    np.testing.assert_array_equal(
+        model.predict(polars.from_pandas(X)), model.predict(X)
+    )
+
+
+def test_it_works_in_a_pipeline_and_a_grid_search():
+    X, eta, _ = schools()
+    y = response(BoostedHierarchicalLinearRegression, eta)
+    scaled = make_column_transformer(
+        (StandardScaler(), ["hours"]), remainder="passthrough",
+        verbose_feature_names_out=False,
+    ).set_output(transform="pandas")  # fmt: skip
+    model = BoostedHierarchicalLinearRegression(groups=["school"], random_state=0)
+    search = GridSearchCV(
+        make_pipeline(scaled, model),
+        {"boostedhierarchicallinearregression__prior_scale": [0.1, 1.0]},
+        cv=GroupKFold(2),
+        error_score="raise",
+    )
+    search.fit(X, y, groups=X["school"])
+    assert np.isfinite(search.best_score_)
+
+
+@pytest.mark.parametrize(
+    ("params", "change", "message"),
+    [
+        ({"groups": ["teacher"]}, {}, "groups must name columns of X; got 'teacher'"),
+        ({"groups": [7]}, {}, "groups must name columns of X; got 7. X has 2 columns"),
+        ({"groups": ["school"]}, {"school": None}, "a label in every row .* 'school'"),
+        (
+            {"groups": ["school"]},
+            {"school": np.nan},
+            "a label in every row .* 'school'",
+        ),
+        (
+            {"groups": ["school"]},
+            {"school": "one"},
+            "two groups or more; got one group",
+        ),
+        ({"groups": None}, {}, "numbers in column 'school'|could not convert"),
+        ({"slopes": {"school": ["hours"]}}, {}, "slopes must have keys among"),
+        (
+            {"groups": ["school"], "slopes": {"school": ["school"]}},
+            {},
+            "slopes must name numeric columns of X; got 'school'",
+        ),
+        ({"nested": ["school"]}, {}, "nested must hold tuples of two columns or more"),
+        (
+            {"groups": ["school"], "scale_prior": HalfNormalPrior(-1.0)},
+            {},
+            "scale of HalfNormalPrior must be a positive finite number; got -1.0",
+        ),
+        ({"groups": ["school"], "handle_unknown": "drop"}, {}, "handle_unknown"),
+    ],
+)
+def test_what_means_nothing_is_refused_by_name(params, change, message):
+    X, eta, _ = schools()
+    y = response(BoostedHierarchicalLinearRegression, eta)
+    for column, value in change.items():
+        X[column] = value
+    with pytest.raises(ValueError, match=message):
+        BoostedHierarchicalLinearRegression(**params).fit(X, y)
+
+
+def test_a_failed_fit_leaves_the_last_one(fitted):
+    model, X, y, _ = fitted
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="a label in every row"):
+        model.fit(X.assign(school=None), y)
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+@pytest.mark.slow
+def test_hard_data_give_finite_results():
+    """One row in every group, a constant slope, groups that are separated."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=40), "one": 1.0, "g": np.arange(40)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        linear = BoostedHierarchicalLinearRegression(groups=["g"], random_state=0)
+        assert np.isfinite(linear.fit(X, rng.normal(size=40)).elbo_)
+        linear.set_params(slopes={"g": ["one"]})
+        X["g"] = np.arange(40) % 5
+        assert np.isfinite(linear.fit(X, rng.normal(size=40)).elbo_)
+        logistic = BoostedHierarchicalLogisticRegression(groups=["g"], random_state=0)
+        logistic.fit(X[["g"]], X["g"] > 2)
+        assert np.isfinite(logistic.elbo_)
+        found = logistic.predict_proba(pd.DataFrame({"g": [0, 4]}))[:, 1]
+        assert found[0] < 0.3 and found[1] > 0.7
+
+
+def test_effects_are_drawn_in_order_with_their_intervals(fitted):
+    pytest.importorskip("matplotlib")
+    model, _, _, _ = fitted
+    display = GroupEffectsDisplay.from_estimator(model, level=0.8)
+    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
+    order = np.argsort(model.group_effects_["school"][:, 0])
+    assert labels == list(model.group_levels_["school"][order])
+    np.testing.assert_array_equal(
+        display.intervals, model.group_effects_interval(0.8)["school"][:, 0]
+    )
+    with pytest.raises(ValueError, match="factor must be one of"):
+        GroupEffectsDisplay.from_estimator(model, "class")
+    with pytest.raises(ValueError, match="effect must lie between 0 and 0; got 1"):
+        GroupEffectsDisplay.from_estimator(model, effect=1)
