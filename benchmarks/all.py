@@ -79,6 +79,7 @@ RUNS = (
     Run("regression", (), 20, ("regression_exact", "regression_generated",
                                "regression_real", "regression_counts",
                                "regression_splines")),
+    Run("few_rows", (), 15, ("few_rows_tune", "few_rows_judge")),
     Run("online_streams", (), 6),
     Run("online_streams", ("--hindsight",), 30, ("online_hindsight",)),
     Run("online_speed", (), 0.5),

@@ -2,6 +2,8 @@
 
     python benchmarks/few_rows.py [--half tune judge] [--replicates 20]
 
+Each half of the sets writes a file of its own, ``few_rows_HALF.json``.
+
 Twelve public sets, 20, 60 and 300 of their rows for training, all others for testing,
 columns standardised by the training rows. What was chosen for a learned scale was
 chosen on the half that is called ``tune``. Classification: mean log loss, nats.
@@ -26,10 +28,7 @@ HALVES = {
     "tune": ["iris", "pima", "digits_3_8", "diabetes", "yacht", "concrete"],
     "judge": ["wine", "breast_cancer", "phishing", "boston", "energy", "wine_red"],
 }
-OURS = {
-    "fixed": {"tol": "auto", "skew": "auto"},
-    "learn": {"prior_scale": "learn", "tol": "auto", "skew": "auto"},
-}
+OURS = {"fixed": {}, "learn": {"prior_scale": "learn"}}
 RIVALS = {"classification": ["LRCV"], "regression": ["BayesianRidge", "ARD"]}
 
 
@@ -185,10 +184,10 @@ def summary(report, half, kind, found):
 
 
 def main(args, ours=OURS):
-    report = Report("few_rows", args.out, replicates=args.replicates, half=args.half)
     load = shared_module(args.shared, "data", "load")
-    found = {}
     for half in args.half:
+        report = Report(f"few_rows_{half}", args.out, replicates=args.replicates)
+        found = {}
         for name in HALVES[half]:
             data = bundled(name)
             if data is None and load is None:
@@ -198,7 +197,6 @@ def main(args, ours=OURS):
             found[name] = one_set(report, name, data, args, ours)
         for kind in ("classification", "regression"):
             summary(report, half, kind, found)
-    report.save()
 
 
 if __name__ == "__main__":
