@@ -264,9 +264,9 @@ def log_evidence(name):
     density, dim, start, _ = DENSITIES[name]
     fit = boost_posterior(
         density, dim, x0=numpy.full(dim, start), vectorized=True, random_state=0,
-        max_iter=25, tol=2e-3, skew=None,
+        tol=1e-2, skew=None,
     )  # fmt: skip
-    mixture, n = fit.posterior.mixture, 400_000
+    mixture, n = fit.posterior.mixture, 100_000
     shares = {1.0: 0.5, 1.3: 0.25, 2.0: 0.15, 4.0: 0.1}
     pairs = [(widened(mixture, w), int(n * share)) for w, share in shares.items()]
     rng = numpy.random.default_rng(1)

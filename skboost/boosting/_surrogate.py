@@ -27,6 +27,7 @@ from skboost.surrogates import (
     fit_surrogate,
     judged_draws,
     laplace,
+    least_known,
     remaining_of,
     widened,
 )
@@ -39,6 +40,10 @@ _N_JUDGE, _N_JUDGE_EACH = 60, 25
 _N_WIDE, _N_WIDE_EACH, _WIDTHS = 32, 16, (1.5, 2.5)
 # Rounds in a row that may gain nothing where draws see that much is left.
 _PATIENCE = 3
+# Surrogates of a round at most; where one knows a value no better than `_DOUBT` nats,
+# so many points, and for every coordinate, are asked for, among so many draws.
+_MAX_FITS, _DOUBT, _N_CANDIDATES = 3, 1.5, 512
+_N_ASKED, _N_ASKED_EACH = 8, 4
 # Nats by which a density is above what a mixture explains where a climb looks for
 # another mode, how far from others it must be, in standard deviations, and how many.
 _SURPRISE, _APART, _MAX_MODES = 3.0, 3.0, 4
@@ -178,7 +183,7 @@ class SurrogateBoosting(Boosting):
                 f"Stopped at max_evaluations={self.settings.max_evaluations:g}: what "
                 "was left does not pay for another round."
             )
-        mixture = self._boosted(known, t)
+        mixture, known = engine._boosted(known, scored, t)
         fresh, drawn, pairs = engine._judged_draws(mixture, scored, t)
         known = known.and_more(drawn, pairs)
         gain = self.combination.gain(state.fresh, fresh)
@@ -258,8 +263,8 @@ class SurrogateBoosting(Boosting):
         return judged_draws(self.target, mixture, n, scored, rng)
 
     def doubts(self, info):
-        """Whether a small gain proves little: draws see that more is left."""
-        return not info.remaining.least <= 4.0 * self.settings.tol
+        """Whether a small gain proves little: more seems to be left."""
+        return not info.remaining.value <= 4.0 * self.settings.tol
 
     def _enough(self, state):
         """That draws see little more than `tol` left, as a sentence; empty without.
@@ -281,16 +286,38 @@ class SurrogateBoosting(Boosting):
         """Nothing: the signs of an improper density take many evaluations."""
         return ""
 
-    def _boosted(self, known, t):
-        """What ordinary boosting makes of the surrogate of all that is known."""
-        plain = known.mixture.plain
-        if plain.n_components < known.modes.n_components:
-            plain = known.modes
-        evaluations = known.known
-        surrogate = fit_surrogate(evaluations, plain.mean(), plain.covariance())
+    def _boosted(self, known, scored, t):
+        """What ordinary boosting makes of surrogates, and what was learned on the way.
+
+        Where it has gone to where its surrogate knows little, the density is asked at a
+        few such points, and boosting begins anew.
+        """
+        rng = generator(self.settings.seed, SEARCH, t, 2)
+        for fits in range(_MAX_FITS):
+            plain = known.mixture.plain
+            if plain.n_components < known.modes.n_components:
+                plain = known.modes
+            moments = plain.mean(), plain.covariance()
+            surrogate = fit_surrogate(known.known, *moments)
+            mixture = self._boosted_on(surrogate, known, t)
+            left = self.settings.budget.n_left - self._n_judge
+            n = int(np.clip(left, 0, _N_ASKED + _N_ASKED_EACH * self.target.dim))
+            if fits + 1 == _MAX_FITS or not n:
+                break
+            draws = mixture.sample(_N_CANDIDATES, rng)
+            asked = draws[least_known(surrogate, draws, n, _DOUBT)]
+            if not len(asked):
+                break
+            found = Evaluations.at(self.target.tolerant(), asked, scored)
+            known = known._replace(searched=known.searched.and_more(found))
+        return mixture, known
+
+    def _boosted_on(self, surrogate, known, t):
+        """The mixture, skewed where that is asked for, that boosting ends with."""
         settings, starts = self.settings, known.modes.component_means()
         if len(starts) == 1:
-            starts = evaluations.points[evaluations.values.argmax()][None]
+            best = known.known.values.argmax()
+            starts = known.known.points[best][None]
         settings = replace(
             settings,
             tol=0.5 * settings.tol,

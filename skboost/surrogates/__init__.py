@@ -7,7 +7,7 @@ from skboost.surrogates._judgement import (
     remaining_of,
     widened,
 )
-from skboost.surrogates._surrogate import Surrogate, fit_surrogate
+from skboost.surrogates._surrogate import Surrogate, fit_surrogate, least_known
 
 __all__ = [
     "Evaluations",
@@ -16,6 +16,7 @@ __all__ = [
     "fit_surrogate",
     "judged_draws",
     "laplace",
+    "least_known",
     "remaining_of",
     "widened",
 ]

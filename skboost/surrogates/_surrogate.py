@@ -83,11 +83,17 @@ class Kernel:
     points : ndarray of shape (n, dim)
     heights : ndarray of shape (n,)
     length : float
+    scale : float
+        Variance of the Gaussian process before anything is known, squared nats.
+    noise : ndarray of shape (n,)
+        Error allowed at the points, nats.
     """
 
     points: np.ndarray
     heights: np.ndarray
     length: float
+    scale: float
+    noise: np.ndarray
 
     def value_and_gradient(self, z):
         """Sum (m,) and its gradient (m, dim) at points (m, dim)."""
@@ -220,9 +226,48 @@ def _fitted_kernel(z, rest, noise):
             return -np.inf, None
         heights = cho_solve(factor, rest)
         fitted = -0.5 * rest @ heights - np.log(np.diag(factor[0])).sum()
-        return fitted, Kernel(z, scale * heights, length)
+        return fitted, Kernel(z, scale * heights, length, scale, noise)
 
     at_lengths = {length: fit(length, 10.0) for length in _LENGTHS}
     best = max(at_lengths, key=lambda length: at_lengths[length][0])
     found = [at_lengths[best], *(fit(best, a) for a in _AMPLITUDES if a != 10.0)]
     return max(found, key=lambda item: item[0])[1]
+
+
+def least_known(surrogate, theta, n, least):
+    """Which of some points a surrogate knows least, one after the other.
+
+    Each is chosen as if those before it were known.
+
+    Parameters
+    ----------
+    surrogate : Surrogate
+    theta : ndarray of shape (m, dim)
+    n : int
+        At most so many.
+    least : float
+        Standard deviation of the Gaussian process, nats, below which a point is known.
+
+    Returns
+    -------
+    ndarray of int
+    """
+    kernel = surrogate.kernel
+    z = whitened(theta, surrogate.centre, surrogate.factor)
+
+    def covariance(a, b):
+        return kernel.scale * _bumps(cdist(a, b, "sqeuclidean"), kernel.length)
+
+    own = covariance(kernel.points, kernel.points)
+    own[np.diag_indices(len(own))] += kernel.noise**2
+    lower = np.linalg.cholesky(own)
+    known = solve_triangular(lower, covariance(kernel.points, z), lower=True)
+    variance = kernel.scale - (known**2).sum(axis=0)
+    chosen, rows = [], known
+    while len(chosen) < n and variance.max() > least**2:
+        k = int(variance.argmax())
+        with_others = covariance(z[k : k + 1], z)[0] - rows[:, k] @ rows
+        row = with_others / np.sqrt(variance[k] + _NOISE**2)
+        rows, variance = np.vstack([rows, row]), variance - row**2
+        chosen.append(k)
+    return np.array(chosen, dtype=int)

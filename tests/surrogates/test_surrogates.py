@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 
-from skboost.surrogates import Evaluations, fit_surrogate, laplace
+from skboost.surrogates import Evaluations, fit_surrogate, laplace, least_known
 from skboost.targets import CallableTarget
 
 
@@ -98,3 +98,14 @@ def test_a_flat_tail_makes_a_direction_wider_but_not_without_end():
     found = laplace(target, np.ones(1), scored=False)
     assert found.mean[0] < 0.0
     assert 0.5 < np.sqrt(found.covariance[0, 0]) < 200.0
+
+
+def test_points_far_from_what_is_known_are_asked_for_first():
+    evaluations = known(60)
+    surrogate = fit_surrogate(evaluations, np.zeros(2), np.eye(2))
+    far = np.array([[9.0, 9.0], [-9.0, 9.0]])
+    high = evaluations.points[evaluations.values > evaluations.values.max() - 3.0]
+    asked = least_known(surrogate, np.concatenate([far, far, high]), 4, 0.1)
+    # One of either pair: the other is then known, as are high points.
+    assert sorted(asked % 2) == [0, 1]
+    assert (asked < 4).all()
