@@ -158,7 +158,7 @@ def boost_posterior(
         with full covariances. See :doc:`/user_guide/warp`.
     surrogate : {"auto"} or None, default=None
         "auto" is for a density of two to twelve coordinates that takes a millisecond
-        or more a point: some 150 to 800 evaluations in place of 10^5. A Gaussian near
+        or more a point: some 200 to 1,000 evaluations in place of 10^5. A Gaussian near
         the mode is judged by draws; only where these see more than `tol` left, a
         surrogate (a quadratic and a Gaussian process) is fitted to all that was
         evaluated, boosting runs on it, and draws of its result, at which the density
