@@ -27,7 +27,7 @@ class CrossedNormalMarginal:
         If more than 2,000 effects are outside the factor that has the most.
     """
 
-    has_noise, cheap = True, False
+    has_noise, cheap, exact = True, False, True
 
     def __init__(self, rows):
         rows = sorted_by_main(rows)

@@ -42,7 +42,7 @@ class LaplaceMarginal:
         If more than 2,000 effects are outside the factor that has the most.
     """
 
-    has_noise, cheap = False, False
+    has_noise, cheap, exact = False, False, False
 
     def __init__(self, rows, likelihood):
         rows, self.constant = rows.merged(likelihood)

@@ -16,7 +16,7 @@ class UngroupedMarginal:
     likelihood : Likelihood
     """
 
-    has_noise, cheap = False, True
+    has_noise, cheap, exact = False, True, True
 
     def __init__(self, rows, likelihood):
         self.target = GLMTarget(

@@ -30,7 +30,7 @@ class NormalMarginal:
     rows : GroupedRows
     """
 
-    has_noise = True
+    has_noise = exact = True
 
     @property
     def cheap(self):

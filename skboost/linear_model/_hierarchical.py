@@ -12,6 +12,7 @@ from skboost._random import EFFECTS, generator
 from skboost._row_blocks import Table
 from skboost._rows import canonical_rows
 from skboost._sklearn import InstanceOf, StrOptions, check_sample_weight
+from skboost.approximation import psis
 from skboost.boosting import SurrogateBoosting
 from skboost.hierarchy import GroupedRows, HierarchicalTarget
 from skboost.linear_model._coefficients import Served, check_level, tails_of
@@ -266,26 +267,16 @@ class HierarchicalModel(Served, BoostedLinearModel):
     def _fitted_groups(self, target, mixture, seed, posterior):
         """Draws of everything, and what is known of every factor."""
         rng = generator(seed, EFFECTS)
-        sizes = [(1 + len(f.slopes), len(f.present)) for f in self._factors]
-        width = 1 + sum(q * n for q, n in sizes)
-        n_pairs = int(np.clip(_MOST_NUMBERS // (2 * width), 16, _N_DRAWS // 2))
-        theta = mixture.sample(n_pairs, rng)
-        normals = tuple(rng.standard_normal((q, n_pairs, n)) for q, n in sizes)
-        effects = target.marginal.effects(normals, *target.split(theta))
-        # Every draw twice: the second has the effects on the other side of their mean.
-        theta = np.tile(theta, (2, 1))
+        theta, effects, khat = self._drawn(target, mixture, rng)
         coef, levels, *noise = target.split(theta)
         scales = np.exp(levels)
-        split = np.split(scales, np.cumsum([q for q, _ in sizes])[:-1], axis=1)
+        ends = np.cumsum([1 + len(f.slopes) for f in self._factors])[:-1]
+        split = np.split(scales, ends, axis=1)
         factors = []
         for factor, draws, scale in zip(self._factors, effects, split, strict=False):
-            # (2, q, n_pairs, n_groups) to (n_groups, q, n_draws).
-            flat = np.concatenate(draws, axis=1).transpose(2, 0, 1)
-            half = rng.standard_normal((scale.shape[1], n_pairs))
+            half = rng.standard_normal((scale.shape[1], len(theta) // 2))
             unseen = scale.T * np.hstack([half, -half])
-            factors.append(
-                replace(factor, effects=np.ascontiguousarray(flat), unseen=unseen)
-            )
+            factors.append(replace(factor, effects=draws, unseen=unseen))
         arrays = {
             "n_features": self.n_features_in_,
             "numbers": np.array(self._columns.numbers, dtype=int),
@@ -301,7 +292,35 @@ class HierarchicalModel(Served, BoostedLinearModel):
             "group_effects_": {f.name: f.effects.mean(axis=2) for f in factors},
             "variance_components_": self._variances(posterior),
             "icc_": self._correlations(model, split),
+            "effects_pareto_k_": khat,
         }
+
+    def _drawn(self, target, mixture, rng):
+        """Draws of coefficients and scales, of effects, and k-hat of their weights.
+
+        They come in pairs, with the effects on both sides of their mean. Where effects
+        are integrated out by Laplace's method, draws are taken anew by weights that
+        make them exact.
+        """
+        sizes = [(1 + len(f.slopes), len(f.present)) for f in self._factors]
+        width = 1 + sum(q * n for q, n in sizes)
+        n_pairs = int(np.clip(_MOST_NUMBERS // (2 * width), 16, _N_DRAWS // 2))
+        theta = mixture.sample(n_pairs, rng)
+        normals = tuple(rng.standard_normal((q, n_pairs, n)) for q, n in sizes)
+        marginal, given = target.marginal, target.split(theta)
+        picked, khat = slice(None), np.nan
+        if marginal.exact:
+            effects = marginal.effects(normals, *given)
+        else:
+            effects, log_weights = marginal.weighted_effects(normals, *given)
+            smoothed, khat = psis(log_weights.ravel())[:2]
+            share = np.exp(smoothed - smoothed.max()).cumsum()
+            steps = (rng.random() + np.arange(2 * n_pairs)) / (2 * n_pairs)
+            picked = np.searchsorted(share / share[-1], steps)
+        # (2, q, n_pairs, n_groups) to (n_groups, q, n_draws).
+        flat = [np.concatenate(one, axis=1).transpose(2, 0, 1) for one in effects]
+        flat = [np.ascontiguousarray(one[..., picked]) for one in flat]
+        return np.tile(theta, (2, 1))[picked], flat, float(khat)
 
     def _variances(self, posterior):
         """Standard deviations of effects and noise, with their 90 % intervals."""

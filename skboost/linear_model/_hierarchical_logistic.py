@@ -98,6 +98,10 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
         Intraclass correlation by factor: the share of the variance of the response on
         the scale of logits
         that the intercepts of its groups make up; a posterior mean.
+    effects_pareto_k_ : float
+        k-hat of the importance weights that make draws of group effects exact where
+        Laplace's method gave them (several factors, no normal noise): above 0.7 they
+        are not reliable. NaN where none are needed.
     elbo_, elbo_se_ : float
         Evidence lower bound, group effects integrated out, and its standard error,
         nats.

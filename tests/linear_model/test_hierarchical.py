@@ -153,6 +153,39 @@ def test_slopes_differ_between_groups():
     assert "sd(school: hours)" in model.variance_components_.index
 
 
+def test_crossed_factors_have_effects_each_and_weights_that_are_reliable():
+    rng = np.random.default_rng(5)
+    X, eta, effects = schools(n=300)
+    X["year"] = rng.integers(0, 5, 300)
+    years = rng.normal(size=5)
+    y = response(BoostedHierarchicalPoissonRegression, eta + years[X["year"]])
+    model = BoostedHierarchicalPoissonRegression(
+        groups=["school", "year"], random_state=0
+    ).fit(X, y)
+    for name, truth in (("school", effects), ("year", years)):
+        found = model.group_effects_[name][:, 0]
+        assert np.corrcoef(found, truth)[0, 1] > 0.9
+    assert model.effects_pareto_k_ < 0.7
+    assert set(model.icc_) == {"school", "year"}
+
+
+def test_classes_in_schools_are_groups_of_their_own():
+    rng = np.random.default_rng(5)
+    X, eta, _ = schools(n=300)
+    X["class"] = rng.choice(["a", "b"], 300)
+    y = response(BoostedHierarchicalLinearRegression, eta)
+    model = BoostedHierarchicalLinearRegression(
+        nested=[("school", "class")], random_state=0
+    ).fit(X, y)
+    assert model.group_effects_["school"].shape == (12, 1)
+    assert model.group_levels_["school:class"].shape == (24, 2)
+    new = X.head(1).assign(**{"class": "c"})
+    _, known = model.predict(X.head(1), return_std=True)
+    _, unknown = model.predict(new, return_std=True)
+    _, population = model.predict(new, level="population", return_std=True)
+    assert known < unknown < population
+
+
 def test_a_model_without_groups_is_the_plain_one():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2))
