@@ -160,7 +160,8 @@ def from_new_draws(engine, done, place, corrected):
     # What the mixture reaches has more mass than its ELBO says.
     log_evidence = fresh.elbo().value + np.nan_to_num(max(remaining.value, 0.0))
     key = (settings, REPORT, done.n_iter)
-    modes = done.modes
+    # A run that began with this mixture has looked around it.
+    modes = done.state.modes if done.n_iter == 1 else done.modes
     if modes is None or not mixture.equals(done.state.mixture):
         modes = engine.proposer.find_modes(fresh, done.state.modes, *key)
     found = engine.proposer.missed_modes(mixture, modes, log_evidence, *key)

@@ -30,6 +30,9 @@ _NATS = 4.0
 # least that a first mixture is known by, whatever the limits are.
 _SEARCH_SHARE, _POOL_SHARE, _FRESH_SHARE, _LEAST_DRAWS = 0.6, 0.1, 0.8, 16
 
+# Share of what is left that components gain where more draws are worth it: of Laplace
+# components on a logistic posterior they took 2.7 times the seconds for the same ELBO.
+_REACH = 0.1
 _NONE = Estimate(float("nan"), float("nan"))
 
 
@@ -181,8 +184,8 @@ class Boosting:
         began, t, engine = perf_counter(), state.iteration, self.watched()
         combination = engine.combination
         settings = engine.settings.with_more_draws(state.draw_multiplier)
-        # Ever more seldom, as fewer modes are left.
-        if t in (1, 4, 16, 64, 256, 1024):
+        # Ever more seldom, as fewer modes are left; `begin` has looked once.
+        if t in (4, 16, 64, 256, 1024):
             modes = engine.proposer.find_modes(
                 state.fresh, state.modes, engine.settings, t
             )
@@ -373,7 +376,10 @@ class Boosting:
         gained, no number of draws helps.
         """
         tol, factor = self.settings.tol, 2 * state.draw_multiplier
-        hidden = N_ERRORS * gain.se > max(tol, gain.value)
+        noise = N_ERRORS * gain.se
+        # What components gain next to nothing of is out of their reach, with any draws.
+        reach = gain.value + noise > _REACH * state.remaining.value
+        hidden = reach and noise > max(tol, gain.value)
         # Little is found although much is left: more draws may show more.
         much = state.remaining.least > tol < state.remaining.value / _NATS
         hidden = hidden or (gain.value <= tol and (much or self.doubts(state)))
@@ -384,7 +390,7 @@ class Boosting:
         few = state.draw_multiplier * self.settings.n_draws < (
             10 * self.proposer.n_moving(state.mixture)
         )
-        overfits = few and not self.combination.noisy
+        overfits = reach and few and not self.combination.noisy
         hidden = hidden or (gain.value > tol and overfits)
         helps = self.judges_gains and not self.settings.exact
         if factor > self.settings.draw_growth or not (helps and hidden):

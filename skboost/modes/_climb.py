@@ -40,7 +40,14 @@ def find_mode(target, x, max_iter=200, budget=None):
 
 
 def climb_all(
-    target, starts, scale, max_evaluations=np.inf, max_ticks=200, tol=1e-5, budget=None
+    target,
+    starts,
+    scale,
+    max_evaluations=np.inf,
+    max_ticks=200,
+    tol=1e-5,
+    budget=None,
+    arrived=None,
 ):
     """Local maxima of the log joint, by limited-memory BFGS on all rows at once.
 
@@ -62,6 +69,9 @@ def climb_all(
         Nats; a climb ends where several steps in a row are predicted to gain less.
     budget : Budget, default=None
         Once nothing is left of it, all climbs stop where they are.
+    arrived : callable, default=None
+        Of points (n, dim): which of them are at a mode that is known, so that their
+        climbs end there.
 
     Returns
     -------
@@ -70,6 +80,7 @@ def climb_all(
     starts, budget = np.array(starts, dtype=float), budget or Budget()
     n_evaluations = len(starts)
     height, score = target.value_and_score(starts)
+    there = np.zeros(len(starts), dtype=bool)
     # Where a step or a slope overflows the climb is refused, or stops.
     with np.errstate(all="ignore"):
         climbs = _Climbs(starts, height, score * scale, scale)
@@ -84,8 +95,12 @@ def climb_all(
             except BudgetSpent:
                 break
             climbs.update(rows, points, height, score * scale)
+            if arrived is not None:
+                there[rows] = arrived(climbs.x[rows])
+                climbs.stopped |= there
         # A step that is predicted to gain less no longer leads to another place.
-        return Ends(climbs.x, climbs.height, climbs.predicted_gain() < 1e-2)
+        settled = there | (climbs.predicted_gain() < 1e-2)
+        return Ends(climbs.x, climbs.height, settled)
 
 
 class _Climbs:

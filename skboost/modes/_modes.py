@@ -17,7 +17,7 @@ from skboost.modes._curvature import inverse_curvature, with_factor
 
 # Two ends are one mode within that many standard deviations of its Laplace
 # approximation, or where the density dips by less than that many nats between them.
-_DIP = 0.02
+_SAME, _DIP = 0.25, 0.02
 _N_BETWEEN = 9
 # Scales below that share of the largest are rounding, and have no Cholesky factor.
 _NARROWEST = 1e-6
@@ -171,12 +171,9 @@ class _ModeAssignment:
         self.owner[i], self.open[i] = len(self.params) - 1, False
 
     def _claim(self, k):
-        params = self.params[k]
-        scale = self.family.whitening(params)
-        z = scale.whiten(self.ends.points - self.family.location(params))
-        distance = np.sqrt((z**2).sum(axis=1))
+        distance = _distance(self.family, self.params[k], self.ends.points)
         self.distance = np.column_stack([self.distance, distance])
-        near = self.open & (distance < 0.25)
+        near = self.open & (distance < _SAME)
         self.owner[near], self.open[near] = k, False
 
     def _connected(self, a, b):
@@ -184,6 +181,12 @@ class _ModeAssignment:
         way = np.linspace(0.0, 1.0, _N_BETWEEN + 2)[:, None]
         heights = self.target.log_density(a + way * (b - a))
         return heights.min() > min(heights[0], heights[-1]) - _DIP
+
+
+def _distance(family, params, points):
+    """Of points from a component, in its standard deviations, (n,)."""
+    z = family.whitening(params).whiten(points - family.location(params))
+    return np.sqrt((z**2).sum(axis=1))
 
 
 def laplace_approximation(target, family, mode):
@@ -343,7 +346,14 @@ class ModeSearch:
 
     def _climbed(self, modes, starts, scale, max_evaluations=np.inf):
         budget = self.settings.budget
-        ends = climb_all(self.target, starts, scale, max_evaluations, budget=budget)
+
+        def arrived(points):
+            near = (_distance(self.family, p, points) < _SAME for p in modes.params[:8])
+            return np.any([np.zeros(len(points), dtype=bool), *near], axis=0)
+
+        ends = climb_all(
+            self.target, starts, scale, max_evaluations, budget=budget, arrived=arrived
+        )
         return add_ends(self.target, self.family, modes, ends)
 
 

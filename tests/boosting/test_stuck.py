@@ -214,6 +214,15 @@ class TestNoise:
         assert info.elbo == after.fresh.elbo()
         assert boosting._with_more_draws(after, Estimate(0.0, 1.0)) is after
 
+    def test_they_do_not_where_what_is_left_is_out_of_reach(self, engine):
+        boosting = engine("cauchy", tol=1e-3, n_draws=64, n_fresh=128)
+        state, _ = boosting.init()
+        for left, grows in ((0.2, True), (0.4, False)):
+            much = replace(state, remaining=state.remaining._replace(value=left))
+            # Hidden by noise, which reaches a tenth of what is left, or does not.
+            after = boosting._with_more_draws(much, Estimate(0.01, 0.01))
+            assert (after.draw_multiplier == 2) is grows
+
     @pytest.mark.parametrize(("value", "se", "grows"), [
         (0.06, 0.02, True),  # much is left, and surely some
         (0.06, 0.03, False),  # perhaps nothing is left

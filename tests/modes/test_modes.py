@@ -103,6 +103,20 @@ class TestClimbs:
         assert ends.heights.max() > -0.05
         assert len(modes.heaviest(10)) == 1
 
+    def test_they_end_where_they_arrive_at_a_known_mode(self):
+        starts = np.random.default_rng(0).uniform(-10, 10, (10, 2))
+        spent, ends = [], []
+        for arrived in (None, lambda x: np.linalg.norm(x - CORNERS[0], axis=1) < 0.2):
+            target = CallableTarget(corners, 2)
+            ends.append(climb_all(target, starts, np.ones(2), arrived=arrived))
+            spent.append(target.n_evaluations)
+        assert spent[1] < spent[0]
+        assert ends[1].settled.all()
+        away = [np.linalg.norm(e.points - CORNERS[0], axis=1) < 0.2 for e in ends]
+        # As many at that mode, and all others as before.
+        assert np.array_equal(*away) and away[0].any()
+        assert np.allclose(ends[0].points[~away[0]], ends[1].points[~away[0]])
+
     def test_the_budget_ends_them(self):
         target = CallableTarget(corners, 2)
         starts = np.random.default_rng(0).uniform(-10, 10, (10, 2))
