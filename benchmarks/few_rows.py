@@ -169,9 +169,13 @@ def summary(report, half, kind, found):
         report.row("means", half=half, kind=kind, model=model, loss=mean[model])
     what = "log loss" if kind == "classification" else "standardised RMSE"
     for rival in ["fixed", *RIVALS[kind]]:
+        # Splits are those of all models.
+        behind = [found[n][k, "learn"] - found[n][k, rival] for n, k in pairs]
+        errors = [mean_and_error(one)[1] for one in behind]
         report.bar(
             f"{half}: mean {what} over that of {rival}",
             mean["learn"] - mean[rival], "<=", 0.0,
+            np.linalg.norm(errors) / len(pairs),
         )  # fmt: skip
     for name, size in pairs:
         ours, fixed = found[name][size, "learn"], found[name][size, "fixed"]
