@@ -38,6 +38,8 @@ _N_JUDGE, _N_JUDGE_EACH = 60, 25
 # Wider ones that the first surrogate also knows, and their widths in units of the
 # first Gaussian.
 _N_WIDE, _N_WIDE_EACH, _WIDTHS = 32, 16, (1.5, 2.5)
+# Coordinates beyond which there are no more of either.
+_COUNTED = 6
 # Rounds in a row that may gain nothing where draws see that much is left.
 _PATIENCE = 3
 # Surrogates of a round at most; where one knows a value no better than `_DOUBT` nats,
@@ -212,11 +214,11 @@ class SurrogateBoosting(Boosting):
 
     @property
     def _n_judge(self):
-        return _N_JUDGE + _N_JUDGE_EACH * self.target.dim
+        return _N_JUDGE + _N_JUDGE_EACH * min(self.target.dim, _COUNTED)
 
     def _with_wide_draws(self, known, scored):
         """With draws of wider copies, where a judgement can be paid for after them."""
-        wanted = _N_WIDE + _N_WIDE_EACH * self.target.dim
+        wanted = _N_WIDE + _N_WIDE_EACH * min(self.target.dim, _COUNTED)
         left = self.settings.budget.n_left - self._n_judge
         each = int(np.clip(left, 0, wanted)) // len(_WIDTHS)
         if not each:
