@@ -35,6 +35,52 @@ def eight_schools(effects, errors):
     return model
 
 
+def grouped(task):
+    """A `Task` of `groups.py`: coefficients, scales of effects and the effects."""
+    n, n_columns = len(task.y), task.X.shape[1]
+    with pm.Model() as model:
+        scales = np.append(np.full(n_columns, task.coef_scale), task.intercept_scale)
+        coef = pm.Normal("coef", 0.0, scales, shape=len(scales))
+        eta = pm.math.dot(np.column_stack([task.X, np.ones(n)]), coef)
+        for f, (codes, slopes) in enumerate(zip(task.codes, task.slopes, strict=True)):
+            levels, codes = np.unique(codes, return_inverse=True)
+            Z = np.column_stack([np.ones(n), task.X[:, list(slopes)]])
+            shape = len(levels), Z.shape[1]
+            sd = pm.HalfStudentT(f"sd{f}", task.df, task.size, shape=Z.shape[1])
+            if task.centred:
+                effects = pm.Normal(f"u{f}", 0.0, sd, shape=shape)
+            else:
+                v = pm.Normal(f"v{f}", shape=shape)
+                effects = pm.Deterministic(f"u{f}", v * sd)
+            eta = eta + (Z * effects[codes]).sum(axis=1)
+        observed(task, eta)
+    return model
+
+
+def observed(task, eta):
+    """The responses of a grouped model."""
+    if task.kind == "poisson":
+        pm.Poisson("y", pm.math.exp(eta), observed=task.y)
+    elif task.kind == "logistic" and task.trials is None:
+        pm.Bernoulli("y", logit_p=eta, observed=task.y)
+    elif task.kind == "logistic":
+        pm.Binomial("y", task.trials, logit_p=eta, observed=task.y)
+    else:
+        half = 0.5 * task.noise_weight
+        variance = pm.InverseGamma("variance", half, half * task.noise_size**2)
+        noise = pm.Deterministic("noise", pm.math.sqrt(variance))
+        pm.Normal("y", eta, noise, observed=task.y)
+
+
+def grouped_columns(flat):
+    """Coefficients, scales and noise, then the effects of all factors."""
+    n_factors = sum(name[0] == "u" for name in flat)
+    scales = [flat[f"sd{f}"] for f in range(n_factors)]
+    noise = [flat["noise"]] if "noise" in flat else []
+    effects = [flat[f"u{f}"] for f in range(n_factors)]
+    return np.hstack([flat["coef"], *scales, *noise, *effects])
+
+
 class Sampler:
     """A compiled model; `seconds` are those of its compilation, in CPU time.
 

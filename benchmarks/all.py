@@ -63,6 +63,7 @@ RUNS = (
     Run("targets_1d", (), 0.5),
     Run("posteriordb", (), 8),
     Run("against_nuts", (), 40),
+    Run("groups", (), 10),
     Run("many_modes", (), 6),
     Run("ubvi", (), 10),
     Run("warp", (), 10),

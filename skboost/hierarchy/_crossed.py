@@ -17,6 +17,7 @@ from scipy.linalg import cho_solve, solve_triangular
 from scipy.sparse import bsr_array, csr_array, issparse
 
 from skboost._parallel import row_blocks
+from skboost.hierarchy._small import cholesky, inverse_and_log_det
 
 # Effects outside the main factor: their Schur complement takes 8 n^2 bytes and n^3 / 3
 # multiplications, 32 MB and a fifth of a second for these.
@@ -291,8 +292,8 @@ class Precision:
         main, others = scale[: n * q], scale[n * q :]
         sized = main.reshape(n, q)
         blocks = sized[:, :, None] * gram.blocks * sized[:, None, :] + np.eye(q)
-        self.inverse = np.linalg.inv(blocks)
-        log_det = np.linalg.slogdet(blocks)[1]
+        inverse, log_det = inverse_and_log_det(np.moveaxis(blocks, 0, 2))
+        self.inverse = np.moveaxis(inverse, 2, 0)
         # K^-1 as one matrix.
         self.main_inverse = bsr_array((self.inverse, np.arange(n), np.arange(n + 1)))
         cross = gram.cross * main[:, None] * others
@@ -328,7 +329,7 @@ class Precision:
     @cached_property
     def main_root(self):
         """Lower triangular factors of the blocks of K^-1."""
-        return np.linalg.cholesky(self.inverse)
+        return np.moveaxis(cholesky(np.moveaxis(self.inverse, 0, 2)), 2, 0)
 
     @cached_property
     def others_inverse(self):
