@@ -43,7 +43,7 @@ _CONSTRAINTS = {
     "warp": [StrOptions(set(PREPARATIONS) - {None}), None],
     "surrogate": [StrOptions({"auto"}), None],
     "max_evaluations": [Interval(Integral, 1, None, closed="left"), None],
-    "callback": [callable, Checkpoint, None],
+    "callback": [callable, Checkpoint, list, tuple, None],
     "names": ["array-like", None],
     "timeout": [Interval(Real, 0, None, closed="neither"), None],
 }
@@ -146,9 +146,10 @@ def boost_posterior(
         processes are ended and `LogDensityError` is raised: for functions that may
         hang. Needs ``n_jobs`` of at least 2, since nothing but a process can be ended.
         A few points are tried out here, before there are workers.
-    callback : callable or Checkpoint, default=None
+    callback : callable, Checkpoint or list of these, default=None
         Called with a dict per iteration, as in ``history``; True stops the run. Or a
-        `skboost.callbacks.Checkpoint`, which keeps the run on disk.
+        `skboost.callbacks.Checkpoint`, which keeps the run on disk. All of a list are
+        called in its order; one of it may be a checkpoint.
     warp : {"auto"} or None, default=None
         "auto" fits a map of the unconstrained coordinates after the first component,
         one that bends, scales and skews it (a banana and a funnel are such maps of a
@@ -346,19 +347,42 @@ def _with_prior(likelihood, log_prior, temperature, probe):
 
 def _keeper(callback, arguments):
     """What keeps the run on disk; the density is known by its values."""
-    if not isinstance(callback, Checkpoint):
+    kept = [one for one in _listed(callback) if isinstance(one, Checkpoint)]
+    if len(kept) > 1:
+        raise ValueError(
+            f"callback must have at most one Checkpoint; got {len(kept)}. One file "
+            "keeps the whole run."
+        )
+    if not kept:
         return None
     functions = ("log_density", "gradient", "log_prior")
     params = {k: v for k, v in arguments.items() if k not in functions}
-    return Session(callback, "boost_posterior", params).run()
+    return Session(kept[0], "boost_posterior", params).run()
+
+
+def _listed(callback):
+    """The callbacks, a list."""
+    if callback is None:
+        return []
+    found = list(callback) if isinstance(callback, list | tuple) else [callback]
+    for one in found:
+        if not (callable(one) or isinstance(one, Checkpoint)):
+            raise ValueError(
+                "callback must be a function, a Checkpoint or a list of these; got a "
+                f"list with {one!r}."
+            )
+    return found
 
 
 def _listener(callback):
-    if callback is None or isinstance(callback, Checkpoint):
+    called = [one for one in _listed(callback) if not isinstance(one, Checkpoint)]
+    if not called:
         return None
 
     def end_iteration(done):
-        return callback(history_record(done.history[-1]))
+        record = history_record(done.history[-1])
+        # All of them hear of every iteration, whatever the first ones say.
+        return any([one(record) for one in called])
 
     return lambda engine: end_iteration
 

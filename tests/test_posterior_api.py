@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost import BoostingResult, boost_posterior
+from skboost.callbacks import Checkpoint
 from skboost.families import LaplaceProduct
 from skboost.posterior import MixturePosterior
 from skboost.strategies import ResidualGain
@@ -48,6 +49,17 @@ def test_a_normal_is_found():
     assert_allclose(result.posterior.mean(), MEAN, atol=2 / np.sqrt(128))
     assert_allclose(result.posterior.covariance(), ROOT @ ROOT.T, atol=4 / np.sqrt(128))
     assert result.converged
+
+
+def test_callbacks_come_in_lists():
+    one, other = [], []
+    calls = [one.append, lambda r: r["iteration"] == 2, other.append]
+    result = boost(two_modes, 1, tol=0.0, max_iter=9, callback=calls)
+    assert one == other and len(one) == result.n_iter < 9
+    with pytest.raises(ValueError, match="a list with 'no'"):
+        boost(two_modes, 1, callback=[one.append, "no"])
+    with pytest.raises(ValueError, match="at most one Checkpoint; got 2"):
+        boost(two_modes, 1, callback=[Checkpoint("a"), Checkpoint("b")])
 
 
 def test_the_result_holds_what_the_page_says():

@@ -1,9 +1,11 @@
 """What factorisations say about entries and rows, whatever their posterior is."""
 
+import warnings
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
@@ -55,7 +57,28 @@ def observed_entries(estimator, X, dtype, reset):
         dtype=np.dtype(dtype),
         ensure_all_finite="allow-nan",
     )
+    if reset and _like_triples(X):
+        warnings.warn(
+            "X looks like triples of row, column and value, and is taken for a matrix "
+            f"of {X.shape[0]} rows and 3 columns. If they are triples, pass "
+            "scipy.sparse.coo_array((values, (rows, columns))).",
+            UserWarning,
+            # Past `fit` and the wrapper of scikit-learn, where the user called.
+            stacklevel=4,
+        )
     return Entries.of(X, dtype)
+
+
+def _like_triples(X):
+    """Whether a matrix has three columns, the first two of them distinct positions."""
+    if sparse.issparse(X) or X.shape[1] != 3 or X.shape[0] < 10:
+        return False
+    places = X[:, :2]
+    # Ratings are whole numbers, too, but small ones, and their pairs are repeated.
+    whole = np.isfinite(X).all() and (places >= 0).all() and (places % 1 == 0).all()
+    return bool(
+        whole and places.max() >= 10 and len(np.unique(places, axis=0)) == len(X)
+    )
 
 
 class MatrixPredictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):

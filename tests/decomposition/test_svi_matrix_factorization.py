@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -516,3 +517,17 @@ def test_parameters_set_after_the_fit_do_not_change_what_was_fitted(kind):
     assert model.inverse_transform(found).shape == X.shape
     with pytest.raises(NotFittedError):
         kind().get_feature_names_out()
+
+
+def test_triples_are_not_taken_for_a_matrix_in_silence():
+    rng = np.random.default_rng(0)
+    places = np.argwhere(rng.random((20, 15)) < 0.3)
+    triples = np.column_stack([places, rng.normal(size=len(places))])
+    with pytest.warns(UserWarning, match="looks like triples.*coo_array") as caught:
+        SVIMatrixFactorization(2, max_iter=2, random_state=0).fit(triples)
+    assert caught[0].filename == __file__
+    ratings = rng.integers(1, 6, size=(12, 3)).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for X in (ratings, rng.normal(size=(30, 3)), sparse.csr_array(triples)):
+            SVIMatrixFactorization(2, max_iter=2, random_state=0).fit(X)
