@@ -307,9 +307,12 @@ def warn_unfinished(done, attributes, stacklevel):
     # Nats.
     if not remaining > 0.5:
         return
+    advice = "Raise max_iter (or max_time) or n_draws"
+    if done.history[-1].enough:
+        advice = "For less, pass a number for tol, such as tol=0.01"
     warnings.warn(
-        f"{attributes['message_']} The estimate is {remaining:.2g} nats. Raise "
-        f"max_iter (or max_time) or n_draws{_richer(attributes)}.",
+        f"{attributes['message_']} The estimate is {remaining:.2g} nats. {advice}"
+        f"{_richer(attributes)}.",
         ConvergenceWarning,
         stacklevel=stacklevel,
     )

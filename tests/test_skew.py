@@ -1,11 +1,13 @@
 """``skew="auto"`` and ``tol="auto"``, the defaults: what they gain, where they stop."""
 
 import pickle
+from types import SimpleNamespace
 
 import autograd.numpy as anp
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
 from skboost import (
@@ -17,6 +19,7 @@ from skboost import (
     RowBlocks,
     boost_posterior,
 )
+from skboost.boosting import enough_for
 
 AUTO = {"random_state": 0}
 PLAIN = {"skew": None, "max_iter": 1, "random_state": 0}
@@ -171,6 +174,26 @@ def test_several_outputs_have_a_list_of_reports():
     y = np.random.default_rng(1).normal(size=(30, 2)) + X[:30, :2]
     model = BoostedBayesianLinearRegression(**AUTO).fit(X[:30, :2], y)
     assert model.skewing_ == [e.skewing_ for e in model.estimators_]
+
+
+@pytest.mark.parametrize(
+    ("dim", "log_concave", "nats"),
+    [(2, True, 0.01), (101, True, 2.626), (400, True, 3.0), (40, False, 0.04)],
+)
+def test_how_much_may_remain(dim, log_concave, nats):
+    target = SimpleNamespace(dim=dim, log_concave=log_concave)
+    assert enough_for(target) == pytest.approx(nats)
+
+
+def test_many_coefficients_stop_at_one_gaussian_and_say_what_is_left():
+    """Of what is left searches find a tenth, in ten times the seconds."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 80))
+    p = 1.0 / (1.0 + np.exp(-rows @ rng.normal(size=80)))
+    labels = (rng.random(300) < p).astype(int)
+    with pytest.warns(ConvergenceWarning, match="pass a number for tol"):
+        model = BoostedBayesianLogisticRegression(**AUTO).fit(rows, labels)
+    assert model.n_iter_ == 1 and model.converged_
 
 
 def banana(theta):

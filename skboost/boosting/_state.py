@@ -163,8 +163,8 @@ def enough_for(target):
 
     A Gaussian with the moments of 1,000 independent draws of a d-dimensional Gaussian
     is d (d + 3) / 4000 nats from it. That much is allowed where the log posterior is
-    concave; elsewhere it would hide a mode or a bend, and only the part of the means is
-    allowed. Half a nat is the most: of more, draws say too little.
+    concave, three nats at most; elsewhere it would hide a mode or a bend, and only the
+    part of the means is allowed, half a nat at most. Of more, draws say too little.
 
     Parameters
     ----------
@@ -175,8 +175,9 @@ def enough_for(target):
     float
     """
     d = target.dim
-    left = d * (d + 3) / 4000 if target.log_concave else d / 1000
-    return min(max(TOL, left), 0.5)
+    if target.log_concave:
+        return max(TOL, min(d * (d + 3) / 4000, 3.0))
+    return max(TOL, min(d / 1000, 0.5))
 
 
 def enough(engine, state):
@@ -208,8 +209,10 @@ def enough(engine, state):
             remaining, skewed = after, ", once its components are skewed"
     left = remaining.value + N_ERRORS * remaining.se
     # A tail of the weights that is too heavy hides how much is left, where it is much:
-    # weights that are nearly constant have any shape of tail.
-    if not left <= most or (left > 0.05 and remaining.khat > 0.7):
+    # weights that are nearly constant have any shape of tail. Where no mode or bend can
+    # hide, it is enough that their mean exists.
+    heaviest = 1.0 if engine.target.log_concave else 0.7
+    if not left <= most or (left > 0.05 and remaining.khat > heaviest):
         return ""
     key = settings, SKEW, state.iteration
     if engine.proposer.missed_modes(
