@@ -10,12 +10,44 @@ import pymc as pm
 from _harness import timed  # isort: skip
 
 
-def logistic(X, y, scale):
+def _prior(name, scale, shape):
+    kind = {"normal": pm.Normal, "laplace": pm.Laplace, "cauchy": pm.Cauchy}[name]
+    return kind("theta", 0.0, scale, shape=shape)
+
+
+def logistic(X, y, scale, prior="normal"):
     """theta ~ N(0, scale^2), y ~ Bernoulli(sigmoid(X theta)); scale by column."""
     with pm.Model() as model:
-        theta = pm.Normal("theta", 0.0, scale, shape=X.shape[1])
+        theta = _prior(prior, scale, X.shape[1])
         pm.Bernoulli("y", logit_p=pm.math.dot(X, theta), observed=y)
     return model
+
+
+def glm(kind, X, y, scale, prior, noise):
+    """The model of a boosted estimator with one row of noise a hundredth of `scale`."""
+    if kind == "logistic":
+        two = y.max() == 1
+        return logistic(X, y, scale, prior) if two else softmax(X, y, scale)
+    with pm.Model() as model:
+        theta = _prior(prior, scale, X.shape[1])
+        eta = pm.math.dot(X, theta)
+        if kind == "poisson":
+            pm.Poisson("y", pm.math.exp(eta), observed=y)
+            return model
+        square = pm.InverseGamma("square", 0.5, 0.5 * (0.01 * y.std()) ** 2)
+        sd = pm.math.sqrt(square)
+        if noise == "normal":
+            pm.Normal("y", eta, sd, observed=y)
+        else:
+            pm.StudentT("y", nu=4.0, mu=eta, sigma=sd, observed=y)
+    return model
+
+
+def glm_columns(flat):
+    """Coefficients, intercept and the logarithm of the scale of noise."""
+    if "square" not in flat:
+        return flat["theta"]
+    return np.hstack([flat["theta"], 0.5 * np.log(flat["square"])])
 
 
 def softmax(X, y, scale):
