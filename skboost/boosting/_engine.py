@@ -30,8 +30,8 @@ _NATS = 4.0
 # least that a first mixture is known by, whatever the limits are.
 _SEARCH_SHARE, _POOL_SHARE, _FRESH_SHARE, _LEAST_DRAWS = 0.6, 0.1, 0.8, 16
 
-# Share of what is left that components gain where more draws are worth it: of Laplace
-# components on a logistic posterior they took 2.7 times the seconds for the same ELBO.
+# Share of what is left that uncorrelated components gain where more draws pay: Laplace
+# ones on a logistic posterior took 2.7 times the seconds for the same ELBO.
 _REACH = 0.1
 _NONE = Estimate(float("nan"), float("nan"))
 
@@ -377,8 +377,8 @@ class Boosting:
         """
         tol, factor = self.settings.tol, 2 * state.draw_multiplier
         noise = N_ERRORS * gain.se
-        # What components gain next to nothing of is out of their reach, with any draws.
-        reach = gain.value + noise > _REACH * state.remaining.value
+        least = -1e300 if self.proposer.correlated else _REACH * state.remaining.value
+        reach = gain.value + noise >= least
         hidden = reach and noise > max(tol, gain.value)
         # Little is found although much is left: more draws may show more.
         much = state.remaining.least > tol < state.remaining.value / _NATS

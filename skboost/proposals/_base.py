@@ -10,6 +10,8 @@ class Proposer(ABC):
     ----------
     modes_not_searched : bool
         Whether there may be modes far off that nothing looks for.
+    correlated : bool
+        Whether components have correlations between all coordinates.
     seeks_gain : bool
         Whether a better search means a larger gain of the mixture.
     complete : str
@@ -18,7 +20,7 @@ class Proposer(ABC):
     """
 
     modes_not_searched = False
-    seeks_gain = True
+    correlated = seeks_gain = True
     complete = ""
     # The family of the components, as a message names it.
     kind = "conjugate distributions"

@@ -77,6 +77,10 @@ class DensityProposer(Proposer):
         return f"{structure} {self.family.constructor.__name__}"
 
     @property
+    def correlated(self):
+        return self.family.full_covariance
+
+    @property
     def seeks_gain(self):
         return self.objective.seeks_gain
 

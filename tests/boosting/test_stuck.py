@@ -215,7 +215,8 @@ class TestNoise:
         assert boosting._with_more_draws(after, Estimate(0.0, 1.0)) is after
 
     def test_they_do_not_where_what_is_left_is_out_of_reach(self, engine):
-        boosting = engine("cauchy", tol=1e-3, n_draws=64, n_fresh=128)
+        settings = {"tol": 1e-3, "n_draws": 64, "n_fresh": 128}
+        boosting = engine("cauchy", family="laplace", **settings)
         state, _ = boosting.init()
         for left, grows in ((0.2, True), (0.4, False)):
             much = replace(state, remaining=state.remaining._replace(value=left))
