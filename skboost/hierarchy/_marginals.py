@@ -55,5 +55,9 @@ def marginal_of(rows, likelihood=None):
     n_factors = len(rows.factors)
     if likelihood is None:
         return (NormalMarginal if n_factors < 2 else CrossedNormalMarginal)(rows)
-    kinds = {0: UngroupedMarginal, 1: QuadratureMarginal}
-    return kinds.get(n_factors, LaplaceMarginal)(rows, likelihood)
+    if not n_factors:
+        return UngroupedMarginal(rows, likelihood)
+    # Nine nodes for each effect of a group: 729 of three.
+    if n_factors == 1 and rows.factors[0].n_effects <= 2:
+        return QuadratureMarginal(rows, likelihood)
+    return LaplaceMarginal(rows, likelihood)

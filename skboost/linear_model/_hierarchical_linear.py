@@ -107,7 +107,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
         that the intercepts of its groups make up; a posterior mean.
     effects_pareto_k_ : float
         k-hat of the importance weights that make draws of group effects exact where
-        Laplace's method gave them (several factors, no normal noise): above 0.7 they
+        Laplace's method gave them, which normal noise does not need: above 0.7 they
         are not reliable. NaN where none are needed.
     elbo_, elbo_se_ : float
         Evidence lower bound, group effects integrated out, and its standard error,

@@ -27,7 +27,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
     The logarithm of the rate is ``X coef + intercept + offset + z u[group]``, where the
     effects ``u`` of the groups of a factor are normal around zero with a standard
     deviation that is learned. Group effects are integrated out by adaptive quadrature
-    (one factor) or Laplace's method (several); boosting variational inference
+    (one factor, one slope) or Laplace's method (more); boosting variational inference
     approximates the posterior of coefficients and scales.
 
     `offset` is the logarithm of the exposure of a row (the years, persons or
@@ -103,7 +103,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
         that the intercepts of its groups make up; a posterior mean.
     effects_pareto_k_ : float
         k-hat of the importance weights that make draws of group effects exact where
-        Laplace's method gave them (several factors, no normal noise): above 0.7 they
+        Laplace's method gave them (several factors or slopes): above 0.7 they
         are not reliable. NaN where none are needed.
     elbo_, elbo_se_ : float
         Evidence lower bound, group effects integrated out, and its standard error,
