@@ -78,6 +78,7 @@ GALLERY = {
     ],
     "how_good_is_it": ["honest_numbers", "corrections", "anytime", "grid_search"],
     "inside_the_method": [
+        "three_posteriors",
         "mixture_grows",
         "two_modes",
         "heavy_tails",
