@@ -4,8 +4,9 @@
     python benchmarks/dear_densities.py --rival [--only NAME ...]    # pyvbmc
 
 Thirteen densities of two to nine coordinates. Form and constants of the surrogate were
-chosen while looking at the *tuned* half; the other half judges. The points at which a
-density was asked for are counted by the density itself. KL is the log evidence, by
+chosen while looking at the *tuned* half. The other half judges, but for what it showed
+to be missing: the search for second modes. The points at which a density was asked for
+are counted by the density itself. KL is the log evidence, by
 importance sampling from a long fit and its wider copies, less the ELBO of 20,000 draws
 of the answer, at true values. "error of the ELBO" is the reported less the true one, in
 reported standard errors.

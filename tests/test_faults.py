@@ -319,7 +319,12 @@ def test_the_budget_binds_within_one_batch_of_evaluations():
 
     def spent(**settings):
         rows.clear()
-        settings = {"tol": 0.0, "n_draws": 64, "vectorized": True} | settings
+        settings = {
+            "tol": 0.0,
+            "n_draws": 64,
+            "vectorized": True,
+            "skew": None,
+        } | settings
         return boost(density, 2, **settings)
 
     free = spent(max_iter=3, callback=lambda _: costs.append(sum(rows)))

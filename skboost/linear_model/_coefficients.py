@@ -4,6 +4,7 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost.linear_model._predictive import plain_rows
@@ -37,6 +38,24 @@ def tails_of(level):
     """The two probabilities between which a central interval holds `level`."""
     tail = 0.5 * (1.0 - check_level(level))
     return np.array([tail, 1.0 - tail])
+
+
+def checked_numbers(estimator, X, y):
+    """Responses as finite floats, (n_samples,); a ValueError where they are not."""
+    y = one_for_each_row(estimator, X, y)
+    return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+
+
+def one_for_each_row(estimator, X, y):
+    """Responses, (n_samples,); a ValueError where they are missing or others."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is "
+            "None."
+        )
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    return y
 
 
 class Served:

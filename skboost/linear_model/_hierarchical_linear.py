@@ -9,12 +9,15 @@ from skboost._base import callback_data
 from skboost._math import log_sum_exp
 from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.hierarchy import marginal_of
-from skboost.linear_model._coefficients import check_quantiles, tails_of
+from skboost.linear_model._coefficients import (
+    check_quantiles,
+    checked_numbers,
+    tails_of,
+)
 from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
     LEVELS,
     HierarchicalModel,
-    checked_numbers,
 )
 from skboost.linear_model._predictive import mixture_quantiles
 from skboost.linear_model._summary import level_and_spread
@@ -108,7 +111,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
     effects_pareto_k_ : float
         k-hat of the importance weights that make draws of group effects exact where
         Laplace's method gave them, which normal noise does not need: above 0.7 they
-        are not reliable. NaN where none are needed.
+        are not reliable. 0 where none are needed.
     elbo_, elbo_se_ : float
         Evidence lower bound, group effects integrated out, and its standard error,
         nats.

@@ -8,12 +8,11 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._base import callback_data
 from skboost._sklearn import fit_context
 from skboost.hierarchy import marginal_of
-from skboost.linear_model._coefficients import tails_of
+from skboost.linear_model._coefficients import one_for_each_row, tails_of
 from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
     LEVELS,
     HierarchicalModel,
-    one_for_each_row,
 )
 from skboost.serving import GroupedClassifier, sigmoid
 from skboost.targets import Logistic
@@ -101,7 +100,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
     effects_pareto_k_ : float
         k-hat of the importance weights that make draws of group effects exact where
         Laplace's method gave them (several factors or slopes): above 0.7 they
-        are not reliable. NaN where none are needed.
+        are not reliable. 0 where none are needed.
     elbo_, elbo_se_ : float
         Evidence lower bound, group effects integrated out, and its standard error,
         nats.

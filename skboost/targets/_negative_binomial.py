@@ -147,10 +147,10 @@ def _expanded(y, r):
     second = y**2 / both - 0.5 * y * (y + 2.0 * r) / both**2
     for k, c in ((1, 1 / 12), (3, -1 / 360), (5, 1 / 1260)):
         # Of c / x^k at both ends; the powers of r make it small.
-        ratio = (r / both) ** k
-        value += c * (ratio - 1.0) / r**k
-        first -= c * k * (ratio * r / both - 1.0) / r**k
-        second += c * k * (k + 1) * (ratio * (r / both) ** 2 - 1.0) / r**k
+        ratio, small = (r / both) ** k, c * (1.0 / r) ** k
+        value += small * (ratio - 1.0)
+        first -= small * k * (ratio * r / both - 1.0)
+        second += small * k * (k + 1) * (ratio * (r / both) ** 2 - 1.0)
     return value, first, second
 
 
