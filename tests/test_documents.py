@@ -64,11 +64,6 @@ def test_blocks_run(page, tmp_path, monkeypatch):
         exec(compile(block, where, "exec"), namespace)
 
 
-def numbers(row):
-    """Numbers of a row of a table, whatever stands between them."""
-    return [float(found) for found in re.findall(r"\d+\.\d+|\b\d+\b", row)]
-
-
 @pytest.mark.slow
 def test_the_quick_start_prints_what_the_readme_says(tmp_path):
     pytest.importorskip("matplotlib")
@@ -82,10 +77,14 @@ def test_the_quick_start_prints_what_the_readme_says(tmp_path):
         text=True,
         check=True,
     )
-    for name in ("one Gaussian", "skboost"):
-        said = numbers(re.search(rf"^\| {name} \|(.*)$", readme, re.MULTILINE)[1])
-        printed = numbers(re.search(rf"^{name} +(.*)$", done.stdout, re.MULTILINE)[1])
-        # Divergence and standard deviations: rounding differs from machine to machine,
-        # and the last column is the seconds of one of them.
-        assert printed[0] == pytest.approx(said[0], abs=0.005)
-        assert printed[1:3] == pytest.approx(said[1:3], abs=0.02)
+    # Rounding differs from machine to machine: by one label, and by a tenth of a point.
+    for said, printed, error in (
+        (r"(\d+) % of the labels are wrong", r"(\d+) % of the labels are wrong", 1.0),
+        (r"elsewhere ([\d.]+) %", r"elsewhere ([\d.]+) %", 0.3),
+        (r"([\d.]+) points off the truth", r"averages of pupils +([\d.]+)", 0.1),
+        (r"pooled estimates ([\d.]+\d)", r"partial pooling +([\d.]+)", 0.1),
+    ):
+        expected = float(re.search(said, readme)[1])
+        assert float(re.search(printed, done.stdout)[1]) == pytest.approx(
+            expected, abs=error
+        )
