@@ -49,129 +49,188 @@ def legend_below(figure, panels, ncols, last=()):
     figure.legend(found.values(), found, loc="outside lower center", ncols=ncols)
 
 
-# --- against_nuts.py: energy distance over CPU seconds, both methods
+# --- pages of the benchmarks
 
 
-def against_nuts():
-    """One panel for each posterior of which the default has runs."""
-    end = ": energy over seconds"
-    found = {
-        title.removesuffix(end): rows
-        for title, rows in results("against_nuts")["tables"].items()
-        if title.endswith(end) and any(row["method"] == "default" for row in rows)
-    }
-    n_columns = min(3, len(found))
-    n_rows = -(-len(found) // n_columns)
-    size = (4.2 * n_columns, 3.4 * n_rows + 0.8)
-    figure, grid = plt.subplots(n_rows, n_columns, figsize=size, squeeze=False)
-    for axes, (name, rows) in zip(grid.ravel(), found.items(), strict=False):
-        energies_over_seconds(axes, name, rows)
-    for axes in grid.ravel()[len(found) :]:
-        axes.set_visible(False)
-    for axes in grid[-1]:
-        axes.set_xlabel("CPU seconds, without compilation")
-    for axes in grid[:, 0]:
-        axes.set_ylabel("energy distance to long runs\n(units of the coordinates)")
-    legend_below(figure, grid[0, :1], 4)
-    save(figure, "against_nuts")
+def few_rows():
+    """Loss less that of the usual rival, a dot for every data set and size."""
+    from to_rst import KINDS
 
-
-def energies_over_seconds(axes, name, rows):
-    """nutpie's budgets as a line, ours as points."""
-
-    def points(chosen):
-        """Seconds, energies, and their standard errors."""
-        found = [(row["CPU s"], row["energy"], row["se"] or 0.0) for row in chosen]
-        return zip(*found, strict=True)
-
-    nutpie = [row for row in rows if row["method"].startswith("nutpie")]
-    axes.errorbar(*points(nutpie), color=VERMILION, marker="D", ms=5, lw=1.2,
-                  label="nutpie: 300, 600, 2,000 draws")  # fmt: skip
-    for start, color in (("one Gaussian", BLUE), ("default", GREEN)):
-        for kind, marker in {"": "o", "auto": "s", "moments": "^"}.items():
-            label = f'{start}, "{kind}"' if kind else start
-            chosen = [row for row in rows if row["method"] == label]
-            if chosen:
-                shown = label.replace("default", "default, up to ten")
-                axes.errorbar(*points(chosen), color=color, marker=marker, ms=6, ls="",
-                              label=shown)  # fmt: skip
-    rival = max(row["energy"] for row in rows if row["method"].endswith("+ 1000"))
-    axes.axhline(rival + 1e-3, color="k", lw=0.8, ls=":",
-                 label="2,000 draws of nutpie + 0.001")  # fmt: skip
-    axes.set(xscale="log", title=name)
-    # Linear near zero, since unbiased distances fall below it.
-    axes.set_yscale("symlog", linthresh=1e-3)
-    axes.xaxis.set_major_formatter(ScalarFormatter())
-    axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-# --- posteriordb.py and remaining_kl.py: the benchmarks page
-
-
-def benchmarks_posteriors():
-    """KL of one Gaussian and of the default fit, a line for each posterior."""
-    tables = results("posteriordb")["tables"]
-    rows = tables["posteriordb, median and worst of the seeds"]
-    rows = sorted(rows, key=lambda row: row["single"])
-    figure, axes = plt.subplots(figsize=(6.4, 4.2))
-    for k, row in enumerate(rows):
-        axes.plot([row["KL(q|p)"], row["single"]], [k, k], color="#bbbbbb", zorder=1)
-    lines = range(len(rows))
-    axes.scatter(
-        [row["single"] for row in rows], lines, color=ORANGE, marker="s", s=34,
-        label="one Gaussian",
-    )  # fmt: skip
-    axes.scatter(
-        [row["KL(q|p)"] for row in rows], lines, color=BLUE, s=34,
-        label="default fit (median over seeds)",
-    )  # fmt: skip
-    axes.axvline(
-        0.003, color=GREY, linestyle=":", linewidth=1, label="noise of the reference"
+    figure, grid = plt.subplots(1, 2, figsize=(8.4, 4.6))
+    usual = {"log loss": "LRCV", "regression": "BayesianRidge"}
+    shown = {"fixed": ORANGE, "learn": BLUE}
+    labels = {"fixed": "fixed scale", "learn": "learned scale"}
+    for axes, table in zip(grid, KINDS, strict=True):
+        rows = [
+            row
+            for half in ("tune", "judge")
+            for row in results(f"few_rows_{half}")["tables"][table]
+        ]
+        loss = {(row["set"], row["rows"], row["model"]): row["loss"] for row in rows}
+        cases = list(dict.fromkeys((row["set"], row["rows"]) for row in rows))
+        for model, color in shown.items():
+            gaps = [
+                loss[(*case, model)] - loss[(*case, usual[table])] for case in cases
+            ]
+            axes.plot(gaps, range(len(cases)), "o", color=color, label=labels[model])
+        axes.axvline(0.0, color=GREY, linestyle=":")
+        axes.set_yticks(range(len(cases)), [f"{name}, {n}" for name, n in cases])
+        axes.invert_yaxis()
+    # With 20 rows fixed scales lie far out; near zero the axis is linear.
+    grid[1].set_xscale("symlog", linthresh=0.02)
+    ticks = [-0.02, 0, 0.02, 0.1, 0.5]
+    grid[1].set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    grid[0].set(xlabel="nats behind LogisticRegressionCV", title="classes: log loss")
+    grid[1].set(
+        xlabel="behind BayesianRidge (linear within 0.02)", title="numbers: RMSE"
     )
-    axes.set(
-        xscale="log", yticks=list(lines),
-        yticklabels=[row["posterior"] for row in rows],
-        xlabel="KL(q ‖ p) in nats, lower is better",
-    )  # fmt: skip
-    axes.legend(loc="lower right")
-    save(figure, "benchmarks_posteriors")
+    legend_below(figure, grid[:1], 2)
+    save(figure, "few_rows")
 
 
-def benchmarks_seconds():
-    """KL by CPU seconds after 1, 3 and 10 iterations where the KL is known."""
-    colours = {
-        "funnel, 5-D": VERMILION, "funnel, 2-D": ORANGE, "Laplace, 5-D": BLUE,
-        "Laplace, 3-D": SKY, "t3, 4-D": GREEN, "t3, 2-D": PURPLE,
-    }  # fmt: skip
-    tables = results("remaining_kl")["tables"]
-    rows = [row for found in tables.values() for row in found]
-    figure, axes = plt.subplots(figsize=(6.4, 3.8))
-    ends = []
-    for name, colour in colours.items():
-        runs = [row for row in rows if row["density"] == name]
-        runs = sorted(runs, key=lambda row: row["max_iter"])
-        x, y = [r["CPU s"] for r in runs], [r["true KL"] for r in runs]
-        axes.plot(x, y, color=colour)
-        for at_x, at_y, run in zip(x, y, runs, strict=True):
-            axes.scatter(at_x, at_y, color=colour, s=30)
-            axes.annotate(
-                run["max_iter"], (at_x, at_y), xytext=(4, 4), fontsize=7,
-                textcoords="offset points", color=colour,
-            )  # fmt: skip
-        label = name.replace("t3", "Student-t(3)").replace("-D", " dimensions")
-        ends.append((y[-1], x[-1], label, colour))
-    # From the lowest up: labels at the ends of lines keep a distance from each other.
-    least = 0.0
-    for end, x, label, colour in sorted(ends):
-        least = max(end, 1.35 * least)
-        axes.text(1.45 * x, least, label, color=colour, fontsize=8, va="center")
-    axes.set(
-        xscale="log", yscale="log", xlim=(0.04, 20),
-        xlabel="CPU seconds of a fit, median of 20 seeds",
-        ylabel="KL(q ‖ p) in nats",
-    )  # fmt: skip
-    axes.set_title("The numbers beside the points are the iterations (max_iter)")
-    save(figure, "benchmarks_seconds")
+def rows_in_a_file():
+    """Memory of a fit beside the size of its file."""
+    (rows,) = results("out_of_core")["tables"].values()
+    figure, axes = plt.subplots(figsize=(6.4, 3.2))
+    n = [row["rows"] for row in rows]
+    axes.plot(n, [row["data MB"] for row in rows], "s-", color=ORANGE, label="file")
+    axes.plot(
+        n,
+        [row["peak MB"] for row in rows],
+        "o-",
+        color=BLUE,
+        label="memory that the fit allocates",
+    )
+    axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="megabytes")
+    figure.legend(loc="outside upper center", ncols=2)
+    save(figure, "rows_in_a_file")
+
+
+def held_out_mixtures():
+    """Held-out log density less that of GaussianMixture, with two standard errors."""
+    files = {
+        "SVIGaussianMixture": ("gmm_predictive", "gmm_predictive_digits_10"),
+        "BoostedGaussianMixture": (
+            "gmm_predictive_boosted",
+            "gmm_predictive_boosted_large",
+            "gmm_predictive_boosted_large_10",
+        ),
+    }
+    figure, axes = plt.subplots(figsize=(6.8, 4.2))
+    cases = {}
+    for shift, (name, color) in enumerate(zip(files, (ORANGE, BLUE), strict=True)):
+        for file in files[name]:
+            for row in results(file)["tables"][f"{name} minus rival"]:
+                at = cases.setdefault(row["data"], len(cases))
+                axes.errorbar(
+                    row["GaussianMixture"],
+                    at + 0.24 * shift - 0.12,
+                    xerr=row["2 se, GaussianMixture"],
+                    fmt="o",
+                    color=color,
+                    label=name if at == 0 else None,
+                )
+    axes.axvline(0.0, color=GREY, linestyle=":")
+    labels = [case.replace(", ", ", K = ") for case in cases]
+    axes.set_yticks(range(len(cases)), labels)
+    axes.invert_yaxis()
+    axes.set_xscale("symlog", linthresh=0.5)
+    ticks = [-3, -1, -0.3, 0, 0.3, 1, 3, 10, 30]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xlabel("nats a held-out row ahead of GaussianMixture (linear within 0.5)")
+    figure.legend(loc="outside upper center", ncols=2)
+    save(figure, "held_out_mixtures")
+
+
+def topics_perplexity():
+    """Perplexity of held-out halves over seconds, by method."""
+    data = {"ap_bow": "Associated Press", "nyt_bow": "New York Times"}
+    figure, grid = plt.subplots(1, 2, figsize=(8.0, 3.4))
+    styles = {
+        "SVI": (BLUE, "o", "skboost"),
+        "scikit-learn online": (ORANGE, "s", "scikit-learn, online"),
+        "scikit-learn batch": (VERMILION, "^", "scikit-learn, batch"),
+    }
+    for axes, (file, name) in zip(grid, data.items(), strict=True):
+        rows = results(f"topics_{file}")["tables"][
+            f"{file}: held-out document completion, mean over seeds"
+        ]
+        for method, (color, marker, label) in styles.items():
+            mine = [row for row in rows if row["method"] == method]
+            x, y = ([row[key] for row in mine] for key in ("cpu_s", "perplexity"))
+            axes.plot(x, y, marker=marker, color=color, label=label)
+            for row in mine:
+                axes.annotate(
+                    f"{row['passes']} passes",
+                    (row["cpu_s"], row["perplexity"]),
+                    xytext=(4, 6),
+                    textcoords="offset points",
+                    fontsize=7,
+                )
+        axes.set(title=name, xlabel="CPU seconds", xscale="log")
+        axes.set_xticks([2, 5, 10, 20, 50, 100])
+        axes.margins(x=0.25, y=0.2)
+        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    grid[0].set_ylabel("perplexity, lower is better")
+    legend_below(figure, grid[:1], 3)
+    save(figure, "topics_perplexity")
+
+
+def streams():
+    """Loss a row less that of SGD at its best rate, by stream."""
+    found = {
+        "default rate": results("online_streams")["tables"][
+            "average cumulative log loss"
+        ],
+        "best rate in hindsight": results("online_hindsight")["tables"][
+            "at the best rate in hindsight"
+        ],
+    }
+    figure, axes = plt.subplots(figsize=(6.4, 3.4))
+    for shift, ((label, rows), color) in enumerate(
+        zip(found.items(), (ORANGE, BLUE), strict=True)
+    ):
+        mine = [row for row in rows if row["method"] == "NGVI"]
+        axes.errorbar(
+            [row["minus SGD"] for row in mine],
+            [k + 0.24 * shift - 0.12 for k in range(len(mine))],
+            xerr=[2.0 * row["se of it"] for row in mine],
+            fmt="o",
+            color=color,
+            label=label,
+        )
+    axes.axvline(0.0, color=GREY, linestyle=":")
+    axes.set_yticks(range(len(mine)), [row["stream"] for row in mine])
+    axes.invert_yaxis()
+    axes.set_xlabel("nats a row behind SGD with the best of 24 rates")
+    figure.legend(loc="outside upper center", ncols=2)
+    save(figure, "streams")
+
+
+def dear_densities():
+    """Evaluations that a surrogate asks for, with and without a gradient."""
+    tables = results("dear_densities")["tables"]
+    rows = tables["tuned"] + tables["judged"]
+    names = list(dict.fromkeys(row["density"] for row in rows))
+    figure, axes = plt.subplots(figsize=(6.4, 4.0))
+    for gradient, color, label in (
+        (True, BLUE, "with a gradient"),
+        (False, ORANGE, "values alone"),
+    ):
+        mine = {row["density"]: row for row in rows if row["gradient"] == gradient}
+        axes.plot(
+            [mine[name]["evaluations"] for name in names],
+            range(len(names)),
+            "o",
+            color=color,
+            label=label,
+        )
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set(xlim=(0, None), xlabel="evaluations of the density, KL at most 0.025 nats")
+    figure.legend(loc="outside upper center", ncols=2)
+    save(figure, "dear_densities")
 
 
 # --- svi_plus.py: bounds by epoch, and final bounds
@@ -276,30 +335,13 @@ def topics_curves():
     save(figure, "topics_curves")
 
 
-# --- regression.py
-
-
-def regression_splines():
-    """RMSE against the true curve by the number of rows."""
-    (rows,) = results("regression_splines")["tables"].values()
-    n = [row["rows"] for row in rows]
-    figure, axes = plt.subplots(figsize=(5.5, 3.6))
-    for name in ("ours", "ours, prior_scale=1", "BayesianRidge"):
-        values, errors = ([row[key] for row in rows] for key in (name, f"{name} se"))
-        axes.errorbar(n, values, errors, label=name.replace("ours", "skboost"))
-    axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="RMSE to the true curve")
-    axes.minorticks_off()
-    axes.set_xticks(n, n)
-    figure.legend(loc="outside upper center", ncols=3)
-    save(figure, "regression_splines")
-
-
 # Pictures by the name of their file in doc/_static.
 FIGURES = {
     draw.__name__: draw
     for draw in (
-        against_nuts, benchmarks_posteriors, benchmarks_seconds, svi_plus_curves,
-        svi_plus_boxes, matrix_factorization_curves, topics_curves, regression_splines,
+        few_rows, rows_in_a_file, held_out_mixtures, topics_perplexity, streams,
+        dear_densities, svi_plus_curves, svi_plus_boxes, matrix_factorization_curves,
+        topics_curves,
     )
 }  # fmt: skip
 

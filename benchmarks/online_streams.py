@@ -180,8 +180,8 @@ def in_hindsight(report, name, X, y, kind, n_orders):
         report.bar(what, behind, "<=", 0.0, se)
 
 
-def pictures(curves):
-    """Curves of average loss and of regret."""
+def picture(curves):
+    """Curves of average loss."""
     names = list(dict.fromkeys(curve["stream"] for curve in curves))
     curves = [curve for curve in curves if curve["method"] != "NGVI beta=1"]
     methods = list(dict.fromkeys(curve["method"] for curve in curves))
@@ -193,44 +193,31 @@ def pictures(curves):
         looks.setdefault(method, {"color": GREY, "lw": 1.1, "ls": None})
         if method not in ours:
             looks[method]["ls"] = next(dashes)
-    for what in ("loss", "regret"):
-        figure, axes = plt.subplots(
-            2, -(-len(names) // 2), figsize=(11, 6.6), squeeze=False
-        )
-        for ax in axes.ravel()[len(names) :]:
-            ax.remove()
-        for ax, name in zip(axes.ravel(), names, strict=False):
-            shown = [curve for curve in curves if curve["stream"] == name]
-            for curve in shown:
-                look = looks[curve["method"]]
-                ax.plot(curve["rows"], curve[what], label=curve["method"], **look)
-            _limits(ax, what, shown)
-            ax.set(xscale="log", title=name, xlabel="rows so far")
-        label = {"loss": "average loss (nats)", "regret": "regret (nats)"}[what]
-        figure.supylabel(label, fontsize="medium")
-        legend_below(figure, figure.axes, 6)
-        save(figure, f"online_{what}")
-
-
-def _limits(ax, what, curves):
-    """Where a panel's interest lies; a regret gets the root of T beside it."""
-    if what == "regret":
-        t = np.array([10, max(curve["rows"][-1] for curve in curves)])
-        ax.plot(t, np.sqrt(t), "k:", label="sqrt(T)")
-        ax.set_yscale("log")
-        ax.set_ylim(0.5)
-    else:
-        late = [curve["loss"][-1] for curve in curves]
+    figure, axes = plt.subplots(
+        2, -(-len(names) // 2), figsize=(11, 6.6), squeeze=False
+    )
+    for ax in axes.ravel()[len(names) :]:
+        ax.remove()
+    for ax, name in zip(axes.ravel(), names, strict=False):
+        shown = [curve for curve in curves if curve["stream"] == name]
+        for curve in shown:
+            look = looks[curve["method"]]
+            ax.plot(curve["rows"], curve["loss"], label=curve["method"], **look)
+        late = [curve["loss"][-1] for curve in shown]
         ax.set_ylim(0.95 * min(late), min(3 * min(late) + 0.1, 2 * max(late)))
+        ax.set(xscale="log", title=name, xlabel="rows so far")
+    figure.supylabel("average loss (nats)", fontsize="medium")
+    legend_below(figure, figure.axes, 6)
+    save(figure, "online_loss")
 
 
 def main():
     options = parser(__doc__, replicates=20)
     options.add_argument("--hindsight", action="store_true", help="tune ours as well")
-    options.add_argument("--draw", action="store_true", help="pictures alone")
+    options.add_argument("--draw", action="store_true", help="the picture alone")
     options = options.parse_args()
     if options.draw:
-        return pictures(results("online_streams", options.out)["curves"])
+        return picture(results("online_streams", options.out)["curves"])
     script = "online_hindsight" if options.hindsight else "online_streams"
     report = Report(script, options.out, orders=options.replicates)
     shared = shared_module(options.shared, "data", "load")
@@ -243,7 +230,7 @@ def main():
             one_stream(report, name, X, y, kind, tuned, options.replicates)
     report.save()
     if not options.hindsight:
-        pictures(report.curves)
+        picture(report.curves)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,19 @@
-"""Tables of the documentation's benchmarks from the JSON files in ``results/``.
+"""Tables of the documentation from the JSON files in ``results/``.
 
     python benchmarks/to_rst.py
 
-Writes one ``doc/benchmarks/NAME.inc`` per result, which the pages of ``doc/benchmarks``
-and ``doc/papers`` include, ``missed.inc`` with every target that is not met, and
-``counts.inc`` with how many there are, and ``lost.inc`` with the commits that results
-name and that the repository no longer has.
+Writes ``doc/benchmarks/NAME.inc`` for every result that a page includes, with all of
+its tables, and those of few rows, which are summaries. Targets that are not met are
+printed.
 """
 
 import argparse
 import json
-import subprocess
+import re
 from collections import Counter
 from pathlib import Path
+
+import numpy as np
 
 _ROOT = Path(__file__).resolve().parent.parent
 # More than a page of rows or tables is for the file, not for the reader.
@@ -104,20 +105,12 @@ def stamp(name, content):
     }
     return (
         f":download:`{name}.json </../benchmarks/results/{name}.json>`, measured on "
-        f"{content['date']} at commit {content['commit']}"
-        + ("" if in_history(content["commit"]) else " (see :ref:`lost-commits`)")
-        + f", {content['machine']}; "
+        f"{content['date']} at commit {content['commit']}, {content['machine']}; "
         + ", ".join(f"{k} {v}" for k, v in with_versions.items())
         + ". Settings: "
         + (", ".join(f"{k} {v}" for k, v in settings.items()) or "none")
         + ".\n"
     )
-
-
-def in_history(commit):
-    """Whether the repository still has a commit."""
-    asked = ["git", "cat-file", "-e", f"{commit.rstrip('+')}^{{commit}}"]
-    return subprocess.run(asked, cwd=_ROOT, capture_output=True).returncode == 0
 
 
 def page(name, content):
@@ -139,32 +132,101 @@ def page(name, content):
     return "\n".join(parts)
 
 
-def missed_page(contents):
-    """Every target that is not met, in one table."""
-    rows = [
-        {**bar, "name": name}
-        for name, content in contents.items()
-        for bar in content["bars"]
-        if met(bar) != "met"
-    ]
-    return targets_table("Targets that are not met", rows, benchmark="name")
+# --- few rows: means, and the losses of every set
+
+KINDS = {
+    "log loss": ("classes", ["LR", "LRCV"]),
+    "regression": ("numbers", ["BayesianRidge", "ARD"]),
+}
+OURS = ["one Gaussian", "fixed", "learn"]
+CALLED = {
+    "LR": "LogisticRegression", "LRCV": "LogisticRegressionCV", "ARD": "ARDRegression",
+    "fixed": "skboost, fixed scale", "learn": "skboost, learned scale",
+    "one Gaussian": "skboost, one Gaussian",
+}  # fmt: skip
 
 
-def counts_page(contents):
-    """One sentence: how many targets there are, and how many of them are met."""
-    found = Counter(met(bar) for c in contents.values() for bar in c["bars"])
-    return (
-        f"Of {sum(found.values())} targets {found['met']} are met, "
-        f"{found['missed']} are missed, and {found['undecided']} are undecided: missed "
-        "by less than two standard errors.\n"
+def few_rows(contents):
+    """Rows of both halves, by table."""
+    return {
+        table: [
+            row
+            for half in ("tune", "judge")
+            for row in contents[f"few_rows_{half}"]["tables"].get(table, [])
+        ]
+        for table in KINDS
+    }
+
+
+def few_rows_means(found):
+    """Mean loss by size, coverage and seconds of every model; the best is bold."""
+    made = []
+    for table, (kind, rivals) in KINDS.items():
+        rows, lines = found[table], {}
+        for model in rivals + OURS:
+            of_model = [row for row in rows if row["model"] == model]
+            lines[model] = [
+                np.mean([row["loss"] for row in of_model if row["rows"] == size])
+                for size in (20, 60, 300)
+            ]
+        best = np.min(list(lines.values()), axis=0)
+        for model, means in lines.items():
+            of_model = [row for row in rows if row["model"] == model]
+            covered = [row["coverage"] for row in of_model if "coverage" in row]
+            made.append(
+                {"": kind, "model": CALLED.get(model, model)}
+                | {
+                    f"{size} rows": marked(mean, mean < least + 5e-4)
+                    for size, mean, least in zip(
+                        (20, 60, 300), means, best, strict=True
+                    )
+                }
+                | {
+                    "90 % hold": f"{100 * np.mean(covered):.0f} %" if covered else "–",
+                    "CPU s": f"{np.median([row['seconds'] for row in of_model]):.3f}",
+                }
+            )
+    title = (
+        "Means over six data sets each. Classes: log loss in nats; numbers: root mean "
+        "squared error in standard deviations of the response. Lower is better"
     )
+    return list_table(title, made)
 
 
-def lost_page(contents):
-    """The commits that are named in files and no longer in the repository."""
-    found = {content["commit"] for content in contents.values()}
-    lost = sorted(commit for commit in found if not in_history(commit))
-    return ", ".join(f"``{commit}``" for commit in lost) + ".\n"
+def few_rows_sets(found):
+    """Losses of every set and size; the best of a line is bold."""
+    parts = []
+    for table, (_, rivals) in KINDS.items():
+        rows, lines = found[table], []
+        models = rivals + OURS
+        for name, size in dict.fromkeys((row["set"], row["rows"]) for row in rows):
+            losses = [
+                row["loss"]
+                for model in models
+                for row in rows
+                if (row["set"], row["rows"], row["model"]) == (name, size, model)
+            ]
+            cells = [marked(loss, loss < min(losses) + 5e-4) for loss in losses]
+            lines.append(
+                {"data": name, "rows": size}
+                | dict(zip([CALLED.get(m, m) for m in models], cells, strict=True))
+            )
+        what = "Log loss, nats" if table == "log loss" else "RMSE, standard deviations"
+        parts.append(list_table(what, lines))
+    return "\n".join(parts)
+
+
+def marked(value, bold):
+    """A number with three decimals, bold if it is among the best."""
+    return f"**{value:.3f}**" if bold else f"{value:.3f}"
+
+
+def included(doc):
+    """Names of the results that pages include."""
+    found = set()
+    for path in doc.rglob("*.rst"):
+        found |= set(re.findall(r"include:: .*?(\w+)\.inc", path.read_text("utf-8")))
+    return found
 
 
 def main():
@@ -179,15 +241,22 @@ def main():
         path.stem: json.loads(path.read_text(encoding="utf-8"))
         for path in sorted(args.results.glob("*.json"))
     }
-    pages = {name: page(name, content) for name, content in contents.items()}
+    wanted = included(args.out.parent)
+    pages = {name: page(name, contents[name]) for name in wanted & set(contents)}
+    found = few_rows(contents)
     pages |= {
-        "missed": missed_page(contents),
-        "counts": counts_page(contents),
-        "lost": lost_page(contents),
+        "few_rows_means": few_rows_means(found),
+        "few_rows_sets": few_rows_sets(found),
     }
     for name, text in pages.items():
         (args.out / f"{name}.inc").write_text(text, encoding="utf-8")
-    print(counts_page(contents))
+    bars = [
+        (name, bar) for name, content in contents.items() for bar in content["bars"]
+    ]
+    print(dict(Counter(met(bar) for _, bar in bars)))
+    for name, bar in bars:
+        if met(bar) != "met":
+            print(f"{met(bar)}: {name}: {bar['bar']}: {cell(bar['value'])}")
 
 
 if __name__ == "__main__":
