@@ -1,5 +1,6 @@
 """Columns of X that say groups: which there are, their levels, and rows by them."""
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -182,8 +183,8 @@ def labels_of(X, i, name):
         first = int(np.flatnonzero(missing)[0])
         raise ValueError(
             f"X must have a label in every row of the group column {name!r}; got "
-            f"{values[first]!r} in row {first} ({missing.sum()} missing in all). Fill "
-            "them, for example with a label of their own, or drop the rows."
+            f"{values.tolist()[first]!r} in row {first} ({missing.sum()} missing in "
+            "all). Fill them, for example with a label of their own, or drop the rows."
         )
     if values.dtype.kind == "O":
         kinds = {isinstance(value, str) for value in values}
@@ -233,17 +234,30 @@ def _learned_factor(name, group, values, columns):
     for i, known in zip(group, labels, strict=True):
         code = code * len(known) + positions(known, values[i])[0]
     present = np.unique(code)
-    _check_groups(name, len(present), len(code))
+    _check_groups(name, len(present))
     slopes = np.array(columns.slopes[name], dtype=int)
     return GroupedFactor(name, group, labels, present, slopes)
 
 
-def _check_groups(name, n_groups, n_rows):
+def _check_groups(name, n_groups):
     if n_groups < 2:
         raise ValueError(
             f"groups must name columns with two groups or more; got one group in "
             f"{name!r}. Drop the column: its effect is the intercept's."
         )
+
+
+def warn_of_single_rows(factors, n_rows):
+    """Warns where every group has one row: its effect is like the noise of that row."""
+    for factor in factors:
+        if len(factor.present) == n_rows:
+            warnings.warn(
+                f"Every group of {factor.name!r} has one row, so the data cannot tell "
+                "the spread between groups from noise: the prior alone divides them. "
+                "Drop the column from groups.",
+                UserWarning,
+                stacklevel=5,
+            )
 
 
 def codes_of(X, factor, columns, unknown="population"):
@@ -258,7 +272,7 @@ def codes_of(X, factor, columns, unknown="population"):
     codes = factor.codes(values)
     if unknown == "error" and (codes < 0).any():
         row = int(np.flatnonzero(codes < 0)[0])
-        label = ", ".join(repr(column[row]) for column in values)
+        label = ", ".join(repr(column.tolist()[row]) for column in values)
         raise ValueError(
             f"X must have groups that fit has seen in {factor.name!r}; got {label} in "
             f"row {row}. handle_unknown='population' predicts them from the population."

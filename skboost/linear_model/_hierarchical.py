@@ -24,6 +24,7 @@ from skboost.linear_model._groups import (
     levels_of,
     numbers_of,
     resolve,
+    warn_of_single_rows,
 )
 from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
@@ -122,6 +123,8 @@ class HierarchicalModel(Served, BoostedLinearModel):
         )
         numbers = numbers_of(X, self._columns)
         self._factors = learned(X, self._columns)
+        if self._has_noise:
+            warn_of_single_rows(self._factors, len(y))
         codes = [codes_of(X, factor, self._columns) for factor in self._factors]
         weight = check_sample_weight(sample_weight, numbers, dtype=np.float64)
         if np.any(weight < 0.0) or not weight.any():

@@ -300,7 +300,7 @@ def test_it_works_in_a_pipeline_and_a_grid_search():
         (
             {"groups": ["school"]},
             {"school": np.nan},
-            "a label in every row .* 'school'",
+            "a label in every row .* 'school'; got nan in row 0",
         ),
         (
             {"groups": ["school"]},
@@ -345,10 +345,11 @@ def test_hard_data_give_finite_results():
     """One row in every group, a constant slope, groups that are separated."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"x": rng.normal(size=40), "one": 1.0, "g": np.arange(40)})
+    linear = BoostedHierarchicalLinearRegression(groups=["g"], random_state=0)
+    with pytest.warns(UserWarning, match="Every group of 'g' has one row"):
+        assert np.isfinite(linear.fit(X, rng.normal(size=40)).elbo_)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        linear = BoostedHierarchicalLinearRegression(groups=["g"], random_state=0)
-        assert np.isfinite(linear.fit(X, rng.normal(size=40)).elbo_)
         linear.set_params(slopes={"g": ["one"]})
         X["g"] = np.arange(40) % 5
         assert np.isfinite(linear.fit(X, rng.normal(size=40)).elbo_)
