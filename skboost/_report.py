@@ -150,7 +150,7 @@ def from_new_draws(engine, done, place, corrected):
     -------
     Final
     """
-    settings, mixture = engine.settings, corrected.mixture.plain
+    settings, mixture = engine.settings, corrected.mixture.base
     rng = generator(settings.seed, REPORT, done.n_iter)
     # A correction may bring components that are not Gaussian.
     exact = settings.exact and mixture.gaussian

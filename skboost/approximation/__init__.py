@@ -26,7 +26,13 @@ from skboost.approximation._psis import (
 )
 from skboost.approximation._root_draws import RootDraws
 from skboost.approximation._roots import Roots
-from skboost.approximation._skewed import SkewedMixture, Skewing, pair_excess
+from skboost.approximation._skewed import (
+    SkewedMixture,
+    Skewing,
+    image_excess,
+    parts_of,
+    shares_of,
+)
 
 __all__ = [
     "DualityGap",
@@ -50,7 +56,9 @@ __all__ = [
     "hellinger_gain",
     "kept_components",
     "log_mean_weight",
-    "pair_excess",
+    "image_excess",
+    "parts_of",
+    "shares_of",
     "psis",
     "remaining_kl",
     "squared_hellinger",

@@ -96,6 +96,11 @@ class Mixture:
         return self
 
     @property
+    def base(self):
+        """The mixture whose components are skewed, if they are; see `SkewedMixture`."""
+        return self
+
+    @property
     def skewed(self):
         """Whether components have skewing weights."""
         return False

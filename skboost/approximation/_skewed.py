@@ -1,38 +1,99 @@
 """A mixture whose components are multiplied by their exact skewing weights.
 
-Every component s_k is symmetric about its centre m_k, the target is not. With
-``f = ln p - ln q`` and ``o_k(theta) = (f(theta) - f(2 m_k - theta)) / 2``, its odd part
-about m_k,
+Every component s_k is the same on all images of a point: where it is whitened, signs of
+its coordinates may change, all together or block by block. The target is not. With
+``f = ln p - ln q`` and S images, sigma theta of a point theta,
 
-    q~(theta) = sum_k alpha_k s_k(theta) 2 sigmoid(2 o_k(theta))
+    q~(theta) = sum_k alpha_k s_k(theta) S exp(f(theta)) / sum_sigma exp(f(sigma theta))
 
-is a normalised density whatever the evidence is: a draw of s_k stays where it is with
-probability ``sigmoid(2 o_k)`` and is reflected about m_k otherwise. It holds that
+is a normalised density whatever the evidence is: a draw of s_k goes to one of its
+images with the probability that is its share of ``exp(f)``. It holds that
 
-    KL(q~ || p) <= KL(q || p) - sum_k alpha_k E_{s_k}[ln cosh o_k]
+    KL(q~ || p) <= KL(q || p) - sum_k alpha_k E_{s_k}[ln mean exp f - mean f]
 
-with equality for one component, so that nothing can be lost. The second moments about
-the centres stay as they are, and the mean of a component moves by E[(theta - m_k) tanh
-o_k]. For one component: Pozza, Durante and Szabo 2024; Durante, Pozza and Szabo 2024.
+over images, with equality for one component, so that nothing can be lost. For one
+component and two images, a point and its reflection about the centre: Pozza, Durante
+and Szabo 2024; Durante, Pozza and Szabo 2024.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_expit
 
 from skboost._math import log_sum_exp, log_weights
 from skboost._pickles import reconstruction
 from skboost.approximation._mixture import Mixture
+from skboost.families import MAX_FULL_DIM
 
-# How much of a draw without a target is that of the pair which it is made of: the rest
-# is new, so that no draw comes twice.
+# Blocks of whitened coordinates that change their signs: a draw has 2^2 images.
+_N_BLOCKS = 2
+# How much of a draw without a target is that of the known one which it is made of: the
+# rest is new, so that no draw comes twice.
 _KEPT = 0.99
 # Standard deviations beyond which the tilt of a marginal is constant, and Newton steps
 # that fit it.
 _REACH, _NEWTON_STEPS = 4.0, 8
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(32)
+
+
+def parts_of(family, params, offsets):
+    """Offsets from the centre of a component as sums of parts that may change signs.
+
+    Parameters
+    ----------
+    family : VariationalFamily
+    params : ndarray of shape (n_params,)
+    offsets : ndarray of shape (n, dim)
+
+    Returns
+    -------
+    ndarray of shape (n_blocks, n, dim)
+    """
+    dim = offsets.shape[1]
+    if dim == 1 or dim > MAX_FULL_DIM or not family.sign_symmetric:
+        return offsets[None]
+    whitening, block = family.whitening(params), np.arange(dim) % _N_BLOCKS
+    z = whitening.whiten(offsets)
+    parts = (np.where(block == b, z, 0.0) for b in range(_N_BLOCKS))
+    return np.stack([whitening.lift(part) for part in parts])
+
+
+@lru_cache(maxsize=4)
+def image_signs(n_blocks):
+    """Signs of the parts of every image, (2^n_blocks, n_blocks).
+
+    The first image is the draw, and opposite ones stand opposite from the ends.
+    """
+    signs = np.array(list(product((1.0, -1.0), repeat=n_blocks)))
+    signs.setflags(write=False)
+    return signs
+
+
+def images_of(parts):
+    """All images of draws, from the centre, one array (n, dim) after the other."""
+    for signs in image_signs(len(parts)):
+        yield np.einsum("b,bnd->nd", signs, parts)
+
+
+def image_excess(target, mixture, centre, parts):
+    """f at all images of draws with these parts, (n, n_images), nats."""
+    places = (centre + image for image in images_of(parts))
+    with np.errstate(invalid="ignore"):
+        f = [target.log_density(theta) - mixture.log_density(theta) for theta in places]
+    # Where neither has mass.
+    return np.nan_to_num(
+        np.stack(f, axis=1), nan=-np.inf, posinf=np.inf, neginf=-np.inf
+    )
+
+
+def shares_of(f):
+    """Probabilities of the images, (n, n_images); equal where there is mass at none."""
+    nowhere = np.isneginf(f).all(axis=1, keepdims=True)
+    f = np.where(nowhere, 0.0, f)
+    return np.exp(f - log_sum_exp(f)[:, None])
 
 
 class Skewing(NamedTuple):
@@ -42,35 +103,56 @@ class Skewing(NamedTuple):
     ----------
     shift : ndarray of shape (dim,)
         How far the weights move its mean.
+    turned : ndarray of shape (dim, dim)
+        What they add to its second moments about the centre; (0, 0) where a draw has
+        no images but its reflection.
+    stretch : ndarray of shape (dim,)
+        By which these additions widen every marginal.
     slopes : ndarray of shape (dim, 2)
         Of every marginal: see `marginal_tilt`.
-    offsets : ndarray of shape (n, dim)
-        Draws, from the centre.
-    tilts : ndarray of shape (n,)
-        ``tanh o`` at the draws: a draw has the weight (1 + tilt) / 2, its reflection
-        (1 - tilt) / 2.
+    parts : ndarray of shape (n_blocks, n, dim)
+        Of draws, see `parts_of`.
+    shares : ndarray of shape (n, n_images)
+        Of the images of these draws.
     """
 
     shift: np.ndarray
+    turned: np.ndarray
+    stretch: np.ndarray
     slopes: np.ndarray
-    offsets: np.ndarray
-    tilts: np.ndarray
+    parts: np.ndarray
+    shares: np.ndarray
 
     @classmethod
-    def of(cls, offsets, tilts, scale, n_kept):
-        """From draws of a component, their tilts and its scales (dim,)."""
+    def of(cls, parts, shares, scale, n_kept):
+        """From draws of a component, shares of their images, and its scales (dim,)."""
+        n, signs = len(shares), image_signs(len(parts))
+        moved = shares @ signs / n
+        turned = np.zeros(2 * parts.shape[2:] if len(parts) > 1 else (0, 0))
+        for a, b in combinations(range(len(parts)), 2):
+            together = shares @ (signs[:, a] * signs[:, b]) / n
+            cross = (together[:, None] * parts[a]).T @ parts[b]
+            turned += cross + cross.T
+        second = np.square(parts.sum(axis=0)).mean(axis=0)
+        added = np.diag(turned) / second if turned.size else np.zeros_like(second)
+        half = signs.shape[0] // 2
+        u = np.concatenate([image / scale for image in images_of(parts)][:half])
+        tilts = half * (shares - shares[:, ::-1])[:, :half].T.ravel()
         return cls(
-            tilts @ offsets / len(tilts),
-            _fitted_slopes(offsets / scale, tilts),
-            offsets[:n_kept].astype(np.float32),
-            tilts[:n_kept].astype(np.float32),
+            np.einsum("nb,bnd->d", moved, parts),
+            turned,
+            np.sqrt(np.maximum(1.0 + added, 0.1)),
+            _fitted_slopes(u, tilts),
+            parts[:, :n_kept].astype(np.float32),
+            shares[:n_kept].astype(np.float32),
         )
 
 
 def _features(u):
     """Odd functions of a standardised coordinate, constant beyond `_REACH`."""
     u = np.clip(u, -_REACH, _REACH)
-    return np.stack([u, u**3 / _REACH])
+    # Powers of arrays take ten times as long as products.
+    return np.stack([u, u * u * u / _REACH])
 
 
 def marginal_tilt(slopes, u):
@@ -94,7 +176,7 @@ def _fitted_slopes(u, tilts):
     features = _features(u)
     slopes = np.zeros((u.shape[1], 2))
     for _ in range(_NEWTON_STEPS):
-        fitted = marginal_tilt(slopes, u)
+        fitted = np.tanh(np.einsum("fni,if->ni", features, slopes))
         gradient = np.einsum("fni,ni->if", features, tilts[:, None] - fitted)
         bend = np.einsum("fni,gni,ni->ifg", features, features, 1.0 - fitted**2)
         # Keeps a coordinate that is symmetric, or has few draws, where it is.
@@ -102,14 +184,6 @@ def _fitted_slopes(u, tilts):
         step = np.linalg.solve(bend, (gradient - 1e-3 * len(u) * slopes)[..., None])
         slopes = slopes + step[..., 0]
     return slopes
-
-
-def pair_excess(target, mixture, centre, offsets):
-    """f at ``centre + offsets`` and at their reflections, (n,) each, nats."""
-    return tuple(
-        target.log_density(theta) - mixture.log_density(theta)
-        for theta in (centre + offsets, centre - offsets)
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,20 +199,29 @@ class SkewedMixture(Mixture):
     target : Target, default=None
         With None there are draws, made of known ones, moments and marginals, but no
         density.
+    before : Mixture, default=None
+        What boosting ended with, where the components have been corrected since.
     """
 
     skewings: tuple = ()
     target: object = None
+    before: object = None
 
     def __reduce__(self):
         # Without a target that holds the data: a pickle must not carry them.
         carried = self.target is not None and self.target.portable
         parts = self.components, self.weights, self.skewings
-        return reconstruction(type(self), *parts, self.target if carried else None)
+        target = self.target if carried else None
+        return reconstruction(type(self), *parts, target, self.before)
 
     @property
     def plain(self):
-        """The mixture before skewing."""
+        """The mixture before skewing, and before what was corrected for its sake."""
+        return self.base if self.before is None else self.before
+
+    @cached_property
+    def base(self):
+        """The mixture of the components that are skewed."""
         return Mixture(self.components, self.weights)
 
     @property
@@ -148,10 +231,11 @@ class SkewedMixture(Mixture):
 
     def with_target(self, target):
         """The same with a target."""
-        return SkewedMixture(self.components, self.weights, self.skewings, target)
+        return replace(self, target=target)
 
     def log_density(self, theta):
-        """``ln q~(theta)``, (n,), nats, for 2 K evaluations of the target a point."""
+        """``ln q~(theta)``, (n,), nats, for one evaluation of the
+        target at every image under every component."""
         if self.target is None:
             raise ValueError(
                 "This posterior is skewed by the log joint density, which it has not "
@@ -161,41 +245,61 @@ class SkewedMixture(Mixture):
         theta = np.asarray(theta, dtype=float)
         table = self.log_components(theta)
         for k, centre in enumerate(self.component_locations()):
-            pair = pair_excess(self.target, self.plain, centre, theta - centre)
-            table[:, k] += np.log(2.0) + log_expit(_difference(*pair))
+            parts = parts_of(*self.components[k], theta - centre)
+            f = image_excess(self.target, self.base, centre, parts)
+            with np.errstate(divide="ignore"):
+                table[:, k] += np.log(f.shape[1] * shares_of(f)[:, 0])
         return log_sum_exp(table, log_weights(self.weights))
 
     # --- draws
 
     def _draw(self, counts, rng):
-        parts = [np.empty((0, self.dim))]
+        drawn = [np.empty((0, self.dim))]
         centres = self.component_locations()
         for k, count in enumerate(counts):
             if count:
-                offsets, tilts = self._offsets(k, int(count), centres[k], rng)
-                stays = rng.random(len(tilts)) < 0.5 * (1.0 + tilts)
-                parts.append(centres[k] + np.where(stays[:, None], offsets, -offsets))
-        return np.concatenate(parts)
+                parts, shares = self._orbits(k, int(count), centres[k], rng)
+                below = shares.cumsum(axis=1)[:, :-1] < rng.random((len(shares), 1))
+                signs = image_signs(len(parts))[below.sum(axis=1)]
+                drawn.append(centres[k] + np.einsum("nb,bnd->nd", signs, parts))
+        return np.concatenate(drawn)
 
-    def _offsets(self, k, n, centre, rng):
-        """New draws of a component, from its centre, and their tilts."""
+    def _orbits(self, k, n, centre, rng):
+        """Parts of new draws of a component, and the shares of their images."""
         family, params = self.components[k]
         drawn = family.transport(params, family.base_draws(n, self.dim, rng)) - centre
+        parts = parts_of(family, params, drawn)
         if self.target is not None:
-            here, there = pair_excess(self.target, self.plain, centre, drawn)
-            return drawn, np.tanh(0.5 * _difference(here, there))
+            return parts, shares_of(image_excess(self.target, self.base, centre, parts))
         known = self.skewings[k]
-        index = rng.integers(len(known.tilts), size=n)
-        near = _KEPT * known.offsets[index] + np.sqrt(1.0 - _KEPT**2) * drawn
-        return near, known.tilts[index]
+        index = rng.integers(len(known.shares), size=n)
+        near = _KEPT * known.parts[:, index] + np.sqrt(1.0 - _KEPT**2) * parts
+        return near, known.shares[index]
+
+    def known_images(self):
+        """Images of known draws, (m, dim), and what skewing adds to their masses (m,).
+
+        Masses of the mixture before skewing are equal for all images of a component.
+        """
+        theta, added = [], []
+        centres = self.component_locations()
+        for weight, centre, known in zip(
+            self.weights, centres, self.skewings, strict=True
+        ):
+            n, n_images = known.shares.shape
+            theta += [centre + image for image in images_of(known.parts)]
+            added.append((weight / n * (known.shares - 1.0 / n_images)).T.ravel())
+        return np.concatenate(theta), np.concatenate(added)
 
     # --- marginals
 
     def marginal_log_density(self, k, index, x):
         """Log density of coordinates under a component, nats."""
-        u = self._standardised(k, index, x)
-        tilt = marginal_tilt(self.skewings[k].slopes[index], u)
-        return super().marginal_log_density(k, index, x) + np.log1p(tilt)
+        u, inner = self._standardised(k, index, x)
+        skewing = self.skewings[k]
+        tilt = marginal_tilt(skewing.slopes[index], u)
+        value = super().marginal_log_density(k, index, inner)
+        return value - np.log(skewing.stretch[index]) + np.log1p(tilt)
 
     def marginal_cdf(self, k, index, x):
         """Distribution function of coordinates under a component.
@@ -206,7 +310,8 @@ class SkewedMixture(Mixture):
         x = np.asarray(x, dtype=float)
         index = np.broadcast_to(index, x.shape)
         slopes = self.skewings[k].slopes[index]
-        u = np.abs(self._standardised(k, index, x))
+        u, x = self._standardised(k, index, x)
+        u = np.abs(u)
         half = 0.5 * np.maximum(_REACH - u, 0.0)
         nodes = np.minimum(u, _REACH)[:, None] + half[:, None] * (1.0 + _NODES)
         centre, scale = self._place(k, index)
@@ -226,8 +331,10 @@ class SkewedMixture(Mixture):
         return self.component_locations()[k, index], self.component_scales()[k, index]
 
     def _standardised(self, k, index, x):
+        """Coordinates before they are stretched: in standard units, and as they are."""
         centre, scale = self._place(k, index)
-        return (x - centre) / scale
+        u = (x - centre) / (scale * self.skewings[k].stretch[index])
+        return u, centre + scale * u
 
     # --- moments
 
@@ -236,25 +343,24 @@ class SkewedMixture(Mixture):
 
     def mean(self):
         """Mean, shape (dim,)."""
-        return self.plain.mean() + self.weights @ self._shifts()
+        return self.base.mean() + self.weights @ self._shifts()
 
     def covariance(self):
         """Covariance, shape (dim, dim)."""
-        return self.plain.covariance() + self._change_of_covariance()
+        return self.base.covariance() + self._change_of_covariance()
 
     def _change_of_covariance(self):
-        # Second moments about the centres stay: means move, and spread differently.
+        # Of the second moments about the centres parts alone keep theirs; means move,
+        # and spread differently.
         shifts, centres = self._shifts(), self.component_means()
-        cross = (self.weights[:, None] * shifts).T @ (centres - self.plain.mean())
+        cross = (self.weights[:, None] * shifts).T @ (centres - self.base.mean())
         moved = self.weights @ shifts
-        return cross + cross.T - np.outer(moved, moved)
+        change = cross + cross.T - np.outer(moved, moved)
+        for weight, skewing in zip(self.weights, self.skewings, strict=True):
+            if skewing.turned.size:
+                change += weight * skewing.turned
+        return change
 
     def std(self):
         """Standard deviations, shape (dim,)."""
-        return np.sqrt(self.plain.std() ** 2 + np.diag(self._change_of_covariance()))
-
-
-def _difference(here, there):
-    """f at points less f at their reflections; 0 where there is mass at neither."""
-    with np.errstate(invalid="ignore"):
-        return np.nan_to_num(here - there, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        return np.sqrt(self.base.std() ** 2 + np.diag(self._change_of_covariance()))

@@ -296,7 +296,7 @@ class SurrogateBoosting(Boosting):
         """
         rng = generator(self.settings.seed, SEARCH, t, 2)
         for fits in range(_MAX_FITS):
-            plain = known.mixture.plain
+            plain = known.mixture.base
             if plain.n_components < known.modes.n_components:
                 plain = known.modes
             moments = plain.mean(), plain.covariance()

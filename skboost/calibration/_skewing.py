@@ -4,23 +4,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skboost._math import N_ERRORS
+from skboost._math import N_ERRORS, log_sum_exp
 from skboost.approximation import (
     Estimate,
     SkewedMixture,
     Skewing,
-    pair_excess,
+    image_excess,
+    parts_of,
     remaining_kl,
+    shares_of,
 )
 
-# Pairs by which it is decided, and in all: with 4,096 of them means are known to a
+# Draws by which it is decided, and in all: with 4,096 of them means are known to a
 # hundredth of a standard deviation.
-_N_PILOT, _N_PAIRS = 512, 4096
-# Pairs that a posterior keeps, to draw from where it has lost its target.
+_N_PILOT, _N_DRAWS = 256, 4096
+# Draws that a posterior keeps, to draw from where it has lost its target.
 _N_KEPT = 1024
 # Every component has so many at least.
 _LEAST = 64
-# Nats of one pair that count when it is decided.
+# Nats of the images of one draw that count when it is decided.
 _MOST = 1.0
 
 
@@ -35,7 +37,7 @@ class SkewReport:
         its standard error. With several components a lower bound of the gain. NaN
         where nothing was measured.
     n_pairs : int
-        Draws, each with its reflection, behind it.
+        Images of draws, each with its reflection, behind it.
     reason : str
         Why it was declined; empty where it was applied.
     """
@@ -55,7 +57,8 @@ def skew(target, mixture, tol, rng):
     """A mixture with its skewing weights, where they gain more than `tol`.
 
     Pozza, Durante and Szabo 2024; see `SkewedMixture`. The gain is at least
-    ``sum_k alpha_k E_{s_k}[ln cosh o_k]``, estimated by a pilot first.
+    ``sum_k alpha_k E_{s_k}[ln mean exp f - mean f]`` over images, estimated by a pilot
+    first.
 
     Parameters
     ----------
@@ -82,20 +85,20 @@ def skew(target, mixture, tol, rng):
     if not _is_symmetric(mixture):
         return mixture, SkewReport(reason="its components are not symmetric."), None
     tolerant = target.tolerant()
-    pairs = _Pairs.of(tolerant, mixture, _N_PILOT, rng)
-    least = pairs.gain(most=_MOST)
+    orbits = _Orbits.of(tolerant, mixture, _N_PILOT, rng)
+    least = orbits.gain(most=_MOST)
     if least.value - N_ERRORS * least.se > tol:
-        more = _Pairs.of(tolerant, mixture, _N_PAIRS - _N_PILOT, rng)
-        pairs = pairs.and_more(more)
+        more = _Orbits.of(tolerant, mixture, _N_DRAWS - _N_PILOT, rng)
+        orbits = orbits.and_more(more)
     elif np.isfinite(least.value):
         reason = f"it gains no more than {tol:g} nats beyond its noise."
-        return mixture, SkewReport(*pairs.gain(), pairs.n, reason), None
-    gain = pairs.gain()
+        return mixture, SkewReport(*orbits.gain(), orbits.n, reason), None
+    gain = orbits.gain()
     if not np.isfinite(gain.value):
         reason = "the density is zero at draws of the posterior."
-        return mixture, SkewReport(n_pairs=pairs.n, reason=reason), None
-    parts = mixture.components, mixture.weights, pairs.skewings(), tolerant
-    return SkewedMixture(*parts), SkewReport(*gain, pairs.n), pairs.remaining()
+        return mixture, SkewReport(n_pairs=orbits.n, reason=reason), None
+    parts = mixture.components, mixture.weights, orbits.skewings(), tolerant
+    return SkewedMixture(*parts), SkewReport(*gain, orbits.n), orbits.remaining()
 
 
 def remaining_after_skewing(target, mixture, rng):
@@ -103,7 +106,7 @@ def remaining_after_skewing(target, mixture, rng):
     mixture = mixture.drop_zero_weights()
     if not _is_symmetric(mixture):
         return None
-    return _Pairs.of(target.tolerant(), mixture, _N_PILOT, rng).remaining()
+    return _Orbits.of(target.tolerant(), mixture, _N_PILOT, rng).remaining()
 
 
 def _is_symmetric(mixture):
@@ -111,69 +114,57 @@ def _is_symmetric(mixture):
 
 
 @dataclass(frozen=True)
-class _Pairs:
-    """Draws of every component, and ``f = ln p - ln q`` on both sides of its centre."""
+class _Orbits:
+    """Draws of every component by their parts, and ``ln p - ln q`` at their images."""
 
     mixture: object
-    offsets: list
-    here: list
-    there: list
+    parts: list
+    f: list
 
     @classmethod
     def of(cls, target, mixture, n, rng):
         counts = np.maximum(np.ceil(mixture.weights * n).astype(int), _LEAST)
-        offsets, here, there = [], [], []
+        parts, f = [], []
         for (family, params), count in zip(mixture.components, counts, strict=True):
             eps = family.base_draws(int(count), mixture.dim, rng)
             centre = family.location(params)
-            offsets.append(family.transport(params, eps) - centre)
-            pair = pair_excess(target, mixture, centre, offsets[-1])
-            here.append(pair[0])
-            there.append(pair[1])
-        return cls(mixture, offsets, here, there)
+            offsets = family.transport(params, eps) - centre
+            parts.append(parts_of(family, params, offsets))
+            f.append(image_excess(target, mixture, centre, parts[-1]))
+        return cls(mixture, parts, f)
 
     @property
     def n(self):
-        return sum(len(f) for f in self.here)
-
-    @property
-    def odd(self):
-        """Odd parts of f, nats; nan where there is mass on neither side."""
-        with np.errstate(invalid="ignore"):
-            pairs = zip(self.here, self.there, strict=True)
-            return [0.5 * (here - there) for here, there in pairs]
+        return sum(f.size // 2 for f in self.f)
 
     def and_more(self, more):
-        """These pairs and others."""
-
-        def both(name):
-            pairs = zip(getattr(self, name), getattr(more, name), strict=True)
-            return [np.concatenate(pair) for pair in pairs]
-
-        return _Pairs(self.mixture, both("offsets"), both("here"), both("there"))
+        """These draws and others."""
+        parts = zip(self.parts, more.parts, strict=True)
+        f = zip(self.f, more.f, strict=True)
+        return _Orbits(
+            self.mixture,
+            [np.concatenate(pair, axis=1) for pair in parts],
+            [np.concatenate(pair) for pair in f],
+        )
 
     def remaining(self):
         """What importance sampling sees beyond the ELBO of the skewed mixture.
 
-        A draw and its reflection have one and the same ``ln p - ln q~`` for a single
-        component, ``ln (e^f(here) + e^f(there)) / 2``; for several the bound has it.
+        All images of a draw have one and the same ``ln p - ln q~`` for a single
+        component, ``ln mean e^f``; for several the bound has it.
         """
-        f = np.logaddexp(np.concatenate(self.here), np.concatenate(self.there))
-        return remaining_kl(f, np.full(len(f), np.log(2.0)))
+        value = np.concatenate([_log_mean(f) for f in self.f])
+        return remaining_kl(value, np.zeros(len(value)))
 
     def gain(self, most=np.inf):
-        """``sum_k alpha_k E ln cosh o_k`` and its standard error, nats.
+        """``sum_k alpha_k E[ln mean e^f - mean f]`` and its standard error, nats.
 
         No term is negative, so that with terms of at most `most` it is a lower bound,
         which heavy tails leave alone.
         """
-        # ln cosh o without overflow.
-        size = [np.abs(odd) for odd in self.odd]
-        values = [s + np.log1p(np.exp(-2.0 * s)) - np.log(2.0) for s in size]
-        values = [np.minimum(v, most) for v in values]
-        weights = self.mixture.weights
-        means = np.array([v.mean() for v in values])
         with np.errstate(invalid="ignore"):
+            values = [np.minimum(_log_mean(f) - f.mean(axis=1), most) for f in self.f]
+            weights, means = self.mixture.weights, np.array([v.mean() for v in values])
             errors = np.array([v.std(ddof=1) / np.sqrt(len(v)) for v in values])
         return Estimate(float(weights @ means), float(np.sqrt(weights**2 @ errors**2)))
 
@@ -182,8 +173,12 @@ class _Pairs:
         scales, weights = self.mixture.component_scales(), self.mixture.weights
         n_kept = np.maximum((weights * _N_KEPT).astype(int), _LEAST)
         return tuple(
-            Skewing.of(offsets, np.tanh(odd), scale, n)
-            for offsets, odd, scale, n in zip(
-                self.offsets, self.odd, scales, n_kept, strict=True
+            Skewing.of(parts, shares_of(f), scale, n)
+            for parts, f, scale, n in zip(
+                self.parts, self.f, scales, n_kept, strict=True
             )
         )
+
+
+def _log_mean(f):
+    return log_sum_exp(f) - np.log(f.shape[1])

@@ -39,6 +39,9 @@ class VariationalFamily(BaseEstimator):
     exact_expectations = False
     # Whether every density is symmetric about its location.
     symmetric = True
+    # Whether every density stays what it is where coordinates that `whitening` gives
+    # change their signs.
+    sign_symmetric = False
     # Whether `params` hold a Cholesky factor, and a factor of low rank.
     full_covariance = False
     low_rank = False

@@ -40,6 +40,7 @@ class Laplace(LocationScale, VariationalFamily):
     """
 
     distribution = "laplace"
+    sign_symmetric = True
     root_products = True
     tail_power = 1.0
     unit_variance = 2.0

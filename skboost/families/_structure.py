@@ -101,6 +101,7 @@ class Structured(VariationalFamily):
 
     structures = {}
     title: str
+    sign_symmetric = True
 
     def __setattr__(self, name, value):
         super().__setattr__(name, value)

@@ -52,7 +52,7 @@ class Proposals(NamedTuple):
 
 def widened(mixture, width):
     """The components of a mixture, wider, without skewing weights."""
-    plain = mixture.plain
+    plain = mixture.base
     parts = tuple((f, f.widen(np.array(p), width)) for f, p in plain.components)
     return Mixture(parts, plain.weights)
 

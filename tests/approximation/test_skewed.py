@@ -96,6 +96,28 @@ def test_it_is_a_density_with_these_moments(one_dimensional):
         assert (q * even).sum() * STEP == pytest.approx((p * even).sum() * STEP, 1e-3)
 
 
+def test_second_moments_of_four_images():
+    """Blocks change their signs on their own, and so what is between them moves."""
+    target, mixture = LogGamma(2), MIXTURES["one"](2)
+    skewed, *_ = skew(target, mixture, 0.0, np.random.default_rng(0))
+    q = np.exp(skewed.log_density(PLANE)) * CELL
+    assert q.sum() == pytest.approx(1.0, abs=1e-3)
+    apart = PLANE - q @ PLANE
+    assert_allclose(skewed.covariance(), (q[:, None] * apart).T @ apart, atol=0.02)
+    assert_allclose(skewed.std() ** 2, np.diag(skewed.covariance()))
+    second = q[np.abs(PLANE[:, 1] - 1.0) < 1e-9].sum() / 0.05
+    assert MixturePosterior(skewed).marginal(1).pdf(1.0) == pytest.approx(second, 0.03)
+    f = target.log_density(PLANE) - mixture.log_density(PLANE)
+    other = 2.0 * mixture.mean() - PLANE
+    odd = 0.5 * (f - target.log_density(other) + mixture.log_density(other))
+    gained = np.logaddexp(odd, -odd) - np.log(2.0)
+    by_reflection = np.exp(mixture.log_density(PLANE)) @ gained * CELL
+    before, after = (
+        kl(target, m.log_density(PLANE), PLANE, CELL) for m in (mixture, skewed)
+    )
+    assert after < before - by_reflection
+
+
 def test_draws_follow_the_density(one_dimensional):
     _, skewed, _ = one_dimensional
     cdf = np.cumsum(np.exp(skewed.log_density(GRID[:, None]))) * STEP
