@@ -59,7 +59,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         is cut short where it must be.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same
-        data; the result is that of one long run.
+        data; the result is that of one long run. A pickle can go on only where this
+        is True.
     random_state : int, RandomState instance or None, default=None
         Seed of every draw. The same seed gives the same fit for every `n_jobs`.
     n_jobs : int, default=None

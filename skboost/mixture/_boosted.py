@@ -124,7 +124,8 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
         Power of the likelihood in (0, 1] (Alquier and Ridgway 2020); 1 is Bayes.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same
-        data with the same priors; the result is that of one long run.
+        data with the same priors; the result is that of one long run. A pickle
+        can go on only where this is True.
     random_state : int, RandomState instance or None, default=None
         Seed of every draw. The same seed gives the same fit for every `n_jobs`.
     n_jobs : int, default=None

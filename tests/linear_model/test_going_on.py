@@ -84,6 +84,8 @@ def test_a_warm_start_survives_a_pickle(model):
     warm = model(max_iter=2, warm_start=True, **SETTINGS).fit(X, Y)
     again = pickle.loads(pickle.dumps(warm)).set_params(max_iter=3).fit(X, Y)
     assert_same_fit(again, long)
+    size = len(pickle.dumps(warm))
+    assert len(pickle.dumps(warm.set_params(warm_start=False))) < 0.5 * size
 
 
 @pytest.mark.parametrize("change", ["rows", "labels", "temperature"])
