@@ -57,7 +57,7 @@ RUNS = (
     Run("p0_tables", ("--sets", "eicu", "--replicates", "3", "--iterations", "6",
                       "--rows", "2000", "--bases", "laplace"), 10, ("p0_eicu",)),
     Run("p0_figures", (), 12),
-    Run("step_rules", (), 5, ("step_rules_kl", "step_rules_relbo")),
+    Run("step_rules", (), 25),
     Run("random_component", (), 10),
     Run("t2_logistic", (), 1),
     Run("targets_1d", (), 0.5),

@@ -327,7 +327,8 @@ def _skewed(engine, done, corrected):
         return corrected._replace(skewing=SkewReport()).cut_short(mixture)
     if done.history[-1].improper:
         reason = "the posterior seems to be improper."
-    elif done.history[-1].exhausted:
+    elif done.history[-1].exhausted and settings.exact:
+        # Sums over many rows; elsewhere a pilot costs less than a look around.
         reason = "draws see less than tol left to gain."
     else:
         rng = generator(settings.seed, SKEW, done.n_iter)

@@ -104,6 +104,19 @@ def test_many_rows_pay_for_a_pilot_only():
     assert not any(report.applied or report.n_pairs > 512 for report in reports)
 
 
+def test_what_a_probe_calls_little_is_skewed_where_a_pilot_is_cheap():
+    """Ends of runs that saw less than tol left were never skewed: gp_regr kept .008."""
+
+    def log_density(theta):
+        return anp.sum(30.0 * theta - anp.exp(theta) * 30.0, axis=1)
+
+    result = boost_posterior(log_density, 2, **AUTO)
+    assert result.n_iter == 1 and result.history[0]["remaining_kl"] < 0.01
+    assert result.skewing.applied
+    plain = boost_posterior(log_density, 2, **PLAIN)
+    assert result.remaining_kl < 0.5 * plain.remaining_kl
+
+
 def test_a_search_counts_the_gain():
     search = EvidenceSearch(
         BoostedBayesianLogisticRegression(max_iter=1, random_state=0),

@@ -116,7 +116,7 @@ class ComponentDensities:
     def _blocks(self, n):
         """Rows whose residuals stay in cache."""
         stack = self._stacked[1]
-        return [slice(0, n)] if stack is None else row_blocks(n, stack.shift.size)
+        return row_blocks(n, self.dim if stack is None else stack.shift.size)
 
     def log_density(self, theta):
         """Log densities at `theta` (n, dim), shape (n, K), nats."""

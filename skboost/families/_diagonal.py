@@ -90,7 +90,8 @@ class DiagonalEvaluation(Evaluation):
 
     def __init__(self, mean, log_scale, scale, theta):
         self._scale = scale
-        self._z = (theta - mean) / scale
+        self._z = theta - mean
+        self._z /= scale
         constant = -0.5 * mean.size * log(2 * pi) - log_scale.sum()
         self.squared = np.einsum("ij,ij->i", self._z, self._z)
         self.log_density = constant - 0.5 * self.squared

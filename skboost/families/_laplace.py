@@ -4,6 +4,7 @@ from math import log
 
 import numpy as np
 
+from skboost._parallel import scratch
 from skboost.families._base import VariationalFamily
 from skboost.families._diagonal import LocationScale
 from skboost.families._evaluation import Evaluation
@@ -17,18 +18,23 @@ class LaplaceEvaluation(Evaluation):
 
     def __init__(self, location, log_scale, scale, theta):
         self._scale = scale
-        residual = (theta - location) / scale
-        self._sign = np.sign(residual)
-        self._distance = np.abs(residual)
+        # One array is kept: every other one would have to be paged in anew.
+        self._z = theta - location
+        self._z /= scale
         constant = -location.size * log(2) - log_scale.sum()
-        self.log_density = constant - self._distance.sum(axis=1)
+        self.log_density = constant - np.einsum("ij->i", self._of_z(np.abs))
+
+    def _of_z(self, function):
+        return function(self._z, out=scratch("of_z", self._z.shape))
 
     def score(self, rows=slice(None)):
-        return self._sign[rows] / -self._scale
+        score = np.sign(self._z[rows])
+        score /= -self._scale
+        return score
 
     def pull(self, cotangent):
-        g_location = (cotangent @ self._sign) / self._scale
-        g_log_scale = cotangent @ self._distance - cotangent.sum()
+        g_location = (cotangent @ self._of_z(np.sign)) / self._scale
+        g_log_scale = cotangent @ self._of_z(np.abs) - cotangent.sum()
         return np.concatenate([g_location, g_log_scale])
 
 

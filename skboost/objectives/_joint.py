@@ -215,9 +215,11 @@ class _Points:
         """Gradients in the parameters of each moving component, and in ln shares."""
         n = self.n_own
         rho = self.responsibility
-        score_m = sum(
-            rho[:n, j, None] * e.score(slice(n)) for j, e in enumerate(self.evaluations)
-        )
+        score_m = np.zeros_like(self.score)
+        for j, e in enumerate(self.evaluations):
+            part = e.score(slice(n))
+            part *= rho[:n, j, None]
+            score_m += part
         if self.fixed_share is not None:
             score_m = score_m + rho[:n, -1, None] * self.fixed_score
         through = self._mass[:n, None] * (self.score - score_m)
