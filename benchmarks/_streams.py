@@ -140,13 +140,17 @@ def gradient_descent_expected(X, y, rows, rates, power, loss):
     return out
 
 
-def best_fixed(X, y, loss):
-    """Least total loss of one parameter on all rows, nats."""
+def best_parameter(X, y, loss):
+    """The parameter with the least mean loss on all rows."""
 
     def objective(theta):
         eta = X @ theta
         return loss.loss(eta, y).mean(), X.T @ loss.slope(eta, y) / len(y)
 
-    found = minimize(objective, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B",
-                     options={"maxiter": 500})  # fmt: skip
-    return found.fun * len(y)
+    return minimize(objective, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B",
+                    options={"maxiter": 500}).x  # fmt: skip
+
+
+def best_fixed(X, y, loss):
+    """Least total loss of one parameter on all rows, nats."""
+    return loss.loss(X @ best_parameter(X, y, loss), y).sum()

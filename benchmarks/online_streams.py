@@ -2,6 +2,8 @@
 
     python benchmarks/online_streams.py [--replicates 20]
     python benchmarks/online_streams.py --hindsight
+    python benchmarks/online_streams.py --average
+    python benchmarks/online_streams.py --many 581012
     python benchmarks/online_streams.py --draw
 
 Every stream comes in random orders. Ours run with their defaults, which were chosen on
@@ -9,6 +11,11 @@ the streams whose column "tuned on" says so; the rates of the rivals are the bes
 each stream in hindsight, of 12 rates with two schedules. Losses are of the
 coefficients' mean before each row's update, nats. The noise of the linear streams is
 known to all: 0.6 of standardised responses; EWA with inferred noise is beside them.
+
+``--average`` is what Alquier calls online-to-batch conversion: the average of the
+coefficients that predicted T independent rows, and its divergence from the truth.
+``--many`` repeats the forest cover: rows drawn with replacement from the 20,000, labels
+from the logistic model that fits these best.
 """
 
 from _harness import Report, mean_and_error, parser, shared_module, timed  # isort: skip
@@ -18,6 +25,7 @@ from _streams import (
     Logistic,
     Normal,
     best_fixed,
+    best_parameter,
     gradient_descent,
     gradient_descent_expected,
     orders,
@@ -180,47 +188,131 @@ def in_hindsight(report, name, X, y, kind, n_orders):
         report.bar(what, behind, "<=", 0.0, se)
 
 
+# --- online to batch, and many rows
+
+FLIPPED, LENGTHS = (0.0, 0.1), (100, 300, 1_000, 3_000, 10_000, 30_000)
+
+
+def averaged(report, n_streams):
+    """Divergence from the truth of averaged and of last coefficients, by rows."""
+    at = np.array(LENGTHS)
+    for flipped in FLIPPED:
+        for label in ("SVA", "SVB", "NGVI"):
+            runs = np.array([
+                excess_risks(METHODS[label], flipped, seed) for seed in range(n_streams)
+            ])  # fmt: skip
+            for k, which in enumerate(("average", "last")):
+                found = runs[:, k]
+                means = found.mean(axis=0)
+                powers = np.polyfit(np.log(at[1:]), np.log(found[:, 1:].T), 1)[0]
+                power, se = mean_and_error(powers)
+                report.row(
+                    "online to batch: excess risk, nats a row",
+                    **{"labels flipped": flipped, "method": label, "of": which},
+                    **{f"{n:,} rows": v for n, v in zip(LENGTHS, means, strict=True)},
+                    **{"power of T": power, "se": se},
+                )  # fmt: skip
+                if which == "average":
+                    what = f"{label}, {flipped:.0%} flipped: power of T"
+                    report.bar(what, power, "<=", -0.5, se)
+
+
+def excess_risks(params, flipped, seed, dim=10, n_fresh=20_000):
+    """K(Q, P) over the least of all parameters: (average or last, lengths)."""
+    rng = np.random.default_rng([seed, int(100 * flipped)])
+    theta = rng.standard_normal(dim)
+    X, fresh = (rng.standard_normal((n, dim)) for n in (LENGTHS[-1], n_fresh))
+    chance = [
+        flipped + (1.0 - 2.0 * flipped) / (1.0 + np.exp(-rows @ theta))
+        for rows in (X, fresh)
+    ]
+    y = (rng.uniform(size=len(X)) < chance[0]).astype(float)
+    loss = Logistic()
+    least = best_fixed(fresh, chance[1], loss) / n_fresh
+    model, found = OnlineBayesianLogisticRegression(**params), []
+    for begin, end in zip([0, *LENGTHS[:-1]], LENGTHS, strict=True):
+        model.partial_fit(X[begin:end], y[begin:end], classes=[0, 1])
+        found.append([
+            loss.loss(fresh @ coef[0] + intercept[0], chance[1]).mean() - least
+            for coef, intercept in (
+                (model.averaged_coef_, model.averaged_intercept_),
+                (model.coef_, model.intercept_),
+            )
+        ])  # fmt: skip
+    return np.transpose(found)
+
+
+def many(report, X, y, n_rows):
+    """One long stream like the forest cover: losses by rows, and seconds."""
+    X1, loss = np.hstack([X, np.ones((len(y), 1))]), Logistic()
+    rng = np.random.default_rng(0)
+    chance = 1.0 / (1.0 + np.exp(-X1 @ best_parameter(X1, y, loss)))
+    chosen = rng.integers(len(X), size=n_rows)
+    X, X1 = X[chosen], X1[chosen]
+    y = (rng.uniform(size=n_rows) < chance[chosen]).astype(float)
+    rows = np.arange(n_rows)[None]
+    at = np.array([n for n in (1_000, 20_000, 100_000) if n < n_rows] + [n_rows])
+    least = np.array([best_fixed(X1[:n], y[:n], loss) for n in at])
+    found = {
+        label: (*timed(ours, METHODS[label], "logistic", X, y, rows, at)[:2], "default")
+        for label in ("SVA", "SVB", "NGVI diagonal", "NGVI")
+    }
+    made, cpu, _ = timed(rival, gradient_descent, loss, X1, y, rows, at)
+    found["SGD"] = made[0], cpu, made[1]
+    for label, (total, cpu, rate) in found.items():
+        means = total[0] / at
+        report.row(
+            f"forest cover, {n_rows:,} generated rows: average loss", method=label,
+            **{f"{n:,} rows": v for n, v in zip(at.tolist(), means, strict=True)},
+            **{"regret, nats": total[0, -1] - least[-1], "CPU s": cpu, "rate": rate},
+        )  # fmt: skip
+
+
+# The lecture's five data sets, less the generated one, and its five methods.
+SHOWN = ("breast cancer", "pima", "boston", "forest cover")
+LOOKS = {"SVA": "C0", "SVB": "C2", "NGVI": "C1", "SGD": "k",
+         "SGD on expected loss": GREY}  # fmt: skip
+
+
 def picture(curves):
-    """Curves of average loss."""
-    names = list(dict.fromkeys(curve["stream"] for curve in curves))
-    curves = [curve for curve in curves if curve["method"] != "NGVI beta=1"]
-    methods = list(dict.fromkeys(curve["method"] for curve in curves))
-    ours = [method for method in methods if method in METHODS | LINEAR]
-    # Ours in colours, the others in greys with dashes of their own.
-    looks = {method: {"color": f"C{k}"} for k, method in enumerate(ours)}
-    dashes = iter(["--", "-.", (0, (1, 1)), (0, (5, 4)), (0, (3, 1, 1, 1, 1, 1))] * 4)
-    for method in methods:
-        looks.setdefault(method, {"color": GREY, "lw": 1.1, "ls": None})
-        if method not in ours:
-            looks[method]["ls"] = next(dashes)
-    figure, axes = plt.subplots(
-        2, -(-len(names) // 2), figsize=(11, 6.6), squeeze=False
-    )
-    for ax in axes.ravel()[len(names) :]:
-        ax.remove()
-    for ax, name in zip(axes.ravel(), names, strict=False):
-        shown = [curve for curve in curves if curve["stream"] == name]
-        for curve in shown:
-            look = looks[curve["method"]]
-            ax.plot(curve["rows"], curve["loss"], label=curve["method"], **look)
-        late = [curve["loss"][-1] for curve in shown]
-        ax.set_ylim(0.95 * min(late), min(3 * min(late) + 0.1, 2 * max(late)))
+    """Average loss by row on four streams."""
+    figure, grid = plt.subplots(2, 2, figsize=(7.6, 5.6))
+    for ax, name in zip(grid.flat, SHOWN, strict=True):
+        late = []
+        for curve in (c for c in curves if c["stream"] == name):
+            if (method := curve["method"]) in LOOKS:
+                line = "--" if "SGD" in method else "-"
+                ax.plot(curve["rows"], curve["loss"], line, color=LOOKS[method],
+                        label=method)  # fmt: skip
+                late.append(curve["loss"][-1])
+        if late:
+            ax.set_ylim(0.95 * min(late), min(3 * min(late) + 0.1, 2 * max(late)))
         ax.set(xscale="log", title=name, xlabel="rows so far")
     figure.supylabel("average loss (nats)", fontsize="medium")
-    legend_below(figure, figure.axes, 6)
+    legend_below(figure, figure.axes, 5)
     save(figure, "online_loss")
 
 
 def main():
     options = parser(__doc__, replicates=20)
     options.add_argument("--hindsight", action="store_true", help="tune ours as well")
+    options.add_argument("--average", action="store_true", help="online to batch")
+    options.add_argument("--many", type=int, help="rows like the forest cover")
     options.add_argument("--draw", action="store_true", help="the picture alone")
     options = options.parse_args()
     if options.draw:
         return picture(results("online_streams", options.out)["curves"])
+    if options.average:
+        report = Report("online_average", options.out, streams=options.replicates)
+        return averaged(report, options.replicates)
+    shared = shared_module(options.shared, "data", "load")
+    if options.many:
+        report = Report("online_many", options.out, rows=options.many)
+        if shared is None:
+            return report.not_run("forest cover", "no shared data")
+        return many(report, *streams(shared)["forest cover"][:2], options.many)
     script = "online_hindsight" if options.hindsight else "online_streams"
     report = Report(script, options.out, orders=options.replicates)
-    shared = shared_module(options.shared, "data", "load")
     if shared is None:
         report.not_run("pima, forest cover, boston", "no shared data")
     for name, (X, y, kind, tuned) in streams(shared).items():

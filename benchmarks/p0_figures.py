@@ -1,7 +1,8 @@
-"""The pictures of Dresdner et al. 2021: ELBO, parameters and kinds of steps.
+"""The pictures of Dresdner et al. 2021: ELBO, parameters, kinds of steps; its grid.
 
     python benchmarks/p0_figures.py [--replicates 3] [--iterations 10] [--draws 100]
                                     [--rows 3000] [--sets ds1 eicu ring] [--draw]
+    python benchmarks/p0_figures.py --grid [--iterations 5]
 
 Four step rules (predefined, line search, adaptive, adaptive as published) by three
 corrective rules, without refinement, all iterations done, for components by the joint
@@ -14,22 +15,35 @@ generated data like the eICU table with an intercept (0.7 ``rows`` x 70), as the
 log likelihoods of the paper suggest, both with Laplace components; and a ring in the
 plane from a start on it, where every further component matters.
 
-Writes ``results/p0_figures.json`` with the numbers behind the curves, and in
-``doc/_static`` the pictures ``p0_elbo_SET.png`` (Fig. 1, centre and right),
-``p0_parameters.png`` (Figs 2 and 4), ``p0_kinds.png`` (Fig. 3) and ``p0_steps.png``
-(step lengths and curvatures, which the paper does not show). ``--draw`` makes the
-pictures from that file without running anything.
+``--grid`` is every setting of adaptive steps in the paper's appendix C.4 (tau, 1/eta
+and the first estimate, 60 in all) in the Lipschitz form of its appendix C.1, with the
+safeguard and as printed: on ds1_100_test by the residual ELBO, and on the ring by the
+joint gain, one seed each.
+
+Writes ``results/p0_figures.json`` or ``p0_grid.json``, and in ``doc/_static`` the
+pictures ``p0_elbo.png`` (Fig. 1, centre and right), ``p0_parameters.png`` (Figs 2 and
+4) and ``p0_kinds.png`` (Fig. 3). ``--draw`` makes the pictures from that file without
+running anything.
 """
 
 from _harness import Report, parser, shared_module, timed  # isort: skip
 
+from itertools import product
+
 import numpy as np
 from figures import STATIC, plt, results
-from p0_tables import AS_IN_THE_PAPER, PUBLISHED, do_all_iterations, ds1, eicu_like
+from p0_tables import (
+    AS_IN_THE_PAPER,
+    AS_PRINTED,
+    PUBLISHED,
+    do_all_iterations,
+    ds1,
+    eicu_like,
+)
 from step_rules import TARGETS
 
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
-from skboost.strategies import ResidualGain
+from skboost.strategies import AdaptiveBacktracking, ResidualGain
 
 OBJECTIVES = {
     "kl": "kl",
@@ -115,17 +129,15 @@ def letters(history):
     return "".join(letter(record, before) for record, before in steps)
 
 
-def column(histories, key, n, end=None):
-    """One quantity of several runs: an array (runs, n), None as nan.
+def column(histories, key, n):
+    """One quantity of several runs: an array (runs, n).
 
-    A run that ended before iteration n stays where it was: its last value is repeated,
-    or `end` stands there.
+    A run that ended before iteration n stays where it was: its last value is repeated.
     """
     rows = []
     for history in histories:
         found = [record[key] for record in history]
-        last = found[-1] if end is None else end
-        rows.append(found + [last] * (n - len(found)))
+        rows.append(found + [found[-1]] * (n - len(found)))
     return np.array(rows, dtype=float)
 
 
@@ -161,9 +173,6 @@ def summarise(report, name, size, key, histories, seconds):
     # Runs of one seed share the first component: their gains are compared by pairs.
     gain = elbo[:, -1] - elbo[:, 0]
     steps = [letters(history) for history in histories]
-    curvature, gamma = (
-        column(histories, k, n, end=np.nan)[:, 1:] for k in ("curvature", "gamma")
-    )
     report.row(
         name,
         objective=objective,
@@ -183,15 +192,7 @@ def summarise(report, name, size, key, histories, seconds):
         elbo_mean=text(elbo.mean(axis=0)),
         elbo_sd=text(elbo.std(axis=0, ddof=min(1, len(elbo) - 1))),
         parameters=text(size * sizes.mean(axis=0)),
-        gamma=text(middle(gamma)),
-        curvature=text(middle(curvature)),
     )
-
-
-def middle(values):
-    """Median of every column over what is known of it; nan where nothing is."""
-    known = [column[np.isfinite(column)] for column in values.T]
-    return np.array([np.median(v) if v.size else np.nan for v in known])
 
 
 def run_all(args):
@@ -213,6 +214,53 @@ def run_all(args):
     for name in set(args.sets) - set(found):
         report.not_run(name, "no data in the shared folder")
     report.save()
+
+
+# --- the grid
+
+TAU, DECREASE = (1.01, 1.1, 1.5, 2.0, 5.0), (0.1, 0.01, 0.5, 0.99)
+INITIAL = (0.01, 1.0, 100.0)
+RULES = {"safeguard": {}, "as printed": AS_PRINTED}
+
+
+def grid(args):
+    """Gain over the first component by every setting of adaptive steps."""
+    do_all_iterations()
+    report = Report("p0_grid", args.out, iterations=args.iterations, draws=args.draws)
+    objectives = {"ds1": "relbo", "ring": "kl"}
+    args.sets = list(objectives)
+    for name, _, run in problems(args):
+        common = AS_IN_THE_PAPER | {
+            "objective": OBJECTIVES[objectives[name]], "max_iter": args.iterations,
+            "n_draws": args.draws, "random_state": 0, "corrective": "none",
+        }  # fmt: skip
+        beside = {
+            rule: gained(run, common, rule) for rule in ("predefined", "line-search")
+        }
+        for rule, more in RULES.items():
+            found = np.array([
+                gained(run, common, AdaptiveBacktracking(
+                    form="lipschitz", increase=tau, decrease=decrease, initial=first,
+                    **more)) for tau, decrease, first in product(TAU, DECREASE, INITIAL)
+            ]).reshape(len(TAU), len(DECREASE), len(INITIAL))  # fmt: skip
+            report.row(
+                "60 settings: last ELBO over the first, nats", data=name, rule=rule,
+                least=found.min(), median=np.median(found), most=found.max(),
+                spread=found.std(), **{"2, 0.5, 1": found[3, 2, 1]}, **beside,
+            )  # fmt: skip
+            for tau, means in zip(TAU, found.mean(axis=2), strict=True):
+                cells = {
+                    f"1/eta {d:g}": m for d, m in zip(DECREASE, means, strict=True)
+                }
+                report.row(
+                    f"{name}, {rule}: means over first estimates", tau=tau, **cells
+                )
+
+
+def gained(run, common, rule):
+    """Last ELBO over that of the first component, nats."""
+    history, _, _ = timed(run, step_size=rule, **common)
+    return history[-1]["elbo"] - history[0]["elbo"]
 
 
 # --- the pictures
@@ -273,65 +321,47 @@ def finish(figure, axes, name, n_legend):
     figure.savefig(STATIC / f"{name}.png", dpi=100)
 
 
-def clip(ax, least):
-    """Cut off, or squeeze, what predefined steps lose; the others are seen in full."""
-    low, high = ax.get_ylim()
-    if low < least - 10.0:
-        ax.set_yscale("symlog", linthresh=1.0)
-    else:
-        ax.set_ylim(max(low, least - 0.3 * (high - least)), high)
+# The data of the paper's figures, by the joint gain and by its own objective.
+SHOWN, BY = ("ds1", "eicu"), ("kl", "relbo")
 
 
-def elbo_picture(curves, data):
-    """Fig. 1: ELBO by iteration; rows are objectives, columns corrective rules."""
-    # The first component is the same for all: its mean is the zero of the axis.
-    zero = curves.get(data, "kl", "none", "adaptive", "elbo_mean")[0]
-    least = dict.fromkeys(OBJECTIVES, 0.0)
+def elbo_picture(curves):
+    """Fig. 1: ELBO by iteration, plain directions."""
 
-    def draw(ax, objective, corrective):
+    def draw(ax, data, objective):
+        # The first component is the same for all: its mean is the zero of the axis.
+        zero = curves.get(data, objective, "none", "adaptive", "elbo_mean")[0]
         for step, color in COLORS.items():
-            key = data, objective, corrective, step
+            key = data, objective, "none", step
             mean = curves.get(*key, "elbo_mean") - zero
             sd = curves.get(*key, "elbo_sd")
             t = np.arange(1, len(mean) + 1)
             ax.plot(t, mean, color=color, lw=1.5, label=step)
             ax.fill_between(t, mean - sd, mean + sd, color=color, alpha=0.13, lw=0)
-            if step != "predefined":
-                least[objective] = min(least[objective], (mean - sd).min())
-        return f"{objective}; {corrective}"
+        return f"{TITLES[data]}; {objective}"
 
-    figure, axes = panels(
-        list(OBJECTIVES), CORRECTIVE, (9.5, 7.5), draw, sharex=True, sharey="row"
-    )
-    for ax, low in zip(axes[:, 0], least.values(), strict=True):
-        clip(ax, low)
+    figure, axes = panels(SHOWN, BY, (7.6, 5.6), draw, sharex=True, sharey="row")
+    for ax in axes[:, 0]:
         ax.set_ylabel("ELBO over the first\ncomponent's (nats)", fontsize=9)
-    finish(figure, axes, f"p0_elbo_{data}", len(COLORS))
+    finish(figure, axes, "p0_elbo", len(COLORS))
 
 
 def parameters_picture(curves):
     """Figs 2 and 4: parameters of the mixture by iteration, by the paper's methods."""
 
-    def draw(ax, objective, data):
+    def draw(ax, data, objective):
         for k, (name, (step, corrective, color)) in enumerate(METHODS.items()):
             mean = curves.get(data, objective, corrective, step, "parameters")
             t = np.arange(1, len(mean) + 1)
             # Shifted a little, since many curves coincide.
             shift = 0.012 * mean.max() * (k - 2)
             ax.plot(t, mean + shift, color=color, lw=1.5, label=name)
-            if step == "adaptive":
-                step = "adaptive, published"
-                mean = curves.get(data, objective, corrective, step, "parameters")
-                ax.plot(t, mean + shift, color=color, lw=1.2, ls=":",
-                        label=f"{name}, published")  # fmt: skip
         return f"{TITLES[data]}; {objective}"
 
-    figure, axes = panels(
-        list(OBJECTIVES), curves.data, (9.5, 7.5), draw, sharex=True, sharey="col"
-    )
+    figure, axes = panels(SHOWN, BY, (7.6, 5.6), draw, sharex=True, sharey="row")
     for ax in axes[:, 0]:
         ax.set_ylabel("parameters of the mixture", fontsize=9)
-    finish(figure, axes, "p0_parameters", 4)
+    finish(figure, axes, "p0_parameters", len(METHODS))
 
 
 def kinds_picture(curves):
@@ -351,40 +381,14 @@ def kinds_picture(curves):
         return f"{TITLES[data]}; {objective}"
 
     figure, axes = panels(
-        list(OBJECTIVES), curves.data, (9.5, 9.5), draw, "share of the steps",
+        ["relbo"], SHOWN, (7.6, 4.6), draw, "share of the steps",
         sharex=True, sharey=True,
     )  # fmt: skip
     labels = [f"{step}; {corrective}" for step, corrective in names]
     axes[0, 0].set_yticks(places, labels)
     axes[0, 0].invert_yaxis()
     axes[0, 0].set_xlim(0, 1)
-    finish(figure, axes, "p0_kinds", len(KINDS))
-
-
-def steps_picture(curves):
-    """Step lengths and curvatures by iteration, with the plain direction."""
-    quantities = {"gamma": "step γ", "curvature": "curvature C (nats)"}
-    shown = [(q, o) for q in quantities for o in list(OBJECTIVES)[:2]]
-
-    def draw(ax, line, data):
-        quantity, objective = line
-        for step, color in COLORS.items():
-            middle = curves.get(data, objective, "none", step, quantity)
-            t = np.arange(2, len(middle) + 2)
-            if quantity == "gamma" or np.isfinite(middle).any():
-                ax.plot(t, middle, color=color, lw=1.3, marker="o", ms=3, label=step)
-        if quantity == "gamma":
-            ax.set_ylim(-0.03, 1.03)
-        else:
-            ax.set_yscale("log")
-        return f"{TITLES[data]}; {objective}"
-
-    figure, axes = panels(
-        shown, curves.data, (9.0, 7.2), draw, sharex=True, sharey="row"
-    )
-    for ax, (quantity, _) in zip(axes[:, 0], shown, strict=True):
-        ax.set_ylabel(quantities[quantity], fontsize=9)
-    finish(figure, axes, "p0_steps", len(COLORS))
+    finish(figure, axes, "p0_kinds", 4)
 
 
 def main():
@@ -393,14 +397,15 @@ def main():
     made.add_argument("--draws", type=int, default=100)
     made.add_argument("--rows", type=int, default=3000, help="of the generated set")
     made.add_argument("--sets", nargs="+", choices=TITLES, default=list(TITLES))
+    made.add_argument("--grid", action="store_true", help="settings of adaptive steps")
     made.add_argument("--draw", action="store_true", help="pictures alone")
     args = made.parse_args()
+    if args.grid:
+        return grid(args)
     if not args.draw:
         run_all(args)
     curves = Curves(results("p0_figures", args.out))
-    for data in curves.data:
-        elbo_picture(curves, data)
-    for draw in (parameters_picture, kinds_picture, steps_picture):
+    for draw in (elbo_picture, parameters_picture, kinds_picture):
         draw(curves)
 
 

@@ -2,6 +2,8 @@
 
     python benchmarks/p0_tables.py [--replicates 5] [--iterations 8] [--draws 100]
         [--sets ds1 eicu] [--rows 71366] [--bases laplace gaussian]
+        [--objectives kl relbo published] [--methods predefined AdaFW]
+        [--intercepts no with] [--form lipschitz] [--name NAME]
 
 The weight rules of the paper without refinement (``refine=False``), all iterations done
 (no stopping rule is asked), for components by
@@ -14,7 +16,8 @@ component, of either base, as in Locatello et al. 2018, Tables 1 and 2.
 Data: ds1_100_test (2,674 x 100, standardised, split anew for every replicate) and
 generated data of the size of the eICU table (``eicu_like(positive_rate=0.06)``;
 replicates differ by the seed of the fit alone). ``share`` is the part of the fit spent
-in step selection and weights.
+in step selection and weights. ``--form lipschitz`` is the quadratic model that the
+paper's own experiments use (its appendix C.1).
 
 The second table of each pair compares every adaptive rule with the predefined steps and
 with line search on the same split and seed: mean difference and its standard error,
@@ -29,12 +32,14 @@ import numpy as np
 from skboost import BoostedBayesianLogisticRegression, _callbacks
 from skboost.strategies import AdaptiveBacktracking, ResidualGain
 
-PUBLISHED = AdaptiveBacktracking(safeguard=False, max_increases=10)
-# Objective, and what "adaptive" stands for beside it.
+# What the paper's pseudo-code has in place of the safeguard.
+AS_PRINTED = {"safeguard": False, "max_increases": 10}
+PUBLISHED = AdaptiveBacktracking(**AS_PRINTED)
+# Objective, and what its adaptive rule has beside the form.
 OBJECTIVES = {
-    "kl": ("kl", "adaptive"),
-    "relbo": (ResidualGain(entropy_weight=1.0), "adaptive"),
-    "published": (ResidualGain(entropy_weight=1.0, early_stopping=False), PUBLISHED),
+    "kl": ("kl", {}),
+    "relbo": (ResidualGain(entropy_weight=1.0), {}),
+    "published": (ResidualGain(entropy_weight=1.0, early_stopping=False), AS_PRINTED),
 }
 METHODS = {
     "predefined": ("predefined", "none"),
@@ -117,14 +122,18 @@ def one(metrics, data, fit_intercept, base, seed, **options):
     )
 
 
-def methods(base, options):
+def methods(base, args):
     """Objective, method, base and settings of every row of a table."""
+    options = {"max_iter": args.iterations, "n_draws": args.draws}
     for other in BASES:
         settings = options | {"max_iter": 1}
         yield "plain VI", f"one component, {other}", other, settings
-    for name, (objective, adaptive) in OBJECTIVES.items():
-        for method, (step_size, corrective) in METHODS.items():
-            step_size = adaptive if step_size == "adaptive" else step_size
+    for name in args.objectives:
+        objective, more = OBJECTIVES[name]
+        for method in args.methods:
+            step_size, corrective = METHODS[method]
+            if step_size == "adaptive":
+                step_size = AdaptiveBacktracking(form=args.form, **more)
             settings = {"step_size": step_size, "corrective": corrective}
             yield name, method, base, options | settings | {"objective": objective}
 
@@ -136,20 +145,19 @@ def se(values):
 
 def tables(report, metrics, name, data, args):
     """Figures and comparisons for either choice of intercept and every base."""
-    options = {"max_iter": args.iterations, "n_draws": args.draws}
-    for fit_intercept in (False, True):
+    for intercept in args.intercepts:
         for base in args.bases:
-            title = f"{name}, {'with' if fit_intercept else 'no'} intercept, {base}"
+            title = f"{name}, {intercept} intercept, {base}"
             runs = {}
-            for key, method, family, settings in methods(base, options):
+            for key, method, family, settings in methods(base, args):
                 found = np.array([
-                    one(metrics, split, fit_intercept, family, seed, **settings)
+                    one(metrics, split, intercept == "with", family, seed, **settings)
                     for seed, split in enumerate(data)
                 ])  # fmt: skip
                 runs[key, method] = found
                 alone = runs["plain VI", f"one component, {base}"][:, 3]
                 row(report, title, key, method, found, found[:, 3] - alone)
-            for key in OBJECTIVES:
+            for key in args.objectives:
                 comparisons(report, f"{title}: adaptive against the others", key, runs)
             largest = max(np.median(found[:, -1]) for found in runs.values())
             report.bar(f"{title}: largest share of step and weights", largest,
@@ -185,6 +193,8 @@ def comparisons(report, title, objective, runs):
     paper = PAPER[report.settings["data"]]
     for other in ("predefined", "line-search"):
         for method in ("AdaFW", "AdaAFW", "AdaPFW"):
+            if not {(objective, method), (objective, other)} <= set(runs):
+                continue
             excess = runs[objective, method] - runs[objective, other]
             seconds = [np.median(runs[objective, m][:, 4]) for m in (method, other)]
             asked = np.subtract(paper[method], paper[other])
@@ -223,14 +233,22 @@ def main():
     made.add_argument("--rows", type=int, default=71_366, help="of the generated set")
     made.add_argument("--sets", nargs="+", choices=PAPER, default=list(PAPER))
     made.add_argument("--bases", nargs="+", choices=BASES, default=list(BASES))
+    made.add_argument("--objectives", nargs="+", choices=OBJECTIVES,
+                      default=list(OBJECTIVES))  # fmt: skip
+    made.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    made.add_argument("--intercepts", nargs="+", choices=("no", "with"),
+                      default=("no", "with"))  # fmt: skip
+    made.add_argument("--form", choices=("curvature", "lipschitz"), default="curvature")
+    made.add_argument("--name", help="of the file, in place of p0_SET")
     args = made.parse_args()
     do_all_iterations()
     load = shared_module(args.shared, "data", "load")
     make_synthetic = shared_module(args.shared, "data", "make_synthetic")
     metrics = shared_module(args.shared, "reference", "metrics")
-    settings = {k: getattr(args, k) for k in ("replicates", "iterations", "draws")}
+    kept = ("replicates", "iterations", "draws", "form")
+    settings = {k: getattr(args, k) for k in kept}
     for name in args.sets:
-        report = Report(f"p0_{name}", args.out, data=name, **settings)
+        report = Report(args.name or f"p0_{name}", args.out, data=name, **settings)
         if load is None or metrics is None:
             report.not_run(name, "no data in the shared folder")
         elif name == "ds1":

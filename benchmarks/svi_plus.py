@@ -1,15 +1,16 @@
 """Figure 3 of Paisley, Fazelnia, Barr: SVI+ against SVI and batch inference.
 
     python benchmarks/svi_plus.py [--replicates 20] [--start random_from_data]
+        [--clusters 2]
 
 The paper's independent priors (a = D, B = I, c = 10, alpha = 1/2), synthetic
 250 x 2 with |S| = 50, M = 10, and pima (standardised columns) with |S| = 200, M = 50,
 100, 150. Figures 4 to 6 are those of ``p2_figures.py``.
 
-The paper gives neither the number of clusters (its alpha has two entries), nor the
-rates, nor the start, so: several numbers; Robbins-Monro rates (t + 1) ** -0.7 for SVI
-and SVI+ alike; two starts, of random responsibilities or of a row for each
-cluster; the same start for all methods of a seed. Batch
+Two clusters by default, since the paper's alpha has two entries; ``--clusters`` takes
+others. The paper gives neither the rates nor the start, so: Robbins-Monro rates
+(t + 1) ** -0.7 for SVI and SVI+ alike; two starts, of random responsibilities or of a
+row for each cluster; the same start for all methods of a seed. Batch
 inference runs to convergence. The figure is the full-data ELBO without noise, at the
 end of the stochastic run and, in a second table that is not the paper's, after
 coordinate ascent from there: how good is the optimum that the noise led to?
@@ -130,8 +131,10 @@ def main():
     made = parser(__doc__, replicates=20)
     starts = ("random_from_data", "random")
     made.add_argument("--start", choices=starts, default=starts[0])
+    made.add_argument("--clusters", nargs="+", type=int, default=[2])
     options = made.parse_args()
-    settings = {"replicates": options.replicates, "start": options.start}
+    kept = ("replicates", "start", "clusters")
+    settings = {name: getattr(options, name) for name in kept}
     synthetic = shared_module(options.shared, "data", "make_synthetic")
     load = shared_module(options.shared, "data", "load")
     if synthetic is None:
@@ -144,7 +147,7 @@ def main():
         ("synthetic", synthetic.gmm_2d()["X"], 50, (10,)),
         ("pima", pima, 200, (50, 100, 150)),
     )
-    for n_components in (3, 10):
+    for n_components in options.clusters:
         for name, X, size, effective in sets:
             runs = methods(size, effective, EPOCHS)
             figure_3(
