@@ -1,8 +1,11 @@
 """The pictures of Campbell and Li 2019: which divergence, heavy tails, regression.
 
-    python benchmarks/p4_figures.py [--part fig2 cauchy banana fig4] [--replicates 3]
-        [--iterations 15] [--draw]
+    python benchmarks/p4_figures.py [--part fig2 cauchy banana fig4] [--replicates 20]
+        [--iterations 30] [--draw]
 
+fig1a
+    The schematic of Figure 1a: which component the greedy step takes. Computed on a
+    sphere by equation 5, not measured.
 fig2
     Figure 2: N(0, A'A) with normal entries of A in two dimensions, approximated by
     N(0, s I) so that Hellinger distance, KL(q || p) or KL(p || q) is least, and by one
@@ -11,15 +14,15 @@ fig2
     norm, median of 20 repetitions).
 cauchy, banana
     Figure 3, by the settings of ``ubvi.py``: squared Hellinger distance and KL(p || q)
-    after every iteration, by quadrature. The KL of a Gaussian mixture to a Cauchy is
-    infinite; it is that of both restricted to the middle 99.9 % of the Cauchy.
+    after 1 to 30 iterations, by quadrature. ``"kl"``, which is not in the paper, does
+    at most fifteen. The KL of a Gaussian mixture to a Cauchy is infinite; it is that of
+    both restricted to the middle 99.9 % of the Cauchy.
 fig4
     Figure 4: energy distance to NUTS draws after every iteration on the three logistic
     regressions with a heavy-tailed prior, over that of one Gaussian.
 
-Writes ``results/p4_figures.json`` and ``doc/_static/p4_fig2.png``, ``p4_cauchy.png``,
-``p4_banana.png`` and ``p4_fig4.png``. ``--draw`` draws what
-the file has without a run.
+Every part writes ``results/p4_PART.json`` and ``doc/_static/p4_PART.png``. ``--draw``
+draws what the files have without a run.
 """
 
 from _harness import Report, parser, shared_module, timed  # isort: skip
@@ -45,6 +48,8 @@ from scipy.optimize import minimize_scalar
 from skboost import boost_posterior
 
 PARTS = ("fig2", "cauchy", "banana", "fig4")
+# Iterations after which densities are compared; most of them by the package's default.
+STAGES, MOST_KL = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30), 15
 COLOURS = {
     "hellinger": BLUE,
     "kl": GREEN,
@@ -133,7 +138,7 @@ def fig2(report, args):
             "Fig. 2: medians over 40 covariances", approximation=name,
             **{"KL(p || q)": middle[1], "relative error of covariance": middle[2]},
         )  # fmt: skip
-        report.curve(part="fig2", name=name, points=np.round(points, 5).tolist())
+        report.curve(name=name, points=np.round(points, 5).tolist())
 
 
 # --- figure 3
@@ -155,33 +160,35 @@ def divergences(log_p, log_q, rule, middle=None):
 
 
 def density(report, args, target):
-    """Divergences after every iteration, and the densities of the first seed."""
+    """Divergences by iteration, and the densities of the first seed."""
     name = {"cauchy": "Cauchy", "banana": "banana"}[target]
     log_density, dim, make_rule, _ = ubvi.DENSITIES[name]
     middle = log_cauchy_middle if target == "cauchy" else None
     rule = make_rule()
     for label, options in ubvi.SETTINGS.items():
-        runs = []
+        most = min(args.iterations, MOST_KL) if label == "kl" else args.iterations
+        last = []
         for seed in range(args.replicates):
-            result, cpu, _ = ubvi.fit(
-                log_density, dim, seed, max_iter=args.iterations, **options
-            )
-            path = [
-                (*divergences(log_density, stage.log_density, rule, middle), stage)
-                for stage in result.stages
-            ]
-            runs.append([(h, kl, s.n_components) for h, kl, s in path])
+            result, cpu, _ = ubvi.fit(log_density, dim, seed, max_iter=most, **options)
+            path = []
+            for n in (n for n in STAGES if n <= most):
+                # A run that ended before stays where it was.
+                stage = result.stages[min(n, len(result.stages)) - 1]
+                found = divergences(log_density, stage.log_density, rule, middle)
+                path.append([n, *found, stage.n_components, cpu[min(n, len(cpu)) - 1]])
             report.curve(
-                part=target, name=label, seed=seed, cpu=np.round(cpu, 3).tolist(),
-                path=[[float(f"{v:.5g}") for v in row] for row in runs[-1]],
-                **(shown_density(target, path[-1][2]) if seed == 0 else {}),
+                name=label, seed=seed,
+                path=[[float(f"{v:.4g}") for v in row] for row in path],
+                **(shown_density(target, stage) if seed == 0 else {}),
             )  # fmt: skip
-        last = np.array([run[-1] for run in runs])
+            last.append(path[-1])
+        low, half, high = np.percentile(last, (25, 50, 75), axis=0)
         report.row(
-            f"Fig. 3: {name} after {args.iterations} iterations, medians",
-            objective=label, **{"squared Hellinger": float(np.median(last[:, 0])),
-            "KL(p || q)": float(np.median(last[:, 1])),
-            "components": float(np.median(last[:, 2]))},
+            f"Fig. 3: {name}, medians", objective=label, seeds=args.replicates,
+            iterations=most, **{"squared Hellinger": float(half[1]),
+            "KL(p || q)": float(half[2]), "25 %": float(low[2]),
+            "75 %": float(high[2]), "components": float(half[3]),
+            "CPU s": float(half[4])},
         )  # fmt: skip
 
 
@@ -193,7 +200,9 @@ def shown_density(target, stage):
     nodes, step = banana_grid()
     values = stage.log_density(nodes.reshape(-1, 2)).reshape(nodes.shape[:2])
     marginal = np.log(np.maximum(np.exp(values).sum(axis=1) * step, 1e-300))
-    return {"log_marginal": np.round(marginal, 3).tolist()}
+    # Every eighth node of y is enough for the eye.
+    plane = np.round(np.maximum(values[:, ::8], -30.0), 1)
+    return {"log_marginal": np.round(marginal, 3).tolist(), "plane": plane.tolist()}
 
 
 def cauchy_grid():
@@ -231,7 +240,7 @@ def fig4(report, args):
                     (energy(metrics, stage, reference, seed), stage.n_components)
                     for stage in result.stages
                 ]
-                report.curve(part="fig4", task=name, name=label, seed=seed,
+                report.curve(task=name, name=label, seed=seed,
                              cpu=np.round(cpu, 3).tolist(), path=path)  # fmt: skip
                 last.append((path[0][0], path[-1][0], path[-1][1], cpu[-1]))
             middle = np.median(last, axis=0)
@@ -276,118 +285,148 @@ def draw_fig2(curves):
     save(figure, "p4_fig2")
 
 
-def draw_paths(axes, curves, x_of, column):
-    """One thin line for each seed, named once."""
-    for curve in curves:
-        y = [row[column] for row in curve["path"]]
-        axes.plot(
-            x_of(curve)[: len(y)], y, color=COLOURS[curve["name"]], lw=1,
-            marker="o", markersize=2.5,
-            label=curve["name"] if curve["seed"] == 0 else None,
-        )  # fmt: skip
+def draw_paths(axes, curves, x_of, y_of):
+    """Median over the seeds, and the range of the middle half."""
+    for name, color in COLOURS.items():
+        own = [np.array(c["path"], dtype=float) for c in curves if c["name"] == name]
+        if own:
+            x = np.median([x_of(path) for path in own], axis=0)
+            low, half, high = np.percentile([y_of(path) for path in own], (25, 50, 75),
+                                            axis=0)  # fmt: skip
+            axes.plot(x, half, color=color, marker="o", markersize=3, label=name)
+            axes.fill_between(x, low, high, color=color, alpha=0.2, lw=0)
+    axes.set_yscale("log")
 
 
-def iterations(curve):
-    return np.arange(1, len(curve["path"]) + 1)
-
-
-def seconds(curve):
-    return curve["cpu"]
-
-
-def draw_density(target, curves):
-    figure, grid = plt.subplots(2, 2, figsize=(8.2, 6.0))
-    {"cauchy": draw_cauchy, "banana": draw_banana}[target](grid[0], curves)
-    for axes, x_of, label in (
-        (grid[1, 0], iterations, "iteration"), (grid[1, 1], seconds, "CPU seconds"),
-    ):  # fmt: skip
-        draw_paths(axes, curves, x_of, 1)
-        axes.set(yscale="log", xlabel=label, ylabel="KL(p ‖ q) in nats")
-    grid[1, 0].xaxis.get_major_locator().set_params(integer=True)
-    grid[1, 1].set_xscale("log")
-    grid[1, 1].xaxis.set_minor_formatter("")
-    legend_below(figure, (grid[0, 0], grid[1, 0]), 5, last=("target",))
-    save(figure, f"p4_{target}")
-
-
-def draw_cauchy(grid, curves):
+def draw_cauchy(curves):
+    figure, grid = plt.subplots(2, 2, figsize=(7.6, 5.6))
     x = cauchy_grid()
     log_p = np.asarray(ubvi.cauchy(x[:, None]))
-    for axes in grid:
-        axes.plot(x, log_p if axes is grid[1] else np.exp(log_p), color=GREY, lw=3,
-                  alpha=0.5, label="target")  # fmt: skip
-        for curve in curves:
-            if "log_q" in curve:
-                y = np.array(curve["log_q"])
-                axes.plot(x, y if axes is grid[1] else np.exp(y),
-                          color=COLOURS[curve["name"]], lw=1)  # fmt: skip
+    for axes, shown in zip(grid[0], (np.exp, np.asarray), strict=True):
+        axes.plot(x, shown(log_p), color=GREY, lw=3, alpha=0.5, label="target")
+        for curve in (c for c in curves if "log_q" in c):
+            y = shown(np.array(curve["log_q"]))
+            axes.plot(x, y, color=COLOURS[curve["name"]], lw=1, label=curve["name"])
         axes.set_xlabel("x")
-    grid[0].set(xlim=(-8, 8), ylabel="density")
-    grid[1].set(xscale="symlog", ylim=(-25, 0), ylabel="log density, nats")
+    grid[0, 0].set(xlim=(-8, 8), ylabel="density")
+    grid[0, 1].set(xscale="symlog", ylim=(-25, 0), ylabel="log density, nats")
+    draw_progress(grid[1], curves)
+    legend_below(figure, (grid[0, 0],), 5, last=("target",))
+    save(figure, "p4_cauchy")
 
 
-def draw_banana(grid, curves):
+def draw_progress(grid, curves):
+    """KL(p || q) by iteration and by seconds."""
+    for axes, k, label in zip(grid, (0, 4), ("iteration", "CPU seconds"), strict=True):
+        draw_paths(axes, curves, lambda p, k=k: p[:, k], lambda p: p[:, 2])
+        axes.set(xlabel=label, ylabel="KL(p ‖ q) in nats")
+    grid[1].set_xscale("log")
+    grid[1].xaxis.set_minor_formatter("")
+
+
+def draw_banana(curves):
+    figure, grid = plt.subplots(2, 2, figsize=(7.6, 6.4))
     nodes, step = banana_grid()
+    x, y = nodes[:, 0, 0], nodes[0, ::8, 1]
     log_p = np.asarray(ubvi.banana(nodes.reshape(-1, 2))).reshape(nodes.shape[:2])
-    grid[1].plot(nodes[:, 0, 0], np.log(np.exp(log_p).sum(axis=1) * step),
-                 color=GREY, lw=3, alpha=0.5)  # fmt: skip
-    for curve in curves:
-        if "log_marginal" in curve:
-            colour = COLOURS[curve["name"]]
-            grid[1].plot(nodes[:, 0, 0], curve["log_marginal"], color=colour, lw=1)
-    draw_paths(grid[0], curves, iterations, 0)
-    grid[0].plot([], [], color=GREY, lw=3, alpha=0.5, label="target")
-    grid[0].set(yscale="log", xlabel="iteration", ylabel="squared Hellinger distance")
-    grid[1].set(xlabel="x", ylabel="log density of x, nats", ylim=(-20, 0))
+    shown = {curve["name"]: curve for curve in curves if "plane" in curve}
+    levels = [-12.0, -10.0, -8.0, -7.0, -6.0, -5.0, -4.0]
+    for axes, name in zip(grid[0], ("hellinger", "relbo + 1e-3 (BVI+)"), strict=True):
+        plane = np.array(shown[name]["plane"])
+        axes.contourf(x, y, plane.T, levels, extend="max", cmap="Blues")
+        axes.contour(x, nodes[0, :, 1], log_p.T, [-14.0, -6.0], colors=GREY,
+                     linestyles="-", linewidths=0.8)  # fmt: skip
+        axes.set(title=name, xlabel="x", ylabel="y", xlim=(-36, 36), ylim=(-115, 20))
+    axes = grid[1, 0]
+    axes.plot(x, np.log(np.exp(log_p).sum(axis=1) * step), color=GREY, lw=3, alpha=0.5,
+              label="target")  # fmt: skip
+    for name, curve in shown.items():
+        axes.plot(x, curve["log_marginal"], color=COLOURS[name], lw=1, label=name)
+    axes.set(xlabel="x", ylabel="log density of x, nats", ylim=(-20, 0))
+    draw_paths(grid[1, 1], curves, lambda p: p[:, 0], lambda p: p[:, 2])
+    grid[1, 1].set(xlabel="iteration", ylabel="KL(p ‖ q) in nats")
+    legend_below(figure, (axes,), 5, last=("target",))
+    save(figure, "p4_banana")
 
 
 def draw_fig4(curves):
-    figure, grid = plt.subplots(2, 3, figsize=(8.6, 5.2), sharey=True)
-    for k, name in enumerate(ubvi.T2_TASKS):
-        own = [dict(curve) for curve in curves if curve["task"] == name]
-        one = [curve for curve in own if curve["name"] == "kl"]
-        unit = np.median([curve["path"][0][0] for curve in one])
-        unit_seconds = np.median([curve["cpu"][0] for curve in one])
-        for curve in own:
-            curve["path"] = [[max(e / unit, 1e-3), n] for e, n in curve["path"]]
-            curve["cpu"] = np.divide(curve["cpu"], unit_seconds)
-        draw_paths(grid[0, k], own, lambda c: [n for _, n in c["path"]], 0)
-        draw_paths(grid[1, k], own, seconds, 0)
-        grid[0, k].set(title=name, xlabel="components", yscale="log")
-        grid[1, k].set(xlabel="CPU seconds over those of\none Gaussian", xscale="log")
-    for axes in grid[:, 0]:
-        axes.set_ylabel("energy distance over\nthat of one Gaussian")
-    legend_below(figure, grid[0, :1], 3)
+    figure, grid = plt.subplots(1, 3, figsize=(8.0, 3.2), sharey=True)
+    for axes, name in zip(grid, ubvi.T2_TASKS, strict=True):
+        own = [curve for curve in curves if curve["task"] == name]
+        unit = np.median([c["path"][0][0] for c in own if c["name"] == "kl"])
+        fewest = min(len(c["path"]) for c in own)
+        own = [c | {"path": c["path"][:fewest]} for c in own]
+        draw_paths(axes, own, lambda p: np.arange(1, len(p) + 1),
+                   lambda p, unit=unit: np.maximum(p[:, 0] / unit, 1e-3))  # fmt: skip
+        axes.set(title=name, xlabel="iteration")
+    grid[0].set_ylabel("energy distance over\nthat of one Gaussian")
+    legend_below(figure, grid[:1], 3)
     save(figure, "p4_fig4")
 
 
-def pictures(content):
-    """Every picture of which the file has the numbers."""
-    for part in PARTS:
-        curves = [c for c in content.get("curves", []) if c["part"] == part]
-        if curves and part in ("cauchy", "banana"):
-            draw_density(part, curves)
-        elif curves:
-            {"fig2": draw_fig2, "fig4": draw_fig4}[part](curves)
+def draw_fig1a():
+    """Greedy choice on the unit sphere of root densities, by equation 5."""
+    point = lambda *v: np.array(v) / np.linalg.norm(v)  # noqa: E731
+    f, g = point(-0.1, 0.8, 1.0), point(-0.75, -0.45, 1.0)
+    candidates = [point(0.75, -0.4, 1), point(0.95, 0.25, 1), point(-0.75, 0.6, 1)]
+    candidates.append(point(0.55, 0.85, 0.55))
+
+    def towards(h):
+        """Unit direction at g of the geodesic to h."""
+        return point(*(h - (h @ g) * g))
+
+    best = max(candidates, key=lambda h: f @ towards(h))
+    # The nearest point of that geodesic to f.
+    nearest = point(*((f @ g) * g + (f @ towards(best)) * towards(best)))
+    figure, axes = plt.subplots(figsize=(4.6, 4.2))
+    axes.add_patch(plt.Circle((0, 0), 1.0, facecolor="0.95", edgecolor=GREY))
+    ends = [(h, "0.6", 1.0) for h in candidates if h is not best]
+    for end, color, width in [*ends, (best, VERMILION, 1.8), (f, BLUE, 1.8)]:
+        angles = np.linspace(0.0, np.arccos(end @ g), 50)[:, None]
+        arc = np.cos(angles) * g + np.sin(angles) * towards(end)
+        axes.plot(*arc[:, :2].T, color=color, lw=width)
+        axes.annotate("", arc[18, :2], arc[15, :2],
+                      arrowprops={"arrowstyle": "->", "color": color})  # fmt: skip
+    axes.plot(*np.array([f, nearest])[:, :2].T, ":", color=GREY)
+    named = [
+        (f, "target f", BLUE),
+        (g, "mixture so far", "k"),
+        (best, "chosen component", VERMILION),
+        (nearest, "nearest point", GREEN),
+    ]
+    named += [(h, "candidate", "0.6") for h, *_ in ends]  # fmt: skip
+    for place, text, color in named:
+        axes.plot(*place[:2], "o", color=color)
+        axes.annotate(text, place[:2], (5, 5), textcoords="offset points", fontsize=8)
+    axes.set(aspect="equal", xlim=(-1.05, 1.25), ylim=(-1.05, 1.05))
+    axes.axis("off")
+    save(figure, "p4_fig1a")
+
+
+def pictures(folder):
+    """Every picture of which the files have the numbers."""
+    draw_fig1a()
+    draws = (draw_fig2, draw_cauchy, draw_banana, draw_fig4)
+    for part, draw in zip(PARTS, draws, strict=True):
+        if (folder / f"p4_{part}.json").exists():
+            draw(results(f"p4_{part}", folder)["curves"])
 
 
 def main():
-    made = parser(__doc__, replicates=3)
+    made = parser(__doc__, replicates=20)
     made.add_argument("--part", nargs="+", choices=PARTS, default=PARTS)
-    made.add_argument("--iterations", type=int, default=15)
+    made.add_argument("--iterations", type=int, default=30)
     made.add_argument("--draw", action="store_true")
     args = made.parse_args()
-    if args.draw:
-        return pictures(results("p4_figures", args.out))
-    report = Report("p4_figures", args.out, replicates=args.replicates,
-                    iterations=args.iterations)  # fmt: skip
-    for part in args.part:
+    for part in () if args.draw else args.part:
+        report = Report(f"p4_{part}", args.out, replicates=args.replicates,
+                        iterations=args.iterations)  # fmt: skip
         if part in ("cauchy", "banana"):
             density(report, args, part)
         else:
             {"fig2": fig2, "fig4": fig4}[part](report, args)
         report.save()
-    pictures(results("p4_figures", args.out))
+    pictures(args.out)
 
 
 if __name__ == "__main__":
