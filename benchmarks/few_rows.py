@@ -34,7 +34,7 @@ HALVES = {
     "tune": ["iris", "pima", "digits_3_8", "diabetes", "yacht", "concrete"],
     "judge": ["wine", "breast_cancer", "phishing", "boston", "energy", "wine_red"],
 }
-# A scale that does not follow the data is said: the default may learn it.
+# Said, since linear regression learns its scale by default.
 FIXED = {"classification": 1.0, "regression": "auto"}
 OURS = {
     "one Gaussian": {"max_iter": 1, "skew": None},

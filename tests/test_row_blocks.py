@@ -205,7 +205,7 @@ def test_a_sum_holds_a_block_and_no_more():
             rng = np.random.default_rng(k)
             yield Table(rng.standard_normal((width, dim)), np.ones(width))
 
-    model = BoostedBayesianLinearRegression(noise_scale=1.0)
+    model = BoostedBayesianLinearRegression(noise_scale=1.0, prior_scale="auto")
     rows = BlockTables(tables, n, dim)
     target = model._joint_of(rows)(rows, None)
     factor = 0.1 * np.eye(dim + 1)

@@ -38,20 +38,20 @@ class BoostedBayesianLinearRegression(
     and quantiles are integrals by quadrature: no Monte Carlo noise.
 
     Priors follow the units of the data by default, so that neither features nor
-    response need be scaled first.
+    response need be scaled first, and the common scale of the coefficients is learned.
 
     Parameters
     ----------
     prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
         Independent prior of the coefficients, around zero.
     prior_scale : "auto", "learn", float, array-like of shape (n_features,) or \
-            ScalePrior, default="auto"
+            ScalePrior, default="learn"
         Scale of the prior in the unit of the coefficients, one or per feature;
-        multiplies the own scale of a `Prior` object. ``"learn"`` averages over a
-        common factor of what "auto" is, whose prior is ``HalfTPrior(df=3, scale=1.5)``
-        or the `ScalePrior` given; see :doc:`/user_guide/prior_scale`.
-        ``"auto"`` is one standard
-        deviation of `y` per standard deviation of the feature.
+        multiplies the own scale of a `Prior` object. ``"auto"`` is one standard
+        deviation of `y` per standard deviation of the feature. ``"learn"`` averages
+        over a common factor of that, whose prior is ``HalfTPrior(df=3, scale=1.5)``
+        or the `ScalePrior` given; see :doc:`/user_guide/prior_scale`. `partial_fit`
+        averages over it in the first call, whose posterior is the prior of the next.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scale : "auto" or float, default="auto"
@@ -243,7 +243,7 @@ class BoostedBayesianLinearRegression(
         self,
         *,
         prior="normal",
-        prior_scale="auto",
+        prior_scale="learn",
         fit_intercept=True,
         intercept_scale="auto",
         noise="normal",
@@ -340,7 +340,8 @@ class BoostedBayesianLinearRegression(
     def partial_fit(self, X, y, sample_weight=None):
         """Update the posterior with more data: the posterior so far is the prior.
 
-        Scales that follow the data (``"auto"``) are those of the first call.
+        Scales that follow the data (``"auto"``, and the unit of ``"learn"``) are those
+        of the first call.
 
         Parameters
         ----------

@@ -3,7 +3,9 @@
 Given the factor that `CommonScale` averages over, a regression is an ordinary one. Its
 best component is found at nodes of the logarithm of the factor, each from its
 neighbour's, and has the node's posterior probability as its weight: the ELBO takes the
-place of the log evidence.
+place of the log evidence. Where the noise is to be learned, too, and
+columns are many, there may be two components for one factor: coefficients explain the
+rows, or noise does.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +17,7 @@ from skboost._math import log_sum_exp
 from skboost._random import BASE, generator
 from skboost.approximation import Mixture
 from skboost.families import Gaussian
-from skboost.modes import Modes
+from skboost.modes import Modes, climb_all
 from skboost.objectives import SingleELBO
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._first import enough_draws, first_component
@@ -26,8 +28,10 @@ from skboost.proposals._natural import natural_gaussian
 _DROP, _LIGHTEST = 7.0, 1e-4
 # Nodes are added where less overlap of neighbours, times their mass, is lost than that.
 _GAP, _MOST = 0.1, 40
-# Of ln s, with further ones where that is not all.
-LOWEST_NODE, _HIGHEST_NODE = -2, 2
+# Two components nearer than this are the same, in nats.
+_SAME = 0.5
+# Of ln s, with further ones where that is not all; at the lowest noise explains rows.
+LOWEST_NODE, _HIGHEST_NODE = -4, 2
 
 # Relative change of the ELBO at which a node is good enough.
 _TOL = 1e-4
@@ -70,8 +74,10 @@ class CommonScaleProposer(DensityProposer):
 
     def initial(self, settings):
         """A component at every node, weighted by the node's posterior probability."""
-        nodes = _Nodes(self, settings).found()
-        log_mass = np.log(_widths(nodes)) + [node.height for node in nodes]
+        chains = _Nodes(self, settings).found()
+        nodes = [node for chain in chains for node in chain]
+        widths = [_widths(chain) for chain in chains]
+        log_mass = np.log(np.concatenate(widths)) + [node.height for node in nodes]
         weights = np.exp(log_mass - log_sum_exp(log_mass[None])[0])
         most = min(settings.max_components or len(nodes), len(nodes))
         least = max(_LIGHTEST, np.sort(weights)[-most])
@@ -95,52 +101,85 @@ class _Nodes:
         self.target, self.family = proposer.target.tolerant(), proposer.family
         self.starts, self.settings = proposer.starts, settings
         self.prior = proposer.target.scale_prior
-        self.nodes = []
+        self.highest = -np.inf
 
     def found(self):
-        """All nodes, in order.
+        """Chains of nodes in the order of their factors, one or two.
 
-        From small factors to large ones: where columns are as many as rows, a search
-        that begins at a large one ends in a fit without any noise.
+        The first is followed from small factors to large ones, and begins where noise
+        explains the rows; the second from a mode, where coefficients may explain them.
         """
-        centre, last = np.log(self.prior.factor.scale), None
+        nodes, last = [], None
         for step in range(LOWEST_NODE, _HIGHEST_NODE + 1):
-            last = self._add(centre + step, last)
+            last = self._node(np.log(self.prior.factor.scale) + step, last)
+            nodes.append(last)
         for end, step in ((-1, 1.0), (0, -1.0)):
-            while self._goes_on(end, step):
-                self._add(self.nodes[end].log_s + step, self.nodes[end])
-        while len(self.nodes) < _MOST:
-            pairs = list(zip(self.nodes[:-1], self.nodes[1:], strict=True))
-            gaps = np.flatnonzero(self._lost() > _GAP)
+            while self._goes_on(nodes[end], step):
+                node = self._node(nodes[end].log_s + step, nodes[end])
+                nodes.insert(len(nodes) if end else 0, node)
+        nodes = self._filled(nodes)
+        if self.target.at_common_scale(1.0).log_concave:
+            return [nodes]
+        return [nodes, *self._second(nodes)]
+
+    def _second(self, nodes):
+        """The chain that a climb leads to, if it is another one."""
+        k = max(k for k, node in enumerate(nodes) if self._matters(node))
+        last = nodes[k]
+        mean, width = (
+            find(last.params) for find in (last.family.location, last.family.scale)
+        )
+        target = self.target.at_common_scale(np.exp(last.log_s))
+        mode = climb_all(target, mean[None], width).points[0]
+        first = self._node(last.log_s, None, (mode, 0.1 * width))
+        if self._distance(first, last) < _SAME:
+            return []
+        below = self._beside(nodes[:k][::-1], first)[::-1]
+        chain = [*below, first, *self._beside(nodes[k + 1 :], first)]
+        if len(chain) == 1 or not any(map(self._matters, chain)):
+            return []
+        return [self._filled(chain)]
+
+    def _beside(self, nodes, near):
+        """Nodes for the factors of others, until these are met or little is left."""
+        chain = [near]
+        for node in nodes:
+            near = self._node(node.log_s, near)
+            highest = max(one.height for one in chain)
+            if near.height < highest - _DROP or self._distance(near, node) < _SAME:
+                break
+            chain.append(near)
+        return chain[1:]
+
+    def _matters(self, node):
+        return node.height > self.highest - _DROP
+
+    def _goes_on(self, node, step):
+        """Whether the posterior may go on beyond the last node."""
+        low, high = self.prior.log_s[[0, -1]]
+        inside = low < node.log_s + step < high
+        return inside and self._matters(node)
+
+    def _filled(self, nodes):
+        """A chain with further nodes where too much is lost between two."""
+        while len(nodes) < _MOST:
+            pairs = list(zip(nodes[:-1], nodes[1:], strict=True))
+            gaps = np.flatnonzero(self._lost(nodes) > _GAP)
             if not gaps.size:
                 break
-            for k in gaps[: _MOST - len(self.nodes)]:
+            for k in gaps[: _MOST - len(nodes)]:
                 a, b = pairs[k]
-                self._add(0.5 * (a.log_s + b.log_s), a)
-        return self.nodes
+                nodes.append(self._node(0.5 * (a.log_s + b.log_s), a))
+            nodes.sort(key=lambda node: node.log_s)
+        return nodes
 
-    def _goes_on(self, end, step):
-        """Whether the posterior may go on beyond the last node."""
-        node, (low, high) = self.nodes[end], self.prior.log_s[[0, -1]]
-        inside = low < node.log_s + step < high
-        return inside and node.height > self._highest() - _DROP
-
-    def _highest(self):
-        return max(node.height for node in self.nodes)
-
-    def _lost(self):
+    def _lost(self, nodes):
         """About how many nats the gap between every two neighbours costs."""
-        log_s = np.array([node.log_s for node in self.nodes])
-        mass = np.exp(np.array([node.height for node in self.nodes]) - self._highest())
+        log_s = np.array([node.log_s for node in nodes])
+        mass = np.exp(np.array([node.height for node in nodes]) - self.highest)
         between = 0.5 * np.diff(log_s) * (mass[1:] + mass[:-1])
-        return (
-            between
-            / between.sum()
-            * [
-                self._distance(*pair)
-                for pair in zip(self.nodes[:-1], self.nodes[1:], strict=True)
-            ]
-        )
+        pairs = zip(nodes[:-1], nodes[1:], strict=True)
+        return between / between.sum() * [self._distance(*pair) for pair in pairs]
 
     @staticmethod
     def _distance(a, b):
@@ -150,12 +189,12 @@ class _Nodes:
         affinity, *_ = a.family.log_affinity(a.params[None], b.params[None])
         return -affinity[0]
 
-    def _add(self, log_s, near):
-        """Add the node to which a neighbour, or the start, leads."""
+    def _node(self, log_s, near, guess=None):
+        """The node to which a neighbour, a guess or the start leads."""
         target = self.target.at_common_scale(np.exp(log_s))
         exact = target.exact_gaussian and self.family.exact_expectations
         settings = replace(self.settings, exact=exact)
-        family, params = self._component(target, near, settings)
+        family, params = self._component(target, near, guess, settings)
         base = None
         if not exact:
             n = enough_draws(family, target.dim, settings)
@@ -163,14 +202,14 @@ class _Nodes:
             base = family.matched_draws(n, target.dim, rng)
         elbo = SingleELBO(target, family, params, base, exact).elbo(params)
         log_prior, _ = self.prior.factor.value_and_score(log_s)
-        node = Node(log_s, elbo + log_prior, family, params)
-        self.nodes.append(node)
-        self.nodes.sort(key=lambda node: node.log_s)
-        return node
+        self.highest = max(self.highest, elbo + log_prior)
+        return Node(log_s, elbo + log_prior, family, params)
 
-    def _component(self, target, near, settings):
-        """The best component of a target, from that of a neighbour."""
+    def _component(self, target, near, guess, settings):
+        """The best component of a target, from a neighbour's or a guess."""
         family, starts = self.family, self.starts
+        if guess is not None:
+            starts, target.first_guess = guess[0][None], guess
         if near is not None:
             mean = near.family.location(near.params)
             starts = mean[None]

@@ -53,24 +53,31 @@ def weighted(mass, values):
 # --- against brute force
 
 
-def test_linear_regression_is_near_dense_quadrature_over_scale_and_noise():
-    X, y = data_for(BoostedBayesianLinearRegression, n=15, d=3)
-    model = BoostedBayesianLinearRegression(**QUICK).fit(X, y)
-    unit, spread = y.std() / X.std(axis=0), y.std()
+def dense_quadrature(X, y, log_s, level):
+    """Probabilities of a grid of scale and noise; coefficients and their squares."""
+    n, spread = len(y), y.std()
+    unit = spread / X.std(axis=0)
     intercept = np.linalg.norm([10 * spread, y.mean(), *(unit * X.mean(axis=0))])
-    A, log_s, level = np.column_stack([X, np.ones(15)]), *np.mgrid[-9:5:50j, -2:1.5:40j]
+    A = np.column_stack([X, np.ones(n)])
     log_joint = HalfTPrior(scale=1.5).value_and_score(log_s)[0]
     log_joint += NoiseScalePrior(1.0, 1e-2 * spread).value_and_score(level)[0]
-    coef, square = np.empty((2, *log_s.shape, 4))
+    coef, square = np.empty((2, *log_s.shape, A.shape[1]))
     for k in np.ndindex(log_s.shape):
         S = np.diag(np.append(np.exp(log_s[k]) * unit, intercept) ** 2)
-        total = A @ S @ A.T + np.exp(2 * level[k]) * np.eye(15)
-        log_joint[k] += multivariate_normal(np.zeros(15), total).logpdf(y)
+        total = A @ S @ A.T + np.exp(2 * level[k]) * np.eye(n)
+        log_joint[k] += multivariate_normal(np.zeros(n), total).logpdf(y)
         gain = np.linalg.solve(total, A @ S).T
         coef[k] = gain @ y
         square[k] = coef[k] ** 2 + np.diag(S - gain @ A @ S)
     mass = np.exp(log_joint - log_joint.max())
-    mass /= mass.sum()
+    return mass / mass.sum(), coef, square
+
+
+def test_linear_regression_is_near_dense_quadrature_over_scale_and_noise():
+    X, y = data_for(BoostedBayesianLinearRegression, n=15, d=3)
+    model = BoostedBayesianLinearRegression(**QUICK).fit(X, y)
+    log_s, level = np.mgrid[-9:5:50j, -2:1.5:40j]
+    mass, coef, square = dense_quadrature(X, y, log_s, level)
     mean = np.tensordot(mass, coef, 2)
     std = np.sqrt(np.tensordot(mass, square, 2) - mean**2)
     found = model.posterior_
@@ -81,6 +88,23 @@ def test_linear_regression_is_near_dense_quadrature_over_scale_and_noise():
     assert model.prior_scale_ == pytest.approx(scale, abs=0.1 * spread)
     ends = central_ends(mass.sum(axis=1), log_s[:, 0])
     assert model.prior_scale_interval() == pytest.approx(ends, rel=0.1)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_with_more_columns_than_rows_noise_or_coefficients_explain_them(seed):
+    # Of these noise below a tenth has a probability of .01, and of .88.
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((240, 60))
+    y = (X[:, :5].sum(axis=1) + rng.standard_normal(240))[:40]
+    model = BoostedBayesianLinearRegression(random_state=0).fit(X[:40], y)
+    log_s, level = np.mgrid[-5:1:20j, -6:1.5:30j]
+    mass, coef, _ = dense_quadrature(X[:40], y, log_s, level)
+    expected = np.tensordot(mass, coef, 2)
+    found = np.append(model.coef_, model.intercept_)
+    assert np.linalg.norm(found - expected) < 0.2 * np.linalg.norm(expected)
+    small = mass[level < np.log(0.1 * y.std())].sum()
+    draws = model.posterior_.sample(4000, random_state=0)[:, -1]
+    assert np.mean(draws < np.log(0.1 * y.std())) == pytest.approx(small, abs=0.15)
 
 
 def test_logistic_regression_is_near_dense_quadrature():

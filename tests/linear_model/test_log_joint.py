@@ -120,7 +120,8 @@ def test_prior_and_likelihood_are_those_of_the_model_by_hand():
 
 def test_after_partial_fit_the_prior_is_that_of_the_first_call():
     first, second = slice(0, 30), slice(30, 60)
-    streamed = BoostedBayesianLinearRegression(noise_scale=1.0, **FAST)
+    fixed = {"noise_scale": 1.0, "prior_scale": "auto"}
+    streamed = BoostedBayesianLinearRegression(**fixed, **FAST)
     streamed.partial_fit(X[first], REAL[first]).partial_fit(X[second], REAL[second])
     scales = REAL[first].std() / X[first].std(axis=0)
     theta = np.array([2.0, 0.1, 4.0])

@@ -302,7 +302,8 @@ def test_outputs_that_were_done_wait_for_a_warm_start(interrupt):
 
 
 def test_outputs_are_all_kept_where_all_have_a_posterior(interrupt):
-    model = regression(warm_start=True, max_iter=1).fit(X, OUTPUTS)
+    settings = {"prior_scale": "auto", "warm_start": True, "max_iter": 1}
+    model = regression(**settings).fit(X, OUTPUTS)
     before = model.elbo_.copy()
     interrupt(2)
     with pytest.raises(KeyboardInterrupt):
