@@ -40,9 +40,8 @@ class Interval(NamedTuple):
 def lower_end(remaining):
     """The estimate from the mixture's own draws less two standard errors; at least 0.
 
-    Its bias has one sign: mass that the mixture does not reach makes it too small. Of a
-    tail of weights without a mean, smoothing may make it too large, and so may a single
-    weight that it would make smaller: there the less of both counts.
+    Mass that the mixture does not reach makes the estimate too small. Where k-hat is
+    above 1 smoothing may make it too large: what smoothing added is taken off.
     """
     value = remaining.value - N_ERRORS * remaining.se
     if remaining.khat > 1.0:
