@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skboost._math import N_ERRORS, log_sum_exp
+from skboost._math import N_ERRORS, log_sum_exp, mean_and_se
 from skboost.approximation import (
     Estimate,
     SkewedMixture,
@@ -102,11 +102,20 @@ def skew(target, mixture, tol, rng):
 
 
 def remaining_after_skewing(target, mixture, rng):
-    """What would remain after `skew`, by a pilot: `RemainingKL`, or None."""
+    """What would remain after `skew`, by a pilot: `RemainingKL`, or None.
+
+    Its standard error is that of ``ln mean e^v - mean v`` on the same draws, where most
+    of the noise of either cancels.
+    """
     mixture = mixture.drop_zero_weights()
     if not _is_symmetric(mixture):
         return None
-    return _Orbits.of(target.tolerant(), mixture, _N_PILOT, rng).remaining()
+    orbits = _Orbits.of(target.tolerant(), mixture, _N_PILOT, rng)
+    value = np.concatenate([_log_mean(f) for f in orbits.f])
+    relative = len(value) * np.exp(value - log_sum_exp(value[None])[0])
+    with np.errstate(invalid="ignore"):
+        se = mean_and_se(relative - value)[1]
+    return orbits.remaining()._replace(se=se)
 
 
 def _is_symmetric(mixture):
