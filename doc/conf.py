@@ -1,5 +1,6 @@
 """Configuration of the documentation (``sphinx-build doc doc/_build/html``)."""
 
+import inspect
 import os
 import re
 from pathlib import Path
@@ -42,6 +43,8 @@ toc_object_entries_show_parents = "hide"
 # The prompts of examples are not copied.
 copybutton_exclude = ".linenos, .gp, .go"
 
+# Long signatures have a line for every parameter.
+python_maximum_signature_line_length = 88
 autosummary_generate = True
 # The class template lists the methods, so numpydoc need not.
 numpydoc_show_class_members = False
@@ -53,39 +56,38 @@ numpydoc_xref_aliases = {name: name for name in DEFAULT_LINKS}
 
 # Sections of the gallery and their examples, in the order of the page.
 GALLERY = {
+    "decisions": [
+        "threshold",
+        "ab_test",
+        "insurance_counts",
+        "hospitals",
+        "schools",
+        "small_study",
+    ],
     "first_steps": ["quickstart", "breast_cancer"],
-    "groups": ["schools", "hospitals"],
     "own_density": ["own_posterior", "eight_schools", "warp"],
     "mixtures": [
         "boosted_mixture",
         "evidence_search",
         "streaming_mixture",
         "tempering_mixture",
-        "svi_plus",
     ],
-    "topics_and_factors": [
-        "topics",
-        "annealing_against_restarts",
-        "faces_completed",
-        "which_films_to_ask",
-    ],
+    "topics_and_factors": ["topics", "digits_completed", "which_films_to_ask"],
     "regression_and_streams": [
         "predictive_intervals",
-        "insurance_counts",
         "robust_regression",
         "online_methods",
         "stream_with_drift",
     ],
-    "how_good_is_it": ["honest_numbers", "corrections", "anytime", "grid_search"],
+    "how_good_is_it": ["honest_numbers", "corrections", "anytime", "prior_search"],
     "inside_the_method": [
         "three_posteriors",
         "mixture_grows",
         "two_modes",
         "heavy_tails",
         "which_divergence",
-        "relbo_failure",
-        "step_sizes",
     ],
+    "papers": ["step_sizes", "relbo_failure", "svi_plus", "annealing_against_restarts"],
 }
 
 sphinx_gallery_conf = {
@@ -102,6 +104,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "only_warn_on_example_error": False,
     "show_memory": False,
+    "remove_config_comments": True,
     "min_reported_time": 1,
     "download_all_examples": False,
 }
@@ -109,9 +112,12 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "skboost"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["skboost.css"]
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
+    "header_links_before_dropdown": 7,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
@@ -153,7 +159,15 @@ def without_foreign_references(app, what, name, obj, options, lines):
     lines[:] = text.split("\n")
 
 
+def signature_of_init(app, what, name, obj, options, signature, returned):
+    """Parameters of classes whose ``__new__`` only checks and passes them on."""
+    if what == "class" and signature == "(*args, **kwargs)":
+        return str(inspect.signature(obj)), returned
+    return None
+
+
 def setup(app):
     """Run before numpydoc, which rewrites sections."""
+    app.connect("autodoc-process-signature", signature_of_init)
     app.connect("autodoc-process-docstring", without_foreign_references, priority=1)
     app.connect("missing-reference", by_last_part)

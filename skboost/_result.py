@@ -44,8 +44,8 @@ class BoostingResult(VersionedPickle):
         k-hat, the shape of the weights' tail: above 0.7 the estimate is not reliable.
         Blind to what the mixture never reaches.
     remaining_kl_interval : tuple of float
-        (lower, upper), nats: what remains at least, and at most as far as short chains
-        from the posterior reach. `upper` is inf where nothing can be said.
+        (low, high) estimate of the remaining error, in nats. What short chains from
+        the posterior do not reach is not in it; `high` is inf where nothing is known.
     calibration : Calibration or None
         What became of the correction; None without `calibrate`.
     skewing : SkewReport or None

@@ -25,7 +25,7 @@ _SHARE_BESIDE = 0.2
 
 
 class Interval(NamedTuple):
-    """Nats that remain: at least, and at most as far as chains from q reach.
+    """(low, high) estimate of the remaining error, as far as chains from q reach.
 
     Attributes
     ----------

@@ -90,10 +90,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         Re-optimise old components after a new one; False leaves them where they are,
         as in the papers.
     stopping : {"gain", "gap"}, default="gain"
-        Stop when this quantity (the gain in ELBO of the best candidate, or the
-        duality gap) plus two standard errors is at most `tol`; a gain, at most twice
-        `tol`, since the next iteration is expected to gain half of it. A candidate
-        whose own gap is negative beyond its noise certifies nothing and ends no run.
+        Of the gain in ELBO: stops when gain + 2 standard errors <= 2 `tol`, since the
+        next one is usually half as large. Of the duality gap: stops when gap + 2
+        standard errors <= `tol`, unless the candidate's own gap is clearly negative.
     max_components : int, default=None
         Bound on the size of the mixture; the lightest components beyond it are
         dropped.
@@ -101,9 +100,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         Monte Carlo draws kept per component. Where their noise hides what iterations
         gain, a run goes on with twice as many, and once more with twice as many. Where
         expectations of the log likelihood are exact (up to four classes, Gaussian
-        components) it does not, but begins with four times as many where these are
-        two for each parameter of a full covariance: for 22 to 43 coefficients at the
-        default.
+        components) it does not, but the default starts with 2,048 draws for 22 to 43
+        coefficients.
     calibrate : {"auto", "moments"}, default=None
         Correction of moments and tails after boosting; each is judged on fresh draws,
         and declined where it gains nothing that can be told from noise. ``"auto"``
@@ -147,8 +145,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         error, and k-hat, the shape of the weights' tail: above 0.7 the estimate is not
         reliable. Blind to what the mixture never reaches.
     remaining_kl_interval_ : tuple of float
-        (lower, upper), nats: what remains at least, and at most as far as short chains
-        from the posterior reach. `upper` is inf where nothing can be said.
+        (low, high) estimate of the remaining error, in nats. What short chains from
+        the posterior do not reach is not in it; `high` is inf where nothing is known.
     calibration_ : Calibration or None
         What became of the correction; None without `calibrate`.
     skewing_ : SkewReport or None

@@ -120,9 +120,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         Re-optimise old components after a new one; False leaves them where they are,
         as in the papers.
     stopping : {"gain", "gap"}, default="gain"
-        Stop when this quantity (the gain in ELBO of the best candidate, or the
-        duality gap) plus two standard errors is at most `tol`. A candidate whose own
-        gap is negative beyond its noise certifies nothing and ends no run.
+        Of the gain in ELBO: stops when gain + 2 standard errors <= 2 `tol`, since the
+        next one is usually half as large. Of the duality gap: stops when gap + 2
+        standard errors <= `tol`, unless the candidate's own gap is clearly negative.
     max_components : int, default=None
         Bound on the size of the mixture; the lightest components beyond it are
         dropped.
@@ -174,8 +174,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         error, and k-hat, the shape of the weights' tail: above 0.7 the estimate is not
         reliable. Blind to what the mixture never reaches.
     remaining_kl_interval_ : tuple of float
-        (lower, upper), nats: what remains at least, and at most as far as short chains
-        from the posterior reach. `upper` is inf where nothing can be said.
+        (low, high) estimate of the remaining error, in nats. What short chains from
+        the posterior do not reach is not in it; `high` is inf where nothing is known.
     calibration_ : Calibration or None
         What became of the correction; None without `calibrate`.
     skewing_ : SkewReport or None

@@ -57,6 +57,8 @@ ax.plot(sizes, alone, "o", color="0.6", label="its own pupils")
 ax.plot(sizes, effect, "o", color="C0", label="partial pooling")
 ax.plot(sizes, truth, "k_", markersize=10, label="truth")
 ax.set(xlabel="pupils", ylabel="points above the average", xscale="log")
+ax.set_xticks([3, 10, 30, 60], [3, 10, 30, 60])
+ax.minorticks_off()
 fig.legend(loc="outside upper center", ncols=3)
 
 

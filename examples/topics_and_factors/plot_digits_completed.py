@@ -1,5 +1,5 @@
 """
-Images completed, with their uncertainty
+Digits completed, with their uncertainty
 ========================================
 
 A posterior over the factors of a matrix says of every missing entry how surely it is

@@ -54,6 +54,8 @@ ax.plot(sizes, rates.mean(axis=0), "o", color="C0", label="posterior, 90 % inter
 ax.plot(sizes, raw, "x", color="0.5", label="raw rate")
 ax.axhline(0.15, color="k", linestyle=":", label="too high")
 ax.set(xlabel="operations", ylabel="rate of complications", xscale="log")
+ax.set_xticks([10, 30, 100, 300], [10, 30, 100, 300])
+ax.minorticks_off()
 fig.legend(loc="outside upper center", ncols=3)
 
 # %%
