@@ -105,6 +105,8 @@ sphinx_gallery_conf = {
     "only_warn_on_example_error": False,
     "show_memory": False,
     "remove_config_comments": True,
+    # What ``ax.set`` returns is no output.
+    "ignore_repr_types": r"matplotlib|list",
     "min_reported_time": 1,
     "download_all_examples": False,
 }

@@ -11,8 +11,8 @@ patients that come with scikit-learn; those that are not in the study say who wa
 # %%
 # One study
 # ---------
-# ``prior_scale="learn"`` averages over the size of the coefficients in place of
-# choosing one. The rivals are those of scikit-learn.
+# ``prior_scale="learn"``, the default, averages over the size of the coefficients in
+# place of choosing one. The rivals are those of scikit-learn.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,7 +42,7 @@ model = BoostedBayesianLinearRegression(prior_scale="learn", random_state=0)
 model.fit(Z, progression)
 low, high = model.coef_interval(0.9).T
 low_size, high_size = model.prior_scale_interval(0.9)
-print(f"size of the coefficients: {low_size:.2f} to {high_size:.2f} of the default")
+print(f"coefficients of size {low_size:.2f} to {high_size:.2f} (response: 1)")
 
 figure, ax = plt.subplots(figsize=(6.5, 3.4))
 everybody = BayesianRidge().fit(StandardScaler().fit_transform(X), y).coef_

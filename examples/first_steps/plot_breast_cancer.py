@@ -11,13 +11,13 @@ The data are the 569 breast tumours that come with scikit-learn: 30 measurements
 benign or malignant.
 """
 
-# sphinx_gallery_thumbnail_number = 3
-
 # %%
 # Fit
 # ---
 # Both models have the same prior: the default L2 penalty of `LogisticRegression` is a
 # Normal prior with standard deviation 1, and so is ours.
+
+# sphinx_gallery_thumbnail_number = 3
 
 import time
 
@@ -71,15 +71,15 @@ columns = {
     "log-loss": log_loss,
     "Brier": brier_score_loss,
     "AUROC": roc_auc_score,
-    "calibration error": expected_calibration_error,
+    "calibration": expected_calibration_error,
 }
-print(f"\n{'test set':20s}" + "".join(f"{column:>19s}" for column in columns))
+print(f"\n{'test set':20s}" + "".join(f"{column:>15s}" for column in columns))
 losses = {}
 for name, model in models.items():
     p = model.predict_proba(X_test)[:, 1]
     losses[name] = -np.log(np.where(truth == 1, p, 1.0 - p))
     scores = [score(truth, p) for score in columns.values()]
-    print(f"{name:20s}" + "".join(f"{score:19.4f}" for score in scores))
+    print(f"{name:20s}" + "".join(f"{score:15.4f}" for score in scores))
 
 difference = losses["skboost"] - losses["LogisticRegression"]
 error = difference.std(ddof=1) / np.sqrt(len(truth))
@@ -92,8 +92,8 @@ print(f"difference in log-loss: {difference.mean():.4f} ± {error:.4f}")
 # Convergence
 # -----------
 # The first component is ordinary variational inference. Here it is enough: its draws
-# are reflected where the posterior is skewed, and then no more remains than a Gaussian
-# fitted to 1,000 exact draws would leave.
+# are skewed as the posterior is, and then no more remains than a Gaussian fitted to
+# 1,000 exact draws would leave.
 
 model = models["skboost"]
 classifier = model[-1]

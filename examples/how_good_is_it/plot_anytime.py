@@ -11,11 +11,11 @@ The posterior here is one that is worth some time: 80 rows, and a Cauchy prior, 
 which coefficients may be small or very large. It is skewed and has heavy tails.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # One long run, looked at after every iteration
 # ---------------------------------------------
+
+# sphinx_gallery_thumbnail_number = 1
 
 import warnings
 

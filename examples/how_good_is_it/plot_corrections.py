@@ -11,8 +11,6 @@ sixty. When to use which correction is in the user guide
 (:doc:`/user_guide/corrections`).
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Heavy tails in few dimensions
 # -----------------------------
@@ -20,6 +18,8 @@ sixty. When to use which correction is in the user guide
 # A Student-t density with three degrees of freedom, whose quantiles are known.
 # Student-t components are fitted to weighted draws. ``"auto"`` puts them beside the
 # Gaussians of the fit, ``"moments"`` in their place.
+
+# sphinx_gallery_thumbnail_number = 1
 
 import warnings
 

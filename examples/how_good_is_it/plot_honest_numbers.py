@@ -10,8 +10,6 @@ each about the question that it answers. On the second every one of them is perf
 (:doc:`/user_guide/quality`).
 """
 
-# sphinx_gallery_thumbnail_number = 2
-
 # %%
 # Where they can be trusted
 # -------------------------
@@ -19,6 +17,8 @@ each about the question that it answers. On the second every one of them is perf
 # on a grid, in the coordinates that straighten it. For the duality gap the components
 # are proposed by the residual ELBO, maximised to the end (``early_stopping=False``),
 # for then the gap is a bound.
+
+# sphinx_gallery_thumbnail_number = 2
 
 import warnings
 

@@ -12,8 +12,6 @@ Three ways to boost are compared: the residual ELBO of the earlier papers
 default (``"kl"``), and the Hellinger distance (``"hellinger"``).
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Two densities and an exact yardstick
 # ------------------------------------
@@ -21,6 +19,8 @@ default (``"kl"``), and the Hellinger distance (``"hellinger"``).
 # agree, 1 where they do not overlap. On the line it is integrated in
 # :math:`\operatorname{asinh} x`, which reaches far out; in the plane in the coordinates
 # that straighten the banana.
+
+# sphinx_gallery_thumbnail_number = 1
 
 import warnings
 

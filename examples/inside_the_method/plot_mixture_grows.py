@@ -9,8 +9,6 @@ much is left), all weights are chosen anew, and old components move to make room
 Here is one run on a banana, seen after 1, 2, 3 and 6 iterations.
 """
 
-# sphinx_gallery_thumbnail_number = 2
-
 # %%
 # A density with a known divergence
 # ---------------------------------
@@ -18,6 +16,8 @@ Here is one run on a banana, seen after 1, 2, 3 and 6 iterations.
 # noise of standard deviation one half. The density integrates to one, so that the
 # Kullback-Leibler divergence from it can be integrated, in the coordinates that
 # straighten it.
+
+# sphinx_gallery_thumbnail_number = 2
 
 import autograd.numpy as np
 import matplotlib.pyplot as plt

@@ -37,8 +37,8 @@ def bent(theta):
 # %%
 # Three ways
 # ----------
-# The first is ordinary variational inference. The second reflects draws of the same
-# Gaussian where the other side is more probable (``skew="auto"``). The third, the
+# The first is ordinary variational inference. The second skews the same Gaussian, by
+# moving draws to the more probable of some images (``skew="auto"``). The third, the
 # default, adds components while they are worth it, and skews them at the end.
 
 ways = {
@@ -80,8 +80,8 @@ for row, (name, (log_density, x, y)) in zip(axes, places.items(), strict=True):
     row[0].set_ylabel(name)
 
 # %%
-# Grey is the truth, lines are the approximation. On the skewed posterior reflection
+# Grey is the truth, lines are the approximation. On the skewed posterior skewing
 # removes most of what one Gaussian lacks, for some thousand evaluations and no further
-# component. On the bent one reflection alone helps little, and components are needed.
+# component. On the bent one skewing alone helps little, and components are needed.
 # The stopping rule tells the two apart: boosting ends when no more remains than a
 # Gaussian fitted to 1,000 exact draws would leave.

@@ -8,11 +8,11 @@ plain variational inference is wrong by 0.23 nats whatever it does. Boosting rep
 and in one dimension we can integrate numerically and say exactly how well.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # The density, and the exact divergence
 # -------------------------------------
+
+# sphinx_gallery_thumbnail_number = 1
 
 import warnings
 

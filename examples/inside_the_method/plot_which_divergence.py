@@ -15,14 +15,14 @@ are approximated by uncorrelated ones, first by skboost in two dimensions, then 
 closed form in up to a hundred.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # One component in two dimensions
 # -------------------------------
 # A Gaussian with standard deviations 1 and correlation 0.95, and components that may
 # not be correlated (``family="gaussian-diag"``). With one iteration this is plain
 # variational inference.
+
+# sphinx_gallery_thumbnail_number = 1
 
 import warnings
 

@@ -10,10 +10,10 @@ point where the schools hardly differ. Written in another way, the same model is
 Effects can be integrated out of this model, so every figure can be checked against
 integration on a grid in two dimensions.
 (:ref:`sphx_glr_auto_examples_own_density_plot_own_posterior.py` integrates them out
+# sphinx_gallery_thumbnail_number = 2
+
 from the start.)
 """
-
-# sphinx_gallery_thumbnail_number = 2
 
 # %%
 # Two ways to write one model

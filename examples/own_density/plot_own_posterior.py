@@ -11,8 +11,6 @@ In two dimensions everything can be checked by brute force on a grid, so we can 
 which of the numbers that skboost reports deserve trust, and when.
 """
 
-# sphinx_gallery_thumbnail_number = 2
-
 # %%
 # The model
 # ---------
@@ -24,6 +22,8 @@ which of the numbers that skboost reports deserve trust, and when.
 #
 # Components live on all of :math:`\mathbb{R}^2` and :math:`\tau` is positive, so the
 # second coordinate is :math:`\ln \tau`; the last term below is the Jacobian of that.
+
+# sphinx_gallery_thumbnail_number = 2
 
 import autograd.numpy as np
 import matplotlib.pyplot as plt

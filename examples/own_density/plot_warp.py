@@ -8,8 +8,6 @@ and skews a Gaussian, and boosts behind it. Here are three posteriors that are h
 mixtures and easier for a map, and one that is the other way round.
 """
 
-# sphinx_gallery_thumbnail_number = 2
-
 # %%
 # Three densities whose normaliser is known
 # -----------------------------------------
@@ -18,6 +16,8 @@ mixtures and easier for a map, and one that is the other way round.
 # is: narrow where it is small, wide where it is large. The third is such a model with
 # data: coaching in eight schools (Rubin 1981), whose effects are normal with a mean and
 # a standard deviation that are to be inferred.
+
+# sphinx_gallery_thumbnail_number = 2
 
 import warnings
 

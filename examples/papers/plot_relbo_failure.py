@@ -8,12 +8,12 @@ that fails whatever its tuning parameter, although the density is itself a mixtu
 two Gaussians, and two components would do. This example shows why, and what helps.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # The density
 # -----------
 # Half the mass is N(0, 1), half is N(25, 5), with variance 5.
+
+# sphinx_gallery_thumbnail_number = 1
 
 import warnings
 

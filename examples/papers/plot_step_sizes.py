@@ -12,13 +12,13 @@ To see the algorithms work they are handicapped: components are independent in e
 coordinate, and are not refined once they are in. The last section removes the handicap.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Fit
 # ---
 # Three features of the breast cancer data. ``tol=0`` keeps every method going for the
 # same number of iterations, unless it finds nothing at all.
+
+# sphinx_gallery_thumbnail_number = 1
 
 import warnings
 

@@ -4,13 +4,13 @@ Starts, noise and the bound: SVI+
 
 The bound of a mixture has many local optima, and which one a fit ends in depends on
 its start and on the noise of its steps. Stochastic variational inference gets noise
+# sphinx_gallery_thumbnail_number = 2
+
 from its batches; SVI+ sets its amount, by an *effective* batch size, apart from how
 many rows a step uses.
 
 The data are the 178 wines, in their first four principal components.
 """
-
-# sphinx_gallery_thumbnail_number = 2
 
 # %%
 # What the start decides

@@ -60,8 +60,8 @@ fig.legend(loc="outside upper center", ncols=4)
 # interval is noise, which more data would not remove. In the gap the truth runs along
 # the lower end of the curves' interval and leaves it near 0.6, where nothing tells the
 # spline to turn so late. ``prior_scale=1.0`` says of what
-# size the coefficients of the basis are; the default follows the spread of each
-# column, and is wide for columns that few rows inform.
+# size the coefficients of the basis are; the default learns their size in units of the
+# spread of each column, and is wide for columns that few rows inform.
 #
 # Counts with an exposure
 # -----------------------

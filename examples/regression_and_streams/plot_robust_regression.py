@@ -8,11 +8,11 @@ expects a few residuals far out, and lets them go. Which noise the data prefer i
 matter of taste: the evidence says so, and so do held-out log densities.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # A line with eight wrong responses
 # ---------------------------------
+
+# sphinx_gallery_thumbnail_number = 1
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -8,12 +8,12 @@ words of six subjects and words that any text has; with newspaper articles of yo
 a list of texts in the place of ``texts``, nothing else changes.
 """
 
-# sphinx_gallery_thumbnail_number = 3
-
 # %%
 # Documents
 # ---------
 # Each is about one or two subjects. The fits never see the names of these.
+
+# sphinx_gallery_thumbnail_number = 3
 
 import matplotlib.pyplot as plt
 import numpy as np
