@@ -33,7 +33,7 @@ score = 60.0 + 2.0 * hours + truth[school] + 15.0 * rng.standard_normal(len(scho
 # ``groups`` names the columns that say groups; here it is the second one. The labels
 # are integers, and could as well be names.
 
-X = np.column_stack([hours, school])
+X = np.column_stack([hours.astype(object), school])
 model = BoostedHierarchicalLinearRegression(groups=[1], random_state=0).fit(X, score)
 print(model.variance_components_)
 print(f"share of the variance between schools: {model.icc_['x1']:.2f}")
@@ -79,6 +79,7 @@ print(
 # ------------------------------
 
 display = GroupEffectsDisplay.from_estimator(model)
+display.ax_.set(xlabel="points above the average", ylabel="school")
 
 # %%
 # Few intervals exclude zero: these data rank few schools. A school that is not in the
