@@ -50,6 +50,7 @@ _REGRESSIONS = ("breast cancer, 30-D", "logistic, 60-D", "digits, 64-D")
 # In the order of the documentation; the longest take hours.
 RUNS = (
     Run("logistic_ds1", (), 2),
+    Run("many_rows", (), 0.5),
     Run("out_of_core", (), 10),
     Run("dask_workers", (), 10),
     Run("p0_tables", ("--sets", "ds1", "--replicates", "4", "--iterations", "5",
