@@ -88,6 +88,19 @@ def few_rows():
     save(figure, "few_rows")
 
 
+def many_rows():
+    """Seconds of the default fit and of a point estimate by the number of rows."""
+    (rows,) = results("many_rows")["tables"].values()
+    figure, axes = plt.subplots(figsize=(6.4, 3.2))
+    n = [row["rows"] for row in rows]
+    axes.plot(n, [row["CPU s"] for row in rows], "o-", color=BLUE, label="skboost")
+    axes.plot(n, [row["LogisticRegression, CPU s"] for row in rows], "s-",
+              color=ORANGE, label="LogisticRegression")  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="CPU seconds of a fit")
+    figure.legend(loc="outside upper center", ncols=2)
+    save(figure, "many_rows")
+
+
 def rows_in_a_file():
     """Memory of a fit beside the size of its file."""
     (rows,) = results("out_of_core")["tables"].values()
@@ -339,7 +352,8 @@ def topics_curves():
 FIGURES = {
     draw.__name__: draw
     for draw in (
-        few_rows, rows_in_a_file, held_out_mixtures, topics_perplexity, streams,
+        few_rows, many_rows, rows_in_a_file, held_out_mixtures, topics_perplexity,
+        streams,
         dear_densities, svi_plus_curves, svi_plus_boxes, matrix_factorization_curves,
         topics_curves,
     )
