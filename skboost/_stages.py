@@ -17,11 +17,18 @@ import numpy as np
 from skboost._budget import BudgetSpent
 from skboost._callbacks import Prepared, run
 from skboost._checkpoint import compared
+from skboost._math import N_ERRORS
 from skboost._parallel import single_threaded_blas
 from skboost._random import SKEW, generator
 from skboost.approximation import Mixture, RemainingKL
 from skboost.boosting import Boosting
-from skboost.calibration import Calibration, SkewReport, calibrate, skew
+from skboost.calibration import (
+    Calibration,
+    SkewReport,
+    calibrate,
+    skew,
+    skew_pilot,
+)
 from skboost.families import Gaussian
 from skboost.modes import Modes
 from skboost.proposals import DensityProposer
@@ -32,6 +39,9 @@ from skboost.warps import find_warp, given_up, not_tried
 # Share of what is left of a budget that a preparation may take, and a correction after
 # the run: the rest is for boosting, and for what is reported.
 _SHARE = 0.5
+# Nats that skewing gains where standard deviations are visibly small: by 2 % on wine
+# (.53 nats) and by 7 % on ds1_100 (1.72), by 1 % on breast cancer (.19).
+_STRONG = 0.3
 _NO_ROOM = "half of what the limits of the run (max_time, ...) left was not enough."
 
 
@@ -321,23 +331,61 @@ def skewing(method):
 
 def _skewed(engine, done, corrected):
     """Components multiplied by their skewing weights; see `skew`."""
-    settings, mixture = engine.settings, corrected.mixture
-    half = settings.budget.share(_SHARE)
+    mixture, half = corrected.mixture, engine.settings.budget.share(_SHARE)
     if done.cut_short:
         return corrected._replace(skewing=SkewReport()).cut_short(mixture)
     if done.history[-1].improper:
         reason = "the posterior seems to be improper."
-    elif done.history[-1].exhausted and settings.exact:
+    elif done.history[-1].exhausted and engine.settings.exact:
         # Sums over many rows; elsewhere a pilot costs less than a look around.
         reason = "draws see less than tol left to gain."
     else:
-        rng = generator(settings.seed, SKEW, done.n_iter)
-        target = engine.within(half).watched().target
-        # As an iterate is kept: it costs nothing that has not been spent by then.
-        least = settings.least_gain * settings.tol
         try:
-            mixture, report, left = skew(target, mixture, least, rng)
-            return corrected._replace(mixture=mixture, skewing=report, remaining=left)
+            return _weighted(engine, done, corrected, half)
         except BudgetSpent:
             reason = _NO_ROOM
     return corrected._replace(skewing=SkewReport(reason=reason))
+
+
+def _weighted(engine, done, corrected, half):
+    """The same with the budget `half`, which may end."""
+    settings = engine.settings
+    rng = generator(settings.seed, SKEW, done.n_iter)
+    target = engine.within(half).watched().target
+    # As an iterate is kept: it costs nothing that has not been spent by then.
+    least = settings.least_gain * settings.tol
+    pilot = skew_pilot(target, corrected.mixture, rng)
+    first = _moments_first(target, engine, corrected, pilot, half)
+    pilot = pilot if first is corrected else None
+    mixture, report, left = skew(target, first.mixture, least, rng, pilot)
+    if not report.applied:
+        return corrected._replace(skewing=report)
+    if first is not corrected:
+        mixture = replace(mixture, before=corrected.mixture)
+    return first._replace(mixture=mixture, skewing=report, remaining=left)
+
+
+def _moments_first(target, engine, corrected, pilot, budget):
+    """Shift and scales corrected where skewness is strong and nothing was asked for.
+
+    Only where the log density is known to be concave: of other shapes short chains do
+    not see all.
+    """
+    if corrected.calibration is not None or not engine.target.log_concave or not pilot:
+        return corrected
+    gain, settings = pilot.least(), engine.settings
+    if not gain.value - N_ERRORS * gain.se > _STRONG:
+        return corrected
+    mixture, calibration = calibrate(
+        target,
+        corrected.mixture,
+        "auto",
+        settings.seed,
+        exact=settings.exact,
+        tol=settings.tol,
+        budget=budget,
+        by_chains=True,
+    )
+    if not calibration.applied:
+        return corrected
+    return corrected._replace(mixture=mixture, calibration=calibration)

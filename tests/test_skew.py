@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import autograd.numpy as anp
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer
+from scipy.special import expit, softmax
+from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
@@ -167,6 +168,56 @@ def test_pickles_hold_no_rows(fitted):
     assert coef.shape == (500, 30)
     with pytest.raises(ValueError, match="make_log_joint"):
         copy.posterior_.log_density(np.zeros((1, 31)))
+
+
+@pytest.fixture(scope="module")
+def wine():
+    rows, labels = load_wine(return_X_y=True)
+    rows = scale(rows)
+    return BoostedBayesianLogisticRegression(**AUTO).fit(rows, labels), rows, labels
+
+
+def test_moments_come_first_where_skewness_is_strong(wine, fitted, tmp_path):
+    model, rows, labels = wine
+    plain = BoostedBayesianLogisticRegression(**PLAIN).fit(rows, labels)
+    assert fitted.calibration_ is None and plain.calibration_ is None
+    assert model.calibration_.applied and model.skewing_.applied
+    # Predictions, and what more rows would begin with, are those of the ELBO's best.
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    np.testing.assert_array_equal(model.predict_proba(rows), plain.predict_proba(rows))
+    ratio = model.posterior_.std() / plain.posterior_.std()
+    assert 1.005 < ratio.mean() < 1.03
+    gained = model.calibration_.elbo_change + model.skewing_.gain
+    assert model.elbo_ == pytest.approx(plain.elbo_ + gained, abs=0.05)
+    log_joint = model.make_log_joint(rows, labels)
+    theta = model.posterior_.sample(4000, random_state=1)
+    ratio = log_joint.log_density(theta) - model.posterior_.log_density(theta)
+    assert abs(ratio.mean() - model.elbo_) < 4.0 * np.hypot(
+        ratio.std() / np.sqrt(4000), model.elbo_se_
+    )
+    model.posterior_.save(tmp_path / "wine.npz")
+    read = type(model.posterior_).load(tmp_path / "wine.npz")
+    np.testing.assert_array_equal(read.std(), model.posterior_.std())
+    np.testing.assert_array_equal(read.mixture.mean(), plain.posterior_.mean())
+
+
+@pytest.mark.parametrize("which", ["two classes", "three classes"])
+def test_intervals_are_those_of_skewed_draws(which, fitted, wine):
+    model, rows = (fitted, X) if which == "two classes" else wine[:2]
+    coef, intercept = model.sample_posterior(20_000, random_state=0)
+    if which == "two classes":
+        p = expit(coef @ rows[:100].T + intercept[:, None])
+    else:
+        p = softmax(np.einsum("skd,nd->snk", coef, rows[:60]) + intercept[:, None], 2)
+    exact = np.moveaxis(np.quantile(p, [0.05, 0.95], axis=0), 0, -1)
+    copy = pickle.loads(pickle.dumps(model))
+    found = copy.predict_proba_interval(rows[: len(exact)])
+    np.testing.assert_array_equal(
+        found, model.predict_proba_interval(rows[: len(exact)])
+    )
+    # Of some 2,000 known draws, each with its images.
+    assert np.sqrt(np.mean((found - exact) ** 2)) < 0.003
+    assert (found[..., 0] <= found[..., 1]).all()
 
 
 def test_going_on_skews_again():

@@ -33,6 +33,8 @@ _N_BLOCKS = 2
 # How much of a draw without a target is that of the known one which it is made of: the
 # rest is new, so that no draw comes twice.
 _KEPT = 0.99
+# The largest number of half precision.
+_FARTHEST = float(np.finfo(np.float16).max)
 # Standard deviations beyond which the tilt of a marginal is constant, and Newton steps
 # that fit it.
 _REACH, _NEWTON_STEPS = 4.0, 8
@@ -110,8 +112,9 @@ class Skewing(NamedTuple):
         By which these additions widen every marginal.
     slopes : ndarray of shape (dim, 2)
         Of every marginal: see `marginal_tilt`.
-    parts : ndarray of shape (n_blocks, n, dim)
-        Of draws, see `parts_of`.
+    whitened : ndarray of shape (n, dim)
+        Draws, in coordinates in which the component has unit spread: in these half
+        precision is three digits, whatever the units are.
     shares : ndarray of shape (n, n_images)
         Of the images of these draws.
     """
@@ -120,12 +123,13 @@ class Skewing(NamedTuple):
     turned: np.ndarray
     stretch: np.ndarray
     slopes: np.ndarray
-    parts: np.ndarray
+    whitened: np.ndarray
     shares: np.ndarray
 
     @classmethod
-    def of(cls, parts, shares, scale, n_kept):
+    def of(cls, family, params, parts, shares, scale, n_kept):
         """From draws of a component, shares of their images, and its scales (dim,)."""
+        whitened = family.whitening(params).whiten(parts[:, :n_kept].sum(axis=0))
         n, signs = len(shares), image_signs(len(parts))
         moved = shares @ signs / n
         turned = np.zeros(2 * parts.shape[2:] if len(parts) > 1 else (0, 0))
@@ -143,8 +147,8 @@ class Skewing(NamedTuple):
             turned,
             np.sqrt(np.maximum(1.0 + added, 0.1)),
             _fitted_slopes(u, tilts),
-            parts[:, :n_kept].astype(np.float32),
-            shares[:n_kept].astype(np.float32),
+            np.clip(whitened, -_FARTHEST, _FARTHEST).astype(np.float16),
+            shares[:n_kept].astype(np.float16),
         )
 
 
@@ -268,27 +272,40 @@ class SkewedMixture(Mixture):
         """Parts of new draws of a component, and the shares of their images."""
         family, params = self.components[k]
         drawn = family.transport(params, family.base_draws(n, self.dim, rng)) - centre
-        parts = parts_of(family, params, drawn)
         if self.target is not None:
+            parts = parts_of(family, params, drawn)
             return parts, shares_of(image_excess(self.target, self.base, centre, parts))
         known = self.skewings[k]
         index = rng.integers(len(known.shares), size=n)
-        near = _KEPT * known.parts[:, index] + np.sqrt(1.0 - _KEPT**2) * parts
-        return near, known.shares[index]
+        near = family.whitening(params).lift(known.whitened[index].astype(float))
+        near = _KEPT * near + np.sqrt(1.0 - _KEPT**2) * drawn
+        return parts_of(family, params, near), known.shares[index].astype(float)
 
     def known_images(self):
         """Images of known draws, (m, dim), and what skewing adds to their masses (m,).
 
         Masses of the mixture before skewing are equal for all images of a component.
+        What is added moves the mean of these images as far as that of all draws moved:
+        a regression on them, which takes noise from sums over few.
         """
         theta, added = [], []
-        centres = self.component_locations()
-        for weight, centre, known in zip(
-            self.weights, centres, self.skewings, strict=True
+        for weight, centre, (family, params), known in zip(
+            self.weights,
+            self.component_locations(),
+            self.components,
+            self.skewings,
+            strict=True,
         ):
+            whitening = family.whitening(params)
+            offsets = whitening.lift(known.whitened.astype(float))
+            parts = parts_of(family, params, offsets)
+            images = np.concatenate(list(images_of(parts)))
             n, n_images = known.shares.shape
-            theta += [centre + image for image in images_of(known.parts)]
-            added.append((weight / n * (known.shares - 1.0 / n_images)).T.ravel())
+            mass = (known.shares.astype(float) - 1.0 / n_images).T.ravel() / n
+            lacking = whitening.whiten((known.shift - mass @ images)[None])
+            mass += whitening.whiten(images) @ lacking[0] / len(images)
+            theta.append(centre + images)
+            added.append(weight * mass)
         return np.concatenate(theta), np.concatenate(added)
 
     # --- marginals

@@ -8,7 +8,12 @@ from skboost.calibration._interval import (
     remaining_kl_interval,
 )
 from skboost.calibration._problem import Calibration
-from skboost.calibration._skewing import SkewReport, remaining_after_skewing, skew
+from skboost.calibration._skewing import (
+    SkewReport,
+    remaining_after_skewing,
+    skew,
+    skew_pilot,
+)
 
 __all__ = [
     "CALIBRATIONS",
@@ -18,7 +23,8 @@ __all__ = [
     "calibrate",
     "lower_end",
     "n_chains",
-    "remaining_after_skewing",
     "remaining_kl_interval",
+    "remaining_after_skewing",
     "skew",
+    "skew_pilot",
 ]

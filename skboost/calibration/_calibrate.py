@@ -45,6 +45,7 @@ def calibrate(
     tol=1e-2,
     max_components=None,
     budget=None,
+    by_chains=False,
 ):
     """A mixture with better moments and tails, or the same one.
 
@@ -65,6 +66,8 @@ def calibrate(
     budget : Budget, default=None
         That ends long computations between evaluations; `target` may be watched by
         it, too.
+    by_chains : bool, default=False
+        Whether it is the correction by chains even where importance weights serve.
 
     Returns
     -------
@@ -87,7 +90,8 @@ def calibrate(
         if pilot.remaining.spread < tol:
             reason = f"draws see less than {tol:g} nats that are left to correct."
             return mixture, Calibration(reason=reason)
-        chosen = CALIBRATIONS[method].choose(pilot, mixture.dim)
+        known = CALIBRATIONS[method]
+        chosen = known.by_chains if by_chains else known.choose(pilot, mixture.dim)
         return chosen.corrected(problem, pilot)
     except Declined as declined:
         return mixture, declined.calibration

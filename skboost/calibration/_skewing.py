@@ -18,8 +18,9 @@ from skboost.approximation import (
 # Draws by which it is decided, and in all: with 4,096 of them means are known to a
 # hundredth of a standard deviation.
 _N_PILOT, _N_DRAWS = 256, 4096
-# Draws that a posterior keeps, to draw from where it has lost its target.
-_N_KEPT = 1024
+# Draws that a posterior keeps, to draw from where it has lost its target and for ends
+# of intervals: for each dimension (in many, weights vary more), at least and at most.
+_N_KEPT = 64, 1024, 2048
 # Every component has so many at least.
 _LEAST = 64
 # Nats of the images of one draw that count when it is decided.
@@ -53,7 +54,7 @@ class SkewReport:
         return not self.reason
 
 
-def skew(target, mixture, tol, rng):
+def skew(target, mixture, tol, rng, pilot=None):
     """A mixture with its skewing weights, where they gain more than `tol`.
 
     Pozza, Durante and Szabo 2024; see `SkewedMixture`. The gain is at least
@@ -67,6 +68,8 @@ def skew(target, mixture, tol, rng):
     tol : float
         Nats.
     rng : numpy.random.Generator
+    pilot : Orbits, default=None
+        Of this mixture, by `skew_pilot`.
 
     Returns
     -------
@@ -81,14 +84,13 @@ def skew(target, mixture, tol, rng):
     BudgetSpent
         Where the target is watched by a budget that ends.
     """
-    mixture = mixture.drop_zero_weights()
-    if not _is_symmetric(mixture):
+    orbits = pilot or skew_pilot(target, mixture, rng)
+    if orbits is None:
         return mixture, SkewReport(reason="its components are not symmetric."), None
-    tolerant = target.tolerant()
-    orbits = _Orbits.of(tolerant, mixture, _N_PILOT, rng)
-    least = orbits.gain(most=_MOST)
+    mixture, tolerant = orbits.mixture, target.tolerant()
+    least = orbits.least()
     if least.value - N_ERRORS * least.se > tol:
-        more = _Orbits.of(tolerant, mixture, _N_DRAWS - _N_PILOT, rng)
+        more = Orbits.of(tolerant, mixture, _N_DRAWS - _N_PILOT, rng)
         orbits = orbits.and_more(more)
     elif np.isfinite(least.value):
         reason = f"it gains no more than {tol:g} nats beyond its noise."
@@ -101,16 +103,23 @@ def skew(target, mixture, tol, rng):
     return SkewedMixture(*parts), SkewReport(*gain, orbits.n), orbits.remaining()
 
 
+def skew_pilot(target, mixture, rng):
+    """Few draws by which `skew` decides: `Orbits`; None where none are symmetric."""
+    mixture = mixture.drop_zero_weights()
+    if not all(family.symmetric for family, _ in mixture.components):
+        return None
+    return Orbits.of(target.tolerant(), mixture, _N_PILOT, rng)
+
+
 def remaining_after_skewing(target, mixture, rng):
     """What would remain after `skew`, by a pilot: `RemainingKL`, or None.
 
     Its standard error is that of ``ln mean e^v - mean v`` on the same draws, where most
     of the noise of either cancels.
     """
-    mixture = mixture.drop_zero_weights()
-    if not _is_symmetric(mixture):
+    orbits = skew_pilot(target, mixture, rng)
+    if orbits is None:
         return None
-    orbits = _Orbits.of(target.tolerant(), mixture, _N_PILOT, rng)
     value = np.concatenate([_log_mean(f) for f in orbits.f])
     relative = len(value) * np.exp(value - log_sum_exp(value[None])[0])
     with np.errstate(invalid="ignore"):
@@ -118,12 +127,8 @@ def remaining_after_skewing(target, mixture, rng):
     return orbits.remaining()._replace(se=se)
 
 
-def _is_symmetric(mixture):
-    return all(family.symmetric for family, _ in mixture.components)
-
-
 @dataclass(frozen=True)
-class _Orbits:
+class Orbits:
     """Draws of every component by their parts, and ``ln p - ln q`` at their images."""
 
     mixture: object
@@ -150,7 +155,7 @@ class _Orbits:
         """These draws and others."""
         parts = zip(self.parts, more.parts, strict=True)
         f = zip(self.f, more.f, strict=True)
-        return _Orbits(
+        return Orbits(
             self.mixture,
             [np.concatenate(pair, axis=1) for pair in parts],
             [np.concatenate(pair) for pair in f],
@@ -164,6 +169,10 @@ class _Orbits:
         """
         value = np.concatenate([_log_mean(f) for f in self.f])
         return remaining_kl(value, np.zeros(len(value)))
+
+    def least(self):
+        """A lower bound of the gain that outliers do not raise: `Estimate`."""
+        return self.gain(most=_MOST)
 
     def gain(self, most=np.inf):
         """``sum_k alpha_k E[ln mean e^f - mean f]`` and its standard error, nats.
@@ -180,11 +189,13 @@ class _Orbits:
     def skewings(self):
         """What a posterior keeps of them."""
         scales, weights = self.mixture.component_scales(), self.mixture.weights
-        n_kept = np.maximum((weights * _N_KEPT).astype(int), _LEAST)
+        each, least, most = _N_KEPT
+        n_kept = np.clip(each * self.mixture.dim, least, most)
+        n_kept = np.maximum((weights * n_kept).astype(int), _LEAST)
         return tuple(
-            Skewing.of(parts, shares_of(f), scale, n)
-            for parts, f, scale, n in zip(
-                self.parts, self.f, scales, n_kept, strict=True
+            Skewing.of(*one, parts, shares_of(f), scale, n)
+            for one, parts, f, scale, n in zip(
+                self.mixture.components, self.parts, self.f, scales, n_kept, strict=True
             )
         )
 

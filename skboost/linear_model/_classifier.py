@@ -18,7 +18,7 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _predictive(self, mixture=None):
-        mixture = self.posterior_.mixture if mixture is None else mixture
+        mixture = self.posterior_._mixture if mixture is None else mixture
         return class_predictive(mixture, self._has_intercept, self.classes_)
 
     def predict_proba(self, X):

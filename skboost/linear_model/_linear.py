@@ -144,7 +144,9 @@ class BoostedBayesianLinearRegression(
         boosting: nothing is lost, and most of what skewness costs a Gaussian is gained
         for a few thousand evaluations. Declined where it gains less than a tenth of
         `tol`. It moves draws, moments and marginals of ``posterior_``; predictions are
-        those of the mixture before, which are as near. None leaves a mixture. See
+        those of the mixture before, which are as near. Where it gains more than 0.3
+        nats, `calibrate` is None and the log posterior is concave, an affine map of the
+        components comes first. None leaves a mixture. See
         :doc:`/user_guide/corrections`.
 
     Attributes
@@ -183,8 +185,8 @@ class BoostedBayesianLinearRegression(
         the posterior do not reach is not in it; `high` is inf where nothing is known.
         Of several outputs ndarray of shape (n_outputs, 2).
     calibration_ : Calibration or None
-        What became of the correction; None without `calibrate`. Of several outputs a
-        list.
+        What became of the correction; None without `calibrate`, unless `skew` began
+        with one. Of several outputs a list.
     skewing_ : SkewReport or None
         What skewing weights gained; None without `skew`. Of several outputs a list.
     n_iter_ : int

@@ -112,9 +112,11 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         ``"auto"`` multiplies every component by its exact skewing weight after
         boosting: nothing is lost, and most of what skewness costs a Gaussian is gained
         for a few thousand evaluations. Declined where it gains less than a tenth of
-        `tol`. It moves draws, moments and marginals of ``posterior_``; predictions are
-        those of the mixture before, which are as near. None leaves a mixture. See
-        :doc:`/user_guide/corrections`.
+        `tol`. It moves draws, moments and marginals of ``posterior_``, and the ends of
+        `predict_proba_interval`; other predictions are those of the mixture before,
+        which are as near. Where it gains more than 0.3 nats, `calibrate` is None and
+        the log posterior is concave, an affine map of the components comes first. None
+        leaves a mixture. See :doc:`/user_guide/corrections`.
 
     Attributes
     ----------
@@ -148,7 +150,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         (low, high) estimate of the remaining error, in nats. What short chains from
         the posterior do not reach is not in it; `high` is inf where nothing is known.
     calibration_ : Calibration or None
-        What became of the correction; None without `calibrate`.
+        What became of the correction; None without `calibrate`, unless `skew` began
+        with one.
     skewing_ : SkewReport or None
         What skewing weights gained; None without `skew`.
     n_iter_ : int

@@ -141,7 +141,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         boosting: nothing is lost, and most of what skewness costs a Gaussian is gained
         for a few thousand evaluations. Declined where it gains less than a tenth of
         `tol`. It moves draws, moments and marginals of ``posterior_``; predictions are
-        those of the mixture before, which are as near. None leaves a mixture. See
+        those of the mixture before, which are as near. Where it gains more than 0.3
+        nats, `calibrate` is None and the log posterior is concave, an affine map of the
+        components comes first. None leaves a mixture. See
         :doc:`/user_guide/corrections`.
 
     Attributes
@@ -177,7 +179,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         (low, high) estimate of the remaining error, in nats. What short chains from
         the posterior do not reach is not in it; `high` is inf where nothing is known.
     calibration_ : Calibration or None
-        What became of the correction; None without `calibrate`.
+        What became of the correction; None without `calibrate`, unless `skew` began
+        with one.
     skewing_ : SkewReport or None
         What skewing weights gained; None without `skew`.
     n_iter_ : int

@@ -119,7 +119,7 @@ def mixture_quantiles(noise, centres, scales, weights, p):
         Density, distribution function and quantiles of a standardised residual.
     centres, scales : array (n, n_parts)
     weights : array (n_parts,)
-    p : array (n_levels,)
+    p : array (n_levels,) or (n, n_levels)
         In (0, 1).
 
     Returns
@@ -129,7 +129,7 @@ def mixture_quantiles(noise, centres, scales, weights, p):
     """
     scales = np.maximum(scales, 1e-300)
     # The quantile of a mixture lies between those of its components.
-    ends = centres[:, :, None] + scales[:, :, None] * noise.quantile(p)
+    ends = centres[:, :, None] + scales[:, :, None] * noise.quantile(p)[..., None, :]
     low, high = ends.min(axis=1), ends.max(axis=1)
     x = np.einsum("k,nkp->np", weights, ends)
     # Each step halves the bracket where Newton's does not stay inside.

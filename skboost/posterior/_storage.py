@@ -2,6 +2,7 @@
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
 
 import numpy as np
@@ -150,11 +151,16 @@ def skewing_arrays(mixture):
     """Skewing weights of a mixture as arrays by name; none where it has none."""
     if not mixture.skewed:
         return {}
-    return {
+    arrays = {
         f"skew_{name}_{k}": array
         for k, skewing in enumerate(mixture.skewings)
         for name, array in skewing._asdict().items()
     }
+    if mixture.before is not None:
+        # The same families and weights: an affine map is between them.
+        for k, (_, params) in enumerate(mixture.before.components):
+            arrays[f"before_{k}"] = params
+    return arrays
 
 
 def skewed_by(mixture, arrays):
@@ -165,7 +171,12 @@ def skewed_by(mixture, arrays):
         Skewing(*(arrays[f"skew_{name}_{k}"] for name in Skewing._fields))
         for k in range(mixture.n_components)
     )
-    return SkewedMixture(mixture.components, mixture.weights, skewings)
+    skewed = SkewedMixture(mixture.components, mixture.weights, skewings)
+    if "before_0" not in arrays:
+        return skewed
+    families = [family for family, _ in mixture.components]
+    parts = tuple((family, arrays[f"before_{k}"]) for k, family in enumerate(families))
+    return replace(skewed, before=Mixture(parts, mixture.weights))
 
 
 def constraints_record(constraints):

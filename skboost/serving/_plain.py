@@ -110,8 +110,8 @@ class ContrastsPart:
     factor: object = None
     variances: object = None
 
-    def probabilities(self, X):
-        """Expected probabilities of the classes, (n, K)."""
+    def moments(self, X):
+        """Mean (n, K - 1) and covariance (n, K - 1, K - 1) of the contrasts of rows."""
         n = self.mean.shape[1]
         covariance = np.zeros((X.shape[0], n, n))
         if self.factor is not None:
@@ -119,7 +119,11 @@ class ContrastsPart:
             covariance += spread @ spread.transpose(0, 2, 1)
         if self.variances is not None:
             covariance += (squared(X) @ self.variances).reshape(covariance.shape)
-        return softmax_expectation(X @ self.mean, covariance)
+        return X @ self.mean, covariance
+
+    def probabilities(self, X):
+        """Expected probabilities of the classes, (n, K)."""
+        return softmax_expectation(*self.moments(X))
 
 
 # --- models

@@ -65,6 +65,7 @@ from skboost.targets._scale_priors import HalfNormalPrior, HalfTPrior, ScalePrio
 from skboost.targets._softmax_gaussian import (
     class_contrasts,
     has_product_rule,
+    principal_axes,
     softmax_expectation,
 )
 from skboost.targets._softmax_moments import softmax_gaussian_expectations
@@ -114,6 +115,7 @@ __all__ = [
     "as_prior",
     "bounded_exp",
     "class_contrasts",
+    "principal_axes",
     "coordinate_label",
     "entropy_expectation",
     "gaussian_expectation_1d",

@@ -38,7 +38,7 @@ def class_contrasts(n_classes):
     return contrasts
 
 
-def _principal_axes(covariance):
+def principal_axes(covariance):
     """Columns A (n, K, K - 1) with ``A A^T`` the covariance of the centred predictors.
 
     That of the contrasts (n, K - 1, K - 1) is given; the widest axis comes first.
@@ -127,7 +127,7 @@ class SoftmaxRows:
     """
 
     def __init__(self, mean, covariance, tol, groups, dtype=np.float64):
-        self._tol, self._axes = tol, _principal_axes(covariance)
+        self._tol, self._axes = tol, principal_axes(covariance)
         self._groups = groups
         self._level = mean.max(axis=1, keepdims=True)
         shifted = mean - self._level
@@ -183,7 +183,7 @@ def softmax_expectation(mean, covariance, tol=1e-4, dtype=np.float32):
     probability : array (n, K)
     """
     mean = mean @ class_contrasts(mean.shape[1] + 1).T
-    axes, rule_tol = _principal_axes(covariance), _RULE_SHARE * tol
+    axes, rule_tol = principal_axes(covariance), _RULE_SHARE * tol
     shifted = mean - mean.max(axis=1, keepdims=True)
     far = _farthest(axes, shifted) >= _LARGEST_EXPONENT
     probability = np.empty(mean.shape)
