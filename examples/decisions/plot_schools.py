@@ -30,10 +30,11 @@ hours = rng.gamma(4.0, 1.0, len(school))
 score = 60.0 + 2.0 * hours + truth[school] + 15.0 * rng.standard_normal(len(school))
 
 # %%
-# ``groups`` names the columns that say groups; here it is the second one. The labels
-# are integers, and could as well be names.
+# ``groups`` names the columns that say groups; here it is the second one. Labels
+# may be names or numbers.
 
-X = np.column_stack([hours.astype(object), school])
+names = np.array([f"{k:02d}" for k in range(30)])
+X = np.column_stack([hours.astype(object), names[school]])
 model = BoostedHierarchicalLinearRegression(groups=[1], random_state=0).fit(X, score)
 print(model.variance_components_)
 print(f"share of the variance between schools: {model.icc_['x1']:.2f}")
@@ -85,5 +86,5 @@ display.ax_.set(xlabel="points above the average", ylabel="school")
 # Few intervals exclude zero: these data rank few schools. A school that is not in the
 # data is predicted from the population, with a wider interval.
 
-rows = np.array([[4.0, 29], [4.0, 99]])
+rows = np.array([[4.0, "29"], [4.0, "99"]], dtype=object)
 print(model.predict_interval(rows, level=0.9).round(1))

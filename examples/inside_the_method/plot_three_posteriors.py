@@ -83,5 +83,5 @@ for row, (name, (log_density, x, y)) in zip(axes, places.items(), strict=True):
 # Grey is the truth, lines are the approximation. On the skewed posterior skewing
 # removes most of what one Gaussian lacks, for some thousand evaluations and no further
 # component. On the bent one skewing alone helps little, and components are needed.
-# The stopping rule tells the two apart: boosting ends when no more remains than a
-# Gaussian fitted to 1,000 exact draws would leave.
+# Boosting ends when no more remains than a Gaussian fitted to 1,000 exact draws would
+# leave: sooner on the first than on the second.
