@@ -5,6 +5,9 @@ from importlib import import_module
 
 import numpy as np
 
+from skboost.posterior._marginal import check_level
+from skboost.posterior._tables import arviz_groups, summary_table
+
 
 @dataclass(frozen=True, eq=False)
 class ExternalDensity:
@@ -89,6 +92,61 @@ class ExternalDensity:
             )
         return draws if self._constrain is None else self._constrain(draws)
 
+    def _variables(self, posterior, n, random_state):
+        draws = self.constrain(posterior.sample(n, random_state))
+        return draws if isinstance(draws, dict) else {"theta": draws}
+
+    def summary(self, posterior, level=0.9, n=20_000, random_state=0):
+        """Table with one row for each number among the model's variables, from draws.
+
+        Parameters
+        ----------
+        posterior : MixturePosterior
+            ``result.posterior`` of a run with these `arguments`.
+        level : float, default=0.9
+            Probability inside the interval.
+        n : int, default=20_000
+            Draws.
+        random_state : int, RandomState instance or None, default=0
+
+        Returns
+        -------
+        pandas.DataFrame, or a structured ndarray where pandas is not installed
+            Rows ``tau``, ``theta[0]``, ...; columns as of ``posterior.summary``.
+        """
+        tail = 0.5 * (1.0 - check_level(level))
+        named = self._variables(posterior, n, random_state).items()
+        names = [label for key, v in named for label in indexed(key, v.shape[1:])]
+        draws = np.concatenate([v.reshape(len(v), -1) for _, v in named], axis=1)
+        lower, median, upper = np.quantile(draws, [tail, 0.5, 1.0 - tail], axis=0)
+        columns = {
+            "mean": draws.mean(axis=0), "std": draws.std(axis=0),
+            "lower": lower, "median": median, "upper": upper,
+            "probability_positive": (draws > 0.0).mean(axis=0),
+        }  # fmt: skip
+        return summary_table(columns, names)
+
+    def to_arviz(self, posterior, n=4000, random_state=None, n_chains=4):
+        """ArviZ data object with draws of the model's own variables (extra ``arviz``).
+
+        Parameters
+        ----------
+        posterior : MixturePosterior
+            ``result.posterior`` of a run with these `arguments`.
+        n : int, default=4000
+            Draws in all; rounded up to a multiple of `n_chains`.
+        random_state : int, RandomState instance or None, default=None
+        n_chains : int, default=4
+            Draws are independent; ArviZ's diagnostics ask for chains.
+
+        Returns
+        -------
+        InferenceData or DataTree
+            By the version of ArviZ; its group ``posterior`` has chains and draws.
+        """
+        n = -(-n // n_chains) * n_chains
+        return arviz_groups(self._variables(posterior, n, random_state), n_chains)
+
 
 class Density:
     """A log density whose value and gradient come from one call.
@@ -103,6 +161,13 @@ class Density:
     def gradient(self, theta):
         """The gradient alone."""
         return self.value_and_gradient(theta)[1]
+
+
+def indexed(name, shape):
+    """``theta[0,1]`` and so on, in the order of a raveled array."""
+    if not shape:
+        return [name]
+    return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]
 
 
 def imported(name):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skboost.adapters._base import Density, ExternalDensity, imported
+from skboost.adapters._base import Density, ExternalDensity, imported, indexed
 
 
 def from_pymc(model):
@@ -17,7 +17,7 @@ def from_pymc(model):
     -------
     ExternalDensity
         On PyMC's value variables, raveled: ``tau_log__``, ``theta[0]``, ... Functions
-        of one point, compiled here once. It starts at PyMC's initial point.
+        of rows, compiled here once. It starts at PyMC's initial point.
 
     Raises
     ------
@@ -41,14 +41,14 @@ def from_pymc(model):
     names, start = [], []
     for variable in model.value_vars:
         value = np.asarray(point[variable.name], dtype=float)
-        names += _indexed(variable.name, value.shape)
+        names += indexed(variable.name, value.shape)
         start.append(value.ravel())
     density = _Compiled(model, point)
     return ExternalDensity(
         log_density=density,
         dim=len(names),
         gradient=density.gradient,
-        vectorized=False,
+        vectorized=True,
         names=tuple(names),
         x0=np.concatenate(start),
         _constrain=density.constrain,
@@ -56,7 +56,10 @@ def from_pymc(model):
 
 
 class _Compiled(Density):
-    """Functions of the raveled value variables; PyTensor can pickle them."""
+    """Functions of rows of raveled value variables; PyTensor can pickle them.
+
+    The model's graph is that of one point; ``vectorize_graph`` makes it one of rows.
+    """
 
     # Scales are exponentials of the unconstrained coordinates.
     light_tails = True
@@ -64,37 +67,42 @@ class _Compiled(Density):
     def __init__(self, model, point):
         from pymc.pytensorf import join_nonshared_inputs
         from pytensor import grad
+        from pytensor.graph.replace import vectorize_graph
+        from pytensor.tensor import matrix
 
         def compiled(outputs, differentiated=False):
             joined, flat = join_nonshared_inputs(point, outputs, model.value_vars)
             if differentiated:
+                # Before rows: loops of a model have gradients of one point only.
                 joined = [*joined, grad(joined[0], flat)]
-            return model.compile_fn(joined, inputs=[flat], point_fn=False)
+            rows = matrix("rows", dtype=flat.dtype)
+            of_rows = vectorize_graph(joined, {flat: rows})
+            return model.compile_fn(of_rows, inputs=[rows], point_fn=False)
 
         reported = {variable.name for variable in model.unobserved_RVs}
         outputs = [v for v in model.unobserved_value_vars if v.name in reported]
-        self._names = [v.name for v in outputs]
+        self._names = {v.name: v.ndim for v in outputs}
         self._value = compiled([model.logp()])
         self._both = compiled([model.logp()], differentiated=True)
         self._outputs = compiled(outputs)
 
     def values(self, theta):
-        return np.array([float(self._value(row)[0]) for row in theta])
+        return self._value(theta)[0]
 
     def value_and_gradient(self, theta):
-        value, gradient = self._both(theta)
-        return float(value), gradient
+        rows = np.atleast_2d(theta)
+        value, gradient = self._both(rows)
+        return (value, gradient) if theta.ndim == 2 else (value[0], gradient[0])
 
     def constrain(self, draws):
-        rows = [self._outputs(row) for row in draws]
-        return {
-            name: np.array([row[k] for row in rows])
-            for k, name in enumerate(self._names)
-        }
+        def of_rows(values, ndim):
+            # What depends on no free variable is the same in every row.
+            constant = values.ndim == ndim
+            return (
+                np.broadcast_to(values, (len(draws), *values.shape))
+                if constant
+                else values
+            )
 
-
-def _indexed(name, shape):
-    """``theta[0,1]`` and so on, in the order of a raveled array."""
-    if not shape:
-        return [name]
-    return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]
+        found = zip(self._names.items(), self._outputs(draws), strict=True)
+        return {name: of_rows(values, ndim) for (name, ndim), values in found}

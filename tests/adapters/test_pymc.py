@@ -7,6 +7,8 @@ from scipy.special import gammaln
 
 from skboost import boost_posterior
 from skboost.adapters import from_pymc
+from skboost.families import Gaussian
+from skboost.posterior import MixturePosterior
 
 pymc = pytest.importorskip("pymc")
 
@@ -31,7 +33,7 @@ def result(density):
 
 def test_coordinates_are_the_value_variables(density):
     assert density.names == ("mu", "tau_log__", *(f"z[{i}]" for i in range(8)))
-    assert density.dim == 10
+    assert density.dim == 10 and density.vectorized
     # PyMC starts tau at its scale.
     assert_allclose(density.x0, [0.0, np.log(5.0), *np.zeros(8)])
 
@@ -74,6 +76,58 @@ def test_draws_come_back_as_the_models_variables(density):
     assert_allclose(
         draws["theta"], draws["mu"][:, None] + draws["tau"][:, None] * POINTS[:, 2:]
     )
+
+
+def test_tables_and_arviz_have_the_models_variables(density):
+    posterior = MixturePosterior.from_components(
+        [(Gaussian(), Gaussian().from_moments(np.zeros(10), np.eye(10)))], [1.0]
+    )
+    table = density.summary(posterior, level=0.8)
+    assert list(table.index)[:3] == ["mu", "z[0]", "z[1]"]
+    assert set(table.index) == {
+        "mu", "tau", *(f"{v}[{i}]" for v in ("z", "theta") for i in range(8))
+    }  # fmt: skip
+    # tau is lognormal here.
+    assert table.loc["tau", "median"] == pytest.approx(1.0, rel=0.04)
+    assert table.loc["tau", "upper"] == pytest.approx(np.exp(1.2816), rel=0.06)
+    pytest.importorskip("arviz")
+    group = density.to_arviz(posterior, n=10, n_chains=4, random_state=0)["posterior"]
+    assert set(group.data_vars) == {"mu", "tau", "z", "theta"}
+    assert group["theta"].shape == (4, 3, 8)
+
+
+@pytest.mark.slow
+def test_rows_are_evaluated_at_once_whatever_the_model_is_made_of():
+    rng = np.random.default_rng(0)
+    group, X = rng.integers(3, size=20), rng.standard_normal((20, 2))
+    with pymc.Model() as model:
+        cov = pymc.LKJCholeskyCov("cov", n=2, eta=2.0, sd_dist=pymc.HalfNormal.dist(1))
+        b = pymc.MvNormal("b", 0, chol=cov[0], shape=(3, 2))
+        w = pymc.Dirichlet("w", np.ones(3))
+        pymc.Deterministic("constant", pymc.math.stack([1.0, 2.0]))
+        eta = (b[group] * X).sum(axis=1) + w[group]
+        pymc.Bernoulli("y", logit_p=eta, observed=rng.integers(2, size=20))
+    density = from_pymc(model)
+    assert density.vectorized
+    points = rng.standard_normal((4, density.dim))
+    # PyMC's own function of a point is the judge.
+    own, gradient = model.compile_logp(), model.compile_dlogp()
+    starts = np.cumsum(
+        [0, *(model.initial_point()[v.name].size for v in model.value_vars)]
+    )
+    shapes = {v.name: model.initial_point()[v.name].shape for v in model.value_vars}
+    for point, value, slope in zip(
+        points, *density.log_density.value_and_gradient(points), strict=True
+    ):
+        parts = {
+            name: point[a:b].reshape(shape)
+            for (name, shape), a, b in zip(
+                shapes.items(), starts[:-1], starts[1:], strict=True
+            )
+        }
+        assert value == pytest.approx(float(own(parts)), abs=1e-9)
+        assert_allclose(slope, gradient(parts), atol=1e-9)
+    assert_allclose(density.constrain(points)["constant"], [[1.0, 2.0]] * 4)
 
 
 @pytest.mark.slow
