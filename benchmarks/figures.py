@@ -246,60 +246,26 @@ def dear_densities():
     save(figure, "dear_densities")
 
 
-# --- svi_plus.py: bounds by epoch, and final bounds
+# --- svi_plus.py: bounds by epoch
 
 METHODS = ["batch", "SVI", "SVI+ M=10", "SVI+ M=50", "SVI+ M=100", "SVI+ M=150"]
 
 
 def svi_plus_curves():
-    """Means by epoch; a method has the same colour in every panel."""
-
-    def draw(axes, tables, case):
-        for row in tables[f"{case}: mean ELBO by epoch"]:
-            points = [(int(k[6:]), v) for k, v in row.items() if k.startswith("epoch")]
-            color = f"C{METHODS.index(row['method'])}"
-            axes.plot(*zip(*points, strict=True), color=color, label=row["method"])
-        axes.set(xscale="log", xlabel="epoch")
-
-    figure = both_starts(draw)
+    """Means by epoch, two data sets by two ways to start."""
+    starts = {"random_from_data": "rows of the data", "random": "random shares"}
+    figure, grid = plt.subplots(2, 2, figsize=(7.6, 5.8))
+    for line, (start, words) in zip(grid, starts.items(), strict=True):
+        tables = results(f"svi_plus_{start}")["tables"]
+        for axes, data in zip(line, ("synthetic", "pima"), strict=True):
+            for row in tables[f"{data}, 2 clusters: mean ELBO by epoch"]:
+                named = [(int(k[6:]), v) for k, v in row.items() if "epoch" in k]
+                color = f"C{METHODS.index(row['method'])}"
+                axes.plot(*zip(*named, strict=True), color=color, label=row["method"])
+            axes.set(xscale="log", xlabel="epoch", title=f"{data}, from {words}")
+        line[0].set_ylabel("mean ELBO (nats)")
     legend_below(figure, figure.axes, 6, last=METHODS)
     save(figure, "svi_plus_curves")
-
-
-def svi_plus_boxes():
-    """Five numbers of the final bounds of each method."""
-    five = {"whislo": "least", "q1": "first_quartile", "med": "median",
-            "q3": "third_quartile", "whishi": "most"}  # fmt: skip
-
-    def draw(axes, tables, case):
-        rows = tables[f"{case}: final ELBO, nats"]
-        stats = [{key: row[name] for key, name in five.items()} for row in rows]
-        axes.bxp(stats, showfliers=False)
-        labels = [row["method"].replace("SVI+ ", "") for row in rows]
-        axes.set_xticks(range(1, len(rows) + 1), labels, fontsize=7, rotation=90)
-
-    save(both_starts(draw), "svi_plus_boxes")
-
-
-def both_starts(draw):
-    """A line of panels, one for each data set, for either way to start."""
-    starts = {
-        "random_from_data": "clusters start at rows of the data",
-        "random": "clusters start with rows shared at random",
-    }
-    tables = {start: results(f"svi_plus_{start}")["tables"] for start in starts}
-    end = ": final ELBO, nats"
-    cases = [t.removesuffix(end) for t in tables["random"] if t.endswith(end)]
-    figure = plt.figure(figsize=(2.9 * len(cases), 6.4))
-    halves = figure.subfigures(2, 1)
-    for half, (start, found) in zip(halves, tables.items(), strict=True):
-        half.suptitle(starts[start], fontsize="medium", fontweight="bold")
-        line = half.subplots(1, len(cases), squeeze=False)[0]
-        for axes, case in zip(line, cases, strict=True):
-            draw(axes, found, case)
-            axes.set_title(case)
-        line[0].set_ylabel("ELBO (nats)")
-    return figure
 
 
 # --- matrix_factorization.py and topics.py: bounds by epoch
@@ -307,9 +273,9 @@ def both_starts(draw):
 
 def matrix_factorization_curves():
     """Mean and range over all starts."""
-    curves = results("matrix_factorization_curves_100k")["curves"]
+    curves = results("matrix_factorization_curves_1m")["curves"]
     cases = list(dict.fromkeys(curve["case"] for curve in curves))
-    size = (5.6 * len(cases), 3.8)
+    size = (4.0 * len(cases), 3.6)
     figure, grid = plt.subplots(1, len(cases), figsize=size, squeeze=False)
     for axes, case in zip(grid[0], cases, strict=True):
         shown = [curve for curve in curves if curve["case"] == case]
@@ -320,7 +286,7 @@ def matrix_factorization_curves():
             axes.plot(epochs, curve["mean"], line, label=curve["method"])
             axes.fill_between(epochs, curve["least"], curve["most"], alpha=0.2)
         best = max(max(curve["most"]) for curve in shown)
-        axes.set(title=case, xlabel="epoch", ylim=(best - 1e5, best + 5e3))
+        axes.set(title=case, xlabel="epoch", ylim=(best - 4e5, best + 2e4))
     grid[0, 0].set_ylabel("ELBO (nats): mean and range")
     legend_below(figure, grid[0, :1], 4)
     save(figure, "matrix_factorization_curves")
@@ -354,7 +320,7 @@ FIGURES = {
     for draw in (
         few_rows, many_rows, rows_in_a_file, held_out_mixtures, topics_perplexity,
         streams,
-        dear_densities, svi_plus_curves, svi_plus_boxes, matrix_factorization_curves,
+        dear_densities, svi_plus_curves, matrix_factorization_curves,
         topics_curves,
     )
 }  # fmt: skip
