@@ -1,6 +1,7 @@
 """Matrix factorisation: faces, ratings, new users, seconds an epoch, ELBO curves.
 
     python benchmarks/matrix_factorization.py faces --replicates 10
+    python benchmarks/matrix_factorization.py unit_noise --replicates 5
     python benchmarks/matrix_factorization.py movielens_100k --replicates 5
     python benchmarks/matrix_factorization.py fold_in
     python benchmarks/matrix_factorization.py speed
@@ -171,6 +172,36 @@ def gradient(rank, seed, train, held):
     ]
 
 
+def run_unit_noise(report, load, args):
+    """One component of the paper's model (unit noise and prior) at an entropy weight.
+
+    E[ln p] + w H divided by w is the ELBO with noise and prior of variance w; densities
+    are those of unit noise again, normal with the variance of the predicted mean.
+    """
+    X = faces(load)
+    for rank in (3, 5, 10):
+        for t in (0, 7, 16, 35):
+            weight = 1.0 / np.sqrt(t + 1.0)
+            own = {"noise_scale": np.sqrt(weight), "prior_scale": np.sqrt(weight)}
+            mses, densities = [], []
+            for seed in range(args.replicates):
+                train, (rows, cols, values) = masked(X, seed)
+                model = SVIMatrixFactorization(
+                    rank, biases=False, random_state=seed, **own
+                ).fit(train)
+                mean, std = model.predict_entries(rows, cols, return_std=True)
+                errors, var = values - mean, 1.0 + std**2 - weight
+                density = -0.5 * (errors**2 / var + np.log(2.0 * np.pi * var))
+                mses.append(float(np.mean(errors**2)))
+                densities.append(float(density.mean()))
+            (mse, se), (found, error) = map(mean_and_error, (mses, densities))
+            report.row(
+                "faces: unit noise, one component, no mixture",
+                rank=rank, t=t, **{"entropy weight": weight}, MSE=mse, se=se,
+                **{"log density": found, "se, log density": error},
+            )  # fmt: skip
+
+
 def run_ratings(report, load, args):
     X = ratings(load, args.part)
     for rank in (5, 10):
@@ -327,6 +358,7 @@ def summarise(report, label, paths, args):
 
 PARTS = {
     "faces": run_faces,
+    "unit_noise": run_unit_noise,
     "movielens_100k": run_ratings,
     "fold_in": run_fold_in,
     "speed": run_speed,
@@ -341,7 +373,8 @@ def main():
     options.add_argument("--starts", type=int, default=20, help="of curves")
     args = options.parse_args()
     load = shared_module(args.shared, "data", "load")
-    kept = {"faces": "replicates", "movielens_100k": "replicates", "curves": "starts"}
+    kept = dict.fromkeys(("faces", "unit_noise"), "replicates")
+    kept |= {"movielens_100k": "replicates", "curves": "starts"}
     name = f"matrix_factorization_{args.part}"
     if args.part == "curves":
         name += args.set.removeprefix("movielens")
