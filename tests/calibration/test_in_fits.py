@@ -219,7 +219,10 @@ def test_corrected_moments_exist_on_the_scale_of_the_user():
     def log_gamma(theta):
         return anp.sum(2.0 * anp.log(theta) - theta, axis=-1)
 
-    result = boost("auto", log_gamma, constraints="positive", max_iter=3)
+    # One skewed component is within the default limit and may be left as it is; a
+    # tighter one grows the mixture that this test is about.
+    result = boost("auto", log_gamma, constraints="positive", max_iter=3, tol=1e-4)
+    assert result.n_iter > 1
     assert result.calibration.applied
     assert_allclose(result.posterior.mean(), 3.0, rtol=0.05)
     assert_allclose(result.posterior.std(), np.sqrt(3.0), rtol=0.1)
