@@ -1,9 +1,11 @@
 """What a classifier with a posterior over its coefficients answers."""
 
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from skboost.linear_model._class_predictive import class_predictive
 from skboost.linear_model._coefficients import CoefficientPosterior, check_level
+from skboost.linear_model._ratios import contrast_table, ratio_table
 
 
 class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
@@ -12,6 +14,9 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
     For estimators with ``posterior_`` over (coefficients, intercept) of every class,
     ``classes_`` and ``n_features_in_``.
     """
+
+    # Whether each of several classes has its own model against all others.
+    _one_against_rest = False
 
     @property
     def _n_outputs(self):
@@ -170,3 +175,55 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
             Lower and upper ends.
         """
         return self._coef_ends(level)
+
+    def odds_ratios(self, level=0.9, reference=None, increment=1.0):
+        """Factors by which the odds grow with each feature, with credible intervals.
+
+        With two classes the odds are those of ``classes_[1]``, and the row of the
+        intercept has the odds where every feature is zero.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside, in (0, 1).
+        reference : label, default=None
+            With more than two classes: the class that the odds of every other one are
+            against; None is ``classes_[0]``. Not for two classes, nor where every class
+            has a model against all others (`OnlineBayesianLogisticRegression`).
+        increment : float or array-like of shape (n_features,), default=1.0
+            Change of each feature that its ratio is for. Of columns that a
+            ``StandardScaler`` divided by ``scale_``, ``1 / scale_`` gives ratios for
+            one of the units before.
+
+        Returns
+        -------
+        pandas.DataFrame, or a structured ndarray where pandas is not installed
+            A row for each coefficient, the intercept last of its class: ``odds_ratio``
+            (posterior median), ``lower`` and ``upper`` end of the central interval, and
+            ``probability_above_1``.
+
+        Raises
+        ------
+        ValueError
+            For a `level` that is no probability, a `reference` that is no class or has
+            no part in the model, and an `increment` that is not positive.
+
+        Notes
+        -----
+        Coefficients of several classes have meaning as differences only. So their
+        ratios come from differences between draws, 16,384 up to a thousand parameters,
+        which are the same at every call; of two classes they come from the marginals.
+        """
+        check_is_fitted(self)
+        if self._n_outputs > 1 and not self._one_against_rest:
+            return contrast_table(self, reference, level, increment)
+        if reference is not None:
+            against = "all others" if self._n_outputs > 1 else repr(self.classes_[0])
+            raise ValueError(
+                f"reference must be None: odds are against {against} here; got "
+                f"{reference!r}."
+            )
+        shape = (self._n_outputs, self.n_features_in_)
+        return ratio_table(
+            "odds_ratio", self.posterior_, shape, self._has_intercept, level, increment
+        )

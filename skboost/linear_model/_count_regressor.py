@@ -11,6 +11,7 @@ from skboost.linear_model._coefficients import (
     tails_of,
 )
 from skboost.linear_model._count_predictive import CountPredictive
+from skboost.linear_model._ratios import ratio_table
 from skboost.targets import Poisson, validate_offset, with_exposure
 
 
@@ -225,6 +226,34 @@ class BayesianCountRegressor(BayesianRegressor):
             )
         last = self.posterior_.marginal(self.posterior_.dim - 1)
         return np.exp([last.quantile(p) for p in tails_of(level)])
+
+    def rate_ratios(self, level=0.9, increment=1.0):
+        """Factors by which the rate grows with each feature, with credible intervals.
+
+        The row of the intercept has the rate where every feature and the offset are
+        zero.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside, in (0, 1).
+        increment : float or array-like of shape (n_features,), default=1.0
+            Change of each feature that its ratio is for. Of columns that a
+            ``StandardScaler`` divided by ``scale_``, ``1 / scale_`` gives ratios for
+            one of the units before.
+
+        Returns
+        -------
+        pandas.DataFrame, or a structured ndarray where pandas is not installed
+            A row for each coefficient, the intercept last: ``rate_ratio``
+            (posterior median), ``lower`` and ``upper`` end of the central interval, and
+            ``probability_above_1``.
+        """
+        check_is_fitted(self)
+        shape = (1, self.n_features_in_)
+        return ratio_table(
+            "rate_ratio", self.posterior_, shape, self._has_intercept, level, increment
+        )
 
     def _fitted(self, posterior):
         # What was fitted, whatever the parameters say by now.

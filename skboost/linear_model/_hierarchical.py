@@ -32,6 +32,7 @@ from skboost.linear_model._linear_model import (
     highest_point,
 )
 from skboost.linear_model._names import distinct
+from skboost.linear_model._ratios import ratio_table
 from skboost.linear_model._summary import check_spread, column_moments
 from skboost.posterior import as_generator, as_posterior, summary_table
 from skboost.targets import HalfTPrior, ScalePrior, as_prior
@@ -402,6 +403,15 @@ class HierarchicalModel(Served, BoostedLinearModel):
         """
         check_is_fitted(self)
         return self.posterior_.interval(level)[: len(self.coef_)]
+
+    def _ratios(self, kind, level, increment):
+        check_is_fitted(self)
+        shape = (1, len(self._columns.numbers))
+        n_linear = self.posterior_.dim - len(self._further_names())
+        has_intercept = n_linear > shape[1]
+        return ratio_table(
+            kind, self.posterior_, shape, has_intercept, level, increment
+        )
 
     def sample_posterior(self, n=1, random_state=None):
         """Draws of everything, group effects included.

@@ -310,6 +310,31 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
         codes = np.searchsorted(self.classes_, y)
         return np.log(proba[np.arange(len(y)), codes])
 
+    def odds_ratios(self, level=0.9, increment=1.0):
+        """Factors by which the odds grow with each feature, with credible intervals.
+
+        The odds are those of ``classes_[1]`` within a group, whose effects stay as they
+        are. The row of the intercept has the odds where every feature is zero, in the
+        median group.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside, in (0, 1).
+        increment : float or array-like of shape (n_numeric_features,), default=1.0
+            Change of each feature that its ratio is for. Of columns that a
+            ``StandardScaler`` divided by ``scale_``, ``1 / scale_`` gives ratios for
+            one of the units before.
+
+        Returns
+        -------
+        pandas.DataFrame, or a structured ndarray where pandas is not installed
+            A row for each coefficient, the intercept last: ``odds_ratio``
+            (posterior median), ``lower`` and ``upper`` end of the central interval, and
+            ``probability_above_1``.
+        """
+        return self._ratios("odds_ratio", level, increment)
+
     # --- the model
 
     def _marginal(self, rows):

@@ -354,6 +354,31 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
         explained = deviance(y, self.predict(X, offset=offset), weight)
         return float(1.0 - explained / deviance(y, constant, weight))
 
+    def rate_ratios(self, level=0.9, increment=1.0):
+        """Factors by which the rate grows with each feature, with credible intervals.
+
+        The row of the intercept has the rate where every feature and the offset are
+        zero,
+        in the median group; groups stay as they are.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside, in (0, 1).
+        increment : float or array-like of shape (n_numeric_features,), default=1.0
+            Change of each feature that its ratio is for. Of columns that a
+            ``StandardScaler`` divided by ``scale_``, ``1 / scale_`` gives ratios for
+            one of the units before.
+
+        Returns
+        -------
+        pandas.DataFrame, or a structured ndarray where pandas is not installed
+            A row for each coefficient, the intercept last: ``rate_ratio``
+            (posterior median), ``lower`` and ``upper`` end of the central interval, and
+            ``probability_above_1``.
+        """
+        return self._ratios("rate_ratio", level, increment)
+
     # --- the model
 
     def _marginal(self, rows):

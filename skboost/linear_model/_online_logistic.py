@@ -215,6 +215,8 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
         self.classes_ = learned_classes(y, classes, None if reset else self.classes_)
         return codes_of(y, self.classes_)
 
+    _one_against_rest = True
+
     @property
     def _n_streams(self):
         return 1 if len(self.classes_) == 2 else len(self.classes_)

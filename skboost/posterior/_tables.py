@@ -34,7 +34,7 @@ def summary_table(columns, names):
     columns : dict of str to ndarray of shape (dim,)
     names : sequence of str or None
     """
-    labels = coordinate_names(names, len(columns["mean"]))
+    labels = coordinate_names(names, len(next(iter(columns.values()))))
     try:
         import pandas as pd
     except ImportError:

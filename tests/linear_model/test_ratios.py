@@ -1,0 +1,128 @@
+"""Ratios of odds and rates are exponentials of what the posterior knows."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_iris
+
+from skboost import (
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+    BoostedHierarchicalLogisticRegression,
+    BoostedHierarchicalPoissonRegression,
+    OnlineBayesianLogisticRegression,
+)
+
+from .conftest import logistic_data
+
+SETTINGS = {"max_iter": 1, "n_draws": 64, "random_state": 0}
+COUNTS = np.random.default_rng(0).poisson(2.0, 60)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return (X - X.mean(axis=0)) / X.std(axis=0), np.array(["a", "b", "c"])[y]
+
+
+@pytest.fixture(scope="module")
+def three(iris):
+    return BoostedBayesianLogisticRegression(**SETTINGS).fit(*iris)
+
+
+def columns(table, *names):
+    return np.array([table[name] for name in names])
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_odds_ratios_of_two_classes_are_those_of_the_marginals(fit_intercept):
+    model = BoostedBayesianLogisticRegression(fit_intercept=fit_intercept, **SETTINGS)
+    model.fit(*logistic_data(60, [1.0, -2.0]))
+    table = model.odds_ratios(0.8, increment=[1.0, 3.0])
+    ends = np.log(columns(table, "lower", "upper")).T
+    assert len(ends) == 2 + fit_intercept
+    assert_allclose(ends[:2], model.coef_interval(0.8)[0] * [[1.0], [3.0]])
+    assert_allclose(ends[2:], model.posterior_.interval(0.8)[2:])
+    medians = [model.posterior_.marginal(i).quantile(0.5) for i in range(len(ends))]
+    expected = np.array(medians) * [1.0, 3.0, 1.0][: len(ends)]
+    assert_allclose(np.log(table["odds_ratio"]), expected)
+    positive = model.posterior_.summary()["probability_positive"]
+    assert_allclose(table["probability_above_1"], positive)
+
+
+def test_odds_of_three_classes_are_against_one_of_them(three):
+    n = 100_000
+    coef, intercept = three.sample_posterior(n, 1)
+    draws = np.dstack([coef, intercept])
+    table = three.odds_ratios(0.8, reference="b")
+    expected = np.concatenate([draws[:, k] - draws[:, 1] for k in (0, 2)], axis=1)
+    # Ends of 16,384 draws: their standard error is a hundredth of a deviation.
+    for name, level in (("lower", 0.1), ("odds_ratio", 0.5), ("upper", 0.9)):
+        error = np.log(table[name]) - np.quantile(expected, level, axis=0)
+        assert np.all(np.abs(error) < 0.06 * expected.std(axis=0))
+    turned = three.odds_ratios(0.8, reference="c")
+    there = columns(table, "odds_ratio", "upper", "probability_above_1")[:, 5:]
+    back = columns(turned, "odds_ratio", "lower", "probability_above_1")[:, 5:]
+    assert_allclose(there[:2] * back[:2], 1.0, rtol=0.01)
+    assert_allclose(there[2] + back[2], 1.0)
+    assert_allclose(
+        columns(three.odds_ratios(), "upper"),
+        columns(three.odds_ratios(reference="a"), "upper"),
+    )
+
+
+def test_rows_say_what_they_are_relative_to(three):
+    pytest.importorskip("pandas")
+    names = three.odds_ratios(reference="b").index
+    assert list(names[[0, 4, 5]]) == ["a vs b: x0", "a vs b: intercept", "c vs b: x0"]
+
+
+def test_streams_have_odds_against_all_others(iris):
+    model = OnlineBayesianLogisticRegression(random_state=0).fit(*iris)
+    table = model.odds_ratios(0.8)
+    ends = model.posterior_.interval(0.8).T
+    assert_allclose(np.log(columns(table, "lower", "upper")), ends)
+    with pytest.raises(ValueError, match="reference must be None.*all others"):
+        model.odds_ratios(reference="a")
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])
+def test_rate_ratios_leave_the_dispersion_out(likelihood):
+    X = np.random.default_rng(1).standard_normal((60, 2))
+    model = BoostedBayesianPoissonRegression(likelihood=likelihood, **SETTINGS)
+    table = model.fit(X, COUNTS).rate_ratios(0.8)
+    ends = model.posterior_.interval(0.8)[:3].T
+    assert_allclose(np.log(columns(table, "lower", "upper")), ends)
+
+
+@pytest.mark.parametrize(
+    ("kind", "y"),
+    [
+        (BoostedHierarchicalLogisticRegression, COUNTS > 2),
+        (BoostedHierarchicalPoissonRegression, COUNTS),
+    ],
+)
+def test_ratios_within_groups_leave_scales_out(kind, y):
+    pd = pytest.importorskip("pandas")
+    hours = np.random.default_rng(1).standard_normal(60)
+    X = pd.DataFrame({"hours": hours, "school": np.arange(60) % 10})
+    model = kind(groups=["school"], max_iter=1, random_state=0).fit(X, y)
+    method = getattr(model, "odds_ratios", None) or model.rate_ratios
+    table = method(0.8, increment=2.0)
+    assert list(table.index) == ["hours", "intercept"]
+    ends = model.posterior_.interval(0.8)[:2].T * [2.0, 1.0]
+    assert_allclose(np.log(columns(table, "lower", "upper")), ends)
+
+
+def test_what_means_nothing_is_refused(three):
+    for increment in (0.0, [1.0, 2.0], -1.0, np.inf, "one"):
+        with pytest.raises(ValueError, match="increment must be a positive number"):
+            three.odds_ratios(increment=increment)
+    with pytest.raises(ValueError, match="reference must be one of the classes"):
+        three.odds_ratios(reference="d")
+    with pytest.raises(ValueError, match="level"):
+        three.odds_ratios(90)
+    two = BoostedBayesianLogisticRegression(**SETTINGS)
+    two.fit(*logistic_data(60, [1.0, -2.0]))
+    with pytest.raises(ValueError, match="reference must be None"):
+        two.odds_ratios(reference=1)
