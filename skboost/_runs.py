@@ -155,7 +155,7 @@ class NaturalGradientRuns(FittingEstimator):
 
             return end_iteration
 
-        limits = self._limits(engine, progress.began)
+        limits = self._limits(engine, progress.began).after(previous)
         keeper = None if session is None else session.run(str(index))
         done = run(engine, limits, previous, begin_iteration, keeper=keeper)
         lines.end(done.converged, done.history[-1].elbo)

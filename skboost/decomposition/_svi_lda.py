@@ -89,8 +89,9 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
         Seconds of all runs together, after which a run ends at the end of the batch
         under way, and later ones after a single batch.
     warm_start : bool, default=False
-        Go on with the best run, up to `max_iter` epochs in total; on the same data the
-        result is that of one long run, unless `max_time` ended an epoch early.
+        Go on with the best run: up to `max_iter` epochs in total, or, of a run that has
+        as many, for as many more unless it has converged. On the same data the result
+        is that of one long run, unless `max_time` ended an epoch early.
     random_state : int, RandomState instance or None, default=None
         Seed. The same seed gives the same fit for every `n_jobs`.
     n_jobs : int, default=None

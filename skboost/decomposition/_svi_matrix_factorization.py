@@ -82,8 +82,9 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
         Seconds of all runs together, after which a run ends at the end of the batch
         under way, and later ones after a single batch.
     warm_start : bool, default=False
-        Go on with the best run up to `max_iter` epochs in total; on the same data the
-        result is that of one long run.
+        Go on with the best run: up to `max_iter` epochs in total, or, of a run that has
+        as many, for as many more unless it has converged. On the same data the result
+        is that of one long run.
     dtype : {"float64", "float32"}, default="float64"
         Of the factors. Single precision halves memory and traffic; then the ELBO is
         exact to about six digits only.

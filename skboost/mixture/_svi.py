@@ -123,9 +123,10 @@ class SVIGaussianMixture(
         under way, and later ones after a single batch; then the bound on all rows is
         evaluated. The epoch counts as a whole one.
     warm_start : bool, default=False
-        Go on with the best run, under the first fit's prior, up to `max_iter` epochs in
-        total; on the same data the result is that of one long run, unless `max_time`
-        ended an epoch early.
+        Go on with the best run, under the first fit's prior: up to `max_iter` epochs in
+        total, or, of a run that has as many, for as many more unless it has converged.
+        On the same data the result is that of one long run, unless `max_time` ended an
+        epoch early.
     random_state : int, RandomState instance or None, default=None
         Seed. The same seed gives the same fit for every `n_jobs`.
     n_jobs : int, default=None

@@ -299,7 +299,7 @@ class SVILimits:
     Parameters
     ----------
     max_iter : int
-        Epochs in total.
+        Epochs.
     tol : float
         Gain in ELBO per epoch, nats, below which coordinate ascent has converged.
         Stochastic steps go on up to `max_iter`.
@@ -307,12 +307,20 @@ class SVILimits:
         Seconds.
     began : float or None
         When they began to count, by ``time.perf_counter``; None is when a run begins.
+    before : int
+        Epochs that `max_iter` does not count.
     """
 
     max_iter: int
     tol: float = 1e-3
     max_time: float | None = None
     began: float | None = None
+    before: int = 0
+
+    def after(self, previous):
+        """Those of a run that goes on: as many more where it has `max_iter` epochs."""
+        done = 0 if previous is None else previous.n_iter
+        return replace(self, before=done) if done >= self.max_iter else self
 
     def reached(self, engine, history):
         """Why the last epoch shows convergence, or None."""
@@ -327,6 +335,6 @@ class SVILimits:
 
     def over(self, engine, history):
         """Why the run must end without convergence, or None."""
-        if len(history) >= self.max_iter:
+        if len(history) - self.before >= self.max_iter:
             return f"Stopped at max_iter={self.max_iter}."
         return None

@@ -116,6 +116,21 @@ def test_a_warm_start_goes_on_as_one_long_run(batch_size):
     assert np.array_equal(short.means_, long.means_)
 
 
+def test_a_warm_start_of_one_epoch_at_a_time_climbs_until_it_converges():
+    X = blobs()
+    settings = {"tol": 1e-7, "random_state": 0}
+    step = SVIGaussianMixture(3, max_iter=1, warm_start=True, **settings)
+    bounds = []
+    while not bounds or not step.converged_:
+        bounds.append(step.fit(X).elbo_)
+        assert step.n_iter_ == len(bounds) <= 600
+    assert np.all(np.diff(bounds) >= 0.0)
+    long = SVIGaussianMixture(3, max_iter=600, **settings).fit(X)
+    assert long.converged_
+    assert np.array_equal(step.elbo_path_, long.elbo_path_)
+    assert step.fit(X).n_iter_ == long.n_iter_
+
+
 def test_runs_in_plain_processes_are_the_same():
     model = SVIGaussianMixture(2, init_params="random", n_init=2, random_state=0)
     expected = model.fit(blobs()).elbo_by_init_
