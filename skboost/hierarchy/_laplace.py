@@ -42,16 +42,16 @@ class LaplaceMarginal:
         If more than 2,000 effects are outside the factor that has the most.
     """
 
-    has_noise, cheap, exact = False, False, False
+    cheap, exact = False, False
 
     def __init__(self, rows, likelihood):
         rows, self.constant = rows.merged(likelihood)
         self.rows = rows = sorted_by_main(rows)
-        self.likelihood = likelihood
+        self.likelihood, self.has_noise = likelihood, likelihood.has_level
         self.linear = likelihood.linear(rows.y)
         self.crossed = CrossedEffects(rows.factors)
 
-    def value_and_score(self, beta, levels):
+    def value_and_score(self, beta, levels, noise_level=None):
         """Log likelihood of each draw, and its gradient.
 
         Parameters
@@ -59,28 +59,35 @@ class LaplaceMarginal:
         beta : ndarray of shape (n_draws, n_columns)
         levels : ndarray of shape (n_draws, n_scales)
             Logarithms of the scales of group effects, factor by factor.
+        noise_level : ndarray of shape (n_draws,), default=None
+            Logarithm of the dispersion, where the likelihood has one.
 
         Returns
         -------
         value : ndarray of shape (n_draws,), in nats
             The gradient is that of this value.
-        score : ndarray of shape (n_draws, n_columns + n_scales)
+        score : ndarray of shape (n_draws, n_columns + n_scales [+ 1])
         """
         value = np.empty(len(beta))
-        score = np.empty((len(beta), beta.shape[1] + levels.shape[1]))
-        for s, mode in enumerate(self._modes(beta, levels)):
+        width = beta.shape[1] + levels.shape[1] + self.has_noise
+        score = np.empty((len(beta), width))
+        for s, mode in enumerate(self._modes(beta, levels, noise_level)):
             value[s] = mode.height - 0.5 * mode.precision.log_det
             score[s] = self._score(mode)
+        if self.has_noise:
+            more = self.likelihood.own_terms(self.rows.y, self.rows.weight, noise_level)
+            value += more[0]
+            score[:, -1] += more[1]
         return value + self.constant, score
 
-    def effects(self, normals, beta, levels):
+    def effects(self, normals, beta, levels, noise_level=None):
         """Draws of the group effects given everything else.
 
         Parameters
         ----------
         normals : tuple of ndarray of shape (n_effects, n_draws, n_groups)
             Standard normal numbers, for each factor.
-        beta, levels
+        beta, levels, noise_level
             As in `value_and_score`.
 
         Returns
@@ -88,14 +95,14 @@ class LaplaceMarginal:
         tuple of ndarray of shape (2, n_effects, n_draws, n_groups)
             Of these numbers and of their negatives.
         """
-        return self.weighted_effects(normals, beta, levels)[0]
+        return self.weighted_effects(normals, beta, levels, noise_level)[0]
 
-    def weighted_effects(self, normals, beta, levels):
+    def weighted_effects(self, normals, beta, levels, noise_level=None):
         """Draws of the group effects, and what each says of the likelihood.
 
         Parameters
         ----------
-        normals, beta, levels
+        normals, beta, levels, noise_level
             As in `effects`.
 
         Returns
@@ -111,49 +118,50 @@ class LaplaceMarginal:
         normal = self.crossed.joined(normals)
         effects = np.empty((2, *normal.shape))
         log_weights = np.empty((2, len(beta)))
-        for s, mode in enumerate(self._modes(beta, levels)):
+        for s, mode in enumerate(self._modes(beta, levels, noise_level)):
             _, move = self._thirds(mode)
             mean = mode.v - 0.5 * move
             skewness = self._skewness(mode)
             for side, t in enumerate((normal[s], -normal[s])):
                 v = mean + mode.precision.spread(t + skewness * (t**2 - 1.0) / 6.0)
-                height = self._height(mode.base, mode.scale * v) - 0.5 * v @ v
+                height = self._height(mode, mode.scale * v) - 0.5 * v @ v
                 log_weights[side, s] = height + 0.5 * t @ t - mode.height
                 log_weights[side, s] += np.log(np.abs(1.0 + skewness * t / 3.0)).sum()
                 effects[side, s] = mode.scale * v
         return self.crossed.by_factor(effects), log_weights
 
-    def _modes(self, beta, levels):
+    def _modes(self, beta, levels, noise_level):
         """The mode at each draw; the search begins where the last one ended."""
         v = np.zeros(len(self.crossed.scale_of))
         scales = bounded_exp(levels)[:, self.crossed.scale_of]
-        for one, scale in zip(beta, scales, strict=True):
+        given = [None] * len(beta) if noise_level is None else noise_level[:, None]
+        for one, scale, level in zip(beta, scales, given, strict=True):
             base = self.rows.X @ one
             if self.rows.offset is not None:
                 base += self.rows.offset
-            mode = self._mode(base, scale, v)
+            mode = self._mode(base, scale, v, self.likelihood.given(level))
             v = mode.v
             yield mode
 
-    def _mode(self, base, scale, v):
+    def _mode(self, base, scale, v, likelihood):
         """Newton's steps from v."""
         crossed, weight, y = self.crossed, self.rows.weight, self.rows.y[:, None]
         step = np.inf
         eta = base + crossed.predicted(scale * v)
         for _ in range(_MAX_STEPS):
-            bend = weight * self.likelihood.bend(eta[:, None], y)[:, 0]
+            bend = weight * likelihood.bend(eta[:, None], y)[:, 0]
             precision = Precision(crossed.gram(bend), scale)
             if np.abs(step).max() < _TOLERANCE:
                 break
-            slope = self._value_and_slope(eta)[1]
+            slope = self._value_and_slopes(eta, likelihood)[1]
             step = precision.solve(scale * crossed.pulled(slope) - v)
             moved = crossed.predicted(scale * step)
             share = min(1.0, _LONGEST / max(np.abs(moved).max(), 1e-300))
             step = share * step
             v, eta = v + step, eta + share * moved
-        value, slope = self._value_and_slope(eta)
+        value, *slopes = self._value_and_slopes(eta, likelihood)
         height = value.sum() - 0.5 * v @ v
-        return _Mode(base, scale, v, eta, slope, bend, height, precision)
+        return _Mode(likelihood, base, scale, v, eta, slopes, bend, height, precision)
 
     def _thirds(self, mode):
         """Third derivatives times leverages, by row and as moves of the mode."""
@@ -163,7 +171,7 @@ class LaplaceMarginal:
 
     def _third(self, mode):
         """Weighted third derivatives of the log likelihood of rows."""
-        third = self.likelihood.third(mode.eta[:, None], self.rows.y[:, None])
+        third = mode.likelihood.third(mode.eta[:, None], self.rows.y[:, None])
         return self.rows.weight * third[:, 0]
 
     def _skewness(self, mode):
@@ -178,19 +186,37 @@ class LaplaceMarginal:
         carried = mode.bend * self.crossed.predicted(mode.scale * move)
         by_column = (mode.slope - 0.5 * (pull - carried)) @ self.rows.X
         each = mode.v**2 - 1.0 + mode.precision.inverse_diagonal() - move * mode.v
-        return np.append(by_column, self.crossed.by_scale(each))
+        score = np.append(by_column, self.crossed.by_scale(each))
+        return np.append(score, self._by_level(mode, pull, move))
 
-    def _height(self, base, effects):
+    def _by_level(self, mode, pull, move):
+        """Derivative in the logarithm of the dispersion; nothing without one."""
+        if not self.has_noise:
+            return ()
+        # Of the log determinant as the curvatures change, and as the mode moves.
+        parts = mode.likelihood.curves_by_level(mode.eta[:, None], self.rows.y[:, None])
+        slope, bend = (self.rows.weight * part[:, 0] for part in parts)
+        leverage = self.crossed.leverages(mode.precision, mode.scale)
+        moved = slope @ self.crossed.predicted(mode.scale * move)
+        return mode.by_level.sum() - 0.5 * (leverage @ bend + moved)
+
+    def _height(self, mode, effects):
         """Log likelihood of all rows given the effects."""
-        return self._value_and_slope(base + self.crossed.predicted(effects))[0].sum()
+        eta = mode.base + self.crossed.predicted(effects)
+        return self._value_and_slopes(eta, mode.likelihood)[0].sum()
 
-    def _value_and_slope(self, eta):
-        """Weighted log likelihood of rows and its derivative, (n_rows,)."""
-        value, slope = self.likelihood.value_and_slope(
-            eta[:, None].copy(), self.rows.y[:, None]
-        )
-        weight, linear = self.rows.weight, self.linear
-        return weight * (value[:, 0] + linear * eta), weight * (slope[:, 0] + linear)
+    def _value_and_slopes(self, eta, likelihood):
+        """Weighted log likelihood of rows and its derivatives, (n_rows,).
+
+        The last one is in the logarithm of the dispersion, where there is one.
+        """
+        y, weight, linear = self.rows.y[:, None], self.rows.weight, self.linear
+        value, slope = likelihood.value_and_slope(eta[:, None].copy(), y)
+        by_level = None
+        if self.has_noise:
+            by_level = weight * likelihood.by_level(value, slope, y)[:, 0]
+        value, slope = value[:, 0] + linear * eta, slope[:, 0] + linear
+        return weight * value, weight * slope, by_level
 
 
 class _Mode:
@@ -198,18 +224,25 @@ class _Mode:
 
     Attributes
     ----------
+    likelihood : Likelihood
+        At the dispersion of the draw, where it has one.
     base, eta : ndarray of shape (n_rows,)
         Linear predictors without and with group effects.
     scale, v : ndarray of shape (n_effects,)
         Scale of each effect, and the mode in units of it.
     slope, bend : ndarray of shape (n_rows,)
         Weighted first and minus second derivatives of the log likelihood.
+    by_level : ndarray of shape (n_rows,), or None
+        Weighted derivatives in the logarithm of the dispersion.
     height : float
         Log likelihood minus half the square of v.
     precision : Precision
     """
 
-    def __init__(self, base, scale, v, eta, slope, bend, height, precision):
+    def __init__(
+        self, likelihood, base, scale, v, eta, slopes, bend, height, precision
+    ):
+        self.likelihood = likelihood
         self.base, self.scale, self.v, self.eta = base, scale, v, eta
-        self.slope, self.bend = slope, bend
+        (self.slope, self.by_level), self.bend = slopes, bend
         self.height, self.precision = height, precision

@@ -1,10 +1,12 @@
 """Which way group effects are integrated out."""
 
+import numpy as np
+
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
 from skboost.hierarchy._laplace import LaplaceMarginal
 from skboost.hierarchy._normal import NormalMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
-from skboost.targets import FlatPrior, GLMTarget
+from skboost.targets import DispersionPrior, FlatPrior, GLMTarget, NoisyGLMTarget
 
 
 class UngroupedMarginal:
@@ -16,24 +18,27 @@ class UngroupedMarginal:
     likelihood : Likelihood
     """
 
-    has_noise, cheap, exact = False, True, True
+    cheap = exact = True
 
     def __init__(self, rows, likelihood):
-        self.target = GLMTarget(
-            rows.X,
-            rows.y,
-            likelihood,
-            prior=FlatPrior(),
-            sample_weight=rows.weight,
-            offset=rows.offset,
-            fit_intercept=False,
-        )
+        self.has_noise = likelihood.has_level
+        settings = {
+            "prior": FlatPrior(),
+            "sample_weight": rows.weight,
+            "offset": rows.offset,
+            "fit_intercept": False,
+        }
+        if self.has_noise:
+            flat = DispersionPrior(1.0, np.inf)
+            self.target = NoisyGLMTarget(rows.X, rows.y, likelihood, flat, **settings)
+        else:
+            self.target = GLMTarget(rows.X, rows.y, likelihood, **settings)
 
-    def value_and_score(self, beta, levels):
+    def value_and_score(self, beta, levels, *noise_level):
         """See `QuadratureMarginal.value_and_score`."""
-        return self.target.value_and_score(beta)
+        return self.target.value_and_score(np.column_stack([beta, *noise_level]))
 
-    def effects(self, normals, beta, levels):
+    def effects(self, normals, beta, levels, *noise_level):
         """None: there are no groups."""
         return ()
 

@@ -40,12 +40,12 @@ class QuadratureMarginal:
         groups have some rows, and the gradient is that of the exact integral.
     """
 
-    has_noise, cheap, exact = False, False, True
+    cheap, exact = False, True
 
     def __init__(self, rows, likelihood, n_nodes=9):
         rows, self.constant = rows.merged(likelihood)
         self.rows = rows = rows.sorted()
-        self.likelihood = likelihood
+        self.likelihood, self.has_noise = likelihood, likelihood.has_level
         (factor,) = rows.factors
         self.codes, self.columns = factor.codes, factor.columns
         self.starts = np.searchsorted(factor.codes, np.arange(factor.n_groups))
@@ -57,7 +57,7 @@ class QuadratureMarginal:
         self.log_weights += 0.5 * (self.nodes**2).sum(axis=1)
         self.log_weights -= 0.5 * factor.n_effects * LOG_2PI
 
-    def value_and_score(self, beta, levels):
+    def value_and_score(self, beta, levels, noise_level=None):
         """Log likelihood of each draw, and its gradient.
 
         Parameters
@@ -65,38 +65,47 @@ class QuadratureMarginal:
         beta : ndarray of shape (n_draws, n_columns)
         levels : ndarray of shape (n_draws, n_effects)
             Logarithms of the scales of group effects.
+        noise_level : ndarray of shape (n_draws,), default=None
+            Logarithm of the dispersion, where the likelihood has one.
 
         Returns
         -------
         value : ndarray of shape (n_draws,), in nats
-        score : ndarray of shape (n_draws, n_columns + n_effects)
+        score : ndarray of shape (n_draws, n_columns + n_effects [+ 1])
         """
         value, score = np.empty(len(beta)), np.empty((len(beta), beta.shape[1]))
         by_scale = np.empty(levels.shape)
+        by_level = np.empty((len(beta), int(self.has_noise)))
         for some in self._blocks(len(beta)):
-            found = self._integrated(beta[some], bounded_exp(levels[some].T))
+            found = self._integrated(*_at(some, beta, levels, noise_level))
             value[some] = found.log_integral.sum(axis=0)
             score[some] = found.slope.T @ self.rows.X
             squares = np.einsum(
                 "mqjs,mqjs,mjs->sq", found.nodes, found.nodes, found.shares
             )
             by_scale[some] = squares - len(self.starts)
-        return value + self.constant, np.column_stack([score, by_scale])
+            if self.has_noise:
+                by_level[some, 0] = found.by_level
+        if self.has_noise:
+            more = self.likelihood.own_terms(self.rows.y, self.rows.weight, noise_level)
+            value += more[0]
+            by_level[:, 0] += more[1]
+        return value + self.constant, np.column_stack([score, by_scale, by_level])
 
-    def effects(self, normals, beta, levels):
+    def effects(self, normals, beta, levels, noise_level=None):
         """Draws of the group effects given everything else; see `NormalMarginal`.
 
         They have the first four moments of the nodes.
         """
         out = np.empty((2, *normals[0].shape))
         for some in self._blocks(len(beta)):
-            found = self._moments(beta[some], bounded_exp(levels[some].T))
+            found = self._moments(*_at(some, beta, levels, noise_level))
             both = found.both(normals[0][:, some].swapaxes(1, 2))
             out[:, :, some] = both.swapaxes(2, 3)
         return (out,)
 
-    def _moments(self, beta, scale):
-        found = self._integrated(beta, scale)
+    def _moments(self, beta, scale, noise_level):
+        found = self._integrated(beta, scale, noise_level)
         mean = np.einsum("mqjs,mjs->qjs", found.nodes, found.shares)
         away = found.nodes - mean
         covariance = np.einsum("mqjs,mrjs,mjs->qrjs", away, away, found.shares)
@@ -112,31 +121,39 @@ class QuadratureMarginal:
         width = len(self.rows.y) * (len(self.nodes) + self.columns.shape[1])
         return row_blocks(n_draws, width)
 
-    def _integrated(self, beta, scale):
+    def _integrated(self, beta, scale, noise_level):
         """Integrals over all groups at some draws; scales are (n_effects, n_draws)."""
+        likelihood = self.likelihood.given(noise_level)
         eta = self.rows.X @ beta.T
         if self.rows.offset is not None:
             eta += self.rows.offset[:, None]
         tilts = self.columns.T[:, :, None] * scale[:, None]
-        mode, inverse, log_det = self._modes(eta, tilts)
+        mode, inverse, log_det = self._modes(eta, tilts, likelihood)
         nodes = mode + np.einsum("qrjs,mr->mqjs", cholesky(inverse), self.nodes)
         values = np.empty((len(nodes), *log_det.shape))
         slopes = np.empty((len(nodes), *eta.shape))
+        by_level = np.zeros(values.shape if self.has_noise else 0)
         for m, node in enumerate(nodes):
-            value, slopes[m] = self._value_and_slope(self._moved(eta, tilts, node))
+            moved = self._moved(eta, tilts, node)
+            value, slopes[m], own = self._value_and_slopes(moved, likelihood)
             values[m] = self._over_groups(value) - 0.5 * (node**2).sum(axis=0)
+            if self.has_noise:
+                by_level[m] = self._over_groups(own)
         values += self.log_weights[:, None, None]
         total = logsumexp(values, axis=0)
         shares = np.exp(values - total)
         slope = np.einsum("mns,mns->ns", slopes, shares[:, self.codes])
-        return _Integrated(total - 0.5 * log_det, slope, nodes, shares)
+        if self.has_noise:
+            by_level = np.einsum("mjs,mjs->s", by_level, shares)
+        return _Integrated(total - 0.5 * log_det, slope, nodes, shares, by_level)
 
-    def _modes(self, eta, tilts):
+    def _modes(self, eta, tilts, likelihood):
         """Modes (q, n_groups, n_draws), inverses of minus the Hessians, and ln det."""
         v = np.zeros((len(tilts), len(self.starts), eta.shape[1]))
         longest = [np.maximum.reduceat(np.abs(tilt), self.starts) for tilt in tilts]
         for _ in range(_MAX_STEPS):
-            gradient, hessian = self._derivatives(self._moved(eta, tilts, v), tilts)
+            moved = self._moved(eta, tilts, v)
+            gradient, hessian = self._derivatives(moved, tilts, likelihood)
             inverse, log_det = inverse_and_log_det(hessian)
             step = np.einsum("qrjs,rjs->qjs", inverse, gradient - v)
             reach = np.einsum("qjs,qjs->js", np.abs(step), longest)
@@ -146,10 +163,10 @@ class QuadratureMarginal:
                 break
         return v, inverse, log_det
 
-    def _derivatives(self, eta, tilts):
+    def _derivatives(self, eta, tilts, likelihood):
         """Slopes of the log likelihood in v, and minus the Hessian with the prior."""
-        _, slope = self._value_and_slope(eta)
-        bend = self.likelihood.bend(eta, self.rows.y[:, None])
+        _, slope, _ = self._value_and_slopes(eta, likelihood)
+        bend = likelihood.bend(eta, self.rows.y[:, None])
         bend *= self.rows.weight[:, None]
         q = len(tilts)
         gradient = np.stack([self._over_groups(slope * tilt) for tilt in tilts])
@@ -167,17 +184,30 @@ class QuadratureMarginal:
             eta = eta + tilt * effect[self.codes]
         return eta
 
-    def _value_and_slope(self, eta):
-        """Weighted log likelihood of rows and its derivative, (n_rows, n_draws)."""
+    def _value_and_slopes(self, eta, likelihood):
+        """Weighted log likelihood of rows and its derivatives, (n_rows, n_draws).
+
+        The last one is in the logarithm of the dispersion, where there is one.
+        """
         weight, linear = self.rows.weight[:, None], self.linear[:, None]
-        value, slope = self.likelihood.value_and_slope(eta.copy(), self.rows.y[:, None])
-        return weight * (value + linear * eta), weight * (slope + linear)
+        y = self.rows.y[:, None]
+        value, slope = likelihood.value_and_slope(eta.copy(), y)
+        by_level = None
+        if self.has_noise:
+            by_level = weight * likelihood.by_level(value, slope, y)
+        return weight * (value + linear * eta), weight * (slope + linear), by_level
 
     def _over_groups(self, table):
         if len(self.starts) == len(table):
             # Merged rows often are one for each group.
             return table
         return np.add.reduceat(table, self.starts, axis=0)
+
+
+def _at(some, beta, levels, noise_level):
+    """Coefficients, scales (n_effects, n_some) and log dispersions of some draws."""
+    noise_level = None if noise_level is None else noise_level[some]
+    return beta[some], bounded_exp(levels[some].T), noise_level
 
 
 def _solved(root, away):
@@ -201,9 +231,12 @@ class _Integrated(NamedTuple):
         In units of the scales.
     shares : ndarray of shape (n_nodes, n_groups, n_draws)
         Their probabilities.
+    by_level : ndarray of shape (n_draws,)
+        Expected derivative in the logarithm of the dispersion, where there is one.
     """
 
     log_integral: np.ndarray
     slope: np.ndarray
     nodes: np.ndarray
     shares: np.ndarray
+    by_level: np.ndarray

@@ -81,18 +81,8 @@ class CountPredictive(Predictive):
     def quantiles(self, X, p, offset):
         """Smallest counts whose distribution function reaches p, (n, n_levels)."""
         out = np.empty((X.shape[0], len(p)))
-        for rows, means, stds, levels, weights in self._parts(X, offset):
-            found = np.full((len(means), len(p)), np.nan)
-            if levels is not None:
-                small = (means + 2.0 * stds).max(axis=1) < _SUMMED
-                parts = means[small], stds[small], levels, weights
-                found[small] = _by_summing(p, *parts)
-            for k, level in enumerate(p):
-                left = np.isnan(found[:, k])
-                parts = means[left], stds[left], levels, weights
-                if left.any():
-                    found[left, k] = smallest_count(level, *parts)
-            out[rows] = found
+        for rows, *parts in self._parts(X, offset):
+            out[rows] = smallest_counts(p, *parts)
         return out
 
     def _parts(self, X, offset):
@@ -231,7 +221,31 @@ def _summed(log_terms, width, std):
 # --- quantiles
 
 
-def smallest_count(p, means, stds, levels, weights):
+def smallest_counts(p, means, stds, levels, weights):
+    """Smallest counts whose distribution function reaches p, (n, n_levels).
+
+    Parameters
+    ----------
+    p : ndarray of shape (n_levels,)
+    means, stds : ndarray of shape (n, n_parts)
+        Of eta in the parts of a mixture.
+    levels : ndarray of shape (n_parts,), or None
+        lambda of the parts.
+    weights : ndarray of shape (n_parts,)
+    """
+    found = np.full((len(means), len(p)), np.nan)
+    if levels is not None:
+        small = (means + 2.0 * stds).max(axis=1) < _SUMMED
+        found[small] = _by_summing(p, means[small], stds[small], levels, weights)
+    for k, level in enumerate(p):
+        left = np.isnan(found[:, k])
+        if left.any():
+            parts = means[left], stds[left], levels, weights
+            found[left, k] = _smallest_count(level, *parts)
+    return found
+
+
+def _smallest_count(p, means, stds, levels, weights):
     """Smallest count k of every row with P(count <= k) at least `p`, (n,)."""
     low = np.full(len(means), -1.0)
     high = np.ceil(bounded_exp(np.minimum(means.max(axis=1), 30.0)))
@@ -342,7 +356,11 @@ def warn_of_overdispersion(rows, coef, intercept, stacklevel):
     """
     sums = rows.sum(partial(_residuals, coef, intercept), len(coef), 3)
     pearson, variance, weight = sums
-    free = weight - len(coef)
+    warn_where_larger(pearson, variance, weight - len(coef), stacklevel + 1)
+
+
+def warn_where_larger(pearson, variance, free, stacklevel):
+    """Warns where Pearson's statistic is too large for its degrees of freedom."""
     if free <= 0.0:
         return
     ratio, error = pearson / free, np.sqrt(variance) / free

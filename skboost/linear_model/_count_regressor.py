@@ -219,11 +219,7 @@ class BayesianCountRegressor(BayesianRegressor):
             After a fit of the Poisson likelihood, which has none.
         """
         check_is_fitted(self)
-        if not self._n_further:
-            raise AttributeError(
-                "dispersion_interval needs a fit with likelihood='negative_binomial'; "
-                f"got one with likelihood={self._fitted_likelihood!r}."
-            )
+        check_dispersed(self._fitted_likelihood)
         last = self.posterior_.marginal(self.posterior_.dim - 1)
         return np.exp([last.quantile(p) for p in tails_of(level)])
 
@@ -268,6 +264,15 @@ class BayesianCountRegressor(BayesianRegressor):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def check_dispersed(likelihood):
+    """An AttributeError where the fitted likelihood has no dispersion."""
+    if likelihood != "negative_binomial":
+        raise AttributeError(
+            "dispersion_interval needs a fit with likelihood='negative_binomial'; "
+            f"got one with likelihood={likelihood!r}."
+        )
 
 
 def deviance(y, mean, weight):

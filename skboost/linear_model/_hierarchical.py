@@ -88,7 +88,7 @@ class HierarchicalModel(Served, BoostedLinearModel):
     """
 
     warm_start = False
-    _has_noise = False
+    _noise_name = None  # Of the last coordinate, where it is not a scale of effects.
 
     def _hyperparameters(self):
         # A surrogate skews by itself: the target would be evaluated for every pair.
@@ -124,7 +124,7 @@ class HierarchicalModel(Served, BoostedLinearModel):
         )
         numbers = numbers_of(X, self._columns)
         self._factors = learned(X, self._columns)
-        if self._has_noise:
+        if self._noise_name:
             warn_of_single_rows(self._factors, len(y))
         codes = [codes_of(X, factor, self._columns) for factor in self._factors]
         weight = check_sample_weight(sample_weight, numbers, dtype=np.float64)
@@ -251,7 +251,7 @@ class HierarchicalModel(Served, BoostedLinearModel):
         ]
 
     def _further_names(self):
-        return [*self._scale_names(), *(["noise_scale"] if self._has_noise else [])]
+        return [*self._scale_names(), *filter(None, [self._noise_name])]
 
     # --- fitted attributes
 
@@ -407,8 +407,7 @@ class HierarchicalModel(Served, BoostedLinearModel):
     def _ratios(self, kind, level, increment):
         check_is_fitted(self)
         shape = (1, len(self._columns.numbers))
-        n_linear = self.posterior_.dim - len(self._further_names())
-        has_intercept = n_linear > shape[1]
+        has_intercept = self._model.coef.shape[1] > shape[1]
         return ratio_table(
             kind, self.posterior_, shape, has_intercept, level, increment
         )
@@ -438,11 +437,12 @@ class HierarchicalModel(Served, BoostedLinearModel):
         scales = self._scale_draws[picked]
         if model.noise is not None:
             scales = np.column_stack([scales, model.noise[picked]])
+        names = self.posterior_.names[coef.shape[1] :]
         has_intercept = coef.shape[1] > n_numbers
         return {
             "coef": coef[:, :n_numbers],
             "intercept": coef[:, -1] if has_intercept else np.zeros(n),
-            "scales": dict(zip(self._further_names(), scales.T, strict=True)),
+            "scales": dict(zip(names, scales.T, strict=True)),
             "group_effects": {
                 f.name: np.moveaxis(f.effects[..., picked], -1, 0)
                 for f in model.factors

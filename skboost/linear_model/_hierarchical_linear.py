@@ -174,7 +174,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
         ],
     }
 
-    _has_noise = True
+    _noise_name = "noise_scale"
 
     def __init__(
         self,

@@ -1,30 +1,32 @@
 """Poisson regression with groups: effects of groups, learned scales."""
 
+from numbers import Real
+
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from skboost._base import callback_data
-from skboost._math import log_sum_exp
-from skboost._sklearn import check_sample_weight, fit_context
+from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.hierarchy import marginal_of
-from skboost.linear_model._coefficients import (
-    check_quantiles,
-    checked_numbers,
-    tails_of,
-)
-from skboost.linear_model._count_predictive import log_probability, smallest_count
-from skboost.linear_model._count_regressor import deviance
-from skboost.linear_model._hierarchical import (
-    HIERARCHICAL_CONSTRAINTS,
-    LEVELS,
-    HierarchicalModel,
+from skboost.linear_model._count_predictive import warn_where_larger
+from skboost.linear_model._hierarchical import HIERARCHICAL_CONSTRAINTS
+from skboost.linear_model._hierarchical_counts import (
+    HierarchicalCountRegressor,
+    checked_counts,
+    checked_offset,
 )
 from skboost.linear_model._summary import log_rate
-from skboost.serving import GroupedCounts
-from skboost.targets import Poisson, validate_offset
+from skboost.targets import (
+    DispersionPrior,
+    NegativeBinomial,
+    Poisson,
+    bounded_exp,
+)
+
+# Rows whose residuals are looked at, of many.
+_MOST_RESIDUALS = 4096
 
 
-class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
+class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
     """Regression of counts whose groups share strength: partial pooling.
 
     The logarithm of the rate is ``X coef + intercept + offset + z u[group]``, where the
@@ -33,11 +35,18 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
     (one factor, one slope) or Laplace's method (more); boosting variational inference
     approximates the posterior of coefficients and scales.
 
+    Counts that vary more around their rates than Poisson counts need
+    ``likelihood="negative_binomial"``: the variance of a count with mean m is
+    m + `dispersion_` m^2, and the dispersion is learned with everything else. A fit of
+    the Poisson likelihood warns where its residuals ask for it.
+
     `offset` is the logarithm of the exposure of a row (the years, persons or
     kilometres that its count is about); it is an argument of the methods.
 
     Parameters
     ----------
+    likelihood : {"poisson", "negative_binomial"}, default="poisson"
+        Distribution of a count around its mean.
     groups : str, int or list of these, default=None
         Columns of X that say which group a row belongs to, by name or position. Every
         column is a factor with effects of its own; several are crossed. Labels are
@@ -67,6 +76,12 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
     intercept_scale : "auto" or float, default="auto"
         Scale of the intercept's prior. ``"auto"`` is ten times that of a standardised
         feature, widened by where the responses and the features lie.
+    dispersion_prior_median : float, default=0.25
+        Of the dispersion under ``"negative_binomial"``, whose logarithm has a normal
+        prior. The default says that rates of equal rows of a group vary by about half.
+    dispersion_prior_sd : float, default=2.0
+        Standard deviation of the logarithm. With both defaults rates vary, with prior
+        probability .9, by 10 to 260 %.
     handle_unknown : {"population", "error"}, default="population"
         What predictions do with a group that `fit` has not seen: integrate over the
         distribution of groups, or raise an error.
@@ -86,7 +101,8 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
     Attributes
     ----------
     posterior_ : TransformedPosterior
-        Over (coefficients, intercept, standard deviations of group effects).
+        Over (coefficients, intercept, standard deviations of group effects), and under
+        ``"negative_binomial"`` the dispersion.
     coef_ : ndarray of shape (n_numeric_features,)
         Posterior means.
     intercept_ : float
@@ -98,8 +114,12 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
         By factor the posterior means of the effects of its groups, ndarray of shape
         (n_groups, n_effects): the intercept's, then those of the slopes.
     variance_components_ : DataFrame, or structured array without pandas
-        Posterior means of the standard deviations of group effects, their
+        Posterior means of the standard deviations of group effects and, under
+        ``"negative_binomial"``, of the dispersion, their
         standard deviations and the ends of their 90 per cent intervals.
+    dispersion_ : float
+        Posterior median, under ``"negative_binomial"`` only; `dispersion_interval` has
+        its interval.
     icc_ : dict
         Intraclass correlation by factor: the share of the variance of the response on
         the scale of logarithms of rates (Nakagawa et al. 2017)
@@ -159,11 +179,17 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
     (2,)
     """
 
-    _parameter_constraints = HIERARCHICAL_CONSTRAINTS
+    _parameter_constraints = {
+        **HIERARCHICAL_CONSTRAINTS,
+        "likelihood": [StrOptions({"poisson", "negative_binomial"})],
+        "dispersion_prior_median": [Interval(Real, 0, None, closed="neither")],
+        "dispersion_prior_sd": [Interval(Real, 0, None, closed="neither")],
+    }
 
     def __init__(
         self,
         *,
+        likelihood="poisson",
         groups=None,
         slopes=None,
         nested=None,
@@ -172,6 +198,8 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
         prior_scale="auto",
         fit_intercept=True,
         intercept_scale="auto",
+        dispersion_prior_median=0.25,
+        dispersion_prior_sd=2.0,
         handle_unknown="population",
         max_iter=10,
         tol="auto",
@@ -179,6 +207,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
         random_state=None,
         n_jobs=None,
     ):
+        self.likelihood = likelihood
         self.groups = groups
         self.slopes = slopes
         self.nested = nested
@@ -187,6 +216,8 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
         self.prior_scale = prior_scale
         self.fit_intercept = fit_intercept
         self.intercept_scale = intercept_scale
+        self.dispersion_prior_median = dispersion_prior_median
+        self.dispersion_prior_sd = dispersion_prior_sd
         self.handle_unknown = handle_unknown
         self.max_iter = max_iter
         self.tol = tol
@@ -218,6 +249,12 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
         ValueError
             For missing labels, factors with one group, and parameters or data that mean
             nothing. What was fitted before stays usable.
+
+        Warns
+        -----
+        OverdispersionWarning
+            Where residuals of a Poisson likelihood are larger than Poisson counts have;
+            see `BoostedBayesianPoissonRegression.fit`. Group effects are in the rates.
         """
         with self._keeping_old_fit():
             counts = checked_counts(self, X, y)
@@ -225,164 +262,52 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
                 X, counts, sample_weight, checked_offset(offset, len(counts))
             )
             given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
-            return self._learn_groups(rows, table, given)
-
-    def predict(self, X, level="group", offset=None, return_std=False):
-        """Mean of the posterior predictive distribution.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        level : {"group", "population"}, default="group"
-            ``"group"`` uses the effects of the row's groups; those that `fit` has not
-            seen have the population's spread. ``"population"`` is a new group for every
-            row.
-        offset : array-like of shape (n_samples,), default=None
-            Logarithm of the exposure; None is zero.
-        return_std : bool, default=False
-            Return the standard deviation of the count too.
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-        std : ndarray of shape (n_samples,)
-            Only where `return_std` is True.
-        """
-        model, split = self._fitted_model(), self._split(X, level)
-        mean, std = model.mean_and_std(*split, checked_offset(offset, len(split[0])))
-        return (mean, std) if return_std else mean
-
-    def predict_interval(self, X, level=0.9, offset=None, population=False):
-        """Central interval of the predictive distribution of the count.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        level : float, default=0.9
-            At least this predictive probability lies between the ends, which are
-            counts; in (0, 1).
-        offset : array-like of shape (n_samples,), default=None
-        population : bool, default=False
-            A new group for every row, as ``level="population"`` of `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2)
-            Lower and upper end, both inside.
-        """
-        return self.predict_quantiles(X, tails_of(level), offset, population)
-
-    def predict_quantiles(
-        self, X, quantiles=(0.05, 0.5, 0.95), offset=None, population=False
-    ):
-        """Quantiles of the predictive distribution of the count.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        quantiles : float or array-like of shape (n_quantiles,), \
-                default=(0.05, 0.5, 0.95)
-            In (0, 1).
-        offset : array-like of shape (n_samples,), default=None
-        population : bool, default=False
-            A new group for every row.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_quantiles)
-            Smallest counts whose distribution function reaches these.
-        """
-        p = check_quantiles(quantiles)
-        model, split = self._fitted_model(), self._split(X, LEVELS[bool(population)])
-        out = np.empty((len(split[0]), len(p)))
-        weights = np.full(len(model.coef), 1.0 / len(model.coef))
-        for rows, eta in model.predictors(
-            *split, checked_offset(offset, len(split[0]))
-        ):
-            for k, level in enumerate(p):
-                out[rows, k] = smallest_count(
-                    level, eta, np.zeros_like(eta), None, weights
-                )
-        return out
-
-    def log_predictive_density(self, X, y, offset=None, population=False):
-        """Log probability of counts under the posterior predictive distribution.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        offset : array-like of shape (n_samples,), default=None
-        population : bool, default=False
-            A new group for every row.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Nats.
-        """
-        y = checked_counts(self, X, y)
-        model, split = self._fitted_model(), self._split(X, LEVELS[bool(population)])
-        out, weight = np.empty(len(y)), np.log(1.0 / len(model.coef))
-        for rows, eta in model.predictors(
-            *split, checked_offset(offset, len(split[0]))
-        ):
-            counts = np.broadcast_to(y[rows, None], eta.shape)
-            table = log_probability(counts, eta, np.zeros_like(eta))
-            out[rows] = log_sum_exp(table, weight)
-        return out
-
-    def score(self, X, y, sample_weight=None, offset=None):
-        """D squared, the share of the deviance that the predictive mean explains.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-        offset : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        float
-            As of `BoostedBayesianPoissonRegression`.
-        """
-        y = checked_counts(self, X, y)
-        weight = check_sample_weight(sample_weight, y, dtype=np.float64)
-        exposure = np.exp(np.zeros_like(y) if offset is None else np.asarray(offset))
-        constant = exposure * (weight @ y) / (weight @ exposure)
-        explained = deviance(y, self.predict(X, offset=offset), weight)
-        return float(1.0 - explained / deviance(y, constant, weight))
-
-    def rate_ratios(self, level=0.9, increment=1.0):
-        """Factors by which the rate grows with each feature, with credible intervals.
-
-        The row of the intercept has the rate where every feature and the offset are
-        zero,
-        in the median group; groups stay as they are.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior probability inside, in (0, 1).
-        increment : float or array-like of shape (n_numeric_features,), default=1.0
-            Change of each feature that its ratio is for. Of columns that a
-            ``StandardScaler`` divided by ``scale_``, ``1 / scale_`` gives ratios for
-            one of the units before.
-
-        Returns
-        -------
-        pandas.DataFrame, or a structured ndarray where pandas is not installed
-            A row for each coefficient, the intercept last: ``rate_ratio``
-            (posterior median), ``lower`` and ``upper`` end of the central interval, and
-            ``probability_above_1``.
-        """
-        return self._ratios("rate_ratio", level, increment)
+            self._learn_groups(rows, table, given)
+            if not self._noise_name:
+                vars(self).pop("dispersion_", None)
+                # Past scikit-learn's wrapper, where the user called.
+                warn_where_larger(*self._pearson(rows), stacklevel=3)
+            return self
 
     # --- the model
 
+    @property
+    def _noise_name(self):
+        return "dispersion" if self.likelihood == "negative_binomial" else None
+
     def _marginal(self, rows):
-        return marginal_of(rows, Poisson())
+        likelihood = NegativeBinomial() if self._noise_name else Poisson()
+        return marginal_of(rows, likelihood)
+
+    def _noise_prior(self, unit):
+        if not self._noise_name:
+            return None
+        return DispersionPrior(self.dispersion_prior_median, self.dispersion_prior_sd)
+
+    def _fitted(self, posterior):
+        # What was fitted, whatever the parameters say by now.
+        fitted = {"_fitted_likelihood": self.likelihood}
+        if self._noise_name:
+            median = posterior.marginal(posterior.dim - 1).quantile(0.5)
+            fitted["dispersion_"] = float(median)
+        return fitted | super()._fitted(posterior)
+
+    def _pearson(self, rows):
+        """Pearson's statistic, its variance if counts are Poisson, and weights.
+
+        At draws of everything, whose residuals are as large as those of the truth on
+        average: no degrees of freedom are to be subtracted.
+        """
+        n = len(rows.y)
+        rows = rows.taken(np.linspace(0, n - 1, min(n, _MOST_RESIDUALS)).astype(int))
+        model, found = self._model, 0.0
+        numbers = rows.X[:, : len(model.numbers)]
+        codes = [factor.codes for factor in rows.factors]
+        for some, eta in model.predictors(numbers, codes, rows.offset):
+            rate, weight = bounded_exp(eta), rows.weight[some]
+            pearson = (rows.y[some, None] - rate) ** 2 / rate
+            found += weight @ np.stack([pearson, 2.0 + 1.0 / rate])
+        return (*np.median(found, axis=1), rows.weight.sum())
 
     def _unit(self, table):
         return 1.0, float(log_rate(table))
@@ -390,28 +315,13 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalModel):
     def _row_error(self, table):
         # The information of a row about its logarithm is its rate.
         summary = table.summary
-        return 1.0 / np.sqrt(summary.level + 0.5 / summary.weight)
+        variance = 1.0 / (summary.level + 0.5 / summary.weight)
+        if self._noise_name:
+            variance += self.dispersion_prior_median
+        return np.sqrt(variance)
 
     def _residual_variance(self, model):
         # Of a logarithm, were counts lognormal with the same mean and variance, at the
         # rate of a row whose features are zero.
         rate = np.exp(model.coef[:, -1] if self.fit_intercept else 0.0)
-        return np.log1p(1.0 / rate)
-
-    _plain = GroupedCounts
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        return tags
-
-
-def checked_counts(estimator, X, y):
-    """Counts, (n_samples,); a ValueError where they are none."""
-    y = checked_numbers(estimator, X, y)
-    return Poisson().checked(y, len(y))
-
-
-def checked_offset(offset, n_samples):
-    """Offsets as `validate_offset` has them; None stays None."""
-    return None if offset is None else validate_offset(offset, n_samples)
+        return np.log1p(1.0 / rate + (0.0 if model.noise is None else model.noise))

@@ -387,6 +387,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
     def _learn(self, rows, given, *, update=False):
         super()._learn(rows, given, update=update)
         if not self._dispersed:
+            vars(self).pop("dispersion_", None)
             coef = self.posterior_.mean()
             # Past `fit` and scikit-learn's wrapper of it, where the user called.
             warn_of_overdispersion(rows, coef, self._has_intercept, stacklevel=4)

@@ -66,7 +66,8 @@ class GroupedModel:
     """Rows in, linear predictors under every draw of the posterior out.
 
     `numbers` are the positions of the numeric columns among `n_features`, `coef` is
-    (n_draws, n_numbers [+ 1]), `noise` (n_draws,) where there is any.
+    (n_draws, n_numbers [+ 1]), `noise` (n_draws,) where there is any: the standard
+    deviation of responses, or the dispersion of counts.
     """
 
     n_features: int
@@ -161,6 +162,8 @@ class GroupedCounts(GroupedModel):
         out = np.empty((2, len(numbers)))
         for rows, eta in self.predictors(numbers, codes, offset):
             rate = bounded_exp(eta)
-            mean = rate.mean(axis=1)
-            out[:, rows] = mean, np.sqrt(mean + rate.var(axis=1))
+            mean, variance = rate.mean(axis=1), rate.var(axis=1)
+            if self.noise is not None:
+                variance += (rate**2) @ self.noise / len(self.noise)
+            out[:, rows] = mean, np.sqrt(mean + variance)
         return out[0], out[1]

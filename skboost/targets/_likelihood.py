@@ -83,6 +83,8 @@ class Likelihood:
         that differ in y alone are then one row with the mean of y.
     light_tails : bool
         Whether means are exponentials of linear predictors; see `Target`.
+    has_level : bool
+        Whether rows share one parameter more, whose logarithm ``given`` takes.
     """
 
     n_outputs = 1
@@ -90,6 +92,7 @@ class Likelihood:
     light_tails = False
     log_concave = False
     linear_in_y = False
+    has_level = False
     n_temporaries = 1
 
     def checked(self, y, n_samples):
@@ -130,6 +133,10 @@ class Likelihood:
         array (n_rows, n_draws)
         """
         raise NotImplementedError(f"{type(self).__name__} must define bend(eta, y).")
+
+    def given(self, level):
+        """The likelihood where that parameter is known, None without one."""
+        return self
 
     def third(self, eta, y):
         """Third derivative of the log likelihood in ``eta``.

@@ -10,7 +10,7 @@ gamma variable of mean 1 and variance alpha gives such counts.
 """
 
 import numpy as np
-from scipy.special import digamma, gammaln, polygamma
+from scipy.special import digamma, expit, gammaln, polygamma
 
 from skboost._math import LOG_2PI
 from skboost.targets._likelihood import Likelihood
@@ -35,9 +35,35 @@ class NegativeBinomial(Likelihood):
     """
 
     light_tails = True
+    has_level = True
 
     def checked(self, y, n_samples):
         return Poisson().checked(y, n_samples)
+
+    def linear(self, y):
+        return y
+
+    def given(self, level):
+        return GivenDispersion(level)
+
+    def own_terms(self, y, weight, level):
+        """What eta does not enter, summed over rows: D(y, r) - ln(y!).
+
+        Parameters
+        ----------
+        y, weight : ndarray of shape (n_rows,)
+        level : ndarray of shape (n_draws,)
+
+        Returns
+        -------
+        value, slope : ndarray of shape (n_draws,)
+            The slope is in lambda.
+        """
+        # What depends on the count alone is computed once for equal counts.
+        counts, code = np.unique(y, return_inverse=True)
+        weight = np.bincount(code, weight)
+        own, slope, _ = gamma_terms(counts[:, None], bounded_exp(-level))
+        return weight @ (own - gammaln(counts + 1.0)[:, None]), -(weight @ slope)
 
     def log_probability(self, y, eta, level):
         """ln p(y) of arrays that are broadcast against each other, nats."""
@@ -49,16 +75,12 @@ class NegativeBinomial(Likelihood):
     def at_draws(self, eta, level, rows, slopes=False):
         """See `Noise.at_draws`."""
         y, shape = rows.y[:, None], bounded_exp(-level)
-        # What depends on the count alone is computed once for equal counts.
-        counts, code = np.unique(rows.y, return_inverse=True)
-        weight = np.bincount(code, rows.weights)
-        own, slope, _ = gamma_terms(counts[:, None], shape)
+        own, slope = self.own_terms(rows.y, rows.weights, level)
         soft = np.logaddexp(0.0, eta + level)
-        value = rows.sum(y * eta - (y + shape) * soft)
-        found = [value + weight @ (own - gammaln(counts + 1.0)[:, None])]
+        found = [rows.sum(y * eta - (y + shape) * soft) + own]
         if slopes:
             pulled = (y + shape) * np.exp(eta + level - soft)
-            by_level = rows.sum(shape * soft - pulled) - weight @ slope
+            by_level = rows.sum(shape * soft - pulled) + slope
             found += [by_level, rows.pull(y - pulled)]
         return found
 
@@ -95,6 +117,46 @@ class NegativeBinomial(Likelihood):
             bent - r_sigmoid,
             bent - 2.0 * r_sigmoid + r_soft - by_level_twice,
         )
+
+
+class GivenDispersion:
+    """The likelihood of a row at one dispersion for each draw, without its own terms.
+
+    What is linear in eta is left out too, as by every likelihood that has ``linear``.
+
+    Parameters
+    ----------
+    level : ndarray of shape (n_draws,)
+        lambda.
+    """
+
+    def __init__(self, level):
+        self.level, self.shape = level, bounded_exp(-level)
+
+    def value_and_slope(self, eta, y):
+        odds = bounded_exp(eta + self.level)
+        # Far out the bounded exponential is too small, and the sum is its exponent.
+        soft = np.maximum(np.log1p(odds), eta + self.level)
+        return -(y + self.shape) * soft, -(y + self.shape) * odds / (1.0 + odds)
+
+    def bend(self, eta, y):
+        odds = bounded_exp(eta + self.level)
+        return (y + self.shape) * odds / (1.0 + odds) / (1.0 + odds)
+
+    def third(self, eta, y):
+        odds = bounded_exp(eta + self.level)
+        return self.bend(eta, y) * (odds - 1.0) / (1.0 + odds)
+
+    def by_level(self, value, slope, y):
+        """Derivative in lambda of the value, from what `value_and_slope` returns."""
+        return slope - value * self.shape / (y + self.shape)
+
+    def curves_by_level(self, eta, y):
+        """Derivatives in lambda of the slope and of the bend."""
+        share = expit(eta + self.level)
+        bend = self.bend(eta, y)
+        rest = self.shape * share * (1.0 - share)
+        return self.shape * share - bend, bend * (1.0 - 2.0 * share) - rest
 
 
 class DispersionPrior:

@@ -18,7 +18,7 @@ from skboost.hierarchy import (
     QuadratureMarginal,
     _crossed,
 )
-from skboost.targets import Logistic, Poisson
+from skboost.targets import Logistic, NegativeBinomial, Poisson
 
 # Groups and effects of each factor: crossed ones with slopes, the largest in the
 # middle; one factor; and classes that are nested in schools.
@@ -38,6 +38,7 @@ def counts(rng, n):
 
 
 LIKELIHOODS = [(Logistic(), zeros_and_ones), (Poisson(), counts)]
+ALL_LIKELIHOODS = [*LIKELIHOODS, (NegativeBinomial(), counts)]
 
 
 def grouped(design, response, n=60, offset=True, seed=0):
@@ -165,20 +166,24 @@ def test_effects_of_a_crossed_normal_model_are_drawn_from_their_gaussian(table):
 
 
 @pytest.mark.parametrize("name", DESIGNS)
-@pytest.mark.parametrize(("likelihood", "response"), LIKELIHOODS)
+@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
 def test_gradients_of_laplace_are_those_of_its_value(likelihood, response, name, table):
     rows = grouped(DESIGNS[name], response)
     marginal = LaplaceMarginal(rows, likelihood)
-    theta = points(rows)
-    _, score = marginal.value_and_score(*split(theta, rows))
-    slopes = differences(lambda t: marginal.value_and_score(*split(t, rows))[0], theta)
+    noise = likelihood.has_level
+    theta = points(rows, noise)
+    _, score = marginal.value_and_score(*split(theta, rows, noise))
+    slopes = differences(
+        lambda t: marginal.value_and_score(*split(t, rows, noise))[0], theta
+    )
     np.testing.assert_allclose(score, slopes, atol=1e-6)
 
 
-@pytest.mark.parametrize(("likelihood", "response"), LIKELIHOODS)
+@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
 def test_laplace_is_quadrature_with_one_node(likelihood, response):
     rows = grouped(DESIGNS["one"], response)
-    parts = split(points(rows), rows)
+    noise = likelihood.has_level
+    parts = split(points(rows, noise), rows, noise)
     found, _ = LaplaceMarginal(rows, likelihood).value_and_score(*parts)
     expected, _ = QuadratureMarginal(rows, likelihood, n_nodes=1).value_and_score(
         *parts
@@ -196,14 +201,18 @@ def test_laplace_is_close_to_the_integral_where_groups_are_large():
     np.testing.assert_allclose(score, slopes, atol=4e-3)
 
 
-@pytest.mark.parametrize(("likelihood", "response"), LIKELIHOODS)
+@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
 def test_weights_of_draws_make_laplace_exact(likelihood, response):
     rows = grouped(((3, 1), (2, 1)), response, n=14)
-    theta, n = points(rows)[:1], 500
+    noise = likelihood.has_level
+    theta, n = points(rows, noise)[:1], 500
     marginal = LaplaceMarginal(rows, likelihood)
-    laplace, _ = marginal.value_and_score(*split(theta, rows))
+    laplace, _ = marginal.value_and_score(*split(theta, rows, noise))
+    if noise:
+        laplace -= likelihood.own_terms(rows.y, rows.weight, theta[:, -1])[0]
+        likelihood = likelihood.given(theta[:, -1])
     draws, log_weights = marginal.weighted_effects(
-        standard_normals(rows, n), *split(np.repeat(theta, n, axis=0), rows)
+        standard_normals(rows, n), *split(np.repeat(theta, n, axis=0), rows, noise)
     )
     flat = flattened(draws)
     weights = np.exp(log_weights).ravel()
@@ -213,12 +222,12 @@ def test_weights_of_draws_make_laplace_exact(likelihood, response):
     grid = np.array(list(product(node, repeat=5)))
     share = np.array(list(product(np.log(share / share.sum()), repeat=5))).sum(axis=1)
     Z, scale_of = effects_matrix(rows)
-    scale = np.exp(theta[0, 2:])[scale_of]
+    scale = np.exp(split(theta, rows)[1][0])[scale_of]
     root = np.linalg.cholesky(np.cov(flat.T))
     effects = flat.mean(axis=0) + grid @ root.T
     eta = (rows.X @ theta[0, :2] + rows.offset)[:, None] + Z @ effects.T
     value = likelihood.value_and_slope(eta.copy(), rows.y[:, None])[0]
-    value += likelihood.linear(rows.y)[:, None] * eta
+    value += marginal.likelihood.linear(rows.y)[:, None] * eta
     exact = rows.weight @ value + share + 0.5 * (grid**2).sum(axis=1)
     exact += np.log(np.diag(root) / scale).sum()
     exact -= 0.5 * ((effects / scale) ** 2).sum(axis=1)
@@ -252,6 +261,9 @@ def test_extreme_scales_are_a_wall_without_nan(level):
     beta, levels = np.zeros((1, 2)), np.full((1, rows.n_scales), level)
     for value, score in (
         LaplaceMarginal(rows, Poisson()).value_and_score(beta, levels),
+        LaplaceMarginal(rows, NegativeBinomial()).value_and_score(
+            beta, levels, np.zeros(1)
+        ),
         CrossedNormalMarginal(rows).value_and_score(beta, levels, np.zeros(1)),
     ):
         assert value[0] < 0.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.special import gammaln
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, nbinom
 
 from skboost.hierarchy import (
     Factor,
@@ -13,7 +13,15 @@ from skboost.hierarchy import (
     NormalMarginal,
     QuadratureMarginal,
 )
-from skboost.targets import HalfNormalPrior, HalfTPrior, Logistic, NormalPrior, Poisson
+from skboost.hierarchy._marginals import UngroupedMarginal
+from skboost.targets import (
+    HalfNormalPrior,
+    HalfTPrior,
+    Logistic,
+    NegativeBinomial,
+    NormalPrior,
+    Poisson,
+)
 
 N_GROUPS, N_COLUMNS, N_DRAWS = 5, 2, 3
 
@@ -125,6 +133,53 @@ def test_gradients_of_quadrature_are_those_of_the_integral(
     _, score = marginal.value_and_score(*split(theta, n_effects))
     slopes = differences(
         lambda t: marginal.value_and_score(*split(t, n_effects))[0], theta
+    )
+    np.testing.assert_allclose(score, slopes, atol=2e-5)
+
+
+@pytest.mark.parametrize("level", [-30.0, -9.0, -1.0, 1.5])
+def test_quadrature_integrates_counts_with_a_dispersion(level):
+    rows = grouped(1, counts)
+    theta = np.append(points(1)[0], level)[None]
+    alpha = np.exp(level)
+    found = [
+        QuadratureMarginal(rows, NegativeBinomial(), n_nodes).value_and_score(
+            *split(theta, 1, True)
+        )[0][0]
+        for n_nodes in (9, 19)
+    ]
+    (factor,) = rows.factors
+
+    def integrand(v, group):
+        held = factor.codes == group
+        eta = rows.X[held] @ theta[0, :2] + np.exp(theta[0, 2]) * v
+        if level < -20.0:
+            # Beyond what SciPy resolves these are Poisson counts.
+            y = rows.y[held]
+            log = y * eta - np.exp(eta) - gammaln(y + 1.0)
+        else:
+            log = nbinom.logpmf(rows.y[held], 1 / alpha, 1 / (1 + alpha * np.exp(eta)))
+        return np.exp(rows.weight[held] @ log - 0.5 * v**2) / np.sqrt(2.0 * np.pi)
+
+    parts = [
+        quad(integrand, -9.0, 9.0, (group,), epsabs=0.0, epsrel=1e-9)[0]
+        for group in range(N_GROUPS)
+    ]
+    # Five groups whose responses vary a lot, with nine nodes each and with more.
+    assert found[0] == pytest.approx(np.log(parts).sum(), abs=5e-5)
+    assert found[1] == pytest.approx(np.log(parts).sum(), abs=1e-6)
+
+
+@pytest.mark.parametrize("n_effects", [0, 1, 2])
+def test_gradients_with_a_dispersion_are_those_of_the_integral(n_effects):
+    rows, theta = grouped(n_effects, counts), points(n_effects, 1)
+    if n_effects:
+        marginal = QuadratureMarginal(rows, NegativeBinomial(), n_nodes=25)
+    else:
+        marginal = UngroupedMarginal(rows, NegativeBinomial())
+    _, score = marginal.value_and_score(*split(theta, n_effects, True))
+    slopes = differences(
+        lambda t: marginal.value_and_score(*split(t, n_effects, True))[0], theta
     )
     np.testing.assert_allclose(score, slopes, atol=2e-5)
 

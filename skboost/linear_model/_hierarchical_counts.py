@@ -1,0 +1,217 @@
+"""What hierarchical regressions of counts answer: predictions, scores, dispersion."""
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skboost._math import log_sum_exp
+from skboost._sklearn import check_sample_weight
+from skboost.linear_model._coefficients import (
+    check_level,
+    check_quantiles,
+    checked_numbers,
+    tails_of,
+)
+from skboost.linear_model._count_predictive import log_probability, smallest_counts
+from skboost.linear_model._count_regressor import check_dispersed, deviance
+from skboost.linear_model._hierarchical import LEVELS, HierarchicalModel
+from skboost.serving import GroupedCounts
+from skboost.targets import Poisson, validate_offset
+
+
+class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
+    """Predictive distributions of counts in groups; offsets are log exposures."""
+
+    # Of fits that were saved before there was a choice.
+    _fitted_likelihood = "poisson"
+
+    _plain = GroupedCounts
+
+    def predict(self, X, level="group", offset=None, return_std=False):
+        """Mean of the posterior predictive distribution.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        level : {"group", "population"}, default="group"
+            ``"group"`` uses the effects of the row's groups; those that `fit` has not
+            seen have the population's spread. ``"population"`` is a new group for every
+            row.
+        offset : array-like of shape (n_samples,), default=None
+            Logarithm of the exposure; None is zero.
+        return_std : bool, default=False
+            Return the standard deviation of the count too.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,)
+            Only where `return_std` is True.
+        """
+        model, split = self._fitted_model(), self._split(X, level)
+        mean, std = model.mean_and_std(*split, checked_offset(offset, len(split[0])))
+        return (mean, std) if return_std else mean
+
+    def predict_interval(self, X, level=0.9, offset=None, population=False):
+        """Central interval of the predictive distribution of the count.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        level : float, default=0.9
+            At least this predictive probability lies between the ends, which are
+            counts; in (0, 1).
+        offset : array-like of shape (n_samples,), default=None
+        population : bool, default=False
+            A new group for every row, as ``level="population"`` of `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            Lower and upper end, both inside.
+        """
+        return self.predict_quantiles(X, tails_of(level), offset, population)
+
+    def predict_quantiles(
+        self, X, quantiles=(0.05, 0.5, 0.95), offset=None, population=False
+    ):
+        """Quantiles of the predictive distribution of the count.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        quantiles : float or array-like of shape (n_quantiles,), \
+                default=(0.05, 0.5, 0.95)
+            In (0, 1).
+        offset : array-like of shape (n_samples,), default=None
+        population : bool, default=False
+            A new group for every row.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_quantiles)
+            Smallest counts whose distribution function reaches these.
+        """
+        p = check_quantiles(quantiles)
+        model, split = self._fitted_model(), self._split(X, LEVELS[bool(population)])
+        out = np.empty((len(split[0]), len(p)))
+        weights = np.full(len(model.coef), 1.0 / len(model.coef))
+        levels = None if model.noise is None else np.log(model.noise)
+        for rows, eta in model.predictors(
+            *split, checked_offset(offset, len(split[0]))
+        ):
+            out[rows] = smallest_counts(p, eta, np.zeros_like(eta), levels, weights)
+        return out
+
+    def log_predictive_density(self, X, y, offset=None, population=False):
+        """Log probability of counts under the posterior predictive distribution.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        offset : array-like of shape (n_samples,), default=None
+        population : bool, default=False
+            A new group for every row.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Nats.
+        """
+        y = checked_counts(self, X, y)
+        model, split = self._fitted_model(), self._split(X, LEVELS[bool(population)])
+        out, weight = np.empty(len(y)), np.log(1.0 / len(model.coef))
+        levels = None if model.noise is None else np.log(model.noise)
+        for rows, eta in model.predictors(
+            *split, checked_offset(offset, len(split[0]))
+        ):
+            counts = np.broadcast_to(y[rows, None], eta.shape)
+            table = log_probability(counts, eta, np.zeros_like(eta), levels)
+            out[rows] = log_sum_exp(table, weight)
+        return out
+
+    def score(self, X, y, sample_weight=None, offset=None):
+        """D squared, the share of the deviance that the predictive mean explains.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+        offset : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+            As of `BoostedBayesianPoissonRegression`.
+        """
+        y = checked_counts(self, X, y)
+        weight = check_sample_weight(sample_weight, y, dtype=np.float64)
+        exposure = np.exp(np.zeros_like(y) if offset is None else np.asarray(offset))
+        constant = exposure * (weight @ y) / (weight @ exposure)
+        explained = deviance(y, self.predict(X, offset=offset), weight)
+        return float(1.0 - explained / deviance(y, constant, weight))
+
+    def rate_ratios(self, level=0.9, increment=1.0):
+        """Factors by which the rate grows with each feature, with credible intervals.
+
+        The row of the intercept has the rate where every feature and the offset are
+        zero,
+        in the median group; groups stay as they are.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside, in (0, 1).
+        increment : float or array-like of shape (n_numeric_features,), default=1.0
+            Change of each feature that its ratio is for. Of columns that a
+            ``StandardScaler`` divided by ``scale_``, ``1 / scale_`` gives ratios for
+            one of the units before.
+
+        Returns
+        -------
+        pandas.DataFrame, or a structured ndarray where pandas is not installed
+            A row for each coefficient, the intercept last: ``rate_ratio``
+            (posterior median), ``lower`` and ``upper`` end of the central interval, and
+            ``probability_above_1``.
+        """
+        return self._ratios("rate_ratio", level, increment)
+
+    def dispersion_interval(self, level=0.9):
+        """Central credible interval of the dispersion.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside, in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Lower and upper end.
+
+        Raises
+        ------
+        AttributeError
+            After a fit of the Poisson likelihood, which has none.
+        """
+        check_is_fitted(self)
+        check_dispersed(self._fitted_likelihood)
+        return self.posterior_.interval(check_level(level))[-1]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+def checked_counts(estimator, X, y):
+    """Counts, (n_samples,); a ValueError where they are none."""
+    y = checked_numbers(estimator, X, y)
+    return Poisson().checked(y, len(y))
+
+
+def checked_offset(offset, n_samples):
+    """Offsets as `validate_offset` has them; None stays None."""
+    return None if offset is None else validate_offset(offset, n_samples)

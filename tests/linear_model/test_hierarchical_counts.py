@@ -1,0 +1,156 @@
+"""Counts in groups that vary more than Poisson counts, and the warning before them."""
+
+import pickle
+import warnings
+from importlib.util import module_from_spec, spec_from_file_location
+
+import numpy as np
+import pytest
+from numpy.polynomial.hermite_e import hermegauss
+from scipy import stats
+from sklearn.exceptions import NotFittedError
+
+from skboost import (
+    BoostedBayesianPoissonRegression,
+    BoostedHierarchicalPoissonRegression,
+)
+from skboost.exceptions import OverdispersionWarning
+from skboost.priors import HalfNormalPrior
+
+
+def counts(n=150, n_groups=10, dispersion=0.5, seed=0):
+    """Columns (x, group, week), and counts."""
+    rng = np.random.default_rng(seed)
+    x, group, week = rng.normal(size=n), rng.integers(0, n_groups, n), np.arange(n) % 5
+    rate = np.exp(0.5 + 0.5 * x + 0.7 * rng.normal(size=n_groups)[group])
+    if dispersion:
+        rate = rate * rng.gamma(1.0 / dispersion, dispersion, n)
+    return np.column_stack([x, group, week]), rng.poisson(rate)
+
+
+def regression(groups=(1,), likelihood="negative_binomial", **settings):
+    return BoostedHierarchicalPoissonRegression(
+        groups=list(groups), likelihood=likelihood, random_state=0, **settings
+    )
+
+
+X, Y = counts()
+
+
+@pytest.fixture(scope="module", params=["one factor", "crossed"])
+def fitted(request):
+    groups = [1] if request.param == "one factor" else [1, 2]
+    return regression(groups).fit(X, Y)
+
+
+def test_the_posterior_agrees_with_a_grid():
+    rows, y = X[:40, 1:2] // 2, Y[:40]
+    found = regression([0], fit_intercept=False, scale_prior=HalfNormalPrior(1.0))
+    found.fit(rows, y)
+    # Logarithms of both scales, and effects in units of theirs by a fixed rule.
+    sd, alpha = np.linspace(-7.0, 2.0, 181), np.linspace(-9.0, 4.0, 131)
+    nodes, shares = hermegauss(60)
+    log = np.add.outer(
+        stats.halfnorm.logpdf(np.exp(sd)) + sd,
+        stats.norm.logpdf(alpha, np.log(0.25), 2),
+    )
+    shape = np.exp(-alpha)[:, None]
+    for label in np.unique(rows):
+        held = y[rows[:, 0] == label]
+        for k, scale in enumerate(np.exp(sd)):
+            p = 1.0 / (1.0 + np.exp(scale * nodes) / shape)
+            value = sum(stats.nbinom.logpmf(count, shape, p) for count in held)
+            log[k] += np.log(np.exp(value) @ shares / shares.sum())
+    cell = (sd[1] - sd[0]) * (alpha[1] - alpha[0])
+    evidence = np.log(np.exp(log - log.max()).sum() * cell) + log.max()
+    assert -4.0 * found.elbo_se_ < evidence - found.elbo_ < 0.03 + 4.0 * found.elbo_se_
+    share = np.exp(log - evidence) * cell
+    for k, (values, weights) in enumerate(
+        ((np.exp(sd), share.sum(axis=1)), (np.exp(alpha), share.sum(axis=0)))
+    ):
+        mean = weights @ values
+        std = np.sqrt(weights @ (values - mean) ** 2)
+        assert found.posterior_.mean()[k] == pytest.approx(mean, abs=0.1 * std)
+        assert found.posterior_.std()[k] == pytest.approx(std, rel=0.12)
+    median = np.interp(0.5, share.sum(axis=0).cumsum(), np.exp(alpha))
+    assert found.dispersion_ == pytest.approx(median, rel=0.1)
+
+
+def test_the_dispersion_is_a_coordinate_and_an_answer(fitted):
+    names = list(fitted.posterior_.names)
+    assert {"x0", "intercept", "sd(x1)"} < set(names)
+    assert names[-1] == "dispersion" == list(fitted.variance_components_.index)[-1]
+    low, high = fitted.dispersion_interval(0.9)
+    assert low < 0.5 < high
+    assert low < fitted.dispersion_ < high
+    drawn = fitted.sample_posterior(500, random_state=0)["scales"]["dispersion"]
+    assert np.median(drawn) == pytest.approx(fitted.dispersion_, rel=0.05)
+    assert fitted.effects_pareto_k_ < 0.7
+
+
+def test_predictions_are_those_of_a_mixture_of_negative_binomials(fitted):
+    rows, offset = X[:3], np.array([0.0, 0.5, -0.5])
+    model = fitted._fitted_model()
+    mean, std = fitted.predict(rows, offset=offset, return_std=True)
+    ends = fitted.predict_interval(rows, 0.8, offset=offset)
+    k = np.arange(400)
+    for i in range(3):
+        eta = next(model.predictors(*model.split(rows), offset))[1][i]
+        p = 1.0 / (1.0 + model.noise * np.exp(eta))
+        mass = stats.nbinom.pmf(k[:, None], 1.0 / model.noise, p).mean(axis=1)
+        assert mean[i] == pytest.approx(mass @ k, rel=1e-3)
+        assert std[i] == pytest.approx(np.sqrt(mass @ (k - mass @ k) ** 2), rel=1e-2)
+        expected = [np.searchsorted(mass.cumsum(), q - 1e-12) for q in (0.1, 0.9)]
+        np.testing.assert_array_equal(ends[i], expected)
+        found = fitted.log_predictive_density(
+            np.tile(rows[i], (5, 1)), k[:5], offset=np.full(5, offset[i])
+        )
+        np.testing.assert_allclose(found, np.log(mass[:5]), atol=1e-9)
+
+
+def test_files_and_pickles_predict_the_same(fitted, tmp_path):
+    mean, std = fitted.predict(X, return_std=True)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict(X, return_std=True)[1], std)
+    assert again.dispersion_ == fitted.dispersion_
+    fitted.export(tmp_path / "counts.py")
+    spec = spec_from_file_location("counts", tmp_path / "counts.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = module.predict(X, return_std=True)
+    np.testing.assert_allclose(found, [mean, std])
+
+
+def test_without_groups_it_is_the_plain_model():
+    found = regression([]).fit(X[:, :1], Y)
+    plain = BoostedBayesianPoissonRegression(
+        likelihood="negative_binomial", random_state=0
+    ).fit(X[:, :1], Y)
+    assert found.elbo_ == pytest.approx(plain.elbo_, abs=0.1)
+    np.testing.assert_allclose(found.coef_, plain.coef_, atol=0.01)
+    assert found.dispersion_ == pytest.approx(plain.dispersion_, rel=0.03)
+
+
+def test_poisson_counts_are_warned_of_where_residuals_are_too_large():
+    with pytest.warns(OverdispersionWarning, match="negative_binomial") as caught:
+        model = regression(likelihood="poisson").fit(X, Y)
+    assert caught[0].filename == __file__
+    with pytest.raises(AttributeError, match="got one with likelihood='poisson'"):
+        model.dispersion_interval()
+    for seed in range(3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", OverdispersionWarning)
+            regression(likelihood="poisson").fit(*counts(dispersion=0.0, seed=seed))
+
+
+def test_what_was_fitted_answers_whatever_the_parameters_say():
+    model = regression()
+    with pytest.raises(NotFittedError):
+        model.dispersion_interval()
+    model.fit(X, Y).set_params(likelihood="poisson")
+    assert set(model.sample_posterior(2)["scales"]) == {"sd(x1)", "dispersion"}
+    assert model.dispersion_interval().shape == (2,)
+    assert len(model.rate_ratios()) == 3
+    assert not hasattr(model.fit(X, counts(dispersion=0.0)[1]), "dispersion_")
+    with pytest.raises(ValueError, match="likelihood"):
+        regression(likelihood="binomial").fit(X, Y)
