@@ -173,19 +173,6 @@ def _terms(z):
     return np.column_stack([np.ones(len(z)), z, z[:, first] * z[:, second]])
 
 
-def _slopes(z):
-    """Derivatives of the terms, shape (n, dim, n_terms)."""
-    n, dim = z.shape
-    first, second = np.triu_indices(dim)
-    found = np.zeros((n, dim, 1 + dim + len(first)))
-    place = np.arange(dim)
-    found[:, place, 1 + place] = 1.0
-    pair = 1 + dim + np.arange(len(first))
-    found[:, first, pair] += z[:, second]
-    found[:, second, pair] += z[:, first]
-    return found
-
-
 def _unpacked(trend, dim):
     """Constant, slope (dim,) and second derivatives (dim, dim) of a trend."""
     bend = np.zeros((dim, dim))
@@ -196,18 +183,23 @@ def _unpacked(trend, dim):
 def _fitted_trend(z, above, slopes, noise):
     """Coefficients by weighted least squares on values and, where known, slopes."""
     known = np.isfinite(slopes).all(axis=1) & np.isfinite(noise)
-    weight = 1.0 / noise
-    rows = _slopes(z[known])
-    sloped = np.repeat(0.5 * weight[known], z.shape[1])
-    design = np.concatenate([_terms(z), rows.reshape(-1, rows.shape[2])])
-    wanted = np.concatenate([above, slopes[known].ravel()])
-    weight = np.concatenate([weight, sloped])
+    weight, terms, dim = noise**-2.0, _terms(z), z.shape[1]
     # As little as a tenth of a nat at one standard deviation is believed before.
-    ridge = 0.1 * np.eye(design.shape[1])
-    ridge[0, 0] = 1e-4
-    design = np.concatenate([weight[:, None] * design, ridge])
-    wanted = np.concatenate([weight * wanted, np.zeros(len(ridge))])
-    return np.linalg.lstsq(design, wanted, rcond=None)[0]
+    normal = np.diag(np.append(1e-8, np.full(terms.shape[1] - 1, 0.01)))
+    normal += (terms.T * weight) @ terms
+    wanted = terms.T @ (weight * above)
+    place = np.empty((dim, dim), dtype=int)
+    place[np.triu_indices(dim)] = np.arange(1 + dim, terms.shape[1])
+    place = np.triu(place) + np.triu(place, 1).T
+    # A derivative in one coordinate is one of the few terms that it is in.
+    for k in range(dim):
+        own = np.append(1 + k, place[k])
+        rows = np.column_stack([np.ones(known.sum()), z[known]])
+        rows[:, 1 + k] *= 2.0
+        pulled = rows.T * (0.25 * weight[known])
+        normal[np.ix_(own, own)] += pulled @ rows
+        wanted[own] += pulled @ slopes[known, k]
+    return cho_solve(cho_factor(normal, lower=True), wanted)
 
 
 def _fitted_kernel(z, rest, noise):
