@@ -61,7 +61,8 @@ def observed_entries(estimator, X, dtype, reset):
         warnings.warn(
             "X looks like triples of row, column and value, and is taken for a matrix "
             f"of {X.shape[0]} rows and 3 columns. If they are triples, pass "
-            "scipy.sparse.coo_array((values, (rows, columns))).",
+            "scipy.sparse.coo_array((values, (rows, columns))), or use "
+            "RatingRegressor().fit(X[:, :2], X[:, 2]).",
             UserWarning,
             # Past `fit` and the wrapper of scikit-learn, where the user called.
             stacklevel=4,

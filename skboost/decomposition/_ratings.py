@@ -1,0 +1,234 @@
+"""Ratings as they are kept: users, items and numbers, one rating a row."""
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from skboost._pickles import VersionedPickle
+from skboost._sklearn import HasMethods, fit_context
+from skboost.decomposition._svi_matrix_factorization import SVIMatrixFactorization
+
+
+class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
+    """Ratings of items by users: a matrix factorisation of pairs in place of a matrix.
+
+    `X` has two columns, labels of users and of items, and `y` a number for each pair.
+    So ratings are split, scored and searched as the rows of any other regression.
+
+    Parameters
+    ----------
+    estimator : SVIMatrixFactorization or BoostedMatrixFactorization, default=None
+        Factorises the matrix of users by items. None is
+        ``SVIMatrixFactorization(5, biases=True)``.
+    clip : bool, default=True
+        Whether predictions and ends of intervals stay between the least and the largest
+        rating of the fit.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted factorisation. Its rows are `users_` and its columns `items_`, each
+        with one more, that of whatever was not seen.
+    users_, items_ : ndarray
+        Labels in their order.
+    rating_range_ : tuple of float
+        Least and largest rating of the fit.
+
+    See Also
+    --------
+    SVIMatrixFactorization : Matrices with missing entries.
+
+    Examples
+    --------
+    >>> from skboost.decomposition import RatingRegressor
+    >>> X = [["ann", "jaws"], ["ann", "alien"], ["bob", "jaws"], ["bob", "up"]]
+    >>> model = RatingRegressor().fit(X, [5, 4, 2, 1])
+    >>> model.predict([["bob", "alien"], ["eve", "jaws"]]).shape
+    (2,)
+    >>> items, ratings = model.recommend("ann")
+    >>> items.tolist()
+    ['up']
+    """
+
+    _parameter_constraints = {
+        "estimator": [HasMethods(["fit", "predict_entries"]), None],
+        "clip": ["boolean"],
+    }
+
+    def __init__(self, estimator=None, *, clip=True):
+        self.estimator = estimator
+        self.clip = clip
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y):
+        """Fit the factorisation of the ratings.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_ratings, 2)
+            Users and items, such as two columns of a DataFrame.
+        y : array-like of shape (n_ratings,)
+            Ratings.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a pair is rated twice, `X` has not two columns, a label is missing, or a
+            rating is not finite. What was fitted before stays usable.
+        """
+        pairs = _labels(X)
+        y = check_array(
+            column_or_1d(y, warn=True),
+            ensure_2d=False,
+            dtype=np.float64,
+            input_name="y",
+        )
+        check_consistent_length(pairs[0], y)
+        (users, rows), (items, columns) = map(_coded, pairs)
+        # The last row and the last column have no ratings, and so their prior.
+        shape = len(users) + 1, len(items) + 1
+        matrix = sparse.coo_array((y, (rows, columns)), shape=shape)
+        rated = sparse.csr_array(matrix)
+        if rated.nnz < len(y):
+            raise ValueError(
+                f"X must have a pair once; got {len(y) - rated.nnz} ratings of pairs "
+                "that were rated before. Keep one of each, or their mean."
+            )
+        factorisation = self.estimator
+        if factorisation is None:
+            factorisation = SVIMatrixFactorization(5, biases=True, random_state=0)
+        self.estimator_ = clone(factorisation).fit(matrix)
+        self.users_, self.items_ = users, items
+        self.rating_range_ = float(y.min()), float(y.max())
+        self._rated = rated
+        self.n_features_in_ = 2
+        return self
+
+    def predict(self, X, return_std=False):
+        """Expected ratings.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_pairs, 2)
+            Users and items. Of those that `fit` has not seen the prior is known, which
+            with `biases` is an average user or item.
+        return_std : bool, default=False
+
+        Returns
+        -------
+        mean : ndarray of shape (n_pairs,)
+        std : ndarray of shape (n_pairs,)
+            Of the predictive distribution, noise included and nothing clipped; if asked
+            for.
+        """
+        mean, std = self._entries(X)
+        return (self._clipped(mean), std) if return_std else self._clipped(mean)
+
+    def predict_interval(self, X, level=0.9):
+        """Central intervals of new ratings, noise included.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_pairs, 2)
+        level : float, default=0.9
+            Probability inside, in (0, 1), of a normal distribution.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs, 2)
+            Lower and upper ends.
+        """
+        if not 0.0 < level < 1.0:
+            raise ValueError(
+                f"level must be a probability strictly between 0 and 1; got {level!r}."
+            )
+        mean, std = self._entries(X)
+        half = ndtri(0.5 + 0.5 * level) * std
+        return self._clipped(np.column_stack([mean - half, mean + half]))
+
+    def recommend(self, user, n=10, exclude_rated=True):
+        """The items that a user is expected to rate highest.
+
+        Parameters
+        ----------
+        user : label
+            One that `fit` has not seen gets what an average user likes.
+        n : int, default=10
+            How many; fewer where there are not so many items.
+        exclude_rated : bool, default=True
+            Leave out what the user has rated.
+
+        Returns
+        -------
+        items : ndarray of shape (n,)
+            Best first.
+        ratings : ndarray of shape (n,)
+            Expected ratings, as `predict` gives them.
+        """
+        check_is_fitted(self)
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"n must be a positive integer; got {n!r}.")
+        row = _positions(self.users_, np.array([user], dtype=object))[0]
+        columns = np.arange(len(self.items_))
+        if exclude_rated:
+            known = self._rated.indices[slice(*self._rated.indptr[row : row + 2])]
+            columns = np.setdiff1d(columns, known)
+        mean = self.estimator_.predict_entries(np.full(len(columns), row), columns)
+        # Ranked before they are clipped, where many are alike.
+        best = np.argsort(-mean, kind="stable")[:n]
+        return self.items_[columns[best]], self._clipped(mean[best])
+
+    def _entries(self, X):
+        check_is_fitted(self)
+        users, items = _labels(X)
+        rows, columns = _positions(self.users_, users), _positions(self.items_, items)
+        return self.estimator_.predict_entries(rows, columns, return_std=True)
+
+    def _clipped(self, ratings):
+        return np.clip(ratings, *self.rating_range_) if self.clip else ratings
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _labels(X):
+    """Labels of users and of items, two arrays of objects."""
+    X = check_array(X, dtype=object, ensure_all_finite=False, input_name="X")
+    if X.shape[1] != 2:
+        raise ValueError(
+            "X must have two columns, users and items, with the ratings as y; got "
+            f"{X.shape[1]} columns."
+        )
+    missing = [label is None or label != label for label in X.ravel()]
+    if any(missing):
+        raise ValueError("X must have a label in every place; some are missing.")
+    return X.T
+
+
+def _coded(labels):
+    """Distinct labels in their order, and the position of each."""
+    try:
+        values, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            "X must have labels of one kind in a column, all numbers or all strings; "
+            "got several."
+        ) from error
+    return np.array(values.tolist()), codes
+
+
+def _positions(known, labels):
+    """Positions of labels among those of the fit; the one after them for others."""
+    place = {label: k for k, label in enumerate(known.tolist())}
+    return np.array([place.get(label, len(known)) for label in labels], dtype=int)
