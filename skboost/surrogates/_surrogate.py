@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
-from scipy.spatial.distance import cdist
 
 from skboost.targets import Target
 
@@ -101,10 +100,20 @@ class Kernel:
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
     def _chunk(self, z):
-        bumps = self.heights * _bumps(cdist(z, self.points, "sqeuclidean"), self.length)
+        bumps = self.heights * _bumps(_squares(z, self.points), self.length)
         value = bumps.sum(axis=1)
         away = bumps @ self.points - value[:, None] * z
         return value, away / self.length**2
+
+
+def _squares(a, b):
+    """Squared distances (n, m); in units of a distribution nothing cancels that counts.
+
+    One matrix product is several times as fast as differences of all pairs.
+    """
+    squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)
+    squares -= 2.0 * (a @ b.T)
+    return np.maximum(squares, 0.0, out=squares)
 
 
 def _bumps(squares, length):
@@ -204,7 +213,7 @@ def _fitted_trend(z, above, slopes, noise):
 
 def _fitted_kernel(z, rest, noise):
     """The Gaussian process of the largest marginal likelihood, on a small grid."""
-    squares = cdist(z, z, "sqeuclidean")
+    squares = _squares(z, z)
     weight = 1.0 / noise**2
     spread = max(np.average(rest**2, weights=weight), _NOISE**2)
 
@@ -248,7 +257,7 @@ def least_known(surrogate, theta, n, least):
     z = whitened(theta, surrogate.centre, surrogate.factor)
 
     def covariance(a, b):
-        return kernel.scale * _bumps(cdist(a, b, "sqeuclidean"), kernel.length)
+        return kernel.scale * _bumps(_squares(a, b), kernel.length)
 
     own = covariance(kernel.points, kernel.points)
     own[np.diag_indices(len(own))] += kernel.noise**2
