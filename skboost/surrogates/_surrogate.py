@@ -100,24 +100,22 @@ class Kernel:
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
     def _chunk(self, z):
-        bumps = self.heights * _bumps(_squares(z, self.points), self.length)
-        value = bumps.sum(axis=1)
-        away = bumps @ self.points - value[:, None] * z
-        return value, away / self.length**2
+        bumps = np.exp(_exponents(z, self.points, self.length))
+        by_height = np.column_stack([np.ones(len(self.points)), self.points])
+        sums = bumps @ (self.heights[:, None] * by_height)
+        return sums[:, 0], (sums[:, 1:] - sums[:, :1] * z) / self.length**2
 
 
-def _squares(a, b):
-    """Squared distances (n, m); in units of a distribution nothing cancels that counts.
+def _exponents(a, b, length=1.0):
+    """Minus half the squared distances in units of a length, (n, m).
 
-    One matrix product is several times as fast as differences of all pairs.
+    One matrix product is several times as fast as differences of all pairs, and points
+    that are whitened lose no digit that counts.
     """
-    squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)
-    squares -= 2.0 * (a @ b.T)
-    return np.maximum(squares, 0.0, out=squares)
-
-
-def _bumps(squares, length):
-    return np.exp((-0.5 / length**2) * squares)
+    a, b = a / length, b / length
+    left = [a, -0.5 * (a**2).sum(axis=1), np.ones(len(a))]
+    right = [b, np.ones(len(b)), -0.5 * (b**2).sum(axis=1)]
+    return np.column_stack(left) @ np.column_stack(right).T
 
 
 def whitened(theta, centre, factor):
@@ -213,13 +211,13 @@ def _fitted_trend(z, above, slopes, noise):
 
 def _fitted_kernel(z, rest, noise):
     """The Gaussian process of the largest marginal likelihood, on a small grid."""
-    squares = _squares(z, z)
+    exponents = _exponents(z, z)
     weight = 1.0 / noise**2
     spread = max(np.average(rest**2, weights=weight), _NOISE**2)
 
     def fit(length, amplitude):
         scale = amplitude**2 * spread
-        covariance = scale * _bumps(squares, length)
+        covariance = scale * np.exp(exponents / length**2)
         covariance[np.diag_indices(len(z))] += noise**2
         try:
             factor = cho_factor(covariance, lower=True, overwrite_a=True)
@@ -257,7 +255,7 @@ def least_known(surrogate, theta, n, least):
     z = whitened(theta, surrogate.centre, surrogate.factor)
 
     def covariance(a, b):
-        return kernel.scale * _bumps(_squares(a, b), kernel.length)
+        return kernel.scale * np.exp(_exponents(a, b, kernel.length))
 
     own = covariance(kernel.points, kernel.points)
     own[np.diag_indices(len(own))] += kernel.noise**2
