@@ -104,17 +104,18 @@ def boost_posterior(
         starts are drawn until new ones lead to no new mode for long. The run begins
         with a component at every mode that is found. None is the origin. Under
         `constraints` inside of them: a box may touch their ends, its points are divided
-        by their sum for a simplex and sorted where ordered, and None is the image of
-        the origin (1 for ``"positive"``, the middle of an interval, the centre of a
-        simplex).
+        by their sum for a simplex, sorted where ordered and shrunk where correlations
+        are impossible, and None is the image of the origin (1 for ``"positive"``, the
+        middle of an interval, the centre of a simplex, no correlation).
     constraints : dict, str, tuple or sequence, default=None
         Where coordinates are not free: a dict ``{coordinate: constraint}``, a
         coordinate being an index, one of `names`, or a tuple or range of these, and a
         constraint ``"positive"``, ``"unit_interval"``, ``(low, high)`` with None for
-        an open end, ``"simplex"`` or ``"ordered"``. A string or a tuple (low, high)
-        alone is for all coordinates; a sequence of length `dim` has one entry for
-        each. Details: `Constraints`. `log_density`, `log_prior`, `gradient`, `x0`,
-        `names`, and the posterior are on your scale; the Jacobian is added for you.
+        an open end, ``"simplex"``, ``"ordered"`` or ``"correlation"``. A string or a
+        tuple (low, high) alone is for all coordinates; a sequence of length `dim` has
+        one entry for each. Details: `Constraints`. `log_density`, `log_prior`,
+        `gradient`, `x0`, `names`, and the posterior are on your scale; the Jacobian is
+        added for you.
         On a simplex the density is that of all coordinates but the last, as in Stan.
     vectorized : bool, default=None
         Whether `log_density` takes batches; None finds out by comparing a batch with

@@ -38,6 +38,12 @@ def dirichlet(theta):
     return anp.sum((ALPHA - 1.0) * anp.log(theta), axis=-1)
 
 
+def correlations(theta):
+    """LKJ(2) of three variables, unnormalised."""
+    a, b, c = theta[..., 0], theta[..., 1], theta[..., 2]
+    return anp.log(1.0 + 2.0 * a * b * c - a**2 - b**2 - c**2)
+
+
 def lognormal(theta):
     logs = anp.log(theta)
     return anp.sum(-logs - 0.5 * ((logs - 0.5) / 0.4) ** 2, axis=-1)
@@ -101,7 +107,31 @@ CASES = {
         np.array([-TOP, 0.0, TOP]),
         SORTED,
     ),
+    # Lewandowski, Kurowicka, Joe 2009.
+    "correlation": (
+        correlations,
+        3,
+        "correlation",
+        11 * np.log(2) + 2 * betaln(2.5, 2.5) + betaln(2, 2),
+        0.0,
+        np.sqrt(1 / 6),
+    ),
 }
+
+
+def test_correlations_are_saved_and_drawn_inside_of_their_set(tmp_path):
+    result = boost(correlations, 3, "correlation", max_iter=1, names=["ba", "ca", "cb"])
+    posterior = result.posterior
+    draws = posterior.sample(500, random_state=0)
+    assert np.isfinite(correlations(draws)).all()
+    assert_allclose(posterior.std(), np.sqrt(1 / 6), rtol=0.1)
+    assert list(posterior.summary()["lower"] > -1.0) == [True] * 3
+    posterior.save(tmp_path / "correlations.npz")
+    again = MixturePosterior.load(tmp_path / "correlations.npz")
+    assert again.names == ("ba", "ca", "cb")
+    assert_allclose(again.log_density(draws), posterior.log_density(draws))
+    with pytest.raises(ValueError, match="K variables: 1, 3, 6, 10.*got 2"):
+        boost(correlations, 3, {(0, 1): "correlation"})
 
 
 @pytest.mark.slow

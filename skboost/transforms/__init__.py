@@ -1,7 +1,7 @@
 """Constrained parameters: maps between a user's scale and all of R^n."""
 
 from skboost.transforms._base import Elementwise, Transform
-from skboost.transforms._blocks import Ordered, Simplex
+from skboost.transforms._blocks import Correlation, Ordered, Simplex
 from skboost.transforms._constraints import Constraints
 from skboost.transforms._elementwise import (
     Interval,
@@ -18,6 +18,7 @@ from skboost.transforms._warped import WarpedConstraints
 __all__ = [
     "TRANSFORMS",
     "Constraints",
+    "Correlation",
     "Elementwise",
     "Interval",
     "LowerBound",

@@ -61,6 +61,11 @@ class Transform:
         """Which points lie inside the set, bool, shape (n,)."""
         raise NotImplementedError
 
+    def problem_with(self, size):
+        """What a block of so many coordinates would need, as text, or None."""
+        few = size < self.min_size
+        return f"at least {self.min_size} coordinates" if few else None
+
     def from_box(self, theta):
         """Points drawn in a box, moved into the set where that is natural."""
         return theta

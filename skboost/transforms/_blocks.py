@@ -7,6 +7,10 @@ from skboost.transforms._elementwise import Interval, Real, clipped, within
 
 # A coordinate of a simplex never underflows to zero, where a density may be infinite.
 _SMALLEST = 1e-300
+# Up to where a partial correlation follows its coordinate: tanh(6) is .99999.
+_LAST = 6.0
+# What rounding may take from the eigenvalues of a correlation matrix.
+_EIGENVALUE_ERROR = 1e-12
 # How far from one the coordinates of a point of the simplex may add up to.
 SUM_TOLERANCE = 1e-8
 
@@ -117,3 +121,103 @@ class Ordered(Transform):
 
     def record(self):
         return "ordered"
+
+
+class Correlation(Transform):
+    """Correlations below the diagonal of a correlation matrix, row by row.
+
+    Coordinates are those of ``R[np.tril_indices(K, -1)]``. Of row i the hyperbolic
+    tangent of z is the partial correlation with column j given the columns before j, so
+    that ``R = L L'`` has rows of length one in L (Lewandowski, Kurowicka, Joe:
+    Generating random correlation matrices based on vines and extended onion method,
+    2009; Stan Reference Manual, "Correlation matrices"). z = 0 is the identity. Exact
+    for abs(z) up to 6, constant beyond.
+    """
+
+    min_size = 1
+    each = Interval(-1.0, 1.0)
+
+    @staticmethod
+    def n_variables(size):
+        """K for K (K - 1) / 2 correlations; 0 where there is none."""
+        k = (1 + round(np.sqrt(1 + 8 * size))) // 2
+        return k if k * (k - 1) // 2 == size else 0
+
+    def problem_with(self, size):
+        if self.n_variables(size):
+            return None
+        return "a number of coordinates K (K - 1) / 2 for K variables: 1, 3, 6, 10, ..."
+
+    def _matrices(self, values):
+        """Values below the diagonals of (n, K, K) matrices of zeros."""
+        k = self.n_variables(values.shape[1])
+        out = np.zeros((len(values), k, k))
+        out[:, *np.tril_indices(k, -1)] = values
+        return out
+
+    def _correlations(self, theta):
+        half = self._matrices(theta)
+        return half + np.swapaxes(half, 1, 2) + np.eye(half.shape[1])
+
+    def _factor(self, z):
+        """Partial correlations, lengths that columns before left, and L; (n, K, K)."""
+        x = self._matrices(np.tanh(np.clip(z, -_LAST, _LAST)))
+        left = np.cumprod(np.sqrt(1.0 - x**2), axis=2)
+        left = np.concatenate([np.ones_like(left[:, :, :1]), left[:, :, :-1]], axis=2)
+        return x, left, np.tril(left) * (x + np.eye(x.shape[1]))
+
+    def _below(self, matrices):
+        return matrices[:, *np.tril_indices(matrices.shape[1], -1)]
+
+    def forward(self, z):
+        _, _, factor = self._factor(z)
+        return self._below(factor @ np.swapaxes(factor, 1, 2))
+
+    def inverse(self, theta):
+        r = self._correlations(theta)
+        x, factor = np.zeros_like(r), np.zeros_like(r)
+        left = np.ones(r.shape[:2])
+        last = np.tanh(_LAST)
+        for j in range(r.shape[1]):
+            factor[:, j, j] = left[:, j]
+            after = slice(j + 1, None)
+            known = np.einsum("nik,nk->ni", factor[:, after, :j], factor[:, j, :j])
+            share = (r[:, after, j] - known) / (left[:, j, None] * left[:, after])
+            x[:, after, j] = np.clip(share, -last, last)
+            factor[:, after, j] = x[:, after, j] * left[:, after]
+            left[:, after] *= np.sqrt(1.0 - x[:, after, j] ** 2)
+        return np.arctanh(self._below(x))
+
+    def _powers(self, z):
+        k = self.n_variables(z.shape[1])
+        return k - np.tril_indices(k, -1)[1]
+
+    def log_jacobian(self, z):
+        z = np.clip(z, -_LAST, _LAST)
+        return -(np.log(np.cosh(z)) * self._powers(z)).sum(axis=1)
+
+    def log_jacobian_gradient(self, z):
+        return -np.tanh(z) * self._powers(z) * (np.abs(z) <= _LAST)
+
+    def pull(self, z, gradient):
+        x, left, factor = self._factor(z)
+        half = self._matrices(gradient)
+        of_factor = (half + np.swapaxes(half, 1, 2)) @ factor
+        # A larger share of column j is paid for by all columns after it.
+        terms = of_factor * factor
+        onwards = np.cumsum(terms[:, :, ::-1], axis=2)[:, :, ::-1] - terms
+        slope = self._below((1.0 - x**2) * left * of_factor - x * onwards)
+        return slope * (np.abs(z) <= _LAST)
+
+    def contains(self, theta):
+        inside = (np.abs(theta) < 1.0).all(axis=1)
+        r = self._correlations(np.where(inside[:, None], theta, 0.0))
+        return inside & (np.linalg.eigvalsh(r)[:, 0] > -_EIGENVALUE_ERROR)
+
+    def from_box(self, theta):
+        # Towards the identity, as far as the smallest eigenvalue asks for.
+        smallest = np.linalg.eigvalsh(self._correlations(theta))[:, 0]
+        return theta * np.minimum(1.0, 0.99 / (1.0 - smallest))[:, None]
+
+    def record(self):
+        return "correlation"

@@ -34,6 +34,8 @@ class Constraints:
         - ``(low, high)``: between two numbers; None for no end on that side;
         - ``"simplex"``: positive, with sum one; needs two coordinates or more;
         - ``"ordered"``: increasing; needs two coordinates or more;
+        - ``"correlation"``: a correlation matrix of K variables; its K (K - 1) / 2
+          coordinates are ``R[np.tril_indices(K, -1)]``; see `Correlation`;
         - ``"real"`` or None: anywhere.
 
         The first four hold for each coordinate of a key by itself. A single string

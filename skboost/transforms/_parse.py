@@ -8,7 +8,7 @@ from numbers import Real as RealNumber
 import numpy as np
 
 from skboost.transforms._base import Transform
-from skboost.transforms._blocks import Ordered, Simplex
+from skboost.transforms._blocks import Correlation, Ordered, Simplex
 from skboost.transforms._elementwise import (
     Interval,
     LowerBound,
@@ -23,6 +23,7 @@ TRANSFORMS = {
     "unit_interval": partial(Interval, 0.0, 1.0),
     "simplex": Simplex,
     "ordered": Ordered,
+    "correlation": Correlation,
 }
 
 
@@ -197,9 +198,9 @@ def _claim(taken, coordinates):
 
 
 def _check_block(transform, coordinates):
-    if len(coordinates) < transform.min_size:
+    problem = transform.problem_with(len(coordinates))
+    if problem:
         raise ValueError(
-            f"constraints: {transform!r} needs at least {transform.min_size} "
-            f"coordinates; got {len(coordinates)}, {tuple(coordinates)}. Pass a tuple "
-            "of coordinates as key."
+            f"constraints: {transform!r} needs {problem}; got {len(coordinates)}, "
+            f"{tuple(coordinates)}. Pass a tuple of coordinates as key."
         )

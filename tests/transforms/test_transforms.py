@@ -11,6 +11,7 @@ from scipy.stats import dirichlet
 
 from skboost.transforms import (
     TRANSFORMS,
+    Correlation,
     Interval,
     LowerBound,
     Ordered,
@@ -36,7 +37,7 @@ each_elementwise = pytest.mark.parametrize(
 )
 
 
-def points(low, high, n_columns=4):
+def points(low, high, n_columns=6):
     number = st.floats(low, high, allow_nan=False, width=64)
     return arrays(float, (2, n_columns), elements=number)
 
@@ -53,8 +54,10 @@ def jacobian(transform, z, h=1e-5):
 @settings(max_examples=25, deadline=None)
 @given(z=points(-12, 12))
 def test_there_and_back(transform, z):
+    # Of correlations near one no digits are left.
+    z = z / 6 if isinstance(transform, Correlation) else z
     theta = transform.forward(z)
-    assert theta.shape == (2, 4 + transform.n_dropped)
+    assert theta.shape == (2, 6 + transform.n_dropped)
     assert transform.contains(theta).all()
     # A step of exp(-12) between ordered numbers has the digits that they leave it.
     ordered = isinstance(transform, Ordered)
@@ -80,7 +83,7 @@ def test_the_jacobian_is_the_determinant_of_differences(transform, z):
 @settings(max_examples=20, deadline=None)
 @given(z=points(-4, 4), seed=st.integers(0, 2**16))
 def test_gradients_are_those_of_differences(transform, z, seed):
-    slope = np.random.default_rng(seed).standard_normal(4 + transform.n_dropped)
+    slope = np.random.default_rng(seed).standard_normal(6 + transform.n_dropped)
 
     def f(points):
         theta = transform.forward(points)
@@ -91,8 +94,8 @@ def test_gradients_are_those_of_differences(transform, z, seed):
     pulled = transform.pull(z, slope + np.cos(theta))
     of_jacobian = transform.log_jacobian_gradient(z)
     size = 1.0 + np.abs(theta).max()
-    for j in range(4):
-        step = h * np.eye(4)[j]
+    for j in range(6):
+        step = h * np.eye(6)[j]
         change = (f(z + step) - f(z - step)) / (2 * h)
         # Third derivatives grow with theta, rounding with f over h.
         assert_allclose(pulled[:, j], change, rtol=1e-6, atol=1e-7 * size)
@@ -102,8 +105,8 @@ def test_gradients_are_those_of_differences(transform, z, seed):
 
 @each
 @settings(max_examples=25, deadline=None)
-@example(z=np.full((2, 4), -1e6))
-@example(z=np.full((2, 4), 1e6))
+@example(z=np.full((2, 6), -1e6))
+@example(z=np.full((2, 6), 1e6))
 @given(z=points(-700, 700))
 def test_far_out_nothing_overflows_and_no_point_leaves_the_set(transform, z):
     with np.errstate(over="raise", invalid="raise", divide="raise"):
@@ -166,6 +169,41 @@ def test_the_simplex_jacobian_integrates_dirichlet_densities():
     log_density = dirichlet.logpdf(inside.T, alpha) + transform.log_jacobian(z)
     area = (grid[1] - grid[0]) ** 2
     assert np.exp(log_density).sum() * area == pytest.approx(1.0, abs=1e-8)
+
+
+@pytest.mark.parametrize(("eta", "mass"), [(1.0, np.pi**2 / 2), (2.0, None)])
+def test_the_jacobian_integrates_densities_of_correlations(eta, mass):
+    # The volume of correlation matrices of three variables is pi^2 / 2 (Rousseeuw and
+    # Molenberghs 1994); LKJ densities have marginals that are beta distributions.
+    grid = np.linspace(-5.9, 5.9, 80)
+    z = np.stack(np.meshgrid(grid, grid, grid), axis=-1).reshape(-1, 3)
+    transform = Correlation()
+    a, b, c = theta = transform.forward(z).T
+    determinant = 1.0 + 2.0 * a * b * c - a**2 - b**2 - c**2
+    density = determinant ** (eta - 1.0) * np.exp(transform.log_jacobian(z))
+    total = density.sum() * (grid[1] - grid[0]) ** 3
+    if mass:
+        assert total == pytest.approx(mass, rel=1e-4)
+    alpha = eta + 0.5
+    squares = (density * theta**2).sum(axis=1) / density.sum()
+    assert_allclose(squares, 1.0 / (2.0 * alpha + 1.0), rtol=1e-3)
+
+
+def test_correlations_are_those_of_their_matrix():
+    rng = np.random.default_rng(0)
+    r = np.corrcoef(rng.standard_normal((5, 20)))
+    below = r[np.tril_indices(5, -1)][None]
+    transform = Correlation()
+    assert transform.contains(below).all()
+    assert_allclose(transform.forward(transform.inverse(below)), below, atol=1e-14)
+    # The first column are plain correlations.
+    assert_allclose(np.tanh(transform.inverse(below))[0, [0, 1, 3, 6]], r[1:, 0])
+    assert not transform.contains(np.array([[0.9, 0.9, -0.9], [np.nan, 0, 0]])).any()
+    box = rng.uniform(-1, 1, (200, 10))
+    moved = transform.from_box(box)
+    assert transform.contains(moved).all()
+    possible = transform.contains(box)
+    assert_allclose(moved[possible], box[possible], rtol=0.02)
 
 
 def test_ordered_points_never_tie():
