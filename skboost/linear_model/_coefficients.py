@@ -3,6 +3,7 @@
 from numbers import Real
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -58,10 +59,56 @@ def one_for_each_row(estimator, X, y):
     return y
 
 
+def affine_map(preprocessor, n_features):
+    """Matrix and shift of a fitted transformer, found by trying it; None for None."""
+    if preprocessor is None:
+        return None
+    check_is_fitted(preprocessor)
+    n_raw = preprocessor.n_features_in_
+    names = getattr(preprocessor, "feature_names_in_", None)
+
+    def transformed(X):
+        if names is not None:
+            import pandas as pd
+
+            X = pd.DataFrame(X, columns=names)
+        out = preprocessor.transform(X)
+        return np.asarray(out.toarray() if sparse.issparse(out) else out, dtype=float)
+
+    # Of all sizes: a map that clips is constant in places.
+    others = np.random.default_rng(0).standard_normal((64, n_raw))
+    others *= np.geomspace(1e-3, 1e9, 64)[:, None]
+    try:
+        with np.errstate(all="ignore"):
+            shift = transformed(np.zeros((1, n_raw)))
+            matrix = (transformed(_STEP * np.eye(n_raw)) - shift) / _STEP
+            found = transformed(others)
+    except (TypeError, ValueError) as error:
+        raise ValueError(_NOT_AFFINE) from error
+    if shift.shape[1] != n_features:
+        raise ValueError(
+            f"preprocessor must give the {n_features} columns of the model; got "
+            f"{shift.shape[1]}. Pass the steps that it was fitted after, pipeline[:-1]."
+        )
+    size = 1.0 + np.abs(shift) + np.abs(others) @ np.abs(matrix)
+    if not np.all(np.abs(found - others @ matrix - shift) <= 1e-9 * size):
+        raise ValueError(_NOT_AFFINE)
+    return matrix, shift[0]
+
+
+# So long that what columns are shifted by costs their slopes no digits.
+_STEP = 2.0**30
+_NOT_AFFINE = (
+    "preprocessor must be an affine map of columns of numbers, such as scalers, "
+    "projections and selections of columns; this one is not. Apply it before the call, "
+    "and export without it."
+)
+
+
 class Served:
     """Estimators that give ``_served()``, the plain model that they predict with."""
 
-    def export(self, path):
+    def export(self, path, preprocessor=None):
         """Write the fitted model as one Python file that needs NumPy only.
 
         The file predicts where skboost, scikit-learn and SciPy are not installed. It
@@ -74,11 +121,16 @@ class Served:
         path : str or os.PathLike
             Usually ends with ``.py``. An earlier file is replaced when the new one is
             complete.
+        preprocessor : transformer, default=None
+            The steps before the model, ``pipeline[:-1]``, where rows come as they were
+            before these. Scalers, projections and selections of columns are affine maps
+            of numbers, alone or in a `ColumnTransformer`; others are refused.
 
         Raises
         ------
         ValueError
-            For labels that are no strings, numbers or booleans.
+            For labels that are no strings, numbers or booleans, and for a preprocessor
+            that is not an affine map of numbers to the model's columns.
         OSError
             If the file can not be written; an earlier one stays.
 
@@ -88,9 +140,10 @@ class Served:
         Python module does: import only those that you wrote.
         """
         check_is_fitted(self)
-        write_module(path, self._served(), type(self).__name__)
+        served, before = self._served_after(preprocessor)
+        write_module(path, served, type(self).__name__, before)
 
-    def to_onnx(self, dtype="float64"):
+    def to_onnx(self, dtype="float64", preprocessor=None):
         """The fitted model as an ONNX graph (extra ``onnx``).
 
         Parameters
@@ -98,6 +151,8 @@ class Served:
         dtype : {"float32", "float64"}, default="float64"
             Of the input ``X`` of shape (n_samples, n_features). Arithmetic is in double
             precision in either case.
+        preprocessor : transformer, default=None
+            As in `export`.
 
         Returns
         -------
@@ -115,7 +170,18 @@ class Served:
             Without onnx.
         """
         check_is_fitted(self)
-        return onnx_model(self._served(), dtype)
+        served, before = self._served_after(preprocessor)
+        return onnx_model(served, dtype, before)
+
+    def _served_after(self, preprocessor):
+        """The plain model, and what comes before it."""
+        served = self._served()
+        if preprocessor is not None and hasattr(served, "factors"):
+            raise ValueError(
+                "preprocessor must be None for models with groups, whose columns are "
+                "not all numbers. Apply it before the call."
+            )
+        return served, affine_map(preprocessor, self.n_features_in_)
 
 
 class CoefficientPosterior(Served):

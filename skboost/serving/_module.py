@@ -28,8 +28,14 @@ _ARRAY = '''def _array(text, dtype, shape):
     return np.frombuffer(data, dtype=dtype).reshape(shape)
 '''
 
+_AFTER = """
 
-def write_module(path, model, estimator):
+def {name}(X, *args, **kwargs):
+    X = np.asarray(X, dtype=float) @ _MATRIX + _SHIFT
+    return _MODEL.{name}(X, *args, **kwargs)"""
+
+
+def write_module(path, model, estimator, before=None):
     """Write a plain model as a Python file, whole or not at all.
 
     Parameters
@@ -38,12 +44,14 @@ def write_module(path, model, estimator):
     model : dataclass of `_plain` or `_grouped`
     estimator : str
         Name of the class that was fitted.
+    before : tuple of ndarray, default=None
+        Matrix and shift of an affine map of rows before the model.
     """
-    text = module_text(model, estimator)
+    text = module_text(model, estimator, before)
     write_atomically(path, lambda file: file.write(text.encode("utf-8")))
 
 
-def module_text(model, estimator):
+def module_text(model, estimator, before=None):
     """Source text of a module with the predictions of a model as functions."""
     from skboost import __version__
 
@@ -55,7 +63,11 @@ def module_text(model, estimator):
     kinds = {type(part) for part in _parts(model)}
     names = sorted((kind.__module__, kind.__name__) for kind in kinds)
     lines = [f"_MODEL = {_literal(model)}"]
-    lines += [f"{name} = _MODEL.{name}" for name in functions]
+    if before is None:
+        lines += [f"{name} = _MODEL.{name}" for name in functions]
+    else:
+        lines += map("{} = {}".format, ("_MATRIX", "_SHIFT"), map(_literal, before))
+        lines += [_AFTER.format(name=name) for name in functions]
     source = standalone(names)
     return head + source + "\n\n" + _ARRAY + "\n\n" + "\n".join(lines) + "\n"
 

@@ -44,7 +44,7 @@ class _Graph:
         return self.constant(axes, np.int64)
 
 
-def onnx_model(model, dtype="float64"):
+def onnx_model(model, dtype="float64", before=None):
     """A model of `_plain` as an ONNX model.
 
     Parameters
@@ -53,6 +53,8 @@ def onnx_model(model, dtype="float64"):
         Of Gaussian parts, a regressor of any.
     dtype : {"float32", "float64"}, default="float64"
         Of the input; arithmetic is in double precision in either case.
+    before : tuple of ndarray, default=None
+        Matrix and shift of an affine map of rows before the model.
 
     Returns
     -------
@@ -77,11 +79,14 @@ def onnx_model(model, dtype="float64"):
             "needs NumPy only."
         )
     graph = _Graph(onnx)
-    X = graph.add("Cast", "X", to=_DOUBLE)
+    X, n_features = graph.add("Cast", "X", to=_DOUBLE), model.n_features
+    if before is not None:
+        X = graph.add("Add", graph.add("MatMul", X, before[0]), before[1])
+        n_features = len(before[0])
     if model.fit_intercept:
         X = graph.add("Pad", X, graph.axes(0, 0, 0, 1), np.float64(1.0))
     outputs = build(graph, model, X)
-    return _assembled(onnx, graph, model, dtype, outputs)
+    return _assembled(onnx, graph, n_features, dtype, outputs)
 
 
 def _described(model):
@@ -104,14 +109,14 @@ def _import_onnx():
     return onnx
 
 
-def _assembled(onnx, graph, model, dtype, outputs):
+def _assembled(onnx, graph, n_features, dtype, outputs):
     from skboost import __version__
 
     make = onnx.helper.make_tensor_value_info
     made = onnx.helper.make_graph(
         graph.nodes,
         "skboost",
-        [make("X", _INPUTS[dtype], ["n", model.n_features])],
+        [make("X", _INPUTS[dtype], ["n", n_features])],
         [make(*output) for output in outputs],
         graph.constants,
     )

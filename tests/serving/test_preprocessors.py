@@ -1,0 +1,104 @@
+"""Steps of a pipeline before the model are written with it, where they are affine."""
+
+from importlib.util import module_from_spec, spec_from_file_location
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MinMaxScaler,
+    PolynomialFeatures,
+    PowerTransformer,
+    RobustScaler,
+    StandardScaler,
+)
+
+from skboost import (
+    BoostedBayesianLogisticRegression,
+    BoostedHierarchicalLinearRegression,
+    OnlineBayesianLinearRegression,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 4)) * [1.0, 300.0, 0.2, 1.0] + [0.0, 5000.0, -3.0, 1.0]
+ETA = (X - X.mean(axis=0)) @ [1.0, -0.005, 2.0, 0.0] + RNG.logistic(size=60)
+NEW = X[:20] + RNG.normal(size=(20, 4))
+TINY = {"n_draws": 32, "max_iter": 1, "random_state": 0}
+STEPS = {
+    "scaler": StandardScaler(),
+    "several": make_pipeline(RobustScaler(), PCA(3), MinMaxScaler()),
+    "columns": make_column_transformer(
+        (StandardScaler(), [1, 0]), ("passthrough", [2])
+    ),
+}
+
+
+def written(path):
+    spec = spec_from_file_location("exported", path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS.keys())
+def test_exported_pipelines_predict_the_same(steps, classes, tmp_path):
+    y = np.digitize(ETA, [-1.0, 1.0][: classes - 1])
+    pipe = make_pipeline(steps, BoostedBayesianLogisticRegression(**TINY)).fit(X, y)
+    pipe[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
+    module = written(tmp_path / "model.py")
+    assert_allclose(module.predict_proba(NEW), pipe.predict_proba(NEW), atol=1e-10)
+    assert np.array_equal(module.predict(NEW.tolist()), pipe.predict(NEW))
+
+
+def test_graphs_have_the_scaler_and_columns_may_have_names(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    steps = make_column_transformer((StandardScaler(), ["d", "b"]))
+    pipe = make_pipeline(steps, OnlineBayesianLinearRegression()).fit(frame, ETA)
+    new = frame.iloc[:9] + 1.0
+    mean, std = pipe.predict(new, return_std=True)
+    pipe[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
+    found = written(tmp_path / "model.py").predict(new, return_std=True)
+    assert_allclose(found, (mean, std), rtol=1e-9)
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    graph = pipe[-1].to_onnx(preprocessor=pipe[:-1])
+    session = runtime.InferenceSession(
+        graph.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    assert_allclose(session.run(None, {"X": new.to_numpy()}), (mean, std), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [PowerTransformer(), MinMaxScaler(clip=True), PolynomialFeatures(2)],
+    ids=lambda steps: type(steps).__name__,
+)
+def test_other_steps_are_refused(steps, tmp_path):
+    pipe = make_pipeline(steps, OnlineBayesianLinearRegression(learning_rate="auto"))
+    pipe = pipe.fit(X / [1.0, 1e3, 1.0, 1.0], ETA)
+    with pytest.raises(ValueError, match="preprocessor must be an affine map"):
+        pipe[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
+    assert not list(tmp_path.iterdir())
+
+
+def test_columns_far_from_zero_keep_their_digits(tmp_path):
+    far = 1e9 + 1e3 * X[:, [0, 2]]
+    pipe = make_pipeline(StandardScaler(), OnlineBayesianLinearRegression())
+    pipe.fit(far, ETA)[-1].export(tmp_path / "model.py", preprocessor=pipe[:-1])
+    found = written(tmp_path / "model.py").predict(far)
+    assert_allclose(found, pipe.predict(far), atol=1e-8)
+
+
+def test_steps_of_another_model_are_refused(tmp_path):
+    model = OnlineBayesianLinearRegression().fit(X[:, [0, 2]], ETA)
+    with pytest.raises(ValueError, match="must give the 2 columns"):
+        model.export(tmp_path / "model.py", preprocessor=StandardScaler().fit(X))
+    rows = np.column_stack([X[:, 0], np.arange(60) % 6])
+    grouped = BoostedHierarchicalLinearRegression(groups=[1], max_iter=1).fit(rows, ETA)
+    with pytest.raises(ValueError, match="None for models with groups"):
+        grouped.export(tmp_path / "model.py", preprocessor=StandardScaler().fit(rows))
