@@ -71,6 +71,10 @@ class BoostedMethods(ClusterMethods):
         """
         return responsibilities(self._joint(X))[0]
 
+    def _predictive_components(self):
+        posterior = self.posterior_
+        return posterior.model, posterior.components, log_weights(posterior.weights)
+
     def _drawn(self, n_samples, seed):
         return draw_rows(self.posterior_, n_samples, generator(seed, 1), seed)
 

@@ -6,6 +6,8 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skboost._math import responsibilities
+from skboost._parallel import row_blocks
 from skboost._random import generator, root_seed
 from skboost.conjugate import COVARIANCES
 
@@ -105,6 +107,33 @@ def _per_cluster(values):
     return values
 
 
+def expected_rows(model, components, log_weights, rows):
+    """Rows with expected values where they are missing, about the model's centre.
+
+    Parameters
+    ----------
+    model : GaussianMixtureModel
+    components : sequence of dict
+        Natural parameters of the distributions that a posterior is a mixture of.
+    log_weights : ndarray of shape (n_components,)
+    rows : Rows
+
+    Returns
+    -------
+    ndarray of shape (n_rows, dim)
+    """
+    out = np.empty(rows.values.shape)
+    width = model.n_components * len(components) * model.dim
+    for block in row_blocks(len(rows), width):
+        some = rows[block]
+        parts = [model.predictive_parts(own, some) for own in components]
+        logs = np.hstack([p + w for p, w in zip(parts, log_weights, strict=True)])
+        shares = responsibilities(logs)[0]
+        filled = [model.clusters.predictive(own).filled(some) for own in components]
+        out[block] = np.einsum("nk,nkd->nd", shares, np.concatenate(filled, axis=1))
+    return out
+
+
 @contextmanager
 def plain_errors():
     """A matrix that is not positive definite in rounding, said in the user's words."""
@@ -155,6 +184,37 @@ class ClusterMethods:
         ndarray of int of shape (n_samples,)
         """
         return self.fit(X, y, sample_weight).predict(X)
+
+    def impute(self, X):
+        """Rows with missing entries filled in by what is expected of them.
+
+        Given what is observed of a row and its cluster, the posterior predictive
+        distribution of the rest is a Student-t whose mean is linear in what is
+        observed; the clusters are averaged over by `predict_proba` of what is observed,
+        and so are the components of a boosted posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            NaN is missing; values must be missing at random.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Observed entries as they were. Expected values vary less than rows do:
+            standard errors of what is fitted to them are somewhat too small.
+        """
+        check_is_fitted(self)
+        given = validate_data(
+            self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
+        )
+        out, incomplete = given.copy(), np.isnan(given).any(axis=1)
+        if incomplete.any():
+            model, components, log_weights = self._predictive_components()
+            rows = model.rows(given[incomplete])
+            filled = expected_rows(model, components, log_weights, rows)
+            out[incomplete] = filled + model.center
+        return np.where(np.isnan(given), out, given)
 
     def score(self, X, y=None):
         """Mean log posterior predictive density, nats per row.
@@ -309,6 +369,9 @@ class FittedMixture(ClusterMethods):
         """
         rows = self._rows(X)
         return self._model.log_predictive(self._natural, rows)
+
+    def _predictive_components(self):
+        return self._model, [self._natural], np.zeros(1)
 
     def _drawn(self, n_samples, seed):
         rng = generator(seed)

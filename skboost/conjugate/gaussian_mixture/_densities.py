@@ -158,6 +158,11 @@ class DiagonalGaussians:
 _LOG_PI = np.log(np.pi)
 
 
+def _with_means(rows, means):
+    """Rows with the means of each cluster where they are missing."""
+    return np.where(rows.seen[:, None], rows.values[:, None], means)
+
+
 def _log_kernel(squares, dof, dim):
     """Log density up to the log determinant of the scale; `dof` may be infinite."""
     finite = np.isfinite(dof)
@@ -210,6 +215,22 @@ class JointStudentTs:
         noise = np.einsum("nij,nj->ni", roots, normal) * stretch
         return self.means[clusters] + noise
 
+    def filled(self, rows):
+        """Rows with missing entries expected, (n_rows, n_components, dim)."""
+        found = _with_means(rows, self.means)
+        for seen, index in rows.groups():
+            known, hidden = np.flatnonzero(seen), np.flatnonzero(~seen)
+            if not (known.size and hidden.size):
+                continue
+            for k, (mean, scale) in enumerate(
+                zip(self.means, self.scales, strict=True)
+            ):
+                within, across = scale[known][:, known], scale[known][:, hidden]
+                away = rows.values[index][:, known] - mean[known]
+                shift = away @ np.linalg.solve(within, across)
+                found[index[:, None], k, hidden] += shift
+        return found
+
     def _marginal(self, values, columns):
         values = values[:, columns]
         found = np.empty((len(values), len(self.means)))
@@ -250,6 +271,10 @@ class SeparateStudentTs:
                 each.sum(axis=1) if seen is None else (each * seen).sum(axis=1)
             )
         return found
+
+    def filled(self, rows):
+        """Rows with missing entries expected, (n_rows, n_components, dim)."""
+        return _with_means(rows, self.means)
 
     def sample(self, clusters, rng):
         """A row from each of the named distributions."""
