@@ -7,11 +7,21 @@ beyond it. The nodes are those of `scalar_rules`.
 
 import numpy as np
 
-from skboost.serving._plain import BinaryClassifier, GaussianPart, LinearRegressor
-from skboost.targets import scalar_rules
+from skboost.serving._plain import (
+    BinaryClassifier,
+    ContrastsClassifier,
+    ContrastsPart,
+    GaussianPart,
+    LinearRegressor,
+    OneVsRestClassifier,
+    SoftmaxClassifier,
+)
+from skboost.targets import class_contrasts, scalar_rules
 
 # Both domains: the last direct rule and the first rule of frequencies.
 _WIDEST = 3.0
+# Of the rule for three classes: how far it reaches, and how finely, in deviations.
+_REACH, _STEP = 6.0, 0.25
 # Numbers of ONNX's element types.
 _FLOAT, _DOUBLE, _INT64, _STRING, _BOOL = 1, 11, 7, 8, 9
 _INPUTS = {"float32": _FLOAT, "float64": _DOUBLE}
@@ -49,8 +59,8 @@ def onnx_model(model, dtype="float64", before=None):
 
     Parameters
     ----------
-    model : BinaryClassifier or LinearRegressor
-        Of Gaussian parts, a regressor of any.
+    model : Classifier or LinearRegressor
+        Of Gaussian parts.
     dtype : {"float32", "float64"}, default="float64"
         Of the input; arithmetic is in double precision in either case.
     before : tuple of ndarray, default=None
@@ -71,10 +81,10 @@ def onnx_model(model, dtype="float64", before=None):
     if dtype not in _INPUTS:
         raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
     build = _BUILDERS.get(type(model))
-    if build is None or not all(isinstance(p, GaussianPart) for p in model.parts):
+    if build is None or not _written(model):
         raise NotImplementedError(
-            "to_onnx writes binary classifiers and linear regressions with one "
-            "response, both with Gaussian components; got "
+            "to_onnx writes classifiers and linear regressions with one response, both "
+            "with Gaussian components, but not those of four classes; got "
             f"{_described(model)}. Use export(path), which writes a Python file that "
             "needs NumPy only."
         )
@@ -87,6 +97,14 @@ def onnx_model(model, dtype="float64", before=None):
         X = graph.add("Pad", X, graph.axes(0, 0, 0, 1), np.float64(1.0))
     outputs = build(graph, model, X)
     return _assembled(onnx, graph, n_features, dtype, outputs)
+
+
+def _written(model):
+    """Whether a graph holds its parts; those of four classes want too many nodes."""
+    if isinstance(model, ContrastsClassifier) and len(model.classes) != 3:
+        return False
+    parts = vars(model).get("parts", ())
+    return all(isinstance(part, GaussianPart | ContrastsPart) for part in parts)
 
 
 def _described(model):
@@ -161,10 +179,103 @@ def _classifier(graph, model, X):
     positive = parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
     negative = graph.add("Sub", 1.0, positive)
     both = graph.add("Concat", negative, positive, axis=1, output="probabilities")
-    best = graph.add("ArgMax", both, axis=1, keepdims=0)
+    return _classified(graph, model, both)
+
+
+def _one_against_rest(graph, model, X):
+    """Probabilities of classes that each have a model against all others."""
+    columns = [_positive(graph, part, X) for part in model.parts]
+    positive = graph.add("Concat", *columns, axis=1)
+    positive = graph.add("Max", positive, np.finfo(float).tiny)
+    return _classified(graph, model, _shares(graph, positive))
+
+
+def _drawn(graph, model, X):
+    """Probabilities of classes by the draws that the model has."""
+    shape = graph.constant([0, -1, len(model.classes)], np.int64)
+    eta = graph.add("Reshape", graph.add("MatMul", X, model.draws.T), shape)
+    mean = graph.add(
+        "ReduceMean", graph.add("Softmax", eta, axis=2), graph.axes(1), keepdims=0
+    )
+    return _classified(graph, model, _shares(graph, mean))
+
+
+def _three_classes(graph, model, X):
+    """Probabilities of three classes by a rule for both contrasts."""
+    parts = []
+    for weight, part in zip(model.weights, model.parts, strict=True):
+        parts.append(graph.add("Mul", _softmax(graph, part, X), float(weight)))
+    total = parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
+    return _classified(graph, model, _shares(graph, total))
+
+
+def _softmax(graph, part, X):
+    """E softmax of three classes whose contrasts are Gaussian, (n, 3)."""
+    (z0, z1), weights = _plane_rule()
+    mean, covariance = (
+        graph.add("MatMul", X, part.mean),
+        _contrast_spread(graph, part, X),
+    )
+    m0, m1 = (graph.add("Gather", mean, graph.axes(k), axis=1) for k in range(2))
+    c00, c10, c11 = (
+        graph.add("Gather", covariance, graph.axes(k), axis=1) for k in (0, 2, 3)
+    )
+    # Cholesky's factor, which rounding must not stop.
+    first = graph.add("Sqrt", graph.add("Max", c00, np.finfo(float).tiny))
+    across = graph.add("Div", c10, first)
+    rest = graph.add("Sub", c11, graph.add("Mul", across, across))
+    second = graph.add("Sqrt", graph.add("Max", rest, 0.0))
+    t0 = graph.add("Add", graph.add("Mul", first, z0), m0)
+    t1 = graph.add("Add", graph.add("Mul", across, z0), m1)
+    t1 = graph.add("Add", t1, graph.add("Mul", second, z1))
+    etas = [
+        graph.add("Add", graph.add("Mul", t0, float(a)), graph.add("Mul", t1, float(b)))
+        for a, b in class_contrasts(3)
+    ]
+    top = graph.add("Max", *etas)
+    each = [graph.add("Exp", graph.add("Sub", eta, top)) for eta in etas]
+    total = graph.add("Sum", *each)
+    columns = [graph.add("MatMul", graph.add("Div", e, total), weights) for e in each]
+    return graph.add("Concat", *columns, axis=1)
+
+
+def _contrast_spread(graph, part, X):
+    """Covariances of both contrasts of every row, (n, 4)."""
+    terms = []
+    if part.factor is not None:
+        shape = graph.constant([0, 2, part.factor.shape[1] // 2], np.int64)
+        spread = graph.add("Reshape", graph.add("MatMul", X, part.factor), shape)
+        turned = graph.add("Transpose", spread, perm=[0, 2, 1])
+        square = graph.add("MatMul", spread, turned)
+        terms.append(graph.add("Reshape", square, graph.axes(0, 4)))
+    if part.variances is not None:
+        square = graph.add("Mul", X, X)
+        terms.append(graph.add("MatMul", square, part.variances))
+    return terms[0] if len(terms) == 1 else graph.add("Add", *terms)
+
+
+def _plane_rule():
+    """Nodes (2, 1, n) and weights (n, 1) of a trapezoid rule for two normals."""
+    line = np.arange(-_REACH, _REACH + _STEP, _STEP)
+    nodes = np.stack(np.meshgrid(line, line)).reshape(2, -1)
+    square = (nodes**2).sum(axis=0)
+    nodes, square = nodes[:, square <= _REACH**2], square[square <= _REACH**2]
+    weights = np.exp(-0.5 * square)
+    return nodes[:, None], weights[:, None] / weights.sum()
+
+
+def _shares(graph, values):
+    """Each over the sum of its row, the output of the probabilities."""
+    total = graph.add("ReduceSum", values, graph.axes(1))
+    return graph.add("Div", values, total, output="probabilities")
+
+
+def _classified(graph, model, probabilities):
+    best = graph.add("ArgMax", probabilities, axis=1, keepdims=0)
     labels, kind = _labels(graph, model.classes)
     graph.add("Gather", labels, best, output="label")
-    return [("label", kind, ["n"]), ("probabilities", _DOUBLE, ["n", 2])]
+    shape = ["n", len(model.classes)]
+    return [("label", kind, ["n"]), ("probabilities", _DOUBLE, shape)]
 
 
 def _labels(graph, classes):
@@ -246,4 +357,10 @@ def _regressor(graph, model, X):
     return [("mean", _DOUBLE, ["n"]), ("std", _DOUBLE, ["n"])]
 
 
-_BUILDERS = {BinaryClassifier: _classifier, LinearRegressor: _regressor}
+_BUILDERS = {
+    BinaryClassifier: _classifier,
+    ContrastsClassifier: _three_classes,
+    OneVsRestClassifier: _one_against_rest,
+    SoftmaxClassifier: _drawn,
+    LinearRegressor: _regressor,
+}

@@ -25,7 +25,7 @@ def models():
     yield SVIGaussianMixture(2, known_covariances=known, random_state=0)
 
 
-@pytest.mark.parametrize("model", models())
+@pytest.mark.parametrize("model", list(models()))
 def test_expected_values_are_those_of_the_predictive_density(model):
     model.fit(GAPS)
     found = model.impute(GAPS)

@@ -104,11 +104,51 @@ def test_linear_regressions(model):
     assert_allclose(found["std"], std, rtol=1e-9)
 
 
+def several():
+    three = np.digitize(ETA + RNG.logistic(size=50), [-1.0, 1.0])
+    five = np.digitize(ETA, [-2.0, -0.5, 0.5, 2.0])
+    diag = {"family": "gaussian-diag", "fit_intercept": False}
+    low_rank = {"family": Gaussian("low_rank", rank=1)}
+    # Both rules are for integrals that have no closed form.
+    yield "three", BoostedBayesianLogisticRegression(**TINY), three, 2e-4
+    yield "three, diag", BoostedBayesianLogisticRegression(**TINY, **diag), three, 2e-4
+    low = BoostedBayesianLogisticRegression(**TINY, **low_rank)
+    yield "three, low rank", low, three, 2e-4
+    yield "five", BoostedBayesianLogisticRegression(**TINY), five, 1e-12
+    laplace = BoostedBayesianLogisticRegression(**TINY, family="laplace")
+    yield "by draws", laplace, three, 1e-12
+    yield "online", OnlineBayesianLogisticRegression(), three, 1e-9
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "tolerance"),
+    [c[1:] for c in several()],
+    ids=[c[0] for c in several()],
+)
+def test_several_classes(model, y, tolerance):
+    labels = np.array(list("abcde"))[y]
+    near = NEW[:40]
+    found = outputs(model.fit(X, labels).to_onnx(), near)
+    expected = model.predict_proba(near)
+    assert_allclose(found["probabilities"], expected, rtol=0.0, atol=tolerance)
+    assert_allclose(found["probabilities"].sum(axis=1), 1.0)
+    top = np.sort(expected, axis=1)
+    clear = top[:, -1] - top[:, -2] > 1e-3
+    assert clear.sum() > 30
+    assert np.array_equal(found["label"][clear], model.predict(near)[clear])
+
+
+def test_three_classes_far_out_are_finite():
+    y = np.digitize(ETA, [-1.0, 1.0])
+    model = BoostedBayesianLogisticRegression(**TINY).fit(X, y)
+    found = outputs(model.to_onnx(), NEW)["probabilities"]
+    assert_allclose(found, model.predict_proba(NEW), rtol=0.0, atol=0.02)
+
+
 def others():
     three = np.arange(50) % 3
-    yield BoostedBayesianLogisticRegression(**TINY).fit(X, three)
+    yield BoostedBayesianLogisticRegression(**TINY).fit(X, np.arange(50) % 4)
     yield BoostedBayesianLogisticRegression(**TINY, family="laplace").fit(X, TWO)
-    yield OnlineBayesianLogisticRegression().fit(X, three)
     yield BoostedBayesianLinearRegression(**TINY).fit(X, np.stack([REAL, -REAL], 1))
     yield BoostedBayesianPoissonRegression(**TINY).fit(X, three)
 
