@@ -30,6 +30,7 @@ class MixturePosterior(BasePosterior):
     """A mixture density as approximate posterior of a parameter vector.
 
     Immutable: methods that change something return a new posterior.
+    `skboost.inspection.PosteriorDisplay.from_posterior` draws it.
 
     Parameters
     ----------
