@@ -67,6 +67,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
             context.call_on_fit_task_begin(estimator=self, **data)
             rng = check_random_state(self.random_state)
             self._begin()
+            self._warn_of_wide_prior(rows)
             for _ in range(self.n_passes):
                 task = context.subcontext(task_name="pass")
                 task.call_on_fit_task_begin(estimator=self, **data)
@@ -89,6 +90,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
             rows, y, weight = self._validated(X, y, sample_weight, first, **validated)
             if first:
                 self._begin()
+                self._warn_of_wide_prior(rows)
             self._go_on()
             self._take_in(rows, y, weight)
             # A row at a time, it would take longer than the update.
@@ -149,6 +151,33 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
             for _ in range(self._n_streams)
         )
         self.n_seen_, self.cumulative_loss_ = 0, 0.0
+
+    # What the prior may say of a row before steps of one row each overshoot.
+    _widest_spread = np.inf
+
+    def _warn_of_wide_prior(self, X):
+        """Say that the prior lets columns of the first rows count for too much."""
+        if not X.shape[0]:
+            return
+        scale = validate_scale(self.prior_scale, self.n_features_in_)
+        with np.errstate(over="ignore"):
+            squares = X.multiply(X) if sparse.issparse(X) else X * X
+            shares = np.ravel(squares.mean(axis=0)) * scale**2
+            spread = np.sqrt(shares.sum())
+        if spread <= self._widest_spread:
+            return
+        names = self._feature_names()
+        most = [str(names[j]) for j in np.argsort(-shares)[:3]]
+        warnings.warn(
+            f"prior_scale={self.prior_scale!r} gives the linear predictor of the first "
+            f"{X.shape[0]} rows a standard deviation of {spread:.3g} before anything "
+            f"is learned; above {self._widest_spread:g}, updates overshoot and "
+            f"predictions can be far off. The columns {most} contribute most. "
+            "Standardise X, for example with sklearn.preprocessing.StandardScaler; "
+            "where it is, lower prior_scale.",
+            UserWarning,
+            stacklevel=5,
+        )
 
     def _go_on(self):
         """What may change between batches is taken from the parameters as they are."""

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -401,3 +402,40 @@ def test_a_posterior_that_floating_point_can_not_hold_is_refused(batch_size):
         assert np.array_equal(sound.coef_, before)
     assert np.isfinite(sound.coef_std_).all()
     assert np.isfinite(sound.posterior_.std()).all()
+
+
+DIAGONAL = {"covariance": "diag", "method": "svb", "noise_scale": 0.7}
+
+
+@pytest.mark.parametrize(("cls", "params"), [(CLASSIFIER, {}), (REGRESSOR, DIAGONAL)])
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix])
+def test_columns_that_are_too_large_for_the_prior_are_named(
+    cls, params, as_rows, cancer, diabetes
+):
+    X, y = data_for(cls, cancer, diabetes)
+    large = as_rows(X * np.where(np.arange(X.shape[1]) == 3, 100.0, 1.0))
+    with pytest.warns(UserWarning, match=r"prior_scale=1.0 gives .*\['x3', .*Standard"):
+        model = cls(**params).partial_fit(large[:400], y[:400])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # Once for a stream; not where columns are standardised, or the prior knows.
+        model.partial_fit(large[400:], y[400:])
+        cls(**params).fit(as_rows(X), y)
+        known = np.where(np.arange(X.shape[1]) == 3, 0.01, 1.0)
+        cls(prior_scale=known, **params).fit(large, y)
+    fitted = cls(**params).fit(X, y)
+    before = fitted.coef_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="Standardise X"):
+            fitted.fit(large, y)
+    assert_array_equal(fitted.coef_, before)
+
+
+def test_an_exact_stream_bears_any_scale(diabetes):
+    X, y = diabetes
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        large = REGRESSOR().fit(100.0 * X, y)
+    wide = REGRESSOR(prior_scale=100.0).fit(X, y)
+    assert_allclose(100.0 * large.coef_, wide.coef_, rtol=1e-6)
