@@ -3,7 +3,6 @@
 import warnings
 from functools import partial
 from numbers import Integral, Real
-from time import perf_counter
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -24,6 +23,7 @@ from skboost.targets import (
     CallableTarget,
     ComposedTarget,
     FailedEvaluationWarning,
+    SlowPoints,
     TransformedTarget,
     warn_of_wrong_gradient,
 )
@@ -48,7 +48,7 @@ _CONSTRAINTS = {
     "timeout": [Interval(Real, 0, None, closed="neither"), None],
 }
 
-# Seconds of evaluations that are worth a word.
+# Seconds of evaluations one by one that are worth a word.
 _LONG = 2.0
 
 
@@ -193,8 +193,9 @@ def boost_posterior(
         With ``failures="zero"``, once, with the number of failures and the first.
     UserWarning
         If finite differences of the density disagree with its gradient at every one of
-        a few points, and if most of a long run was spent on a density that takes one
-        point at a time.
+        a few points, and after two seconds of evaluations if most are spent on a
+        density that takes one point at a time: what an iteration takes at least, and
+        how much faster batches would be.
     ConvergenceWarning
         If more than half a nat of KL is estimated to remain, if limits cut the first
         component short, or if the posterior seems to be improper.
@@ -215,7 +216,7 @@ def boost_posterior(
     """
     # The log density stands for rows and target. Its parameters as they were given,
     # taken before any other name exists:
-    arguments, began = dict(locals()), perf_counter()
+    arguments = dict(locals())
     keeper = _keeper(callback, arguments)
     names = check_names(names, dim)
     seed = root_seed(random_state)
@@ -226,6 +227,9 @@ def boost_posterior(
         log_density, dim, gradient, vectorized, n_jobs, probe, failures,
         timeout=_checked_timeout(timeout, n_jobs),
     )  # fmt: skip
+    slow = SlowPoints(_LONG, depth=4)
+    if vectorized is None and not evaluated.vectorized:
+        evaluated.ledgers[0].before = slow
     target = _with_prior(evaluated, log_prior, temperature, probe)
     if constraints.trivial:
         constraints = None
@@ -240,6 +244,8 @@ def boost_posterior(
         engine = SurrogateBoosting.of(engine, skews=skew is not None)
         # Skewing is part of every round; and every evaluation is dear.
         probe = probe[: gradient is not None]
+    else:
+        slow.draws = engine.settings.n_draws + engine.settings.n_fresh
     if len(probe):
         warn_of_wrong_gradient(target, probe, stacklevel=5, place=place)
     # As in the estimators: prepare, boost, correct, report.
@@ -252,7 +258,6 @@ def boost_posterior(
     done, fitted, result = boosted(engine, limits, stages, None, begin, keeper)
     warn_unfinished(done, fitted, stacklevel=5)
     _warn_of_failures(target, failures)
-    _warn_of_points(evaluated, vectorized, perf_counter() - began)
     return result
 
 
@@ -280,24 +285,6 @@ def _warn_of_failures(target, failures):
         f"log_density failed at {target.n_failures} of {target.n_evaluations} points, "
         f"which were taken for points of zero density. First: {target.first_failure}",
         FailedEvaluationWarning,
-        stacklevel=5,
-    )
-
-
-def _warn_of_points(target, vectorized, seconds):
-    """Say what a density of one point at a time costs, where it costs much."""
-    left = seconds - target.seconds + target.seconds_in_batches
-    known = target.vectorized or vectorized is not None
-    # Runs that would hardly be faster are not.
-    if known or target.seconds < _LONG or seconds < 3.0 * left:
-        return
-    warnings.warn(
-        f"log_density takes one point at a time, which took {target.seconds:.2g} of "
-        f"the {seconds:.2g} seconds of this run. It would be about "
-        f"{seconds / left:.0f} times faster with a function from (n, dim) to (n,), if "
-        "that costs little more than a single point does now. vectorized=False says "
-        "that you know.",
-        UserWarning,
         stacklevel=5,
     )
 

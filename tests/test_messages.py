@@ -2,6 +2,7 @@
 
 import warnings
 from functools import partial
+from time import sleep
 
 import autograd.numpy as anp
 import numpy as np
@@ -59,6 +60,25 @@ def test_a_density_of_one_point_is_told_what_a_batch_would_gain(monkeypatch):
         warnings.simplefilter("error")
         boost_posterior(point, 2, vectorized=False, **FAST)
         boost_posterior(normal, 2, **FAST)
+
+
+def test_a_slow_density_says_before_its_first_iteration_what_one_takes(monkeypatch):
+    monkeypatch.setattr(_posterior_api, "_LONG", 0.1)
+    points = []
+
+    def slow(theta):
+        points.append(theta)
+        sleep(5e-3)
+        return -0.5 * anp.sum(theta**2)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(
+            UserWarning, match=r"at least 320 points, .* is 1\.\d+ s or"
+        ):
+            boost_posterior(slow, 2, **FAST)
+    # The long request that was coming had not begun.
+    assert len(points) < 100
 
 
 @pytest.mark.parametrize("schedule", [lambda: 1.0, lambda t: 1.0 / (t - 1)])

@@ -112,17 +112,6 @@ class CallableTarget(Target):
         return (self._ledger,)
 
     @property
-    def seconds(self):
-        """That all evaluations took."""
-        return self._ledger.seconds
-
-    @property
-    def seconds_in_batches(self):
-        """That they would take if every request were one call of the function."""
-        each = self._ledger.seconds / max(1, self._ledger.n_evaluations)
-        return each * self._ledger.n_requests
-
-    @property
     def n_evaluations(self):
         return self._ledger.n_evaluations
 

@@ -1,7 +1,9 @@
 """Calls into functions of users: how they fail, what is counted, and what is said."""
 
+import sys
 import warnings
 from contextlib import contextmanager
+from time import perf_counter
 
 import numpy as np
 
@@ -42,9 +44,13 @@ class Ledger:
         self._asked = set()
         # Seconds of one evaluation in the request where that was least.
         self.pace = 0.0
+        # Called with the ledger and a number of draws before these are evaluated.
+        self.before = None
 
     def add(self, n_evaluated):
-        """Count draws."""
+        """Count draws that are about to be evaluated."""
+        if self.before is not None:
+            self.before(self, n_evaluated)
         self._evaluated.append(n_evaluated)
 
     def finish(self, n, failures, seconds):
@@ -92,6 +98,62 @@ class Ledger:
     def first_failure(self):
         """Message of the first failure, with the point; None without failures."""
         return self._failed[0][1] if self._failed else None
+
+
+class SlowPoints:
+    """Says once what a density of one point at a time costs, while its run goes on.
+
+    Parameters
+    ----------
+    patience : float
+        Seconds of evaluations that are worth a word.
+    depth : int
+        How many calls above this one is the line that is warned of.
+
+    Attributes
+    ----------
+    draws : int
+        That an iteration evaluates at least; 0 where that is not known.
+    """
+
+    draws = 0
+
+    def __init__(self, patience, depth):
+        self._patience, self._began, self._said = patience, perf_counter(), False
+        frame = sys._getframe(depth)
+        registry = frame.f_globals.setdefault("__warningregistry__", {})
+        # Requests come from any depth and from threads.
+        self._place = {
+            "filename": frame.f_code.co_filename, "lineno": frame.f_lineno,
+            "module": frame.f_globals.get("__name__"), "registry": registry,
+        }  # fmt: skip
+
+    def __call__(self, ledger, n):
+        """Before `n` draws are evaluated, which at the pace so far may take long."""
+        coming = n * ledger.pace
+        seconds = ledger.seconds + coming
+        if self._said or seconds < self._patience:
+            return
+        whole = perf_counter() - self._began + coming
+        each = seconds / (ledger.n_evaluations + n)
+        left = whole - seconds + each * (ledger.n_requests + 1)
+        # Runs that would hardly be faster are not worth it.
+        if whole < 3.0 * left:
+            return
+        self._said = True
+        iteration = (
+            f"; an iteration evaluates at least {self.draws} points, mostly several "
+            f"times as many, which is {each * self.draws:.2g} s or more"
+        )
+        warnings.warn_explicit(
+            f"log_density takes one point at a time, {each:.2g} s each"
+            f"{iteration if self.draws else ''}. So far the run would be about "
+            f"{whole / left:.0f} times faster with a function from (n, dim) to (n,), "
+            "if that costs little more than a single point does now. "
+            "vectorized=False says that you know.",
+            UserWarning,
+            **self._place,
+        )
 
 
 def what_came(target):

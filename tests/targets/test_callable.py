@@ -595,10 +595,3 @@ def test_functions_that_overwrite_their_argument_are_told_so(
     with pytest.raises(OverwrittenArgumentError, match="leave its argument as it is"):
         target = CallableTarget(density, 3, gradient, vectorized)
         target.tolerant().value_and_score(POINTS_OF_3)
-
-
-def test_what_batches_would_take_is_measured():
-    target = CallableTarget(point_density, 3)
-    for n in (40, 60):
-        target.log_density(np.zeros((n, 3)))
-    assert target.seconds_in_batches == pytest.approx(target.seconds / 50.0)
