@@ -31,6 +31,8 @@ _SINGULAR = (
     "too far from zero, or are too large. Centre and scale them. What was learned "
     "before this batch is kept."
 )
+# Rows between two looks at callbacks and Ctrl-C.
+_PART = 8192
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 ONLINE_CONSTRAINTS = {
@@ -69,19 +71,30 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
             self._begin()
             self._warn_of_wide_prior(rows)
             for _ in range(self.n_passes):
-                task = context.subcontext(task_name="pass")
-                task.call_on_fit_task_begin(estimator=self, **data)
                 order = rng.permutation(len(y)) if self.shuffle else slice(None)
-                self._take_in(rows[order], y[order], weight[order])
-                if task.call_on_fit_task_end(
-                    estimator=self, reconstruction_attributes=dict, **data
-                ):
+                if self._pass(context, data, rows[order], y[order], weight[order]):
                     break
             self._check_precision()
-            context.call_on_fit_task_end(
-                estimator=self, reconstruction_attributes=dict, **data
-            )
+            _ended(context, self, data)
             return self
+
+    def _pass(self, context, data, X, y, weight):
+        """One pass over the rows, in parts that callbacks hear of; True to stop."""
+        size = _PART if self.batch_size is None else self.batch_size
+        # Whole batches, so that parts change nothing.
+        size *= max(1, _PART // size)
+        starts = range(0, len(y), size)
+        one_pass = context.subcontext(task_name="pass", max_subtasks=len(starts))
+        one_pass.call_on_fit_task_begin(estimator=self, **data)
+        stop = False
+        for begin in starts:
+            part, task = slice(begin, begin + size), one_pass.subcontext("rows")
+            task.call_on_fit_task_begin(estimator=self, **data)
+            self._take_in(X[part], y[part], weight[part])
+            stop = _ended(task, self, data)
+            if stop:
+                break
+        return _ended(one_pass, self, data) or stop
 
     def _partial_fit(self, X, y, sample_weight, **validated):
         """One more batch."""
@@ -237,7 +250,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
 
     def _take_in(self, X, y, weight):
         # Between two calls Ctrl-C is heard.
-        size = 8192 if self.batch_size is None else self.batch_size
+        size = _PART if self.batch_size is None else self.batch_size
         for begin in range(0, len(y), size):
             part = slice(begin, begin + size)
             self._absorb(self._design(X[part]), y[part], weight[part])
@@ -348,6 +361,13 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _ended(task, estimator, data):
+    """Tell callbacks that a task ended; whether they ask to stop."""
+    return task.call_on_fit_task_end(
+        estimator=estimator, reconstruction_attributes=dict, **data
+    )
 
 
 def warn_of_few_rows(model):

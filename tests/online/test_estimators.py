@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
 from skboost import OnlineBayesianLinearRegression, OnlineBayesianLogisticRegression
+from skboost.linear_model import _online
 from skboost.strategies import PowerRate
 
 ESTIMATORS = [OnlineBayesianLogisticRegression, OnlineBayesianLinearRegression]
@@ -439,3 +440,38 @@ def test_an_exact_stream_bears_any_scale(diabetes):
         large = REGRESSOR().fit(100.0 * X, y)
     wide = REGRESSOR(prior_scale=100.0).fit(X, y)
     assert_allclose(100.0 * large.coef_, wide.coef_, rtol=1e-6)
+
+
+class Parts:
+    """Counts the tasks of a fit, and stops after so many parts of a pass."""
+
+    def __init__(self, stop_after=None):
+        self.ended, self.stop_after = [], stop_after
+
+    def setup(self, estimator, context):
+        self.ended.clear()
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        self.ended.append(context.task_name)
+        return self.ended.count("rows") == self.stop_after
+
+    def teardown(self, estimator, context):
+        pass
+
+
+@pytest.mark.parametrize("batch_size", [None, 30])
+def test_callbacks_hear_of_a_long_pass(batch_size, cancer, monkeypatch):
+    X, y = cancer
+    settings = {"batch_size": batch_size, "n_passes": 2}
+    plain = CLASSIFIER(**settings).fit(X, y)
+    monkeypatch.setattr(_online, "_PART", 200)
+    heard, stopped = Parts(), Parts(stop_after=2)
+    model = CLASSIFIER(**settings).set_callbacks(heard).fit(X, y)
+    n = 3 if batch_size is None else 4
+    assert heard.ended == 2 * [*n * ["rows"], "pass"] + ["fit"]
+    assert_array_equal(model.coef_, plain.coef_)
+    model = CLASSIFIER(**settings).set_callbacks(stopped).fit(X, y)
+    assert model.n_seen_ == (400 if batch_size is None else 360)
