@@ -2,6 +2,7 @@
 
 import warnings
 from functools import partial
+from math import fsum
 from time import sleep
 
 import autograd.numpy as anp
@@ -79,6 +80,35 @@ def test_a_slow_density_says_before_its_first_iteration_what_one_takes(monkeypat
             boost_posterior(slow, 2, **FAST)
     # The long request that was coming had not begun.
     assert len(points) < 100
+
+
+def message_of(density, **settings):
+    """The only message of a run on a density that is not one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="log_density") as caught:
+            boost_posterior(density, 2, **FAST | settings)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_a_density_that_autograd_can_not_read_is_asked_for_a_gradient(by_rows):
+    def row(theta):
+        return -fsum(float(x) ** 2 for x in theta)
+
+    density = (lambda theta: np.array([row(r) for r in theta])) if by_rows else row
+    said = message_of(density)
+    assert "is a number at x0=[0. 0.], and has no gradient there" in said
+    assert "autograd.numpy, or pass gradient=" in said and "Pass as x0" not in said
+
+
+@pytest.mark.parametrize("settings", [{}, {"x0": [[1.0, 1.0], [2.0, 1.0]]}])
+def test_a_density_outside_its_support_is_told_of_constraints(settings):
+    said = message_of(lambda t: anp.sum(anp.log(t) - t, axis=1), **settings)
+    assert "failures='zero'" in said and "pass constraints=, such as 'positive'" in said
+    everywhere = message_of(lambda t: anp.nan * t[:, 0], **settings)
+    assert ("at all 2 starting points." in everywhere) == ("x0" in settings)
+    assert "of the 1" not in everywhere
 
 
 @pytest.mark.parametrize("schedule", [lambda: 1.0, lambda t: 1.0 / (t - 1)])

@@ -42,11 +42,15 @@ def usable_starts(target, starts):
     usable = np.isfinite(value)
     if usable.any():
         return starts[usable]
-    what, why = what_came(target)
+    shown, (what, why) = shown_point(target, starts), what_came(target)
+    if np.isfinite(target.log_density(starts)).any():
+        raise LogDensityError(
+            f"log_density is a number at x0={shown}, and has no gradient there.{why}"
+        )
+    where = f", at all {len(starts)} starting points" if len(starts) > 1 else ""
     raise LogDensityError(
-        f"log_density {what} at x0={shown_point(target, starts)}, at all of the "
-        f"{len(starts)} starting points.{why} Pass as x0 a point where the density is "
-        "positive, several points, or a box (low, high)."
+        f"log_density {what} at x0={shown}{where}.{why} Pass as x0 a point where the "
+        "density is positive, several points, or a box (low, high)."
     )
 
 

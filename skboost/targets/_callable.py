@@ -373,8 +373,13 @@ def _checked(name, value, score, theta, tolerant):
 
 def _where_it_fails(name):
     """What to do where a density is no number; corrections take no `failures`."""
-    other = "" if name == "log_joint" else ", or pass failures='zero'"
-    return f"Return -inf where the density is zero{other}."
+    if name == "log_joint":
+        return "Return -inf where the density is zero."
+    return (
+        "Return -inf where the density is zero, or pass failures='zero'. Where "
+        "parameters are not free, such as scales, pass constraints=, such as "
+        "'positive' or a dict {coordinate: constraint}."
+    )
 
 
 def _no_number(name, value, score, theta, row):

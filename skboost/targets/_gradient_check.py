@@ -30,7 +30,7 @@ def warn_of_wrong_gradient(target, points, stacklevel, place=np.asarray):
         From the target's points to those that the user knows.
     """
     target = target.tolerant()
-    _, slope = target.value_and_score(points)
+    value, slope = target.value_and_score(points)
     rng = np.random.default_rng(0)
     along = rng.uniform(0.5, 1.0, points.shape) * rng.choice([-1.0, 1.0], points.shape)
     along *= np.maximum(1.0, np.abs(points))
@@ -39,7 +39,8 @@ def warn_of_wrong_gradient(target, points, stacklevel, place=np.asarray):
     found, rounding = (np.array(part) for part in zip(*rises, strict=True))
     promised = np.outer(_STEPS, 2.0 * (slope * along).sum(axis=1))
     largest = np.maximum(np.abs(found), np.abs(promised))
-    telling = _NEAR * largest > rounding
+    # Where the gradient fails a search says how.
+    telling = (_NEAR * largest > rounding) & np.isfinite(value)
     right = telling & (np.abs(found - promised) <= _NEAR * largest + rounding)
     known = telling.any(axis=0)
     if not known.any() or right.any(axis=0)[known].any():
