@@ -201,6 +201,35 @@ def test_laplace_is_close_to_the_integral_where_groups_are_large():
     np.testing.assert_allclose(score, slopes, atol=4e-3)
 
 
+def test_weights_of_draws_know_how_the_skewed_map_stretches():
+    rows = grouped(((3, 1), (2, 1)), counts, n=14)
+    marginal = LaplaceMarginal(rows, Poisson())
+    theta = points(rows)[:1]
+
+    def of(normals):
+        normals = np.split(normals, [3], axis=-1)
+        given = split(np.repeat(theta, len(normals[0]), axis=0), rows)
+        draws, log_weights = marginal.weighted_effects(
+            [each[None] for each in normals], *given
+        )
+        return flattened([table[:1] for table in draws]), log_weights[0]
+
+    # Only ratios, since the constant of Laplace's value is tested elsewhere.
+    normals = 1.5 * np.random.default_rng(4).normal(size=(6, 5))
+    effects, found = of(normals)
+    stretch = [
+        np.linalg.slogdet(differences(lambda x: of(x)[0], t[None])[0])[1]
+        for t in normals
+    ]
+    Z, scale_of = effects_matrix(rows)
+    scale = np.exp(split(theta, rows)[1][0])[scale_of]
+    eta = (rows.X @ theta[0, :2] + rows.offset)[:, None] + Z @ effects.T
+    joint = rows.weight @ (rows.y[:, None] * eta - np.exp(eta))
+    joint -= 0.5 * ((effects / scale) ** 2).sum(axis=1)
+    expected = joint + stretch + 0.5 * (normals**2).sum(axis=1)
+    np.testing.assert_allclose(found - found[0], expected - expected[0], atol=1e-6)
+
+
 @pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
 def test_weights_of_draws_make_laplace_exact(likelihood, response):
     rows = grouped(((3, 1), (2, 1)), response, n=14)
