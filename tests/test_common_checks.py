@@ -57,7 +57,7 @@ ESTIMATORS = [
     # Other ways through the same estimators, several settings at once.
     (
         BoostedMatrixFactorization(
-            2, proposal="gradient", biases=True, max_iter=2, n_restarts=1
+            2, proposal="residual", biases=True, max_iter=2, n_restarts=1
         ),
         EVERY_CHECK,
     ),

@@ -73,7 +73,7 @@ class LocationScale:
 
     def move(self, params, x):
         location, log_scale, scale = self.split(params)
-        x_location, x_scale, _ = self.split(x)
+        x_location, x_scale = np.hsplit(x, 2)
         step = self.log_scale_step
         return np.concatenate(
             [location + scale * x_location, log_scale + step * x_scale]
@@ -81,7 +81,7 @@ class LocationScale:
 
     def pull_move(self, params, x, gradient):
         _, _, scale = self.split(params)
-        g_location, g_log_scale, _ = self.split(gradient)
+        g_location, g_log_scale = np.hsplit(gradient, 2)
         return np.concatenate([scale * g_location, self.log_scale_step * g_log_scale])
 
 

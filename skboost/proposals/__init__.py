@@ -4,7 +4,7 @@ from skboost.proposals._base import Proposer
 from skboost.proposals._common_scale import LOWEST_NODE, CommonScaleProposer
 from skboost.proposals._conjugate import ConjugateProposer
 from skboost.proposals._density import DensityProposer
-from skboost.proposals._factors import FACTOR_PROPOSERS
+from skboost.proposals._factors import FACTOR_PROPOSERS, factor_proposer
 from skboost.proposals._first import usable_starts
 from skboost.proposals._greedy import split_component
 
@@ -15,6 +15,7 @@ __all__ = [
     "ConjugateProposer",
     "DensityProposer",
     "Proposer",
+    "factor_proposer",
     "split_component",
     "usable_starts",
 ]

@@ -1,16 +1,16 @@
-"""Components of a factorisation's posterior: optima of annealed runs, or gradients."""
+"""Components of a factorisation's posterior: annealed runs, or the residual ELBO."""
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
+from scipy.special import expit
 
 from skboost._parallel import chunked_map
 from skboost._random import BASE, SEARCH, generator
 from skboost._solver import SMALLEST_TOL, ascend
 from skboost.approximation import Mixture
 from skboost.conjugate import (
-    SIDES,
     annealed_factors,
     factor_ascent,
     shaken_factors,
@@ -28,8 +28,8 @@ _WEIGHTS = (0.98, 0.5, 0.1, 0.01)
 # than that share of what matters; with the best gauge after every round it is close by
 # then.
 _ASCENT_TOL, _ASCENT_SHARE = 1e-6, 1e-2
-# Variance with which a search by gradients starts, in units of the factors' own.
-_NARROW = 0.01
+# Below this share of the prior's scale softplus is rounding.
+_SMALLEST_SCALE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -134,79 +134,151 @@ _PLACES = (_at_heaviest, _anywhere, _shaken)
 
 
 @dataclass(frozen=True)
-class GradientFactorProposer(FactorProposer):
-    """Diagonal Gaussians over all factors, by gradients of the residual ELBO.
+class ResidualFactorProposer(FactorProposer):
+    """Diagonal Gaussians over all factors, by the oracle of Locatello et al. 2018.
 
-    The proposals of Locatello et al. (section 5.3): every factor is independent of the
-    others, and a component maximises ``E_s[ln p - ln q] + lambda H(s)``. The
-    expectation of ``ln p`` is exact; that of ``ln q`` is taken over reparameterised
-    draws. The residual ELBO has no maximum where the mixture has lighter tails than
-    the target, as always here, so a search first maximises the ELBO alone, from a
-    random start, and of its way from there the point of the largest gain is proposed.
+    Every factor is independent of the others (section 5.3). A component begins
+    anywhere and climbs the residual ELBO (equation 9) by steps of Adam. The
+    expectation of ``ln p`` is exact; that of ``ln q`` is taken over draws that are
+    new at every step. The residual ELBO has no maximum where the mixture has lighter
+    tails than the target, as always here, so that the number of steps is part of the
+    method. Components are not turned towards others.
 
     Parameters
     ----------
     target : FactorTarget
+    objective : ResidualGain
+        Its entropy weight, and whether the point of the largest joint gain on the way
+        is proposed in place of the last one, as the authors do.
     """
+
+    objective: object = ResidualGain()
 
     kind = "diagonal Gaussian"
     seeks_gain = False
     family = Gaussian("diag")
+    # As the authors climb, for want of a maximum.
+    n_steps = 1000
 
     def first_run(self, settings, i):
-        """ELBO and parameters of where the i-th search ends."""
-        return self._alone(settings, generator(settings.seed, 0, SEARCH, i))
-
-    def _alone(self, settings, rng):
-        """ELBO and parameters of an ordinary variational fit from a random start."""
-        problem = SingleELBO(self.target, self.family, self._start(rng), None, True)
-        x, value = ascend(problem, None, 200, self._tol, settings.budget)
+        """ELBO and parameters of an ordinary variational fit from the i-th start."""
+        start = self._params(self._start(generator(settings.seed, 0, SEARCH, i)))
+        problem = SingleELBO(self.target, self.family, start, None, True)
+        tol = max(_ASCENT_TOL * len(self.target.entries), SMALLEST_TOL)
+        x, value = ascend(problem, None, 200, tol, settings.budget)
         return value, problem.unpack(x)
 
-    @property
-    def _tol(self):
-        return max(_ASCENT_TOL * len(self.target.entries), SMALLEST_TOL)
+    def aligned(self, params, base):
+        """The component itself: turned it would not be diagonal."""
+        return params
 
-    def next_run(self, context, settings, i):
-        """Parameters of the best point on the way of the i-th search."""
+    def propose(self, context, settings):
+        """The end of the best climb, judged as the objective says."""
+        run = partial(self.climb, context, settings)
+        runs = chunked_map(run, list(range(settings.n_restarts)), settings.n_jobs)
+        found = [params for way in runs for params in way]
+        rng = generator(settings.seed, context.iteration, BASE)
+        draws = self.family.base_draws(settings.n_draws, context.target.dim, rng)
+        values = []
+        for params in found:
+            component = self.family, params
+            problem = self.objective.judge(context, component, 0.5, draws)
+            values.append(problem.value_and_gradient(problem.start)[0])
+        return self.family, found[int(np.argmax(values))]
+
+    def climb(self, context, settings, i):
+        """Parameters at the end of the i-th climb; under early stopping on its way."""
         rng = generator(settings.seed, context.iteration, SEARCH, i)
-        _, params = self._alone(settings, rng)
-        draws = self.family.base_draws(settings.n_draws, self.target.dim, rng)
-        problem = ResidualGain().problem(context, (self.family, params), 0.5, draws)
-        way = []
-        # A few steps on the residual ELBO behind an ordinary fit.
-        ascend(problem, None, 10, self._tol, listener=way.append)
-        found = [params, *(problem.unpack(x) for x in way)]
-        gains = joint_gains(context, self.family, found, draws, _WEIGHTS).max(axis=1)
-        return found[int(np.argmax(gains))]
+
+        def gradient(z):
+            settings.budget.check()
+            draws = rng.standard_normal((settings.n_draws, self.target.dim))
+            component = self.family, self._params(z)
+            problem = self.objective.problem(context, component, 0.5, draws)
+            return self._pulled(z, problem.value_and_gradient(problem.start)[1])
+
+        way = [self._params(z) for z in adam(gradient, self._start(rng), self.n_steps)]
+        return way if self.objective.early_stopping else way[-1:]
 
     def _start(self, rng):
-        """A narrow component around random factors of rows and columns."""
-        model, conjugate = self.target.model, self.target.family
-        mean = conjugate.mean(conjugate.params(model.start(rng)))
-        n_rows = model.shape[0] * model.rows.dim
-        sizes = np.tile(np.sqrt(model.typical_variances), sum(model.shape))
-        sizes = np.append(sizes, np.ones(self.target.dim - len(sizes)))
-        mean[:n_rows] = sizes[:n_rows] * rng.standard_normal(n_rows)
-        return self.family.from_moments(mean, _NARROW * sizes**2)
+        """A start, as the authors draw it."""
+        return rng.standard_normal(2 * self.target.dim)
 
-    def aligned(self, params, base):
-        """The same component with the signs of another; turned it were not diagonal."""
-        layout, rank = self.target.family.draws_layout, self.target.model.n_components
-        dim = self.target.dim
-        mine, other = (layout.tree(p[None, :dim]) for p in (params, base))
-        overlap = sum(
-            (mine[name][0] * other[name][0])[:, :rank].sum(axis=0) for name in SIDES
-        )
-        turned = np.array(params)
-        own = layout.tree(turned[None, :dim])
-        for name in SIDES:
-            own[name][0, :, :rank] *= np.where(overlap < 0, -1.0, 1.0)
-        return turned
+    @cached_property
+    def _sizes(self):
+        """In which means and scales are counted: the prior's where it is known."""
+        model = self.target.model
+        sizes = np.ones(self.target.dim)
+        done = 0
+        for own, n in zip(model.scales.values(), model.shape, strict=True):
+            known = not own.factors
+            variances = own.variance(None) if known else model.typical_variances
+            end = done + n * len(variances)
+            sizes[done:end] = np.tile(np.sqrt(variances), n)
+            done = end
+        return sizes
+
+    def _params(self, z):
+        """Of means, and of scales through softplus."""
+        mean, scale = z.reshape(2, -1)
+        scale = np.logaddexp(0.0, scale) + _SMALLEST_SCALE
+        return self.family.from_moments(self._sizes * mean, (self._sizes * scale) ** 2)
+
+    def _pulled(self, z, gradient):
+        """A gradient in the family's moves, at none, as one in `z`."""
+        _, scale = z.reshape(2, -1)
+        positive = np.logaddexp(0.0, scale) + _SMALLEST_SCALE
+        mean, log_scale = gradient.reshape(2, -1)
+        log_scale = log_scale / self.family.log_scale_step
+        return np.append(mean / positive, log_scale * expit(scale) / positive)
+
+
+def adam(gradient, x, n_steps, rate=0.1, every=100, decay=0.9, memory=(0.9, 0.999)):
+    """Points on the way of Adam (Kingma and Ba 2015, Algorithm 1), uphill.
+
+    Parameters
+    ----------
+    gradient : callable
+        Of a point.
+    x : ndarray
+        Where to start.
+    n_steps : int
+    rate : float, default=0.1
+        Of the first steps.
+    every : int, default=100
+        A point is yielded, and the rate falls, whenever so many steps are done.
+    decay : float, default=0.9
+        By which the rate falls.
+    memory : tuple of two floats
+        Of the averages of slopes and of their squares.
+
+    Yields
+    ------
+    ndarray
+    """
+    first, second = memory
+    slope, square = np.zeros((2, len(x)))
+    for step in range(1, n_steps + 1):
+        g = gradient(x)
+        slope += (1.0 - first) * (g - slope)
+        square += (1.0 - second) * (g**2 - square)
+        corrected = np.sqrt(square / (1.0 - second**step)) + 1e-8
+        x = x + rate * slope / (1.0 - first**step) / corrected
+        if step % every == 0:
+            rate *= decay
+            yield x
 
 
 # How components are proposed, by the names that users give.
 FACTOR_PROPOSERS = {
     "coordinate_ascent": AscentFactorProposer,
-    "gradient": GradientFactorProposer,
+    "residual": ResidualFactorProposer,
 }
+
+
+def factor_proposer(proposal, target):
+    """The proposer of a name, or of an objective of the user."""
+    if isinstance(proposal, ResidualGain):
+        proposal.check()
+        return ResidualFactorProposer(target, proposal)
+    return FACTOR_PROPOSERS[proposal](target)
