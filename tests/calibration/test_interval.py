@@ -93,6 +93,15 @@ def test_nothing_is_said_where_the_mixture_misses():
     assert lower >= 0.0
 
 
+@pytest.mark.parametrize("dim", [10, 40])
+def test_nothing_is_said_where_few_draws_have_all_the_weight(dim):
+    """Chains from two effective draws would be sure, and might all be at one place."""
+    away = np.append(3.0, np.zeros(dim - 1))
+    lower, upper = interval(gaussian, diagonal(away, 0.7))
+    assert upper == np.inf
+    assert lower > 0.0
+
+
 def test_nothing_is_said_where_the_density_is_zero():
     def nowhere(theta):
         return anp.where(theta[:, 0] > 50, 0.0, -anp.inf)
