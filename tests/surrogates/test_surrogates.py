@@ -5,7 +5,15 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 
-from skboost.surrogates import Evaluations, fit_surrogate, laplace, least_known
+from skboost.approximation import Mixture
+from skboost.families import Gaussian
+from skboost.surrogates import (
+    Evaluations,
+    fit_surrogate,
+    judged_draws,
+    laplace,
+    least_known,
+)
 from skboost.targets import CallableTarget
 
 
@@ -109,3 +117,15 @@ def test_points_far_from_what_is_known_are_asked_for_first():
     # One of either pair: the other is then known, as are high points.
     assert sorted(asked % 2) == [0, 1]
     assert (asked < 4).all()
+
+
+def test_wider_draws_are_weighted_as_draws_of_the_mixture():
+    normal = CallableTarget(lambda t: -0.5 * (t**2).sum(axis=1), 3, vectorized=True)
+    mixture = Mixture.single(Gaussian("diag"), np.repeat([0.0, np.log(0.8)], 3))
+    rng = np.random.default_rng(0)
+    fresh, found, pairs = judged_draws(normal, mixture, 4000, True, rng)
+    assert len(found.points) == sum(n for _, n in pairs) == 4000
+    # Of the unnormalised density: three halves of 1 + ln(2 pi s^2) - s^2.
+    exact = 1.5 * (1.0 + np.log(2.0 * np.pi * 0.64) - 0.64)
+    elbo = fresh.elbo()
+    assert elbo.se < 0.02 and abs(elbo.value - exact) < 4.0 * elbo.se
