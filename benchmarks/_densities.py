@@ -12,7 +12,7 @@ from functools import partial
 
 import autograd.numpy as anp
 import numpy as np
-from autograd.scipy.special import gammaln, logsumexp
+from autograd.scipy.special import erf, gammaln, logsumexp
 from autograd.scipy.stats import norm
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.preprocessing import scale
@@ -121,10 +121,22 @@ def banana(theta):
     return log_normal(x, 2.0) + log_normal(y - 0.25 * x**2, 0.5)
 
 
-def ring(theta):
-    # The square root has no slope at the centre, so a little keeps it from zero.
-    radius = anp.sqrt((theta**2).sum(axis=1) + 1e-12)
-    return -0.5 * ((radius - 3.0) / 0.4) ** 2
+def ring(radius, std):
+    """Unnormalised log density in the plane, and its log normaliser.
+
+    The integral of r exp(-(r - radius)^2 / (2 std^2)) over r > 0, times 2 pi.
+    """
+    z = radius / std
+    integral = std**2 * np.exp(-0.5 * z**2) + radius * std * np.sqrt(np.pi / 2) * (
+        1.0 + erf(z / np.sqrt(2))
+    )
+
+    def log_density(theta):
+        # The tiny number keeps the derivative at the origin finite.
+        r = anp.sqrt(anp.sum(theta**2, axis=1) + 1e-300)
+        return -0.5 * ((r - radius) / std) ** 2
+
+    return log_density, float(np.log(2 * np.pi * integral))
 
 
 def three_student_t(theta):
@@ -206,7 +218,7 @@ def seen():
         "Cauchy": Task(TARGETS["Cauchy"][0], 1),
         "three Student-t": Task(three_student_t, 1),
         "banana": Task(banana, 2),
-        "ring": Task(ring, 2, {"x0": [3.0, 0.0]}),
+        "ring": Task(ring(3.0, 0.4)[0], 2, {"x0": [3.0, 0.0]}),
         "four Gaussians": Task(four_gaussians, 2),
         "normal, 5-D": Task(correlated_normal(5, 4), 5),
         "t2 logistic, 10-D": t2_logistic(),

@@ -35,27 +35,15 @@ def independent(posterior, n, seed):
 
 
 class EnergyTo:
-    """``2 E|X - Y| - E|X - X'| - E|Y - Y'|``, unbiased, to fixed draws Y.
+    """``2 E|X - Y| - E|X - X'| - E|Y - Y'|``, unbiased, to fixed draws Y."""
 
-    Parameters
-    ----------
-    draws : array (n, dim)
-        Of the reference.
-    scaled : bool
-        Whether every coordinate is divided by its standard deviation in `draws`.
-    """
-
-    def __init__(self, draws, scaled=False):
+    def __init__(self, draws):
         self.centre = np.median(draws, axis=0)
-        self.scale = draws.std(axis=0) if scaled else 1.0
-        self.draws = self._moved(draws)
+        self.draws = draws - self.centre
         self.within = mean_distance(self.draws)
 
-    def _moved(self, draws):
-        return (draws - self.centre) / self.scale
-
     def __call__(self, draws):
-        draws = self._moved(draws)
+        draws = draws - self.centre
         between = mean_distance(draws, self.draws)
         return 2.0 * between - mean_distance(draws) - self.within
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -31,7 +32,6 @@ _PACKAGES = (
     "autograd",
     "numpyro",
     "jax",
-    "ngboost",
     "nutpie",
     "pymc",
     "numba",
@@ -65,6 +65,23 @@ def shared_module(shared, folder, name):
     return importlib.import_module(name)
 
 
+def public_posteriors(report, args):
+    """Name, target, log normaliser and scores of the posteriors of posteriordb.
+
+    ``args.only`` are parts of names. ``scores(draws, log_density)`` are figures by the
+    reference draws.
+    """
+    targets = shared_module(args.shared, "posteriordb", "targets")
+    if targets is None:
+        return report.not_run("posteriordb", "no posteriors in the shared folder")
+    score = shared_module(args.shared, "posteriordb", "score").score
+    known = json.loads((args.shared / "posteriordb" / "logz.json").read_text())
+    for name in sorted(known):
+        if any(part in name for part in args.only):
+            target, log_z = targets.load(name), known[name]["logz"]
+            yield name, target, log_z, partial(score, target, logz=log_z)
+
+
 def rival_module(report, name, what):
     """Module `name` of this folder, or None where what it needs is not installed."""
     try:
@@ -96,9 +113,14 @@ def mean_and_error(values):
     return float(values.mean()), float(se)
 
 
+def columns(rows):
+    """Arrays of figures by name, from a list of dictionaries."""
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
 def medians(rows):
     """Median of every column of a list of dictionaries."""
-    return {name: float(np.median([row[name] for row in rows])) for name in rows[0]}
+    return {name: float(np.median(values)) for name, values in columns(rows).items()}
 
 
 def elbo_of(log_density, posterior, n=20_000, seed=12345):

@@ -1,4 +1,4 @@
-"""nutpie (NUTS in Rust) on PyMC models of the posteriors of `against_nuts.py`.
+"""nutpie (NUTS in Rust) on PyMC models of the posteriors of `price.py` and `groups.py`.
 
 Imported where it is used: a script names a rival that is not installed as not run.
 """
@@ -123,8 +123,8 @@ class Sampler:
         From the posterior group, with chains and draws flattened, to (n, dim).
     """
 
-    def __init__(self, model, columns=None):
-        self._columns = columns or _theta
+    def __init__(self, model, columns):
+        self._columns = columns
         self._compiled, compiled, _ = timed(nutpie.compile_pymc_model, model)
         # What is compiled at the first call belongs to compilation.
         _, first, _ = timed(self._sample, tune=5, draws=5, seed=0, n_chains=1)
@@ -146,10 +146,6 @@ class Sampler:
         rhat = max(split_rhat(v.reshape(n_chains, draws, -1)) for v in groups.values())
         flat = {k: v.reshape(n_chains * draws, -1) for k, v in groups.items()}
         return self._columns(flat), cpu, rhat
-
-
-def _theta(flat):
-    return flat["theta"]
 
 
 def schools_columns(flat):

@@ -15,9 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from numpyro.infer import MCMC, NUTS, SVI, Trace_ELBO
-from numpyro.infer.autoguide import AutoMultivariateNormal
-from numpyro.infer.initialization import init_to_median
+from numpyro.infer import MCMC, NUTS
 
 jax.config.update("jax_enable_x64", True)
 
@@ -32,20 +30,6 @@ def logistic(X, y, scale=1.0):
         numpyro.sample("y", dist.Bernoulli(logits=X @ theta).to_event(1), obs=y)
 
     return model
-
-
-def advi(model, n_steps=3000, step_size=0.1, n_draws=4000, seed=0):
-    """Full-rank Gaussian by stochastic gradients; its mean, factor, and draws.
-
-    Adam, its step decaying by a factor of a hundred, one draw per step.
-    """
-    guide = AutoMultivariateNormal(model, init_loc_fn=init_to_median, init_scale=0.1)
-    optimiser = numpyro.optim.Adam(lambda i: step_size * 0.01 ** (i / n_steps))
-    svi = SVI(model, guide, optimiser, Trace_ELBO())
-    done = svi.run(jax.random.PRNGKey(seed), n_steps, progress_bar=False)
-    gaussian = guide.get_posterior(done.params)
-    draws = gaussian.sample(jax.random.PRNGKey(seed + 1), (n_draws,))
-    return np.array(gaussian.loc), np.array(gaussian.scale_tril), np.array(draws)
 
 
 def nuts(model, n_warmup=1000, n_draws=4000, n_chains=2, seed=0, dense_mass=True):

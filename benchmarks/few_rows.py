@@ -12,7 +12,7 @@ root mean squared error in standard deviations of the response, mean log density
 response in that unit, and coverage of 90 % intervals.
 """
 
-from _harness import Report, mean_and_error, parser, shared_module, timed  # isort: skip
+from _harness import Report, columns, mean_and_error, parser, shared_module, timed  # isort: skip
 
 import numpy as np
 from scipy.stats import norm
@@ -158,14 +158,14 @@ def one_set(report, name, data, args, ours):
         parts = splits(name, X, y, size, args.replicates)
         for model, estimator in models.items():
             rows = [one_split(name, estimator, X, y, *part) for part in parts]
-            columns = {k: np.array([row[k] for row in rows]) for k in rows[0]}
-            losses[size, model] = columns.pop("loss")
+            found = columns(rows)
+            losses[size, model] = found.pop("loss")
             mean, se = mean_and_error(losses[size, model])
-            further = {k: np.mean(v) for k, v in columns.items() if k != "seconds"}
+            further = {k: np.mean(v) for k, v in found.items() if k != "seconds"}
             table = "log loss" if classification else "regression"
             report.row(
                 table, set=name, rows=size, model=model, loss=mean, se=se, **further,
-                seconds=np.median(columns["seconds"]),
+                seconds=np.median(found["seconds"]),
             )  # fmt: skip
     return losses
 

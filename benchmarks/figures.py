@@ -88,35 +88,34 @@ def few_rows():
     save(figure, "few_rows")
 
 
+def by_rows(name, file, lines, ylabel):
+    """Columns of a table by its number of rows: label, colour and marker of each."""
+    (rows,) = results(file)["tables"].values()
+    figure, axes = plt.subplots(figsize=(6.4, 3.2))
+    for column, (label, color, marker) in lines.items():
+        n, values = ([row[key] for row in rows] for key in ("rows", column))
+        axes.plot(n, values, f"{marker}-", color=color, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="rows", ylabel=ylabel)
+    figure.legend(loc="outside upper center", ncols=2)
+    save(figure, name)
+
+
 def many_rows():
     """Seconds of the default fit and of a point estimate by the number of rows."""
-    (rows,) = results("many_rows")["tables"].values()
-    figure, axes = plt.subplots(figsize=(6.4, 3.2))
-    n = [row["rows"] for row in rows]
-    axes.plot(n, [row["CPU s"] for row in rows], "o-", color=BLUE, label="skboost")
-    axes.plot(n, [row["LogisticRegression, CPU s"] for row in rows], "s-",
-              color=ORANGE, label="LogisticRegression")  # fmt: skip
-    axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="CPU seconds of a fit")
-    figure.legend(loc="outside upper center", ncols=2)
-    save(figure, "many_rows")
+    lines = {
+        "CPU s": ("skboost", BLUE, "o"),
+        "LogisticRegression, CPU s": ("LogisticRegression", ORANGE, "s"),
+    }
+    by_rows("many_rows", "many_rows", lines, "CPU seconds of a fit")
 
 
 def rows_in_a_file():
     """Memory of a fit beside the size of its file."""
-    (rows,) = results("out_of_core")["tables"].values()
-    figure, axes = plt.subplots(figsize=(6.4, 3.2))
-    n = [row["rows"] for row in rows]
-    axes.plot(n, [row["data MB"] for row in rows], "s-", color=ORANGE, label="file")
-    axes.plot(
-        n,
-        [row["peak MB"] for row in rows],
-        "o-",
-        color=BLUE,
-        label="memory that the fit allocates",
-    )
-    axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="megabytes")
-    figure.legend(loc="outside upper center", ncols=2)
-    save(figure, "rows_in_a_file")
+    lines = {
+        "data MB": ("file", ORANGE, "s"),
+        "peak MB": ("memory that the fit allocates", BLUE, "o"),
+    }
+    by_rows("rows_in_a_file", "out_of_core", lines, "megabytes")
 
 
 def held_out_mixtures():

@@ -31,16 +31,17 @@ from _harness import Report, parser, shared_module, timed  # isort: skip
 from itertools import product
 
 import numpy as np
-from figures import STATIC, plt, results
+from figures import legend_below, plt, results, save
 from p0_tables import (
     AS_IN_THE_PAPER,
     AS_PRINTED,
-    PUBLISHED,
+    METHODS,
     do_all_iterations,
     ds1,
     eicu_like,
+    se,
 )
-from step_rules import TARGETS
+from step_rules import STEP_SIZES, TARGETS
 
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
 from skboost.strategies import AdaptiveBacktracking, ResidualGain
@@ -49,12 +50,6 @@ OBJECTIVES = {
     "kl": "kl",
     "relbo": ResidualGain(entropy_weight=1.0),
     "relbo, unstopped": ResidualGain(entropy_weight=1.0, early_stopping=False),
-}
-STEP_SIZES = {
-    "predefined": "predefined",
-    "line-search": "line-search",
-    "adaptive": "adaptive",
-    "adaptive, published": PUBLISHED,
 }
 CORRECTIVE = ("none", "away", "pairwise")
 # One letter per step in the file of results.
@@ -178,7 +173,7 @@ def summarise(report, name, size, key, histories, seconds):
         objective=objective,
         corrective=corrective,
         **{"step size": step, "last ELBO over the first": gain.mean()},
-        se=float(gain.std(ddof=min(1, len(gain) - 1)) / np.sqrt(len(gain))),
+        se=se(gain),
         components=float(np.median(sizes[:, -1])),
         **{kind: "".join(steps).count(k) for k, kind in KINDS.items()},
         **{"CPU s": seconds},
@@ -271,14 +266,8 @@ COLORS = {"predefined": "C1", "line-search": "k", "adaptive": "C0",
 KIND_COLORS = {"F": "C0", "A": "C1", "P": "C2", "D": "C3", "B": "C4", "R": "0.65",
                "0": "0.9"}  # fmt: skip
 TITLES = {"ds1": "ds1_100_test", "eicu": "eicu_like", "ring": "ring"}
-# The methods of the paper's Figs 2 and 4.
-METHODS = {
-    "predefined": ("predefined", "none", "C1"),
-    "line-search": ("line-search", "none", "k"),
-    "AdaFW": ("adaptive", "none", "C0"),
-    "AdaAFW": ("adaptive", "away", "C2"),
-    "AdaPFW": ("adaptive", "pairwise", "C4"),
-}
+# Of the methods of the paper's Figs 2 and 4.
+METHOD_COLORS = ("C1", "k", "C0", "C2", "C4")
 
 
 class Curves:
@@ -312,15 +301,6 @@ def panels(lines, columns, size, draw, xlabel="iteration", **options):
     return figure, axes
 
 
-def finish(figure, axes, name, n_legend):
-    """Legend above all panels, and the file."""
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper center", ncols=n_legend, fontsize=9
-    )
-    figure.savefig(STATIC / f"{name}.png", dpi=100)
-
-
 # The data of the paper's figures, by the joint gain and by its own objective.
 SHOWN, BY = ("ds1", "eicu"), ("kl", "relbo")
 
@@ -343,25 +323,27 @@ def elbo_picture(curves):
     figure, axes = panels(SHOWN, BY, (7.6, 5.6), draw, sharex=True, sharey="row")
     for ax in axes[:, 0]:
         ax.set_ylabel("ELBO over the first\ncomponent's (nats)", fontsize=9)
-    finish(figure, axes, "p0_elbo", len(COLORS))
+    legend_below(figure, axes[:1, 0], len(COLORS))
+    save(figure, "p0_elbo")
 
 
 def parameters_picture(curves):
     """Figs 2 and 4: parameters of the mixture by iteration, by the paper's methods."""
 
     def draw(ax, data, objective):
-        for k, (name, (step, corrective, color)) in enumerate(METHODS.items()):
+        for k, (name, (step, corrective)) in enumerate(METHODS.items()):
             mean = curves.get(data, objective, corrective, step, "parameters")
             t = np.arange(1, len(mean) + 1)
             # Shifted a little, since many curves coincide.
             shift = 0.012 * mean.max() * (k - 2)
-            ax.plot(t, mean + shift, color=color, lw=1.5, label=name)
+            ax.plot(t, mean + shift, color=METHOD_COLORS[k], lw=1.5, label=name)
         return f"{TITLES[data]}; {objective}"
 
     figure, axes = panels(SHOWN, BY, (7.6, 5.6), draw, sharex=True, sharey="row")
     for ax in axes[:, 0]:
         ax.set_ylabel("parameters of the mixture", fontsize=9)
-    finish(figure, axes, "p0_parameters", len(METHODS))
+    legend_below(figure, axes[:1, 0], len(METHODS))
+    save(figure, "p0_parameters")
 
 
 def kinds_picture(curves):
@@ -388,7 +370,8 @@ def kinds_picture(curves):
     axes[0, 0].set_yticks(places, labels)
     axes[0, 0].invert_yaxis()
     axes[0, 0].set_xlim(0, 1)
-    finish(figure, axes, "p0_kinds", 4)
+    legend_below(figure, axes[:1, 0], 4)
+    save(figure, "p0_kinds")
 
 
 def main():

@@ -30,7 +30,7 @@ beside the difference of the paper's Tables 2 and 3. A difference of less than t
 standard errors is "undecided".
 """
 
-from _harness import Report, parser, shared_module, timed  # isort: skip
+from _harness import Report, mean_and_error, parser, shared_module, timed  # isort: skip
 
 import numpy as np
 
@@ -147,7 +147,7 @@ def methods(base, args):
 
 def se(values):
     """Standard error of a mean; 0 for one value, of which nothing is known."""
-    return float(np.std(values, ddof=min(1, len(values) - 1)) / np.sqrt(len(values)))
+    return float(np.nan_to_num(mean_and_error(values)[1]))
 
 
 def tables(report, metrics, name, data, args):

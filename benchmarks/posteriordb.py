@@ -15,15 +15,14 @@ at which autograd computed one. The single Gaussian is the same code with
 ``max_iter=1``.
 """
 
-import json
-
 from _harness import (  # isort: skip
     Report,
+    columns,
     elbo_of,
     median_cpu,
     medians,
     parser,
-    shared_module,
+    public_posteriors,
     timed,
 )
 
@@ -46,20 +45,10 @@ def main():
     made.add_argument("--only", nargs="+", default=[""], help="parts of names")
     args = made.parse_args()
     report = Report("posteriordb", args.out, replicates=args.replicates)
-    targets = shared_module(args.shared, "posteriordb", "targets")
-    if targets is None:
-        report.not_run("posteriordb", "no posteriors in the shared folder")
-        return
-    folder = args.shared / "posteriordb"
-    score = shared_module(args.shared, "posteriordb", "score").score
-    log_z = json.loads((folder / "logz.json").read_text())
-    for name in sorted(log_z):
-        if not any(part in name for part in args.only):
-            continue
-        short, posterior = name.split("-")[1], targets.load(name)
-        ratio = HalvesRatio(posterior.z)
+    for name, posterior, log_z, score in public_posteriors(report, args):
+        short, ratio = name.split("-")[1], HalvesRatio(posterior.z)
         runs = [
-            one(report, score, ratio, posterior, log_z[name]["logz"], short, seed)
+            one(report, score, ratio, posterior, log_z, short, seed)
             for seed in range(args.replicates)
         ]
         summarise(report, name, runs, ratio)
@@ -85,7 +74,7 @@ def one(report, score, ratio, posterior, log_z, short, seed):
     elbo, se = elbo_of(posterior.logp, result.posterior)
     elbo_single, se_single = elbo_of(posterior.logp, single.posterior)
     draws = result.posterior.sample(5000, random_state=seed + 1)
-    scored = score(posterior, draws, result.posterior.log_density, logz=log_z)
+    scored = score(draws, result.posterior.log_density)
     ratios = [
         ratio(independent(result.posterior, ratio.size, 1000 + k), k)
         for k in range(N_SETS)
@@ -113,8 +102,7 @@ def one(report, score, ratio, posterior, log_z, short, seed):
 def summarise(report, name, runs, ratio):
     """Medians and worst values of a posterior, and its bars."""
     short, point = name.split("-")[1], ratio.quantile(LEVEL)
-    columns = {k: np.array([run[k] for run in runs], dtype=float) for k in runs[0]}
-    middle = medians(runs)
+    found, middle = columns(runs), medians(runs)
     root = np.sqrt(len(runs))
     report.row(
         "posteriordb, median and worst of the seeds",
@@ -122,7 +110,7 @@ def summarise(report, name, runs, ratio):
         **{
             "KL(q|p)": middle["KL(q|p)"],
             "se": middle["se"] / root,
-            "worst": columns["KL(q|p)"].max(),
+            "worst": found["KL(q|p)"].max(),
             "single": middle["single"],
             "KL(p|q)": middle["KL(p|q)"],
             "energy ratio": middle["energy ratio"],
@@ -131,16 +119,16 @@ def summarise(report, name, runs, ratio):
             "components": " ".join(str(run["components"]) for run in runs),
             "gradients": middle["gradients"],
             "CPU s": middle["CPU s"],
-            "worst s": columns["CPU s"].max(),
+            "worst s": found["CPU s"].max(),
         },
     )
     report.bar(f"{short}: median KL(q|p)", middle["KL(q|p)"], "<=",
                HARDER.get(name, MOST_KL), middle["se"] / root)  # fmt: skip
     report.bar(f"{short}: median energy ratio", middle["energy ratio"], "<=",
-               point, columns["energy ratio"].std() / root)  # fmt: skip
+               point, found["energy ratio"].std() / root)  # fmt: skip
     report.bar(f"{short}: median CPU s", middle["CPU s"], "<=",
                SLOWER.get(name, MOST_SECONDS))  # fmt: skip
-    worse = columns["KL(q|p)"] - columns["single"] - 2.0 * columns["se both"]
+    worse = found["KL(q|p)"] - found["single"] - 2.0 * found["se both"]
     report.bar(f"{short}: KL - that of one Gaussian - 2 se, worst",
                worse.max(), "<=", 0.0)  # fmt: skip
 

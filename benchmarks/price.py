@@ -22,7 +22,6 @@ from _harness import Report, parser, rival_module, shared_module, timed  # isort
 
 import numpy as np
 from _energy import EnergyTo
-from against_nuts import NUTPIE, new_common_part
 from scipy.special import expit, softmax
 from sklearn.datasets import (
     load_breast_cancer,
@@ -48,8 +47,8 @@ MODELS = {
     "linear": BoostedBayesianLinearRegression,
     "poisson": BoostedBayesianPoissonRegression,
 }
-# Warm-up and draws of four chains.
-LONG = (1000, 15_000)
+# Warm-up and draws of each of two chains, and of four.
+NUTPIE, LONG = (400, 1000), (1000, 15_000)
 N_KEPT, N_SETS, SET_SIZE, N_ROWS = 12_000, 8, 4000, 300
 
 
@@ -99,7 +98,7 @@ class GLM:
         made = models.glm(self.kind, self.wide, self.y, scales, prior, noise)
         n_classes = len(np.unique(self.y)) if self.kind == "logistic" else 2
         if n_classes > 2:
-            return made, partial(_new_common, scales, n_classes)
+            return made, partial(new_common_part, scales, n_classes)
         return made, models.glm_columns
 
     def probabilities(self, draws, rows):
@@ -111,8 +110,19 @@ class GLM:
         return softmax(np.einsum("nd,skd->snk", X, draws.reshape(-1, n, X.shape[1])), 2)
 
 
-def _new_common(scales, n_classes, flat):
-    return new_common_part(scales, n_classes, flat["theta"])
+def new_common_part(scales, n_classes, flat):
+    """Draws whose mean over classes is drawn anew, independently.
+
+    The likelihood knows differences between classes alone. So the mean over classes
+    is independent of them, and N(0, scale^2 / n_classes) as in the prior; for the
+    intercept that is the widest direction, in which a chain moves slowly.
+    """
+    draws = flat["theta"]
+    parts = draws.reshape(len(draws), n_classes, -1)
+    rng = np.random.default_rng(1)
+    new = rng.standard_normal((len(draws), 1, len(scales)))
+    new *= scales / np.sqrt(n_classes)
+    return (parts - parts.mean(axis=1, keepdims=True) + new).reshape(draws.shape)
 
 
 @dataclass
@@ -222,7 +232,7 @@ def compare(report, half, name, task, models, args):
     energy = EnergyTo(gold)
     theirs, ours, fitted = [], [], None
     for seed in range(args.replicates):
-        draws, cpu, _ = sampler.run(*NUTPIE[-1], 100 + seed)
+        draws, cpu, _ = sampler.run(*NUTPIE, 100 + seed)
         theirs.append((cpu, energy(draws)))
         found, cpu, _ = timed(task.fit, random_state=seed)
         ours.append(cpu)

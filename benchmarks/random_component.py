@@ -21,6 +21,7 @@ from _harness import Report, parser, timed  # isort: skip
 
 import numpy as np
 from figures import plt, save
+from p0_tables import PUBLISHED
 
 from skboost.approximation import Mixture, PooledDraws
 from skboost.families import Gaussian
@@ -112,7 +113,6 @@ def cached(run, rule):
     return apply(weights, step.direction, step.gamma)[1], step.branch
 
 
-PUBLISHED = AdaptiveBacktracking(safeguard=False, max_increases=10)
 ALONE = "first component alone"
 SEARCHES = ("gradient line search", "gradient line search, ends at 0 or 1")
 ADAPTIVE = ("adaptive", "adaptive as published")

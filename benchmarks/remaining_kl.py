@@ -9,7 +9,7 @@ The first half of the densities was looked at while the interval was made, the s
 half was not.
 """
 
-from _harness import Report, parser, timed  # isort: skip
+from _harness import Report, columns, parser, timed  # isort: skip
 
 from functools import partial
 
@@ -84,18 +84,18 @@ def one(log_density, dim, seed, max_iter):
 
 def summarised(report, half, name, max_iter, runs):
     """A row for the runs of one density by one number of iterations."""
-    columns = {key: np.array([run[key] for run in runs]) for key in runs[0]}
-    truth = columns["truth"]
-    held = columns["upper"] >= truth - 2 * columns["se"]
-    finite = np.isfinite(columns["upper"])
+    found = columns(runs)
+    truth = found["truth"]
+    held = found["upper"] >= truth - 2 * found["se"]
+    finite = np.isfinite(found["upper"])
     report.row(half, density=name, max_iter=max_iter, **{
-        "true KL": np.median(truth), "se": np.median(columns["se"]),
-        "estimate": np.median(columns["estimate"]),
-        "estimate below": int((columns["estimate"] < truth).sum()),
-        "lower": np.median(columns["lower"]), "upper": np.median(columns["upper"]),
-        "lower holds": int((columns["lower"] <= truth + 2 * columns["se"]).sum()),
+        "true KL": np.median(truth), "se": np.median(found["se"]),
+        "estimate": np.median(found["estimate"]),
+        "estimate below": int((found["estimate"] < truth).sum()),
+        "lower": np.median(found["lower"]), "upper": np.median(found["upper"]),
+        "lower holds": int((found["lower"] <= truth + 2 * found["se"]).sum()),
         "upper holds": int(held.sum()), "infinite": int((~finite).sum()),
-        "runs": len(runs), "CPU s": np.median(columns["cpu"])})  # fmt: skip
+        "runs": len(runs), "CPU s": np.median(found["cpu"])})  # fmt: skip
 
 
 def bars(report, half, all_runs):

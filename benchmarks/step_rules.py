@@ -27,11 +27,10 @@ from _harness import Report, elbo_of, mean_and_error, parser, shared_module, tim
 import time
 from typing import NamedTuple
 
-import autograd.numpy as anp
 import numpy as np
-from _densities import four_gaussians, gaussians, three_student_t
+from _densities import four_gaussians, gaussians, ring, three_student_t
 from p0_tables import PUBLISHED
-from scipy.special import erf, log_expit, logsumexp
+from scipy.special import log_expit, logsumexp
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
@@ -142,24 +141,6 @@ class Regression(NamedTuple):
             for name, method in asked.items():
                 setattr(GLMTarget, name, method)
         return [as_posterior(mixture, None) for mixture in mixtures]
-
-
-def ring(radius, std):
-    """Unnormalised log density in the plane, and its log normaliser.
-
-    The integral of r exp(-(r - radius)^2 / (2 std^2)) over r > 0, times 2 pi.
-    """
-    z = radius / std
-    integral = std**2 * np.exp(-0.5 * z**2) + radius * std * np.sqrt(np.pi / 2) * (
-        1.0 + erf(z / np.sqrt(2))
-    )
-
-    def log_density(theta):
-        # The tiny number keeps the derivative at the origin finite.
-        r = anp.sqrt(anp.sum(theta**2, axis=1) + 1e-300)
-        return -0.5 * ((r - radius) / std) ** 2
-
-    return log_density, float(np.log(2 * np.pi * integral))
 
 
 TARGETS = {

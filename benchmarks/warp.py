@@ -15,14 +15,14 @@ at while the limit of log scales was chosen. ``KL(p|q)`` and the energy ratio ar
 of the folder's ``score``.
 """
 
-import json
 from functools import partial
 
 from _harness import (  # isort: skip
     Report,
+    columns,
     elbo_of,
     parser,
-    shared_module,
+    public_posteriors,
     timed,
 )
 
@@ -45,6 +45,7 @@ from skboost import boost_posterior
 
 SHAPE = 1.5
 SKEWS = np.array([2.0, 3.0, 4.0, 6.0])
+narrow_ring, ring_log_z = ring(3.0, 0.4)
 
 
 # --- densities: each takes (n, dim); all but the ring are normalised
@@ -89,12 +90,6 @@ def two_funnels(theta):
     return total
 
 
-def ring_log_z():
-    radius = np.linspace(0.0, 8.0, 200_001)
-    height = 2.0 * np.pi * radius * np.exp(-0.5 * ((radius - 3.0) / 0.4) ** 2)
-    return float(np.log(height.sum() * radius[1]))
-
-
 overlapping = gaussians(
     [0.4, 0.3, 0.3],
     [[0, 0, 0, 0], [1.5, 1.5, 0, 0], [-1, 2, 1, -1]],
@@ -120,7 +115,7 @@ TASKS = {
     "chain, 6-D, rotated": (long_banana, 6, True, "judged", None, None),
     "two funnels, 8-D": (two_funnels, 8, False, "judged", None, None),
     "two funnels, 8-D, rotated": (two_funnels, 8, True, "judged", None, None),
-    "ring": (ring, 2, False, "mixtures", None, None),
+    "ring": (narrow_ring, 2, False, "mixtures", None, None),
     "four bumps": (four_gaussians, 2, False, "mixtures", None, None),
     "overlapping mixture, 4-D": (overlapping, 4, False, "mixtures", None, None),
     "bimodal, overlapping, 1-D": (
@@ -132,7 +127,7 @@ TASKS = {
         for name, (log_density, _, _) in TARGETS.items()
     },
 }  # fmt: skip
-LOG_Z = {"ring": ring_log_z()}
+LOG_Z = {"ring": ring_log_z}
 
 
 def rotated(log_density, dim, seed):
@@ -159,9 +154,9 @@ def main():
         for seed in range(args.replicates):
             density = rotated(log_density, dim, seed) if turn else log_density
             runs.append(both(density, dim, LOG_Z.get(task, 0.0), seed)[0])
-        columns = {k: np.array([run[k] for run in runs]) for k in runs[0]}
-        summarise(report, half, task, columns)
-        bars(report, half, task, columns, bound, seconds)
+        found = columns(runs)
+        summarise(report, half, task, found)
+        bars(report, half, task, found, bound, seconds)
 
 
 def both(log_density, dim, log_z, seed):
@@ -190,87 +185,77 @@ def both(log_density, dim, log_z, seed):
     return figures, results
 
 
-def summarise(report, half, task, columns):
+def summarise(report, half, task, found):
     """Medians over the seeds, as a row."""
     report.row(
         half,
         density=task,
         **{
-            "one Gaussian": np.median(columns["one Gaussian"]),
-            "KL None": np.median(columns["KL None"]),
-            "KL auto": np.median(columns["KL auto"]),
-            "worst auto": columns["KL auto"].max(),
-            "se": np.median(columns["se auto"]),
-            "accepted": f"{int(columns['accepted'].sum())} of {len(columns['gain'])}",
-            "gain of the map": np.median(columns["gain"]),
-            "edges": np.median(columns["edges"]),
-            "components None": np.median(columns["components None"]),
-            "components auto": np.median(columns["components auto"]),
-            "CPU s None": np.median(columns["CPU s None"]),
-            "CPU s auto": np.median(columns["CPU s auto"]),
+            "one Gaussian": np.median(found["one Gaussian"]),
+            "KL None": np.median(found["KL None"]),
+            "KL auto": np.median(found["KL auto"]),
+            "worst auto": found["KL auto"].max(),
+            "se": np.median(found["se auto"]),
+            "accepted": f"{int(found['accepted'].sum())} of {len(found['gain'])}",
+            "gain of the map": np.median(found["gain"]),
+            "edges": np.median(found["edges"]),
+            "components None": np.median(found["components None"]),
+            "components auto": np.median(found["components auto"]),
+            "CPU s None": np.median(found["CPU s None"]),
+            "CPU s auto": np.median(found["CPU s auto"]),
         },
     )
 
 
-def bars(report, half, task, columns, bound, seconds):
+def bars(report, half, task, found, bound, seconds):
     """The figure asked for; else not worse than without by more than the spread."""
-    n = len(columns["gain"])
-    se = float(np.median(columns["se auto"]) / np.sqrt(n))
+    n = len(found["gain"])
+    se = float(np.median(found["se auto"]) / np.sqrt(n))
     if bound is not None:
-        kl = np.median(columns["KL auto"])
+        kl = np.median(found["KL auto"])
         report.bar(f"{half}: {task}: median KL", kl, "<=", bound, se)
-        median = np.median(columns["CPU s auto"])
+        median = np.median(found["CPU s auto"])
         report.bar(f"{half}: {task}: median CPU s", median, "<=", float(seconds))
         return
-    worse = columns["KL auto"] - columns["KL None"]
-    spread = float(columns["KL None"].std(ddof=1))
-    error = float(np.hypot(se, np.median(columns["se None"]) / np.sqrt(n)))
+    worse = found["KL auto"] - found["KL None"]
+    spread = float(found["KL None"].std(ddof=1))
+    error = float(np.hypot(se, np.median(found["se None"]) / np.sqrt(n)))
     report.bar(f"{half}: {task}: mean KL, auto minus None, against the spread",
                worse.mean(), "<=", spread, error)  # fmt: skip
 
 
 def public(report, args):
     """The posteriors of posteriordb."""
-    targets = shared_module(args.shared, "posteriordb", "targets")
-    if targets is None:
-        report.not_run("posteriordb", "no posteriors in the shared folder")
-        return
-    folder = args.shared / "posteriordb"
-    score = shared_module(args.shared, "posteriordb", "score").score
-    log_z = json.loads((folder / "logz.json").read_text())
-    for name in sorted(log_z):
-        if not any(part in name for part in args.only):
-            continue
-        posterior, norm_z = targets.load(name), log_z[name]["logz"]
+    for name, posterior, norm_z, score in public_posteriors(report, args):
         runs = []
         for seed in range(args.replicates):
             run, results = both(posterior.logp, posterior.dim, norm_z, seed)
             for label, result in results.items():
-                run |= scored(score, posterior, result, norm_z, label)
+                run |= scored(score, result, label)
             runs.append(run)
-        columns = {k: np.array([run[k] for run in runs]) for k in runs[0]}
+        found = columns(runs)
         short = name.split("-")[1]
-        summarise(report, "posteriordb", short, columns)
+        summarise(report, "posteriordb", short, found)
         report.row(
             "posteriordb, by the reference draws",
             posterior=short,
             **{
-                f"{figure} {label}": np.median(columns[f"{figure} {label}"])
+                f"{figure} {label}": np.median(found[f"{figure} {label}"])
                 for figure in ("KL(p|q)", "energy ratio")
                 for label in ("None", "auto")
             },
             seeds=args.replicates,
         )
-        bars(report, "posteriordb", short, columns, None, None)
-        seconds = [np.median(columns[f"CPU s {w}"]) for w in ("auto", "None")]
+        bars(report, "posteriordb", short, found, None, None)
+        seconds = [np.median(found[f"CPU s {w}"]) for w in ("auto", "None")]
         report.bar(f"{short}: median CPU s against None", seconds[0], "<=",
                    float(seconds[1]))  # fmt: skip
 
 
-def scored(score, posterior, result, log_z, label):
+def scored(score, result, label):
     """Figures by reference draws."""
     draws = result.posterior.sample(5000, random_state=1)
-    found = score(posterior, draws, result.posterior.log_density, logz=log_z)
+    found = score(draws, result.posterior.log_density)
     return {
         f"KL(p|q) {label}": found["kl_forward"],
         f"energy ratio {label}": found["energy_ratio"],
