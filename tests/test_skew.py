@@ -20,8 +20,10 @@ from skboost import (
     RowBlocks,
     boost_posterior,
 )
-from skboost.approximation import Mixture
+from skboost._settings import Settings
+from skboost.approximation import Estimate, Mixture
 from skboost.boosting import enough_for
+from skboost.boosting._state import enough
 from skboost.calibration import remaining_after_skewing
 from skboost.families import Gaussian
 from skboost.targets import CallableTarget
@@ -269,6 +271,28 @@ def test_several_outputs_have_a_list_of_reports():
 def test_how_much_may_remain(dim, log_concave, nats):
     target = SimpleNamespace(dim=dim, log_concave=log_concave)
     assert enough_for(target) == pytest.approx(nats)
+
+
+@pytest.mark.parametrize(
+    ("log_concave", "gain", "ends"),
+    [
+        (True, 0.08, True),
+        (True, 0.12, False),
+        (True, -0.08, False),
+        (True, np.nan, False),
+        (False, 0.08, False),
+    ],
+)
+def test_small_gains_end_a_run_where_no_mode_can_hide(log_concave, gain, ends):
+    """Half of the last gain is expected next; .05 are a tenth of what may remain."""
+    engine = SimpleNamespace(
+        settings=Settings(enough=0.5),
+        target=SimpleNamespace(log_concave=log_concave),
+        proposer=SimpleNamespace(complete=""),
+    )
+    remaining = SimpleNamespace(value=2.0, se=0.1, khat=0.5, outside=0.0)
+    state = SimpleNamespace(remaining=remaining)
+    assert bool(enough(engine, state, Estimate(gain, 0.005))) == ends
 
 
 def test_many_coefficients_stop_at_one_gaussian_and_say_what_is_left():

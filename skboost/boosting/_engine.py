@@ -424,7 +424,7 @@ class Boosting:
         # Nothing is said where limits leave no room to look.
         with suppress(BudgetSpent):
             improper = self._improper(state)
-            little = self._enough(state)
+            little = self._enough(state, gain)
         return Info(
             iteration=state.iteration,
             move=move,
@@ -440,9 +440,9 @@ class Boosting:
             improper=improper,
         )
 
-    def _enough(self, state):
-        """That what remains is little enough to end; empty where it is more."""
-        return enough(self, state)
+    def _enough(self, state, gain):
+        """That little enough remains, or is to be gained, to end; empty without."""
+        return enough(self, state, gain if self.judges_gains else _NONE)
 
     def _improper(self, state):
         """Signs that the density can not be normalised; empty without any."""

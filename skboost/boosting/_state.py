@@ -156,6 +156,11 @@ class Info:
 
 # Nats that matter where ``tol="auto"`` says nothing else.
 TOL = 1e-2
+# What the next component has to be expected to gain, as a share of what may remain,
+# where no mode can hide. With wide priors skewed Gaussians have most of what plain
+# mixtures gain: on wine with prior_scale=3 four components end .1 nats behind ten and
+# take a seventh of the seconds, for the same predictions.
+_WORTH = 0.1
 
 
 def enough_for(target):
@@ -180,13 +185,15 @@ def enough_for(target):
     return max(TOL, min(d / 1000, 0.5))
 
 
-def enough(engine, state):
+def enough(engine, state, gain):
     """That no more remains of a state than is allowed, and a sentence on it.
 
     Parameters
     ----------
     engine : Boosting
     state : State
+    gain : Estimate
+        Of the last component; NaN where there is none, or gains say nothing.
 
     Returns
     -------
@@ -201,6 +208,13 @@ def enough(engine, state):
     # Of mass outside, what remains of the rest knows nothing; a few draws know little.
     if remaining.outside > 0.0 or settings.budget.has_cut:
         return ""
+    expected = settings.gain_decay * (gain.value + N_ERRORS * gain.se)
+    if engine.target.log_concave and 0.0 < expected <= _WORTH * most:
+        return (
+            f"Converged: the last component gained {gain.value:.2g} nats, and the next "
+            "is expected to gain half of it, within a tenth of what a Gaussian fitted "
+            "to 1,000 exact draws would leave."
+        )
     skewed = ""
     if settings.skews and remaining.value + N_ERRORS * remaining.se > most:
         rng = generator(settings.seed, SKEW, state.iteration, 1)

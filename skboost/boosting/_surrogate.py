@@ -268,7 +268,7 @@ class SurrogateBoosting(Boosting):
         """Whether a small gain proves little: more seems to be left."""
         return not info.remaining.value <= 4.0 * self.settings.tol
 
-    def _enough(self, state):
+    def _enough(self, state, gain):
         """That draws see little more than `tol` left, as a sentence; empty without.
 
         Half the variance of ``ln p - ln q`` knows a small divergence from fewer draws

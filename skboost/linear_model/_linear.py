@@ -82,8 +82,9 @@ class BoostedBayesianLinearRegression(
     tol : float or "auto", default="auto"
         In nats. A component that gains less than a tenth of it is refused. ``"auto"``
         is 0.01, and also stops as soon as no more remains, after skewing, than a
-        Gaussian fitted to 1,000 exact draws would leave; a number goes on for as long
-        as components gain it.
+        Gaussian fitted to 1,000 exact draws would leave, or where the log posterior is
+        concave and the next component is expected to gain less than a tenth of that; a
+        number goes on for as long as components gain it.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
         is reported was computed before. The first one
