@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 import warnings
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -35,7 +34,6 @@ _PACKAGES = (
     "nutpie",
     "pymc",
     "numba",
-    "river",
 )
 
 
@@ -63,23 +61,6 @@ def shared_module(shared, folder, name):
     if str(shared / folder) not in sys.path:
         sys.path.insert(0, str(shared / folder))
     return importlib.import_module(name)
-
-
-def public_posteriors(report, args):
-    """Name, target, log normaliser and scores of the posteriors of posteriordb.
-
-    ``args.only`` are parts of names. ``scores(draws, log_density)`` are figures by the
-    reference draws.
-    """
-    targets = shared_module(args.shared, "posteriordb", "targets")
-    if targets is None:
-        return report.not_run("posteriordb", "no posteriors in the shared folder")
-    score = shared_module(args.shared, "posteriordb", "score").score
-    known = json.loads((args.shared / "posteriordb" / "logz.json").read_text())
-    for name in sorted(known):
-        if any(part in name for part in args.only):
-            target, log_z = targets.load(name), known[name]["logz"]
-            yield name, target, log_z, partial(score, target, logz=log_z)
 
 
 def rival_module(report, name, what):

@@ -42,7 +42,9 @@ class Run:
     @property
     def files(self):
         """JSON files of the command."""
-        return tuple(f"{name}.json" for name in self.writes or (self.script,))
+        named = self.arguments[self.arguments.index("--name") + 1 :][:1] if (
+            "--name" in self.arguments) else (self.script,)  # fmt: skip
+        return tuple(f"{name}.json" for name in self.writes or named)
 
 
 _REGRESSIONS = ("breast cancer, 30-D", "logistic, 60-D", "digits, 64-D")
@@ -58,33 +60,30 @@ RUNS = (
                       "--rows", "2000", "--bases", "laplace"), 10, ("p0_eicu",)),
     Run("p0_tables", ("--sets", "ds1", "--replicates", "2", "--iterations", "50",
                       "--bases", "laplace", "--objectives", "relbo", "--intercepts",
-                      "no", "--form", "lipschitz", "--name", "p0_ds1_lipschitz"), 10,
-        ("p0_ds1_lipschitz",)),
+                      "no", "--form", "lipschitz", "--name", "p0_ds1_lipschitz"), 10),
     Run("p0_tables", ("--sets", "eicu", "--replicates", "1", "--iterations", "12",
                       "--bases", "laplace", "--objectives", "relbo", "--intercepts",
                       "with", "--form", "lipschitz", "--methods", "predefined",
-                      "line-search", "AdaFW", "--name", "p0_eicu_all_rows"), 15,
-        ("p0_eicu_all_rows",)),
+                      "line-search", "AdaFW", "--name", "p0_eicu_all_rows"), 15),
     Run("p0_figures", (), 12),
     Run("p0_figures", ("--grid", "--iterations", "5"), 6, ("p0_grid",)),
     Run("step_rules", (), 25),
     Run("random_component", (), 10),
     Run("targets_1d", (), 0.5),
     Run("posteriordb", (), 8),
-    *(Run("price", ("--half", half, "--name", f"price_{half}"), 15, (f"price_{half}",))
+    *(Run("price", ("--half", half, "--name", f"price_{half}"), 15)
       for half in ("tuned", "judged")),
     Run("groups", (), 10),
     Run("group_calibration", (), 10),
     Run("ubvi", (), 10),
     Run("warp", (), 10),
-    Run("warp", ("--public",), 15, ("warp_public",)),
     Run("p4_figures", ("--replicates", "4"), 15,
         ("p4_fig2", "p4_cauchy", "p4_banana", "p4_fig4")),
     Run("remaining_kl", (), 8),
     Run("calibration", (), 10),
     Run("ablation", (), 15),
     Run("ablation", ("--name", "ablation_regressions", "--targets", *_REGRESSIONS,
-                     "--replicates", "6"), 15, ("ablation_regressions",)),
+                     "--replicates", "6"), 15),
     Run("dear_densities", (), 5),
     Run("few_rows", (), 15, ("few_rows_tune", "few_rows_judge")),
     Run("online_streams", (), 6),
@@ -94,14 +93,14 @@ RUNS = (
     Run("gmm_predictive", ("--rows", "1000"), 60),
     *(Run("gmm_predictive", ("--name", name, "--methods", "BoostedGaussianMixture",
                              "--sets", *sets, "--clusters", *clusters,
-                             "--rows", "1000", "--seeds", "2"), minutes, (name,))
+                             "--rows", "1000"), minutes)
       for name, sets, clusters, minutes in (
           ("gmm_predictive_boosted", ("iris", "wine", "pima"), ("3", "10"), 45),
           ("gmm_predictive_boosted_large", ("digits", "covtype"), ("3",), 15),
           ("gmm_predictive_boosted_large_10", ("digits", "covtype"), ("10",), 30))),
     Run("gmm_predictive", ("--name", "gmm_predictive_digits_10", "--sets", "digits",
-                           "--clusters", "10", "--rows", "1000", "--replicates", "5",
-                           "--seeds", "3"), 10, ("gmm_predictive_digits_10",)),
+                           "--clusters", "10", "--rows", "1000", "--replicates", "5"),
+        10),
     Run("p2_figures", (), 10),
     Run("choose_k", (), 20),
     Run("p3_table", (), 0.5),

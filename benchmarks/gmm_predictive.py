@@ -1,18 +1,16 @@
 """Held-out log predictive density of Gaussian mixtures on five data sets.
 
-    python benchmarks/gmm_predictive.py [--replicates 10] [--rows 4000] [--seeds 5]
+    python benchmarks/gmm_predictive.py [--replicates 10] [--rows 4000]
         [--sets iris wine pima digits covtype] [--clusters 3 10]
         [--methods SVIGaussianMixture ...] [--name NAME]
 
 Standardised on the training part, 70/30 splits. ``SVIGaussianMixture`` stands for
-coordinate ascent with default settings but ``n_init=10``; "annealed" for the same ten
-starts with the noise of smaller batches, which grow to all rows in 30 steps (SVI+);
+coordinate ascent with default settings but ``n_init=10``;
 ``BoostedGaussianMixture`` has its defaults, and scikit-learn's mixtures ``n_init=10``.
 `BayesianGaussianMixture` is shown twice: by its own ``score``, which is a bound and
 integrates to less than one, and as the plain mixture with its fitted weights, means and
 covariances, which is a density. Differences are paired over splits: ours minus the
-rival's, nats a row, and two standard errors. The last table fits one split with many
-seeds.
+rival's, nats a row, and two standard errors.
 """
 
 from _harness import Report, parser, shared_module, timed  # isort: skip
@@ -28,30 +26,18 @@ from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
 STARTS = 10
 
 
-def coordinate_ascent(n_clusters, seed, n_rows):
+def coordinate_ascent(n_clusters, seed):
     """All defaults, from as many starts as the rivals have."""
     return SVIGaussianMixture(n_clusters, n_init=STARTS, random_state=seed)
 
 
-def annealed(n_clusters, seed, n_rows):
-    """SVI+ of all rows: the effective batch grows from a tenth of them in 30 steps."""
-    return SVIGaussianMixture(
-        n_clusters,
-        n_init=STARTS,
-        max_iter=500,
-        effective_batch_size=lambda t: n_rows * min(1.0, 0.07 + 0.03 * t),
-        random_state=seed,
-    )
-
-
-def boosted(n_clusters, seed, n_rows):
+def boosted(n_clusters, seed):
     """All defaults."""
     return BoostedGaussianMixture(n_clusters, random_state=seed)
 
 
 OURS = {
     "SVIGaussianMixture": coordinate_ascent,
-    "SVIGaussianMixture, annealed": annealed,
     "BoostedGaussianMixture": boosted,
 }
 RIVALS = ("Bayesian", "Bayesian, plain", "GaussianMixture")
@@ -89,20 +75,19 @@ def plain(fitted):
     return point
 
 
-def scores(X_train, X_test, n_clusters, seed, methods, rivals=True):
+def scores(X_train, X_test, n_clusters, seed, methods):
     """Held-out density and CPU seconds of every method."""
     found = {}
     for name in methods:
-        fit, cpu, _ = timed(OURS[name](n_clusters, seed, len(X_train)).fit, X_train)
+        fit, cpu, _ = timed(OURS[name](n_clusters, seed).fit, X_train)
         found[name] = fit.score(X_test), cpu
     same = {"n_init": STARTS, "max_iter": 500, "random_state": seed}
     bayes = BayesianGaussianMixture(n_components=n_clusters, **same)
     bayes, cpu, _ = timed(bayes.fit, X_train)
     found["Bayesian"] = bayes.score(X_test), cpu
     found["Bayesian, plain"] = plain(bayes).score(X_test), cpu
-    if rivals:
-        fit, cpu, _ = timed(GaussianMixture(n_clusters, **same).fit, X_train)
-        found["GaussianMixture"] = fit.score(X_test), cpu
+    fit, cpu, _ = timed(GaussianMixture(n_clusters, **same).fit, X_train)
+    found["GaussianMixture"] = fit.score(X_test), cpu
     return found
 
 
@@ -121,23 +106,6 @@ def compare(report, runs, label, methods):
         report.row(f"{name} minus rival", data=label, **cells)
 
 
-def spread(report, name, X, n_clusters, n_seeds, methods):
-    X_train, X_test = split(name, X, 0)
-    runs = [
-        scores(X_train, X_test, n_clusters, seed, methods, rivals=False)
-        for seed in range(n_seeds)
-    ]
-    spreads = {
-        key: float(np.std([run[key][0] for run in runs], ddof=1))
-        for key in (*methods, "Bayesian, plain")
-    }
-    report.row(
-        "standard deviation over seeds, one split",
-        data=f"{name}, {n_clusters}",
-        **spreads,
-    )
-
-
 def bars(report, methods):
     for name in methods:
         rows = report.tables[f"{name} minus rival"]
@@ -146,17 +114,12 @@ def bars(report, methods):
             behind = [row[rival] < -row["2 se, " + rival] for row in rows]
             report.bar(f"{name} ahead of {rival}, share", np.mean(clear), ">=", 0.5)
             report.bar(f"{name} behind {rival}, number", sum(behind), "<=", 0)
-    rows = report.tables["standard deviation over seeds, one split"]
-    for name in methods:
-        smaller = np.mean([row[name] <= row["Bayesian, plain"] for row in rows])
-        report.bar(f"{name}: spread over seeds no larger", smaller, ">=", 0.5)
 
 
 def main():
     options = parser(__doc__, replicates=10)
     options.add_argument("--rows", type=int, default=4000)
     options.add_argument("--name", default="gmm_predictive", help="of the JSON")
-    options.add_argument("--seeds", type=int, default=5)
     options.add_argument(
         "--sets", nargs="+", default=["iris", "wine", "pima", "digits", "covtype"]
     )
@@ -165,10 +128,7 @@ def main():
     args = options.parse_args()
     load = shared_module(args.shared, "data", "load")
     methods = args.methods
-    report = Report(
-        args.name, args.out, splits=args.replicates, rows=args.rows,
-        seeds=args.seeds,
-    )  # fmt: skip
+    report = Report(args.name, args.out, splits=args.replicates, rows=args.rows)
     made = data_sets(load, args.rows)
     for name in args.sets:
         if name not in made:
@@ -180,7 +140,6 @@ def main():
                 for seed in range(args.replicates)
             ]
             compare(report, runs, f"{name}, {n_clusters}", methods)
-            spread(report, name, made[name], n_clusters, args.seeds, methods)
     bars(report, methods)
 
 

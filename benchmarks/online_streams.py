@@ -10,7 +10,8 @@ Every stream comes in random orders. Ours run with their defaults, which were ch
 the streams whose column "tuned on" says so; the rates of the rivals are the best on
 each stream in hindsight, of 12 rates with two schedules. Losses are of the
 coefficients' mean before each row's update, nats. The noise of the linear streams is
-known to all: 0.6 of standardised responses; EWA with inferred noise is beside them.
+known to all: 0.6 of standardised responses; EWA, which is exact then (river's Bayesian
+regression is the same), has one with inferred noise beside it.
 
 ``--average`` is what Alquier calls online-to-batch conversion: the average of the
 coefficients that predicted T independent rows, and its divergence from the truth.
@@ -91,22 +92,6 @@ def rival(method, loss, X, y, rows, at):
     return best[1], best[2]
 
 
-def river_linear(X, y, rows, at):
-    """River's Bayesian linear regression at its mean, noise known as for the others."""
-    from river.linear_model import BayesianLinearRegression
-
-    loss, found = Normal(NOISE), np.empty((len(rows), len(at)))
-    for i, order in enumerate(rows):
-        model = BayesianLinearRegression(alpha=1.0, beta=NOISE**-2.0)
-        losses = []
-        for row, target in zip(X[order].tolist(), y[order], strict=True):
-            row = dict(enumerate(row))
-            losses.append(loss.loss(model.predict_one(row), target))
-            model.learn_one(row, target)
-        found[i] = np.cumsum(losses)[at - 1]
-    return found
-
-
 def regrets(loss, X, y, rows, at, n_orders=3):
     """Least cumulative losses of one parameter on the rows so far, averaged."""
     found = [
@@ -128,8 +113,6 @@ def one_stream(report, name, X, y, kind, tuned, n_orders):
         (curves[label], rates[label]), _, _ = timed(
             rival, method, loss, X1, y, rows, at
         )
-    if kind == "linear":
-        curves["river"] = river_linear(X1, y, rows, at)
     sgd = curves["SGD"][:, -1] / len(y)
     for label, total in curves.items():
         loss_of, loss_se = mean_and_error(total[:, -1] / len(y))

@@ -15,6 +15,8 @@ at which autograd computed one. The single Gaussian is the same code with
 ``max_iter=1``.
 """
 
+import json
+
 from _harness import (  # isort: skip
     Report,
     columns,
@@ -22,7 +24,7 @@ from _harness import (  # isort: skip
     median_cpu,
     medians,
     parser,
-    public_posteriors,
+    shared_module,
     timed,
 )
 
@@ -45,13 +47,20 @@ def main():
     made.add_argument("--only", nargs="+", default=[""], help="parts of names")
     args = made.parse_args()
     report = Report("posteriordb", args.out, replicates=args.replicates)
-    for name, posterior, log_z, score in public_posteriors(report, args):
-        short, ratio = name.split("-")[1], HalvesRatio(posterior.z)
-        runs = [
-            one(report, score, ratio, posterior, log_z, short, seed)
-            for seed in range(args.replicates)
-        ]
-        summarise(report, name, runs, ratio)
+    targets = shared_module(args.shared, "posteriordb", "targets")
+    if targets is None:
+        return report.not_run("posteriordb", "no posteriors in the shared folder")
+    score = shared_module(args.shared, "posteriordb", "score").score
+    log_z = json.loads((args.shared / "posteriordb" / "logz.json").read_text())
+    for name in sorted(log_z):
+        if any(part in name for part in args.only):
+            posterior, known = targets.load(name), log_z[name]["logz"]
+            ratio = HalvesRatio(posterior.z)
+            runs = [
+                one(report, score, ratio, posterior, known, name.split("-")[1], seed)
+                for seed in range(args.replicates)
+            ]
+            summarise(report, name, runs, ratio)
 
 
 class Counted:
@@ -74,7 +83,7 @@ def one(report, score, ratio, posterior, log_z, short, seed):
     elbo, se = elbo_of(posterior.logp, result.posterior)
     elbo_single, se_single = elbo_of(posterior.logp, single.posterior)
     draws = result.posterior.sample(5000, random_state=seed + 1)
-    scored = score(draws, result.posterior.log_density)
+    scored = score(posterior, draws, result.posterior.log_density, logz=log_z)
     ratios = [
         ratio(independent(result.posterior, ratio.size, 1000 + k), k)
         for k in range(N_SETS)
@@ -111,14 +120,11 @@ def summarise(report, name, runs, ratio):
             "KL(q|p)": middle["KL(q|p)"],
             "se": middle["se"] / root,
             "worst": found["KL(q|p)"].max(),
-            "single": middle["single"],
-            "KL(p|q)": middle["KL(p|q)"],
-            "energy ratio": middle["energy ratio"],
+            **{name: middle[name] for name in ("single", "KL(p|q)", "energy ratio")},
             "50 %": ratio.quantile(0.5),
             "95 %": point,
             "components": " ".join(str(run["components"]) for run in runs),
-            "gradients": middle["gradients"],
-            "CPU s": middle["CPU s"],
+            **{name: middle[name] for name in ("gradients", "CPU s")},
             "worst s": found["CPU s"].max(),
         },
     )

@@ -1,7 +1,6 @@
 """What ``warp="auto"`` gains and costs, beside ``warp=None`` in the same run.
 
     python benchmarks/warp.py [--replicates 5] [--only NAME ...]
-    python benchmarks/warp.py --public [--replicates 5] [--only NAME ...]
 
 Densities with known normalisers; each replicate has its own seed, and its own rotation
 where there is one. Form, thresholds and limits of the warp were chosen while looking
@@ -9,22 +8,11 @@ at the *tuned* half, at rotations of other seeds; the *judged* half was first ru
 nothing changed any more. Both halves are curved or skewed; the *mixtures* are what
 ``warp=None`` is good at, and should stay as they are. All settings but `warp` are the
 defaults; ``KL`` is the log normaliser minus the ELBO of 20,000 new draws.
-
-``--public`` runs the fourteen posteriors of posteriordb in its place, which were looked
-at while the limit of log scales was chosen. ``KL(p|q)`` and the energy ratio are those
-of the folder's ``score``.
 """
 
 from functools import partial
 
-from _harness import (  # isort: skip
-    Report,
-    columns,
-    elbo_of,
-    parser,
-    public_posteriors,
-    timed,
-)
+from _harness import Report, columns, elbo_of, parser, timed  # isort: skip
 
 import autograd.numpy as anp
 import numpy as np
@@ -140,20 +128,15 @@ def rotated(log_density, dim, seed):
 def main():
     made = parser(__doc__, replicates=5)
     made.add_argument("--only", nargs="+", default=[""], help="parts of names")
-    made.add_argument("--public", action="store_true", help="posteriordb")
     args = made.parse_args()
-    name = "warp_public" if args.public else "warp"
-    report = Report(name, args.out, replicates=args.replicates)
-    if args.public:
-        public(report, args)
-        return
+    report = Report("warp", args.out, replicates=args.replicates)
     for task, (log_density, dim, turn, half, bound, seconds) in TASKS.items():
         if not any(part in task for part in args.only):
             continue
         runs = []
         for seed in range(args.replicates):
             density = rotated(log_density, dim, seed) if turn else log_density
-            runs.append(both(density, dim, LOG_Z.get(task, 0.0), seed)[0])
+            runs.append(both(density, dim, LOG_Z.get(task, 0.0), seed))
         found = columns(runs)
         summarise(report, half, task, found)
         bars(report, half, task, found, bound, seconds)
@@ -165,12 +148,10 @@ def both(log_density, dim, log_z, seed):
         boost_posterior, log_density, dim, max_iter=1, random_state=seed
     )
     figures = {"one Gaussian": log_z - elbo_of(log_density, single.posterior)[0]}
-    results = {}
     for label, warp in (("None", None), ("auto", "auto")):
         result, cpu, _ = timed(
             boost_posterior, log_density, dim, warp=warp, random_state=seed
         )
-        results[label] = result
         elbo, se = elbo_of(log_density, result.posterior)
         figures |= {
             f"KL {label}": log_z - elbo,
@@ -182,29 +163,25 @@ def both(log_density, dim, log_z, seed):
     figures["accepted"] = result.warp.accepted
     figures["gain"] = result.warp.gain
     figures["edges"] = result.warp.n_scales + result.warp.n_curves
-    return figures, results
+    return figures
 
 
 def summarise(report, half, task, found):
     """Medians over the seeds, as a row."""
+    middle = {name: np.median(values) for name, values in found.items()}
+    accepted = f"{int(found['accepted'].sum())} of {len(found['accepted'])}"
     report.row(
         half,
         density=task,
+        **{name: middle[name] for name in ("one Gaussian", "KL None", "KL auto")},
+        **{"worst auto": found["KL auto"].max(), "se": middle["se auto"]},
+        **{"accepted": accepted, "gain of the map": middle["gain"]},
         **{
-            "one Gaussian": np.median(found["one Gaussian"]),
-            "KL None": np.median(found["KL None"]),
-            "KL auto": np.median(found["KL auto"]),
-            "worst auto": found["KL auto"].max(),
-            "se": np.median(found["se auto"]),
-            "accepted": f"{int(found['accepted'].sum())} of {len(found['gain'])}",
-            "gain of the map": np.median(found["gain"]),
-            "edges": np.median(found["edges"]),
-            "components None": np.median(found["components None"]),
-            "components auto": np.median(found["components auto"]),
-            "CPU s None": np.median(found["CPU s None"]),
-            "CPU s auto": np.median(found["CPU s auto"]),
+            name: middle[name]
+            for name in ("edges", "components None", "components auto", "CPU s None",
+                         "CPU s auto")
         },
-    )
+    )  # fmt: skip
 
 
 def bars(report, half, task, found, bound, seconds):
@@ -222,44 +199,6 @@ def bars(report, half, task, found, bound, seconds):
     error = float(np.hypot(se, np.median(found["se None"]) / np.sqrt(n)))
     report.bar(f"{half}: {task}: mean KL, auto minus None, against the spread",
                worse.mean(), "<=", spread, error)  # fmt: skip
-
-
-def public(report, args):
-    """The posteriors of posteriordb."""
-    for name, posterior, norm_z, score in public_posteriors(report, args):
-        runs = []
-        for seed in range(args.replicates):
-            run, results = both(posterior.logp, posterior.dim, norm_z, seed)
-            for label, result in results.items():
-                run |= scored(score, result, label)
-            runs.append(run)
-        found = columns(runs)
-        short = name.split("-")[1]
-        summarise(report, "posteriordb", short, found)
-        report.row(
-            "posteriordb, by the reference draws",
-            posterior=short,
-            **{
-                f"{figure} {label}": np.median(found[f"{figure} {label}"])
-                for figure in ("KL(p|q)", "energy ratio")
-                for label in ("None", "auto")
-            },
-            seeds=args.replicates,
-        )
-        bars(report, "posteriordb", short, found, None, None)
-        seconds = [np.median(found[f"CPU s {w}"]) for w in ("auto", "None")]
-        report.bar(f"{short}: median CPU s against None", seconds[0], "<=",
-                   float(seconds[1]))  # fmt: skip
-
-
-def scored(score, result, label):
-    """Figures by reference draws."""
-    draws = result.posterior.sample(5000, random_state=1)
-    found = score(draws, result.posterior.log_density)
-    return {
-        f"KL(p|q) {label}": found["kl_forward"],
-        f"energy ratio {label}": found["energy_ratio"],
-    }
 
 
 if __name__ == "__main__":
