@@ -25,6 +25,9 @@ EVERY_CHECK = None
 # Fits of a boosted model that take seconds even with two iterations.
 SECONDS = {
     "check_class_weight_classifiers",
+    # Each fits a negative binomial model for a second or more.
+    "check_regressor_data_not_an_array",
+    "check_regressors_train",
     "check_estimator_sparse_array",
     "check_estimator_sparse_matrix",
     "check_sample_weight_equivalence_on_dense_data",

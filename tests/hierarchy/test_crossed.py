@@ -20,6 +20,17 @@ from skboost.hierarchy import (
 )
 from skboost.targets import Logistic, NegativeBinomial, Poisson
 
+from .conftest import (
+    assert_score_is_the_slope,
+    counts,
+    differences,
+    grouped,
+    normal,
+    points,
+    split,
+    zeros_and_ones,
+)
+
 # Groups and effects of each factor: crossed ones with slopes, the largest in the
 # middle; one factor; and classes that are nested in schools.
 DESIGNS = {
@@ -29,53 +40,13 @@ DESIGNS = {
 }
 
 
-def zeros_and_ones(rng, n):
-    return rng.integers(0, 2, n).astype(float)
-
-
-def counts(rng, n):
-    return rng.poisson(2.0, n).astype(float)
-
-
 LIKELIHOODS = [(Logistic(), zeros_and_ones), (Poisson(), counts)]
 ALL_LIKELIHOODS = [*LIKELIHOODS, (NegativeBinomial(), counts)]
 
 
-def grouped(design, response, n=60, offset=True, seed=0):
-    """Rows with integer weights, and offsets unless the noise is normal."""
-    rng = np.random.default_rng(seed)
-    X = np.column_stack([rng.normal(size=n), np.ones(n)])
-    slopes = np.column_stack([np.ones(n), rng.normal(size=n)])
-    codes = [
-        np.append(np.arange(groups), rng.integers(0, groups, n - groups))
-        for groups, _ in design
-    ]
-    if design == DESIGNS["nested"]:
-        codes[0] = codes[1] // 3
-    factors = tuple(
-        Factor(code, groups, slopes[:, :q])
-        for code, (groups, q) in zip(codes, design, strict=True)
-    )
-    weight = rng.integers(1, 3, n).astype(float)
-    offset = 0.3 * rng.normal(size=n) if offset else None
-    return GroupedRows(X, response(rng, n), weight, factors, offset)
-
-
-def points(rows, further=0, n=3, seed=1):
-    size = n, rows.X.shape[1] + rows.n_scales + further
-    return 0.5 * np.random.default_rng(seed).normal(size=size)
-
-
-def split(theta, rows, noise=False):
-    levels = theta[:, 2 : 2 + rows.n_scales]
-    return (theta[:, :2], levels, theta[:, -1]) if noise else (theta[:, :2], levels)
-
-
-def differences(func, theta, step=1e-5):
-    """Central differences of a function of rows, (n, dim)."""
-    unit = np.eye(theta.shape[1])
-    pairs = [func(theta + step * e) - func(theta - step * e) for e in unit]
-    return np.stack(pairs, axis=1) / (2.0 * step)
+def of(name, response, **options):
+    """Rows of a design by its name."""
+    return grouped(DESIGNS[name], response, nested=name == "nested", **options)
 
 
 def effects_matrix(rows):
@@ -115,10 +86,10 @@ def table(request, monkeypatch):
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_crossed_normal_marginal_is_the_density_of_all_responses(name, table):
-    rows = grouped(DESIGNS[name], lambda rng, n: rng.normal(size=n), offset=False)
+    rows = of(name, normal, offset=False)
     theta = points(rows, 1)
     marginal = CrossedNormalMarginal(rows)
-    found, score = marginal.value_and_score(*split(theta, rows, True))
+    found, _ = marginal.value_and_score(*split(theta, rows, True))
     # A weight of two is a row that stands twice.
     repeated = np.repeat(np.arange(len(rows.y)), rows.weight.astype(int))
     Z, scale_of = effects_matrix(rows)
@@ -127,14 +98,11 @@ def test_crossed_normal_marginal_is_the_density_of_all_responses(name, table):
         covariance = sized @ sized.T + np.exp(2.0 * one[-1]) * np.eye(len(repeated))
         exact = multivariate_normal(rows.X[repeated] @ one[:2], covariance)
         assert value == pytest.approx(exact.logpdf(rows.y[repeated]), abs=1e-9)
-    slopes = differences(
-        lambda t: marginal.value_and_score(*split(t, rows, True))[0], theta
-    )
-    np.testing.assert_allclose(score, slopes, atol=1e-6)
+    assert_score_is_the_slope(marginal, theta, rows, True, 1e-6)
 
 
 def test_one_factor_has_the_same_density_by_either_way():
-    rows = grouped(DESIGNS["one"], lambda rng, n: rng.normal(size=n), offset=False)
+    rows = of("one", normal, offset=False)
     parts = split(points(rows, 1), rows, True)
     found = CrossedNormalMarginal(rows).value_and_score(*parts)
     for one, other in zip(
@@ -144,7 +112,7 @@ def test_one_factor_has_the_same_density_by_either_way():
 
 
 def test_effects_of_a_crossed_normal_model_are_drawn_from_their_gaussian(table):
-    rows = grouped(DESIGNS["crossed"], lambda rng, n: rng.normal(size=n), offset=False)
+    rows = of("crossed", normal, offset=False)
     n = 400
     theta = np.repeat(points(rows, 1)[:1], n, axis=0)
     draws = CrossedNormalMarginal(rows).effects(
@@ -168,20 +136,16 @@ def test_effects_of_a_crossed_normal_model_are_drawn_from_their_gaussian(table):
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
 def test_gradients_of_laplace_are_those_of_its_value(likelihood, response, name, table):
-    rows = grouped(DESIGNS[name], response)
-    marginal = LaplaceMarginal(rows, likelihood)
+    rows = of(name, response)
     noise = likelihood.has_level
-    theta = points(rows, noise)
-    _, score = marginal.value_and_score(*split(theta, rows, noise))
-    slopes = differences(
-        lambda t: marginal.value_and_score(*split(t, rows, noise))[0], theta
+    assert_score_is_the_slope(
+        LaplaceMarginal(rows, likelihood), points(rows, noise), rows, noise, 1e-6
     )
-    np.testing.assert_allclose(score, slopes, atol=1e-6)
 
 
 @pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
 def test_laplace_is_quadrature_with_one_node(likelihood, response):
-    rows = grouped(DESIGNS["one"], response)
+    rows = of("one", response)
     noise = likelihood.has_level
     parts = split(points(rows, noise), rows, noise)
     found, _ = LaplaceMarginal(rows, likelihood).value_and_score(*parts)
@@ -206,7 +170,7 @@ def test_weights_of_draws_know_how_the_skewed_map_stretches():
     marginal = LaplaceMarginal(rows, Poisson())
     theta = points(rows)[:1]
 
-    def of(normals):
+    def drawn(normals):
         normals = np.split(normals, [3], axis=-1)
         given = split(np.repeat(theta, len(normals[0]), axis=0), rows)
         draws, log_weights = marginal.weighted_effects(
@@ -216,9 +180,9 @@ def test_weights_of_draws_know_how_the_skewed_map_stretches():
 
     # Only ratios, since the constant of Laplace's value is tested elsewhere.
     normals = 1.5 * np.random.default_rng(4).normal(size=(6, 5))
-    effects, found = of(normals)
+    effects, found = drawn(normals)
     stretch = [
-        np.linalg.slogdet(differences(lambda x: of(x)[0], t[None])[0])[1]
+        np.linalg.slogdet(differences(lambda x: drawn(x)[0], t[None])[0])[1]
         for t in normals
     ]
     Z, scale_of = effects_matrix(rows)
@@ -286,7 +250,7 @@ def test_too_many_effects_outside_the_largest_factor_are_refused():
 
 @pytest.mark.parametrize("level", [-100.0, -20.0, 10.0, 40.0])
 def test_extreme_scales_are_a_wall_without_nan(level):
-    rows = grouped(DESIGNS["crossed"], counts, offset=False)
+    rows = of("crossed", counts, offset=False)
     beta, levels = np.zeros((1, 2)), np.full((1, rows.n_scales), level)
     for value, score in (
         LaplaceMarginal(rows, Poisson()).value_and_score(beta, levels),
@@ -302,7 +266,7 @@ def test_extreme_scales_are_a_wall_without_nan(level):
 @pytest.mark.parametrize("kind", [QuadratureMarginal, LaplaceMarginal])
 @pytest.mark.parametrize(("likelihood", "response"), LIKELIHOODS)
 def test_rows_that_differ_in_their_response_are_one(likelihood, response, kind):
-    once = grouped(DESIGNS["one"], response)
+    once = of("one", response)
     again = replace(once, y=response(np.random.default_rng(5), len(once.y)))
     rows = GroupedRows(
         *(np.concatenate([getattr(r, name) for r in (once, again)])

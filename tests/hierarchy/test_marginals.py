@@ -7,8 +7,6 @@ from scipy.special import gammaln
 from scipy.stats import multivariate_normal, nbinom
 
 from skboost.hierarchy import (
-    Factor,
-    GroupedRows,
     HierarchicalTarget,
     NormalMarginal,
     QuadratureMarginal,
@@ -23,58 +21,32 @@ from skboost.targets import (
     Poisson,
 )
 
-N_GROUPS, N_COLUMNS, N_DRAWS = 5, 2, 3
+from .conftest import (
+    assert_score_is_the_slope,
+    counts,
+    differences,
+    grouped,
+    normal,
+    points,
+    split,
+    zeros_and_ones,
+)
+
+N_GROUPS, N_COLUMNS = 5, 2
 
 
-def grouped(n_effects, response, n=40, seed=0):
-    """Rows with integer weights in groups."""
-    rng = np.random.default_rng(seed)
-    X = np.column_stack([rng.normal(size=n), np.ones(n)])
-    codes = np.concatenate(
-        [np.arange(N_GROUPS), rng.integers(0, N_GROUPS, n - N_GROUPS)]
-    )
-    columns = np.column_stack([np.ones(n), rng.normal(size=n)])[:, :n_effects]
-    weight = rng.integers(1, 3, n).astype(float)
-    factors = (Factor(codes, N_GROUPS, columns),) if n_effects else ()
-    return GroupedRows(X, response(rng, n), weight, factors)
-
-
-def normal(rng, n):
-    return rng.normal(size=n)
-
-
-def zeros_and_ones(rng, n):
-    return rng.integers(0, 2, n).astype(float)
-
-
-def counts(rng, n):
-    return rng.poisson(2.0, n).astype(float)
-
-
-def points(n_effects, further=0, seed=1):
-    return 0.5 * np.random.default_rng(seed).normal(
-        size=(N_DRAWS, N_COLUMNS + n_effects + further)
-    )
-
-
-def differences(func, theta, step=1e-5):
-    """Central differences of a function of rows, (n, dim)."""
-    unit = np.eye(theta.shape[1])
-    pairs = [func(theta + step * e) - func(theta - step * e) for e in unit]
-    return np.stack(pairs, axis=1) / (2.0 * step)
-
-
-def split(theta, n_effects, noise=False):
-    parts = theta[:, :N_COLUMNS], theta[:, N_COLUMNS : N_COLUMNS + n_effects]
-    return (*parts, theta[:, -1]) if noise else parts
+def in_one_factor(n_effects, response):
+    """Rows in five groups, or in none."""
+    design = ((N_GROUPS, n_effects),) if n_effects else ()
+    return grouped(design, response, n=40, offset=False)
 
 
 @pytest.mark.parametrize("n_effects", [0, 1, 2])
 def test_normal_marginal_is_the_density_of_all_responses(n_effects):
-    rows = grouped(n_effects, normal)
-    theta = points(n_effects, 1)
+    rows = in_one_factor(n_effects, normal)
+    theta = points(rows, 1)
     marginal = NormalMarginal(rows)
-    found, score = marginal.value_and_score(*split(theta, n_effects, True))
+    found, _ = marginal.value_and_score(*split(theta, rows, True))
     # A weight of two is a row that stands twice.
     repeated = np.repeat(np.arange(len(rows.y)), rows.weight.astype(int))
     for one, value in zip(theta, found, strict=True):
@@ -87,19 +59,16 @@ def test_normal_marginal_is_the_density_of_all_responses(n_effects):
             )
         exact = multivariate_normal(rows.X[repeated] @ one[:N_COLUMNS], covariance)
         assert value == pytest.approx(exact.logpdf(rows.y[repeated]), abs=1e-9)
-    slopes = differences(
-        lambda t: marginal.value_and_score(*split(t, n_effects, True))[0], theta
-    )
-    np.testing.assert_allclose(score, slopes, atol=1e-6)
+    assert_score_is_the_slope(marginal, theta, rows, True, 1e-6)
 
 
 @pytest.mark.parametrize(
     ("likelihood", "response"), [(Logistic(), zeros_and_ones), (Poisson(), counts)]
 )
 def test_quadrature_is_the_integral_over_every_group(likelihood, response):
-    rows = grouped(1, response)
-    theta = points(1)
-    found, _ = QuadratureMarginal(rows, likelihood).value_and_score(*split(theta, 1))
+    rows = in_one_factor(1, response)
+    theta = points(rows)
+    found, _ = QuadratureMarginal(rows, likelihood).value_and_score(*split(theta, rows))
     (factor,) = rows.factors
 
     def log_likelihood(eta, y):
@@ -128,23 +97,19 @@ def test_quadrature_is_the_integral_over_every_group(likelihood, response):
 def test_gradients_of_quadrature_are_those_of_the_integral(
     likelihood, response, n_effects
 ):
-    marginal = QuadratureMarginal(grouped(n_effects, response), likelihood, n_nodes=25)
-    theta = points(n_effects)
-    _, score = marginal.value_and_score(*split(theta, n_effects))
-    slopes = differences(
-        lambda t: marginal.value_and_score(*split(t, n_effects))[0], theta
-    )
-    np.testing.assert_allclose(score, slopes, atol=2e-5)
+    rows = in_one_factor(n_effects, response)
+    marginal = QuadratureMarginal(rows, likelihood, n_nodes=25)
+    assert_score_is_the_slope(marginal, points(rows), rows, False, 2e-5)
 
 
 @pytest.mark.parametrize("level", [-30.0, -9.0, -1.0, 1.5])
 def test_quadrature_integrates_counts_with_a_dispersion(level):
-    rows = grouped(1, counts)
-    theta = np.append(points(1)[0], level)[None]
+    rows = in_one_factor(1, counts)
+    theta = np.append(points(rows)[0], level)[None]
     alpha = np.exp(level)
     found = [
         QuadratureMarginal(rows, NegativeBinomial(), n_nodes).value_and_score(
-            *split(theta, 1, True)
+            *split(theta, rows, True)
         )[0][0]
         for n_nodes in (9, 19)
     ]
@@ -172,25 +137,21 @@ def test_quadrature_integrates_counts_with_a_dispersion(level):
 
 @pytest.mark.parametrize("n_effects", [0, 1, 2])
 def test_gradients_with_a_dispersion_are_those_of_the_integral(n_effects):
-    rows, theta = grouped(n_effects, counts), points(n_effects, 1)
+    rows = in_one_factor(n_effects, counts)
     if n_effects:
         marginal = QuadratureMarginal(rows, NegativeBinomial(), n_nodes=25)
     else:
         marginal = UngroupedMarginal(rows, NegativeBinomial())
-    _, score = marginal.value_and_score(*split(theta, n_effects, True))
-    slopes = differences(
-        lambda t: marginal.value_and_score(*split(t, n_effects, True))[0], theta
-    )
-    np.testing.assert_allclose(score, slopes, atol=2e-5)
+    assert_score_is_the_slope(marginal, points(rows, 1), rows, True, 2e-5)
 
 
 @pytest.mark.parametrize("n_effects", [1, 2])
 def test_effects_of_a_normal_model_are_drawn_from_their_gaussian(n_effects):
-    rows = grouped(n_effects, normal)
-    theta = np.repeat(points(n_effects, 1)[:1], 4000, axis=0)
+    rows = in_one_factor(n_effects, normal)
+    theta = np.repeat(points(rows, 1)[:1], 4000, axis=0)
     (factor,) = rows.factors
     normals = np.random.default_rng(3).normal(size=(n_effects, 4000, N_GROUPS))
-    (draws,) = NormalMarginal(rows).effects((normals,), *split(theta, n_effects, True))
+    (draws,) = NormalMarginal(rows).effects((normals,), *split(theta, rows, True))
     one = theta[0]
     for group in range(N_GROUPS):
         held = factor.codes == group
@@ -210,11 +171,13 @@ def test_effects_of_a_normal_model_are_drawn_from_their_gaussian(n_effects):
 
 
 def test_effects_of_counts_have_the_skewness_of_their_density():
-    rows = grouped(1, counts)
-    theta = np.repeat(points(1)[:1], 20_000, axis=0)
+    rows = in_one_factor(1, counts)
+    theta = np.repeat(points(rows)[:1], 20_000, axis=0)
     (factor,) = rows.factors
     normals = np.random.default_rng(3).normal(size=(1, 20_000, N_GROUPS))
-    (draws,) = QuadratureMarginal(rows, Poisson()).effects((normals,), *split(theta, 1))
+    (draws,) = QuadratureMarginal(rows, Poisson()).effects(
+        (normals,), *split(theta, rows)
+    )
     scale, grid = np.exp(theta[0, N_COLUMNS]), np.linspace(-9.0, 9.0, 4001)
     for group in range(N_GROUPS):
         held = factor.codes == group
@@ -246,15 +209,16 @@ def test_priors_of_scales_refuse_parameters_that_mean_nothing(prior):
 
 
 def test_the_target_adds_priors_to_the_marginal():
+    rows = in_one_factor(2, normal)
     target = HierarchicalTarget(
-        NormalMarginal(grouped(2, normal)),
+        NormalMarginal(rows),
         NormalPrior(),
         np.array([1.0, 3.0]),
         [HalfTPrior(3.0, 0.5), HalfNormalPrior(2.0)],
         [0.3, 2.0],
         HalfTPrior(),
     )
-    theta = points(2, 1)
+    theta = points(rows, 1)
     value, score = target.value_and_score(theta)
     expected = target.marginal.value_and_score(*target.split(theta))[0]
     expected = expected + NormalPrior().log_density(theta[:, :2], np.array([1.0, 3.0]))

@@ -23,12 +23,6 @@ pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 def make_posterior(dim=4, names=("age", "income", "rate", "intercept")):
     rng = np.random.default_rng(0)
     families = [Gaussian("full"), Gaussian("low_rank", rank=1), Laplace()]

@@ -12,12 +12,6 @@ pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 def searched(params, elbo, se=0.1, n_repeats=2):
     """A fitted search without the work."""
     search = EvidenceSearch(BoostedBayesianLogisticRegression(), {})

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from skboost import BoostedBayesianLogisticRegression
+from skboost import (
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+)
 
 
 def logistic_data(n, coef, intercept=0.3, seed=0, n_classes=2):
@@ -16,6 +19,21 @@ def logistic_data(n, coef, intercept=0.3, seed=0, n_classes=2):
         return X, (rng.uniform(size=n) < expit(eta)).astype(int)
     cuts = np.quantile(eta, np.arange(1, n_classes) / n_classes)
     return X, np.searchsorted(cuts, eta + rng.logistic(size=n))
+
+
+def counted(n=80, dispersion=0.5, seed=0, level=0.3):
+    """Two columns, counts that vary more than Poisson counts, and their exposures."""
+    rng = np.random.default_rng(seed)
+    X, years = rng.normal(size=(n, 2)), rng.uniform(0.5, 5.0, n)
+    rate = years * np.exp(X @ [0.6, -0.4] + level)
+    if dispersion:
+        rate = rate * rng.gamma(1.0 / dispersion, dispersion, n)
+    return X, rng.poisson(rate), years
+
+
+def count_regression(likelihood, **settings):
+    settings = {"max_iter": 3, "n_draws": 64, "random_state": 0} | settings
+    return BoostedBayesianPoissonRegression(likelihood=likelihood, **settings)
 
 
 @pytest.fixture(scope="session")

@@ -2,41 +2,31 @@
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse, stats
 
-from skboost import BoostedBayesianPoissonRegression
 from skboost.approximation import Mixture
 from skboost.exceptions import OverdispersionWarning
 from skboost.families import Gaussian, Laplace
 from skboost.linear_model._count_predictive import CountPredictive, log_probability
 from skboost.targets import NegativeBinomial
 
-from .conftest import same_mixture
+from .conftest import count_regression, counted, same_mixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 P = np.array([0.05, 0.5, 0.95])
 
 
-def counts(n=80, dispersion=0.5, seed=0, level=0.3):
-    rng = np.random.default_rng(seed)
-    X, years = rng.normal(size=(n, 2)), rng.uniform(0.5, 5.0, n)
-    rate = years * np.exp(X @ [0.6, -0.4] + level)
-    if dispersion:
-        rate = rate * rng.gamma(1.0 / dispersion, dispersion, n)
-    return X, rng.poisson(rate), years
+regression = partial(count_regression, "negative_binomial")
+poisson_regression = partial(count_regression, "poisson")
 
 
-def regression(likelihood="negative_binomial", **settings):
-    settings = {"max_iter": 3, "n_draws": 64, "random_state": 0} | settings
-    return BoostedBayesianPoissonRegression(likelihood=likelihood, **settings)
-
-
-X, Y, YEARS = counts()
+X, Y, YEARS = counted()
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +74,7 @@ def test_the_dispersion_is_a_coordinate_and_an_answer(fitted):
     assert np.mean((low < dispersion) & (dispersion < high)) == pytest.approx(0.9, 0.03)
     again = pickle.loads(pickle.dumps(fitted)).set_params(likelihood="poisson")
     assert_allclose(again.predict_interval(X[:3]), fitted.predict_interval(X[:3]))
-    poisson = regression("poisson", max_iter=1).fit(X, np.minimum(Y, 3))
+    poisson = poisson_regression(max_iter=1).fit(X, np.minimum(Y, 3))
     assert not hasattr(poisson, "dispersion_")
     assert len(poisson.sample_posterior(2)) == 2
     with pytest.raises(AttributeError, match="likelihood='negative_binomial'"):
@@ -181,9 +171,9 @@ def test_moments_and_quantiles_are_those_of_the_probabilities(family, offset, si
 
 
 def test_intervals_cover_where_counts_vary_more_than_poisson_counts():
-    rows, y, years = counts(300, level=2.5)
-    new, fresh, later = counts(2000, seed=1, level=2.5)
-    poisson = regression("poisson")
+    rows, y, years = counted(300, level=2.5)
+    new, fresh, later = counted(2000, seed=1, level=2.5)
+    poisson = poisson_regression()
     with pytest.warns(OverdispersionWarning, match="likelihood='negative_binomial'"):
         poisson.fit(rows, y, exposure=years)
     inside, density = [], []
@@ -200,12 +190,12 @@ def test_poisson_counts_are_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error", OverdispersionWarning)
         for seed in range(5):
-            rows, y, years = counts(60, dispersion=0, seed=seed)
-            regression("poisson", max_iter=1).fit(rows, y, exposure=years)
+            rows, y, years = counted(60, dispersion=0, seed=seed)
+            poisson_regression(max_iter=1).fit(rows, y, exposure=years)
         # One far count of a few is no proof.
-        regression("poisson", max_iter=1).fit(X[:8], [0, 1, 0, 0, 2, 0, 4, 0])
+        poisson_regression(max_iter=1).fit(X[:8], [0, 1, 0, 0, 2, 0, 4, 0])
         # Nor is anything where weights add up to less than there are coefficients.
-        regression("poisson", max_iter=1).fit(X, 9 * Y, np.full(80, 0.01))
+        poisson_regression(max_iter=1).fit(X, 9 * Y, np.full(80, 0.01))
 
 
 # --- exposures
