@@ -11,13 +11,13 @@ import shutil
 import tempfile
 import threading
 import weakref
-from functools import cached_property
+from functools import cache, cached_property
 
 import joblib
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 # Temporaries of one block of rows stay near the second-level cache.
 BLOCK_ENTRIES = 1 << 17
@@ -32,7 +32,13 @@ _WHERE = {
 
 def single_threaded_blas():
     """Context in which BLAS uses one thread."""
-    return threadpool_limits(limits=1, user_api="blas")
+    return _loaded_libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _loaded_libraries():
+    """Those of NumPy and SciPy: to look for them takes a tenth of a small fit."""
+    return ThreadpoolController()
 
 
 class Shared:
