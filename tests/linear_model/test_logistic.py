@@ -35,7 +35,7 @@ def log_joint(theta, prior="normal", scale=1.0, intercept_scale=10.0, weight=1.0
 class Grid:
     """The exact posterior, as far as a fine grid around an approximation reaches."""
 
-    def __init__(self, posterior, log_density, n=601, reach=10.0):
+    def __init__(self, posterior, log_density, n=301, reach=10.0):
         mean, std = posterior.mean(), posterior.std()
         axes = [
             m + s * np.linspace(-reach, reach, n)
@@ -43,14 +43,12 @@ class Grid:
         ]
         cell = np.prod([axis[1] - axis[0] for axis in axes])
         self.theta = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
-        joint = np.exp(log_density(self.theta)) * cell
+        log_p, log_q = log_density(self.theta), posterior.log_density(self.theta)
+        joint, self.q = np.exp(log_p) * cell, np.exp(log_q) * cell
         self.log_z = np.log(joint.sum())
         self.p = joint / joint.sum()
-        self.q = np.exp(posterior.log_density(self.theta)) * cell
         inside = self.q > 0
-        log_p = log_density(self.theta) - self.log_z
-        log_q = posterior.log_density(self.theta)
-        self.kl = float(self.q[inside] @ (log_q - log_p)[inside])
+        self.kl = float(self.q[inside] @ (log_q - log_p)[inside] + self.log_z)
 
     @property
     def mean(self):
