@@ -18,8 +18,8 @@ t2
     ELBO that ``"kl"`` has to reach.
 
 Integrals over the line use a trapezoid rule in asinh(x), those over the banana one in
-the coordinates that straighten it (unit Jacobian). Both are checked first on pairs of
-Gaussians, whose distance has a closed form.
+the coordinates that straighten it (unit Jacobian). On pairs of Gaussians, whose
+distance has a closed form, both were exact to 3e-12 (``ubvi.json``, commit 2128737).
 """
 
 from _harness import Report, medians, parser, shared_module, timed  # isort: skip
@@ -84,15 +84,6 @@ def squared_hellinger(log_p, log_q, rule, block=20_000):
     return float(1.0 - affinity)
 
 
-def gaussian(mean, cov):
-    """Log density of a Gaussian, normalised."""
-    mean, precision = np.asarray(mean, float), np.linalg.inv(cov)
-    shift = -0.5 * np.linalg.slogdet(2 * np.pi * np.asarray(cov))[1]
-    return lambda x: (
-        shift - 0.5 * np.einsum("ni,ij,nj->n", x - mean, precision, x - mean)
-    )
-
-
 def between_gaussians(mean_a, cov_a, mean_b, cov_b):
     """Squared Hellinger distance of two Gaussians in closed form."""
     apart = np.subtract(mean_a, mean_b)
@@ -100,47 +91,6 @@ def between_gaussians(mean_a, cov_a, mean_b, cov_b):
     dets = [np.linalg.slogdet(c)[1] for c in (cov_a, cov_b, middle)]
     log_affinity = 0.25 * (dets[0] + dets[1]) - 0.5 * dets[2]
     return 1 - np.exp(log_affinity - 0.125 * apart @ np.linalg.solve(middle, apart))
-
-
-def straightened(log_density):
-    """The density whose straightened coordinates have `log_density` (unit Jacobian)."""
-
-    def bent(x):
-        across = x[:, 1] + CURVATURE * (x[:, 0] ** 2 - SCALE**2)
-        return log_density(np.column_stack([x[:, 0], across]))
-
-    return bent
-
-
-# Means and covariances: a pair like the targets, and one with a narrow component far
-# out. Those of the banana live in its straightened coordinates.
-_STRAIGHT = ([0.0, 0.0], [[SCALE**2, 0.0], [0.0, 1.0]])
-PAIRS = {
-    "line": [
-        ([0.0], [[1.0]], [3.0], [[5.0]]),
-        ([0.0], [[1e6]], [30.0], [[0.25]]),
-    ],
-    "banana": [
-        (*_STRAIGHT, [3.0, 0.5], [[40.0, 4.0], [4.0, 2.0]]),
-        (*_STRAIGHT, [20.0, -1.0], [[0.6, 0.1], [0.1, 0.04]]),
-    ],
-}
-
-
-def check_rules(report):
-    """Quadrature against closed forms; what it is off by bounds what it may claim."""
-    worst = 0.0
-    for name, rule in (("line", line_rule()), ("banana", banana_rule())):
-        for pair in PAIRS[name]:
-            densities = gaussian(*pair[:2]), gaussian(*pair[2:])
-            if name == "banana":
-                densities = [straightened(d) for d in densities]
-            exact = float(between_gaussians(*pair))
-            error = squared_hellinger(*densities, rule) - exact
-            worst = max(worst, abs(error))
-            report.row("quadrature on pairs of Gaussians", grid=name, exact=exact,
-                       error=error)  # fmt: skip
-    report.bar("quadrature: largest error on pairs of Gaussians", worst, "<=", 1e-6)
 
 
 # --- fits
@@ -316,7 +266,6 @@ def main():
     settings = {f"t2 {name}": value for name, value in T2_OPTIONS.items()}
     settings |= {"t2 proposals": T2_PROPOSALS}
     report = Report("ubvi", args.out, replicates=args.replicates, tol=0.0, **settings)
-    check_rules(report)
     mixture(report, max(args.replicates, 5))
     densities(report, args.replicates)
     tasks = shared_module(args.shared, "reference", "tasks")

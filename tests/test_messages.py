@@ -8,15 +8,19 @@ from time import sleep
 import autograd.numpy as anp
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils._param_validation import make_constraint
+from sklearn.utils._param_validation import InvalidParameterError, make_constraint
 
 import skboost
 from skboost import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
+    BoostedGaussianMixture,
+    BoostedMatrixFactorization,
+    EvidenceSearch,
     OnlineBayesianLinearRegression,
     SVIGaussianMixture,
     SVILatentDirichletAllocation,
@@ -167,6 +171,54 @@ def test_errors_name_the_public_home_of_a_class(parameter, home):
 
 
 # --- estimators
+
+# Values of parameters that mean nothing, of every estimator in turn.
+MEANINGLESS = {
+    SVIGaussianMixture(): {
+        "covariance_type": "ful", "effective_batch_size": 0, "temperature": 1.5,
+        "learning_rate": 2.0,
+    },
+    BoostedGaussianMixture(): {
+        "covariance_type": "round", "n_components": 0, "mean_prior_type": "tied",
+        "weight_concentration_prior": 0.0, "init_params": "kmean", "temperature": 0.0,
+        "corrective": "all",
+    },
+    SVIMatrixFactorization(): {
+        "noise_scale": ("inferr", -1.0), "prior_scale": 0.0, "n_components": 0,
+        "dtype": "float16", "learning_rate": 1.5, "biases": "yes",
+    },
+    BoostedMatrixFactorization(): {
+        "proposal": "gradients", "noise_scale": "auto", "n_draws": 1,
+    },
+    SVILatentDirichletAllocation(): {
+        "n_components": 0, "init_params": "k-means", "learning_rate": ("fast", 1.5),
+        "doc_topic_prior": 0.0, "tol": -1.0, "elbo_size": 0, "total_samples": -3,
+        "effective_batch_size": 0,
+    },
+    BoostedBayesianLinearRegression(): {
+        "noise": "cauchy", "noise_df": 0.0, "noise_scale": ("auto", -1.0),
+        "noise_prior_weight": 0.0, "noise_prior_scale": 0.0, "prior_scale": "big",
+        "intercept_scale": None,
+    },
+    EvidenceSearch(BoostedBayesianLogisticRegression(), {"prior_scale": [1.0]}): {
+        "n_repeats": 0, "refit": "elbo", "error_score": "ignore", "n_jobs": 1.5,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "value"),
+    [
+        (model, name, value)
+        for model, values in MEANINGLESS.items()
+        for name, given in values.items()
+        for value in (given if isinstance(given, tuple) else (given,))
+    ],
+    ids=lambda value: getattr(type(value), "__name__", ""),
+)
+def test_a_value_that_means_nothing_names_its_parameter(model, name, value):
+    with pytest.raises(InvalidParameterError, match=f"The '{name}' parameter of"):
+        clone(model).set_params(**{name: value}).fit(np.abs(X), LABELS)
 
 
 def test_a_warm_start_says_which_number_of_parameters_is_which():

@@ -8,24 +8,9 @@ from numpy.testing import assert_allclose
 
 from skboost.approximation import Mixture, PooledDraws, finite
 from skboost.families import Gaussian, Laplace
-from skboost.targets import GLMTarget, Logistic, Target
+from skboost.targets import Target
 
-
-class Skewed(Target):
-    """A density without symmetry."""
-
-    def __init__(self, dim):
-        self.dim = dim
-
-    def value_and_score(self, theta):
-        value = -0.5 * (theta**2).sum(axis=1) - np.logaddexp(0.0, 3 * theta).sum(axis=1)
-        return value, -theta - 3.0 / (1.0 + np.exp(-3.0 * theta))
-
-
-def logistic(dim):
-    rng = np.random.default_rng(3)
-    X, y = rng.standard_normal((12, dim)), rng.integers(0, 2, 12)
-    return GLMTarget(X, y, Logistic(), fit_intercept=False)
+from ..objectives.conftest import Skewed, logistic_target
 
 
 def pool_of(target, mixture, n=64, seed=0, exact=False):
@@ -90,15 +75,18 @@ def test_draws_come_from_their_component(mixture):
 
 def test_exact_expectations_leave_the_target_alone():
     mixture = line_mixture()
-    pool = pool_of(logistic(1), mixture, exact=True)
+    pool = pool_of(logistic_target(1), mixture, exact=True)
     assert pool.log_joint is None
-    z = np.exp(mixture.log_components(GRID)) * logistic(1).log_density(GRID)[:, None]
+    z = (
+        np.exp(mixture.log_components(GRID))
+        * logistic_target(1).log_density(GRID)[:, None]
+    )
     assert_allclose(pool.expected, np.trapezoid(z, GRID[:, 0], axis=0), rtol=1e-7)
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["Monte Carlo", "exact"])
 def test_joining_equals_building_anew(exact):
-    target = logistic(1)
+    target = logistic_target(1)
     whole = line_mixture()
     first, last = whole.keep([True, True, False]), whole.keep([False, False, True])
     rng = np.random.default_rng(4)
@@ -113,7 +101,7 @@ def test_joining_equals_building_anew(exact):
 
 @pytest.mark.parametrize("exact", [False, True], ids=["Monte Carlo", "exact"])
 def test_keeping_equals_building_anew(exact):
-    target, whole = logistic(1), line_mixture()
+    target, whole = logistic_target(1), line_mixture()
     rng = np.random.default_rng(4)
     base = [family.base_draws(32, 1, rng) for family, _ in whole.components]
     pool = PooledDraws.of(target, whole, base, exact)
@@ -145,7 +133,7 @@ def test_the_estimate_is_convex(exact, dim):
     components = tuple((family, 0.7 * rng.standard_normal(family.n_params(dim)))
                        for _ in range(6))  # fmt: skip
     mixture = Mixture(components, np.full(6, 1 / 6))
-    table = pool_of(logistic(dim), mixture, n=24, exact=exact).weight_objective()
+    table = pool_of(logistic_target(dim), mixture, n=24, exact=exact).weight_objective()
     for _ in range(50):
         a, b = rng.dirichlet(np.full(6, 0.3), size=2)
         t = rng.uniform()
@@ -163,7 +151,7 @@ def test_the_estimate_is_convex(exact, dim):
     "weights", [(0.3, 0.5, 0.2), (0.9, 0.05, 0.05), (0.0, 0.0, 1.0)], ids=str
 )
 def test_the_estimate_is_unbiased(n, exact, weights):
-    target, mixture = logistic(1), line_mixture()
+    target, mixture = logistic_target(1), line_mixture()
     weights = np.array(weights)
     start = np.array([0.2, 0.2, 0.6])
     # Values hold an unknown constant each: differences are what weights are set by.
@@ -178,7 +166,7 @@ def test_the_estimate_is_unbiased(n, exact, weights):
 
 @pytest.mark.parametrize("exact", [False, True], ids=["Monte Carlo", "exact"])
 def test_the_slope_is_the_gradient_of_the_divergence(exact):
-    target, mixture = logistic(1), line_mixture()
+    target, mixture = logistic_target(1), line_mixture()
     weights = mixture.weights
     slopes = []
     for seed in range(40):

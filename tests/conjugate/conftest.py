@@ -42,6 +42,14 @@ def blobs(seed=0, n=40, dim=2):
     return X
 
 
+def corpus(n_documents=40, n_words=30, n_topics=4, length=30, seed=0):
+    """Counts and the topics that they were drawn from."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_words, 0.1), n_topics)
+    shares = rng.dirichlet(np.full(n_topics, 0.2), n_documents)
+    return np.array([rng.multinomial(length, p @ topics) for p in shares]), topics
+
+
 def ascended(model, rows, weight=None, n_iter=10, seed=0):
     """Natural parameters after coordinate ascent, and the path of the bound."""
     rng = np.random.default_rng(seed)

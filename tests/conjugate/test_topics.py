@@ -16,13 +16,7 @@ from skboost.conjugate import TopicModel
 from skboost.conjugate.topics._proportions import LocalSettings, WordTable, local_step
 from skboost.svi import ConstantRate, NaturalGradient, RobbinsMonro
 
-
-def corpus(n_documents=40, n_words=30, n_topics=4, length=30, seed=0):
-    """Counts and the topics that they were drawn from."""
-    rng = np.random.default_rng(seed)
-    topics = rng.dirichlet(np.full(n_words, 0.1), n_topics)
-    shares = rng.dirichlet(np.full(n_topics, 0.2), n_documents)
-    return np.array([rng.multinomial(length, p @ topics) for p in shares]), topics
+from .conftest import corpus
 
 
 def problem(alpha=0.1, eta=0.1, seed=0, **settings):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from sklearn.utils._param_validation import InvalidParameterError
 
 from skboost import BoostedMatrixFactorization, SVIMatrixFactorization
 from skboost._entries import Entries
@@ -218,14 +217,6 @@ def test_the_posterior_survives_the_disk(tmp_path, proposal):
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_fit_for_every_n_jobs():
-    X, _ = low_rank()
-    one, two = (model(n_jobs=n).fit(X) for n in (None, 2))
-    assert_array_equal(one.elbo_path_, two.elbo_path_)
-    assert_array_equal(one.reconstruct(), two.reconstruct())
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("proposal", ["coordinate_ascent", "residual"])
 def test_warm_start_is_one_long_fit(proposal):
     X = two_groups(3)
@@ -255,14 +246,6 @@ def test_a_fit_that_fails_leaves_the_one_before():
     with pytest.raises(ValueError, match="infinity"):
         fitted.fit(np.full((3, 15), np.inf))
     assert_array_equal(fitted.reconstruct(), before)
-
-
-@pytest.mark.parametrize(
-    "typo", [{"proposal": "gradients"}, {"noise_scale": "auto"}, {"n_draws": 1}]
-)
-def test_typos_name_the_parameter(typo):
-    with pytest.raises(InvalidParameterError, match=next(iter(typo))):
-        model(**typo).fit(low_rank()[0])
 
 
 # --- data of other kinds

@@ -1,6 +1,7 @@
 """The estimator of topics: runs, scikit-learn's company, streams, and bad input."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,6 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils._param_validation import InvalidParameterError
 
 from skboost.conjugate import Documents
 from skboost.decomposition import SVILatentDirichletAllocation
@@ -22,18 +22,13 @@ from skboost.decomposition._topics import halves, npmi
 from skboost.model_selection import EvidenceSearch
 from skboost.svi import RobbinsMonro
 
+from ..conjugate import conftest
+
 STOCHASTIC = {"batch_size": 50, "effective_batch_size": 25}
 BOTH = pytest.mark.parametrize("settings", [{}, STOCHASTIC], ids=["all", "batches"])
 
 
-def corpus(n_documents=200, n_words=40, n_topics=3, length=60, seed=0):
-    """Counts and the topics that they were drawn from."""
-    rng = np.random.default_rng(seed)
-    topics = rng.dirichlet(np.full(n_words, 0.1), n_topics)
-    shares = rng.dirichlet(np.full(n_topics, 0.2), n_documents)
-    return np.array([rng.multinomial(length, p @ topics) for p in shares]), topics
-
-
+corpus = partial(conftest.corpus, n_documents=200, n_words=40, n_topics=3, length=60)
 X, TOPICS = corpus()
 
 
@@ -335,25 +330,6 @@ def test_evidence_chooses_the_number_of_topics():
 
 
 # --- bad input
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"n_components": 0},
-        {"init_params": "k-means"},
-        {"learning_rate": "fast"},
-        {"learning_rate": 1.5},
-        {"doc_topic_prior": 0.0},
-        {"tol": -1.0},
-        {"elbo_size": 0},
-        {"total_samples": -3},
-        {"effective_batch_size": 0},
-    ],
-)
-def test_parameters_that_mean_nothing(changed):
-    with pytest.raises(InvalidParameterError, match=next(iter(changed))):
-        made().set_params(**changed).fit(X)
 
 
 def test_bad_data_leaves_the_old_fit():

@@ -11,7 +11,6 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils._param_validation import InvalidParameterError
 
 from skboost.decomposition import BoostedMatrixFactorization, SVIMatrixFactorization
 from skboost.strategies import RobbinsMonro
@@ -239,23 +238,6 @@ def test_few_entries_and_a_rank_above_the_matrix(X, biases):
     mean, std = fitted.reconstruct(return_std=True)
     assert np.isfinite(mean).all() and np.all(std > 0)
     assert np.isfinite(fitted.score(X))
-
-
-@pytest.mark.parametrize(
-    "typo",
-    [
-        {"noise_scale": "inferr"},
-        {"noise_scale": -1.0},
-        {"prior_scale": 0.0},
-        {"n_components": 0},
-        {"dtype": "float16"},
-        {"learning_rate": 1.5},
-        {"biases": "yes"},
-    ],
-)
-def test_typos_name_the_parameter(typo):
-    with pytest.raises(InvalidParameterError, match=next(iter(typo))):
-        model(**typo).fit(low_rank())
 
 
 def test_a_fit_that_fails_leaves_the_one_before():

@@ -39,15 +39,15 @@ def component(rng):
     return draw
 
 
+def central_differences(func, x, step=1e-6):
+    """Derivatives of a scalar function."""
+    rows = step * np.eye(x.size)
+    return np.array([func(x + h) - func(x - h) for h in rows]) / (2 * step)
+
+
 @pytest.fixture
 def slope():
-    """``slope(func, x)``: central finite differences of a scalar function."""
-
-    def differences(func, x, step=1e-6):
-        rows = step * np.eye(x.size)
-        return np.array([func(x + h) - func(x - h) for h in rows]) / (2 * step)
-
-    return differences
+    return central_differences
 
 
 def chart_fisher_information(family, params, n, rng):

@@ -150,17 +150,6 @@ def test_other_families_agree(family, noise):
     assert_allclose(other.predict_interval(X), plain.predict_interval(X), atol=0.25)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("noise", "cauchy"), ("noise_df", 0.0), ("noise_scale", "auto"),
-     ("noise_scale", -1.0), ("noise_prior_weight", 0.0), ("noise_prior_scale", 0.0),
-     ("prior_scale", "big"), ("intercept_scale", None)],
-)  # fmt: skip
-def test_parameters_that_mean_nothing_are_named(name, value):
-    with pytest.raises(ValueError, match=f"'{name}' parameter"):
-        regression(**{name: value}).fit(X, Y)
-
-
 # --- several outputs
 
 
