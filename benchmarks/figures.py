@@ -89,8 +89,8 @@ def few_rows():
 
 
 def by_rows(name, file, lines, ylabel):
-    """Columns of a table by its number of rows: label, colour and marker of each."""
-    (rows,) = results(file)["tables"].values()
+    """Columns of a file's first table by number of rows: label, colour and marker."""
+    rows, *_ = results(file)["tables"].values()
     figure, axes = plt.subplots(figsize=(6.4, 3.2))
     for column, (label, color, marker) in lines.items():
         n, values = ([row[key] for row in rows] for key in ("rows", column))

@@ -306,6 +306,19 @@ def test_many_coefficients_stop_at_one_gaussian_and_say_what_is_left():
     assert model.n_iter_ == 1 and model.converged_
 
 
+def test_many_rows_do_not_pay_for_a_hundredth_of_what_may_remain():
+    """.012 nats of 1.7 for sixteen thousand evaluations; a number asks for them."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3000, 80))
+    p = 1.0 / (1.0 + np.exp(-rows @ rng.normal(size=80) * np.sqrt(2 / 80)))
+    labels = rng.random(3000) < p
+    model = BoostedBayesianLogisticRegression(**AUTO).fit(rows, labels)
+    assert 0.0 < model.skewing_.gain < 0.017
+    assert not model.skewing_.applied and model.skewing_.n_pairs == 512
+    model.set_params(tol=0.001, max_iter=1).fit(rows, labels)
+    assert model.skewing_.applied
+
+
 def banana(theta):
     return -0.125 * theta[:, 0] ** 2 - 2.0 * (theta[:, 1] - theta[:, 0] ** 2 / 4.0) ** 2
 
