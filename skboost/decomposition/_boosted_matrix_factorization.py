@@ -15,7 +15,7 @@ from skboost._base import (
     callback_data,
     make_settings,
 )
-from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
 from skboost.boosting import Boosting, Simplex
 from skboost.conjugate import FactorTarget, MatrixFactorizationModel, ObservedEntries
 from skboost.decomposition._posterior import MatrixFactorizationPosterior
@@ -196,7 +196,10 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
         "noise_scale": [_POSITIVE, StrOptions({"infer"})],
         "prior_scale": [_POSITIVE, StrOptions({"infer"})],
         "biases": ["boolean"],
-        "proposal": [StrOptions(set(FACTOR_PROPOSERS)), ResidualGain],
+        "proposal": [
+            StrOptions(set(FACTOR_PROPOSERS)),
+            InstanceOf(ResidualGain, "skboost.strategies"),
+        ],
         "n_draws": [Interval(Integral, 2, None, closed="left"), None],
         **{name: BOOSTING_CONSTRAINTS[name] for name in _SHARED},
     }
