@@ -21,7 +21,6 @@ import threading
 import time
 import warnings
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 
 import numpy as np
 
@@ -70,12 +69,17 @@ class AllocatedPeak:
 
 
 def allocated():
-    """Resident bytes that no file stands behind (Linux)."""
+    """Resident bytes that no file stands behind."""
+    return status("RssAnon")
+
+
+def status(name):
+    """What Linux says of the memory of this process, in bytes."""
     with open("/proc/self/status", encoding="ascii") as file:
         for line in file:
-            if line.startswith("RssAnon"):
+            if line.startswith(name):
                 return int(line.split()[1]) * 1024
-    raise OSError("the kernel does not tell RssAnon")
+    raise OSError(f"the kernel does not tell {name}")
 
 
 def worker(folder):
@@ -97,8 +101,8 @@ def worker(folder):
         "cpu": cpu,
         "wall": wall,
         "peak": memory.peak - memory.before,
-        # Kilobytes, on Linux.
-        "resident": 1024 * getrusage(RUSAGE_SELF).ru_maxrss,
+        # The maximum of `resource` would be that of the process which began this one.
+        "resident": status("VmHWM"),
         "components": model.posterior_.n_components,
         "z": float(np.sqrt(np.mean((away / model.posterior_.std()[:dim]) ** 2))),
     }
