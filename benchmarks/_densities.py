@@ -42,13 +42,13 @@ class Task:
     data: tuple | None = None
 
     def fit(self, **options):
-        """The fitted posterior, iterations and evaluations (None where not counted)."""
+        """The fitted posterior and the number of iterations."""
         if self.data is not None:
             model = BoostedBayesianLogisticRegression(fit_intercept=False, **options)
             model.fit(*self.data)
-            return model.posterior_, model.n_iter_, None
+            return model.posterior_, model.n_iter_
         result = boost_posterior(self.log_density, self.dim, **self.options, **options)
-        return result.posterior, result.n_iter, result.n_evaluations
+        return result.posterior, result.n_iter
 
 
 def _logistic(theta, X, y, log_prior):

@@ -46,17 +46,13 @@ RIVALS = {"classification": ["LR", "LRCV"], "regression": ["BayesianRidge", "ARD
 
 def bundled(name):
     """A set of scikit-learn's, or None."""
-    loaders = {
-        "iris": datasets.load_iris,
-        "wine": datasets.load_wine,
-        "breast_cancer": datasets.load_breast_cancer,
-        "diabetes": datasets.load_diabetes,
-    }
     if name == "digits_3_8":
         X, y = datasets.load_digits(return_X_y=True)
         some = np.isin(y, [3, 8])
         return X[some], y[some]
-    return loaders[name](return_X_y=True) if name in loaders else None
+    if name not in ("iris", "wine", "breast_cancer", "diabetes"):
+        return None
+    return getattr(datasets, f"load_{name}")(return_X_y=True)
 
 
 def shared(load, name):

@@ -118,39 +118,41 @@ def rows_in_a_file():
     by_rows("rows_in_a_file", "out_of_core", lines, "megabytes")
 
 
+def differences(axes, series):
+    """Dots with two standard errors: label to case to (difference, error)."""
+    cases = list(dict.fromkeys(case for found in series.values() for case in found))
+    colors = zip(series.items(), (ORANGE, BLUE), strict=True)
+    for shift, ((label, found), color) in enumerate(colors):
+        places = [cases.index(case) + 0.24 * shift - 0.12 for case in found]
+        values, errors = zip(*found.values(), strict=True)
+        axes.errorbar(values, places, xerr=errors, fmt="o", color=color, label=label)
+    axes.axvline(0.0, color=GREY, linestyle=":")
+    axes.set_yticks(range(len(cases)), cases)
+    axes.invert_yaxis()
+    axes.figure.legend(loc="outside upper center", ncols=2)
+
+
 def held_out_mixtures():
     """Held-out log density less that of GaussianMixture, with two standard errors."""
     files = {
-        "SVIGaussianMixture": ("gmm_predictive", "gmm_predictive_digits_10"),
-        "BoostedGaussianMixture": (
-            "gmm_predictive_boosted",
-            "gmm_predictive_boosted_large",
-            "gmm_predictive_boosted_large_10",
-        ),
+        "SVIGaussianMixture": ("", "_digits_10"),
+        "BoostedGaussianMixture": ("_boosted", "_boosted_large", "_boosted_large_10"),
     }
+    rival = "GaussianMixture"
     figure, axes = plt.subplots(figsize=(6.8, 4.2))
-    cases = {}
-    for shift, (name, color) in enumerate(zip(files, (ORANGE, BLUE), strict=True)):
-        for file in files[name]:
-            for row in results(file)["tables"][f"{name} minus rival"]:
-                at = cases.setdefault(row["data"], len(cases))
-                axes.errorbar(
-                    row["GaussianMixture"],
-                    at + 0.24 * shift - 0.12,
-                    xerr=row["2 se, GaussianMixture"],
-                    fmt="o",
-                    color=color,
-                    label=name if at == 0 else None,
-                )
-    axes.axvline(0.0, color=GREY, linestyle=":")
-    labels = [case.replace(", ", ", K = ") for case in cases]
-    axes.set_yticks(range(len(cases)), labels)
-    axes.invert_yaxis()
+    series = {
+        name: {
+            row["data"].replace(", ", ", K = "): (row[rival], row[f"2 se, {rival}"])
+            for file in suffixes
+            for row in results(f"gmm_predictive{file}")["tables"][f"{name} minus rival"]
+        }
+        for name, suffixes in files.items()
+    }
+    differences(axes, series)
     axes.set_xscale("symlog", linthresh=0.5)
     ticks = [-3, -1, -0.3, 0, 0.3, 1, 3, 10, 30]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_xlabel("nats a held-out row ahead of GaussianMixture (linear within 0.5)")
-    figure.legend(loc="outside upper center", ncols=2)
     save(figure, "held_out_mixtures")
 
 
@@ -191,32 +193,21 @@ def topics_perplexity():
 
 def streams():
     """Loss a row less that of SGD at its best rate, by stream."""
-    found = {
-        "default rate": results("online_streams")["tables"][
-            "average cumulative log loss"
-        ],
-        "best rate in hindsight": results("online_hindsight")["tables"][
-            "at the best rate in hindsight"
-        ],
+    tables = {
+        "default rate": ("online_streams", "average cumulative log loss"),
+        "best rate in hindsight": ("online_hindsight", "at the best rate in hindsight"),
     }
     figure, axes = plt.subplots(figsize=(6.4, 3.4))
-    for shift, ((label, rows), color) in enumerate(
-        zip(found.items(), (ORANGE, BLUE), strict=True)
-    ):
-        mine = [row for row in rows if row["method"] == "NGVI"]
-        axes.errorbar(
-            [row["minus SGD"] for row in mine],
-            [k + 0.24 * shift - 0.12 for k in range(len(mine))],
-            xerr=[2.0 * row["se of it"] for row in mine],
-            fmt="o",
-            color=color,
-            label=label,
-        )
-    axes.axvline(0.0, color=GREY, linestyle=":")
-    axes.set_yticks(range(len(mine)), [row["stream"] for row in mine])
-    axes.invert_yaxis()
+    series = {
+        label: {
+            row["stream"]: (row["minus SGD"], 2.0 * row["se of it"])
+            for row in results(file)["tables"][table]
+            if row["method"] == "NGVI"
+        }
+        for label, (file, table) in tables.items()
+    }
+    differences(axes, series)
     axes.set_xlabel("nats a row behind SGD with the best of 24 rates")
-    figure.legend(loc="outside upper center", ncols=2)
     save(figure, "streams")
 
 

@@ -176,23 +176,13 @@ def row(report, title, objective, method, runs, gain):
     mean = dict(zip(FIGURES, runs.mean(axis=0), strict=True))
     median = dict(zip(FIGURES, np.median(runs, axis=0), strict=True))
     report.row(
-        title,
-        objective=objective,
-        method=method,
-        runs=len(runs),
-        **{
-            "train LL": mean["train LL"],
-            "se LL": se(runs[:, 0]),
-            "test AUROC": mean["test AUROC"],
-            "se AUROC": se(runs[:, 1]),
-            "test log-loss": mean["test log-loss"],
-            "ELBO over plain VI": gain.mean(),
-            "se": se(gain),
-            "CPU s": median["CPU s"],
-            "components": median["components"],
-            "share": median["share"],
-        },
-    )
+        title, objective=objective, method=method, runs=len(runs),
+        **{"train LL": mean["train LL"], "se LL": se(runs[:, 0])},
+        **{"test AUROC": mean["test AUROC"], "se AUROC": se(runs[:, 1])},
+        **{"test log-loss": mean["test log-loss"]},
+        **{"ELBO over plain VI": gain.mean(), "se": se(gain)},
+        **{name: median[name] for name in ("CPU s", "components", "share")},
+    )  # fmt: skip
 
 
 def comparisons(report, title, objective, runs):

@@ -15,7 +15,12 @@ from skboost.families import Gaussian, Laplace
 from skboost.linear_model._count_predictive import CountPredictive, log_probability
 from skboost.targets import NegativeBinomial
 
-from .conftest import count_regression, counted, same_mixture
+from .conftest import (
+    count_regression,
+    counted,
+    pieces_are_near_the_whole,
+    same_mixture,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -94,11 +99,7 @@ def test_weights_are_repetitions_and_sparse_rows_the_same_rows():
 
 
 def test_more_data_and_a_last_stage():
-    settings = {"prior_scale": 1.0, "intercept_scale": 2.0, "n_draws": 128}
-    whole, pieces = regression(**settings).fit(X, Y), regression(**settings)
-    for rows in np.split(np.arange(80), [40, 60]):
-        pieces.partial_fit(X[rows], Y[rows])
-    assert whole.posterior_.hellinger(pieces.posterior_).distance < 0.15
+    whole = pieces_are_near_the_whole(regression, X, Y, [40, 60], n_draws=128)
     *_, last = whole.staged_predict(X, exposure=YEARS)
     assert_allclose(last, whole.predict(X, exposure=YEARS))
 

@@ -11,7 +11,7 @@ from sklearn.metrics import d2_tweedie_score
 from skboost import BoostedBayesianPoissonRegression
 from skboost.targets import GLMTarget, Poisson
 
-from .conftest import count_regression, counted
+from .conftest import count_regression, counted, pieces_are_near_the_whole
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -67,11 +67,7 @@ def test_the_score_is_that_of_scikit_learn():
 
 
 def test_pieces_are_near_the_whole():
-    prior = {"prior_scale": 1.0, "intercept_scale": 2.0, "n_draws": 512}
-    whole, pieces = regression(**prior).fit(X, Y), regression(**prior)
-    for rows in np.split(np.arange(80), [40, 50, 60, 70]):
-        pieces.partial_fit(X[rows], Y[rows])
-    assert whole.posterior_.hellinger(pieces.posterior_).distance < 0.15
+    pieces_are_near_the_whole(regression, X, Y, [40, 50, 60, 70], n_draws=512)
 
 
 def test_the_score_of_far_offsets_is_a_number():
