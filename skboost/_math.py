@@ -81,3 +81,9 @@ def robust_std(values):
 def log_cosh(u):
     """``ln cosh u``, never negative and accurate to the last digit near zero."""
     return np.log1p(2.0 * np.sinh(0.5 * u) ** 2)
+
+
+def bounded_exp(x):
+    """``exp(x)``, never zero or infinite: a wall from which searches step back."""
+    # Beyond 300 the squares of exponentials leave the range of floating point.
+    return np.exp(np.clip(x, -300.0, 300.0))

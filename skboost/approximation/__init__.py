@@ -11,7 +11,6 @@ from skboost.approximation._diagnostics import (
     elbo_gain,
     remaining_kl,
 )
-from skboost.approximation._hellinger import hellinger_gain, squared_hellinger
 from skboost.approximation._mixture import Mixture, kept_components
 from skboost.approximation._pooled_draws import (
     PooledDraws,
@@ -24,8 +23,12 @@ from skboost.approximation._psis import (
     log_mean_weight,
     psis,
 )
-from skboost.approximation._root_draws import RootDraws
-from skboost.approximation._roots import Roots
+from skboost.approximation._roots import (
+    RootDraws,
+    Roots,
+    hellinger_gain,
+    squared_hellinger,
+)
 from skboost.approximation._skewed import (
     SkewedMixture,
     Skewing,

@@ -2,15 +2,18 @@
 
 ``root = sum_k lambda_k sqrt(s_k)`` has unit norm, and its square is the density: a
 mixture with one component for every pair of roots (Campbell and Li 2019, section 4).
+Draws that are kept serve every inner product, by the balance heuristic: the noise of
+one iteration does not live on in the coefficients.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
-from skboost._math import log_sum_exp
+from skboost._math import log_sum_exp, mean_and_se
+from skboost.approximation._diagnostics import Estimate
 from skboost.approximation._mixture import Mixture
 
 # Pairs that carry less than this of the density are left out of it.
@@ -139,3 +142,136 @@ class Roots:
         mixture, log_total = self._as_mixture
         score, log_density = mixture.score_and_log_density(theta)
         return score, log_total + log_density
+
+
+@dataclass(frozen=True)
+class RootDraws:
+    """Pooled draws of the components behind some roots.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n, dim)
+    log_joint : ndarray of shape (n,)
+        Of the target, nats.
+    log_components : ndarray of shape (n, K)
+        Log density of every component at every draw, nats.
+    log_proposals : ndarray of shape (n, K)
+        Log density of what was drawn for every component, at every draw.
+    source : ndarray of int of shape (n,)
+    """
+
+    theta: np.ndarray
+    log_joint: np.ndarray
+    log_components: np.ndarray
+    log_proposals: np.ndarray
+    source: np.ndarray
+
+    def join(self, other, here, there):
+        """This pool and that of one further root.
+
+        Parameters
+        ----------
+        other : RootDraws
+        here, there : tuple of ndarray
+            Log densities and log proposals of the other's component at these draws
+            (n, 1), and of these components at the other's draws (m, K).
+        """
+        columns = [
+            np.block([[own, across], [back, others]])
+            for own, across, back, others in (
+                (self.log_components, here[0], there[0], other.log_components),
+                (self.log_proposals, here[1], there[1], other.log_proposals),
+            )
+        ]
+        return RootDraws(
+            np.concatenate([self.theta, other.theta]),
+            np.concatenate([self.log_joint, other.log_joint]),
+            *columns,
+            np.concatenate([self.source, other.source + self.log_components.shape[1]]),
+        )
+
+    def keep(self, mask):
+        """The pool of the roots where `mask` is True."""
+        rows = mask[self.source]
+        return replace(
+            self,
+            theta=self.theta[rows],
+            log_joint=self.log_joint[rows],
+            log_components=self.log_components[np.ix_(rows, mask)],
+            log_proposals=self.log_proposals[np.ix_(rows, mask)],
+            source=(np.cumsum(mask) - 1)[self.source[rows]],
+        )
+
+    @property
+    def log_pool(self):
+        """Log density of the pool itself at its draws."""
+        counts = np.bincount(self.source, minlength=self.log_proposals.shape[1])
+        return log_sum_exp(self.log_proposals, np.log(counts / counts.sum()))
+
+    def log_overlap(self, roots):
+        """``ln <sqrt(p), roots>``, p unnormalised, nats."""
+        logs = 0.5 * self.log_joint + roots.log_root(self.theta) - self.log_pool
+        return float(log_sum_exp(logs[None])[0] - np.log(len(logs)))
+
+    def overlaps(self, control):
+        """``<f, sqrt(s_k)>`` for every component (K,); see `RootControl`."""
+        residual = control.residual(self.theta, self.log_joint)
+        weights = np.exp(0.5 * self.log_components - self.log_pool[:, None])
+        exact = control.roots.gram @ control.roots.coefficients
+        return exact + residual @ weights / len(residual)
+
+
+def squared_hellinger(log_ratio, row_weights=None):
+    """Estimated squared Hellinger distance ``H^2 = 1 - integral sqrt(p q)``.
+
+    ``1 - mean(sqrt(w)) / sqrt(mean(w))`` with ``w = p / q`` on draws of q (Campbell
+    and Li 2019, equation 9); p need not be normalised. It does not see what q does not
+    reach.
+
+    Parameters
+    ----------
+    log_ratio : ndarray of shape (n,)
+        ``ln p - ln q`` at draws of q, nats.
+    row_weights : ndarray of shape (n,), default=None
+        Weights of the draws, which sum to one; None weighs all alike.
+
+    Returns
+    -------
+    Estimate
+        Between 0 and 1, and its standard error by the delta method.
+    """
+    w = np.exp(log_ratio - log_ratio.max())
+    w /= mean_and_se(w, row_weights)[0]
+    root = np.sqrt(w)
+    affinity = min(mean_and_se(root, row_weights)[0], 1.0)
+    influence = root - 0.5 * affinity * w
+    return Estimate(1.0 - affinity, mean_and_se(influence, row_weights)[1])
+
+
+def hellinger_gain(before, after):
+    """Fall in squared Hellinger distance from one mixture to another.
+
+    On the fresh draws of both, by the balance heuristic; the normaliser is estimated
+    on the same draws.
+
+    Parameters
+    ----------
+    before, after : FreshDraws
+
+    Returns
+    -------
+    Estimate
+        Between -1 and 1.
+    """
+    theta = np.concatenate([before.theta, after.theta])
+    log_joint = np.concatenate([before.log_joint, after.log_joint])
+    row_weights = 0.5 * np.concatenate([before.row_weights, after.row_weights])
+    log_old, log_new = (fresh.mixture.log_density(theta) for fresh in (before, after))
+    log_r = np.logaddexp(log_old, log_new) - np.log(2.0)
+    top = np.max(log_joint - log_r)
+    if not np.isfinite(top):
+        return Estimate(0.0, float("inf"))
+    z = row_weights @ np.exp(log_joint - log_r - top)
+    root = np.exp(0.5 * (log_joint - log_r - top))
+    change = np.exp(0.5 * (log_new - log_r)) - np.exp(0.5 * (log_old - log_r))
+    return Estimate(*mean_and_se(root * change / np.sqrt(z), row_weights))

@@ -1,11 +1,10 @@
 """Base families of the mixture components."""
 
 from skboost.families._base import VariationalFamily
-from skboost.families._evaluation import Evaluation
 from skboost.families._gaussian import MAX_FULL_DIM, Gaussian
-from skboost.families._laplace import Laplace
-from skboost.families._laplace_product import LaplaceProduct
+from skboost.families._laplace import Laplace, LaplaceProduct
 from skboost.families._low_rank import rank_of
+from skboost.families._structure import Evaluation
 from skboost.families._student_t import StudentT
 
 # By the names that users give: the family for a number of parameters. A full covariance

@@ -6,9 +6,8 @@ import numpy as np
 from scipy.special import expit
 
 from skboost._math import log_cosh
-from skboost.families._evaluation import Evaluation
 from skboost.families._moments import checked_moments, checked_size
-from skboost.families._structure import Structure
+from skboost.families._structure import Evaluation, Structure
 
 
 class LocationScale:

@@ -7,9 +7,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky
 from scipy.linalg.lapack import dtrtri
 
-from skboost.families._evaluation import Evaluation
 from skboost.families._moments import checked_moments, checked_size
-from skboost.families._structure import Structure
+from skboost.families._structure import Evaluation, Structure
 
 # A log diagonal entry of the factor has Fisher information 2, the others 1.
 _DIAGONAL_STEP = sqrt(0.5)

@@ -7,9 +7,8 @@ import numpy as np
 from scipy.special import gammaincinv, gammaln, ndtri, psi, stdtr
 
 from skboost.families._diagonal import DiagonalCovariance
-from skboost.families._evaluation import Evaluation
 from skboost.families._full import FullCovariance
-from skboost.families._structure import Structured
+from skboost.families._structure import Evaluation, Structured
 
 # Degrees of freedom tried by df="auto": nearly no variance, nearly no kurtosis, a
 # tail that a logistic posterior has, and nearly a Gaussian.

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skboost._math import bounded_exp
 from skboost._parallel import row_blocks
 from skboost.serving._plain import sigmoid
-from skboost.targets._noise import bounded_exp
 
 
 @dataclass

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skboost._math import bounded_exp
 from skboost._parallel import row_blocks
 from skboost.families._moments import linear_moments, squared
+from skboost.targets._log_sigmoid import (
+    laplace_sigmoid_expectation,
+    sigmoid_over_scales,
+)
 from skboost.targets._logistic_gaussian import sigmoid_expectation
-from skboost.targets._logistic_laplace import laplace_sigmoid_expectation
-from skboost.targets._logistic_student_t import sigmoid_over_scales
-from skboost.targets._noise import bounded_exp
 from skboost.targets._softmax_gaussian import softmax_expectation
 
 

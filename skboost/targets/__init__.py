@@ -1,11 +1,14 @@
 """Log joint densities: generalised linear models and their priors."""
 
-from skboost.targets._base import Target
+from skboost._math import bounded_exp
+from skboost.targets._base import Target, warn_of_wrong_gradient
 from skboost.targets._callable import CallableTarget
 from skboost.targets._common_scale import CommonScale
 from skboost.targets._composed import (
     ComposedTarget,
     GaussianPriorTarget,
+    LogJoint,
+    TransformedTarget,
     updated_target,
 )
 from skboost.targets._design import Block, validate_offset, with_exposure
@@ -20,27 +23,27 @@ from skboost.targets._failures import (
     what_came,
 )
 from skboost.targets._glm import GLMTarget
-from skboost.targets._gradient_check import warn_of_wrong_gradient
-from skboost.targets._likelihood import Likelihood, WeightedRows
-from skboost.targets._log_joint import LogJoint
+from skboost.targets._likelihood import (
+    Likelihood,
+    Logistic,
+    Multinomial,
+    Poisson,
+    WeightedRows,
+)
 from skboost.targets._log_sigmoid import (
+    laplace_sigmoid_expectation,
     log_laplace_sigmoid,
     log_sigmoid_expectation,
     log_student_t_sigmoid,
+    student_t_radii,
+    student_t_sigmoid_expectation,
 )
-from skboost.targets._logistic_and_poisson import Logistic, Poisson
 from skboost.targets._logistic_gaussian import (
     entropy_expectation,
     logistic_gaussian_expectations,
     scalar_rules,
     sigmoid_expectation,
 )
-from skboost.targets._logistic_laplace import laplace_sigmoid_expectation
-from skboost.targets._logistic_student_t import (
-    student_t_radii,
-    student_t_sigmoid_expectation,
-)
-from skboost.targets._multinomial import Multinomial
 from skboost.targets._negative_binomial import DispersionPrior, NegativeBinomial
 from skboost.targets._noise import (
     NOISES,
@@ -48,7 +51,6 @@ from skboost.targets._noise import (
     Noise,
     NormalNoise,
     StudentTNoise,
-    bounded_exp,
 )
 from skboost.targets._noisy_glm import NoiseScalePrior, NoisyGLMTarget
 from skboost.targets._priors import (
@@ -70,7 +72,6 @@ from skboost.targets._softmax_gaussian import (
     softmax_expectation,
 )
 from skboost.targets._softmax_moments import softmax_gaussian_expectations
-from skboost.targets._transformed import TransformedTarget
 
 # Likelihoods of a `GLMTarget`.
 LIKELIHOODS = {"logistic": Logistic, "multinomial": Multinomial, "poisson": Poisson}

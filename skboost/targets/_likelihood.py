@@ -1,9 +1,17 @@
 """What a generalised linear model brings of its own: the likelihood of one row."""
 
-import numpy as np
+from copy import copy
 
+import numpy as np
+from scipy.special import gammaln
+
+from skboost._math import bounded_exp
+from skboost._parallel import scratch
 from skboost.targets._design import sum_log
+from skboost.targets._logistic_gaussian import logistic_gaussian_expectations
 from skboost.targets._quadrature import gaussian_expectation_1d
+from skboost.targets._softmax_gaussian import has_product_rule
+from skboost.targets._softmax_moments import softmax_gaussian_expectations
 
 
 class WeightedRows:
@@ -236,3 +244,192 @@ class Likelihood:
         """``total`` and its gradient, (dim, n_draws) for each linear predictor."""
         value, slope = self.value_and_slope(eta, rows.y[:, None])
         return rows.sum(value), rows.pull(slope)
+
+
+class Logistic(Likelihood):
+    """``ln p(y | eta) = y eta - ln(1 + exp(eta))`` for y of 0 and 1.
+
+    It is ``(y - 1/2) eta`` plus an even function of eta, and is summed as these two.
+    """
+
+    log_concave = True
+    linear_in_y = True
+    _coarse = False
+
+    def checked(self, y, n_samples):
+        y = np.asarray(y, dtype=float)
+        if y.shape != (n_samples,) or np.any(y * (1.0 - y)):
+            raise ValueError(
+                f"y must hold 0 and 1, shape ({n_samples},); got shape "
+                f"{y.shape} and values such as {y.ravel()[:5]}."
+            )
+        return y
+
+    def linear(self, y):
+        return y - 0.5
+
+    def total(self, eta, rows):
+        """``-sum_i w_i (|eta_i| / 2 + ln(1 + exp(-|eta_i|)))``."""
+        np.abs(eta, out=eta)
+        total = 0.5 * rows.sum(eta)
+        np.exp(np.negative(eta, out=eta), out=eta)
+        eta += 1.0
+        return -(total + rows.sum_log(eta))
+
+    def total_and_slope(self, eta, rows):
+        """The same through tanh(eta / 2), which gives the slope too."""
+        eta *= 0.5
+        size = np.abs(eta, out=scratch("sizes", eta.shape))
+        total = rows.sum(size)
+        np.tanh(eta, out=eta)
+        np.abs(eta, out=size)
+        # ln(1 + exp(-|eta|)) = -ln((1 + tanh(|eta| / 2)) / 2)
+        size += 1.0
+        size *= 0.5
+        total -= rows.sum_log(size)
+        return -total, -0.5 * rows.pull(eta)
+
+    def value_and_slope(self, eta, y):
+        """``-|eta| / 2 - ln(1 + exp(-|eta|))``, even in eta, and its slope."""
+        half = np.tanh(0.5 * eta)
+        value = -0.5 * np.abs(eta) - np.log1p(np.exp(-np.abs(eta)))
+        return value, -0.5 * half
+
+    def bend(self, eta, y):
+        return 0.25 / np.cosh(np.clip(0.5 * eta, -300.0, 300.0)) ** 2
+
+    def third(self, eta, y):
+        return self.bend(eta, y) * np.tanh(0.5 * eta)
+
+    def expected(self, mean, sd, y):
+        softplus, sigmoid, bend = logistic_gaussian_expectations(mean, sd, self._coarse)
+        return y * mean - softplus, y - sigmoid, bend
+
+    def coarse(self):
+        view = copy(self)
+        view._coarse = True
+        return view
+
+
+class Poisson(Likelihood):
+    """``ln p(y | eta) = y eta - exp(eta) - ln(y!)`` for y not negative.
+
+    Counts that are no integers are taken as they are, ``y!`` as a gamma function.
+    """
+
+    log_concave = True
+    linear_in_y = True
+    n_temporaries = 2
+    light_tails = True
+
+    def checked(self, y, n_samples):
+        y = np.asarray(y, dtype=float)
+        if y.shape != (n_samples,) or not np.isfinite(y).all() or np.any(y < 0):
+            raise ValueError(
+                f"y must hold counts (finite, not negative), shape ({n_samples},); "
+                f"got shape {y.shape} and the smallest value {np.min(y, initial=0)}."
+            )
+        return y
+
+    def linear(self, y):
+        return y
+
+    def value_and_slope(self, eta, y):
+        rate = bounded_exp(eta)
+        return -rate - gammaln(y + 1.0), -rate
+
+    def bend(self, eta, y):
+        return bounded_exp(eta)
+
+    def third(self, eta, y):
+        return -bounded_exp(eta)
+
+    def expected(self, mean, sd, y):
+        rate = bounded_exp(mean + 0.5 * sd**2)
+        return y * mean - rate - gammaln(y + 1.0), y - rate, rate
+
+
+# Errors of the expectations of a row, in reports and in searches: with four classes a
+# digit costs twice the nodes, and 1e-5 is far below what a search can tell.
+_TOLERANCES = {4: (1e-5, 1e-3)}
+_TOLERANCE = (1e-10, 1e-7)
+
+
+class Multinomial(Likelihood):
+    """``ln p(y | eta) = eta_y - ln(sum_k exp(eta_k))`` for y in 0, ..., n_classes - 1.
+
+    Every class has its own coefficients (the symmetric parameterisation); the prior
+    identifies them.
+
+    Parameters
+    ----------
+    n_classes : int
+    """
+
+    log_concave = True
+
+    def __init__(self, n_classes):
+        self.n_outputs = n_classes
+        self.n_temporaries = n_classes + 2
+        self.exact_gaussian = has_product_rule(n_classes)
+        self._tol, self._search_tol = _TOLERANCES.get(n_classes, _TOLERANCE)
+        # Sums of n_classes terms of at most 1 stay far from overflow in a product.
+        self._limit = max(1, min(512, int(600 / np.log(max(2, n_classes)))))
+
+    def checked(self, y, n_samples):
+        y = np.asarray(y)
+        valid = y.shape == (n_samples,) and np.issubdtype(y.dtype, np.integer)
+        if not valid or y.min() < 0 or y.max() >= self.n_outputs:
+            raise ValueError(
+                f"y must hold integers in 0..{self.n_outputs - 1}, shape "
+                f"({n_samples},); encode the classes first."
+            )
+        return y
+
+    def linear(self, y):
+        return (y[:, None] == np.arange(self.n_outputs)).astype(float)
+
+    def _exponentials(self, eta):
+        """exp(eta - top), their sum over classes and top = max over classes (n, S)."""
+        top = eta.max(axis=0)
+        eta -= top
+        np.exp(eta, out=eta)
+        return eta, eta.sum(axis=0), top
+
+    def _sum_normaliser(self, total, top, rows):
+        value = rows.sum(top)
+        return value + rows.sum_log(total, self._limit)
+
+    def total(self, eta, rows):
+        """Minus the weighted sum of the logs of the normalisers."""
+        _, total, top = self._exponentials(eta)
+        return -self._sum_normaliser(total, top, rows)
+
+    def total_and_slope(self, eta, rows):
+        exp, total, top = self._exponentials(eta)
+        exp *= rows.weights[:, None] / total
+        slope = np.stack([rows.block.pull(part) for part in exp])
+        return -self._sum_normaliser(total, top, rows), -slope
+
+    def expected_rows(self, mean, covariance, y):
+        """Expectations for Gaussian linear predictors; see `Likelihood`."""
+        first, second = np.triu_indices(self.n_outputs)
+        full = np.empty((mean.shape[1], self.n_outputs, self.n_outputs))
+        full[:, first, second] = full[:, second, first] = covariance.T
+        log_sum, probability, products = softmax_gaussian_expectations(
+            mean.T, full, self._tol
+        )
+        every = np.arange(self.n_outputs)
+        # The rows of the second derivatives sum to zero; so written, none is negative.
+        products[:, every, every] -= products.sum(axis=2)
+        slope = (y == every[:, None]) - probability.T
+        return (
+            mean[y, np.arange(len(y))] - log_sum,
+            slope,
+            -products[:, first, second].T,
+        )
+
+    def coarse(self):
+        view = copy(self)
+        view._tol = self._search_tol
+        return view

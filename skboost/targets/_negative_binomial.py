@@ -12,11 +12,10 @@ gamma variable of mean 1 and variance alpha gives such counts.
 import numpy as np
 from scipy.special import digamma, expit, gammaln, polygamma
 
-from skboost._math import LOG_2PI
-from skboost.targets._likelihood import Likelihood
-from skboost.targets._logistic_and_poisson import Poisson
+from skboost._math import LOG_2PI, bounded_exp
+from skboost.targets._likelihood import Likelihood, Poisson
 from skboost.targets._logistic_gaussian import logistic_gaussian_expectations
-from skboost.targets._noise import NoiseExpectation, bounded_exp
+from skboost.targets._noise import NoiseExpectation
 from skboost.targets._quadrature import normal_rule
 
 # Beyond it differences of gamma functions cancel, and their expansions are exact.

@@ -9,15 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
-from skboost._math import LOG_2PI
+from skboost._math import LOG_2PI, bounded_exp
 from skboost.targets._likelihood import Likelihood
 from skboost.targets._quadrature import normal_rule
-
-
-def bounded_exp(x):
-    """``exp(x)``, never zero or infinite: a wall from which searches step back."""
-    # Beyond 300 the squares of exponentials leave the range of floating point.
-    return np.exp(np.clip(x, -300.0, 300.0))
 
 
 class NoiseExpectation(NamedTuple):

@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 from scipy.special import gammaln
 
+from skboost._math import bounded_exp
 from skboost.targets._design import signed_gram
 from skboost.targets._glm import GLMTarget, RowSums
-from skboost.targets._noise import bounded_exp
 from skboost.targets._priors import Prior, PriorExpectation
 
 

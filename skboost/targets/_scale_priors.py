@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
-from skboost.targets._noise import bounded_exp
+from skboost._math import bounded_exp
 
 
 class ScalePrior(BaseEstimator):

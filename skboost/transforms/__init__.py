@@ -12,8 +12,7 @@ from skboost.transforms._elementwise import (
     interval,
 )
 from skboost.transforms._parse import TRANSFORMS, as_transform
-from skboost.transforms._warp import Warp
-from skboost.transforms._warped import WarpedConstraints
+from skboost.transforms._warp import Warp, WarpedConstraints
 
 __all__ = [
     "TRANSFORMS",

@@ -1,11 +1,101 @@
-"""A sparse triangular map of R^n to itself: skewness, funnels and bananas."""
+"""A sparse triangular map of R^n to itself: skewness, funnels and bananas.
+
+Its tails are increasing functions of one number; constraints may stand behind it.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from skboost.transforms._base import Transform
-from skboost.transforms._tails import FARTHEST, Arguments, Tails, inverse_tails
+from skboost.transforms._constraints import Constraints, Part
+
+# The function is constant further out, where no density of a mixture is left.
+FARTHEST = 1e8
+_MAX_STEPS, _CLOSE = 50, 4.0 * np.finfo(float).eps
+
+
+class Arguments(NamedTuple):
+    """What of z the tails need, whatever their exponents: fixed draws keep it.
+
+    Attributes
+    ----------
+    arcsinh, half_log : ndarray of the shape of z
+        ``asinh(z)`` and ``ln(1 + z^2) / 2``.
+    """
+
+    arcsinh: np.ndarray
+    half_log: np.ndarray
+
+    @classmethod
+    def of(cls, z):
+        """The arguments at z."""
+        z = np.clip(z, -FARTHEST, FARTHEST)
+        return cls(np.arcsinh(z), 0.5 * np.log1p(z**2))
+
+
+class Tails(NamedTuple):
+    """Values of ``T(z) = expm1(a u) / 2a - expm1(-b u) / 2b`` with ``u = asinh z``.
+
+    T grows like ``z^a`` to the right and like ``-|z|^b`` to the left, ``T(0) = 0``,
+    ``T'(0) = 1``, and a = b = 1 is the identity.
+
+    Attributes
+    ----------
+    value, log_slope : ndarray of the shape of z
+        ``T`` and ``ln T'``.
+    up, down : ndarray of the shape of z
+        ``exp(a u)`` and ``exp(-b u)``.
+    """
+
+    value: np.ndarray
+    log_slope: np.ndarray
+    up: np.ndarray
+    down: np.ndarray
+
+    @classmethod
+    def of(cls, arguments, a, b):
+        """The function with exponents a to the right and b to the left."""
+        up, down = np.exp(a * arguments.arcsinh), np.exp(-b * arguments.arcsinh)
+        value = (up - 1.0) / (2.0 * a) - (down - 1.0) / (2.0 * b)
+        log_slope = np.log(0.5 * (up + down)) - arguments.half_log
+        return cls(value, log_slope, up, down)
+
+    def log_slope_slope(self, z, a, b):
+        """Derivative of ``ln T'`` in z."""
+        z = np.clip(z, -FARTHEST, FARTHEST)
+        share = self.up / (self.up + self.down)
+        square = 1.0 + z**2
+        return (a * share - b * (1.0 - share)) / np.sqrt(square) - z / square
+
+    def exponent_slopes(self, arguments, a, b):
+        """Derivatives of ``T`` and of ``ln T'``, each in ``ln a`` and in ``ln b``."""
+        u = arguments.arcsinh
+        share = self.up / (self.up + self.down)
+        value_a = 0.5 * (u * self.up - (self.up - 1.0) / a)
+        value_b = 0.5 * (u * self.down + (self.down - 1.0) / b)
+        return value_a, value_b, a * u * share, -b * u * (1.0 - share)
+
+
+def inverse_tails(t, a, b):
+    """Where ``T`` has the value t, by Newton's method in ``asinh z``.
+
+    Parameters
+    ----------
+    t : ndarray of shape (n,)
+    a, b : float
+        Exponents of the right and of the left tail.
+    """
+    nearer = np.where(t > 0, a, b)
+    # Without the other tail: further out than the answer.
+    u = np.sign(t) * np.log1p(2.0 * nearer * np.abs(t)) / nearer
+    for _ in range(_MAX_STEPS):
+        excess = np.expm1(a * u) / (2.0 * a) - np.expm1(-b * u) / (2.0 * b) - t
+        step = 2.0 * excess / (np.exp(a * u) + np.exp(-b * u))
+        u = u - step
+        if (np.abs(step) <= _CLOSE * (1.0 + np.abs(u))).all():
+            break
+    return np.sinh(u)
 
 
 def soft_clip(x, limit):
@@ -177,3 +267,126 @@ class Warp(Transform):
 
     def __repr__(self):
         return f"Warp(dim={self.dim}, n_edges={self.n_edges})"
+
+
+class _Composed(Transform):
+    """A warp, then constraints, as one transform of all coordinates together."""
+
+    # Powers of Student-t variables may lack moments.
+    exponential = True
+
+    def __init__(self, base, warp):
+        self.base, self.warp = base, warp
+
+    def forward(self, z):
+        return self.base.forward(self.warp.forward(z))
+
+    def inverse(self, theta):
+        return self.warp.inverse(self.base.inverse(theta))
+
+    def log_jacobian(self, z):
+        return self.mapped(z)[1]
+
+    def log_jacobian_gradient(self, z):
+        y, _, pull = self.warp.mapped(z)
+        return pull(self.base.log_jacobian_gradient(y))
+
+    def pull(self, z, gradient):
+        y = self.warp.forward(z)
+        return self.warp.pull(z, self.base.pull(y, gradient))
+
+    def contains(self, theta):
+        return self.base.contains(theta)
+
+    def from_box(self, theta):
+        return self.base.from_box(theta)
+
+    def mapped(self, z):
+        y, log_jacobian, pull_warp = self.warp.mapped(z)
+        theta, base_log_jacobian, pull_base = self.base.mapped(y)
+
+        def pull(gradient):
+            return pull_warp(pull_base(gradient))
+
+        return theta, log_jacobian + base_log_jacobian, pull
+
+    def record(self):
+        return [self.base.record(), self.warp.record()]
+
+    def __repr__(self):
+        return repr(self.warp)
+
+
+class WarpedConstraints(Constraints):
+    """Constraints whose unconstrained coordinates are themselves a map of others.
+
+    Everything is as in `Constraints`, with z the coordinates before the map. No
+    coordinate is transformed by itself.
+
+    Parameters
+    ----------
+    base : Constraints
+        Of the user's scale.
+    warp : Warp
+        Of dimension ``base.n_free``.
+
+    Attributes
+    ----------
+    dim, n_free, parts
+        As in `Constraints`; there is one part, of all coordinates together.
+    base : Constraints
+    warp : Warp
+
+    Raises
+    ------
+    ValueError
+        Where the dimensions differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost.transforms import Constraints, Warp, WarpedConstraints
+    >>> one, none = np.ones(1), np.zeros((1, 1))
+    >>> warp = Warp([0.5], np.eye(1), one, one, none, none)
+    >>> warped = WarpedConstraints(Constraints("positive", dim=1), warp)
+    >>> warped.forward(np.zeros((1, 1))).round(4)
+    array([[1.6487]])
+    """
+
+    def __init__(self, base, warp):
+        if warp.dim != base.n_free:
+            raise ValueError(
+                f"warp must have dimension {base.n_free}, the number of unconstrained "
+                f"coordinates; got dimension {warp.dim}."
+            )
+        self.base, self.warp = base, warp
+        self.dim, self.n_free = base.dim, base.n_free
+        columns, free = np.arange(self.dim), np.arange(self.n_free)
+        self.parts = (Part(_Composed(base, warp), columns, free),)
+
+    def mapped(self, z):
+        return self.parts[0].transform.mapped(z)
+
+    def range_of(self, i):
+        return self.base.range_of(i)
+
+    def violated_by(self, point):
+        return self.base.violated_by(point)
+
+    def record(self):
+        return self.parts[0].transform.record()
+
+    @classmethod
+    def from_record(cls, record, dim):
+        """The constraints that `record` was made from."""
+        base, warp = record
+        return cls(Constraints.from_record(base, dim), Warp.from_record(warp))
+
+    def __eq__(self, other):
+        return isinstance(other, WarpedConstraints) and super().__eq__(other)
+
+    def __hash__(self):
+        return hash((self.dim, self.warp))
+
+    def __repr__(self):
+        return f"WarpedConstraints({self.base!r}, {self.warp!r})"

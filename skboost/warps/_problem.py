@@ -5,8 +5,7 @@ import numpy as np
 from skboost._math import LOG_2PI
 from skboost.approximation import finite_value_and_score
 from skboost.transforms import Warp
-from skboost.transforms._tails import Arguments, Tails
-from skboost.transforms._warp import soft_clip
+from skboost.transforms._warp import Arguments, Tails, soft_clip
 
 # Weight of the squares of everything that is not linear: what draws do not decide
 # stays small.

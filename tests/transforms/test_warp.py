@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
 from skboost.transforms import Constraints, Warp, WarpedConstraints
-from skboost.transforms._tails import Arguments, Tails, inverse_tails
-from skboost.transforms._warp import soft_clip
+from skboost.transforms._warp import Arguments, Tails, inverse_tails, soft_clip
 
 STEP = 1e-6
 EXPONENTS = [(1.0, 1.0), (0.4, 2.5), (2.9, 0.5), (1.7, 1.7)]
