@@ -25,7 +25,6 @@ FLOORS = {
     "_rows": 0,
     "_entries": 0,
     "_budget": 0,
-    "_files": 0,
     "_pickles": 0,
     "_row_blocks": 1,
     "_settings": 1,

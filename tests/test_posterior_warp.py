@@ -244,7 +244,7 @@ def test_stages_and_truncations_are_behind_the_same_warp():
 
 
 def test_a_pair_is_drawn_from_draws(bent):
-    from skboost.inspection._pair import joint_density
+    from skboost.inspection._drawings import joint_density
 
     x, y = np.linspace(-4.0, 4.0, 81), np.linspace(-4.0, 16.0, 201)
     density = joint_density(bent.posterior, [0, 1], x, y)

@@ -4,8 +4,6 @@ PyMC, BridgeStan and JAX are extras: each is imported only when its adapter is u
 """
 
 from skboost.adapters._base import ExternalDensity
-from skboost.adapters._bridgestan import from_bridgestan
-from skboost.adapters._jax import from_jax
-from skboost.adapters._pymc import from_pymc
+from skboost.adapters._libraries import from_bridgestan, from_jax, from_pymc
 
 __all__ = ["ExternalDensity", "from_bridgestan", "from_jax", "from_pymc"]

@@ -1,9 +1,8 @@
 """The engine: ``init`` and ``step`` of boosting variational inference."""
 
-from skboost.boosting._combination import Combination
 from skboost.boosting._engine import Boosting
 from skboost.boosting._root_combination import RootCombination
-from skboost.boosting._simplex import Simplex
+from skboost.boosting._simplex import Combination, Simplex
 from skboost.boosting._state import TOL, Info, Move, State, enough_for
 from skboost.boosting._surrogate import SurrogateBoosting
 

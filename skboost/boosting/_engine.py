@@ -16,7 +16,7 @@ from skboost._random import FRESH, PROBE, REPORT, generator
 from skboost._settings import Settings
 from skboost.approximation import Estimate, FreshDraws, elbo_gain
 from skboost.approximation._pooled_draws import expectations
-from skboost.boosting._combination import Combination
+from skboost.boosting._simplex import Combination
 from skboost.boosting._state import Info, Move, State, enough
 from skboost.objectives import SearchContext
 from skboost.proposals import Proposer

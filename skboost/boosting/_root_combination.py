@@ -22,7 +22,7 @@ from skboost.approximation import (
     kept_components,
     squared_hellinger,
 )
-from skboost.boosting._combination import Combination
+from skboost.boosting._simplex import Combination
 from skboost.boosting._state import Move
 from skboost.frank_wolfe import best_coefficients, geodesic_step
 from skboost.objectives import (

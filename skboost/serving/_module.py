@@ -11,7 +11,7 @@ from numbers import Real
 
 import numpy as np
 
-from skboost._files import write_atomically
+from skboost.posterior._storage import write_atomically
 
 _HEAD = '''"""Predictions of a fitted {estimator}: NumPy is all that this file needs.
 

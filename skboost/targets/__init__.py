@@ -3,7 +3,6 @@
 from skboost._math import bounded_exp
 from skboost.targets._base import Target, warn_of_wrong_gradient
 from skboost.targets._callable import CallableTarget
-from skboost.targets._common_scale import CommonScale
 from skboost.targets._composed import (
     ComposedTarget,
     GaussianPriorTarget,
@@ -64,7 +63,12 @@ from skboost.targets._priors import (
     validate_scale,
 )
 from skboost.targets._quadrature import gaussian_expectation_1d, normal_rule
-from skboost.targets._scale_priors import HalfNormalPrior, HalfTPrior, ScalePrior
+from skboost.targets._scale_priors import (
+    CommonScale,
+    HalfNormalPrior,
+    HalfTPrior,
+    ScalePrior,
+)
 from skboost.targets._softmax_gaussian import (
     class_contrasts,
     has_product_rule,

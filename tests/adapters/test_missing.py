@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 from skboost.adapters import from_bridgestan, from_jax, from_pymc
 from skboost.adapters._base import ExternalDensity
-from skboost.adapters._bridgestan import _bracketed, _gathered
+from skboost.adapters._libraries import _bracketed, _gathered
 
 ADAPTERS = {
     "bridgestan": lambda: from_bridgestan(None),

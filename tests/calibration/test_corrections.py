@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from skboost._budget import BudgetSpent
 from skboost.approximation import Mixture, RemainingKL
 from skboost.calibration import CALIBRATIONS, Calibration, calibrate
-from skboost.calibration._affine import AffineMap, shrunk, stein_map
+from skboost.calibration._calibrate import AffineMap, shrunk, stein_map
 from skboost.calibration._chains import Chains, Coordinates
 from skboost.calibration._heavy_tailed import (
     HeavyTails,

@@ -20,7 +20,7 @@ from skboost.dask import (
     DaskBayesianPoissonRegression,
     DaskGaussianMixture,
 )
-from skboost.dask._rows import WorkerTables
+from skboost.dask._estimators import WorkerTables
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")

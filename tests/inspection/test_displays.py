@@ -11,7 +11,7 @@ from skboost import BoostedGaussianMixture, SVIGaussianMixture, boost_posterior
 from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace, VariationalFamily
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
-from skboost.inspection._pair import (
+from skboost.inspection._drawings import (
     highest_density_levels,
     joint_density,
     pair_density,

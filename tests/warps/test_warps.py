@@ -14,8 +14,7 @@ from skboost.posterior._distances import BeyondWarp
 from skboost.targets import Target
 from skboost.transforms import Warp
 from skboost.warps import WarpReport, _fit, find_warp, not_tried
-from skboost.warps._fit import _why_not, elbo_gain, tail_gain
-from skboost.warps._problem import WarpedELBO
+from skboost.warps._fit import WarpedELBO, _why_not, elbo_gain, tail_gain
 from skboost.warps._structure import Edges, Sample, candidate_axes, find_edges
 
 
