@@ -30,11 +30,6 @@ from skboost.objectives import OBJECTIVES, Objective, as_objective
 from skboost.posterior import MixturePosterior
 from skboost.proposals import DensityProposer
 
-# What outlives a fit that fails: what scikit-learn sets on an estimator while its
-# callbacks run, and takes off after; and outputs that were done when one of several
-# was interrupted, for a warm start.
-_SURVIVING = ("_callback_fit_ctx", "_skl_callbacks_to_teardown", "_begun_outputs")
-
 # Hyperparameters that are settings of the engine, by the same names.
 _SETTINGS = ("n_draws", "n_restarts", "tol", "max_components", "refine")
 
@@ -246,12 +241,20 @@ class FittingEstimator(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         fitted is set all at once.
         """
         before = dict(vars(self))
+        # What outlives a fit that fails: what scikit-learn sets on an estimator while
+        # its callbacks run, and takes off after; and outputs that were done when one of
+        # several was interrupted, for a warm start.
+        surviving = (
+            "_callback_fit_ctx",
+            "_skl_callbacks_to_teardown",
+            "_begun_outputs",
+        )
         try:
             yield
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and self._has_new_fit(before):
                 raise
-            running = {k: v for k, v in vars(self).items() if k in _SURVIVING}
+            running = {k: v for k, v in vars(self).items() if k in surviving}
             vars(self).clear()
             vars(self).update(before, **running)
             raise

@@ -3,9 +3,6 @@
 from copy import copy
 from time import perf_counter
 
-# Methods of targets that take points, one a row.
-_OF_POINTS = ("log_density", "value_and_score")
-
 
 class BudgetSpent(Exception):
     """A limit of the run was reached within an iteration."""
@@ -163,8 +160,11 @@ class WatchedTarget:
         if not callable(found):
             return found
 
+        # Methods of targets that take points, one a row.
+        of_points = ("log_density", "value_and_score")
+
         def watched(*arguments):
-            self._budget.check(len(arguments[0]) if name in _OF_POINTS else 1)
+            self._budget.check(len(arguments[0]) if name in of_points else 1)
             return found(*arguments)
 
         return watched

@@ -20,21 +20,8 @@ from skboost.posterior import read_archive, reading_archive, write_archive
 from skboost.posterior._storage import is_public
 
 _FORMAT, _VERSION, _WRITER = "skboost-checkpoint", 1, "skboost.callbacks.Checkpoint"
-# Where the classes are defined that a run is made of: plain data and densities, which
-# open no file and call nothing that they are given.
-_ROOMS = {
-    "_callbacks", "approximation", "boosting", "conjugate", "families", "modes",
-    "surrogates", "svi", "transforms", "warps",
-}  # fmt: skip
 # What a pickle writes without looking up a name, and classes.
 _PLAIN = (type(None), bool, int, float, str, tuple, list, dict, type)
-# What is computed again from the rest, to the same bits.
-_DERIVED = ("ahead",)
-# What may change between a fit and the one that goes on with it.
-_FREE = {
-    "callback", "max_evaluations", "max_iter", "max_time", "n_jobs", "verbose",
-    "verbose_interval", "warm_start",
-}  # fmt: skip
 
 
 class CheckpointWarning(UserWarning):
@@ -154,7 +141,12 @@ class Session:
                 f"draws the same numbers again; got {params['random_state']!r}."
             )
         self._checkpoint, self._lock = checkpoint, Lock()
-        described = {k: _described(v) for k, v in params.items() if k not in _FREE}
+        # What may change between a fit and the one that goes on with it.
+        free = {
+            "callback", "max_evaluations", "max_iter", "max_time", "n_jobs", "verbose",
+            "verbose_interval", "warm_start",
+        }  # fmt: skip
+        described = {k: _described(v) for k, v in params.items() if k not in free}
         self._params = {"kind": kind, **described}
         self._saved, self._due = {}, monotonic() + checkpoint.seconds
         self._old = self._read() if os.path.exists(checkpoint.path) else {}
@@ -311,7 +303,9 @@ class _Pickler(pickle.Pickler):
         """Dataclasses by their fields: caches are left out, constructors check."""
         if isinstance(value, type) or not is_dataclass(value):
             return NotImplemented
-        held = vars(value) | dict.fromkeys(_DERIVED)
+        # What is computed again from the rest, to the same bits.
+        derived = ("ahead",)
+        held = vars(value) | dict.fromkeys(derived)
         return type(value), tuple(held[field.name] for field in fields(value))
 
     def _array(self, value):
@@ -350,7 +344,13 @@ class _Unpickler(pickle.Unpickler):
 def _is_ours(module):
     """Whether the classes of a run may be defined in a module."""
     package, _, rest = module.partition(".")
-    return package == "skboost" and rest.partition(".")[0] in _ROOMS
+    # Where the classes are defined that a run is made of: plain data and densities,
+    # which open no file and call nothing that they are given.
+    rooms = {
+        "_callbacks", "approximation", "boosting", "conjugate", "families", "modes",
+        "surrogates", "svi", "transforms", "warps",
+    }  # fmt: skip
+    return package == "skboost" and rest.partition(".")[0] in rooms
 
 
 def pickled(run, family):

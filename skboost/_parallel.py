@@ -23,11 +23,6 @@ from threadpoolctl import ThreadpoolController
 BLOCK_ENTRIES = 1 << 17
 
 _SCRATCH = threading.local()
-_WHERE = {
-    "threading": {"prefer": "threads"},
-    "loky": {"prefer": "processes"},
-    "shared": {"require": "sharedmem"},
-}
 
 
 def single_threaded_blas():
@@ -131,7 +126,12 @@ def chunked_map(
     if few or effective_n_jobs(n_jobs) == 1:
         first = () if shared is None else (shared.here(),)
         return [func(*first, item) for item in items]
-    where = _WHERE[backend]
+    kinds = {
+        "threading": {"prefer": "threads"},
+        "loky": {"prefer": "processes"},
+        "shared": {"require": "sharedmem"},
+    }
+    where = kinds[backend]
     first = () if shared is None else (shared.there(where),)
     try:
         # The work is in chunks already; batching them again would leave workers idle.

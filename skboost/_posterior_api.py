@@ -261,15 +261,13 @@ def boost_posterior(
     return result
 
 
-# What a surrogate has no evaluations for, or no use.
-_WITH_SURROGATE = {
-    "warp": None, "calibrate": None, "objective": "kl", "stopping": "gain",
-}  # fmt: skip
-
-
 def _check_allowed_with_surrogate(params):
     """Refuse parameters that have no meaning beside a surrogate."""
-    for name, allowed in _WITH_SURROGATE.items():
+    # What a surrogate has no evaluations for, or no use.
+    with_surrogate = {
+        "warp": None, "calibrate": None, "objective": "kl", "stopping": "gain",
+    }  # fmt: skip
+    for name, allowed in with_surrogate.items():
         if params[name] != allowed:
             raise ValueError(
                 f"surrogate={params['surrogate']!r} needs {name}={allowed!r}; got "

@@ -5,8 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-# Below this many tail draws the Pareto fit says nothing.
-_MIN_TAIL = 5
 # Log weights that agree to this many nats are equal up to rounding.
 _ROUNDING = 1e-9
 
@@ -105,7 +103,9 @@ def psis(log_weights):
     order = np.argsort(raw, kind="stable")
     cut = max(raw[order[-n_tail - 1]] if n_tail < raw.size else -np.inf, top - 700.0)
     tail = order[raw[order] > cut]
-    if tail.size < _MIN_TAIL:
+    # Below this many tail draws the Pareto fit says nothing.
+    min_tail = 5
+    if tail.size < min_tail:
         return SmoothedWeights(raw.copy(), np.inf)
     base = np.exp(cut - top)
     # expm1 keeps the exceedances of nearly equal weights.

@@ -16,9 +16,6 @@ from skboost._math import log_sum_exp, mean_and_se
 from skboost.approximation._diagnostics import Estimate
 from skboost.approximation._mixture import Mixture
 
-# Pairs that carry less than this of the density are left out of it.
-_NEGLIGIBLE = 1e-10
-
 
 def gram(family, params):
     """``<sqrt(s_i), sqrt(s_j)>`` of components (K, n_params), shape (K, K)."""
@@ -105,12 +102,14 @@ class Roots:
         """The density: one component ``sqrt(s_i s_j)`` for every pair."""
         parts = [(self.family, p) for p in self.params]
         weights = list(self.coefficients**2)
+        # Pairs that carry less than this of the density are left out of it.
+        negligible = 1e-10
         for i, j in combinations(range(self.n_components), 2):
             weight = 2.0 * self.coefficients[i] * self.coefficients[j] * self.gram[i, j]
-            if weight > _NEGLIGIBLE:
+            if weight > negligible:
                 parts.append(self.family.root_product(self.params[i], self.params[j]))
                 weights.append(weight)
-        kept = np.array(weights) > _NEGLIGIBLE
+        kept = np.array(weights) > negligible
         weights = np.array(weights)[kept]
         parts = tuple(part for part, keep in zip(parts, kept, strict=True) if keep)
         return Mixture(parts, weights / weights.sum())

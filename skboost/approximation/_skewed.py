@@ -28,11 +28,6 @@ from skboost._pickles import reconstruction
 from skboost.approximation._mixture import Mixture
 from skboost.families import MAX_FULL_DIM
 
-# Blocks of whitened coordinates that change their signs: a draw has 2^2 images.
-_N_BLOCKS = 2
-# How much of a draw without a target is that of the known one which it is made of: the
-# rest is new, so that no draw comes twice.
-_KEPT = 0.99
 # The largest number of half precision.
 _FARTHEST = float(np.finfo(np.float16).max)
 # Standard deviations beyond which the tilt of a marginal is constant, and Newton steps
@@ -57,9 +52,11 @@ def parts_of(family, params, offsets):
     dim = offsets.shape[1]
     if dim == 1 or dim > MAX_FULL_DIM or not family.sign_symmetric:
         return offsets[None]
-    whitening, block = family.whitening(params), np.arange(dim) % _N_BLOCKS
+    # Blocks of whitened coordinates that change their signs: a draw has 2^2 images.
+    n_blocks = 2
+    whitening, block = family.whitening(params), np.arange(dim) % n_blocks
     z = whitening.whiten(offsets)
-    parts = (np.where(block == b, z, 0.0) for b in range(_N_BLOCKS))
+    parts = (np.where(block == b, z, 0.0) for b in range(n_blocks))
     return np.stack([whitening.lift(part) for part in parts])
 
 
@@ -278,7 +275,10 @@ class SkewedMixture(Mixture):
         known = self.skewings[k]
         index = rng.integers(len(known.shares), size=n)
         near = family.whitening(params).lift(known.whitened[index].astype(float))
-        near = _KEPT * near + np.sqrt(1.0 - _KEPT**2) * drawn
+        # How much of a draw without a target is that of the known one which it is made
+        # of: the rest is new, so that no draw comes twice.
+        kept = 0.99
+        near = kept * near + np.sqrt(1.0 - kept**2) * drawn
         return parts_of(family, params, near), known.shares[index].astype(float)
 
     def known_images(self):

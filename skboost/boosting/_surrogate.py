@@ -33,24 +33,11 @@ from skboost.surrogates import (
 )
 from skboost.targets import LogDensityError
 
-# Fresh draws that judge a round: so many, and for every coordinate.
-_N_JUDGE, _N_JUDGE_EACH = 60, 25
-# Wider ones that the first surrogate also knows, and their widths in units of the
-# first Gaussian.
-_N_WIDE, _N_WIDE_EACH, _WIDTHS = 32, 16, (1.5, 2.5)
-# Coordinates beyond which there are no more of either.
+# Widths of wider draws that the first surrogate also knows, in units of the first
+# Gaussian.
+_WIDTHS = 1.5, 2.5
+# Coordinates beyond which there are no more draws, of those that judge or wider ones.
 _COUNTED = 6
-# Rounds in a row that may gain nothing where draws see that much is left.
-_PATIENCE = 3
-# Surrogates of a round at most; where one knows a value no better than `_DOUBT` nats,
-# so many points, and for every coordinate, are asked for, among so many draws.
-_MAX_FITS, _DOUBT, _N_CANDIDATES = 3, 1.5, 512
-_N_ASKED, _N_ASKED_EACH = 8, 4
-# Nats by which a density is above what a mixture explains where a climb looks for
-# another mode, how far from others it must be, in standard deviations, and how many.
-_SURPRISE, _APART, _MAX_MODES = 3.0, 3.0, 4
-# Iterations on a surrogate at most, and draws of a component there.
-_MAX_STEPS, _N_DRAWS, _N_FRESH = 6, 256, 512
 # The smallest number of draws that are worth a judgement.
 _FEWEST = 32
 
@@ -203,9 +190,11 @@ class SurrogateBoosting(Boosting):
         heaviest = mixture.components[int(mixture.weights.argmax())]
         gain = gain if kept else Estimate(0.0, 0.0)
         info = self._info(after, move, heaviest, began, gain)
+        # Rounds in a row that may gain nothing where draws see that much is left.
+        patience = 3
         # A surrogate that was wrong is better once it knows where: it is tried again
         # where much is left.
-        again = 0 < dropped < _PATIENCE and self.doubts(info)
+        again = 0 < dropped < patience and self.doubts(info)
         return after, replace(info, grown=again)
 
     def last_look(self, state):
@@ -214,11 +203,15 @@ class SurrogateBoosting(Boosting):
 
     @property
     def _n_judge(self):
-        return _N_JUDGE + _N_JUDGE_EACH * min(self.target.dim, _COUNTED)
+        # Fresh draws that judge a round: so many, and for every coordinate.
+        n_judge, n_judge_each = 60, 25
+        return n_judge + n_judge_each * min(self.target.dim, _COUNTED)
 
     def _with_wide_draws(self, known, scored):
         """With draws of wider copies, where a judgement can be paid for after them."""
-        wanted = _N_WIDE + _N_WIDE_EACH * min(self.target.dim, _COUNTED)
+        # Wider draws: so many, and for every coordinate.
+        n_wide, n_wide_each = 32, 16
+        wanted = n_wide + n_wide_each * min(self.target.dim, _COUNTED)
         left = self.settings.budget.n_left - self._n_judge
         each = int(np.clip(left, 0, wanted)) // len(_WIDTHS)
         if not each:
@@ -235,14 +228,17 @@ class SurrogateBoosting(Boosting):
         Where the density is far above what is explained, the highest point is climbed
         from.
         """
+        # How many modes are looked for, and nats by which a density is above what a
+        # mixture explains where a climb looks for one more.
+        max_modes, least_surprise = 4, 3.0
         target, budget = self.target.tolerant(), self.settings.budget
         rng = generator(self.settings.seed, SEARCH, 1)
-        while known.modes.n_components < _MAX_MODES and budget.n_left > self._n_judge:
+        while known.modes.n_components < max_modes and budget.n_left > self._n_judge:
             # At the highest point by definition, as by Laplace's method.
             excess = known.known.values - known.modes.log_density(known.known.points)
             log_evidence = excess[known.known.values.argmax()]
             excess = excess[len(known.searched.values) :]
-            surprise = excess - log_evidence > _SURPRISE
+            surprise = excess - log_evidence > least_surprise
             if not surprise.any():
                 break
             values = np.where(surprise, known.drawn.values, -np.inf)
@@ -295,7 +291,12 @@ class SurrogateBoosting(Boosting):
         few such points, and boosting begins anew.
         """
         rng = generator(self.settings.seed, SEARCH, t, 2)
-        for fits in range(_MAX_FITS):
+        # Surrogates of a round at most; where one knows a value no better than `doubt`
+        # nats, so many points, and for every coordinate, are asked for, among so many
+        # draws.
+        max_fits, doubt, n_candidates = 3, 1.5, 512
+        n_asked, n_asked_each = 8, 4
+        for fits in range(max_fits):
             plain = known.mixture.base
             if plain.n_components < known.modes.n_components:
                 plain = known.modes
@@ -303,11 +304,11 @@ class SurrogateBoosting(Boosting):
             surrogate = fit_surrogate(known.known, *moments)
             mixture = self._boosted_on(surrogate, known, t)
             left = self.settings.budget.n_left - self._n_judge
-            n = int(np.clip(left, 0, _N_ASKED + _N_ASKED_EACH * self.target.dim))
-            if fits + 1 == _MAX_FITS or not n:
+            n = int(np.clip(left, 0, n_asked + n_asked_each * self.target.dim))
+            if fits + 1 == max_fits or not n:
                 break
-            draws = mixture.sample(_N_CANDIDATES, rng)
-            asked = draws[least_known(surrogate, draws, n, _DOUBT)]
+            draws = mixture.sample(n_candidates, rng)
+            asked = draws[least_known(surrogate, draws, n, doubt)]
             if not len(asked):
                 break
             found = Evaluations.at(self.target.tolerant(), asked, scored)
@@ -316,6 +317,8 @@ class SurrogateBoosting(Boosting):
 
     def _boosted_on(self, surrogate, known, t):
         """The mixture, skewed where that is asked for, that boosting ends with."""
+        # Iterations on a surrogate at most, and draws of a component there.
+        max_steps, n_draws, n_fresh = 6, 256, 512
         settings, starts = self.settings, known.modes.component_means()
         if len(starts) == 1:
             best = known.known.values.argmax()
@@ -323,8 +326,8 @@ class SurrogateBoosting(Boosting):
         settings = replace(
             settings,
             tol=0.5 * settings.tol,
-            n_draws=_N_DRAWS,
-            n_fresh=_N_FRESH,
+            n_draws=n_draws,
+            n_fresh=n_fresh,
             draw_growth=1,
             search_modes=False,
             exact=False,
@@ -338,7 +341,7 @@ class SurrogateBoosting(Boosting):
             settings,
         )
         inner, info = engine.init()
-        for _ in range(_MAX_STEPS - 1):
+        for _ in range(max_steps - 1):
             gain = info.gain.value + N_ERRORS * info.gain.se
             if info.exhausted or info.improper or gain <= settings.tol:
                 break
@@ -352,11 +355,12 @@ class SurrogateBoosting(Boosting):
 
 def _is_new(found, modes):
     """Whether a Gaussian is far from all others, in units of either."""
+    apart = 3.0  # standard deviations
     factors = [np.linalg.cholesky(f.moments(p)[1]) for f, p in modes.components]
     away = found.mean - modes.component_means()
     own = np.linalg.cholesky(found.covariance)
     return all(
-        np.linalg.norm(np.linalg.solve(factor, step)) > _APART
+        np.linalg.norm(np.linalg.solve(factor, step)) > apart
         for step, other in zip(away, factors, strict=True)
         for factor in (own, other)
     )

@@ -14,14 +14,8 @@ from skboost.approximation import Mixture, effective_sample_size
 from skboost.calibration._chains import Chains, Coordinates
 from skboost.families import VariationalFamily
 
-# Copies of the mixture, their widths, and their shares of the draws that chains are
-# started from: mass beside the mixture is found by draws, not by chains alone.
-_WIDTHS = (1.0, 1.2, 1.5, 3.0, 10.0)
-_SHARES = (0.6, 0.1, 0.1, 0.1, 0.1)
 # Effective draws from which chains are started at least.
 _FEWEST = 10.0
-# And of components at known modes that the mixture lacks.
-_SHARE_BESIDE = 0.2
 
 
 class Interval(NamedTuple):
@@ -107,12 +101,16 @@ def remaining_kl_interval(
         upper = max(remaining.spread, remaining.value + N_ERRORS * remaining.se)
         return Interval(lower, float(max(upper, lower)))
     target = target.tolerant()
-    copies = [_widened(mixture, width) for width in _WIDTHS]
-    shares = np.array(_SHARES)
+    # Copies of the mixture, their widths, and their shares of the draws that chains are
+    # started from: mass beside the mixture is found by draws, not by chains alone.
+    copies = [_widened(mixture, width) for width in (1.0, 1.2, 1.5, 3.0, 10.0)]
+    shares = np.array([0.6, 0.1, 0.1, 0.1, 0.1])
     lacking = _lacking(mixture, beside)
+    # And of components at known modes that the mixture lacks.
+    share_beside = 0.2
     if lacking is not None:
         copies.append(lacking)
-        shares = np.append((1.0 - _SHARE_BESIDE) * shares, _SHARE_BESIDE)
+        shares = np.append((1.0 - share_beside) * shares, share_beside)
     starts, owner = _starts(target, copies, shares, n, rng)
     if not len(starts):
         return Interval(lower, np.inf)

@@ -18,9 +18,6 @@ from skboost.approximation import (
 # Draws by which it is decided, and in all: with 4,096 of them means are known to a
 # hundredth of a standard deviation.
 _N_PILOT, _N_DRAWS = 256, 4096
-# Draws that a posterior keeps, to draw from where it has lost its target and for ends
-# of intervals: for each dimension (in many, weights vary more), at least and at most.
-_N_KEPT = 64, 1024, 2048
 # Every component has so many at least.
 _LEAST = 64
 # Nats of the images of one draw that count when it is decided.
@@ -189,7 +186,11 @@ class Orbits:
     def skewings(self):
         """What a posterior keeps of them."""
         scales, weights = self.mixture.component_scales(), self.mixture.weights
-        each, least, most = _N_KEPT
+        # Draws that a posterior keeps, to draw from where it has lost its target and
+        # for ends of intervals: for each dimension (in many, weights vary more), at
+        # least and at most.
+        of_kept = 64, 1024, 2048
+        each, least, most = of_kept
         n_kept = np.clip(each * self.mixture.dim, least, most)
         n_kept = np.maximum((weights * n_kept).astype(int), _LEAST)
         return tuple(

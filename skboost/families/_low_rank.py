@@ -127,9 +127,6 @@ def root_product(a, b):
     return 0.5 * (mean_a + mean_b) + 0.25 * shift, log_scale, factor
 
 
-# Ranks that the moments do not ask for get this share of the noise variance: at a
-# factor of exactly zero its own gradient vanishes, and no search would leave it.
-_SYMMETRY_BREAKING = 1e-3
 _SMALLEST_NOISE = 1e-10
 
 
@@ -294,7 +291,11 @@ class LowRankCovariance(Structure):
         else:
             correlation = covariance / np.outer(scale, scale)
             noise, excess, directions = _principal(correlation, rank)
-        excess = np.maximum(excess, _SYMMETRY_BREAKING * noise)
+        # Ranks that the moments do not ask for get this share of the noise variance: at
+        # a factor of exactly zero its own gradient vanishes, and no search would leave
+        # it.
+        symmetry_breaking = 1e-3
+        excess = np.maximum(excess, symmetry_breaking * noise)
         factor = directions * np.sqrt(excess)
         # What the factor leaves of each unit variance, so that marginals are kept.
         rest = np.maximum(1 - np.square(factor).sum(axis=1), _SMALLEST_NOISE)

@@ -7,14 +7,6 @@ from scipy.optimize import nnls
 
 from skboost.frank_wolfe._step_size import exact_step
 
-# Share of the start that is spread over the components of zero weight, so that
-# every component is tried.
-SPREAD = 0.1
-N_MIRROR_STEPS = 3
-# Relative ridge: makes the model strictly convex where components coincide, and is
-# far too small to slow Newton's method down.
-RIDGE = 1e-12
-
 
 def minimise_on_simplex(objective, weights0, tol=1e-10, max_iter=100):
     """Weights that minimise a convex function over the simplex.
@@ -67,10 +59,14 @@ def minimise_on_simplex(objective, weights0, tol=1e-10, max_iter=100):
     if len(weights) == 1:
         return weights, 0.0
     zeros = weights == 0
+    # Share of the start that is spread over the components of zero weight, so that
+    # every component is tried.
+    spread = 0.1
     if zeros.any():
-        weights = np.where(zeros, SPREAD / zeros.sum(), (1.0 - SPREAD) * weights)
+        weights = np.where(zeros, spread / zeros.sum(), (1.0 - spread) * weights)
     point = _Point(objective, weights)
-    for _ in range(N_MIRROR_STEPS):
+    n_mirror_steps = 3
+    for _ in range(n_mirror_steps):
         mirrored = _mirror_step(point)
         point = mirrored if mirrored.value < point.value else point
     best = point
@@ -189,7 +185,10 @@ def _minimise_quadratic(hessian, slope, start):
     diagonal = np.diag(hessian)
     positive = diagonal[diagonal > 0]
     least = np.median(positive) if positive.size else 1.0
-    hessian = hessian + np.diag(RIDGE * np.maximum(diagonal, least))
+    # Relative ridge: makes the model strictly convex where components coincide, and is
+    # far too small to slow Newton's method down.
+    ridge = 1e-12
+    hessian = hessian + np.diag(ridge * np.maximum(diagonal, least))
     y, free = start.copy(), start > 0
     for _ in range(4 * len(y) + 10):
         p, level = _equality_step(hessian, slope + hessian @ (y - start), free)

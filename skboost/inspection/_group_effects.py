@@ -4,9 +4,6 @@ import numpy as np
 
 from skboost.inspection._axes import color, finish, look, panels, shown, tidy
 
-# More groups than this get no labels of their own.
-_MOST_LABELS = 40
-
 
 class GroupEffectsDisplay:
     """Group effects of a hierarchical regression, smallest first, with intervals.
@@ -126,7 +123,9 @@ class GroupEffectsDisplay:
         GroupEffectsDisplay
         """
         n = len(self.means)
-        named = n <= _MOST_LABELS
+        # More groups than this get no labels of their own.
+        most_labels = 40
+        named = n <= most_labels
         height = 1.0 + 0.2 * n if named else 5.0
         order = np.argsort(self.means, kind="stable")
         with look():

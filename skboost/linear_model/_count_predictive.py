@@ -332,12 +332,6 @@ class OverdispersionWarning(UserWarning):
     """Counts vary more around their means than the Poisson likelihood allows."""
 
 
-# Pearson's statistic per degree of freedom above which intervals of 90 % cover less
-# than 86 %, and the standard errors by which it has to be above one: of 2,000 Poisson
-# samples of 30 to 1,000 rows at most 0.5 % are warned of where means are above 0.1.
-_LARGEST_PEARSON, _N_ERRORS = 1.25, 4.0
-
-
 def warn_of_overdispersion(rows, coef, intercept, stacklevel):
     """Compare the residuals of rows with what Poisson counts have.
 
@@ -364,7 +358,12 @@ def warn_where_larger(pearson, variance, free, stacklevel):
     if free <= 0.0:
         return
     ratio, error = pearson / free, np.sqrt(variance) / free
-    if ratio > _LARGEST_PEARSON and ratio - 1.0 > _N_ERRORS * error:
+    # Pearson's statistic per degree of freedom above which intervals of 90 % cover less
+    # than 86 %, and the standard errors by which it has to be above one: of 2,000
+    # Poisson samples of 30 to 1,000 rows at most 0.5 % are warned of where means are
+    # above 0.1.
+    largest_pearson, n_errors = 1.25, 4.0
+    if ratio > largest_pearson and ratio - 1.0 > n_errors * error:
         warnings.warn(
             "y varies more than Poisson counts: Pearson's statistic is "
             f"{ratio:.2f} per degree of freedom, and would be 1.00 with a standard "

@@ -28,12 +28,6 @@ from skboost.targets import (
     validate_scale,
 )
 
-# Scale of the half-t prior of a scale that is learned, in units of the columns. Between
-# 1 and 2.5 the log losses of benchmarks/few_rows.py differ by .005 nats on average.
-_TYPICAL = 1.5
-# Draws of the coefficients from which the posterior of a learned scale is computed.
-_N_OF_SCALE = 2048
-
 LINEAR_MODEL_CONSTRAINTS = {
     **BOOSTING_CONSTRAINTS,
     "prior": [StrOptions(set(PRIORS)), InstanceOf(Prior, "skboost.priors")],
@@ -116,10 +110,14 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
         learns = prior is None and self._learns_scale
         prior = clone(as_prior(self.prior)) if prior is None else prior
         scale = self._scales(rows, prior, **of_response)
+        # Scale of the half-t prior of a scale that is learned, in units of the columns.
+        # Between 1 and 2.5 the log losses of benchmarks/few_rows.py differ by .005 nats
+        # on average.
+        typical = 1.5
         if learns:
             shared = np.arange(len(scale)) < rows.n_features
             learn = self.prior_scale == "learn"
-            factor = HalfTPrior(scale=_TYPICAL) if learn else self.prior_scale
+            factor = HalfTPrior(scale=typical) if learn else self.prior_scale
             n_shared = self._n_outputs * rows.n_features
             prior = CommonScale(prior, shared, n_shared, clone(factor).checked())
         return {
@@ -220,7 +218,10 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
             )
         posterior = self.posterior_
         n = posterior.dim - self._n_further
-        theta = posterior.sample(_N_OF_SCALE, 0)[:, :n]
+        # Draws of the coefficients from which the posterior of a learned scale is
+        # computed.
+        n_of_scale = 2048
+        theta = posterior.sample(n_of_scale, 0)[:, :n]
         log_mass = prior.log_posterior(theta, np.resize(scale, n))
         return summary(np.exp(prior.log_s), np.exp(log_mass).mean(axis=0))
 

@@ -46,19 +46,6 @@ MIXTURE_CONSTRAINTS = {
     "verbose_interval": [Interval(Integral, 1, None, closed="left")],
 }
 
-# Parameters of the estimators behind the settings of a model.
-_PARAMETERS = {
-    "clusters": "mean_prior_type",
-    "alpha": "weight_concentration_prior",
-    "weights": "weight_concentration_prior_type",
-    "center": "mean_prior",
-    "mean_precision": "mean_precision_prior",
-    "mean_variance": "mean_variance_prior",
-    "dof": "degrees_of_freedom_prior",
-    "rate": "covariance_prior",
-    "known": "known_covariances",
-}
-
 
 def mixture_settings(estimator, X, weight):
     """What defines the conjugate model of a mixture estimator's hyperparameters.
@@ -118,8 +105,20 @@ def check_same_model(before, now):
     ValueError
         If they differ.
     """
+    # Parameters of the estimators behind the settings of a model.
+    parameters = {
+        "clusters": "mean_prior_type",
+        "alpha": "weight_concentration_prior",
+        "weights": "weight_concentration_prior_type",
+        "center": "mean_prior",
+        "mean_precision": "mean_precision_prior",
+        "mean_variance": "mean_variance_prior",
+        "dof": "degrees_of_freedom_prior",
+        "rate": "covariance_prior",
+        "known": "known_covariances",
+    }
     changed = [
-        _PARAMETERS.get(name, name)
+        parameters.get(name, name)
         for name in before | now
         if not np.array_equal(before.get(name), now.get(name))
     ]

@@ -8,7 +8,6 @@ from scipy.linalg import eigh
 from skboost.approximation import finite_value_and_score
 from skboost.families import Gaussian
 
-_N_PROBES, _FEW = 16, 64
 # Steps of differences: a share of a coordinate's size, and of a standard deviation.
 _STEP, _SMALL = 1e-4, 1e-2
 
@@ -32,15 +31,16 @@ def diagonal_curvature(target, x, rng):
         Positive.
     """
     step = _STEP * np.maximum(1.0, np.abs(x))
+    n_probes, few = 16, 64
     # The second time the steps are as short as the density is narrow.
     for _ in range(2):
-        if x.size <= _FEW:
+        if x.size <= few:
             product = -_differences(target, x[None], np.diag(step))
             found = np.abs(np.diagonal(product)) / step
         else:
-            signs = rng.choice([-1.0, 1.0], size=(_N_PROBES, x.size))
+            signs = rng.choice([-1.0, 1.0], size=(n_probes, x.size))
             product = -_differences(target, x[None], signs * step)
-            error = np.sqrt(np.mean(product**2, axis=0) / _N_PROBES)
+            error = np.sqrt(np.mean(product**2, axis=0) / n_probes)
             found = np.maximum(np.abs(np.mean(signs * product, axis=0)), error) / step
         found = np.where(np.isfinite(found), found, 1.0)
         curvature = np.clip(found, 1e-6, 1e12)

@@ -18,21 +18,13 @@ from skboost.modes._curvature import inverse_curvature, with_factor
 # Two ends are one mode within that many standard deviations of its Laplace
 # approximation, or where the density dips by less than that many nats between them.
 _SAME, _DIP = 0.25, 0.02
-_N_BETWEEN = 9
 # Scales below that share of the largest are rounding, and have no Cholesky factor.
 _NARROWEST = 1e-6
 # Share of the heaviest mode's mass below which another does not matter.
 _LIGHTEST = 1e-5
-# Draws that a mixture underrates most, from which climbs begin: in 4 to 32 dimensions
-# they lead to a narrow shoulder with a tenth of the mass, which climbs from far miss.
-_N_ODD = 4
 # Above this dimension there is no Hessian: scales are not tried out, and the ends of
 # climbs cannot be told apart.
 MAX_HESSIAN_DIM = 200
-
-
-# Share of the heaviest mode's mass below which another one is none for a mixture.
-_LIGHT = 0.01
 
 
 @dataclass(frozen=True)
@@ -75,7 +67,10 @@ class Modes:
         Flat or heavy tails have bumps that climbs end at.
         """
         mass = np.array(self.mass)
-        return bool((mass > mass.max(initial=-np.inf) + np.log(_LIGHT)).sum() > 1)
+        # Share of the heaviest mode's mass below which another one is none for a
+        # mixture.
+        light = 0.01
+        return bool((mass > mass.max(initial=-np.inf) + np.log(light)).sum() > 1)
 
     def heaviest(self, n):
         """Laplace approximations at the modes that matter, at most `n`."""
@@ -178,7 +173,8 @@ class _ModeAssignment:
 
     def _connected(self, a, b):
         """Whether the density hardly dips on the way from one point to the other."""
-        way = np.linspace(0.0, 1.0, _N_BETWEEN + 2)[:, None]
+        n_between = 9
+        way = np.linspace(0.0, 1.0, n_between + 2)[:, None]
         heights = self.target.log_density(a + way * (b - a))
         return heights.min() > min(heights[0], heights[-1]) - _DIP
 
@@ -315,7 +311,11 @@ class ModeSearch:
             # Its own modes are no news.
             centres = [f.location(p) for f, p in mixture.components]
             known = self._climbed(known, np.array(centres), scale)
-        odd = fresh.underrated(_N_ODD)
+        # Draws that a mixture underrates most, from which climbs begin: in 4 to 32
+        # dimensions they lead to a narrow shoulder with a tenth of the mass, which
+        # climbs from far miss.
+        n_odd = 4
+        odd = fresh.underrated(n_odd)
         if len(odd):
             known = self._climbed(known, odd, scale)
         draw = partial(far_draws, mixture, rng=rng)

@@ -20,12 +20,6 @@ from skboost.objectives._joint import LOGIT_RANGE
 # Half of the draws of every component are this much wider: ``f sqrt(s) / s`` has a
 # heavy tail where the component is narrower than the target.
 _WIDER = np.sqrt(2.0)
-# Standard errors that are taken off every integral which is searched over: a value
-# that rests on a few draws is none. A wide component in eleven dimensions that puts
-# one of its draws on the mode would win without bound. In one or two dimensions
-# quasi-random draws err less than that.
-_CAUTION = {1: 1.0, 2: 1.5}
-_MOST_CAUTION = 2.0
 # Below this squared sine of the angle between two roots, rounding decides.
 _SMALLEST_SINE = 1e-8
 
@@ -229,7 +223,13 @@ def lower_confidence_sum(terms, dim):
     total = terms.sum()
     spread = terms - total / len(terms)
     se = np.sqrt(np.sum(spread**2)) + 1e-300
-    caution = _CAUTION.get(dim, _MOST_CAUTION)
+    # Standard errors that are taken off every integral which is searched over: a value
+    # that rests on a few draws is none. A wide component in eleven dimensions that puts
+    # one of its draws on the mode would win without bound. In one or two dimensions
+    # quasi-random draws err less than that.
+    of_low_dim = {1: 1.0, 2: 1.5}
+    most_caution = 2.0
+    caution = of_low_dim.get(dim, most_caution)
     return float(total - caution * se), 1.0 - caution * spread / se
 
 

@@ -16,9 +16,6 @@ from skboost.objectives import joint_gains
 
 # Keeps a direction without strength from dividing by zero.
 _TINY = 1e-300
-# How far along the most skewed direction, in standard deviations: a start, and each of
-# the halves of a component.
-_SHIFTS, _HALF_SHIFTS = (-1.0, 1.0), (-0.5, 0.5)
 
 
 def skew_direction(target, mixture, k, rng, n_draws=512, n_starts=8, n_steps=15):
@@ -77,7 +74,8 @@ def skewed_starts(target, mixture, k, family, params, rng):
     """
     shift = skew_direction(target, mixture, k, rng)
     centre = family.location(params)
-    return [family.recentre(params, centre + s * shift) for s in _SHIFTS]
+    # A standard deviation along the most skewed direction.
+    return [family.recentre(params, centre + s * shift) for s in (-1.0, 1.0)]
 
 
 def split_component(target, mixture, k, rng):
@@ -100,9 +98,10 @@ def split_component(target, mixture, k, rng):
     """
     family, params = mixture.components[k]
     shift = skew_direction(target, mixture, k, rng)
+    # Half a standard deviation along the most skewed direction.
     here, there = (
         family.recentre(params, family.location(params) + s * shift)
-        for s in _HALF_SHIFTS
+        for s in (-0.5, 0.5)
     )
     weights = np.append(mixture.weights, 0.5 * mixture.weights[k])
     weights[k] *= 0.5

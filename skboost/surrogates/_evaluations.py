@@ -7,9 +7,6 @@ import numpy as np
 from skboost._solver import climb
 from skboost.targets import LogDensityError
 
-# A climb ends where an iteration gains less than that many nats: a Gaussian near the
-# mode does as well as one at it.
-_CLIMB_TOL = 1e-2
 # Nats that the density falls by at the ends of differences, and how far off they may
 # be: over such lengths a difference knows the curvature that matters.
 _FALL, _LEAST_FALL, _MOST_FALL = 0.25, 0.02, 1.5
@@ -85,7 +82,10 @@ def laplace(target, start, scored, budget=None):
         Where the climb ends at a pole.
     """
     log = _Log(target, scored)
-    mode, _ = climb(log.climbed, start, {"maxiter": 200}, tol=_CLIMB_TOL, budget=budget)
+    # A climb ends where an iteration gains less than that many nats: a Gaussian near
+    # the mode does as well as one at it.
+    climb_tol = 1e-2
+    mode, _ = climb(log.climbed, start, {"maxiter": 200}, tol=climb_tol, budget=budget)
     # At a pole nothing is finite.
     with np.errstate(all="ignore"):
         precision, slope = _curvature(log, mode)

@@ -18,9 +18,6 @@ from skboost._math import N_ERRORS, log_sum_exp, mean_and_se
 from skboost.approximation import FreshDraws, Mixture, RemainingKL, psis
 from skboost.surrogates._evaluations import Evaluations
 
-# Share of the draws of a judgement that come from a wider copy, and its width.
-_WIDE_SHARE, _WIDTH = 0.25, 2.0
-
 
 class Proposals(NamedTuple):
     """Densities that were drawn from, and how often.
@@ -76,8 +73,10 @@ def judged_draws(target, mixture, n, scored, rng):
     pairs : list of (Mixture, int)
         What was drawn from.
     """
-    wide = widened(mixture, _WIDTH)
-    n_wide = max(int(_WIDE_SHARE * n), 1)
+    # Share of the draws of a judgement that come from a wider copy, and its width.
+    wide_share, width = 0.25, 2.0
+    wide = widened(mixture, width)
+    n_wide = max(int(wide_share * n), 1)
     parts = [mixture.sample(n - n_wide, rng), wide.sample(n_wide, rng)]
     found = Evaluations.at(target, np.concatenate(parts), scored)
     pairs = [(mixture, n - n_wide), (wide, n_wide)]

@@ -20,10 +20,6 @@ from skboost.targets import Target
 _MATTERS, _FLAT = 5.0, 60.0
 # Error allowed at values that matter, nats, and at others as a share of their depth.
 _NOISE, _SHARE = 0.01, 0.1
-# Lengths and amplitudes of the kernel that are tried, in whitened units and in units
-# of what the trend leaves.
-_LENGTHS = (0.45, 0.7, 1.0, 1.5, 2.2, 3.3, 5.0)
-_AMPLITUDES = (0.3, 1.0, 3.0, 10.0, 30.0)
 # Points at a time, so that their kernel stays in the cache.
 _CHUNK = 512
 
@@ -227,9 +223,13 @@ def _fitted_kernel(z, rest, noise):
         fitted = -0.5 * rest @ heights - np.log(np.diag(factor[0])).sum()
         return fitted, Kernel(z, scale * heights, length, scale, noise)
 
-    at_lengths = {length: fit(length, 10.0) for length in _LENGTHS}
+    # Lengths and amplitudes of the kernel that are tried, in whitened units and in
+    # units of what the trend leaves.
+    lengths = (0.45, 0.7, 1.0, 1.5, 2.2, 3.3, 5.0)
+    at_lengths = {length: fit(length, 10.0) for length in lengths}
     best = max(at_lengths, key=lambda length: at_lengths[length][0])
-    found = [at_lengths[best], *(fit(best, a) for a in _AMPLITUDES if a != 10.0)]
+    amplitudes = (0.3, 1.0, 3.0, 10.0, 30.0)
+    found = [at_lengths[best], *(fit(best, a) for a in amplitudes if a != 10.0)]
     return max(found, key=lambda item: item[0])[1]
 
 

@@ -186,8 +186,6 @@ def updated_target(likelihood, prior, temperature=1.0):
 
 # Half of the way to where transforms stop to change, and more than any scale needs.
 _LARGEST = 300.0
-# Steeper slopes say nothing that a search could use, and their squares overflow.
-_STEEPEST = 1e150
 
 
 class TransformedTarget(Target):
@@ -267,7 +265,10 @@ class TransformedTarget(Target):
         value, score = self.target.value_and_score(points)
         with np.errstate(over="ignore", invalid="ignore"):
             pulled = pull(score)
-        pulled = np.clip(np.nan_to_num(pulled), -_STEEPEST, _STEEPEST)
+        # Steeper slopes say nothing that a search could use, and their squares
+        # overflow.
+        steepest = 1e150
+        pulled = np.clip(np.nan_to_num(pulled), -steepest, steepest)
         # Where the density is zero its score is undefined.
         pulled[np.isneginf(value)] = 0.0
         return value + log_jacobian, pulled

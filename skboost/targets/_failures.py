@@ -185,16 +185,14 @@ def shown_point(target, starts):
 # --- what functions are passed, return, raise and warn of
 
 
-# What to do about answers that are no numbers.
-_ADVICE = {
-    "None": "Is a `return` missing?",
-    "": "Return a float, or an array of floats.",
-}
-
-
 def numbers_of(name, value, theta):
     """A user's answer as floats, a copy."""
     got = type(value).__name__
+    # What to do about answers that are no numbers.
+    advice = {
+        "None": "Is a `return` missing?",
+        "": "Return a float, or an array of floats.",
+    }
     try:
         if value is None:
             got = "None"
@@ -207,7 +205,7 @@ def numbers_of(name, value, theta):
     except (TypeError, ValueError) as error:
         raise LogDensityError(
             f"{name} must return numbers; got {got} at "
-            f"theta={np.atleast_2d(theta)[0]}. {_ADVICE.get(got, _ADVICE[''])}"
+            f"theta={np.atleast_2d(theta)[0]}. {advice.get(got, advice[''])}"
         ) from error
 
 

@@ -21,9 +21,6 @@ from skboost.targets._design import (
 from skboost.targets._likelihood import WeightedRows
 from skboost.targets._priors import NormalPrior
 
-# Draws are taken in batches of this size so that blocks keep enough rows.
-_DRAW_BATCH = 1024
-
 
 def validated_weights(sample_weight, n_samples):
     """Weights (n,), or one float where all are equal."""
@@ -308,9 +305,11 @@ class GLMTarget(Target):
 
     @staticmethod
     def _batches(theta):
+        # Draws are taken in batches of this size so that blocks keep enough rows.
+        draw_batch = 1024
         return [
-            slice(start, start + _DRAW_BATCH)
-            for start in range(0, theta.shape[0], _DRAW_BATCH)
+            slice(start, start + draw_batch)
+            for start in range(0, theta.shape[0], draw_batch)
         ]
 
     def _columns(self, theta):

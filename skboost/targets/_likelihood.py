@@ -349,12 +349,6 @@ class Poisson(Likelihood):
         return y * mean - rate - gammaln(y + 1.0), y - rate, rate
 
 
-# Errors of the expectations of a row, in reports and in searches: with four classes a
-# digit costs twice the nodes, and 1e-5 is far below what a search can tell.
-_TOLERANCES = {4: (1e-5, 1e-3)}
-_TOLERANCE = (1e-10, 1e-7)
-
-
 class Multinomial(Likelihood):
     """``ln p(y | eta) = eta_y - ln(sum_k exp(eta_k))`` for y in 0, ..., n_classes - 1.
 
@@ -372,7 +366,11 @@ class Multinomial(Likelihood):
         self.n_outputs = n_classes
         self.n_temporaries = n_classes + 2
         self.exact_gaussian = has_product_rule(n_classes)
-        self._tol, self._search_tol = _TOLERANCES.get(n_classes, _TOLERANCE)
+        # Errors of the expectations of a row, in reports and in searches: with four
+        # classes a digit costs twice the nodes, and 1e-5 is far below what a search can
+        # tell.
+        tolerances = {4: (1e-5, 1e-3)}
+        self._tol, self._search_tol = tolerances.get(n_classes, (1e-10, 1e-7))
         # Sums of n_classes terms of at most 1 stay far from overflow in a product.
         self._limit = max(1, min(512, int(600 / np.log(max(2, n_classes)))))
 

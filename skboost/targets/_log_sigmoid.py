@@ -165,10 +165,6 @@ def sigmoid_over_scales(location, scale, nodes, shares):
     return total
 
 
-# A standard deviation of less changes no digit.
-_LEAST_SD = 1e-9
-# Student-t: mass cut off at either end where the tails count, a power.
-_CUT = 1e-100
 # Probabilities below it are taken from rules for tails; errors of 1e-11 do not matter
 # above.
 _SMALL = 1e-4
@@ -212,7 +208,9 @@ def log_sigmoid_expectation(mean, sd):
     log_probability : array, relative error of the probability below 1e-12
     """
     mean, sd = np.broadcast_arrays(mean, sd)
-    sd = np.maximum(sd, _LEAST_SD)
+    # A standard deviation of less changes no digit.
+    least_sd = 1e-9
+    sd = np.maximum(sd, least_sd)
     lower = _log_lower(np.abs(mean), sd)
     return np.where(mean > 0.0, np.log1p(-np.exp(lower)), lower)
 
@@ -261,8 +259,10 @@ def log_student_t_sigmoid(location, scale, df):
     total = _over_radii(location, scale, student_t_radii(float(df)))
     # Further out the mass that this rule cuts off is what counts.
     tail = total < np.log(_SMALL)
+    # Student-t: mass cut off at either end where the tails count, a power.
+    cut = 1e-100
     if tail.any():
-        rule = student_t_radii(float(df), _CUT)
+        rule = student_t_radii(float(df), cut)
         total[tail] = _over_radii(location[tail], scale[tail], rule)
     return total
 

@@ -13,48 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
-# (largest standard deviation, number of nodes, step; None is Gauss-Hermite): the
-# fewest nodes whose error, searched over means, stays below 3e-12.
-_DIRECT_RULES = (
-    (1e-6, 1, None),
-    (0.003, 2, None),
-    (0.02, 3, None),
-    (0.07, 4, None),
-    (0.1, 5, None),
-    (0.15, 6, None),
-    (0.25, 8, None),
-    (0.35, 10, None),
-    (0.5, 13, None),
-    (0.7, 19, None),
-    (0.85, 23, 0.62),
-    (1.0, 27, 0.54),
-    (1.25, 31, 0.46),
-    (1.5, 37, 0.40),
-    (2.0, 49, 0.30),
-    (2.5, 57, 0.26),
-    (3.0, 67, 0.22),
-)
-# (largest standard deviation, |mean|/sd beyond which the tail is below 1e-12).
-_FOURIER_RULES = ((4.0, 11.0), (5.5, 9.2), (np.inf, 8.0))
-_FREQUENCY_CUT = 7.8
-# The same for errors of 1e-7: the rows of a search add up to 1e-5 nats and less. Few
-# bins, for each costs more than its nodes where rows are few.
-_COARSE_DIRECT_RULES = (
-    (1e-6, 1, None),
-    (0.15, 3, None),
-    (0.3, 4, None),
-    (0.5, 6, None),
-    (0.8, 9, None),
-    (1.2, 15, 0.72),
-    (1.8, 19, 0.60),
-    (2.7, 27, 0.42),
-    (4.0, 39, 0.30),
-)
-_COARSE_FOURIER_RULES = ((6.0, 6.6), (np.inf, 5.9))
-_COARSE_FREQUENCY_CUT = 5.3
-_BLOCK_ENTRIES = 1 << 15
-_FOURIER_BLOCK = 4096
-
 
 def _direct_rule(n_nodes, step):
     if step is None:
@@ -83,9 +41,10 @@ class _Rules(NamedTuple):
 
     def block_size(self, rule):
         """Rows whose temporaries stay small."""
+        fourier_block, block_entries = 4096, 1 << 15
         if rule >= len(self.direct):
-            return _FOURIER_BLOCK
-        return max(512, _BLOCK_ENTRIES // len(self.direct[rule][1]))
+            return fourier_block
+        return max(512, block_entries // len(self.direct[rule][1]))
 
     @classmethod
     def of(cls, direct, fourier, frequency_cut):
@@ -98,8 +57,49 @@ class _Rules(NamedTuple):
         )
 
 
-_FINE = _Rules.of(_DIRECT_RULES, _FOURIER_RULES, _FREQUENCY_CUT)
-_COARSE = _Rules.of(_COARSE_DIRECT_RULES, _COARSE_FOURIER_RULES, _COARSE_FREQUENCY_CUT)
+_FINE = _Rules.of(
+    # (largest standard deviation, number of nodes, step; None is Gauss-Hermite): the
+    # fewest nodes whose error, searched over means, stays below 3e-12.
+    (
+        (1e-6, 1, None),
+        (0.003, 2, None),
+        (0.02, 3, None),
+        (0.07, 4, None),
+        (0.1, 5, None),
+        (0.15, 6, None),
+        (0.25, 8, None),
+        (0.35, 10, None),
+        (0.5, 13, None),
+        (0.7, 19, None),
+        (0.85, 23, 0.62),
+        (1.0, 27, 0.54),
+        (1.25, 31, 0.46),
+        (1.5, 37, 0.40),
+        (2.0, 49, 0.30),
+        (2.5, 57, 0.26),
+        (3.0, 67, 0.22),
+    ),
+    # (largest standard deviation, |mean|/sd beyond which the tail is below 1e-12).
+    ((4.0, 11.0), (5.5, 9.2), (np.inf, 8.0)),
+    frequency_cut=7.8,
+)
+# The same for errors of 1e-7: the rows of a search add up to 1e-5 nats and less. Few
+# bins, for each costs more than its nodes where rows are few.
+_COARSE = _Rules.of(
+    (
+        (1e-6, 1, None),
+        (0.15, 3, None),
+        (0.3, 4, None),
+        (0.5, 6, None),
+        (0.8, 9, None),
+        (1.2, 15, 0.72),
+        (1.8, 19, 0.60),
+        (2.7, 27, 0.42),
+        (4.0, 39, 0.30),
+    ),
+    ((6.0, 6.6), (np.inf, 5.9)),
+    frequency_cut=5.3,
+)
 
 
 class _Sigmoid:

@@ -5,9 +5,6 @@ from math import ceil, log, sqrt
 
 import numpy as np
 
-# Widths beyond which a rule no longer grows: its error does then.
-_LARGEST_WIDTH = 8.0
-
 
 def gaussian_expectation_1d(func, mean, sd, tol=1e-10, max_halvings=10):
     """E func(t) for t ~ N(mean, sd^2), ``func`` smooth, by a trapezoid rule.
@@ -67,7 +64,9 @@ def normal_rule(width, tol=1e-10):
     """
     if width == 0.0:
         return np.zeros(1), np.ones(1)
-    width, digits = min(width, _LARGEST_WIDTH), -log(tol)
+    # Widths beyond which a rule no longer grows: its error does then.
+    largest_width = 8.0
+    width, digits = min(width, largest_width), -log(tol)
     # Gauss-Hermite converges as exp(-2 sqrt(n) / width), a trapezoid rule of step h
     # as exp(-2 pi / (h width)); beyond `reach` a normal variable has less than `tol`.
     few = ceil(0.4 * digits) - 1 + 4 * ceil(digits**2 / 16.0 * width**2)

@@ -108,11 +108,6 @@ class HalfTPrior(ScalePrior):
         return value, -(df + 1.0) * z**2 / (df + z**2)
 
 
-# From here to there half-t priors of three degrees of freedom, in units of their scale,
-# have all but 2e-4 of their mass; ln.
-_LOWEST, _HIGHEST = -9.0, 7.0
-
-
 class CommonScale(Prior):
     """Coordinates with a common factor s of their scales, which has a prior itself.
 
@@ -142,7 +137,10 @@ class CommonScale(Prior):
         # As a function of ln s the density of known coefficients has this width, and
         # the sum over a grid of that step an error of 1e-6.
         step = min(0.25, 1.2 / np.sqrt(2.0 * max(n_shared, 1)))
-        grid = np.arange(_LOWEST, _HIGHEST + step, step)
+        # From here to there half-t priors of three degrees of freedom, in units of
+        # their scale, have all but 2e-4 of their mass; ln.
+        lowest, highest = -9.0, 7.0
+        grid = np.arange(lowest, highest + step, step)
         self.log_s = np.log(factor.scale) + grid
         log_mass, _ = factor.value_and_score(self.log_s)
         self.log_mass = log_mass - log_sum_exp(log_mass[None])[0]

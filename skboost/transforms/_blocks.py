@@ -5,14 +5,8 @@ import numpy as np
 from skboost.transforms._base import Transform
 from skboost.transforms._elementwise import Interval, Real, clipped, within
 
-# A coordinate of a simplex never underflows to zero, where a density may be infinite.
-_SMALLEST = 1e-300
 # Up to where a partial correlation follows its coordinate: tanh(6) is .99999.
 _LAST = 6.0
-# What rounding may take from the eigenvalues of a correlation matrix.
-_EIGENVALUE_ERROR = 1e-12
-# How far from one the coordinates of a point of the simplex may add up to.
-SUM_TOLERANCE = 1e-8
 
 
 class Simplex(Transform):
@@ -42,7 +36,10 @@ class Simplex(Transform):
         log_share, _, before = self._sticks(z)
         first = np.exp(log_share + before[:, :-1])
         theta = np.column_stack([first, np.exp(before[:, -1])])
-        return np.maximum(theta, _SMALLEST)
+        # A coordinate of a simplex never underflows to zero, where a density may be
+        # infinite.
+        smallest = 1e-300
+        return np.maximum(theta, smallest)
 
     def inverse(self, theta):
         after = np.cumsum(theta[:, ::-1], axis=1)[:, -2::-1]
@@ -66,7 +63,9 @@ class Simplex(Transform):
         return terms[:, :-1] - share * onwards
 
     def contains(self, theta):
-        total = np.abs(theta.sum(axis=1) - 1.0) <= SUM_TOLERANCE
+        # How far from one the coordinates of a point of the simplex may add up to.
+        tolerance = 1e-8
+        total = np.abs(theta.sum(axis=1) - 1.0) <= tolerance
         return (theta > 0).all(axis=1) & total
 
     def from_box(self, theta):
@@ -212,7 +211,9 @@ class Correlation(Transform):
     def contains(self, theta):
         inside = (np.abs(theta) < 1.0).all(axis=1)
         r = self._correlations(np.where(inside[:, None], theta, 0.0))
-        return inside & (np.linalg.eigvalsh(r)[:, 0] > -_EIGENVALUE_ERROR)
+        # What rounding may take from the eigenvalues of a correlation matrix.
+        eigenvalue_error = 1e-12
+        return inside & (np.linalg.eigvalsh(r)[:, 0] > -eigenvalue_error)
 
     def from_box(self, theta):
         # Towards the identity, as far as the smallest eigenvalue asks for.

@@ -135,10 +135,6 @@ class WarpedELBO:
         return value - 0.5 * _RIDGE * (bent @ bent), gradient
 
 
-# Limits of log scales. Where draws do not ask for the wider one the narrower is safer:
-# on a hierarchical model whose scale shrinks to nothing the wider one gained as much
-# and lost the tail.
-_CAREFUL, _BOLD = 2.0, 8.0
 # Degrees of freedom of the draws that look at the tails.
 _TAIL_DF = 4.0
 
@@ -311,16 +307,20 @@ def _fitted(target, mean, factor, settings):
         x, value = ascend(problem, x, max_iter, tol=tol, budget=budget)
         return value, x, problem
 
+    # Limits of log scales. Where draws do not ask for the wider one the narrower is
+    # safer: on a hierarchical model whose scale shrinks to nothing the wider one gained
+    # as much and lost the tail.
+    careful, wide = 2.0, 8.0
     candidates = candidate_axes(sample)
-    short = {name: fit(_CAREFUL, axes) for name, axes in candidates.items()}
+    short = {name: fit(careful, axes) for name, axes in candidates.items()}
     best = max(short, key=lambda name: short[name][0])
     # Without a reason to turn them, the coordinates are those that a user knows.
     if not short[best][0] > short["coordinates"][0] + settings.tol:
         best = "coordinates"
     frame = candidates[best], short[best][1], 300
-    value, x, problem = fit(_CAREFUL, *frame)
+    value, x, problem = fit(careful, *frame)
     if problem.edges.scales.any():
-        bold = fit(_BOLD, candidates[best], short[best][1], 300)
+        bold = fit(wide, candidates[best], short[best][1], 300)
         if bold[0] > value + settings.least_gain * settings.tol:
             _, x, problem = bold
     return best, problem.unpack(x)

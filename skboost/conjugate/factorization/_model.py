@@ -14,8 +14,6 @@ from skboost.conjugate.factorization._factors import (
     times_in_full,
 )
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
-
 
 class MatrixExpectation:
     """Entries whose sums the factors take, and the bound's part of them.
@@ -197,7 +195,8 @@ class MatrixFactorizationModel:
         """E[ln p(values | factors)], nats."""
         precision, log_precision = self.noise.expected(natural)
         total, squares = self._squared_errors(natural, statistics)
-        found = total * (log_precision - _LOG_2PI) - precision * squares
+        log_2pi = float(np.log(2.0 * np.pi))
+        found = total * (log_precision - log_2pi) - precision * squares
         return 0.5 * float(found)
 
     def elbo(self, natural, evidence):
