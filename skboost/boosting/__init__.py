@@ -8,17 +8,3 @@ from skboost.boosting._surrogate import SurrogateBoosting
 
 # How components are combined, by the name that an objective gives.
 COMBINATIONS = {"simplex": Simplex, "roots": RootCombination}
-
-__all__ = [
-    "COMBINATIONS",
-    "TOL",
-    "Boosting",
-    "Combination",
-    "Info",
-    "Move",
-    "RootCombination",
-    "Simplex",
-    "State",
-    "SurrogateBoosting",
-    "enough_for",
-]

@@ -42,38 +42,3 @@ from skboost.conjugate.gaussian_mixture._family import (
 )
 from skboost.conjugate.gaussian_mixture._model import GaussianMixtureModel
 from skboost.conjugate.topics._model import Documents, TopicModel
-
-__all__ = [
-    "COVARIANCES",
-    "ConjugateFamily",
-    "ConjugateTarget",
-    "Documents",
-    "DrawStream",
-    "Expectation",
-    "FactorFamily",
-    "FactorTarget",
-    "GaussianMixtureModel",
-    "INITS",
-    "MatrixFactorizationModel",
-    "ObservedEntries",
-    "SIDES",
-    "TopicModel",
-    "aligned",
-    "annealed",
-    "annealed_factors",
-    "combine",
-    "coordinate_ascent",
-    "factor_ascent",
-    "inside",
-    "log_parts",
-    "natural_step",
-    "predicted_entries",
-    "predicted_rows",
-    "responsibilities_of",
-    "scaled",
-    "shaken_factors",
-    "split_and_merge",
-    "start",
-    "turned_towards",
-    "with_louis_widths",
-]

@@ -105,29 +105,3 @@ def as_step_size(step_size):
         f"StepSize; got an object of type {type(step_size).__name__}. Pass an "
         "instance of a StepSize subclass, not the class."
     )
-
-
-__all__ = [
-    "CORRECTIVE",
-    "DENSITY_FLOOR",
-    "DIRECTIONS",
-    "STEP_SIZES",
-    "AdaptiveBacktracking",
-    "Away",
-    "Constant",
-    "Direction",
-    "FrankWolfe",
-    "LineSearch",
-    "Pairwise",
-    "Predefined",
-    "Step",
-    "StepSize",
-    "WeightObjective",
-    "apply",
-    "as_direction",
-    "as_step_size",
-    "best_coefficients",
-    "frank_wolfe_direction",
-    "geodesic_step",
-    "minimise_on_simplex",
-]

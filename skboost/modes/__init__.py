@@ -16,19 +16,3 @@ from skboost.modes._modes import (
     add_ends,
     missed_modes,
 )
-
-__all__ = [
-    "MAX_HESSIAN_DIM",
-    "Box",
-    "ModeSearch",
-    "Modes",
-    "add_columns",
-    "add_ends",
-    "climb_all",
-    "diagonal_curvature",
-    "find_mode",
-    "inverse_curvature",
-    "missed_modes",
-    "wide_directions",
-    "with_factor",
-]

@@ -60,28 +60,3 @@ def as_objective(objective):
             f"their classes in skboost.strategies; got {objective!r}. Choose one."
         )
     return OBJECTIVES[objective]()
-
-
-__all__ = [
-    "OBJECTIVES",
-    "Candidate",
-    "DegenerateComponentWarning",
-    "FixedMixture",
-    "Objective",
-    "JointELBO",
-    "JointGain",
-    "JointRoots",
-    "ResidualELBO",
-    "ResidualGain",
-    "ResidualRoot",
-    "RootControl",
-    "RootGain",
-    "SearchContext",
-    "SingleELBO",
-    "as_objective",
-    "between_roots",
-    "defensive_draws",
-    "joint_gains",
-    "log_defensive_density",
-    "start_values",
-]

@@ -18,20 +18,3 @@ from skboost.online._streams import (
     FullStream,
     Rule,
 )
-
-__all__ = [
-    "EWA",
-    "NGVI",
-    "ONLINE_METHODS",
-    "SVA",
-    "SVB",
-    "ConjugateStream",
-    "DiagonalStream",
-    "DivergedError",
-    "FullStream",
-    "GaussianLoss",
-    "LogisticLoss",
-    "OnlineMethod",
-    "PowerRate",
-    "Rule",
-]

@@ -7,15 +7,3 @@ from skboost.proposals._density import DensityProposer
 from skboost.proposals._factors import FACTOR_PROPOSERS, factor_proposer
 from skboost.proposals._first import usable_starts
 from skboost.proposals._greedy import split_component
-
-__all__ = [
-    "FACTOR_PROPOSERS",
-    "LOWEST_NODE",
-    "CommonScaleProposer",
-    "ConjugateProposer",
-    "DensityProposer",
-    "Proposer",
-    "factor_proposer",
-    "split_component",
-    "usable_starts",
-]

@@ -25,27 +25,3 @@ from skboost.serving._plain import (
     shares,
     sigmoid,
 )
-
-__all__ = [
-    "BinaryClassifier",
-    "ContrastsClassifier",
-    "ContrastsPart",
-    "CountRegressor",
-    "DrawsPart",
-    "GaussianPart",
-    "GroupedClassifier",
-    "GroupedCounts",
-    "GroupedFactor",
-    "GroupedRegressor",
-    "LaplacePart",
-    "LinearRegressor",
-    "MultipleRegressor",
-    "OneVsRestClassifier",
-    "SoftmaxClassifier",
-    "StudentTPart",
-    "onnx_model",
-    "positions",
-    "shares",
-    "sigmoid",
-    "write_module",
-]

@@ -8,15 +8,3 @@ from skboost.surrogates._judgement import (
     widened,
 )
 from skboost.surrogates._surrogate import Surrogate, fit_surrogate, least_known
-
-__all__ = [
-    "Evaluations",
-    "Proposals",
-    "Surrogate",
-    "fit_surrogate",
-    "judged_draws",
-    "laplace",
-    "least_known",
-    "remaining_of",
-    "widened",
-]

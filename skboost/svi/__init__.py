@@ -15,17 +15,3 @@ from skboost.svi._schedules import (
     effective_size,
 )
 from skboost.svi._stream import Stream
-
-__all__ = [
-    "LEARNING_RATES",
-    "ConstantRate",
-    "LearningRate",
-    "NaturalGradient",
-    "RobbinsMonro",
-    "SVIInfo",
-    "SVILimits",
-    "SVIState",
-    "Stream",
-    "as_learning_rate",
-    "effective_size",
-]
