@@ -21,7 +21,7 @@ from skboost.modes import Modes, climb_all
 from skboost.objectives import SingleELBO
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._first import enough_draws, first_component
-from skboost.proposals._natural import natural_gaussian
+from skboost.proposals._gaussian import natural_gaussian
 
 # Nodes are looked for until their density has fallen by so many nats, and those of less
 # mass than this are dropped.

@@ -20,8 +20,8 @@ from skboost.modes import (
 )
 from skboost.proposals._base import Proposer
 from skboost.proposals._first import initial_mixture
+from skboost.proposals._gaussian import add_columns_to_candidate, widest
 from skboost.proposals._greedy import best_candidate
-from skboost.proposals._low_rank import add_columns_to_candidate, widest
 from skboost.targets import (
     LogDensityError,
     coordinate_label,

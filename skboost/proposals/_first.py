@@ -17,8 +17,7 @@ from skboost.approximation import Mixture
 from skboost.families import MAX_FULL_DIM, Gaussian
 from skboost.modes import find_mode, inverse_curvature
 from skboost.objectives import JointELBO, SingleELBO
-from skboost.proposals._low_rank import fit_low_rank
-from skboost.proposals._natural import natural_gaussian
+from skboost.proposals._gaussian import fit_low_rank, natural_gaussian
 from skboost.targets import LogDensityError, shown_point, what_came
 
 # --- where the density is positive

@@ -1,9 +1,10 @@
 """Cheap stand-ins for log densities that are dear, fitted to what is known of them."""
 
-from skboost.surrogates._evaluations import Evaluations, laplace
-from skboost.surrogates._judgement import (
+from skboost.surrogates._evaluations import (
+    Evaluations,
     Proposals,
     judged_draws,
+    laplace,
     remaining_of,
     widened,
 )

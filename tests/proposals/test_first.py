@@ -13,8 +13,8 @@ from skboost._settings import Settings
 from skboost.approximation import Mixture
 from skboost.families import Gaussian
 from skboost.proposals._first import _best_of_short_searches, _groups
+from skboost.proposals._gaussian import natural_gaussian
 from skboost.proposals._greedy import _starts_at, skew_direction, split_component
-from skboost.proposals._natural import natural_gaussian
 
 
 def fourth_power(centre):

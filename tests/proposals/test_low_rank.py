@@ -16,7 +16,7 @@ from skboost.modes._curvature import (
     inverse_curvature,
     wide_directions,
 )
-from skboost.proposals._low_rank import fit_low_rank, widest
+from skboost.proposals._gaussian import fit_low_rank, widest
 from skboost.targets import CallableTarget
 
 
@@ -184,7 +184,7 @@ def test_columns_that_lose_on_other_draws_are_left_out(monkeypatch):
         # The second search ends far off, and boasts.
         return (x, value) if len(found) == 1 else (x + 3.0, value + 100.0)
 
-    monkeypatch.setattr("skboost.proposals._low_rank.ascend", flattered)
+    monkeypatch.setattr("skboost.proposals._gaussian.ascend", flattered)
     start = Gaussian("diag").from_moments(gaussian.mean, gaussian.scale**2)
     _, _, params = fit_low_rank(gaussian.target, start, None, Settings(), 2, 3)
     assert len(found) == 2
