@@ -1,5 +1,6 @@
 """Mixtures of densities: the numerical core of every posterior here."""
 
+from skboost.approximation._densities import checked_points
 from skboost.approximation._diagnostics import (
     DualityGap,
     Estimate,

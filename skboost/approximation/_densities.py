@@ -73,6 +73,17 @@ class GaussianStack:
         return pulled.reshape(len(residuals), -1) @ self.whiten
 
 
+def checked_points(theta, dim):
+    """Points as an array of shape (n, dim); a ValueError where they have another."""
+    theta = np.asarray(theta, dtype=float)
+    if theta.ndim != 2 or theta.shape[1] != dim:
+        raise ValueError(
+            f"theta must have shape (n, {dim}); got {theta.shape}. Pass one draw per "
+            "row."
+        )
+    return theta
+
+
 @dataclass(eq=False)
 class ComponentDensities:
     """Components of a mixture, without weights, ready for evaluation.
@@ -104,15 +115,6 @@ class ComponentDensities:
                 others.append(k)
         return index, GaussianStack.of(structures) if index else None, others
 
-    def _checked(self, theta):
-        theta = np.asarray(theta, dtype=float)
-        if theta.ndim != 2 or theta.shape[1] != self.dim:
-            raise ValueError(
-                f"theta must have shape (n, {self.dim}); got {theta.shape}. Pass one "
-                "draw per row."
-            )
-        return theta
-
     def _blocks(self, n):
         """Rows whose residuals stay in cache."""
         stack = self._stacked[1]
@@ -120,7 +122,7 @@ class ComponentDensities:
 
     def log_density(self, theta):
         """Log densities at `theta` (n, dim), shape (n, K), nats."""
-        theta = self._checked(theta)
+        theta = checked_points(theta, self.dim)
         out = np.empty((len(theta), len(self.components)))
         for rows in self._blocks(len(theta)):
             self._evaluate(theta[rows], out[rows])
@@ -128,7 +130,7 @@ class ComponentDensities:
 
     def mixture_score(self, theta, log_weights):
         """Score (n, dim) and log density (n,) of the mixture with these weights."""
-        theta = self._checked(theta)
+        theta = checked_points(theta, self.dim)
         index, stack, others = self._stacked
         score, log_q = np.zeros_like(theta), np.empty(len(theta))
         for rows in self._blocks(len(theta)):

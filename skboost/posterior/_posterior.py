@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from skboost.approximation import Mixture
+from skboost.approximation import Mixture, checked_points
 from skboost.posterior._backed import as_generator, check_size
 from skboost.posterior._base import BasePosterior
 from skboost.posterior._importance import calibrated
@@ -323,12 +323,7 @@ class TransformedPosterior(MixturePosterior):
         -inf outside the constraints. With a simplex it is that of all coordinates but
         its last, and rows are inside where coordinates add up to one within 1e-8.
         """
-        theta = np.asarray(theta, dtype=float)
-        if theta.ndim != 2 or theta.shape[1] != self.dim:
-            raise ValueError(
-                f"theta must have shape (n, {self.dim}); got {theta.shape}. Pass one "
-                "draw per row."
-            )
+        theta = checked_points(theta, self.dim)
         inside = self._constraints.contains(theta)
         out = np.full(len(theta), -np.inf)
         if inside.any():

@@ -33,16 +33,14 @@ class PriorExpectation:
         return -2.0 * self.d_variance
 
 
-def validate_scale(scale, n, name="prior_scale"):
-    """Scale as a float array (n,).
+def validate_scale(scale, n):
+    """``prior_scale`` as a float array (n,).
 
     Parameters
     ----------
     scale : float or array-like (n,)
     n : int
         Number of coordinates.
-    name : str, default="prior_scale"
-        What the error calls the parameter.
 
     Raises
     ------
@@ -53,18 +51,18 @@ def validate_scale(scale, n, name="prior_scale"):
         values = np.asarray(scale, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must be a number or an array of {n} numbers; got {scale!r}."
+            f"prior_scale must be a number or an array of {n} numbers; got {scale!r}."
         ) from error
     if values.ndim > 1 or (values.ndim == 1 and values.size not in (1, n)):
         raise ValueError(
-            f"{name} must be a scalar or have one entry per coefficient, shape "
+            f"prior_scale must be a scalar or have one entry per coefficient, shape "
             f"({n},); got shape {values.shape}. Pass a scalar to use it everywhere."
         )
     bad = ~(np.isfinite(values) & (values > 0.0))
     if np.any(bad):
         worst = values[bad].ravel()[0] if values.ndim else values[()]
         raise ValueError(
-            f"{name} must be positive and finite; got {worst}. For a nearly flat "
+            f"prior_scale must be positive and finite; got {worst}. For a nearly flat "
             "prior use a large number instead."
         )
     return np.array(np.broadcast_to(values, (n,)))
