@@ -247,7 +247,14 @@ def _check_groups(name, n_groups):
         )
 
 
-def warn_of_single_rows(factors, n_rows):
+def warn_of_unidentified(factors, numbers, noise_name):
+    """Warns of parts of a model that only the prior can tell from each other."""
+    if noise_name:
+        _warn_of_single_rows(factors, len(numbers))
+    _warn_of_constant_slopes(factors, numbers)
+
+
+def _warn_of_single_rows(factors, n_rows):
     """Warns where every group has one row: its effect is like the noise of that row."""
     for factor in factors:
         if len(factor.present) == n_rows:
@@ -256,7 +263,21 @@ def warn_of_single_rows(factors, n_rows):
                 "the spread between groups from noise: the prior alone divides them. "
                 "Drop the column from groups.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
+            )
+
+
+def _warn_of_constant_slopes(factors, numbers):
+    """Warns where a slope multiplies a constant, as the intercept of a group does."""
+    for factor in factors:
+        for i in factor.slopes[np.ptp(numbers[:, factor.slopes], axis=0) == 0.0]:
+            warnings.warn(
+                f"A slope of {factor.name!r} has the same value in all rows (column "
+                f"{i} of the numeric columns, counted from 0), so the data cannot "
+                "tell it from the groups' intercepts: the prior alone divides them. "
+                "Drop the column from slopes.",
+                UserWarning,
+                stacklevel=6,
             )
 
 

@@ -24,7 +24,7 @@ from skboost.linear_model._groups import (
     levels_of,
     numbers_of,
     resolve,
-    warn_of_single_rows,
+    warn_of_unidentified,
 )
 from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
@@ -124,8 +124,7 @@ class HierarchicalModel(Served, BoostedLinearModel):
         )
         numbers = numbers_of(X, self._columns)
         self._factors = learned(X, self._columns)
-        if self._noise_name:
-            warn_of_single_rows(self._factors, len(y))
+        warn_of_unidentified(self._factors, numbers, self._noise_name)
         codes = [codes_of(X, factor, self._columns) for factor in self._factors]
         weight = check_sample_weight(sample_weight, numbers, dtype=np.float64)
         if np.any(weight < 0.0) or not weight.any():

@@ -332,6 +332,17 @@ def test_what_means_nothing_is_refused_by_name(params, change, message):
         BoostedHierarchicalLinearRegression(**params).fit(X, y)
 
 
+def test_a_constant_slope_is_warned_of():
+    """The data cannot tell it from the intercepts of groups."""
+    X, eta, _ = schools()
+    model = BoostedHierarchicalLinearRegression(
+        groups=["school"], slopes={"school": ["one"]}, random_state=0
+    )
+    with pytest.warns(UserWarning, match="A slope of 'school' has the same value"):
+        model.fit(X.assign(one=1.0), response(type(model), eta))
+    assert np.isfinite(model.elbo_)
+
+
 def test_a_failed_fit_leaves_the_last_one(fitted):
     model, X, y, _ = fitted
     before = model.predict(X)
