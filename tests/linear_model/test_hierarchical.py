@@ -336,7 +336,7 @@ def test_a_constant_slope_is_warned_of():
     """The data cannot tell it from the intercepts of groups."""
     X, eta, _ = schools()
     model = BoostedHierarchicalLinearRegression(
-        groups=["school"], slopes={"school": ["one"]}, random_state=0
+        groups=["school"], slopes={"school": ["one"]}, max_iter=1, random_state=0
     )
     with pytest.warns(UserWarning, match="A slope of 'school' has the same value"):
         model.fit(X.assign(one=1.0), response(type(model), eta))
