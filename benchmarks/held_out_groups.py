@@ -5,12 +5,15 @@
 Rats are published growth curves (Gelfand et al. 1990); the others are generated in the
 size of radon's counties, of hospitals and of sites that count. Every row is held out
 once: with other rows of its group left in (``rows``), and with its whole group
-(``groups``). Rivals are models with a column for every group, of scikit-learn, and the
-mixed models of statsmodels (MixedLM by its maximum, BayesMixedGLM by variational
-Bayes). ``log density`` is that of held-out responses, nats a row; ``behind`` how far
-ours is behind the rival on the same rows, with a standard error over groups;
-``coverage`` that of 90 per cent intervals, of counts more by being whole numbers. CPU
-seconds of one fit, medians over folds.
+(``groups``). Rivals are models with a column for every group, of scikit-learn
+(BayesianRidge; logistic and Poisson regression with the best of four penalties by
+cross-validation), and the mixed models of statsmodels (MixedLM by its maximum,
+BayesMixedGLM by variational Bayes). ``log density`` is that of held-out responses, nats
+a row; ``behind`` how far ours is behind the rival on the same rows, with a standard
+error over groups; ``coverage`` that of 90 per cent intervals, whose ends are whole
+numbers for counts: those of the true distribution of ``sites`` are expected to cover
+.955 of held-out rows and .951 of held-out groups. CPU seconds of one fit, medians over
+folds of one partition.
 """
 
 from dataclasses import dataclass
@@ -23,7 +26,7 @@ from groups import radon as counties
 from scipy.special import expit
 from scipy.stats import norm, poisson
 from sklearn.linear_model import BayesianRidge, LogisticRegression, PoissonRegressor
-from sklearn.model_selection import GroupKFold, KFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.preprocessing import OneHotEncoder
 
 _N_DRAWS = 2000
@@ -137,11 +140,17 @@ def one_hot(kind, train, test):
         model = BayesianRidge().fit(table(train), train.y)
         return of_normal(*model.predict(table(test), return_std=True), test.y)
     if kind == "logistic":
-        p = LogisticRegression(max_iter=1000).fit(table(train), train.y)
-        p = p.predict_proba(table(test))
+        search = GridSearchCV(
+            LogisticRegression(max_iter=1000),
+            {"C": [0.1, 0.3, 1.0, 3.0]},
+            scoring="neg_log_loss",
+        )
+        p = search.fit(table(train), train.y).predict_proba(table(test))
         return np.log(p[np.arange(len(test.y)), test.y]), None, None
-    model = PoissonRegressor(max_iter=1000).fit(table(train), train.y)
-    rate = model.predict(table(test))
+    search = GridSearchCV(
+        PoissonRegressor(max_iter=1000), {"alpha": [0.003, 0.01, 0.03, 0.1]}
+    )
+    rate = search.fit(table(train), train.y).predict(table(test))
     ends = (poisson.ppf(p, rate) for p in (0.05, 0.95))
     return poisson.logpmf(test.y, rate), *ends
 

@@ -99,10 +99,9 @@ class GroupEffectsDisplay:
         wide, half = (
             estimator.group_effects_interval(p)[factor][:, effect] for p in (level, 0.5)
         )
-        levels = estimator.group_levels_[factor]
         labels = [
-            ":".join(map(str, label)) if np.ndim(label) else str(label)
-            for label in levels
+            ":".join(map(_named, np.atleast_1d(label)))
+            for label in estimator.group_levels_[factor]
         ]
         name = f"effect of {factor}"
         if effect:
@@ -132,7 +131,7 @@ class GroupEffectsDisplay:
             self.figure_, axes = panels(ax, 1, 1, (5.2, height))
             self.ax_ = axes[0]
             self._draw(axes[0], order)
-            axes[0].set(xlabel=self.name, ylim=(-1, n))
+            axes[0].set(xlabel=f"{self.name} (thick: 50 % intervals)", ylim=(-1, n))
             axes[0].set_yticks(range(n) if named else [])
             if named:
                 axes[0].set_yticklabels([self.labels[j] for j in order])
@@ -151,7 +150,7 @@ class GroupEffectsDisplay:
         ax.axvline(0.0, color="0.6", linewidth=0.8)
         for some, hue, label in (
             (~away, "0.55", f"{100 * self.level:.0f} % interval holds zero"),
-            (away, color(0), "and excludes it"),
+            (away, color(0), "interval excludes zero"),
         ):
             if some.any():
                 at = place[some]
@@ -159,3 +158,10 @@ class GroupEffectsDisplay:
                 thick = inner_low[some], inner_high[some]
                 ax.hlines(at, *thick, color=hue, linewidth=2.6)
                 ax.plot(self.means[order][some], at, "o", color=hue, ms=4, label=label)
+
+
+def _named(label):
+    """A label as text; whole numbers of a column of floats have no decimal point."""
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    return str(label)

@@ -385,3 +385,14 @@ def test_effects_are_drawn_in_order_with_their_intervals(fitted):
         GroupEffectsDisplay.from_estimator(model, "class")
     with pytest.raises(ValueError, match="effect must lie between 0 and 0; got 1"):
         GroupEffectsDisplay.from_estimator(model, effect=1)
+
+
+def test_labels_that_are_whole_numbers_have_no_decimal_point():
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=40), np.repeat(np.arange(8.0), 5)])
+    y = rng.normal(size=8)[X[:, 1].astype(int)] + rng.normal(size=40)
+    model = BoostedHierarchicalLinearRegression(groups=[1], random_state=0)
+    display = GroupEffectsDisplay.from_estimator(model.fit(X, y))
+    assert sorted(display.labels) == [str(j) for j in range(8)]
+    assert "thick: 50 % intervals" in display.ax_.get_xlabel()
