@@ -247,21 +247,21 @@ def _check_groups(name, n_groups):
         )
 
 
-def warn_of_unidentified(factors, numbers, noise_name):
+def warn_of_unidentified(factors, numbers, row_noise):
     """Warns of parts of a model that only the prior can tell from each other."""
-    if noise_name:
-        _warn_of_single_rows(factors, len(numbers))
+    if row_noise:
+        _warn_of_single_rows(factors, len(numbers), row_noise)
     _warn_of_constant_slopes(factors, numbers)
 
 
-def _warn_of_single_rows(factors, n_rows):
+def _warn_of_single_rows(factors, n_rows, row_noise):
     """Warns where every group has one row: its effect is like the noise of that row."""
     for factor in factors:
         if len(factor.present) == n_rows:
             warnings.warn(
                 f"Every group of {factor.name!r} has one row, so the data cannot tell "
-                "the spread between groups from noise: the prior alone divides them. "
-                "Drop the column from groups.",
+                f"the spread between groups from {row_noise}: the prior alone divides "
+                "them. Drop the column from groups.",
                 UserWarning,
                 stacklevel=6,
             )

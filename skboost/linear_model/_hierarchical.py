@@ -89,6 +89,7 @@ class HierarchicalModel(Served, BoostedLinearModel):
 
     warm_start = False
     _noise_name = None  # Of the last coordinate, where it is not a scale of effects.
+    _row_noise = None  # What a group of one row has that is like its effect.
 
     def _hyperparameters(self):
         # A surrogate skews by itself: the target would be evaluated for every pair.
@@ -124,7 +125,7 @@ class HierarchicalModel(Served, BoostedLinearModel):
         )
         numbers = numbers_of(X, self._columns)
         self._factors = learned(X, self._columns)
-        warn_of_unidentified(self._factors, numbers, self._noise_name)
+        warn_of_unidentified(self._factors, numbers, self._row_noise)
         codes = [codes_of(X, factor, self._columns) for factor in self._factors]
         weight = check_sample_weight(sample_weight, numbers, dtype=np.float64)
         if np.any(weight < 0.0) or not weight.any():

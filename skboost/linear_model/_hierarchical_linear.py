@@ -174,7 +174,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
         ],
     }
 
-    _noise_name = "noise_scale"
+    _noise_name, _row_noise = "noise_scale", "noise"
 
     def __init__(
         self,

@@ -153,6 +153,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
 
     _parameter_constraints = HIERARCHICAL_CONSTRAINTS
 
+    _row_noise = "the randomness of single answers"
+
     def __init__(
         self,
         *,

@@ -275,6 +275,10 @@ class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
     def _noise_name(self):
         return "dispersion" if self.likelihood == "negative_binomial" else None
 
+    @property
+    def _row_noise(self):
+        return "the dispersion of counts" if self._noise_name else None
+
     def _marginal(self, rows):
         likelihood = NegativeBinomial() if self._noise_name else Poisson()
         return marginal_of(rows, likelihood)

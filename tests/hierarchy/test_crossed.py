@@ -143,16 +143,33 @@ def test_gradients_of_laplace_are_those_of_its_value(likelihood, response, name,
     )
 
 
+@pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
-def test_laplace_is_quadrature_with_one_node(likelihood, response):
-    rows = of("one", response)
+def test_laplace_is_a_gaussian_at_the_mode(likelihood, response, name):
+    rows = of(name, response)
     noise = likelihood.has_level
-    parts = split(points(rows, noise), rows, noise)
-    found, _ = LaplaceMarginal(rows, likelihood).value_and_score(*parts)
-    expected, _ = QuadratureMarginal(rows, likelihood, n_nodes=1).value_and_score(
-        *parts
+    theta = points(rows, noise)
+    found, _ = LaplaceMarginal(rows, likelihood).value_and_score(
+        *split(theta, rows, noise)
     )
-    np.testing.assert_allclose(found, expected, atol=1e-7)
+    Z, scale_of = effects_matrix(rows)
+    linear, y = likelihood.linear(rows.y), rows.y[:, None]
+    for one, value in zip(theta, found, strict=True):
+        beta, levels, *level = split(one[None], rows, noise)
+        given = likelihood.given(*(level or [None]))
+        sized, v = Z * np.exp(levels[0])[scale_of], np.zeros(Z.shape[1])
+        for _ in range(50):
+            eta = rows.X @ beta[0] + rows.offset + sized @ v
+            height, slope = (t[:, 0] for t in given.value_and_slope(eta[:, None], y))
+            bend = given.bend(eta[:, None], y)[:, 0] * rows.weight
+            precision = (sized.T * bend) @ sized + np.eye(len(v))
+            pull = sized.T @ (rows.weight * (slope + linear)) - v
+            v = v + np.linalg.solve(precision, pull)
+        top = rows.weight @ (height + linear * eta) - 0.5 * v @ v
+        if noise:
+            top += likelihood.own_terms(rows.y, rows.weight, *level)[0][0]
+        expected = top - 0.5 * np.linalg.slogdet(precision)[1]
+        assert value == pytest.approx(expected, abs=1e-7)
 
 
 def test_laplace_is_close_to_the_integral_where_groups_are_large():

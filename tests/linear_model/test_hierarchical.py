@@ -343,6 +343,23 @@ def test_a_constant_slope_is_warned_of():
     assert np.isfinite(model.elbo_)
 
 
+@pytest.mark.parametrize(
+    ("kind", "noise"),
+    [
+        (BoostedHierarchicalLinearRegression, "noise"),
+        (BoostedHierarchicalLogisticRegression, "the randomness of single answers"),
+    ],
+)
+def test_groups_of_one_row_are_warned_of(kind, noise):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=40), np.arange(40)])
+    model = kind(groups=[1], max_iter=1, random_state=0)
+    message = f"Every group of 'x1' has one row, .* from {noise}: the prior alone"
+    with pytest.warns(UserWarning, match=message):
+        model.fit(X, rng.integers(0, 2, 40))
+    assert np.isfinite(model.elbo_)
+
+
 def test_a_failed_fit_leaves_the_last_one(fitted):
     model, X, y, _ = fitted
     before = model.predict(X)
@@ -357,10 +374,9 @@ def test_hard_data_give_finite_results():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"x": rng.normal(size=40), "one": 1.0, "g": np.arange(40)})
     linear = BoostedHierarchicalLinearRegression(groups=["g"], random_state=0)
-    with pytest.warns(UserWarning, match="Every group of 'g' has one row"):
-        assert np.isfinite(linear.fit(X, rng.normal(size=40)).elbo_)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        assert np.isfinite(linear.fit(X, rng.normal(size=40)).elbo_)
         linear.set_params(slopes={"g": ["one"]})
         X["g"] = np.arange(40) % 5
         assert np.isfinite(linear.fit(X, rng.normal(size=40)).elbo_)
