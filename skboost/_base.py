@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from skboost._callbacks import Limits
 from skboost._checkpoint import session_of
-from skboost._elsewhere import refuse_moved
+from skboost._elsewhere import refuse_unknown
 from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
 from skboost._report import report, warn_unfinished
@@ -230,7 +230,7 @@ class FittingEstimator(VersionedPickle, CallbackSupportMixin, BaseEstimator):
     _moved = {}
 
     def __new__(cls, *args, **kwargs):
-        refuse_moved(cls.__name__, cls._moved, kwargs)
+        refuse_unknown(cls.__name__, cls.__init__, cls._moved, kwargs)
         return super().__new__(cls)
 
     @contextmanager
@@ -332,16 +332,15 @@ class BoostedEstimator(FittingEstimator):
         context.call_on_fit_task_end(
             estimator=self, reconstruction_attributes=lambda: attributes, **data
         )
-        # Past `fit` and scikit-learn's wrapper of it, where the user called.
-        self._warn_unfinished(attributes["_run"], attributes, stacklevel=6)
+        self._warn_unfinished(attributes["_run"], attributes)
         return self
 
     def _hyperparameters(self):
         """Those of `BOOSTING_CONSTRAINTS` among others."""
         return self.get_params(deep=False)
 
-    def _warn_unfinished(self, done, attributes, stacklevel):
-        warn_unfinished(done, attributes, stacklevel)
+    def _warn_unfinished(self, done, attributes):
+        warn_unfinished(done, attributes)
 
     def _end_iteration(self, task, engine, done, names, data):
         """Tell callbacks that an iteration was done; True asks to stop."""

@@ -1,6 +1,8 @@
-"""Parameters that have another place: a call with one of them says which."""
+"""Parameters that have another place or name: a call with one of them says which."""
 
+from difflib import get_close_matches
 from functools import wraps
+from inspect import Parameter, signature
 
 # Of every boosted model, until 0.1.0.
 MOVED = {
@@ -13,37 +15,43 @@ MOVED = {
 }
 
 
-def refuse_moved(name, moved, given):
-    """Refuse arguments that have another place.
+def refuse_unknown(name, function, moved, given):
+    """Refuse arguments that a function does not have.
 
     Parameters
     ----------
     name : str
-        Of the class or function.
+        Of the class or function, for the message.
+    function : callable
+        Whose parameters there are.
     moved : dict
-        What to use in place of each parameter.
+        What to use in place of parameters of other libraries and of earlier versions.
     given : iterable of str
         Names of the arguments of a call.
 
     Raises
     ------
     TypeError
-        As Python does for an argument that it does not know, with the new place.
+        As Python does, with the parameter that was probably meant.
     """
+    known = signature(function).parameters
+    if any(one.kind is Parameter.VAR_KEYWORD for one in known.values()):
+        return
     for argument in given:
-        if argument in moved:
-            raise TypeError(
-                f"{name}() has no parameter {argument!r}. {moved[argument]}"
-            )
+        if argument not in known:
+            near = get_close_matches(argument, known, n=1)
+            advice = f"Did you mean {near[0]!r}?" if near else ""
+            advice = moved.get(argument, advice)
+            raise TypeError(f"{name}() has no parameter {argument!r}. {advice}".strip())
 
 
-def moved_parameters(moved):
-    """Decorator of a function whose parameters have moved; see `refuse_moved`."""
+def known_parameters(moved):
+    """Decorator of a function that says which parameter was meant."""
 
     def decorator(function):
         @wraps(function)
         def checked(*args, **kwargs):
-            refuse_moved(function.__name__, moved, kwargs)
+            refuse_unknown(function.__name__, function, moved, kwargs)
             return function(*args, **kwargs)
 
         return checked

@@ -9,7 +9,7 @@ from joblib import effective_n_jobs
 
 from skboost._base import BOOSTING_CONSTRAINTS, make_engine, make_limits
 from skboost._checkpoint import Checkpoint, Session
-from skboost._elsewhere import MOVED, moved_parameters
+from skboost._elsewhere import MOVED, known_parameters
 from skboost._random import root_seed
 from skboost._report import history_record, report, warn_unfinished
 from skboost._result import BoostingResult, FitInterrupted
@@ -52,7 +52,7 @@ _CONSTRAINTS = {
 _LONG = 2.0
 
 
-@moved_parameters(MOVED)
+@known_parameters(MOVED)
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
 def boost_posterior(
     log_density,
@@ -256,7 +256,7 @@ def boost_posterior(
     )
     limits, begin = make_limits(arguments, budget), _listener(callback)
     done, fitted, result = boosted(engine, limits, stages, None, begin, keeper)
-    warn_unfinished(done, fitted, stacklevel=5)
+    warn_unfinished(done, fitted)
     _warn_of_failures(target, failures)
     return result
 

@@ -1,5 +1,6 @@
 """From a run of the engine to fitted attributes."""
 
+import sys
 import warnings
 from dataclasses import replace
 from typing import NamedTuple
@@ -295,14 +296,28 @@ def _uncertified(found, place):
     )
 
 
-def warn_unfinished(done, attributes, stacklevel):
+def warn_where_called(message, category):
+    """Warn at the line that called skboost, however deep inside of it this is."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_ours(frame):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(frame):
+    package = frame.f_globals.get("__name__", "").partition(".")[0]
+    # Scikit-learn's wrapper of ``fit``, and its searches over joblib.
+    return package in {"skboost", "sklearn", "joblib"}
+
+
+def warn_unfinished(done, attributes):
     """Warn only where much is left: stopping early is normal for an anytime method."""
     remaining = attributes["remaining_kl_"]
     if done.history[-1].improper or attributes["message_"].startswith("uncertified"):
-        warnings.warn(attributes["message_"], ConvergenceWarning, stacklevel=stacklevel)
+        warn_where_called(attributes["message_"], ConvergenceWarning)
         return
     if done.history[0].cut_short and done.n_iter == 1:
-        warnings.warn(attributes["message_"], ConvergenceWarning, stacklevel=stacklevel)
+        warn_where_called(attributes["message_"], ConvergenceWarning)
         return
     # Nats.
     if not remaining > 0.5:
@@ -310,11 +325,10 @@ def warn_unfinished(done, attributes, stacklevel):
     advice = "Raise max_iter (or max_time) or n_draws"
     if done.history[-1].enough:
         advice = "For less, pass a number for tol, such as tol=0.01"
-    warnings.warn(
+    warn_where_called(
         f"{attributes['message_']} The estimate is {remaining:.2g} nats. {advice}"
         f"{_richer(attributes)}.",
         ConvergenceWarning,
-        stacklevel=stacklevel,
     )
 
 

@@ -19,9 +19,11 @@ from skboost import (
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
     BoostedGaussianMixture,
+    BoostedHierarchicalLinearRegression,
     BoostedMatrixFactorization,
     EvidenceSearch,
     OnlineBayesianLinearRegression,
+    OnlineBayesianLogisticRegression,
     SVIGaussianMixture,
     SVILatentDirichletAllocation,
     SVIMatrixFactorization,
@@ -135,6 +137,21 @@ def test_a_parameter_of_another_name_names_ours(name, place):
     for call in calls:
         with pytest.raises(TypeError, match=f"'{name}'.*{place}"):
             call(**{name: 1.0})
+
+
+def test_a_misspelt_parameter_is_told_what_was_meant():
+    calls = {
+        "prior_sale": (BoostedBayesianLogisticRegression, "prior_scale"),
+        "n_component": (SVIGaussianMixture, "n_components"),
+        "forgeting": (OnlineBayesianLinearRegression, "forgetting"),
+        "constraint": (partial(boost_posterior, normal, 2), "constraints"),
+    }
+    for name, (call, meant) in calls.items():
+        match = rf"no parameter '{name}'. Did you mean '{meant}'\?"
+        with pytest.raises(TypeError, match=match):
+            call(**{name: 1})
+    with pytest.raises(TypeError, match="no parameter 'xyz'.$"):
+        boost_posterior(normal, 2, xyz=1)
 
 
 # --- names that users can import
@@ -292,6 +309,66 @@ def test_columns_whose_spread_is_rounding_are_refused(model, y):
         model.fit(far, y)
     constant = np.column_stack([X[:, 0], np.full(len(X), 1e8)])
     model.fit(constant, y)
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (BoostedBayesianLogisticRegression(**FAST), LABELS),
+        (BoostedBayesianLinearRegression(**FAST), X[:, 0]),
+        (BoostedBayesianPoissonRegression(**FAST), LABELS),
+        (BoostedHierarchicalLinearRegression(groups=[1]), X[:, 0]),
+        (OnlineBayesianLogisticRegression(), LABELS),
+        (OnlineBayesianLinearRegression(), X[:, 0]),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_columns_whose_squares_overflow_are_named(model, y):
+    table = np.column_stack([X[:, 0] * 1e200, LABELS])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="'x0' overflow. Divide them by"):
+            model.fit(table, y)
+
+
+def test_counts_of_words_that_overflow_are_refused():
+    with pytest.raises(ValueError, match=r"at most 1e100; got 2\.\d\de\+200"):
+        SVILatentDirichletAllocation(2).fit(np.abs(X) * 1e200)
+
+
+def test_groups_without_names_are_asked_for():
+    table = np.array([[0.5, "a"], [1.5, "b"]] * 5, dtype=object)
+    with pytest.raises(ValueError, match=r"numbers in column 'x1'.* Name it in groups"):
+        BoostedHierarchicalLinearRegression().fit(table, X[:10, 0])
+
+
+def test_labels_of_users_are_sent_to_another_class():
+    ratings = np.array([["ann", "jaws", 5], ["bob", "jaws", 2]], dtype=object)
+    with pytest.raises(ValueError, match="'ann'. For labels .* use RatingRegressor"):
+        SVIMatrixFactorization(2).fit(ratings)
+
+
+@pytest.mark.parametrize("kind", [SVIGaussianMixture, BoostedGaussianMixture])
+def test_more_clusters_than_rows_are_not_taken_in_silence(kind):
+    rows = np.repeat(X[:3], 5, axis=0)
+    with pytest.warns(UserWarning, match="=4 clusters for 3 distinct rows") as caught:
+        kind(4, max_iter=1, random_state=0).fit(rows)
+    assert caught[0].filename == __file__
+
+
+def test_what_remains_is_reported_where_the_user_called():
+    few = np.random.default_rng(0).normal(size=(12, 10))
+    models = [
+        kind(family="gaussian-diag", tol=0.01, **FAST)
+        for kind in (
+            BoostedBayesianLogisticRegression,
+            BoostedBayesianPoissonRegression,
+        )
+    ]
+    for model in models:
+        with pytest.warns(ConvergenceWarning) as caught:
+            model.fit(few @ few.T, np.arange(12) % 2)
+        assert caught[0].filename == __file__
 
 
 # --- displays

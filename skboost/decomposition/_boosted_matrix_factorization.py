@@ -1,6 +1,5 @@
 """Matrix factorisation whose posterior over all factors is grown by boosting."""
 
-import warnings
 from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
@@ -15,6 +14,7 @@ from skboost._base import (
     callback_data,
     make_settings,
 )
+from skboost._report import warn_where_called
 from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
 from skboost.boosting import Boosting, Simplex
 from skboost.conjugate import FactorTarget, MatrixFactorizationModel, ObservedEntries
@@ -346,16 +346,15 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
             "noise_scale_": float(np.sqrt(noise)),
         }
 
-    def _warn_unfinished(self, done, attributes, stacklevel):
+    def _warn_unfinished(self, done, attributes):
         # Some KL remains wherever rows depend on columns, and averages are not meant to
         # converge: a warning is worth it only where the last component still gained.
         gain = attributes["gain_path_"][-1]
         if not done.converged and gain > self.tol:
-            warnings.warn(
+            warn_where_called(
                 f"{attributes['message_']} The last component gained {gain:.2g} nats. "
                 "Raise max_iter (or max_time), n_restarts or tol.",
                 ConvergenceWarning,
-                stacklevel=stacklevel,
             )
 
     # --- what was fitted

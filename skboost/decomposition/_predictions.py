@@ -49,14 +49,22 @@ class Piece(NamedTuple):
 
 def observed_entries(estimator, X, dtype, reset):
     """The observed entries of what a user passes as `X`, validated."""
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse=("coo", "csr", "csc"),
-        dtype=np.dtype(dtype),
-        ensure_all_finite="allow-nan",
-    )
+    try:
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse=("coo", "csr", "csc"),
+            dtype=np.dtype(dtype),
+            ensure_all_finite="allow-nan",
+        )
+    except ValueError as error:
+        if "convert string" not in str(error):
+            raise
+        raise ValueError(
+            f"X must be a matrix of numbers: {error}. For labels of users and items in "
+            "two columns, use RatingRegressor().fit(X[[user, item]], ratings)."
+        ) from error
     if reset and _like_triples(X):
         warnings.warn(
             "X looks like triples of row, column and value, and is taken for a matrix "

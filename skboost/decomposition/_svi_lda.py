@@ -327,6 +327,12 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
     def _validated(self, X, reset, whom):
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
         check_non_negative(X, f"{type(self).__name__}.{whom}")
+        # Steps between proportions are compared by their squares.
+        if X.size and X.max() > 1e100:
+            raise ValueError(
+                f"X must hold counts of words, at most 1e100; got {X.max():.3g}. "
+                "Divide X by its largest value."
+            )
         return X
 
     def _set_model(self, going_on, what, advice):

@@ -190,10 +190,10 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
             With more than two classes: the class that the odds of every other one are
             against; None is ``classes_[0]``. Not for two classes, nor where every class
             has a model against all others (`OnlineBayesianLogisticRegression`).
-        increment : float or array-like of shape (n_features,), default=1.0
-            Change of each feature that its ratio is for. Of columns that a
-            ``StandardScaler`` divided by ``scale_``, ``1 / scale_`` gives ratios for
-            one of the units before.
+        increment : float, dict or array-like of shape (n_features,), default=1.0
+            Change of each feature that its ratio is for; a dict names some of them.
+            Of columns that a ``StandardScaler`` divided by ``scale_``, ``1 / scale_``
+            gives ratios for one of the units before.
 
         Returns
         -------
@@ -223,7 +223,12 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
                 f"reference must be None: odds are against {against} here; got "
                 f"{reference!r}."
             )
-        shape = (self._n_outputs, self.n_features_in_)
         return ratio_table(
-            "odds_ratio", self.posterior_, shape, self._has_intercept, level, increment
+            "odds_ratio",
+            self.posterior_,
+            self._feature_names(),
+            self._has_intercept,
+            level,
+            increment,
+            self._n_outputs,
         )

@@ -4,6 +4,7 @@ import numpy as np
 from scipy.special import xlogy
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skboost._report import warn_where_called
 from skboost._sklearn import check_sample_weight
 from skboost.linear_model._coefficients import (
     BayesianRegressor,
@@ -162,6 +163,13 @@ class BayesianCountRegressor(BayesianRegressor):
         kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
         X, y = validate_data(self, X, y, reset=False, **kind)
         offset = self._offset_of(X, offset, exposure)
+        if offset is None and self._exposed:
+            warn_where_called(
+                "The fit was told the exposure of its counts; these have none, and are "
+                "taken to have an exposure of one each. Pass exposure= or offset=; in "
+                "pipelines and searches, by set_score_request(exposure=True).",
+                UserWarning,
+            )
         return self._plain_rows(X), Poisson().checked(y, X.shape[0]), offset
 
     def staged_predict(self, X, offset=None, exposure=None):
@@ -233,10 +241,10 @@ class BayesianCountRegressor(BayesianRegressor):
         ----------
         level : float, default=0.9
             Posterior probability inside, in (0, 1).
-        increment : float or array-like of shape (n_features,), default=1.0
-            Change of each feature that its ratio is for. Of columns that a
-            ``StandardScaler`` divided by ``scale_``, ``1 / scale_`` gives ratios for
-            one of the units before.
+        increment : float, dict or array-like of shape (n_features,), default=1.0
+            Change of each feature that its ratio is for; a dict names some of them.
+            Of columns that a ``StandardScaler`` divided by ``scale_``, ``1 / scale_``
+            gives ratios for one of the units before.
 
         Returns
         -------
@@ -246,9 +254,13 @@ class BayesianCountRegressor(BayesianRegressor):
             ``probability_above_1``.
         """
         check_is_fitted(self)
-        shape = (1, self.n_features_in_)
         return ratio_table(
-            "rate_ratio", self.posterior_, shape, self._has_intercept, level, increment
+            "rate_ratio",
+            self.posterior_,
+            self._feature_names(),
+            self._has_intercept,
+            level,
+            increment,
         )
 
     def _fitted(self, posterior):

@@ -406,10 +406,10 @@ class HierarchicalModel(Served, BoostedLinearModel):
 
     def _ratios(self, kind, level, increment):
         check_is_fitted(self)
-        shape = (1, len(self._columns.numbers))
-        has_intercept = self._model.coef.shape[1] > shape[1]
+        names = self._number_names()
+        has_intercept = self._model.coef.shape[1] > len(names)
         return ratio_table(
-            kind, self.posterior_, shape, has_intercept, level, increment
+            kind, self.posterior_, names, has_intercept, level, increment
         )
 
     def sample_posterior(self, n=1, random_state=None):

@@ -323,10 +323,10 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
         ----------
         level : float, default=0.9
             Posterior probability inside, in (0, 1).
-        increment : float or array-like of shape (n_numeric_features,), default=1.0
-            Change of each feature that its ratio is for. Of columns that a
-            ``StandardScaler`` divided by ``scale_``, ``1 / scale_`` gives ratios for
-            one of the units before.
+        increment : float, dict or array-like, default=1.0
+            Change of each feature that its ratio is for; a dict names some of them.
+            Of columns that a ``StandardScaler`` divided by ``scale_``, ``1 / scale_``
+            gives ratios for one of the units before.
 
         Returns
         -------

@@ -69,7 +69,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
             context.call_on_fit_task_begin(estimator=self, **data)
             rng = check_random_state(self.random_state)
             self._begin()
-            self._warn_of_wide_prior(rows)
+            self._check_first_rows(rows)
             for _ in range(self.n_passes):
                 order = rng.permutation(len(y)) if self.shuffle else slice(None)
                 if self._pass(context, data, rows[order], y[order], weight[order]):
@@ -103,7 +103,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
             rows, y, weight = self._validated(X, y, sample_weight, first, **validated)
             if first:
                 self._begin()
-                self._warn_of_wide_prior(rows)
+                self._check_first_rows(rows)
             self._go_on()
             self._take_in(rows, y, weight)
             # A row at a time, it would take longer than the update.
@@ -168,8 +168,14 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
     # What the prior may say of a row before steps of one row each overshoot.
     _widest_spread = np.inf
 
-    def _warn_of_wide_prior(self, X):
-        """Say that the prior lets columns of the first rows count for too much."""
+    def _check_first_rows(self, X):
+        """Say that the prior lets columns of the first rows count for too much.
+
+        Raises
+        ------
+        ValueError
+            For columns whose squares overflow.
+        """
         if not X.shape[0]:
             return
         scale = validate_scale(self.prior_scale, self.n_features_in_)
@@ -177,9 +183,15 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
             squares = X.multiply(X) if sparse.issparse(X) else X * X
             shares = np.ravel(squares.mean(axis=0)) * scale**2
             spread = np.sqrt(shares.sum())
+        names = self._feature_names()
+        if not np.isfinite(spread):
+            raise ValueError(
+                f"X must have columns whose squares are finite; those of "
+                f"{names[np.argmax(shares)]!r} overflow. Divide them by their largest "
+                "value, for example with sklearn.preprocessing.MaxAbsScaler."
+            )
         if spread <= self._widest_spread:
             return
-        names = self._feature_names()
         most = [str(names[j]) for j in np.argsort(-shares)[:3]]
         warnings.warn(
             f"prior_scale={self.prior_scale!r} gives the linear predictor of the first "

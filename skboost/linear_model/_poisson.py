@@ -17,7 +17,7 @@ from skboost.linear_model._linear_model import (
     highest_point,
 )
 from skboost.linear_model._sources import Counts
-from skboost.linear_model._summary import log_rate, root_mean_squares
+from skboost.linear_model._summary import log_rate, root_mean_squares, summary_of
 from skboost.targets import (
     DispersionPrior,
     GLMTarget,
@@ -387,6 +387,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
 
     def _learn(self, rows, given, *, update=False):
         super()._learn(rows, given, update=update)
+        found = summary_of(rows)
+        self._exposed = not np.isclose(found.log_exposure, np.log(found.weight))
         if not self._dispersed:
             vars(self).pop("dispersion_", None)
             coef = self.posterior_.mean()

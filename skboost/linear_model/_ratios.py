@@ -9,7 +9,9 @@ from skboost.posterior import summary_table
 _N_DRAWS, _MOST_NUMBERS = 1 << 14, 1 << 24
 
 
-def ratio_table(kind, posterior, shape, has_intercept, level, increment):
+def ratio_table(
+    kind, posterior, features, has_intercept, level, increment, n_outputs=1
+):
     """Exponentials of the first coordinates of a posterior, a table.
 
     Parameters
@@ -18,14 +20,15 @@ def ratio_table(kind, posterior, shape, has_intercept, level, increment):
         Name of the first column.
     posterior : MixturePosterior
         Over (coefficients, intercept) of every output, and whatever else.
-    shape : tuple of int
-        Numbers of outputs and of coefficients.
+    features : list of str
+        Their names.
     has_intercept : bool
     level : float
-    increment : float or array-like of shape (n_features,)
+    increment : float, dict or array-like of shape (n_features,)
+    n_outputs : int, default=1
     """
     tails_of(level)
-    factor = np.tile(_factors(increment, shape[1], has_intercept), shape[0])
+    factor = np.tile(_factors(increment, features, has_intercept), n_outputs)
     table = posterior.summary(level)[: len(factor)]
     logs = np.array([table[name] for name in ("median", "lower", "upper")])
     above = np.array(table["probability_positive"])
@@ -43,7 +46,7 @@ def contrast_table(estimator, reference, level, increment):
             f"{reference!r}."
         )
     names = estimator._feature_names()
-    factor = _factors(increment, len(names), estimator._has_intercept)
+    factor = _factors(increment, names, estimator._has_intercept)
     n = int(np.clip(_MOST_NUMBERS // estimator.posterior_.dim, 256, _N_DRAWS))
     draws = np.dstack([*map(np.atleast_3d, estimator.sample_posterior(n, 0))])
     draws = draws[..., : len(factor)]
@@ -59,16 +62,21 @@ def contrast_table(estimator, reference, level, increment):
     return _table("odds_ratio", factor * logs, (contrasts > 0).mean(axis=0), names)
 
 
-def _factors(increment, n_features, has_intercept):
+def _factors(increment, features, has_intercept):
     """What coefficients are multiplied with, 1 for the intercept."""
     try:
-        values = np.broadcast_to(np.asarray(increment, dtype=float), (n_features,))
+        values = increment
+        if isinstance(increment, dict):
+            values = dict.fromkeys(features, 1.0) | increment
+            values = list(values.values())
+        values = np.broadcast_to(np.asarray(values, dtype=float), (len(features),))
     except (TypeError, ValueError):
         values = np.array([np.nan])
     if not (np.isfinite(values).all() and (values > 0.0).all()):
         raise ValueError(
-            f"increment must be a positive number, or one for each of the {n_features} "
-            f"features; got {increment!r}."
+            "increment must be a positive number, one for each of the "
+            f"{len(features)} features, or a dict by the names of some of them; got "
+            f"{increment!r}."
         )
     return np.append(values, [1.0] * has_intercept)
 

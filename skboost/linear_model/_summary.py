@@ -59,7 +59,9 @@ class Summary(NamedTuple):
             # What is left of a constant column is rounding: its squares cancel.
             variance[variance <= (_CONSTANT * mean) ** 2] = 0.0
         else:
-            variance = ((X - mean) ** 2).T @ share
+            # Squares that overflow are refused by `check_spread`.
+            with np.errstate(over="ignore"):
+                variance = ((X - mean) ** 2).T @ share
         numbers = y is not None and np.issubdtype(y.dtype, np.number)
         level = float(y @ share) if numbers else 0.0
         spread = float((y - level) ** 2 @ share) if numbers else 0.0
@@ -118,8 +120,15 @@ def column_moments(rows):
 
 
 def check_spread(rows, names):
-    """Refuse columns whose values differ by little more than rounding errors."""
+    """Refuse columns whose spread is lost in rounding errors or overflows."""
     found = summary_of(rows)
+    endless = np.flatnonzero(~np.isfinite(found.variance))
+    if endless.size:
+        raise ValueError(
+            f"X must have columns whose squares are finite; those of "
+            f"{names[endless[0]]!r} overflow. Divide them by their "
+            "largest value, for example with sklearn.preprocessing.MaxAbsScaler."
+        )
     std, size = np.sqrt(found.variance), np.abs(found.mean)
     lost = np.flatnonzero((std > _ROUNDING * size) & (std <= _CONSTANT * size))
     if lost.size:

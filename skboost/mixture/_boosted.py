@@ -23,7 +23,7 @@ from skboost.mixture._priors import (
     check_same_model,
     mixture_settings,
 )
-from skboost.mixture._sources import canonical
+from skboost.mixture._sources import canonical, warn_of_few_rows
 from skboost.mixture._starts import any_given, started
 from skboost.proposals import ConjugateProposer
 
@@ -318,6 +318,7 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
             given = callback_data(X, None, sample_weight)
             X, weight = self._weighted(X, sample_weight, reset=True)
             settings = mixture_settings(self, X, weight)
+            warn_of_few_rows(self.n_components, len(X))
             if self.warm_start and "_run" in vars(self):
                 check_same_model(self._settings, settings)
             self._settings = settings
@@ -387,8 +388,8 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
             **prior_attributes(self, posterior.settings),
         }
 
-    def _warn_unfinished(self, done, attributes, stacklevel):
+    def _warn_unfinished(self, done, attributes):
         # Some KL remains wherever clusters overlap: products cannot follow. It is
         # worth a warning only where the run was cut short.
         if not done.converged:
-            super()._warn_unfinished(done, attributes, stacklevel + 1)
+            super()._warn_unfinished(done, attributes)

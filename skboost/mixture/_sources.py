@@ -8,6 +8,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from skboost._random import generator
+from skboost._report import warn_where_called
 from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._rows import canonical_rows
 from skboost._sklearn import check_sample_weight
@@ -247,3 +248,13 @@ class FarGradient(NaturalGradient):
         part = partial(_expected, self.settings, natural)
         evidence, statistics = self.rows.sum(part, width, entries)
         return Expectation((dict(statistics),), float(evidence))
+
+
+def warn_of_few_rows(n_components, n_rows):
+    """Say that there are more clusters than rows."""
+    if n_components > n_rows:
+        warn_where_called(
+            f"n_components={n_components} clusters for {n_rows} distinct rows: most of "
+            "them stay empty. Lower n_components.",
+            UserWarning,
+        )

@@ -19,7 +19,7 @@ from skboost.conjugate import GaussianMixtureModel
 from skboost.mixture._fitted import FittedMixture, plain_errors
 from skboost.mixture._messages import ProgressLines
 from skboost.mixture._priors import MIXTURE_CONSTRAINTS, WEIGHTS, settings_of
-from skboost.mixture._sources import MixtureRows
+from skboost.mixture._sources import MixtureRows, warn_of_few_rows
 from skboost.mixture._starts import STARTS, started
 from skboost.mixture._stream import StreamingMixture
 from skboost.svi import LEARNING_RATES, LearningRate, as_learning_rate
@@ -337,6 +337,7 @@ class SVIGaussianMixture(
             if going_on:
                 self._check_goes_on("warm_start=True", "Set warm_start=False.")
             else:
+                warn_of_few_rows(self.n_components, len(rows))
                 self._settings = settings_of(self, *rows.summary.moments(rows))
                 self._model = GaussianMixtureModel.make(**self._settings)
                 self._seed = seed

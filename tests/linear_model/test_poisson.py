@@ -1,5 +1,6 @@
 """Poisson regression: posterior, exposure, and counts that mean nothing."""
 
+import warnings
 from functools import partial
 
 import numpy as np
@@ -79,3 +80,20 @@ def test_the_score_of_far_offsets_is_a_number():
     # Far from what was fitted, the prediction explains nothing; it is no NaN.
     assert np.isfinite(model.score(X, y, offset=offset))
     assert model.score(X, y, offset=offset - 800.0) < 0.0
+
+
+def test_a_score_without_the_exposure_of_the_fit_says_so():
+    X = np.random.default_rng(0).normal(size=(30, 1))
+    y, exposure = np.arange(30) % 3, np.linspace(1.0, 2.0, 30)
+    settings = {"max_iter": 1, "n_draws": 64, "random_state": 0}
+    model = BoostedBayesianPoissonRegression(**settings).fit(X, y, exposure=exposure)
+    for score in (model.score, model.log_predictive_density):
+        with pytest.warns(UserWarning, match="The fit was told the exposure") as caught:
+            score(X, y)
+        assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.score(X, y, exposure=exposure)
+        # A rate for an exposure of one.
+        model.predict(X)
+        model.fit(X, y).score(X, y)

@@ -126,3 +126,14 @@ def test_what_means_nothing_is_refused(three):
     two.fit(*logistic_data(60, [1.0, -2.0]))
     with pytest.raises(ValueError, match="reference must be None"):
         two.odds_ratios(reference=1)
+
+
+def test_an_increment_by_name_is_one_for_the_other_features():
+    X, y = logistic_data(60, [1.0, -2.0])
+    model = BoostedBayesianPoissonRegression(**SETTINGS).fit(X, y)
+    named = model.rate_ratios(increment={"x1": 10.0})
+    listed = model.rate_ratios(increment=[1.0, 10.0])
+    for name in ("rate_ratio", "lower", "upper"):
+        assert_allclose(named[name], listed[name])
+    with pytest.raises(ValueError, match="increment must be a positive number, one"):
+        model.rate_ratios(increment={"x7": 10.0})
