@@ -1,6 +1,5 @@
 """What online estimators share: parameters, streams, and batches taken in."""
 
-import warnings
 from dataclasses import replace
 from numbers import Integral, Real
 
@@ -10,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import FittingEstimator, callback_data
+from skboost._report import warn_where_called
 from skboost._sklearn import InstanceOf, Interval, StrOptions, check_sample_weight
 from skboost.families import Gaussian
 from skboost.linear_model._names import NamedFeatures, distinct
@@ -169,13 +169,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
     _widest_spread = np.inf
 
     def _check_first_rows(self, X):
-        """Say that the prior lets columns of the first rows count for too much.
-
-        Raises
-        ------
-        ValueError
-            For columns whose squares overflow.
-        """
+        """Refuse columns that overflow; say where the prior makes some too heavy."""
         if not X.shape[0]:
             return
         scale = validate_scale(self.prior_scale, self.n_features_in_)
@@ -193,7 +187,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         if spread <= self._widest_spread:
             return
         most = [str(names[j]) for j in np.argsort(-shares)[:3]]
-        warnings.warn(
+        warn_where_called(
             f"prior_scale={self.prior_scale!r} gives the linear predictor of the first "
             f"{X.shape[0]} rows a standard deviation of {spread:.3g} before anything "
             f"is learned; above {self._widest_spread:g}, updates overshoot and "
@@ -201,7 +195,6 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
             "Standardise X, for example with sklearn.preprocessing.StandardScaler; "
             "where it is, lower prior_scale.",
             UserWarning,
-            stacklevel=5,
         )
 
     def _go_on(self):
@@ -386,13 +379,12 @@ def warn_of_few_rows(model):
     """Say that a stream begins with too few rows to infer its noise; the model."""
     n_rows, n_coefficients = model.n_seen_, len(model._streams[0].mean)
     if n_rows < n_coefficients:
-        warnings.warn(
+        warn_where_called(
             f"The stream begins with {n_rows} rows for {n_coefficients} coefficients: "
             "until there are more rows than coefficients, noise_scale_ and predictive "
             "intervals are little more than their prior. Begin with more rows, or give "
             "noise_scale a number.",
             UserWarning,
-            stacklevel=4,
         )
     return model
 
