@@ -70,19 +70,20 @@ print(f"dispersion {model.dispersion_:.2f}, 90 % interval {low:.2f} to {high:.2f
 # %%
 # What raises the risk
 # --------------------
-# Effects are factors of the rate, ``exp(coef)``. Poisson intervals are too short: they
-# take every claim for an independent piece of evidence, although claims of one fleet
-# share its unknown factor. That of the city misses the truth.
+# ``rate_ratios`` is a table of the factors of the rate. Poisson intervals are too short:
+# they take every claim for an independent piece of evidence, although claims of one
+# fleet share its unknown factor. That of the city misses the truth.
 
 fig, ax = plt.subplots(figsize=(7, 2.8))
 for k, (name, model) in enumerate(models.items()):
     place = np.arange(3) + 0.15 * (2 * k - 1)
-    ends = np.exp(model.coef_interval(0.9))
-    ax.hlines(place, *ends.T, color=f"C{k}", lw=3, label=name.replace("_", " "))
-    ax.plot(np.exp(model.coef_), place, "o", color=f"C{k}")
+    ratios = model.rate_ratios(0.9)[:3]
+    ends = ratios["lower"], ratios["upper"]
+    ax.hlines(place, *ends, color=f"C{k}", lw=3, label=name.replace("_", " "))
+    ax.plot(ratios["rate_ratio"], place, "o", color=f"C{k}")
 ax.plot(np.exp(EFFECTS), np.arange(3), "k|", ms=22, label="truth")
 ax.set(yticks=range(3), yticklabels=NAMES, xlabel="factor of the rate of claims")
-fig.legend(loc="outside upper center", ncols=3, title="mean and 90 % interval")
+fig.legend(loc="outside upper center", ncols=3, title="median and 90 % interval")
 
 # %%
 # How many claims to provide for
