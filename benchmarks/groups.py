@@ -285,6 +285,27 @@ def crossed():
     )  # fmt: skip
 
 
+def elections():
+    """11,566 voters: age, education and both together, and states within regions."""
+    rng = np.random.default_rng(5)
+    n = 11_566
+    age, education = rng.integers(0, 4, n), rng.integers(0, 4, n)
+    state = rng.choice(51, n, p=rng.dirichlet(np.full(51, 2.0)))
+    codes = (age, education, 4 * age + education, state, state % 5)
+    female, black = rng.random(n) < 0.55, rng.random(n) < 0.1
+    # The share of votes that each state gave before.
+    before = 0.08 * rng.normal(size=51)[state]
+    X = np.column_stack([female, black, female & black, before]).astype(float)
+    eta = 0.3 + X @ [-0.1, -1.7, -0.2, 5.0]
+    for scale, code in zip((0.1, 0.15, 0.15, 0.2, 0.15), codes, strict=True):
+        eta += scale * rng.normal(size=code.max() + 1)[code]
+    y = (rng.random(n) < 1.0 / (1.0 + np.exp(-eta))).astype(int)
+    return Task(
+        "logistic", X, y, codes, coef_scale=10.0, n_draws=2000, seconds=10.0, kl=0.1,
+        long=(500, 1000, 2),
+    )  # fmt: skip
+
+
 TASKS = {
     "seeds": seeds,
     "surgical": surgical,
@@ -293,6 +314,7 @@ TASKS = {
     "radon (generated)": radon,
     "GLMM1 (generated)": glmm1,
     "two crossed factors (generated)": crossed,
+    "five crossed factors (generated)": elections,
 }
 
 
