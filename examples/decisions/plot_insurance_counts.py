@@ -70,9 +70,9 @@ print(f"dispersion {model.dispersion_:.2f}, 90 % interval {low:.2f} to {high:.2f
 # %%
 # What raises the risk
 # --------------------
-# ``rate_ratios`` is a table of the factors of the rate. Poisson intervals are too short:
-# they take every claim for an independent piece of evidence, although claims of one
-# fleet share its unknown factor. That of the city misses the truth.
+# ``rate_ratios`` is a table of the factors of the rate. Poisson intervals are too
+# short: they take every claim for an independent piece of evidence, although claims of
+# one fleet share its unknown factor. That of the city misses the truth.
 
 fig, ax = plt.subplots(figsize=(7, 2.8))
 for k, (name, model) in enumerate(models.items()):
