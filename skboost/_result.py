@@ -102,6 +102,10 @@ class BoostingResult(VersionedPickle):
 
         Everything is kept, the stages too; a component that several of them share is
         stored once.
+
+        Parameters
+        ----------
+        path : str or path-like
         """
         posteriors = (self.posterior, *self.stages)
         header, arrays = pack_mixtures([p.mixture for p in posteriors])

@@ -136,7 +136,7 @@ class ConvergenceDisplay:
             draw.append(self._plot_remaining)
         if ax is not None and np.size(ax) == 1:
             draw = draw[:1]
-        self.figure_, axes = panels(ax, len(draw), 3, (4.0, 3.3))
+        self.figure_, axes = panels(ax, len(draw), 3, (3.1, 2.9))
         for panel, axis in zip(draw, axes, strict=True):
             panel(axis)
             axis.set_xlabel("epoch" if self._epochs else "boosting iteration")

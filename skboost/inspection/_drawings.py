@@ -47,7 +47,7 @@ class Drawing:
         """Marginal densities, a panel each: figure and axes."""
         indices = self._indices("density")
         draws = self._density_panels(indices)
-        figure, axes = panels(ax, len(draws), 3, (3.4, 2.5))
+        figure, axes = panels(ax, len(draws), 3, (3.0, 2.4))
         for draw, axis in zip(draws, axes, strict=True):
             draw(axis)
             axis.spines["left"].set_visible(False)

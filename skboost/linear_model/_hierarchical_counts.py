@@ -16,7 +16,7 @@ from skboost.linear_model._count_predictive import log_probability, smallest_cou
 from skboost.linear_model._count_regressor import check_dispersed, deviance
 from skboost.linear_model._hierarchical import LEVELS, HierarchicalModel
 from skboost.serving import GroupedCounts
-from skboost.targets import Poisson, validate_offset
+from skboost.targets import Poisson, validate_offset, with_exposure
 
 
 class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
@@ -27,7 +27,7 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
 
     _plain = GroupedCounts
 
-    def predict(self, X, level="group", offset=None, return_std=False):
+    def predict(self, X, level="group", offset=None, return_std=False, exposure=None):
         """Mean of the posterior predictive distribution.
 
         Parameters
@@ -41,6 +41,8 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
             Logarithm of the exposure; None is zero.
         return_std : bool, default=False
             Return the standard deviation of the count too.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
 
         Returns
         -------
@@ -49,10 +51,13 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
             Only where `return_std` is True.
         """
         model, split = self._fitted_model(), self._split(X, level)
-        mean, std = model.mean_and_std(*split, checked_offset(offset, len(split[0])))
+        offset = checked_offset(offset, exposure, len(split[0]))
+        mean, std = model.mean_and_std(*split, offset)
         return (mean, std) if return_std else mean
 
-    def predict_interval(self, X, level=0.9, offset=None, population=False):
+    def predict_interval(
+        self, X, level=0.9, offset=None, population=False, exposure=None
+    ):
         """Central interval of the predictive distribution of the count.
 
         Parameters
@@ -64,16 +69,23 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         offset : array-like of shape (n_samples,), default=None
         population : bool, default=False
             A new group for every row, as ``level="population"`` of `predict`.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
 
         Returns
         -------
         ndarray of shape (n_samples, 2)
             Lower and upper end, both inside.
         """
-        return self.predict_quantiles(X, tails_of(level), offset, population)
+        return self.predict_quantiles(X, tails_of(level), offset, population, exposure)
 
     def predict_quantiles(
-        self, X, quantiles=(0.05, 0.5, 0.95), offset=None, population=False
+        self,
+        X,
+        quantiles=(0.05, 0.5, 0.95),
+        offset=None,
+        population=False,
+        exposure=None,
     ):
         """Quantiles of the predictive distribution of the count.
 
@@ -86,6 +98,8 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         offset : array-like of shape (n_samples,), default=None
         population : bool, default=False
             A new group for every row.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
 
         Returns
         -------
@@ -97,13 +111,14 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         out = np.empty((len(split[0]), len(p)))
         weights = np.full(len(model.coef), 1.0 / len(model.coef))
         levels = None if model.noise is None else np.log(model.noise)
-        for rows, eta in model.predictors(
-            *split, checked_offset(offset, len(split[0]))
-        ):
+        offset = checked_offset(offset, exposure, len(split[0]))
+        for rows, eta in model.predictors(*split, offset):
             out[rows] = smallest_counts(p, eta, np.zeros_like(eta), levels, weights)
         return out
 
-    def log_predictive_density(self, X, y, offset=None, population=False):
+    def log_predictive_density(
+        self, X, y, offset=None, population=False, exposure=None
+    ):
         """Log probability of counts under the posterior predictive distribution.
 
         Parameters
@@ -113,6 +128,8 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         offset : array-like of shape (n_samples,), default=None
         population : bool, default=False
             A new group for every row.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
 
         Returns
         -------
@@ -123,15 +140,14 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         model, split = self._fitted_model(), self._split(X, LEVELS[bool(population)])
         out, weight = np.empty(len(y)), np.log(1.0 / len(model.coef))
         levels = None if model.noise is None else np.log(model.noise)
-        for rows, eta in model.predictors(
-            *split, checked_offset(offset, len(split[0]))
-        ):
+        offset = checked_offset(offset, exposure, len(split[0]))
+        for rows, eta in model.predictors(*split, offset):
             counts = np.broadcast_to(y[rows, None], eta.shape)
             table = log_probability(counts, eta, np.zeros_like(eta), levels)
             out[rows] = log_sum_exp(table, weight)
         return out
 
-    def score(self, X, y, sample_weight=None, offset=None):
+    def score(self, X, y, sample_weight=None, offset=None, exposure=None):
         """D squared, the share of the deviance that the predictive mean explains.
 
         Parameters
@@ -140,6 +156,8 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
         offset : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
 
         Returns
         -------
@@ -148,8 +166,10 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         """
         y = checked_counts(self, X, y)
         weight = check_sample_weight(sample_weight, y, dtype=np.float64)
-        exposure = np.exp(np.zeros_like(y) if offset is None else np.asarray(offset))
-        constant = exposure * (weight @ y) / (weight @ exposure)
+        offset = checked_offset(offset, exposure, len(y))
+        # The constant rate does not depend on the unit of the exposures.
+        size = np.ones_like(y) if offset is None else np.exp(offset - offset.max())
+        constant = size * (weight @ y) / (weight @ size)
         explained = deviance(y, self.predict(X, offset=offset), weight)
         return float(1.0 - explained / deviance(y, constant, weight))
 
@@ -212,6 +232,7 @@ def checked_counts(estimator, X, y):
     return Poisson().checked(y, len(y))
 
 
-def checked_offset(offset, n_samples):
-    """Offsets as `validate_offset` has them; None stays None."""
-    return None if offset is None else validate_offset(offset, n_samples)
+def checked_offset(offset, exposure, n_samples):
+    """Offsets and logarithms of exposures together; None where there are none."""
+    offset = None if offset is None else validate_offset(offset, n_samples)
+    return with_exposure(offset, exposure, n_samples)

@@ -226,7 +226,7 @@ class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, offset=None):
+    def fit(self, X, y, sample_weight=None, offset=None, exposure=None):
         """Fit the posterior.
 
         Parameters
@@ -239,6 +239,8 @@ class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
             Not negative; a weight of two is a row that stands twice in its group.
         offset : array-like of shape (n_samples,), default=None
             Logarithm of the exposure; None is zero.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
 
         Returns
         -------
@@ -258,10 +260,10 @@ class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
         """
         with self._keeping_old_fit():
             counts = checked_counts(self, X, y)
-            rows, table = self._grouped(
-                X, counts, sample_weight, checked_offset(offset, len(counts))
-            )
-            given = callback_data(X, y, sample_weight=sample_weight, offset=offset)
+            more = {"offset": offset, "exposure": exposure}
+            total = checked_offset(offset, exposure, len(counts))
+            rows, table = self._grouped(X, counts, sample_weight, total)
+            given = callback_data(X, y, sample_weight, **more)
             self._learn_groups(rows, table, given)
             if not self._noise_name:
                 vars(self).pop("dispersion_", None)

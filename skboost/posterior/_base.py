@@ -48,6 +48,10 @@ class BasePosterior(MixtureBacked):
     def index_of(self, i):
         """Index of a coordinate given by index or name.
 
+        Parameters
+        ----------
+        i : int or str
+
         Returns
         -------
         int

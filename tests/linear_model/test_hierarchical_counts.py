@@ -154,3 +154,22 @@ def test_what_was_fitted_answers_whatever_the_parameters_say():
     assert not hasattr(model.fit(X, counts(dispersion=0.0)[1]), "dispersion_")
     with pytest.raises(ValueError, match="likelihood"):
         regression(likelihood="binomial").fit(X, Y)
+
+
+def test_an_exposure_is_an_offset_before_its_logarithm():
+    rows, y, years = X[:40], Y[:40], np.linspace(0.5, 3.0, 40)
+    one = regression(likelihood="poisson", max_iter=1).fit(rows, y, exposure=years)
+    other = regression(likelihood="poisson", max_iter=1)
+    other.fit(rows, y, offset=np.log(years))
+    for name, given in (
+        ("predict", (rows,)),
+        ("predict_interval", (rows, 0.8)),
+        ("log_predictive_density", (rows, y)),
+        ("score", (rows, y)),
+    ):
+        found = getattr(one, name)(*given, exposure=years)
+        expected = getattr(other, name)(*given, offset=np.log(years))
+        np.testing.assert_allclose(found, expected)
+    assert not np.allclose(one.predict(rows), one.predict(rows, exposure=years))
+    with pytest.raises(ValueError, match="exposure must be positive"):
+        one.predict(rows, exposure=0.0 * years)
