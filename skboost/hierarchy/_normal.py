@@ -34,8 +34,12 @@ class NormalMarginal:
 
     @property
     def cheap(self):
-        """Whether many thousands of draws cost little: of few small matrices."""
-        return self.n_effects < 2 and self.blocks.size <= 1 << 12
+        """Whether many thousands of draws cost little: of few small matrices.
+
+        A draw then costs no more than one of the surrogate that would stand for it.
+        """
+        few = self.n_effects < 2 or self.squares.size <= 1 << 7
+        return few and self.blocks.size <= 1 << 12
 
     def __init__(self, rows):
         design = np.column_stack([rows.X, rows.y])
