@@ -138,8 +138,8 @@ def documented():
 
 
 def by_last_part(app, env, node, content):
-    """A name without its module, as docstrings write it, links to its page."""
-    target = node.get("reftarget", "")
+    """A name without its module, or as users import it, links to its page."""
+    target = node.get("reftarget", "").removeprefix("skboost.")
     full = documented_names.get(target.split(".")[0])
     if full is None or node.get("refdomain") != "py":
         return None

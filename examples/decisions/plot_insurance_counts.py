@@ -81,7 +81,7 @@ for k, (name, model) in enumerate(models.items()):
     ends = ratios["lower"], ratios["upper"]
     ax.hlines(place, *ends, color=f"C{k}", lw=3, label=name.replace("_", " "))
     ax.plot(ratios["rate_ratio"], place, "o", color=f"C{k}")
-ax.plot(np.exp(EFFECTS), np.arange(3), "k|", ms=22, label="truth")
+ax.plot(np.exp(EFFECTS), np.arange(3), "k|", ms=14, label="truth")
 ax.set(yticks=range(3), yticklabels=NAMES, xlabel="factor of the rate of claims")
 fig.legend(loc="outside upper center", ncols=3, title="median and 90 % interval")
 

@@ -111,6 +111,8 @@ axes[1].set(
     xlabel="pupils of a school",
     ylabel="points above the average, 90 % interval",
 )
+# Below all points, whose lowest would look like one of the legend.
+axes[1].set_ylim(bottom=min(alone.min(), interval.min()) - 6.0)
 axes[1].legend(ncols=3, loc="lower right")
 figure.savefig("quickstart.png")
 

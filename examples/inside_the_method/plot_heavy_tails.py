@@ -156,7 +156,7 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", 
 x, y = np.linspace(-32, 32, 241), np.linspace(-65, 20, 241)
 plane_grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
 heights = -np.log(20 * np.pi) - 0.5 * np.array([3.0, 2.0, 1.0, 0.0]) ** 2
-figure, axes = plt.subplots(1, 3, figsize=(11, 3.8), sharey=True)
+figure, axes = plt.subplots(1, 3, figsize=(8.5, 3.4), sharey=True)
 for ax, (name, color) in zip(axes, colors.items(), strict=True):
     log_q = fits["banana", name].posterior.log_density(plane_grid).reshape(241, 241)
     exact_log = banana(plane_grid).reshape(241, 241)

@@ -74,15 +74,17 @@ def frame(ax, posterior):
     ax.scatter(*means, s=20 + 120 * posterior.weights, marker="+", c="k")
 
 
-figure, axes = plt.subplots(1, 4, figsize=(12, 3.3), sharey=True)
-for ax, iteration in zip(axes, (1, 2, 3, 6), strict=True):
+figure, axes = plt.subplots(2, 2, figsize=(7, 6), sharex=True, sharey=True)
+for ax, iteration in zip(axes.flat, (1, 2, 3, 6), strict=True):
     place = min(iteration, len(kl)) - 1
     frame(ax, result.stages[place])
     n = result.stages[place].n_components
     many = "1 component" if n == 1 else f"{n} components"
-    ax.set(title=f"{many}: KL {kl[place]:.3f} nats", xlabel="x")
-axes[0].set_ylabel("y")
-figure.savefig("mixture_grows.png")
+    ax.set(title=f"{many}: KL {kl[place]:.3f} nats")
+for ax in axes[1]:
+    ax.set_xlabel("x")
+for ax in axes[:, 0]:
+    ax.set_ylabel("y")
 
 # %%
 # The components themselves

@@ -123,7 +123,7 @@ for (name, corrective), result in results.items():
 # cover both modes, and as long as it may not move, many others are needed to correct
 # it.
 
-figure = plt.figure(figsize=(11, 7))
+figure = plt.figure(figsize=(9, 7))
 grid_spec = figure.add_gridspec(2, 12, height_ratios=[1.0, 1.1])
 colors = dict(zip(algorithms, ["C1", "C3", "C2", "C0"], strict=True))
 styles = dict(zip(correctives, ["o-", "s--", "^-.", "D:"], strict=True))

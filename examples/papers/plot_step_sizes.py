@@ -137,7 +137,7 @@ paths = {
     "step size γ": lambda fit: [row["gamma"] or np.nan for row in fit.history_],
     "components": lambda fit: [row["n_components"] for row in fit.history_],
 }
-figure, axes = plt.subplots(3, 7, figsize=(13, 6.4), sharex=True, sharey="row")
+figure, axes = plt.subplots(3, 7, figsize=(9.5, 5.8), sharex=True, sharey="row")
 for line, (quantity, path) in zip(axes, paths.items(), strict=True):
     line[0].set_ylabel(quantity)
     for ax, name in zip(line, fits, strict=True):

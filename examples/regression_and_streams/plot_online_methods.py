@@ -70,7 +70,8 @@ for name, curve in curves.items():
 
 # %%
 # The average loss so far. Gradient descent depends on its rate; the Bayesian methods
-# run with one setting for all streams.
+# run with one setting for all streams. The curve of SVB hides that of NGVI with a
+# diagonal covariance, and losses of the first rows are above the frame.
 
 figure, ax = plt.subplots(figsize=(7.5, 4))
 greys = iter(["0.3", "0.5", "0.7"])

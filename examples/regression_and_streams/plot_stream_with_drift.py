@@ -50,7 +50,9 @@ for f, model in models.items():
 
 # %%
 # One coefficient with two posterior standard deviations. Without forgetting the
-# posterior is narrow and wrong; with too much of it, wide and restless.
+# posterior is narrow and wrong; with too much of it, wide and restless. Bands know of
+# no jump: after it the truth lies outside that of 0.995 a fifth of the time, and
+# outside that of 1.0 nearly always.
 
 figure, ax = plt.subplots(figsize=(6.5, 3.8))
 ax.plot(t, truth[:, 2], "k", label="truth")
