@@ -256,11 +256,12 @@ class DualityGap(NamedTuple):
     def certifies(self):
         """Whether the search did as well as the components that are there already.
 
-        The gaps of the components average to zero under their weights, so the largest
-        of all is never negative, whatever the search found. A proposed component whose
-        own gap is negative by more than two standard errors is worse than what is
-        there: it does not solve the problem that the gap is the value of, and nothing
-        follows from either. Less than that may be noise around an optimum.
+        The mean of the gaps of the components of q, weighted by their weights, is
+        zero. So the largest of all gaps is never negative, and says nothing of how
+        good the search was. A proposed component whose own gap is more than two
+        standard errors below zero is worse than the components of q: the search has
+        not found the best component, and the largest gap is then no bound. A gap
+        closer to zero may be noise around an optimum.
         """
         return bool(self.candidate.value >= -N_ERRORS * self.candidate.se)
 
@@ -325,9 +326,9 @@ def candidate_gap(fresh, candidate):
 def component_gaps(mixture, pool):
     """Duality gaps of the components of a mixture, from their own pooled draws.
 
-    Both expectations are taken on the same draws, so that the gaps average to zero
-    under the weights exactly. No search of a component has seen its pooled draws; the
-    weights have been set on them.
+    Both expectations are taken on the same draws, so that the mean of the gaps,
+    weighted by the weights of the components, is exactly zero. No search of a
+    component has seen its pooled draws; the weights have been set on them.
 
     Parameters
     ----------
