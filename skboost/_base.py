@@ -340,7 +340,7 @@ class BoostedEstimator(FittingEstimator):
         return self.get_params(deep=False)
 
     def _warn_unfinished(self, done, attributes):
-        warn_unfinished(done, attributes)
+        warn_unfinished(done, attributes, self.get_params(deep=False))
 
     def _end_iteration(self, task, engine, done, names, data):
         """Tell callbacks that an iteration was done; True asks to stop."""

@@ -256,7 +256,8 @@ def boost_posterior(
     )
     limits, begin = make_limits(arguments, budget), _listener(callback)
     done, fitted, result = boosted(engine, limits, stages, None, begin, keeper)
-    warn_unfinished(done, fitted)
+    # A surrogate chooses its draws and its family.
+    warn_unfinished(done, fitted, arguments if surrogate is None else ())
     _warn_of_failures(target, failures)
     return result
 

@@ -1,5 +1,6 @@
 """From a run of the engine to fitted attributes."""
 
+import re
 import sys
 import warnings
 from dataclasses import replace
@@ -292,7 +293,7 @@ def _uncertified(found, place):
         f"uncertified: probes outside the mixture found {len(found)} "
         f"mode{'s' * (len(found) > 1)} that it lacks, the heaviest with about "
         f"{100 * found[0].mass:.2g} % of the posterior's mass. Pass more iterations "
-        f"(max_iter), or these with your x0: {shown}. "
+        f"(max_iter), or start there, too (x0 of boost_posterior): {shown}. "
     )
 
 
@@ -310,8 +311,11 @@ def _is_ours(frame):
     return package in {"skboost", "sklearn", "joblib"}
 
 
-def warn_unfinished(done, attributes):
-    """Warn only where much is left: stopping early is normal for an anytime method."""
+def warn_unfinished(done, attributes, settable):
+    """Warn only where much is left: stopping early is normal for an anytime method.
+
+    `settable` holds the names of the parameters that advice may speak of.
+    """
     remaining = attributes["remaining_kl_"]
     if done.history[-1].improper or attributes["message_"].startswith("uncertified"):
         warn_where_called(attributes["message_"], ConvergenceWarning)
@@ -322,20 +326,29 @@ def warn_unfinished(done, attributes):
     # Nats.
     if not remaining > 0.5:
         return
-    advice = "Raise max_iter (or max_time) or n_draws"
-    if done.history[-1].enough:
-        advice = "For less, pass a number for tol, such as tol=0.01"
+    family, _ = attributes["posterior_"].mixture.components[0]
+    advice = _advice(done, settable, family)
     warn_where_called(
-        f"{attributes['message_']} The estimate is {remaining:.2g} nats. {advice}"
-        f"{_richer(attributes)}.",
+        f"{attributes['message_']} The estimate is {remaining:.2g} nats.{advice}",
         ConvergenceWarning,
     )
 
 
-def _richer(attributes):
-    """Advice to use a family with full covariances, where that is not the one."""
-    family, _ = attributes["posterior_"].mixture.components[0]
+def _advice(done, settable, family):
+    """What would leave less, by the reason for which a run ended."""
+    limit = re.match(r"Stopped at (\w+)=", done.message)
+    if done.history[-1].enough:
+        advice = ["pass a smaller tol, such as tol=0.01"]
+    elif limit:
+        advice = [f"raise {limit[1]}"]
+    elif done.converged:
+        advice = ["lower tol"]
+    else:
+        advice = []
+    if "n_draws" in settable and not (limit or done.history[-1].enough):
+        advice.append("raise n_draws")
     # Conjugate distributions have no richer relatives.
-    if not isinstance(family, VariationalFamily) or family.full_covariance:
-        return ""
-    return ", or use family='gaussian-full'"
+    poor = isinstance(family, VariationalFamily) and not family.full_covariance
+    if poor and "family" in settable:
+        advice.append("use family='gaussian-full'")
+    return f" For less, {', or '.join(advice)}." if advice else ""

@@ -1,9 +1,11 @@
 """What users are told: the cause first, in names that they know."""
 
+import re
 import warnings
 from functools import partial
 from math import fsum
 from time import sleep
+from types import SimpleNamespace
 
 import autograd.numpy as anp
 import numpy as np
@@ -30,6 +32,8 @@ from skboost import (
     _posterior_api,
     boost_posterior,
 )
+from skboost._report import _advice
+from skboost.families import Gaussian
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
 from skboost.strategies import ResidualGain
 
@@ -369,6 +373,29 @@ def test_what_remains_is_reported_where_the_user_called():
         with pytest.warns(ConvergenceWarning) as caught:
             model.fit(few @ few.T, np.arange(12) % 2)
         assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("message", "converged", "enough", "advice"),
+    [
+        ("Stopped at max_iter=2; more may", False, "", "raise max_iter"),
+        ("Stopped at max_time=0.1 seconds.", False, "", "raise max_time"),
+        ("Converged: the gain is 0", True, "", "lower tol, or raise n_draws"),
+        ("Converged: at most 3", True, "Converged: at most 3", "pass a smaller tol"),
+        ("Stopped: searches find nothing", False, "", "raise n_draws"),
+    ],
+)
+def test_advice_is_about_what_ended_the_run(message, converged, enough, advice):
+    done = SimpleNamespace(
+        message=message, converged=converged, history=[SimpleNamespace(enough=enough)]
+    )
+    known = {"n_draws", "family"}
+    found = _advice(done, known, Gaussian("full"))
+    assert found.startswith(f" For less, {advice}")
+    diagonal = _advice(done, known, Gaussian("diag"))
+    assert diagonal == f"{found[:-1]}, or use family='gaussian-full'."
+    # Hierarchical regressions have neither parameter.
+    assert not {"n_draws", "family"} & set(re.split(r"\W+", _advice(done, (), None)))
 
 
 # --- displays

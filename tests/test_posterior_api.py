@@ -170,7 +170,7 @@ def test_an_unfinished_run_warns_where_it_was_called():
     def boost(*args, **settings):
         boost_posterior(*args, **settings, random_state=0)
 
-    with pytest.warns(ConvergenceWarning, match="Raise max_iter") as caught:
+    with pytest.warns(ConvergenceWarning, match="For less, raise max_iter.") as caught:
         boost(half_line, 1, x0=[1.0], max_iter=1)
     assert caught[0].filename == __file__
 
