@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from numbers import Integral, Real
 from time import perf_counter
 
 import numpy as np
@@ -10,8 +11,29 @@ from skboost._base import FittingEstimator
 from skboost._callbacks import interrupted, run
 from skboost._checkpoint import session_of
 from skboost._parallel import chunked_map
-from skboost._sklearn import registered_callbacks
-from skboost.svi import SVILimits
+from skboost._sklearn import InstanceOf, Interval, StrOptions, registered_callbacks
+from skboost.svi import LEARNING_RATES, LearningRate, SVILimits
+
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+_COUNT = Interval(Integral, 1, None, closed="left")
+
+SVI_CONSTRAINTS = {
+    "n_components": [_COUNT],
+    "batch_size": [_COUNT, None],
+    "effective_batch_size": [_POSITIVE, callable, None],
+    "learning_rate": [
+        StrOptions({"auto", *LEARNING_RATES}),
+        Interval(Real, 0, 1, closed="right"),
+        InstanceOf(LearningRate, "skboost.strategies"),
+    ],
+    "n_init": [_COUNT],
+    "max_iter": [_COUNT],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "max_time": [_POSITIVE, None],
+    "warm_start": ["boolean"],
+    "random_state": ["random_state"],
+    "n_jobs": [Integral, None],
+}
 
 
 @dataclass

@@ -8,13 +8,11 @@ from sklearn.utils.validation import check_non_negative, validate_data
 from skboost._base import callback_data
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
-from skboost._runs import NaturalGradientRuns
-from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
+from skboost._runs import SVI_CONSTRAINTS, NaturalGradientRuns
+from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.conjugate import TopicModel
 from skboost.decomposition._topics import STARTS, FittedTopics
 from skboost.svi import (
-    LEARNING_RATES,
-    LearningRate,
     NaturalGradient,
     RobbinsMonro,
     Stream,
@@ -160,29 +158,15 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
     """
 
     _parameter_constraints = {
-        "n_components": [_COUNT],
+        **SVI_CONSTRAINTS,
         "doc_topic_prior": [_POSITIVE, None],
         "topic_word_prior": [_POSITIVE, None],
-        "batch_size": [_COUNT, None],
-        "effective_batch_size": [_POSITIVE, callable, None],
-        "learning_rate": [
-            StrOptions({"auto", *LEARNING_RATES}),
-            Interval(Real, 0, 1, closed="right"),
-            InstanceOf(LearningRate, "skboost.strategies"),
-        ],
         "temperature": [Interval(Real, 0, 1, closed="right")],
         "init_params": [StrOptions(set(STARTS))],
-        "n_init": [_COUNT],
-        "max_iter": [_COUNT],
-        "tol": [Interval(Real, 0, None, closed="left")],
         "elbo_size": [_COUNT, None],
         "max_doc_update_iter": [_COUNT],
         "mean_change_tol": [Interval(Real, 0, None, closed="left")],
         "total_samples": [_POSITIVE, None],
-        "max_time": [_POSITIVE, None],
-        "warm_start": ["boolean"],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(

@@ -1,15 +1,15 @@
 """Bayesian matrix factorisation by natural gradients: coordinate ascent, SVI, SVI+."""
 
 import warnings
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 
 from skboost._base import callback_data
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
-from skboost._runs import NaturalGradientRuns
-from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
+from skboost._runs import SVI_CONSTRAINTS, NaturalGradientRuns
+from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.conjugate import MatrixFactorizationModel, ObservedEntries
 from skboost.decomposition._more_entries import taken_in, with_rows
 from skboost.decomposition._predictions import (
@@ -19,8 +19,6 @@ from skboost.decomposition._predictions import (
     plain_errors,
 )
 from skboost.svi import (
-    LEARNING_RATES,
-    LearningRate,
     NaturalGradient,
     SVILimits,
     as_learning_rate,
@@ -167,25 +165,11 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
     """
 
     _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **SVI_CONSTRAINTS,
         "noise_scale": [_POSITIVE, StrOptions({"infer"})],
         "prior_scale": [_POSITIVE, StrOptions({"infer"})],
         "biases": ["boolean"],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "effective_batch_size": [_POSITIVE, callable, None],
-        "learning_rate": [
-            StrOptions({"auto", *LEARNING_RATES}),
-            Interval(Real, 0, 1, closed="right"),
-            InstanceOf(LearningRate, "skboost.strategies"),
-        ],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_time": [_POSITIVE, None],
-        "warm_start": ["boolean"],
         "dtype": [StrOptions({"float64", "float32"})],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(

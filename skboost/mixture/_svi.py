@@ -8,9 +8,8 @@ from sklearn.base import DensityMixin
 from skboost._base import callback_data
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
-from skboost._runs import NaturalGradientRuns
+from skboost._runs import SVI_CONSTRAINTS, NaturalGradientRuns
 from skboost._sklearn import (
-    InstanceOf,
     Interval,
     StrOptions,
     fit_context,
@@ -22,12 +21,10 @@ from skboost.mixture._priors import MIXTURE_CONSTRAINTS, WEIGHTS, settings_of
 from skboost.mixture._sources import MixtureRows, warn_of_few_rows
 from skboost.mixture._starts import STARTS, started
 from skboost.mixture._stream import StreamingMixture
-from skboost.svi import LEARNING_RATES, LearningRate, as_learning_rate
+from skboost.svi import as_learning_rate
 
 # Streams of one fit.
 _START, _STEPS = 0, 1
-
-_POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
 class SVIGaussianMixture(
@@ -218,23 +215,10 @@ class SVIGaussianMixture(
 
     _parameter_constraints = {
         **MIXTURE_CONSTRAINTS,
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "effective_batch_size": [_POSITIVE, callable, None],
-        "learning_rate": [
-            StrOptions({"auto", *LEARNING_RATES}),
-            Interval(Real, 0, 1, closed="right"),
-            InstanceOf(LearningRate, "skboost.strategies"),
-        ],
+        **SVI_CONSTRAINTS,
         "temperature": [Interval(Real, 0, 1, closed="right")],
         "init_params": [StrOptions(set(STARTS))],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
         "n_init_samples": [Interval(Integral, 1, None, closed="left"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_time": [_POSITIVE, None],
-        "warm_start": ["boolean"],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(
