@@ -346,6 +346,17 @@ def test_groups_without_names_are_asked_for():
         BoostedHierarchicalLinearRegression().fit(table, X[:10, 0])
 
 
+def test_missing_numbers_beside_groups_name_their_column():
+    table = np.column_stack([LABELS, X[:, 0]])
+    table[4, 1] = np.nan
+    model = BoostedHierarchicalLinearRegression(groups=[0])
+    with pytest.raises(ValueError, match="NaN in column 'x1', row 4 .*SimpleImputer"):
+        model.fit(table, X[:, 1])
+    table[4, 1] = np.inf
+    with pytest.raises(ValueError, match=r"infinity in column 'x1', row 4 \(1 such"):
+        model.fit(table, X[:, 1])
+
+
 def test_labels_of_users_are_sent_to_another_class():
     ratings = np.array([["ann", "jaws", 5], ["bob", "jaws", 2]], dtype=object)
     with pytest.raises(ValueError, match="'ann'. For labels .* use RatingRegressor"):

@@ -80,7 +80,7 @@ for top, coherence in zip(lda.top_words(names, 7), lda.coherence(X), strict=True
 # (normalised pointwise mutual information). One topic took the words that all
 # documents share: they are as likely beside one word as beside another.
 
-figure, axes = plt.subplots(2, 4, figsize=(10, 5), sharex=True)
+figure, axes = plt.subplots(2, 4, figsize=(8.5, 5), sharex=True)
 for axis, row in zip(axes.flat, lda.components_, strict=False):
     order = np.argsort(row)[-8:]
     axis.barh(np.array(names)[order], row[order] / row.sum())

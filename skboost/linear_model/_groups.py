@@ -152,20 +152,29 @@ def numbers_of(X, columns):
 
     Raises
     ------
-    ValueError
-        For what is no number or not finite.
+    ValueError, TypeError
+        For what is no number or not finite, as scikit-learn does.
     """
     parts = []
     for i in columns.numbers:
         try:
             parts.append(np.asarray(column_of(X, i), dtype=np.float64))
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"X must have numbers in column {columns.names[i]!r}; got "
-                f"{column_of(X, i)[:3].tolist()}. Name it in groups if it says groups, "
-                "or encode it, for example with sklearn.preprocessing.OneHotEncoder."
+            raise type(error)(
+                f"X must have numbers in column {columns.names[i]!r}: {error}. Name it "
+                "in groups if it says groups, or encode it, for example with "
+                "sklearn.preprocessing.OneHotEncoder."
             ) from error
     table = np.column_stack(parts) if parts else np.empty((len(X), 0))
+    bad = np.argwhere(~np.isfinite(table))
+    if len(bad):
+        row, place = bad[0]
+        what = "NaN" if np.isnan(table[row, place]) else "infinity"
+        raise ValueError(
+            f"X contains {what} in column {columns.names[columns.numbers[place]]!r}, "
+            f"row {row} ({len(bad)} such entries in all). Impute them, for example "
+            "with sklearn.impute.SimpleImputer, or drop the rows."
+        )
     return check_array(table, dtype=np.float64, input_name="X", ensure_min_features=0)
 
 
