@@ -291,9 +291,15 @@ class Logistic(Likelihood):
 
     def value_and_slope(self, eta, y):
         """``-|eta| / 2 - ln(1 + exp(-|eta|))``, even in eta, and its slope."""
-        half = np.tanh(0.5 * eta)
-        value = -0.5 * np.abs(eta) - np.log1p(np.exp(-np.abs(eta)))
-        return value, -0.5 * half
+        value = -np.abs(eta)
+        slope = np.exp(value)
+        slope += 1.0
+        value *= 0.5
+        value -= np.log(slope)
+        # 1 / (1 + exp(-|eta|)) - 1/2 = tanh(|eta| / 2) / 2
+        np.reciprocal(slope, out=slope)
+        slope -= 0.5
+        return value, np.copysign(slope, -eta, out=slope)
 
     def bend(self, eta, y):
         return 0.25 / np.cosh(np.clip(0.5 * eta, -300.0, 300.0)) ** 2
