@@ -2,11 +2,10 @@
 
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
 from skboost.hierarchy._laplace import LaplaceMarginal
-from skboost.hierarchy._marginals import marginal_of
 from skboost.hierarchy._normal import NormalMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
 from skboost.hierarchy._rows import Factor, GroupedRows
-from skboost.hierarchy._target import HierarchicalTarget
+from skboost.hierarchy._target import HierarchicalTarget, marginal_of
 
 __all__ = [
     "CrossedNormalMarginal",

@@ -17,7 +17,7 @@ from scipy.linalg import cho_solve, solve_triangular
 from scipy.sparse import bsr_array, csr_array, issparse
 
 from skboost._parallel import row_blocks
-from skboost.hierarchy._small import cholesky, inverse_and_log_det
+from skboost.hierarchy._conditional import cholesky, inverse_and_log_det
 
 # Effects outside the main factor: their Schur complement takes 8 n^2 bytes and n^3 / 3
 # multiplications, 32 MB and a fifth of a second for these.

@@ -16,9 +16,12 @@ import numpy as np
 
 from skboost._math import LOG_2PI
 from skboost._parallel import row_blocks
-from skboost.hierarchy._conditional import Conditional
+from skboost.hierarchy._conditional import (
+    Conditional,
+    cholesky,
+    inverse_and_log_det,
+)
 from skboost.hierarchy._rows import Factor
-from skboost.hierarchy._small import cholesky, inverse_and_log_det
 from skboost.targets import bounded_exp
 
 

@@ -23,8 +23,11 @@ from scipy.special import logsumexp
 
 from skboost._math import LOG_2PI
 from skboost._parallel import row_blocks
-from skboost.hierarchy._conditional import Conditional
-from skboost.hierarchy._small import cholesky, inverse_and_log_det
+from skboost.hierarchy._conditional import (
+    Conditional,
+    cholesky,
+    inverse_and_log_det,
+)
 from skboost.targets import bounded_exp
 
 # Newton steps at most, and how far a linear predictor moves in one: an exponential may

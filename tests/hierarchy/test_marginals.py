@@ -13,7 +13,7 @@ from skboost.hierarchy import (
     NormalMarginal,
     QuadratureMarginal,
 )
-from skboost.hierarchy._marginals import UngroupedMarginal
+from skboost.hierarchy._target import UngroupedMarginal
 from skboost.targets import (
     HalfNormalPrior,
     HalfTPrior,
