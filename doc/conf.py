@@ -3,6 +3,7 @@
 import inspect
 import os
 import re
+import sys
 from pathlib import Path
 
 from numpydoc.xref import DEFAULT_LINKS
@@ -14,6 +15,8 @@ from sphinx_gallery.sorting import ExplicitOrder
 
 from skboost import __version__
 
+# For ``pictures.py``.
+sys.path.insert(0, str(Path(__file__).parent))
 # Gallery scripts run without a screen.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -101,6 +104,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"plot_.*\.py",
     "backreferences_dir": None,
+    "image_scrapers": ("pictures.scraper",),
     "abort_on_example_error": True,
     "only_warn_on_example_error": False,
     "show_memory": False,
