@@ -24,6 +24,7 @@ from skboost import (
     BoostedHierarchicalLinearRegression,
     BoostedMatrixFactorization,
     EvidenceSearch,
+    MixturePosterior,
     OnlineBayesianLinearRegression,
     OnlineBayesianLogisticRegression,
     SVIGaussianMixture,
@@ -33,6 +34,7 @@ from skboost import (
     boost_posterior,
 )
 from skboost._report import _advice
+from skboost.decomposition import RatingRegressor
 from skboost.families import Gaussian
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
 from skboost.strategies import ResidualGain
@@ -407,6 +409,41 @@ def test_advice_is_about_what_ended_the_run(message, converged, enough, advice):
     assert diagonal == f"{found[:-1]}, or use family='gaussian-full'."
     # Hierarchical regressions have neither parameter.
     assert not {"n_draws", "family"} & set(re.split(r"\W+", _advice(done, (), None)))
+
+
+def test_texts_are_to_be_counted():
+    with pytest.raises(ValueError, match="'a b'. Count those .*CountVectorizer"):
+        SVILatentDirichletAllocation(2).fit([["a b"], ["c"]])
+
+
+def test_pairs_whose_columns_changed_places_are_refused():
+    pandas = pytest.importorskip("pandas")
+    pairs = pandas.DataFrame({"user": ["a", "a", "b"], "item": ["x", "y", "x"]})
+    model = RatingRegressor(SVIMatrixFactorization(1, max_iter=2, random_state=0))
+    model.fit(pairs, [5.0, 4.0, 2.0]).predict(pairs)
+    with pytest.raises(ValueError, match="must be in the same order"):
+        model.predict(pairs[["item", "user"]])
+
+
+def test_a_foreign_file_raises_an_error_by_a_public_name(tmp_path):
+    (tmp_path / "other.npz").write_bytes(b"no archive")
+    with pytest.raises(ValueError, match="MixturePosterior.save") as caught:
+        MixturePosterior.load(tmp_path / "other.npz")
+    assert caught.type is ValueError
+
+
+def test_levels_are_refused_in_the_same_words_everywhere():
+    model = BoostedBayesianLogisticRegression(**FAST).fit(X, LABELS)
+    for call in (
+        model.coef_interval,
+        model.posterior_.interval,
+        partial(model.predict_proba_interval, X),
+        model.odds_ratios,
+    ):
+        with pytest.raises(ValueError, match="got 95. Use 0.9 for a 90 % interval"):
+            call(level=95)
+    with pytest.raises(ValueError, match="odds are against 0 here"):
+        model.odds_ratios(reference=1)
 
 
 # --- displays

@@ -5,7 +5,7 @@ from scipy import sparse
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._pickles import VersionedPickle
 from skboost._sklearn import HasMethods, fit_context
@@ -108,7 +108,8 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
         self.users_, self.items_ = users, items
         self.rating_range_ = float(y.min()), float(y.max())
         self._rated = rated
-        self.n_features_in_ = 2
+        # Names of columns, by which `predict` knows them.
+        validate_data(self, X, skip_check_array=True)
         return self
 
     def predict(self, X, return_std=False):
@@ -187,6 +188,7 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
 
     def _entries(self, X):
         check_is_fitted(self)
+        validate_data(self, X, reset=False, skip_check_array=True)
         users, items = _labels(X)
         rows, columns = _positions(self.users_, users), _positions(self.items_, items)
         return self.estimator_.predict_entries(rows, columns, return_std=True)

@@ -309,7 +309,16 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
     # --- data, model and engines
 
     def _validated(self, X, reset, whom):
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
+        kind = {"accept_sparse": "csr", "dtype": np.float64}
+        try:
+            X = validate_data(self, X, reset=reset, **kind)
+        except ValueError as error:
+            if "convert string" not in str(error):
+                raise
+            raise ValueError(
+                f"X must hold counts of words: {error}. Count those of texts with "
+                "sklearn.feature_extraction.text.CountVectorizer."
+            ) from error
         check_non_negative(X, f"{type(self).__name__}.{whom}")
         # Steps between proportions are compared by their squares.
         if X.size and X.max() > 1e100:

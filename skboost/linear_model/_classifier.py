@@ -4,8 +4,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skboost.linear_model._class_predictive import class_predictive
-from skboost.linear_model._coefficients import CoefficientPosterior, check_level
+from skboost.linear_model._coefficients import CoefficientPosterior
 from skboost.linear_model._ratios import contrast_table, ratio_table
+from skboost.posterior import check_level
 
 
 class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
@@ -218,7 +219,8 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
         if self._n_outputs > 1 and not self._one_against_rest:
             return contrast_table(self, reference, level, increment)
         if reference is not None:
-            against = "all others" if self._n_outputs > 1 else repr(self.classes_[0])
+            first = self.classes_[:1].tolist()[0]
+            against = "all others" if self._n_outputs > 1 else repr(first)
             raise ValueError(
                 f"reference must be None: odds are against {against} here; got "
                 f"{reference!r}."

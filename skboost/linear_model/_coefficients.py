@@ -1,7 +1,5 @@
 """What every linear model with a posterior knows of its coefficients."""
 
-from numbers import Real
-
 import numpy as np
 from scipy import sparse
 from sklearn.base import RegressorMixin
@@ -9,16 +7,8 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost.linear_model._predictive import plain_rows
+from skboost.posterior import check_level
 from skboost.serving import onnx_model, write_module
-
-
-def check_level(level):
-    """A probability strictly between 0 and 1."""
-    if not (isinstance(level, Real) and 0.0 < level < 1.0):
-        raise ValueError(
-            f"level must be a probability strictly between 0 and 1; got {level!r}."
-        )
-    return level
 
 
 def check_quantiles(quantiles):

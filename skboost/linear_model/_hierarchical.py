@@ -16,7 +16,7 @@ from skboost._sklearn import InstanceOf, StrOptions, check_sample_weight
 from skboost.approximation import psis
 from skboost.boosting import SurrogateBoosting
 from skboost.hierarchy import GroupedRows, HierarchicalTarget
-from skboost.linear_model._coefficients import Served, check_level, tails_of
+from skboost.linear_model._coefficients import Served, tails_of
 from skboost.linear_model._groups import (
     as_factor,
     codes_of,
@@ -382,7 +382,7 @@ class HierarchicalModel(Served, BoostedLinearModel):
             then the slopes'.
         """
         check_is_fitted(self)
-        tails = tails_of(check_level(level))
+        tails = tails_of(level)
         return {
             factor.name: np.moveaxis(np.quantile(factor.effects, tails, axis=2), 0, -1)
             for factor in self._model.factors

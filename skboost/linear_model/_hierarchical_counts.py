@@ -7,7 +7,6 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._math import log_sum_exp
 from skboost._sklearn import check_sample_weight
 from skboost.linear_model._coefficients import (
-    check_level,
     check_quantiles,
     checked_numbers,
     tails_of,
@@ -218,7 +217,7 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         """
         check_is_fitted(self)
         check_dispersed(self._fitted_likelihood)
-        return self.posterior_.interval(check_level(level))[-1]
+        return self.posterior_.interval(level)[-1]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -68,8 +68,12 @@ def reads_archive(writer):
     def decorate(load):
         @wraps(load)
         def guarded(cls, path):
-            with reading_archive(path, writer):
-                return load(cls, path)
+            try:
+                with reading_archive(path, writer):
+                    return load(cls, path)
+            except _Refusal as refusal:
+                # Tracebacks name a class that users know.
+                raise ValueError(str(refusal)) from refusal.__cause__
 
         return guarded
 

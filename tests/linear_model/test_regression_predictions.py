@@ -224,7 +224,7 @@ def test_intervals_and_quantiles_are_of_one_distribution(noise):
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1])
 def test_levels_are_probabilities(level):
     model = held(BoostedBayesianLinearRegression, mixture(np.full(4, 0.1)))
-    with pytest.raises(ValueError, match="level must be a probability"):
+    with pytest.raises(ValueError, match="level must lie strictly .* Use 0.9"):
         model.predict_interval(ROWS, level)
     with pytest.raises(ValueError, match="quantiles must be probabilities"):
         model.predict_quantiles(ROWS, [0.5, level])

@@ -369,7 +369,7 @@ def test_densities_need_one_number_for_each_row_and_quantiles_need_levels(diabet
     for wrong in (np.zeros(1), [0.0, np.nan, 0.0, 0.0]):
         with pytest.raises(ValueError, match="NaN|inconsistent numbers"):
             model.log_predictive_density(X[:4], wrong)
-    with pytest.raises(ValueError, match="level must be a probability"):
+    with pytest.raises(ValueError, match="level must lie strictly .* Use 0.9"):
         model.predict_interval(X, "wide")
     for wrong in ([], "a"):
         with pytest.raises(ValueError, match="quantiles must be probabilities"):
