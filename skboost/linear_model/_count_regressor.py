@@ -19,6 +19,9 @@ from skboost.targets import Poisson, validate_offset, with_exposure
 class BayesianCountRegressor(BayesianRegressor):
     """Predictive distributions of counts; offsets are logarithms of exposures."""
 
+    # Whether the rows so far had exposures.
+    _exposed = False
+
     # Of fits that were saved before there was a choice.
     _fitted_likelihood = "poisson"
 
@@ -163,13 +166,7 @@ class BayesianCountRegressor(BayesianRegressor):
         kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
         X, y = validate_data(self, X, y, reset=False, **kind)
         offset = self._offset_of(X, offset, exposure)
-        if offset is None and self._exposed:
-            warn_where_called(
-                "The fit was told the exposure of its counts; these have none, and are "
-                "taken to have an exposure of one each. Pass exposure= or offset=; in "
-                "pipelines and searches, by set_score_request(exposure=True).",
-                UserWarning,
-            )
+        warn_of_missing_exposure(self, offset)
         return self._plain_rows(X), Poisson().checked(y, X.shape[0]), offset
 
     def staged_predict(self, X, offset=None, exposure=None):
@@ -276,6 +273,17 @@ class BayesianCountRegressor(BayesianRegressor):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def warn_of_missing_exposure(estimator, offset):
+    """Say that counts without an exposure are judged by a fit that had some."""
+    if offset is None and estimator._exposed:
+        warn_where_called(
+            "The fit was told the exposure of its counts; these have none, and are "
+            "taken to have an exposure of one each. Pass exposure= or offset=; in "
+            "pipelines and searches, by set_score_request(exposure=True).",
+            UserWarning,
+        )
 
 
 def check_dispersed(likelihood):

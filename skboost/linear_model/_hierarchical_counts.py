@@ -12,7 +12,11 @@ from skboost.linear_model._coefficients import (
     tails_of,
 )
 from skboost.linear_model._count_predictive import log_probability, smallest_counts
-from skboost.linear_model._count_regressor import check_dispersed, deviance
+from skboost.linear_model._count_regressor import (
+    check_dispersed,
+    deviance,
+    warn_of_missing_exposure,
+)
 from skboost.linear_model._hierarchical import LEVELS, HierarchicalModel
 from skboost.serving import GroupedCounts
 from skboost.targets import Poisson, validate_offset, with_exposure
@@ -140,6 +144,7 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         out, weight = np.empty(len(y)), np.log(1.0 / len(model.coef))
         levels = None if model.noise is None else np.log(model.noise)
         offset = checked_offset(offset, exposure, len(split[0]))
+        warn_of_missing_exposure(self, offset)
         for rows, eta in model.predictors(*split, offset):
             counts = np.broadcast_to(y[rows, None], eta.shape)
             table = log_probability(counts, eta, np.zeros_like(eta), levels)
@@ -166,6 +171,7 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         y = checked_counts(self, X, y)
         weight = check_sample_weight(sample_weight, y, dtype=np.float64)
         offset = checked_offset(offset, exposure, len(y))
+        warn_of_missing_exposure(self, offset)
         # The constant rate does not depend on the unit of the exposures.
         size = np.ones_like(y) if offset is None else np.exp(offset - offset.max())
         constant = size * (weight @ y) / (weight @ size)

@@ -265,6 +265,7 @@ class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
             rows, table = self._grouped(X, counts, sample_weight, total)
             given = callback_data(X, y, sample_weight, **more)
             self._learn_groups(rows, table, given)
+            self._exposed = total is not None
             if not self._noise_name:
                 vars(self).pop("dispersion_", None)
                 # Past scikit-learn's wrapper, where the user called.

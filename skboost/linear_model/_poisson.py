@@ -388,7 +388,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
     def _learn(self, rows, given, *, update=False):
         super()._learn(rows, given, update=update)
         found = summary_of(rows)
-        self._exposed = not np.isclose(found.log_exposure, np.log(found.weight))
+        exposed = not np.isclose(found.log_exposure, np.log(found.weight))
+        self._exposed = exposed or (update and self._exposed)
         if not self._dispersed:
             vars(self).pop("dispersion_", None)
             coef = self.posterior_.mean()

@@ -171,5 +171,8 @@ def test_an_exposure_is_an_offset_before_its_logarithm():
         expected = getattr(other, name)(*given, offset=np.log(years))
         np.testing.assert_allclose(found, expected)
     assert not np.allclose(one.predict(rows), one.predict(rows, exposure=years))
+    for score in (one.score, one.log_predictive_density):
+        with pytest.warns(UserWarning, match="The fit was told the exposure"):
+            score(rows, y)
     with pytest.raises(ValueError, match="exposure must be positive"):
         one.predict(rows, exposure=0.0 * years)

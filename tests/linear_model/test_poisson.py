@@ -97,3 +97,10 @@ def test_a_score_without_the_exposure_of_the_fit_says_so():
         # A rate for an exposure of one.
         model.predict(X)
         model.fit(X, y).score(X, y)
+
+
+def test_pieces_without_an_exposure_do_not_make_the_others_forgotten():
+    model = regression(max_iter=1)
+    model.partial_fit(X[:20], Y[:20], offset=OFFSET[:20]).partial_fit(X[20:], Y[20:])
+    with pytest.warns(UserWarning, match="The fit was told the exposure"):
+        model.score(X, Y)
