@@ -136,7 +136,8 @@ for k, corrective in enumerate(correctives):
     for name in algorithms:
         density = np.exp(results[name, corrective].posterior.log_density(grid))
         ax.plot(x[inside], density[inside], color=colors[name], lw=1.3, label=name)
-    ax.set(title=f"corrective={corrective!r}", yticks=[], xlabel="θ", ylim=(0, 0.52))
+    title = f"corrective:\n{corrective}"
+    ax.set(title=title, yticks=[], xlabel="θ", ylim=(0, 0.52))
     if k == 0:
         ax.set_ylabel("density")
         handles = ax.get_legend_handles_labels()
