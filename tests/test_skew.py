@@ -301,7 +301,7 @@ def test_many_coefficients_stop_at_one_gaussian_and_say_what_is_left():
     rows = rng.normal(size=(300, 80))
     p = 1.0 / (1.0 + np.exp(-rows @ rng.normal(size=80)))
     labels = (rng.random(300) < p).astype(int)
-    with pytest.warns(ConvergenceWarning, match="pass a number for tol"):
+    with pytest.warns(ConvergenceWarning, match="pass a smaller tol"):
         model = BoostedBayesianLogisticRegression(**AUTO).fit(rows, labels)
     assert model.n_iter_ == 1 and model.converged_
 

@@ -311,7 +311,9 @@ class TestProbes:
             result = boost_posterior(
                 log_density, 2, constraints="positive", max_iter=1, random_state=0
             )
-        place = json.loads(result.message.partition("x0: ")[2].partition(". ")[0])
+        place = json.loads(
+            result.message.partition("x0 of boost_posterior): ")[2].partition(". ")[0]
+        )
         assert_allclose(np.log(place), [[12.0, 5.0]], atol=0.05)
 
     def test_a_mode_without_mass_is_no_matter(self):
