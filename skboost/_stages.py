@@ -361,6 +361,8 @@ def _weighted(engine, done, corrected, half):
     mixture, report, left = skew(target, first.mixture, least, rng, pilot)
     if not report.applied:
         return corrected._replace(skewing=report)
+    # The posterior outlives the limits of the run.
+    mixture = mixture.with_target(engine.target.tolerant())
     if first is not corrected:
         mixture = replace(mixture, before=corrected.mixture)
     return first._replace(mixture=mixture, skewing=report, remaining=left)

@@ -15,9 +15,11 @@ from skboost import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
+    BoostedHierarchicalPoissonRegression,
     BoostingResult,
     EvidenceSearch,
     RowBlocks,
+    _stages,
     boost_posterior,
 )
 from skboost._settings import Settings
@@ -440,3 +442,32 @@ def test_results_keep_it(tmp_path):
     read = BoostingResult.load(tmp_path / "result.npz")
     assert read.skewing == result.skewing
     np.testing.assert_allclose(read.posterior.mean(), result.posterior.mean(), 1e-6)
+
+
+def test_posteriors_answer_after_the_limits_of_their_run():
+    limits = {"max_iter": 1, "tol": 1e-3, "max_evaluations": 50_000}
+    result = boost_posterior(skewed, 2, random_state=0, **limits)
+    free = boost_posterior(
+        skewed, 2, random_state=0, **limits | {"max_evaluations": None}
+    )
+    assert result.skewing == free.skewing and result.skewing.applied
+    np.testing.assert_array_equal(
+        result.posterior.sample(60_000, random_state=1),
+        free.posterior.sample(60_000, random_state=1),
+    )
+
+
+def test_time_may_end_between_skewing_and_effects_of_groups(monkeypatch):
+    def until_then(engine, done, corrected, half, weighted=_stages._weighted):
+        corrected = weighted(engine, done, corrected, half)
+        engine.settings.budget.max_time = 1e-9
+        return corrected
+
+    monkeypatch.setattr(_stages, "_weighted", until_then)
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(size=40), np.repeat(np.arange(8), 5)])
+    y = rng.poisson(np.exp(rows[:, 0]))
+    model = BoostedHierarchicalPoissonRegression(groups=[1], max_time=600.0, **AUTO)
+    model.fit(rows, y)
+    assert model.skewing_.applied
+    assert np.isfinite(model.group_effects_["x1"]).all()
