@@ -273,12 +273,8 @@ class HierarchicalModel(Served, BoostedLinearModel):
 
     def _fitted_after(self, engine, done, names, corrected):
         fitted = super()._fitted_after(engine, done, names, corrected)
-        mixture, settings = corrected.mixture, engine.settings
-        if mixture.skewed and settings.budget.room < _N_DRAWS:
-            # Without a target it draws from images that are known.
-            mixture = mixture.with_target(None)
         return fitted | self._fitted_groups(
-            engine.target, mixture, settings.seed, fitted["posterior_"]
+            engine.target, corrected.mixture, engine.settings.seed, fitted["posterior_"]
         )
 
     def _fitted_groups(self, target, mixture, seed, posterior):
