@@ -161,6 +161,9 @@ def run_residual(report, load, args):
     """The paper's model (unit noise and prior) by its oracle, boosted step by step."""
     X = faces(load)
     for rank, (name, n_steps, n_iter, early) in product((3, 5, 10), _CLIMBS):
+        if name not in args.climbs:
+            report.not_run(f"rank {rank}, {name}", "not asked for")
+            continue
         # The number of steps is no setting of the package, but part of the method.
         FACTOR_PROPOSERS["residual"].n_steps = n_steps
         for seed in range(args.replicates):
@@ -383,6 +386,8 @@ def main():
     options.add_argument("part", choices=list(PARTS))
     options.add_argument("--set", default="movielens_1m", help="of fold_in and so on")
     options.add_argument("--starts", type=int, default=20, help="of curves")
+    climbs = [name for name, *_ in _CLIMBS]
+    options.add_argument("--climbs", nargs="+", default=climbs, help="of residual")
     args = options.parse_args()
     load = shared_module(args.shared, "data", "load")
     kept = dict.fromkeys(("faces", "unit_noise", "residual"), "replicates")
