@@ -67,24 +67,21 @@ class RidgeALS:
     ridge : float
         Penalty of the squares of all factors and biases.
     biases : bool
-    dtype : dtype
     n_iter : int
         Rounds.
     seed : int
     """
 
-    def __init__(self, rank, ridge, biases=False, dtype=np.float64, n_iter=30, seed=0):
+    def __init__(self, rank, ridge, biases=False, n_iter=30, seed=0):
         self.rank, self.ridge, self.biases = rank, ridge, biases
-        self.dtype, self.n_iter, self.seed = dtype, n_iter, seed
+        self.n_iter, self.seed = n_iter, seed
 
     def prepare(self, X):
         """Pattern and values, for rows and for columns."""
         rows, cols, values = triples(X)
-        values = values.astype(self.dtype)
-        mean = self.dtype(values.mean()) if self.biases else self.dtype(0.0)
-        values = values - mean
-        ones = np.ones(len(values), dtype=self.dtype)
-        made = [sp.csr_matrix((v, (rows, cols)), X.shape) for v in (ones, values)]
+        mean = values.mean() if self.biases else 0.0
+        both = (np.ones(len(values)), values - mean)
+        made = [sp.csr_matrix((v, (rows, cols)), X.shape) for v in both]
         sides = [made, [m.T.tocsr() for m in made]]
         if not sp.issparse(X):
             sides = [[m.toarray() for m in side] for side in sides]
@@ -94,40 +91,32 @@ class RidgeALS:
         rng = np.random.default_rng(self.seed)
         scale = 1.0 / np.sqrt(self.rank)
         U, V = (scale * rng.standard_normal((n, self.rank)) for n in shape)
-        zeros = [np.zeros(n, dtype=self.dtype) for n in shape]
-        return U.astype(self.dtype), V.astype(self.dtype), *zeros
+        return U, V, *(np.zeros(n) for n in shape)
 
     def half(self, side, other, offset):
         """Factors, and biases, of one side given those of the other."""
         pattern, values = side
         if self.biases:
-            ones = np.ones((len(other), 1), dtype=self.dtype)
-            other = np.hstack([other, ones])
+            other = np.column_stack([other, np.ones(len(other))])
         width = other.shape[1]
         outer = (other[:, :, None] * other[:, None, :]).reshape(len(other), -1)
         gram = (pattern @ outer).reshape(-1, width, width)
-        gram[:, np.arange(width), np.arange(width)] += self.dtype(self.ridge)
+        gram[:, np.arange(width), np.arange(width)] += self.ridge
         right = values @ other
         if self.biases:
             right -= pattern @ (offset[:, None] * other)
         solved = np.linalg.solve(gram, right[:, :, None])[:, :, 0]
         if self.biases:
             return solved[:, :-1], solved[:, -1]
-        return solved, np.zeros(len(solved), dtype=self.dtype)
-
-    def round(self, sides, state):
-        """Both halves once."""
-        U, V, b, c = state
-        U, b = self.half(sides[0], V, c)
-        V, c = self.half(sides[1], U, b)
-        return U, V, b, c
+        return solved, np.zeros(len(solved))
 
     def fit(self, X):
         sides, mean = self.prepare(X)
-        state = self.start(X.shape)
+        U, V, b, c = self.start(X.shape)
         for _ in range(self.n_iter):
-            state = self.round(sides, state)
-        return Factors(*state, float(mean))
+            U, b = self.half(sides[0], V, c)
+            V, c = self.half(sides[1], U, b)
+        return Factors(U, V, b, c, float(mean))
 
 
 def chosen_ridge(X, rank, biases, grid, seed=0, n_iter=15):

@@ -29,8 +29,6 @@ _PACKAGES = (
     "scipy",
     "scikit-learn",
     "autograd",
-    "numpyro",
-    "jax",
     "nutpie",
     "pymc",
     "numba",

@@ -25,6 +25,7 @@ from functools import partial
 
 import autograd.numpy as np
 import numpy
+from _published import RATS, SEEDS
 from autograd.scipy.special import gammaln
 from autograd.scipy.special import logsumexp as lse
 
@@ -76,20 +77,9 @@ def one_way(rows, unit, theta):
     return value + half_t(log_a, 3, 2.5) + half_t(log_s, 3, 2.5)
 
 
-RATS = """151 199 246 283 320 145 199 249 293 354 147 214 263 312 328
-155 200 237 272 297
-135 188 230 280 323 159 210 252 298 331 141 189 231 275 305 159 201 248 297 338
-177 236 285 350 376 134 182 220 260 296 160 208 261 313 352 143 188 220 273 314
-154 200 244 289 325 171 221 270 326 358 163 216 242 281 312 160 207 248 288 324
-142 187 234 280 316 156 203 243 283 317 157 212 259 307 336 152 203 246 286 321
-154 205 253 298 334 139 190 225 267 302 146 191 229 272 302 157 211 250 285 323
-132 185 237 286 331 160 207 257 303 345 169 216 261 295 333 157 205 248 289 316
-137 180 219 258 291 153 200 244 286 324"""
-
-
 def rats(theta):
     """Growth curves of 30 rats: intercepts and slopes integrated out."""
-    y = numpy.array(RATS.split(), dtype=float).reshape(30, 5) / 50.0
+    y = RATS / 50.0
     t = numpy.array([-2.0, -1, 0, 1, 2]) / 2.0
     a, b = theta[:, :1], theta[:, 1:2]
     va, vb, s2 = (np.exp(2 * theta[:, k, None]) for k in (2, 3, 4))
@@ -133,18 +123,14 @@ def counties(theta):
     return value + half_t(log_a[:, 0], 3, 1.0) + half_t(log_s[:, 0], 3, 1.0)
 
 
-SEEDS = numpy.array([
-    [10, 23, 23, 26, 17, 5, 53, 55, 32, 46, 10, 8, 10, 8, 23, 0, 3, 22, 15, 32, 3],
-    [39, 62, 81, 51, 39, 6, 74, 72, 51, 79, 13, 16, 30, 28, 45, 4, 12, 41, 30, 51, 7],
-    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],
-    [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1],
-])  # fmt: skip
 NODES, NODE_WEIGHTS = numpy.polynomial.hermite_e.hermegauss(30)
 
 
 def seeds(theta):
     """Germination on 21 plates: four coefficients, and the log scale of plates."""
-    r, n, x1, x2 = SEEDS
+    r, n = SEEDS
+    x1 = numpy.repeat([0, 1], [11, 10])
+    x2 = numpy.repeat([0, 1, 0, 1], [5, 6, 5, 5])
     X = numpy.column_stack([numpy.ones(21), x1, x2, x1 * x2])
     eta = np.dot(theta[:, :4], X.T)[:, :, None]
     eta = eta + np.exp(theta[:, 4])[:, None, None] * NODES

@@ -25,6 +25,7 @@ from functools import cached_property
 from _harness import Report, median_cpu, parser, rival_module  # isort: skip
 
 import numpy as np
+from _published import RATS, SEEDS
 
 from skboost import (
     BoostedHierarchicalLinearRegression,
@@ -171,30 +172,7 @@ class Task:
 
 def seeds():
     """Germination of 21 plates: seed and root extract, random plates."""
-    r = [10, 23, 23, 26, 17, 5, 53, 55, 32, 46, 10, 8, 10, 8, 23, 0, 3, 22, 15, 32, 3]
-    n = [
-        39,
-        62,
-        81,
-        51,
-        39,
-        6,
-        74,
-        72,
-        51,
-        79,
-        13,
-        16,
-        30,
-        28,
-        45,
-        4,
-        12,
-        41,
-        30,
-        51,
-        7,
-    ]
+    r, n = SEEDS
     seed = np.repeat([0.0, 1.0], [11, 10])
     extract = np.repeat([0.0, 1.0, 0.0, 1.0], [5, 6, 5, 5])
     X = np.column_stack([seed, extract, seed * extract])
@@ -214,21 +192,9 @@ def surgical():
     )  # fmt: skip
 
 
-RATS = """
-151 199 246 283 320 145 199 249 293 354 147 214 263 312 328 155 200 237 272 297
-135 188 230 280 323 159 210 252 298 331 141 189 231 275 305 159 201 248 297 338
-177 236 285 350 376 134 182 220 260 296 160 208 261 313 352 143 188 220 273 314
-154 200 244 289 325 171 221 270 326 358 163 216 242 281 312 160 207 248 288 324
-142 187 234 280 316 156 203 243 283 317 157 212 259 307 336 152 203 246 286 321
-154 205 253 298 334 139 190 225 267 302 146 191 229 272 302 157 211 250 285 323
-132 185 237 286 331 160 207 257 303 345 169 216 261 295 333 157 205 248 289 316
-137 180 219 258 291 153 200 244 286 324
-"""
-
-
 def rats():
     """Weights of thirty rats in five weeks: every rat has a level and a slope."""
-    y = np.array(RATS.split(), dtype=float)
+    y = RATS.ravel()
     days = np.tile([8.0, 15.0, 22.0, 29.0, 36.0], 30) - 22.0
     return Task(
         "normal", days[:, None], y, (np.repeat(np.arange(30), 5),), slopes=((0,),),

@@ -36,12 +36,12 @@ def generated(rng, sizes, columns):
 
 def compare(report, table, replicates, X, y, X_new, y_new):
     """A row about one set of rows."""
-    ours, point = (
+    model, point = (
         BoostedBayesianLogisticRegression(random_state=0),
         LogisticRegression(),
     )
-    ours, seconds = median_cpu(lambda: ours.fit(X, y), replicates)
-    point, rival = median_cpu(lambda: point.fit(X, y), replicates)
+    ours, seconds = median_cpu(lambda: model.fit(X, y), replicates)
+    _, rival = median_cpu(lambda: point.fit(X, y), replicates)
     p, q = ours.predict_proba(X_new)[:, 1], point.predict_proba(X_new)[:, 1]
     report.row(
         table,
@@ -55,10 +55,8 @@ def compare(report, table, replicates, X, y, X_new, y_new):
 
 
 def main(args):
-    report, n = (
-        Report("many_rows", args.out, replicates=args.replicates),
-        args.replicates,
-    )
+    n = args.replicates
+    report = Report("many_rows", args.out, replicates=n)
     rng = np.random.default_rng(0)
     for rows in generated(rng, SIZES, COLUMNS):
         compare(report, "logistic regression, 20 columns", n, *rows)

@@ -1,11 +1,10 @@
-"""Matrix factorisation: faces, ratings, new users, seconds an epoch, ELBO curves.
+"""Matrix factorisation: faces, ratings, new users, ELBO curves.
 
     python benchmarks/matrix_factorization.py faces --replicates 10
     python benchmarks/matrix_factorization.py unit_noise --replicates 5
     python benchmarks/matrix_factorization.py residual --replicates 1
     python benchmarks/matrix_factorization.py movielens_100k --replicates 5
     python benchmarks/matrix_factorization.py fold_in
-    python benchmarks/matrix_factorization.py speed
     python benchmarks/matrix_factorization.py curves --set movielens_100k --starts 20
 
 Every part writes ``results/matrix_factorization_PART.json``. ALS is the ridge
@@ -36,8 +35,8 @@ _Z = 1.6448536269514722
 _GRIDS = {"faces": (0.03, 0.1, 0.3, 1.0, 3.0), "ratings": (3.0, 6.0, 10.0, 15.0)}
 _FACES = {False: (0.0130, 0.0107, 0.0076), True: (0.0120, 0.0098, 0.0073)}
 _LARGEST_RMSE = 0.915
-# Turns of the clock; epochs of curves.
-TURNS, EPOCHS = 3, 50
+# Epochs of curves.
+EPOCHS = 50
 # Steps of Adam for a component, components after the first, early stopping.
 _CLIMBS = (
     ("200 steps", 200, 16, False),
@@ -273,39 +272,6 @@ def run_fold_in(report, load, args):
         report.bar(f"rank {rank}: RMSE above a refit", excess, "<=", 0.01)
 
 
-# --- seconds
-
-
-def run_speed(report, load, args):
-    X = ratings(load, args.set)
-    for dtype in ("float64", "float32"):
-        kind = np.dtype(dtype).type
-        als = RidgeALS(10, 10.0, True, dtype=kind)
-        sides, _ = als.prepare(X)
-        state = als.start(X.shape)
-        ours, theirs = [], []
-        for _ in range(TURNS):
-            # What a fit does once, such as sorting the entries, cancels.
-            cpu = [timed(one_fit(dtype, n).fit, X)[1] for n in (2, 10)]
-            ours.append((cpu[1] - cpu[0]) / 8.0)
-            began = time.process_time()
-            for _ in range(8):
-                state = als.round(sides, state)
-            theirs.append((time.process_time() - began) / 8.0)
-        ours, theirs = float(np.median(ours)), float(np.median(theirs))
-        report.row(
-            f"seconds an epoch, rank 10 with biases, {args.set}",
-            dtype=dtype, SVIMatrixFactorization=ours, ALS=theirs, ratio=ours / theirs,
-        )  # fmt: skip
-        report.bar(f"{dtype}: epoch in units of ALS", ours / theirs, "<=", 1.5)
-
-
-def one_fit(dtype, max_iter):
-    return SVIMatrixFactorization(
-        10, biases=True, dtype=dtype, tol=0.0, max_iter=max_iter, random_state=0
-    )
-
-
 # --- ELBO by epoch, as Paisley et al., Fig. 1
 
 
@@ -376,7 +342,6 @@ PARTS = {
     "residual": run_residual,
     "movielens_100k": run_ratings,
     "fold_in": run_fold_in,
-    "speed": run_speed,
     "curves": run_curves,
 }
 

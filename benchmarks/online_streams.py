@@ -37,7 +37,7 @@ from figures import GREY, legend_below, plt, results, save
 from skboost import OnlineBayesianLinearRegression, OnlineBayesianLogisticRegression
 from skboost.strategies import PowerRate
 
-NOISE = 0.6
+NOISE, CLASSES = 0.6, {"classes": [0, 1]}
 RATES = 2.0 ** np.arange(-9, 3)
 POWERS = (0.0, -0.5)
 RIVALS = {
@@ -65,10 +65,7 @@ def ours(params, kind, X, y, rows, at):
     found = np.empty((len(rows), len(at)))
     for i, order in enumerate(rows):
         if kind == "logistic":
-            model, more = (
-                OnlineBayesianLogisticRegression(**params),
-                {"classes": [0, 1]},
-            )
+            model, more = OnlineBayesianLogisticRegression(**params), CLASSES
         else:
             params = {"noise_scale": NOISE, "intercept_scale": 1.0, **params}
             model, more = OnlineBayesianLinearRegression(**params), {}

@@ -305,6 +305,15 @@ def panels(lines, columns, size, draw, xlabel="iteration", **options):
 SHOWN, BY = ("ds1", "eicu"), ("kl", "relbo")
 
 
+def by_iteration(name, ylabel, draw):
+    """The data by the objectives; the curves of one panel are named below."""
+    figure, axes = panels(SHOWN, BY, (7.6, 5.6), draw, sharex=True, sharey="row")
+    for ax in axes[:, 0]:
+        ax.set_ylabel(ylabel, fontsize=9)
+    legend_below(figure, axes[:1, 0], 5)
+    save(figure, name)
+
+
 def elbo_picture(curves):
     """Fig. 1: ELBO by iteration, plain directions."""
 
@@ -320,11 +329,7 @@ def elbo_picture(curves):
             ax.fill_between(t, mean - sd, mean + sd, color=color, alpha=0.13, lw=0)
         return f"{TITLES[data]}; {objective}"
 
-    figure, axes = panels(SHOWN, BY, (7.6, 5.6), draw, sharex=True, sharey="row")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("ELBO over the first\ncomponent's (nats)", fontsize=9)
-    legend_below(figure, axes[:1, 0], len(COLORS))
-    save(figure, "p0_elbo")
+    by_iteration("p0_elbo", "ELBO over the first\ncomponent's (nats)", draw)
 
 
 def parameters_picture(curves):
@@ -339,11 +344,7 @@ def parameters_picture(curves):
             ax.plot(t, mean + shift, color=METHOD_COLORS[k], lw=1.5, label=name)
         return f"{TITLES[data]}; {objective}"
 
-    figure, axes = panels(SHOWN, BY, (7.6, 5.6), draw, sharex=True, sharey="row")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("parameters of the mixture", fontsize=9)
-    legend_below(figure, axes[:1, 0], len(METHODS))
-    save(figure, "p0_parameters")
+    by_iteration("p0_parameters", "parameters of the mixture", draw)
 
 
 def kinds_picture(curves):
