@@ -199,23 +199,23 @@ class OnWorkers:
         bases = type(self).__mro__
         return bases[bases.index(OnWorkers) + 1]
 
-    def _lazy(self, method, X, *arrays, columns=None, dtype=float, part=None, **kwargs):
-        """A method of the estimator for rows in memory, as a lazy array.
+    def _lazy(self, method, X, *arrays, part=None, **kwargs):
+        """A method of the estimator for rows in memory, lazy for a Dask array.
 
         Parameters
         ----------
         method : str
-        X : dask.array.Array
+        X : dask.array.Array or array-like
         *arrays : dask.array.Array of shape (n_samples,)
             Further arguments that go row by row.
-        columns : int, default=None
-            Of what the method returns; None for one dimension.
         part : int, default=None
-            Of a tuple that the method returns.
+            Of a tuple that the method returns for a Dask array.
         """
         import dask
         import dask.array as da
 
+        if not is_dask(X):
+            return getattr(super(), method)(X, *arrays, **kwargs)
         check_is_fitted(self)
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(
@@ -228,18 +228,16 @@ class OnWorkers:
         fitted = {k: v for k, v in vars(self).items() if k not in own}
         vars(model).update(fitted)
         X = X.rechunk({1: -1})
-        shaped = {"drop_axis": 1} if columns is None else {}
-        if columns is not None:
-            shaped["chunks"] = (X.chunks[0], (columns,))
         arrays = [array.rechunk((X.chunks[0],))[:, None] for array in arrays]
+        call = partial(_predicted, method=method, part=part, kwargs=kwargs)
+        # What the result of one row is like.
+        row = np.zeros((1, X.shape[1])), *np.zeros((len(arrays), 1, 1))
+        like = call(*row, model=model)
+        shaped = {"chunks": (X.chunks[0], like.shape[1:])}
         return da.map_blocks(
-            _predicted, X, *arrays, model=dask.delayed(model), method=method,
-            part=part, kwargs=kwargs, dtype=dtype, meta=_meta(columns, dtype), **shaped,
+            call, X, *arrays, model=dask.delayed(model), dtype=like.dtype,
+            meta=like[:0], **(shaped if like.ndim == 2 else {"drop_axis": 1}),
         )  # fmt: skip
-
-
-def _meta(columns, dtype):
-    return np.empty((0,) if columns is None else (0, 0), dtype=dtype)
 
 
 def _predicted(X, *arrays, model, method, part, kwargs):
@@ -274,9 +272,7 @@ class DaskBayesianLogisticRegression(OnWorkers, BoostedBayesianLogisticRegressio
         dask.array.Array or ndarray of shape (n_samples, n_classes)
             Lazy for a Dask array.
         """
-        if not is_dask(X):
-            return super().predict_proba(X)
-        return self._lazy("predict_proba", X, columns=len(self.classes_))
+        return self._lazy("predict_proba", X)
 
     def predict(self, X):
         """Most probable class of every row; lazy for a Dask array.
@@ -289,9 +285,7 @@ class DaskBayesianLogisticRegression(OnWorkers, BoostedBayesianLogisticRegressio
         -------
         dask.array.Array or ndarray of shape (n_samples,)
         """
-        if not is_dask(X):
-            return super().predict(X)
-        return self._lazy("predict", X, dtype=self.classes_.dtype)
+        return self._lazy("predict", X)
 
     def decision_function(self, X):
         """Logit, or log probabilities; lazy for a Dask array.
@@ -304,11 +298,7 @@ class DaskBayesianLogisticRegression(OnWorkers, BoostedBayesianLogisticRegressio
         -------
         dask.array.Array or ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        if not is_dask(X):
-            return super().decision_function(X)
-        n_classes = len(self.classes_)
-        columns = n_classes if n_classes > 2 else None
-        return self._lazy("decision_function", X, columns=columns)
+        return self._lazy("decision_function", X)
 
 
 class DaskBayesianLinearRegression(OnWorkers, BoostedBayesianLinearRegression):
@@ -332,10 +322,8 @@ class DaskBayesianLinearRegression(OnWorkers, BoostedBayesianLinearRegression):
         std : of the same shape
             Only where `return_std` is True.
         """
-        if not is_dask(X):
-            return super().predict(X, return_std)
-        if not return_std:
-            return self._lazy("predict", X)
+        if not (return_std and is_dask(X)):
+            return self._lazy("predict", X, return_std=return_std)
         return tuple(
             self._lazy("predict", X, part=part, return_std=True) for part in (0, 1)
         )
@@ -397,9 +385,7 @@ class DaskGaussianMixture(OnWorkers, SVIGaussianMixture):
         -------
         dask.array.Array or ndarray of shape (n_samples, n_components)
         """
-        if not is_dask(X):
-            return super().predict_proba(X)
-        return self._lazy("predict_proba", X, columns=len(self.weights_))
+        return self._lazy("predict_proba", X)
 
     def predict(self, X):
         """The most probable cluster of each row; lazy for a Dask array.
@@ -412,9 +398,7 @@ class DaskGaussianMixture(OnWorkers, SVIGaussianMixture):
         -------
         dask.array.Array or ndarray of int of shape (n_samples,)
         """
-        if not is_dask(X):
-            return super().predict(X)
-        return self._lazy("predict", X, dtype=int)
+        return self._lazy("predict", X)
 
     def score_samples(self, X):
         """Log posterior predictive density of each row, nats; lazy for a Dask array.
@@ -427,6 +411,4 @@ class DaskGaussianMixture(OnWorkers, SVIGaussianMixture):
         -------
         dask.array.Array or ndarray of shape (n_samples,)
         """
-        if not is_dask(X):
-            return super().score_samples(X)
         return self._lazy("score_samples", X)
