@@ -21,7 +21,7 @@ from skboost._sklearn import (
     StrOptions,
     registered_callbacks,
 )
-from skboost._stages import Corrected, Stages, boosted, calibrating, skewing
+from skboost._stages import Corrected, boosted
 from skboost.boosting import COMBINATIONS, TOL, Boosting, enough_for
 from skboost.calibration import CALIBRATIONS
 from skboost.families import FAMILIES, VariationalFamily, as_family
@@ -65,9 +65,7 @@ BOOSTING_CONSTRAINTS = {
 }
 
 
-def make_engine(
-    target, params, starts, seed, n_jobs, box=None, max_evaluations=float("inf")
-):
+def make_engine(target, params, starts, seed, n_jobs, box=None):
     """The engine of a set of hyperparameters; combinations are checked here.
 
     Parameters
@@ -81,8 +79,6 @@ def make_engine(
         Threads over starts.
     box : Box, default=None
         In which further starts are drawn.
-    max_evaluations : float, default=inf
-        Of the target.
 
     Returns
     -------
@@ -103,9 +99,7 @@ def make_engine(
         and target.exact_gaussian
         and family.exact_expectations
     )
-    settings = make_settings(
-        params, seed, n_jobs, max_evaluations, dim=target.dim, exact=exact
-    )
+    settings = make_settings(params, seed, n_jobs, target.dim, exact)
     if params["tol"] == "auto":
         skews = params["skew"] is not None
         settings = replace(settings, enough=enough_for(target), skews=skews)
@@ -117,9 +111,7 @@ def make_engine(
     )
 
 
-def make_settings(
-    params, seed, n_jobs=None, max_evaluations=float("inf"), dim=1, exact=False
-):
+def make_settings(params, seed, n_jobs=None, dim=1, exact=False):
     """Settings of a run with these hyperparameters.
 
     Parameters
@@ -129,7 +121,6 @@ def make_settings(
         the defaults of `Settings`.
     seed : int
     n_jobs : int, default=None
-    max_evaluations : float, default=inf
     dim : int, default=1
         Of the target: what fresh draws take of memory.
     exact : bool, default=False
@@ -149,7 +140,6 @@ def make_settings(
         n_fresh=_n_fresh(n_draws, dim, exact),
         seed=seed,
         n_jobs=n_jobs,
-        max_evaluations=max_evaluations,
         exact=exact,
         **chosen,
     )
@@ -202,22 +192,19 @@ def callback_data(X, y, sample_weight=None, **more):
     return {"X": X, "y": y, "metadata": metadata or None}
 
 
-def _check_same_data(before, now):
-    """Refuse to go on with a posterior of other parameters."""
-    if before != now:
+def _check_goes_on(dim_before, dim, kind_before, kind):
+    """Refuse a posterior of other parameters, or with components of no use now."""
+    if dim_before != dim:
         raise ValueError(
             "warm_start=True goes on with the same data; the last fit had "
-            f"{before} parameters, and these data and settings have {now}. Set "
+            f"{dim_before} parameters, and these data and settings have {dim}. Set "
             "warm_start=False."
         )
-
-
-def _check_same_kind(before, now):
-    """Refuse to go on with components that the hyperparameters have no use for."""
-    if before != now:
+    if kind_before != kind:
         raise ValueError(
             "warm_start=True goes on with the same objective and family; got "
-            f"{' of '.join(now)} after {' of '.join(before)}. Set warm_start=False."
+            f"{' of '.join(kind)} after {' of '.join(kind_before)}. Set "
+            "warm_start=False."
         )
 
 
@@ -307,8 +294,9 @@ class BoostedEstimator(FittingEstimator):
         # The target and the hyperparameters make an engine.
         engine = self._engine(target, params, starts, seed)
         if previous is not None:
-            _check_same_data(previous.state.mixture.dim, target.dim)
-            _check_same_kind(self._kind, engine.kind)
+            _check_goes_on(
+                previous.state.mixture.dim, target.dim, self._kind, engine.kind
+            )
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, **data)
 
@@ -325,10 +313,16 @@ class BoostedEstimator(FittingEstimator):
             return attributes
 
         # Conjugate posteriors have nothing to correct, and no such parameter.
-        correct = calibrating(params.get("calibrate")) + skewing(params.get("skew"))
-        stages = Stages(prepare=(), correct=correct, report=report)
-        limits = make_limits(params)
-        attributes = boosted(engine, limits, stages, previous, begin_iteration, keeper)
+        attributes = boosted(
+            engine,
+            make_limits(params),
+            report,
+            previous,
+            begin_iteration,
+            keeper,
+            calibrate=params.get("calibrate"),
+            skew=params.get("skew"),
+        )
         context.call_on_fit_task_end(
             estimator=self, reconstruction_attributes=lambda: attributes, **data
         )

@@ -2,10 +2,28 @@
 
 from copy import copy
 from time import perf_counter
+from typing import NamedTuple
+
+
+class End(NamedTuple):
+    """What ended a run.
+
+    Attributes
+    ----------
+    by : str
+        The parameter whose limit was reached ("max_iter", "max_time" or
+        "max_evaluations"), "tol", "enough", "improper", "stuck", "callback" or
+        "interruption".
+    message : str
+        The same as a sentence for the user.
+    """
+
+    by: str
+    message: str
 
 
 class BudgetSpent(Exception):
-    """A limit of the run was reached within an iteration."""
+    """A limit of the run was reached within an iteration; its argument is the `End`."""
 
 
 class Budget:
@@ -26,6 +44,8 @@ class Budget:
 
     Attributes
     ----------
+    whole : Budget
+        The budget of the run, of which this one may be a share.
     has_cut : bool
         Whether work ended early, or was not begun, because of this budget or a share
         of it.
@@ -42,8 +62,7 @@ class Budget:
         self.max_time, self.max_evaluations = max_time, max_evaluations
         self._target, self._clock = target, clock
         self._began = clock() if began is None else began
-        self._asked = max_time
-        self._whole = self
+        self.whole = self
         self.has_cut = False
 
     @property
@@ -71,9 +90,9 @@ class Budget:
 
     @property
     def spent(self):
-        """Why nothing is left, as a message of the run; None while something is."""
+        """The `End` of the run where nothing is left; None while something is."""
         if self.max_time is not None and self._clock() - self._began >= self.max_time:
-            return f"Stopped at max_time={self._asked} seconds."
+            return self._too_late
         if self._done >= self.max_evaluations:
             return self._too_many
         return None
@@ -84,9 +103,14 @@ class Budget:
         return max(self.max_evaluations - self._done, 0)
 
     @property
+    def _too_late(self):
+        return End("max_time", f"Stopped at max_time={self.whole.max_time} seconds.")
+
+    @property
     def _too_many(self):
-        most = self._whole.max_evaluations
-        return f"Stopped at max_evaluations={most}; {self._done} were made."
+        most = self.whole.max_evaluations
+        message = f"Stopped at max_evaluations={most}; {self._done} were made."
+        return End("max_evaluations", message)
 
     def share(self, share):
         """A budget from now on with that share of what is left of this one."""
@@ -97,7 +121,7 @@ class Budget:
         done = self._done
         most = done + share * self.n_left
         budget = Budget(seconds, most, self._target, self._clock)
-        budget._asked, budget._whole = self._asked, self._whole
+        budget.whole = self.whole
         return budget
 
     @property
@@ -113,24 +137,24 @@ class Budget:
     def cuts(self):
         """Whether nothing is left, so that work in hand ends where it is."""
         cut = self.spent is not None
-        self._whole.has_cut |= cut
+        self.whole.has_cut |= cut
         return cut
 
     def affords(self, n, share):
         """So many of `n` draws as fit into a share of what is left."""
         most = share * self.room
-        self._whole.has_cut |= n > most
+        self.whole.has_cut |= n > most
         return int(min(n, most))
 
     def check(self, n=1):
         """Raise `BudgetSpent` where `n` evaluations no longer fit in."""
-        reason = self.spent
-        if reason is None and n <= self.room:
+        end = self.spent
+        if end is None and n <= self.room:
             return
-        self._whole.has_cut = True
-        if reason is None and n > self.n_left:
-            reason = self._too_many
-        raise BudgetSpent(reason or f"Stopped at max_time={self._asked} seconds.")
+        self.whole.has_cut = True
+        raise BudgetSpent(
+            end or (self._too_many if n > self.n_left else self._too_late)
+        )
 
 
 class WatchedTarget:

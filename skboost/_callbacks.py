@@ -1,12 +1,12 @@
 """The one loop over iterations, and a callback that listens to it."""
 
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from time import perf_counter
 from typing import NamedTuple
 
-from skboost._budget import Budget, BudgetSpent
+from skboost._budget import Budget, BudgetSpent, End
 from skboost._math import N_ERRORS
 
 
@@ -22,36 +22,43 @@ class Run:
         One report per iteration.
     stages : tuple
         What each iteration leaves to be kept: the best mixture known after it.
-    converged : bool
-    message : str
-        Why the run ended.
-    ended : bool
-        False while it runs.
-    interrupted : bool
-        Whether KeyboardInterrupt ended it.
-    spent : bool
-        Whether a limit of time or of evaluations ended it.
+    end : End or None
+        Why it ended; None while it runs.
     modes : Modes or None
         Known after the last look of a run that converged; None without one.
-    prepared : tuple
-        What each preparation reported: a run that goes on has the same coordinates.
+    prepared : object
+        What preparing reported: a run that goes on has the same coordinates.
     """
 
     state: object
     history: tuple
     stages: tuple
-    converged: bool
-    message: str
-    ended: bool = True
-    interrupted: bool = False
-    spent: bool = False
+    end: End | None = None
     modes: object = None
-    prepared: tuple = ()
+    prepared: object = None
+
+    @property
+    def message(self):
+        """Why the run ended."""
+        return "Running." if self.end is None else self.end.message
+
+    @property
+    def converged(self):
+        """Whether the stopping rule ended it."""
+        return self._ended_by("tol", "enough")
+
+    @property
+    def interrupted(self):
+        """Whether KeyboardInterrupt ended it."""
+        return self._ended_by("interruption")
 
     @property
     def cut_short(self):
         """Whether the target is not to be evaluated again."""
-        return self.interrupted or self.spent
+        return self._ended_by("interruption", "max_time", "max_evaluations")
+
+    def _ended_by(self, *reasons):
+        return self.end is not None and self.end.by in reasons
 
     @property
     def n_iter(self):
@@ -65,16 +72,16 @@ class Prepared(NamedTuple):
     Attributes
     ----------
     engine : Boosting
-        Of the target as the preparations leave it.
+        Of the target as preparing leaves it.
     opening : tuple of (State, Info)
         The first iterations, where preparing has made them already.
-    reports : tuple
-        What each preparation did.
+    report : object
+        What preparing did, which goes with the run.
     """
 
     engine: object
     opening: tuple = ()
-    reports: tuple = ()
+    report: object = None
 
 
 @dataclass(frozen=True)
@@ -102,22 +109,24 @@ class Limits:
     max_evaluations: float = float("inf")
 
     def reached(self, engine, history):
-        """Why the last iteration shows convergence, or None."""
+        """The `End` of a run whose last iteration shows convergence, or None."""
         info = history[-1]
         # Draws of the mixture never see a mode far off: a search has to look for it,
         # unless the target is one whose expectations are exact.
         if info.exhausted and engine.settings.exact:
-            return (
+            message = (
                 f"Converged: {info.remaining.value:.2g} nats are left, below tol, as "
                 "far as draws of the mixture can see."
             )
+            return End("tol", message)
         if info.enough and not info.improper:
-            return info.enough
+            return End("enough", info.enough)
         if info.kind == "first" or info.improper:
             return None
         if info.grown or engine.doubts(info):
             return None
-        return self._within_tol(engine, info) or self._not_worth_it(engine, info)
+        message = self._within_tol(engine, info) or self._not_worth_it(engine, info)
+        return End("tol", message) if message else None
 
     def _estimate(self, info):
         """The quantity that is compared with `tol`."""
@@ -184,19 +193,19 @@ class Limits:
         return not began and engine.doubts(info) and self._small(engine, info)
 
     def over(self, engine, history):
-        """Why the run must end without convergence, or None."""
+        """The `End` of a run that must end without convergence, or None."""
         if history[-1].improper:
-            return history[-1].improper
+            return End("improper", history[-1].improper)
         if self._stuck(engine, history[-1]):
-            return (
+            message = (
                 "Stopped: searches find nothing that gains more than tol, and draws "
                 f"see at least {history[-1].remaining.least:.2g} nats of KL left."
             )
-        if len(history) >= self.max_iter:
-            return (
-                f"Stopped at max_iter={self.max_iter}; more iterations may gain more."
-            )
-        return None
+            return End("stuck", message)
+        if len(history) < self.max_iter:
+            return None
+        message = f"Stopped at max_iter={self.max_iter}; more iterations may gain more."
+        return End("max_iter", message)
 
 
 def run(
@@ -244,7 +253,6 @@ def run(
         The one that came, after `finish` has kept what there is. Without a single new
         iteration there is nothing to keep, and `finish` is not called.
     """
-    finish = _itself if finish is None else finish
     n_before = 0 if previous is None else previous.n_iter
     latest = previous
     try:
@@ -254,38 +262,24 @@ def run(
             previous = keeper.found(engine)
         prepared = Prepared(engine) if prepare is None else prepare(engine, previous)
         engine = prepared.engine
-        with keeping(keeper, engine, previous) as keep:
+        keeping = nullcontext() if keeper is None else keeper.keeping(engine, previous)
+        with keeping as keep:
             going_on = _iterations(prepared, limits, budget, previous, begin_iteration)
             for done in going_on:
                 latest = done
-                keep(done)
-        return finish(engine, latest)
+                if keep:
+                    keep(done)
+        return finish(engine, latest) if finish else latest
     except KeyboardInterrupt:
-        if latest is not None and latest.n_iter > n_before:
+        if finish and latest is not None and latest.n_iter > n_before:
             finish(engine, interrupted(latest))
         raise
-
-
-@contextmanager
-def keeping(keeper, engine, previous):
-    """What is told of a run after every iteration.
-
-    A keeper that is left by an error has written the last whole iteration too.
-    """
-    if keeper is None:
-        yield _ignored
-        return
-    keeper.begin(engine, previous)
-    try:
-        yield keeper.keep
-    finally:
-        keeper.flush()
 
 
 def interrupted(done):
     """A run that KeyboardInterrupt ended after its last whole iteration."""
     message = f"Interrupted after iteration {done.n_iter}."
-    return replace(_ended(done, False, message), interrupted=True)
+    return replace(done, end=End("interruption", message), modes=None)
 
 
 def _iterations(prepared, limits, budget, done, begin_iteration):
@@ -293,86 +287,50 @@ def _iterations(prepared, limits, budget, done, begin_iteration):
     engine = prepared.engine
     while True:
         if done is not None:
-            end = _end(engine, limits, budget, done)
-            if end.ended:
-                yield end
+            done = _looked_into(engine, limits, budget, done)
+            if done.end is not None:
+                yield done
                 return
-            done = end
-        end_iteration = begin_iteration(engine) if begin_iteration else _ignored
+        end_iteration = begin_iteration(engine) if begin_iteration else None
         try:
             done = _extended(done, prepared)
-        except BudgetSpent as reason:
+        except BudgetSpent as error:
             # The iteration under way is given up.
+            (end,) = error.args
             given_up = f" Iteration {done.n_iter + 1} was given up: it did not fit in."
-            yield replace(_ended(done, False, str(reason) + given_up), spent=True)
+            yield replace(done, end=end._replace(message=end.message + given_up))
             return
         yield done
-        if end_iteration(done):
-            yield _ended(done, False, "Stopped by a callback.")
+        if end_iteration and end_iteration(done):
+            yield replace(done, end=End("callback", "Stopped by a callback."))
             return
 
 
-def _end(engine, limits, budget, done):
-    """The run as it ends after an iteration, or as it goes on."""
-    over, spent = limits.over(engine, done.history), budget.spent
-    converged = limits.reached(engine, done.history)
-    modes = None
-    if converged and not (over or spent):
+def _looked_into(engine, limits, budget, done):
+    """The run after an iteration, as it ends or as it goes on."""
+    over = limits.over(engine, done.history) or budget.spent
+    converged, modes = limits.reached(engine, done.history), None
+    if converged and not over:
         # A last look, where there is anything left to look with.
         modes, state = engine.last_look(done.state)
         if state is not None:
-            return replace(done, state=state, ended=False)
-    reason = converged or over or spent
-    if reason is None:
-        return replace(done, ended=False)
-    ended = _ended(done, converged is not None, reason)
-    return replace(ended, spent=spent is not None, modes=modes)
-
-
-def _itself(engine, done):
-    return done
-
-
-def _ignored(done):
-    return False
+            return replace(done, state=state, end=None, modes=None)
+    return replace(done, end=converged or over, modes=modes)
 
 
 def _extended(done, prepared):
-    """The run with one more iteration."""
-    state, info = _next(done, prepared)
+    """The run with one more iteration, which preparing may have made already."""
+    n, opening = 0 if done is None else done.n_iter, prepared.opening
+    # A last look may have changed the state, and then the step from it is another.
+    if n < len(opening) and (n == 0 or done.state is opening[n - 1][0]):
+        state, info = opening[n]
+    elif n == 0:
+        state, info = prepared.engine.init()
+    else:
+        state, info = prepared.engine.step(done.state)
     history, stages = ((), ()) if done is None else (done.history, done.stages)
     return Run(
-        state,
-        (*history, info),
-        (*stages, state.stage),
-        converged=False,
-        message="Running.",
-        ended=False,
-        prepared=prepared.reports,
-    )
-
-
-def _next(done, prepared):
-    """The next state and info: of an iteration that preparing made, or of a new one."""
-    engine, opening = prepared.engine, prepared.opening
-    if done is None:
-        return opening[0] if opening else engine.init()
-    n = done.n_iter
-    # A last look may have changed the state, and then the step from it is another.
-    if n < len(opening) and done.state is opening[n - 1][0]:
-        return opening[n]
-    return engine.step(done.state)
-
-
-def _ended(done, converged, message):
-    return replace(
-        done,
-        converged=converged,
-        message=message,
-        ended=True,
-        interrupted=False,
-        spent=False,
-        modes=None,
+        state, (*history, info), (*stages, state.stage), prepared=prepared.report
     )
 
 

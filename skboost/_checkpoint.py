@@ -5,11 +5,11 @@ import io
 import os
 import pickle
 import warnings
-from dataclasses import dataclass, fields, is_dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
 from numbers import Integral, Real
 from threading import Lock
 from time import monotonic
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -141,6 +141,7 @@ class Session:
                 f"draws the same numbers again; got {params['random_state']!r}."
             )
         self._checkpoint, self._lock = checkpoint, Lock()
+        self.path = checkpoint.path
         # What may change between a fit and the one that goes on with it.
         free = {
             "callback", "max_evaluations", "max_iter", "max_time", "n_jobs", "verbose",
@@ -149,7 +150,7 @@ class Session:
         described = {k: _described(v) for k, v in params.items() if k not in free}
         self._params = {"kind": kind, **described}
         self._saved, self._due = {}, monotonic() + checkpoint.seconds
-        self._old = self._read() if os.path.exists(checkpoint.path) else {}
+        self._old = self._read() if os.path.exists(self.path) else {}
 
     def __reduce__(self):
         raise TypeError(
@@ -163,8 +164,18 @@ class Session:
 
     # --- the file
 
+    def old(self, key):
+        """Counts and arrays that the file holds of a run, which stay in it, or None."""
+        if key in self._old:
+            self._saved[key] = self._old[key]
+        return self._old.get(key)
+
+    def due(self, run):
+        """Whether to write a run that goes on."""
+        return not run.n_iter % self._checkpoint.every and monotonic() >= self._due
+
     def _read(self):
-        path = self._checkpoint.path
+        path = self.path
         with reading_archive(path, _WRITER):
             header, arrays = read_archive(path, _FORMAT, _VERSION, _WRITER)
             then, counts = dict(header["params"]), dict(header["runs"])
@@ -186,36 +197,12 @@ class Session:
             )
         return {key: (count, _own(arrays, key)) for key, count in counts.items()}
 
-    def found(self, key, engine):
-        """The run that the file holds under a name, or None."""
-        if key not in self._old:
-            return None
-        self._saved[key] = _, arrays = self._old[key]
-        with reading_archive(self._checkpoint.path, _WRITER):
-            done = unpickled(arrays, engine.family)
-        return replace(
-            done, converged=False, message="Running.", ended=False, interrupted=False,
-            spent=False, modes=None,
-        )  # fmt: skip
-
-    def go_on(self, key, engine, state):
-        """Count on from a run that was found, if it is of the engine's target."""
-        _check_same_data(self._checkpoint.path, engine, state)
-        counts, _ = self._old[key]
-        for ledger, count in zip(engine.ledgers, counts, strict=True):
-            ledger.restore(*count)
-
-    def put(self, key, run, counts, engine, last):
-        """Keep a run, and write the file where that is due or the run is over."""
-        checkpoint = self._checkpoint
-        if not last and (run.n_iter % checkpoint.every or monotonic() < self._due):
-            return False
-        arrays = pickled(run, engine.family)
+    def put(self, key, counts, arrays):
+        """Keep a run under a name, and write the file."""
         with self._lock:
             self._saved[key] = counts, arrays
-            self._due = monotonic() + checkpoint.seconds
+            self._due = monotonic() + self._checkpoint.seconds
             self._write()
-        return True
 
     def _write(self):
         header = {
@@ -227,7 +214,7 @@ class Session:
             for key, (_, own) in self._saved.items()
             for name, array in own.items()
         }
-        path = self._checkpoint.path
+        path = self.path
         try:
             write_archive(path, _FORMAT, _VERSION, header, arrays)
         except OSError as error:
@@ -247,35 +234,46 @@ class RunKeeper:
         self._waiting = self._found = None
 
     def found(self, engine):
-        """The run on file, or None; `engine` is not yet prepared."""
-        self._found = self._session.found(self._key, engine)
+        """The run that the file holds, or None; `engine` is not yet prepared."""
+        old = self._session.old(self._key)
+        if old is not None:
+            self._counts, arrays = old
+            with reading_archive(self._session.path, _WRITER):
+                self._found = unpickled(arrays, engine.family)
         return self._found
 
-    def begin(self, engine, run):
-        """Before the first iteration, which may go on with a run."""
+    @contextmanager
+    def keeping(self, engine, run):
+        """What is called with the run after every iteration.
+
+        It is entered before the first iteration, which may go on with `run`. Where it
+        is left by an error, the last whole iteration is written too.
+        """
         self._engine = engine
         if self._found is not None and run is self._found:
-            self._session.go_on(self._key, engine, run.state)
+            _check_same_data(self._session.path, engine, run.state)
+            for ledger, count in zip(engine.ledgers, self._counts, strict=True):
+                ledger.restore(*count)
+        try:
+            yield self._keep
+        finally:
+            self._write()
 
-    def keep(self, run):
-        """After an iteration: what a run is before its end has been looked into."""
-        if run.ended:
-            self.flush()
-            return
-        counts = [ledger.counts() for ledger in self._engine.ledgers]
-        self._waiting = run, counts
-        if self._put(last=False):
-            self._waiting = None
+    def _keep(self, run):
+        # What a run is before its end has been looked into.
+        if run.end is None:
+            counts = [ledger.counts() for ledger in self._engine.ledgers]
+            self._waiting = run, counts
+            if self._session.due(run):
+                self._write()
 
-    def flush(self):
+    def _write(self):
         """Write what has not been written."""
         if self._waiting is not None:
-            self._put(last=True)
+            run, counts = self._waiting
+            arrays = pickled(run, self._engine.family)
+            self._session.put(self._key, counts, arrays)
             self._waiting = None
-
-    def _put(self, last):
-        run, counts = self._waiting
-        return self._session.put(self._key, run, counts, self._engine, last)
 
 
 class _Pickler(pickle.Pickler):
@@ -383,26 +381,16 @@ def _own(arrays, key):
     return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
 
 
-class Compared(NamedTuple):
-    """Log joint densities that a state holds, those of now, and whether they agree."""
-
-    recorded: np.ndarray
-    now: np.ndarray
-    same: bool
-
-
-def compared(engine, state):
-    """Whether a state is of the target that an engine has."""
-    recorded, now = engine.recomputed(state)
+def agree(recorded, now):
+    """Whether log joint densities that a state holds are those of now."""
     # Another machine rounds in another way.
-    same = np.allclose(recorded, now, rtol=1e-8, atol=1e-8, equal_nan=True)
-    return Compared(recorded, now, same)
+    return np.allclose(recorded, now, rtol=1e-8, atol=1e-8, equal_nan=True)
 
 
 def _check_same_data(path, engine, state):
     """Refuse a state that is of another target."""
     try:
-        same, reason = compared(engine, state).same, None
+        same, reason = agree(*engine.recomputed(state)), None
     except (ValueError, KeyError, IndexError) as error:
         same, reason = False, error
     if not same:

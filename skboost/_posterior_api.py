@@ -14,7 +14,7 @@ from skboost._random import root_seed
 from skboost._report import history_record, report, warn_unfinished
 from skboost._result import BoostingResult, FitInterrupted
 from skboost._sklearn import Interval, StrOptions, validate_params
-from skboost._stages import PREPARATIONS, Stages, boosted, calibrating, skewing
+from skboost._stages import boosted
 from skboost._starting_points import starting_points
 from skboost.boosting import SurrogateBoosting
 from skboost.posterior import as_posterior
@@ -40,7 +40,7 @@ _CONSTRAINTS = {
     "constraints": "no_validation",
     "log_prior": [callable, None],
     "failures": [StrOptions({"raise", "zero"})],
-    "warp": [StrOptions(set(PREPARATIONS) - {None}), None],
+    "warp": [StrOptions({"auto"}), None],
     "surrogate": [StrOptions({"auto"}), None],
     "max_evaluations": [Interval(Integral, 1, None, closed="left"), None],
     "callback": [callable, Checkpoint, list, tuple, None],
@@ -236,8 +236,7 @@ def boost_posterior(
     else:
         target = TransformedTarget(target, constraints)
         probe = constraints.inverse(probe)
-    budget = max_evaluations or float("inf")
-    engine = make_engine(target, arguments, starts, seed, None, box, budget)
+    engine = make_engine(target, arguments, starts, seed, None, box)
     place = np.asarray if constraints is None else constraints.forward
     if surrogate is not None:
         _check_allowed_with_surrogate(arguments)
@@ -248,14 +247,16 @@ def boost_posterior(
         slow.draws = engine.settings.n_draws + engine.settings.n_fresh
     if len(probe):
         warn_of_wrong_gradient(target, probe, stacklevel=5, place=place)
-    # As in the estimators: prepare, boost, correct, report.
-    stages = Stages(
-        prepare=PREPARATIONS[warp],
-        correct=calibrating(calibrate) + skewing(skew),
-        report=partial(_reported, names, constraints),
+    done, fitted, result = boosted(
+        engine,
+        make_limits(arguments, max_evaluations or float("inf")),
+        partial(_reported, names, constraints),
+        begin_iteration=_listener(callback),
+        keeper=keeper,
+        warp=warp,
+        calibrate=calibrate,
+        skew=skew,
     )
-    limits, begin = make_limits(arguments, budget), _listener(callback)
-    done, fitted, result = boosted(engine, limits, stages, None, begin, keeper)
     # A surrogate chooses its draws and its family.
     warn_unfinished(done, fitted, arguments if surrogate is None else ())
     _warn_of_failures(target, failures)
@@ -384,7 +385,7 @@ def _reported(names, constraints, engine, done, corrected):
     FitInterrupted
         With the result, where the run was interrupted.
     """
-    warp = done.prepared[0] if done.prepared else None
+    warp = done.prepared
     if warp is not None and warp.accepted:
         free = constraints or Constraints(None, engine.target.dim)
         constraints = WarpedConstraints(free, warp.warp)

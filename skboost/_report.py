@@ -1,9 +1,7 @@
 """From a run of the engine to fitted attributes."""
 
-import re
 import sys
 import warnings
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skboost._budget import BudgetSpent
 from skboost._math import N_ERRORS
 from skboost._random import INTERVAL, REPORT, generator
-from skboost._stages import Corrected
+from skboost._stages import CUT_SHORT, Corrected
 from skboost.approximation import Estimate, FreshDraws, RemainingKL
 from skboost.calibration import (
     Interval,
@@ -101,17 +99,18 @@ def report(
     -------
     dict
     """
+    cut_short = done.cut_short
     try:
-        anew = engine.draws_anew and not done.cut_short
+        anew = engine.draws_anew and not cut_short
         of_draws = from_new_draws if anew else from_held_draws
         final = of_draws(engine.watched(), done, place, corrected)
     except BudgetSpent:
-        done = replace(done, spent=True)
+        cut_short = True
         final = from_held_draws(engine, done, place, corrected)
     remaining, outside = final.remaining, final.outside
     elbo, mixture = final.elbo, final.corrected.mixture
     history = [history_record(info) for info in done.history]
-    message = done.message + _remarks(engine, done, final)
+    message = done.message + _remarks(engine, done, final, cut_short)
     return {
         "posterior_": posterior(mixture, names),
         "_stages": (*done.stages[:-1], mixture.plain),
@@ -168,7 +167,7 @@ def from_new_draws(engine, done, place, corrected):
         modes = engine.proposer.find_modes(fresh, done.state.modes, *key)
     found = engine.proposer.missed_modes(mixture, modes, log_evidence, *key)
     interval = Interval(lower_end(remaining), np.inf)
-    if done.ended and not (found or done.history[-1].improper):
+    if done.end and not (found or done.history[-1].improper):
         interval = _interval(engine, done, mixture, fresh.elbo(), remaining, modes)
     outside = _uncertified(found, place)
     estimates = fresh.elbo(), remaining, interval
@@ -211,16 +210,16 @@ def from_held_draws(engine, done, place, corrected):
     """
     state = done.state
     remaining = done.history[state.best_iteration - 1].remaining
-    corrected = corrected.cut_short(done.stages[-1])
+    corrected = corrected.declined(done.stages[-1], CUT_SHORT)
     interval = Interval(lower_end(remaining), np.inf)
     elbo = state.best.elbo()
     return Final(corrected, state.best, elbo, remaining, interval, "")
 
 
-def _remarks(engine, done, final):
+def _remarks(engine, done, final, cut_short):
     """What a message says beside the reason for the end."""
     fresh = final.fresh
-    remarks = _of_interval(final.interval) if done.ended else ""
+    remarks = _of_interval(final.interval) if done.end else ""
     remarks += _of_calibration(final.corrected.calibration)
     remarks += _of_skewing(final.corrected.skewing)
     if done.history[0].cut_short:
@@ -229,7 +228,7 @@ def _remarks(engine, done, final):
             "done, or left it few draws. Raise max_time or max_evaluations, or lower "
             "n_draws."
         )
-    if done.cut_short:
+    if cut_short:
         remarks += (
             " The estimates are those of the last whole iteration, and no probe looked "
             "for modes outside the mixture."
@@ -336,17 +335,14 @@ def warn_unfinished(done, attributes, settable):
 
 def _advice(done, settable, family):
     """What would leave less, by the reason for which a run ended."""
-    limit = re.match(r"Stopped at (\w+)=", done.message)
-    if done.history[-1].enough:
+    ended_by = done.end.by
+    if ended_by in ("max_iter", "max_time", "max_evaluations"):
+        advice = [f"raise {ended_by}"]
+    elif ended_by == "enough":
         advice = ["pass a smaller tol, such as tol=0.01"]
-    elif limit:
-        advice = [f"raise {limit[1]}"]
-    elif done.converged:
-        advice = ["lower tol"]
     else:
-        advice = []
-    if "n_draws" in settable and not (limit or done.history[-1].enough):
-        advice.append("raise n_draws")
+        advice = ["lower tol"] if ended_by == "tol" else []
+        advice += ["raise n_draws"] if "n_draws" in settable else []
     # Conjugate distributions have no richer relatives.
     poor = isinstance(family, VariationalFamily) and not family.full_covariance
     if poor and "family" in settable:

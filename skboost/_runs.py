@@ -61,9 +61,10 @@ class Progress:
 
 
 def _left(done):
-    if not done.ended:
+    if done.end is None:
         return interrupted(done)
-    return replace(done, message=f"{done.message} Then the fit was interrupted.")
+    message = f"{done.message} Then the fit was interrupted."
+    return replace(done, end=done.end._replace(message=message))
 
 
 def _check_numbers(attributes):

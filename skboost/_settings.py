@@ -35,8 +35,6 @@ class Settings:
         Whether old components move after a new one.
     n_jobs : int or None
         Threads over starts.
-    max_evaluations : float
-        Of the target, of which the search for modes may take a share.
     exact : bool
         Whether the target's closed Gaussian expectations are used.
     budget : Budget
@@ -53,7 +51,6 @@ class Settings:
     max_components: int | None = None
     refine: bool = True
     n_jobs: int | None = None
-    max_evaluations: float = float("inf")
     exact: bool = False
     # Nats that may remain under tol="auto", after skewing where that follows; None
     # where only gains end a run.
@@ -107,10 +104,6 @@ class Settings:
 
     def with_more_draws(self, factor):
         """These settings with that many times the draws."""
-        if factor == 1:
-            return self
         return replace(
-            self,
-            n_draws=factor * self.n_draws,
-            n_fresh=factor * self.n_fresh,
+            self, n_draws=factor * self.n_draws, n_fresh=factor * self.n_fresh
         )

@@ -1,14 +1,11 @@
 """What happens to a target before and after boosting: prepare, boost, correct, report.
 
-A *preparation* runs between target and engine: it may change the target by a map of
-its coordinates, and may hand the engine its first iterations. It is a class with two
-methods, ``prepare(prepared)`` and ``again(engine, report)``. A *correction* runs
-between the engine and the report, and changes the mixture: a function of engine, run
-and `Corrected`. Both come in tuples and are applied one after the other.
+Preparing runs between target and engine: a warp may change the target by a map of its
+coordinates, and hands the engine its first iterations. Corrections (calibrating, then
+skewing) run between the engine and the report, and change the mixture.
 """
 
 from dataclasses import replace
-from functools import partial
 from time import perf_counter
 from typing import NamedTuple
 
@@ -16,7 +13,7 @@ import numpy as np
 
 from skboost._budget import BudgetSpent
 from skboost._callbacks import Prepared, run
-from skboost._checkpoint import compared
+from skboost._checkpoint import agree
 from skboost._math import N_ERRORS
 from skboost._parallel import single_threaded_blas
 from skboost._random import SKEW, generator
@@ -41,45 +38,35 @@ from skboost.warps import find_warp, given_up, not_tried
 _SHARE = 0.5
 # Of what may remain under ``tol="auto"``, below which skewing gains too little.
 _LEAST_SHARE = 0.01
+CUT_SHORT = "the run was cut short before a corrected posterior was reported."
 _NO_ROOM = "half of what the limits of the run (max_time, ...) left was not enough."
 
 
-class Stages(NamedTuple):
-    """What a run has around it.
-
-    Attributes
-    ----------
-    prepare, correct : tuple
-        Preparations and corrections, in order; see the module.
-    report : callable
-        ``report(engine, run, corrected)`` makes what is returned.
-    """
-
-    prepare: tuple
-    correct: tuple
-    report: object
-
-
-def boosted(engine, limits, stages, previous=None, begin_iteration=None, keeper=None):
+def boosted(
+    engine, limits, report, previous=None, begin_iteration=None, keeper=None, *,
+    warp=None, calibrate=None, skew=None,
+):  # fmt: skip
     """Prepare, boost, correct and report.
 
     Parameters
     ----------
     engine, limits, previous, begin_iteration, keeper
         As in `skboost._callbacks.run`.
-    stages : Stages
+    report : callable
+        ``report(engine, run, corrected)`` makes what is returned.
+    warp, calibrate, skew : str or None
+        As in `boost_posterior`; None leaves that out.
 
     Returns
     -------
-    What ``stages.report`` returns
+    What `report` returns
     """
 
     def correct_and_report(engine, done):
-        corrected = correct(engine, done, stages.correct)
-        return stages.report(engine, done, corrected)
+        return report(engine, done, correct(engine, done, calibrate, skew))
 
     def prepared(engine, known):
-        found = prepare(stages.prepare, engine, known)
+        found = Prepared(engine) if warp is None else warped(engine, known)
         if previous is not None:
             _check_same_density(found.engine, previous.state)
         return found
@@ -98,8 +85,8 @@ def boosted(engine, limits, stages, previous=None, begin_iteration=None, keeper=
 
 def _check_same_density(engine, state):
     """Refuse to go on from draws whose log joint densities are of another target."""
-    recorded, now, same = compared(engine, state)
-    if not same:
+    recorded, now = engine.recomputed(state)
+    if not agree(recorded, now):
         raise ValueError(
             "warm_start=True goes on with the same data and the same model; the log "
             f"joint density that the last fit found to be {np.ravel(recorded)[0]:.6g} "
@@ -110,12 +97,14 @@ def _check_same_density(engine, state):
 # --- prepare
 
 
-def prepare(preparations, engine, known=None):
-    """What a run begins with.
+def warped(engine, known=None):
+    """What a run begins with that looks for a warp after its first component.
+
+    A warp that is accepted is a change of coordinates in which a run begins anew, from
+    a standard normal, with more draws: what is left to gain is little.
 
     Parameters
     ----------
-    preparations : tuple
     engine : Boosting
         With a budget.
     known : Run, default=None
@@ -125,64 +114,52 @@ def prepare(preparations, engine, known=None):
     Returns
     -------
     Prepared
+        The report is a `WarpReport`.
     """
     if known is None:
-        prepared = Prepared(engine)
-        for one in preparations:
-            prepared = one.prepare(prepared)
-        return prepared
-    for one, report in zip(preparations, known.prepared, strict=True):
-        engine = one.again(engine, report)
-    return Prepared(engine, reports=known.prepared)
+        report, opening = _looked_for(engine)
+    else:
+        report, opening = known.prepared, ()
+    engine = behind(engine, report.warp) if report.accepted else engine
+    return Prepared(engine, opening, report)
 
 
-class Warping:
-    """Looks for a warp after the first component.
+def _looked_for(engine):
+    """Report of a search for a warp, and the iterations that were made for it."""
+    began, first = perf_counter(), engine.init()
+    opening = (first,)
+    reason = _why_no_warp(engine, *first)
+    if reason:
+        return not_tried(reason), opening
+    try:
+        half = engine.within(engine.settings.budget.share(_SHARE))
+        report, opening = _compared(half, first)
+    except BudgetSpent:
+        report = given_up()
+    (state, info), *later = opening
+    # All seconds but those of later iterations are the first one's.
+    seconds = perf_counter() - began - sum(i.seconds for _, i in later)
+    return report, ((state, replace(info, seconds=seconds)), *later)
 
-    A warp that is accepted is a change of coordinates in which a run begins anew, from
-    a standard normal, with more draws: what is left to gain is little.
-    """
 
-    def prepare(self, prepared):
-        """Go on behind a warp, or as it was; the report is a `WarpReport`."""
-        began, engine = perf_counter(), prepared.engine
-        opening = prepared.opening or (engine.init(),)
-        reason = _why_no_warp(engine, *opening[0])
-        if reason:
-            report = not_tried(reason)
-        else:
-            try:
-                half = engine.within(engine.settings.budget.share(_SHARE))
-                report, opening = self._compared(half, opening)
-            except BudgetSpent:
-                report = given_up()
-            opening = _since(began, opening)
-        return Prepared(
-            self.again(engine, report), opening, (*prepared.reports, report)
-        )
-
-    def again(self, engine, report):
-        """The engine in the coordinates that a report says."""
-        return behind(engine, report.warp) if report.accepted else engine
-
-    def _compared(self, engine, opening):
-        """Report, and the iterations that were made in the coordinates that won."""
-        state, _ = opening[0]
-        family, params = state.mixture.components[0]
-        target = engine.watched().target.tolerant()
-        report = find_warp(target, *family.moments(params), engine.settings)
-        if not report.accepted:
-            return report, opening
-        try:
-            warped = _first_behind(behind(engine, report.warp).watched())
-        except LogDensityError:
-            return report.declined("the density fails at draws behind it"), opening
-        second = opening[1] if len(opening) > 1 else engine.step(state)
-        ahead = second[0].fresh.elbo().value - warped[0].fresh.elbo().value
-        if ahead < 0.0:
-            return report, (warped,)
-        reason = f"a second component in its place gains {ahead:.2g} nats more"
-        return report.declined(reason), (opening[0], second)
+def _compared(engine, first):
+    """Report, and the iterations that were made in the coordinates that won."""
+    state, _ = first
+    family, params = state.mixture.components[0]
+    target = engine.watched().target.tolerant()
+    report = find_warp(target, *family.moments(params), engine.settings)
+    if not report.accepted:
+        return report, (first,)
+    try:
+        behind_it = _first_behind(behind(engine, report.warp).watched())
+    except LogDensityError:
+        return report.declined("the density fails at draws behind it"), (first,)
+    second = engine.step(state)
+    ahead = second[0].fresh.elbo().value - behind_it[0].fresh.elbo().value
+    if ahead < 0.0:
+        return report, (behind_it,)
+    reason = f"a second component in its place gains {ahead:.2g} nats more"
+    return report.declined(reason), (first, second)
 
 
 def _why_no_warp(engine, state, info):
@@ -213,9 +190,7 @@ def behind(engine, warp):
         DensityProposer(target, old.family, old.objective, start),
         replace(engine.combination, target=target),
         replace(
-            settings,
-            n_draws=more * settings.n_draws,
-            n_fresh=more * settings.n_fresh,
+            settings.with_more_draws(more),
             draw_growth=max(1, settings.draw_growth // more),
         ),
     )
@@ -226,17 +201,6 @@ def _first_behind(engine):
     family, dim = engine.proposer.family, engine.target.dim
     params = family.from_moments(np.zeros(dim), np.eye(dim))
     return engine.begin(Mixture.single(family, params), Modes(), perf_counter())
-
-
-def _since(began, opening):
-    """The first iteration with all seconds since then but those of later ones."""
-    (state, info), *later = opening
-    seconds = perf_counter() - began - sum(i.seconds for _, i in later)
-    return (state, replace(info, seconds=seconds)), *later
-
-
-# By the value of ``warp`` in `boost_posterior`.
-PREPARATIONS = {None: (), "auto": (Warping(),)}
 
 
 # --- correct
@@ -261,9 +225,8 @@ class Corrected(NamedTuple):
     skewing: SkewReport | None = None
     remaining: RemainingKL | None = None
 
-    def cut_short(self, mixture):
-        """The same with another mixture, since limits left no room for corrections."""
-        reason = "the run was cut short before a corrected posterior was reported."
+    def declined(self, mixture, reason):
+        """Another mixture, to which no correction that was asked for is applied."""
         return Corrected(
             mixture,
             None if self.calibration is None else Calibration(reason=reason),
@@ -271,84 +234,72 @@ class Corrected(NamedTuple):
         )
 
 
-def correct(engine, done, corrections):
+def correct(engine, done, method=None, skews=None):
     """The mixture of a run after corrections.
 
     Parameters
     ----------
     engine : Boosting
     done : Run
-    corrections : tuple of callables
+    method, skews : str or None
+        Values of ``calibrate`` and ``skew``; None is no such correction.
 
     Returns
     -------
     Corrected
     """
-    corrected = Corrected(done.stages[-1])
-    for one in corrections if engine.draws_anew else ():
-        corrected = one(engine, done, corrected)
-    return corrected
-
-
-def calibrating(method):
-    """The corrections for a value of ``calibrate``; None is none."""
-    return () if method is None else (partial(_calibrated, method),)
-
-
-def _calibrated(method, engine, done, corrected):
-    """Moments and tails corrected, with half of what is left of the budget at most."""
-    mixture, settings = corrected.mixture, engine.settings
+    mixture = done.stages[-1]
+    if not engine.draws_anew:
+        return Corrected(mixture)
+    asked = Corrected(mixture, method and Calibration(), skews and SkewReport())
     if done.cut_short:
-        return Corrected(mixture, Calibration()).cut_short(mixture)
+        return asked.declined(mixture, CUT_SHORT)
     if done.history[-1].improper:
-        reason = "the posterior seems to be improper."
-        return Corrected(mixture, Calibration(reason=reason))
+        return asked.declined(mixture, "the posterior seems to be improper.")
+    if method:
+        mixture, calibration = _calibrated(engine, mixture, method)
+        asked = asked._replace(mixture=mixture, calibration=calibration)
+    return _skewed(engine, done, asked) if skews else asked
+
+
+def _calibrated(engine, mixture, method):
+    """Moments and tails corrected, with half of what is left of the budget at most."""
+    settings = engine.settings
     half, most = settings.budget.share(_SHARE), settings.max_components
     # Where components are square roots, more densities than that are their mixture.
     most = None if most is None else max(most, mixture.n_components)
     try:
-        return Corrected(
-            *calibrate(
-                engine.within(half).watched().target,
-                mixture,
-                method,
-                settings.seed,
-                exact=settings.exact,
-                tol=settings.tol,
-                max_components=most,
-                budget=half,
-            )
+        return calibrate(
+            engine.within(half).watched().target,
+            mixture,
+            method,
+            settings.seed,
+            exact=settings.exact,
+            tol=settings.tol,
+            max_components=most,
+            budget=half,
         )
     except BudgetSpent:
-        return Corrected(mixture, Calibration(reason=_NO_ROOM))
-
-
-def skewing(method):
-    """The corrections for a value of ``skew``; None is none."""
-    return () if method is None else (_skewed,)
+        return mixture, Calibration(reason=_NO_ROOM)
 
 
 def _skewed(engine, done, corrected):
     """Components multiplied by their skewing weights; see `skew`."""
-    mixture, half = corrected.mixture, engine.settings.budget.share(_SHARE)
-    if done.cut_short:
-        return corrected._replace(skewing=SkewReport()).cut_short(mixture)
-    if done.history[-1].improper:
-        reason = "the posterior seems to be improper."
-    elif done.history[-1].exhausted and engine.settings.exact:
-        # Sums over many rows; elsewhere a pilot costs less than a look around.
+    # Sums over many rows; elsewhere a pilot costs less than a look around.
+    if done.history[-1].exhausted and engine.settings.exact:
         reason = "draws see less than tol left to gain."
     else:
         try:
-            return _weighted(engine, done, corrected, half)
+            return _weighted(engine, done, corrected)
         except BudgetSpent:
             reason = _NO_ROOM
     return corrected._replace(skewing=SkewReport(reason=reason))
 
 
-def _weighted(engine, done, corrected, half):
-    """The same with the budget `half`, which may end."""
+def _weighted(engine, done, corrected):
+    """The same while the budget lasts, of which it takes half at most."""
     settings = engine.settings
+    half = settings.budget.share(_SHARE)
     rng = generator(settings.seed, SKEW, done.n_iter)
     target = engine.within(half).watched().target
     # As an iterate is kept, and a part of what may remain: 10,000 rows of 200 columns

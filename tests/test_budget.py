@@ -69,7 +69,7 @@ class TestBudget:
         budget = Budget(max_time=3.0, clock=clock)
         assert budget.spent is None
         clock.now = 3.0
-        assert "max_time=3.0" in budget.spent
+        assert "max_time=3.0" in budget.spent.message
         with pytest.raises(BudgetSpent, match="max_time=3.0"):
             budget.check()
 
@@ -87,7 +87,7 @@ class TestBudget:
         target.log_density(np.zeros((4, 1)))
         assert budget.spent is None
         target.log_density(np.zeros((1, 1)))
-        assert f"max_evaluations={before + 5}" in budget.spent
+        assert f"max_evaluations={before + 5}" in budget.spent.message
 
     def test_without_limits_it_is_never_spent(self):
         assert not Budget().limited
@@ -183,7 +183,7 @@ class TestRuns:
         assert done.n_iter >= 1 == first.n_iter
         assert done.history[0].cut_short == (max_time < needed)
         assert f"max_time={max_time}" in done.message
-        assert done.spent
+        assert done.end.by == "max_time" and done.cut_short
         assert not done.converged
 
     def test_the_first_mixture_is_as_good_as_the_time_allows(self, make, clock):

@@ -33,6 +33,7 @@ from skboost import (
     _posterior_api,
     boost_posterior,
 )
+from skboost._budget import End
 from skboost._report import _advice
 from skboost.decomposition import RatingRegressor
 from skboost.families import Gaussian
@@ -389,19 +390,17 @@ def test_what_remains_is_reported_where_the_user_called():
 
 
 @pytest.mark.parametrize(
-    ("message", "converged", "enough", "advice"),
+    ("ended_by", "advice"),
     [
-        ("Stopped at max_iter=2; more may", False, "", "raise max_iter"),
-        ("Stopped at max_time=0.1 seconds.", False, "", "raise max_time"),
-        ("Converged: the gain is 0", True, "", "lower tol, or raise n_draws"),
-        ("Converged: at most 3", True, "Converged: at most 3", "pass a smaller tol"),
-        ("Stopped: searches find nothing", False, "", "raise n_draws"),
+        ("max_iter", "raise max_iter"),
+        ("max_time", "raise max_time"),
+        ("tol", "lower tol, or raise n_draws"),
+        ("enough", "pass a smaller tol"),
+        ("stuck", "raise n_draws"),
     ],
 )
-def test_advice_is_about_what_ended_the_run(message, converged, enough, advice):
-    done = SimpleNamespace(
-        message=message, converged=converged, history=[SimpleNamespace(enough=enough)]
-    )
+def test_advice_is_about_what_ended_the_run(ended_by, advice):
+    done = SimpleNamespace(end=End(ended_by, ""))
     known = {"n_draws", "family"}
     found = _advice(done, known, Gaussian("full"))
     assert found.startswith(f" For less, {advice}")

@@ -1,15 +1,17 @@
-"""Preparations and corrections: applied in order, and again where a run goes on."""
+"""Prepare, boost, correct, report: in that order, and again where a run goes on."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from skboost import _stages
 from skboost._base import make_engine
-from skboost._callbacks import Limits, Prepared
-from skboost._stages import Corrected, Stages, behind, boosted
+from skboost._callbacks import Limits
+from skboost._stages import boosted, correct
+from skboost.approximation import Mixture
+from skboost.calibration import Calibration
 from skboost.targets import CallableTarget
-from skboost.transforms import Warp
 
 SETTINGS = {
     "family": "gaussian", "objective": "kl", "step_size": "line-search",
@@ -18,53 +20,61 @@ SETTINGS = {
 }  # fmt: skip
 
 
-class Shift:
-    """A map that moves the coordinate by a number, found only once."""
-
-    def __init__(self, by):
-        self.by, self.found = by, 0
-
-    def prepare(self, prepared):
-        self.found += 1
-        engine = self.again(prepared.engine, self.by)
-        return Prepared(engine, prepared.opening, (*prepared.reports, self.by))
-
-    def again(self, engine, by):
-        one, none = np.ones(1), np.zeros((1, 1))
-        return behind(engine, Warp([by], [[1.0]], one, one, none, none))
+def banana(theta):
+    return -0.5 * theta[:, 0] ** 2 - 2.0 * (theta[:, 1] - theta[:, 0] ** 2) ** 2
 
 
-def widened(engine, done, corrected):
-    mixture = corrected.mixture
-    parts = [(f, f.widen(np.array(p), 2.0)) for f, p in mixture.components]
-    return Corrected(type(mixture)(tuple(parts), mixture.weights))
+def slope(theta):
+    off = theta[:, 1] - theta[:, 0] ** 2
+    return np.stack([8.0 * theta[:, 0] * off - theta[:, 0], -4.0 * off], axis=1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def engine():
-    target = CallableTarget(
-        lambda t: -0.5 * (t[:, 0] - 5.0) ** 2, 1, lambda t: 5.0 - t, vectorized=True
-    )
-    return make_engine(target, SETTINGS, np.zeros((1, 1)), 0, None)
+    target = CallableTarget(banana, 2, slope, vectorized=True)
+    return make_engine(target, SETTINGS, np.zeros((1, 2)), 0, None)
 
 
-def test_stages_follow_each_other_and_a_run_that_goes_on_has_their_maps(engine):
-    shifts = Shift(2.0), Shift(4.0)
-    corrections = widened, widened
-    stages = Stages(shifts, corrections, lambda *reported: reported)
-    _, short, _ = boosted(engine, Limits(1, tol=0.0), stages)
-    last, done, corrected = boosted(engine, Limits(2, tol=0.0), stages, short)
-    assert done.prepared == short.prepared == (2.0, 4.0)
-    assert [shift.found for shift in shifts] == [1, 1]
-    assert done.history[0] == short.history[0] and last.target.dim == 1
-    before = done.stages[-1]
-    np.testing.assert_allclose(before.mean(), -1.0, atol=0.05)
-    np.testing.assert_allclose(corrected.mixture.std(), 4.0 * before.std(), rtol=1e-5)
+@pytest.fixture(scope="module")
+def warped(engine):
+    """Engine, run and mixture after one iteration behind a warp."""
+    return boosted(engine, Limits(1, tol=0.0), report, warp="auto")
 
 
-def test_a_warm_start_compares_draws_in_the_coordinates_of_its_run(engine):
-    stages = Stages((Shift(2.0),), (), lambda engine, done, corrected: done)
-    short = boosted(engine, Limits(1, tol=0.0), stages)
-    other = Stages((), (), lambda engine, done, corrected: done)
+def report(*reported):
+    return reported
+
+
+def test_a_run_that_goes_on_has_the_map_that_was_found(engine, warped, monkeypatch):
+    behind, short, _ = warped
+    assert short.prepared.accepted and behind.target.dim == 2
+    monkeypatch.setattr(_stages, "find_warp", None)
+    limits = Limits(2, tol=0.0)
+    _, done, _ = boosted(engine, limits, report, short, warp="auto")
+    assert done.prepared is short.prepared
+    assert done.history[0] == short.history[0] and done.n_iter == 2
+
+
+def test_a_warm_start_compares_draws_in_the_coordinates_of_its_run(engine, warped):
+    short = replace(warped[1], prepared=None)
     with pytest.raises(ValueError, match="same data and the same model"):
-        boosted(engine, Limits(2, tol=0.0), other, replace(short, prepared=()))
+        boosted(engine, Limits(2, tol=0.0), report, short)
+
+
+def test_skewing_follows_the_calibration_and_both_are_declined_together(
+    warped, monkeypatch
+):
+    behind, done, _ = warped
+    family, params = done.stages[-1].components[0]
+    wide, known = family.widen(params.copy(), 2.0), Calibration("affine", step=1.0)
+    other = Mixture.single(family, wide)
+    monkeypatch.setattr(_stages, "calibrate", lambda *args, **more: (other, known))
+    corrected = correct(behind, done, "auto", "auto")
+    assert corrected.calibration is known and corrected.skewing.n_pairs > 0
+    assert np.array_equal(corrected.mixture.components[0][1], wide)
+    last = replace(done.history[-1], improper="Stopped: no mass.")
+    improper = replace(done, history=(last,))
+    declined = correct(behind, improper, "auto", "auto")
+    assert "improper" in declined.calibration.reason
+    assert "improper" in declined.skewing.reason
+    assert correct(behind, improper, None, None).skewing is None

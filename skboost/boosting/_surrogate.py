@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skboost._budget import BudgetSpent
+from skboost._budget import BudgetSpent, End
 from skboost._math import N_ERRORS
 from skboost._random import FRESH, SEARCH, SKEW, generator
 from skboost.approximation import Estimate, Mixture
@@ -168,10 +168,12 @@ class SurrogateBoosting(Boosting):
         known = state.iterate
         scored = bool(np.isfinite(known.searched.scores).any())
         if self.settings.budget.n_left < _FEWEST:
-            raise BudgetSpent(
-                f"Stopped at max_evaluations={self.settings.max_evaluations:g}: what "
-                "was left does not pay for another round."
+            most = self.settings.budget.whole.max_evaluations
+            message = (
+                f"Stopped at max_evaluations={most:g}: what was left does not pay for "
+                "another round."
             )
+            raise BudgetSpent(End("max_evaluations", message))
         mixture, known = engine._boosted(known, scored, t)
         fresh, drawn, pairs = engine._judged_draws(mixture, scored, t)
         known = known.and_more(drawn, pairs)

@@ -316,7 +316,7 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
             n_draws = int(np.clip(_DRAW_ENTRIES // target.dim, _FEWEST, _MOST))
         params = {**params, "refine": False, "n_draws": n_draws}
         settings = make_settings(
-            params, seed, self.n_jobs, dim=target.dim, exact=target.exact_gaussian
+            params, seed, self.n_jobs, target.dim, target.exact_gaussian
         )
         combination = Simplex.of(target, params["step_size"], params["corrective"])
         few = _EVALUATED // len(target.entries)

@@ -329,12 +329,12 @@ class ModeSearch:
         may take. Batches follow until `patience` times as many climbs were made as it
         took to find the last mode: the rarest found was then found about that often.
         """
-        share = share * self.settings.max_evaluations
+        budget = self.settings.budget
+        share = share * budget.whole.max_evaluations
         # A climb takes some thirty evaluations.
         batch = int(np.clip(share / 30, 4, batch))
         modes = Modes(known.params, known.mass, (0,) * len(known.params))
         before, left, enough = self.target.n_evaluations, share, batch
-        budget = self.settings.budget
         while modes.n_climbs < min(enough, most) and left > 0 and not budget.cuts():
             try:
                 modes = self._climbed(modes, draw(batch), scale, left)

@@ -23,7 +23,7 @@ from time import perf_counter
 
 import numpy as np
 
-from skboost._budget import Budget
+from skboost._budget import Budget, End
 from skboost._random import generator
 from skboost.conjugate import natural_step, scaled
 from skboost.svi._schedules import effective_size, rate_at
@@ -323,10 +323,11 @@ class SVILimits:
         return replace(self, before=done) if done >= self.max_iter else self
 
     def reached(self, engine, history):
-        """Why the last epoch shows convergence, or None."""
+        """The `End` of a run whose last epoch shows convergence, or None."""
         gain = history[-1].gain
         if engine.monotone and gain <= self.tol:
-            return f"Converged: the last round gained {gain:.2g} nats, within tol."
+            message = f"Converged: the last round gained {gain:.2g} nats, within tol."
+            return End("tol", message)
         return None
 
     def budget(self, engine, clock):
@@ -334,7 +335,7 @@ class SVILimits:
         return Budget(self.max_time, clock=clock, began=self.began)
 
     def over(self, engine, history):
-        """Why the run must end without convergence, or None."""
-        if len(history) - self.before >= self.max_iter:
-            return f"Stopped at max_iter={self.max_iter}."
-        return None
+        """The `End` of a run that must end without convergence, or None."""
+        if len(history) - self.before < self.max_iter:
+            return None
+        return End("max_iter", f"Stopped at max_iter={self.max_iter}.")

@@ -327,7 +327,7 @@ class TestEnd:
         history = [self.info(np.nan, kind="first"), self.info(0.0, left=134.0)]
         limits = Limits(10, tol=1e-2)
         assert limits.reached(engine, history) is None
-        assert "at least 1.3e+02 nats" in limits.over(engine, history)
+        assert "at least 1.3e+02 nats" in limits.over(engine, history).message
 
     def test_unless_nothing_is_left(self):
         assert self.reached(self.info(0.0, kept=False, exhausted=True))
