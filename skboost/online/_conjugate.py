@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import t as student_t
 
-from skboost.online._loops import add_outer, is_refreshed
-from skboost.online._streams import FullStream, check_bounds, dense, first_out_of_bounds
+from skboost.online._streams import FullStream, dense
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,8 @@ class ConjugateStream(FullStream):
     noise, prior_noise : ndarray of shape (2,)
         Shape and rate, and those of the prior.
 
-    All else is as in `FullStream`, precisions and covariances in units of the noise.
+    All else is as in `FullStream`, precisions and covariances in units of the noise, so
+    that the loss of the rule is ``GaussianLoss(1.0)``.
     """
 
     noise: np.ndarray | None = None
@@ -38,15 +38,19 @@ class ConjugateStream(FullStream):
         location, scale, df = record.T
         return -student_t.logpdf(y, df, location, scale)
 
-    def predictive(self, X):
-        """Location, scale and degrees of freedom of every row, (n, 3)."""
+    @property
+    def noise_variance(self):
+        """Posterior mean of the variance of the noise; inf where there is none."""
         shape, rate = self.noise
-        spread = np.einsum("ij,ij->i", X @ self.covariance, X)
-        scale = np.sqrt(rate / shape * (1.0 + spread))
-        return np.column_stack([X @ self.mean, scale, np.full(len(X), 2.0 * shape)])
+        return rate / (shape - 1.0) if shape > 1.0 else np.inf
+
+    @property
+    def std(self):
+        """Standard deviations of the coefficients, (dim,)."""
+        return np.sqrt(self.noise_variance * np.diag(self.covariance))
 
     def absorb(self, X, y, weight):
-        """One update for each row: as `absorb_batch` of each, without its inverse.
+        """One update for each row.
 
         Returns
         -------
@@ -57,45 +61,22 @@ class ConjugateStream(FullStream):
         """
         if self.rule.forgetting < 1.0:
             return self._one_by_one(dense(X), y, weight)
-        X, new = dense(X), self._copy()
-        schedule = self.rule.schedule(self.n_steps, len(y))
-        record = np.empty((len(y), 3))
-        for i, (x, w) in enumerate(zip(X, weight, strict=True)):
-            (shape, rate), reach = new.noise, new.covariance @ x
-            spread = max(x @ reach, 0.0)
-            scale = np.sqrt(rate / shape * (1.0 + spread))
-            record[i] = x @ new.mean, scale, 2.0 * shape
-            size, error = w * schedule[i, 0], y[i] - record[i, 0]
-            new.total[:] += w * new.mean
-            new.clock[:] += 1.0, w
-            new.noise[:] += 0.5 * size, 0.5 * size * error**2 / (1.0 + size * spread)
-            new.pull[:] += size * y[i] * x
-            add_outer(new.precision, size, x)
-            if is_refreshed(self.n_steps + i + 1):
-                new.covariance[:] = np.linalg.inv(new.precision)
-                new.mean[:] = new.covariance @ new.pull
-                continue
-            reach /= 1.0 + size * spread
-            new.mean[:] += size * error * reach
-            add_outer(new.covariance, -size * (1.0 + size * spread), reach)
-        failed = first_out_of_bounds(record[:, 0], record[:, 1], y)
-        step = self.n_steps + failed + 1
-        check_bounds(step, record[:, 0], failed, schedule[failed, 0])
-        return replace(new, n_steps=self.n_steps + len(y)), record
+        new, eta, spread = self._absorbed(dense(X), y, weight)
+        size = weight * self.rule.schedule(self.n_steps, len(y))[:, 0]
+        lost = 0.5 * size * (y - eta) ** 2 / (1.0 + size * spread)
+        steps = np.vstack([self.noise, np.column_stack([0.5 * size, lost])])
+        noise = np.cumsum(steps, axis=0)
+        return replace(new, noise=noise[-1]), predictive(eta, spread, noise[:-1])
 
-    def absorb_batch(self, X, y, weight):
+    def updated(self, X, y, weight):
         """One update for all rows, which are predicted before it."""
-        X, now = dense(X), self.discounted()
-        ((size, _),) = self.rule.schedule(self.n_steps, 1)
-        record = now.predictive(X)
-        failed = first_out_of_bounds(record[:, 0], record[:, 1], y)
-        check_bounds(self.n_steps + 1, record[:, 0], failed, size)
-        tempered = size * weight
-        pull = now.pull + X.T @ (tempered * y)
-        done = now.updated(pull, now.precision + (X.T * tempered) @ X, weight)
+        done, eta = super().updated(X, y, weight)
+        size = weight * self.rule.schedule(self.n_steps, 1)[0, 0]
         # The increment of the rate without cancellation: errors before times after.
-        lost = 0.5 * tempered @ ((y - record[:, 0]) * (y - X @ done.mean))
-        return replace(done, noise=now.noise + [0.5 * tempered.sum(), lost]), record
+        lost = 0.5 * size @ ((y - eta) * (y - X @ done.mean))
+        spread = np.einsum("ij,ij->i", X @ self.covariance, X)
+        record = predictive(eta, spread, self.noise[None])
+        return replace(done, noise=self.noise + [0.5 * size.sum(), lost]), record
 
     def _one_by_one(self, X, y, weight):
         stream, records = self, []
@@ -114,3 +95,10 @@ class ConjugateStream(FullStream):
         noise = f * self.noise + (1.0 - f) * self.prior_noise
         noise[1] += 0.5 * (self.mean - now.mean) @ now.pull
         return replace(now, noise=noise)
+
+
+def predictive(eta, spread, noise):
+    """Location, scale and degrees of freedom of every row, (n, 3)."""
+    shape, rate = noise.T
+    scale = np.sqrt(rate / shape * (1.0 + spread))
+    return np.column_stack([eta, scale, np.broadcast_to(2.0 * shape, len(eta))])

@@ -126,7 +126,7 @@ def sparse_loop(method, one):
 
 def full_loop(
     one, X, y, weight, schedule, forgetting, noise, prior,
-    pull, mean, precision, covariance, total, clock, eta,
+    pull, mean, precision, covariance, total, clock, eta, spread,
 ):  # fmt: skip
     """The loop over dense rows with a full covariance: natural-gradient steps.
 
@@ -144,11 +144,11 @@ def full_loop(
             mean[:] = covariance @ pull
         eta[i] = x @ mean
         reach = covariance @ x
-        spread = max(x @ reach, 0.0)
-        if not (abs(eta[i]) < HUGE * (1.0 + abs(y[i])) and spread < inf):
+        spread[i] = max(x @ reach, 0.0)
+        if not (abs(eta[i]) < HUGE * (1.0 + abs(y[i])) and spread[i] < inf):
             return i
         total += w * mean
-        slope, bend = one(eta[i], sqrt(spread), y[i], noise)
+        slope, bend = one(eta[i], sqrt(spread[i]), y[i], noise)
         size, share = schedule[i]
         gain = size * w * bend
         if share > 0.0:
@@ -162,8 +162,8 @@ def full_loop(
             covariance[:] = np.linalg.inv(precision)
             mean[:] = covariance @ pull
         else:
-            reach /= 1.0 + gain * spread
-            add_outer(covariance, -gain * (1.0 + gain * spread), reach)
+            reach /= 1.0 + gain * spread[i]
+            add_outer(covariance, -gain * (1.0 + gain * spread[i]), reach)
             mean -= (size * w * slope) * reach
     return -1
 

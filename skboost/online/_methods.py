@@ -11,11 +11,9 @@ rows of a ``state``, whose first is the mean; numba can compile them.
 nothing for x of at least 0.
 """
 
-from numbers import Real
-
 import numpy as np
 
-from skboost.svi import ConstantRate, LearningRate
+from skboost.svi import LearningRate
 from skboost.targets import logistic_gaussian_expectations, scalar_rules
 
 # --- losses of one row as functions of its linear predictor, a Gaussian variable
@@ -119,35 +117,6 @@ class PowerRate(LearningRate):
 
     def at(self, step):
         return self.rate * float(step) ** self.power
-
-
-def rates_of(learning_rate, done, n):
-    """Rates of `n` steps after `done` steps, checked, shape (n,).
-
-    Parameters
-    ----------
-    learning_rate : float or LearningRate
-    done, n : int
-
-    Raises
-    ------
-    ValueError
-        If a rate is not positive.
-    """
-    if isinstance(learning_rate, ConstantRate):
-        learning_rate = learning_rate.rate
-    if isinstance(learning_rate, Real):
-        rates = np.full(n, float(learning_rate))
-    else:
-        steps = range(done + 1, done + n + 1)
-        rates = np.array([learning_rate.at(step) for step in steps], dtype=float)
-    wrong = np.flatnonzero(~(rates > 0.0))
-    if len(wrong):
-        raise ValueError(
-            f"learning_rate must give positive rates; got {rates[wrong[0]]} at step "
-            f"{done + wrong[0] + 1}."
-        )
-    return rates
 
 
 # --- the updates

@@ -6,12 +6,12 @@ the old one as it was, so a batch that fails costs nothing.
 """
 
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 from scipy import sparse
 
 from skboost.online._loops import HUGE, dense_loop, full_loop, sparse_loop
-from skboost.online._methods import rates_of
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,24 @@ class Rule:
     forgetting: float = 1.0
 
     def schedule(self, done, n):
-        """Size and share of `n` steps after `done` steps, (n, 2)."""
-        rates = rates_of(self.learning_rate, done, n)
+        """Size and share of `n` steps after `done` steps, (n, 2).
+
+        Raises
+        ------
+        ValueError
+            If a rate is not positive.
+        """
+        if isinstance(self.learning_rate, Real):
+            rates = np.full(n, float(self.learning_rate))
+        else:
+            steps = range(done + 1, done + n + 1)
+            rates = np.array([self.learning_rate.at(step) for step in steps], float)
+        wrong = np.flatnonzero(~(rates > 0.0))
+        if len(wrong):
+            raise ValueError(
+                f"learning_rate must give positive rates; got {rates[wrong[0]]} at "
+                f"step {done + wrong[0] + 1}."
+            )
         return self.method.schedule(rates, self.beta)
 
 
@@ -132,6 +148,11 @@ class DiagonalStream:
         return self.rule.method.variance(done.state, self.scale)
 
     @property
+    def std(self):
+        """Standard deviations of the coefficients, (dim,)."""
+        return np.sqrt(self.covariance)
+
+    @property
     def average(self):
         """Average of the means that predicted, (dim,); None where it is not kept."""
         if not self.averages:
@@ -173,17 +194,11 @@ class DiagonalStream:
 
     def _sparse(self, X, y, weight, schedule, eta):
         rule = self.rule
-        new = replace(
-            self,
-            state=self.state.copy(),
-            total=self.total.copy(),
-            mark=self.mark.copy() if self.lazy else np.zeros_like(self.mark),
-            since=self.since.copy()
-            if self.lazy
-            else np.full_like(self.since, self.clock[1]),
-            clock=self.clock.copy(),
-            lazy=True,
-        )
+        mark, since = self.mark.copy(), self.since.copy()
+        if not self.lazy:
+            mark[:], since[:] = 0.0, self.clock[1]
+        own = {name: vars(self)[name].copy() for name in ("state", "total", "clock")}
+        new = replace(self, mark=mark, since=since, lazy=True, **own)
         # Indices of the machine's own size are looked up much faster.
         indices = X.indices.astype(np.intp)
         failed = sparse_loop(type(rule.method), rule.loss.one)(
@@ -250,6 +265,11 @@ class FullStream:
     losses = DiagonalStream.losses
 
     @property
+    def std(self):
+        """Standard deviations of the coefficients, (dim,)."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
     def average(self):
         """Average of the means that predicted, (dim,)."""
         return self.total / max(self.clock[1], np.finfo(float).tiny)
@@ -279,10 +299,41 @@ class FullStream:
             covariance=covariance,
         )
 
-    def updated(self, pull, precision, weight):
-        """The stream after one update for all rows, whose weights are given."""
+    def absorb(self, X, y, weight):
+        """As `DiagonalStream.absorb`; sparse rows become dense."""
+        new, eta, _ = self._absorbed(dense(X), y, weight)
+        return new, eta
+
+    def _absorbed(self, X, y, weight):
+        """What `absorb` returns, and the variance of every linear predictor."""
+        rule, new = self.rule, self._copy()
+        eta, spread = np.empty((2, len(y)))
+        schedule = rule.schedule(self.n_steps, len(y))
+        failed = full_loop(
+            rule.loss.one, X, y, weight, schedule, rule.forgetting,
+            rule.loss.noise_scale, new.prior, new.pull, new.mean, new.precision,
+            new.covariance, new.total, new.clock, eta, spread,
+        )  # fmt: skip
+        check_bounds(self.n_steps + failed + 1, eta, failed, schedule[failed, 0])
+        return replace(new, n_steps=self.n_steps + len(y)), eta, spread
+
+    def absorb_batch(self, X, y, weight):
+        """As `DiagonalStream.absorb_batch`."""
+        return self.discounted().updated(dense(X), y, weight)
+
+    def updated(self, X, y, weight):
+        """As `absorb_batch`, where nothing is forgotten any more."""
+        rule, spread = self.rule, np.einsum("ij,ij->i", X @ self.covariance, X)
+        ((size, share),) = rule.schedule(self.n_steps, 1)
+        eta, sd = X @ self.mean, np.sqrt(spread)
+        check_bounds(self.n_steps + 1, eta, first_out_of_bounds(eta, sd, y), size)
+        slope, bend = rule.loss.many(eta, sd, y)
+        precision = self.precision + share * (self.prior - self.precision)
+        precision += size * (X.T * (weight * bend)) @ X
+        pull = X.T @ (weight * (bend * eta - slope))
+        pull = (1.0 - share) * self.pull + size * pull
         covariance = np.linalg.inv(precision)
-        return replace(
+        done = replace(
             self,
             pull=pull,
             mean=covariance @ pull,
@@ -292,32 +343,7 @@ class FullStream:
             clock=self.clock + [1.0, weight.sum()],
             n_steps=self.n_steps + 1,
         )
-
-    def absorb(self, X, y, weight):
-        """As `DiagonalStream.absorb`; sparse rows become dense."""
-        X = dense(X)
-        rule, new, eta = self.rule, self._copy(), np.empty(len(y))
-        schedule = rule.schedule(self.n_steps, len(y))
-        failed = full_loop(
-            rule.loss.one, X, y, weight, schedule, rule.forgetting,
-            rule.loss.noise_scale, new.prior, new.pull, new.mean, new.precision,
-            new.covariance, new.total, new.clock, eta,
-        )  # fmt: skip
-        check_bounds(self.n_steps + failed + 1, eta, failed, schedule[failed, 0])
-        return replace(new, n_steps=self.n_steps + len(y)), eta
-
-    def absorb_batch(self, X, y, weight):
-        """As `DiagonalStream.absorb_batch`."""
-        rule, now, X = self.rule, self.discounted(), dense(X)
-        ((size, share),) = rule.schedule(self.n_steps, 1)
-        eta, sd = X @ now.mean, np.sqrt(np.einsum("ij,ij->i", X @ now.covariance, X))
-        check_bounds(self.n_steps + 1, eta, first_out_of_bounds(eta, sd, y), size)
-        slope, bend = rule.loss.many(eta, sd, y)
-        precision = now.precision + share * (now.prior - now.precision)
-        precision += size * (X.T * (weight * bend)) @ X
-        pull = X.T @ (weight * (bend * eta - slope))
-        pull = (1.0 - share) * now.pull + size * pull
-        return now.updated(pull, precision, weight), eta
+        return done, eta
 
 
 def dense(X):

@@ -1,5 +1,7 @@
 """Batches, sparse rows, averages, forgetting and faults of streams."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -22,7 +24,6 @@ from skboost.online import (
     Rule,
     _loops,
 )
-from skboost.online._methods import rates_of
 
 SCALE = np.array([1.0, 0.5, 2.0, 1.0, 1.0, 3.0, 0.2])
 RULES = {
@@ -49,7 +50,9 @@ def begin(kind, name):
         return DiagonalStream.begin(RULES[name], SCALE)
     if kind == "full":
         return FullStream.begin(FULL[name], SCALE)
-    return ConjugateStream.begin(FULL[name], SCALE, NOISE)
+    # Whose losses are in units of the noise.
+    rule = replace(FULL[name], loss=GaussianLoss(1.0))
+    return ConjugateStream.begin(rule, SCALE, NOISE)
 
 
 STREAMS = [("diag", name) for name in RULES] + [("full", name) for name in FULL]
@@ -270,10 +273,13 @@ def test_without_the_extra_nothing_is_compiled(monkeypatch):
 
 
 def test_rates_are_powers_of_the_step_counted_from_one():
-    falling = 0.5 / np.sqrt([3.0, 4.0, 5.0])
-    assert_allclose(rates_of(PowerRate(0.5), 2, 3), falling)
-    assert_allclose(rates_of(PowerRate(2.0, 1.0), 2, 3), [6.0, 8.0, 10.0])
-    assert_allclose(rates_of(0.7, 2, 3), [0.7, 0.7, 0.7])
+    for rate, rates in (
+        (PowerRate(0.5), 0.5 / np.sqrt([3.0, 4.0, 5.0])),
+        (PowerRate(2.0, 1.0), [6.0, 8.0, 10.0]),
+        (0.7, [0.7, 0.7, 0.7]),
+    ):
+        schedule = Rule(SVB(), LogisticLoss(), rate).schedule(2, 3)
+        assert_allclose(schedule[:, 0], rates)
 
 
 # --- derivatives of expected losses against quadrature
