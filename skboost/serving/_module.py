@@ -47,12 +47,6 @@ def write_module(path, model, estimator, before=None):
     before : tuple of ndarray, default=None
         Matrix and shift of an affine map of rows before the model.
     """
-    text = module_text(model, estimator, before)
-    write_atomically(path, lambda file: file.write(text.encode("utf-8")))
-
-
-def module_text(model, estimator, before=None):
-    """Source text of a module with the predictions of a model as functions."""
     from skboost import __version__
 
     functions = ["predict"]
@@ -68,8 +62,9 @@ def module_text(model, estimator, before=None):
     else:
         lines += map("{} = {}".format, ("_MATRIX", "_SHIFT"), map(_literal, before))
         lines += [_AFTER.format(name=name) for name in functions]
-    source = standalone(names)
-    return head + source + "\n\n" + _ARRAY + "\n\n" + "\n".join(lines) + "\n"
+    parts = [head + standalone(names), _ARRAY, "\n".join(lines) + "\n"]
+    data = "\n\n".join(parts).encode("utf-8")
+    write_atomically(path, lambda file: file.write(data))
 
 
 def _parts(value):
@@ -140,41 +135,28 @@ def standalone(names):
         If two modules define different things under one name: one file can not hold
         both. It is a mistake in this package.
     """
-    found = _Found()
-    for module, name in names:
-        found.add(module, name)
-    imports = "\n".join(sorted(found.imports))
-    return imports + "\n\n\n" + "\n\n\n".join(found.texts) + "\n"
+    imports, texts, homes, begun = set(), [], {}, set()
 
-
-class _Found:
-    """Definitions collected so far, in the order in which they have to stand."""
-
-    def __init__(self):
-        self.imports, self.texts, self._homes = set(), [], {}
-
-    def add(self, module, name):
+    def add(module, name):
         text, definitions = _definitions(module)
         node = definitions.get(name)
         if node is None:  # a builtin, or a name inside of a function
             return
         if isinstance(node, ast.ImportFrom) and node.module.startswith("skboost"):
-            self.add(node.module, name)
+            add(node.module, name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            self.imports.add(_import(node, name))
-        elif self._is_new(module, name, node):
+            imports.add(_import(node, name))
+        elif homes.setdefault(name, module) != module:
+            raise RuntimeError(f"{homes[name]} and {module} both define {name}.")
+        elif node not in begun:
+            begun.add(node)
             for used in _names_in(node):
-                self.add(module, used)
-            self.texts.append(_text(text, node))
+                add(module, used)
+            texts.append(_text(text, node))
 
-    def _is_new(self, module, name, node):
-        home = self._homes.setdefault(name, (module, node.lineno))
-        if home[0] != module:
-            raise RuntimeError(f"{home[0]} and {module} both define {name}.")
-        if (module, node.lineno) in self._homes:
-            return False
-        self._homes[module, node.lineno] = home
-        return True
+    for module, name in names:
+        add(module, name)
+    return "\n\n\n".join(["\n".join(sorted(imports)), *texts]) + "\n"
 
 
 def _source_of(module):
@@ -192,12 +174,9 @@ def _definitions(module):
         elif isinstance(node, ast.Import | ast.ImportFrom):
             found |= {alias.asname or alias.name: node for alias in node.names}
         elif isinstance(node, ast.Assign):
-            found |= {n: node for t in node.targets for n in _targets(t)}
+            defined = chain.from_iterable(map(ast.walk, node.targets))
+            found |= {n.id: node for n in defined if isinstance(n, ast.Name)}
     return text, found
-
-
-def _targets(target):
-    return [node.id for node in ast.walk(target) if isinstance(node, ast.Name)]
 
 
 def _names_in(node):

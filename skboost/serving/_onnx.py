@@ -165,7 +165,7 @@ def _moments(graph, part, X):
         projected = graph.add("MatMul", X, part.factor)
         square = graph.add("Mul", projected, projected)
         terms.append(graph.add("ReduceSum", square, graph.axes(1)))
-    return mean, terms[0] if len(terms) == 1 else graph.add("Add", *terms)
+    return mean, graph.add("Sum", *terms)
 
 
 # --- classifiers
@@ -173,13 +173,17 @@ def _moments(graph, part, X):
 
 def _classifier(graph, model, X):
     """Probabilities of both classes and the label, as outputs of the graph."""
-    parts = []
-    for weight, part in zip(model.weights, model.parts, strict=True):
-        parts.append(graph.add("Mul", _positive(graph, part, X), float(weight)))
-    positive = parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
+    positive = _average(graph, model, X, _positive)
     negative = graph.add("Sub", 1.0, positive)
     both = graph.add("Concat", negative, positive, axis=1, output="probabilities")
     return _classified(graph, model, both)
+
+
+def _average(graph, model, X, of_part):
+    """Weighted sum over the parts of a model of what one of them gives."""
+    pairs = zip(model.weights, model.parts, strict=True)
+    each = [graph.add("Mul", of_part(graph, p, X), float(w)) for w, p in pairs]
+    return graph.add("Sum", *each)
 
 
 def _one_against_rest(graph, model, X):
@@ -194,28 +198,21 @@ def _drawn(graph, model, X):
     """Probabilities of classes by the draws that the model has."""
     shape = graph.constant([0, -1, len(model.classes)], np.int64)
     eta = graph.add("Reshape", graph.add("MatMul", X, model.draws.T), shape)
-    mean = graph.add(
-        "ReduceMean", graph.add("Softmax", eta, axis=2), graph.axes(1), keepdims=0
-    )
+    each = graph.add("Softmax", eta, axis=2)
+    mean = graph.add("ReduceMean", each, graph.axes(1), keepdims=0)
     return _classified(graph, model, _shares(graph, mean))
 
 
 def _three_classes(graph, model, X):
     """Probabilities of three classes by a rule for both contrasts."""
-    parts = []
-    for weight, part in zip(model.weights, model.parts, strict=True):
-        parts.append(graph.add("Mul", _softmax(graph, part, X), float(weight)))
-    total = parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
+    total = _average(graph, model, X, _softmax)
     return _classified(graph, model, _shares(graph, total))
 
 
 def _softmax(graph, part, X):
     """E softmax of three classes whose contrasts are Gaussian, (n, 3)."""
     (z0, z1), weights = _plane_rule()
-    mean, covariance = (
-        graph.add("MatMul", X, part.mean),
-        _contrast_spread(graph, part, X),
-    )
+    mean, covariance = graph.add("MatMul", X, part.mean), _spread(graph, part, X)
     m0, m1 = (graph.add("Gather", mean, graph.axes(k), axis=1) for k in range(2))
     c00, c10, c11 = (
         graph.add("Gather", covariance, graph.axes(k), axis=1) for k in (0, 2, 3)
@@ -239,7 +236,7 @@ def _softmax(graph, part, X):
     return graph.add("Concat", *columns, axis=1)
 
 
-def _contrast_spread(graph, part, X):
+def _spread(graph, part, X):
     """Covariances of both contrasts of every row, (n, 4)."""
     terms = []
     if part.factor is not None:
@@ -251,7 +248,7 @@ def _contrast_spread(graph, part, X):
     if part.variances is not None:
         square = graph.add("Mul", X, X)
         terms.append(graph.add("MatMul", square, part.variances))
-    return terms[0] if len(terms) == 1 else graph.add("Add", *terms)
+    return graph.add("Sum", *terms)
 
 
 def _plane_rule():
@@ -314,19 +311,17 @@ def _by_nodes(graph, mean, std):
     nodes, weights, _ = _rule(-1)
     t = graph.add("Add", graph.add("Mul", std, nodes[None]), mean)
     # onnxruntime's own Sigmoid loses digits where its argument is large.
-    one = graph.add("Add", graph.add("Exp", graph.add("Neg", _bounded(graph, t))), 1.0)
+    exponential = graph.add(
+        "Exp", graph.add("Clip", graph.add("Neg", t), -700.0, 700.0)
+    )
+    one = graph.add("Add", exponential, 1.0)
     return graph.add("MatMul", graph.add("Reciprocal", one), weights[:, None])
-
-
-def _bounded(graph, t):
-    return graph.add("Max", graph.add("Min", t, 700.0), -700.0)
 
 
 def _by_frequencies(graph, mean, std):
     """1/2 + sum over frequencies v of sin(v mean / std) / sinh(pi v / std) / std."""
     nodes, weights, half_width = _rule(0)
-    ratio = graph.add("Div", mean, std)
-    ratio = graph.add("Max", graph.add("Min", ratio, half_width), -half_width)
+    ratio = graph.add("Clip", graph.add("Div", mean, std), -half_width, half_width)
     waves = graph.add("Sin", graph.add("Mul", ratio, nodes[None]))
     # In halves, so that the exponential of a small argument does not cancel.
     sinh = graph.add("Div", np.pi * nodes[None], std)

@@ -19,7 +19,7 @@ from skboost import (
 from skboost.families import Gaussian, LaplaceProduct, StudentT, VariationalFamily
 from skboost.linear_model._predictive import part_of
 from skboost.serving import BinaryClassifier
-from skboost.serving._module import module_text, standalone
+from skboost.serving._module import standalone, write_module
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -211,10 +211,10 @@ def test_unfitted_models_are_refused(tmp_path):
         BoostedBayesianLogisticRegression().export(tmp_path / "model.py")
 
 
-def test_labels_that_have_no_text_are_refused():
+def test_labels_that_have_no_text_are_refused(tmp_path):
     model = BinaryClassifier(1, False, np.array([1j, 2j]), np.ones(1), ())
     with pytest.raises(ValueError, match=r"got \['complex'\]"):
-        module_text(model, "Classifier")
+        write_module(tmp_path / "model.py", model, "Classifier")
 
 
 def test_families_without_a_quadrature_come_as_draws():
