@@ -6,7 +6,7 @@ classes. Everything else takes fixed quasi-random draws of the posterior.
 """
 
 from dataclasses import replace
-from functools import cached_property, partial, singledispatch
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax, xlogy
@@ -24,7 +24,6 @@ from skboost.serving import (
     BinaryClassifier,
     ContrastsClassifier,
     ContrastsPart,
-    DrawsPart,
     GaussianPart,
     LaplacePart,
     SoftmaxClassifier,
@@ -93,31 +92,17 @@ def contrasts_part(family, params, n_classes):
 # --- two classes
 
 
-@singledispatch
 def log_positive(part, X, sign):
     """``ln E sigmoid(sign * eta)`` of every row under a part of a plain model."""
-    raise NotImplementedError(type(part).__name__)
-
-
-@log_positive.register
-def _(part: GaussianPart, X, sign):
-    mean, std = part.moments(X)
-    return log_sigmoid_expectation(sign * mean, std)
-
-
-@log_positive.register
-def _(part: StudentTPart, X, sign):
-    location, scale = part.gaussian.moments(X)
-    return log_student_t_sigmoid(sign * location, scale, part.df)
-
-
-@log_positive.register
-def _(part: LaplacePart, X, sign):
-    return log_laplace_sigmoid(sign * (X @ part.mean), X, part.scale)
-
-
-@log_positive.register
-def _(part: DrawsPart, X, sign):
+    match part:
+        case GaussianPart():
+            mean, std = part.moments(X)
+            return log_sigmoid_expectation(sign * mean, std)
+        case StudentTPart():
+            location, scale = part.gaussian.moments(X)
+            return log_student_t_sigmoid(sign * location, scale, part.df)
+        case LaplacePart():
+            return log_laplace_sigmoid(sign * (X @ part.mean), X, part.scale)
     logs = log_expit(sign * np.asarray(X @ part.draws.T))
     return log_sum_exp(logs) - np.log(logs.shape[1])
 
@@ -141,27 +126,23 @@ class _KnownImages:
             by_output = theta.reshape(self.n, n_outputs, -1).transpose(1, 0, 2)
             self._theta = by_output.reshape(self.n * n_outputs, -1)
 
-    def predictors(self, block):
-        """Linear predictors at all images, (n_rows, n_outputs, n); None without any."""
-        if not self.n:
-            return None
-        eta = np.asarray(block.astype(np.float32) @ self._theta.T)
-        return eta.reshape(-1, self._n_outputs, self.n)
-
-    def ends(self, quantile, tails, values):
-        """Quantiles after skewing, (..., 2).
+    def ends(self, quantile, tails, block, answer):
+        """Quantiles of what rows answer after skewing, (..., 2).
 
         Parameters
         ----------
         quantile : callable
             From probabilities, for every row its own, to quantiles before skewing.
         tails : ndarray of shape (2,)
-        values : ndarray of shape (..., n), or None
-            At the images.
+        block : rows
+        answer : callable
+            From linear predictors (n_rows, n_outputs, n) to answers (..., n).
         """
         ends = quantile(tails)
-        if values is None:
+        if not self.n:
             return ends
+        eta = np.asarray(block.astype(np.float32) @ self._theta.T)
+        values = answer(eta.reshape(-1, self._n_outputs, self.n))
         # What skewing adds below an end is missing above it; a second pass has it at
         # the end that was found.
         for _ in range(2):
@@ -181,20 +162,7 @@ def sorted_quantiles(values, p):
     return low + (place - index) * (high - low)
 
 
-class _ClassPredictive(Predictive):
-    """What all classifiers answer; see `Predictive`."""
-
-    def proba(self, X):
-        """Predictive probabilities, (n, n_classes), those of the plain model."""
-        return self.model.proba(X)
-
-    def uncertainty(self, X):
-        """Total, aleatoric and epistemic entropy of every row, nats, (n,) each."""
-        total, aleatoric = _entropy(self.proba(X)), self._aleatoric(X)
-        return total, aleatoric, np.maximum(total - aleatoric, 0.0)
-
-
-class BinaryPredictive(_ClassPredictive):
+class BinaryPredictive(Predictive):
     """Predictive quantities of a two-class model; see `Predictive`."""
 
     def log_proba(self, X):
@@ -207,55 +175,43 @@ class BinaryPredictive(_ClassPredictive):
                 out[rows, column] = log_sum_exp(np.column_stack(logs), log_weights)
         return out
 
-    def interval(self, X, level):
-        """Central credible interval of the probability of the second class, (n, 2)."""
-        held, known = self._held, _KnownImages(self.mixture, 1)
+    def interval(self, X, tails):
+        """Quantiles of the probability of the second class, (n, 2)."""
+        held, known = self.model, _KnownImages(self.mixture, 1)
+        if known.n and self.mixture.base is not self.mixture.plain:
+            # What is skewed has been corrected before.
+            held = replace(held, parts=mixture_parts(self.mixture.base)[1])
         draws = None if self.gaussian else posterior_draws(self.mixture.base)
         out = np.empty((X.shape[0], 2))
-        for rows, block in self.model.blocks(X, N_DRAWS + known.n):
+        for rows, block in held.blocks(X, N_DRAWS + known.n):
             if draws is None:
                 moments = *held.moments(block), held.weights
                 quantile = partial(mixture_quantiles, NormalNoise(), *moments)
             else:
                 eta = np.asarray(block @ draws.T)
                 quantile = partial(sorted_quantiles, np.sort(eta, axis=1))
-            images = known.predictors(block)
-            images = None if images is None else images[:, 0]
-            out[rows] = expit(known.ends(quantile, _tails(level), images))
+            ends = known.ends(quantile, tails, block, lambda eta: eta[:, 0])
+            out[rows] = expit(ends)
         return out
 
-    @cached_property
-    def _held(self):
-        """The plain model of what is skewed, which may have been corrected."""
-        if self.mixture is None or self.mixture.base is self.mixture.plain:
-            return self.model
-        return replace(self.model, parts=mixture_parts(self.mixture.base)[1])
-
-    def _aleatoric(self, X):
+    def aleatoric(self, X):
         """Expected entropy given the coefficients, (n,)."""
         out = np.empty(X.shape[0])
-        for rows, draws, moments in self._etas(X):
-            if draws is None:
-                out[rows] = entropy_expectation(*moments) @ self.model.weights
-            else:
-                p = expit(draws)
-                out[rows] = (-xlogy(p, p) - xlogy(1 - p, 1 - p)).mean(axis=1)
-        return out
-
-    def _etas(self, X):
-        """Blocks of rows with draws of the linear predictors, or Gaussian moments."""
         draws = None if self.gaussian else posterior_draws(self.mixture.plain)
         for rows, block in self.model.blocks(X, N_DRAWS):
             if draws is None:
-                yield rows, None, self.model.moments(block)
+                moments = self.model.moments(block)
+                out[rows] = entropy_expectation(*moments) @ self.model.weights
             else:
-                yield rows, np.asarray(block @ draws.T), None
+                p = expit(np.asarray(block @ draws.T))
+                out[rows] = (-xlogy(p, p) - xlogy(1 - p, 1 - p)).mean(axis=1)
+        return out
 
 
 # --- more classes
 
 
-class SoftmaxPredictive(_ClassPredictive):
+class SoftmaxPredictive(Predictive):
     """Predictive quantities of a model with more than two classes.
 
     Parameters
@@ -284,7 +240,7 @@ class SoftmaxPredictive(_ClassPredictive):
 
     def log_proba(self, X):
         """Logarithms of the probabilities, (n, n_classes), however small they are."""
-        p = self.proba(X)
+        p = self.model.proba(X)
         # Quadrature has single precision, whose exponentials end near 1e-38.
         lost = (p < 1e-30).any(axis=1)
         out = np.log(np.where(lost[:, None], 1.0, p))
@@ -299,16 +255,14 @@ class SoftmaxPredictive(_ClassPredictive):
             out[rows] = logsumexp(logs, axis=1)
         return out - logsumexp(out, axis=1, keepdims=True)
 
-    def interval(self, X, level):
-        """Credible intervals of every probability, (n, n_classes, 2)."""
+    def interval(self, X, tails):
+        """Quantiles of every probability, (n, n_classes, 2)."""
         n_classes = len(self.model.classes)
         known, drawn = _KnownImages(self.mixture, n_classes), self._by_row
         out = np.empty((X.shape[0], n_classes, 2))
         for rows, block in self.model.blocks(X, n_classes * (N_DRAWS + known.n)):
             quantile = partial(sorted_quantiles, np.sort(drawn(block), axis=-1))
-            images = known.predictors(block)
-            images = None if images is None else softmax(images, axis=1)
-            out[rows] = known.ends(quantile, _tails(level), images)
+            out[rows] = known.ends(quantile, tails, block, partial(softmax, axis=1))
         return out
 
     @property
@@ -337,10 +291,11 @@ class SoftmaxPredictive(_ClassPredictive):
 
         return drawn
 
-    def _aleatoric(self, X):
+    def aleatoric(self, X):
+        """Expected entropy given the coefficients, (n,)."""
         out = np.empty(X.shape[0])
         for rows, block in self._blocks(X):
-            out[rows] = _entropy(self._drawn.drawn(block)).mean(axis=1)
+            out[rows] = entropy_of(self._drawn.drawn(block)).mean(axis=1)
         return out
 
     def _blocks(self, X):
@@ -350,7 +305,7 @@ class SoftmaxPredictive(_ClassPredictive):
 # --- independent models, one for each class
 
 
-class OneVsRestPredictive(_ClassPredictive):
+class OneVsRestPredictive(Predictive):
     """Of Gaussian linear predictors, one for each class against the rest."""
 
     def latent(self, X):
@@ -365,18 +320,18 @@ class OneVsRestPredictive(_ClassPredictive):
         logs = log_sigmoid_expectation(*self.latent(X))
         return logs - log_sum_exp(logs)[:, None]
 
-    def interval(self, X, level):
-        """Central intervals, (n, n_classes, 2)."""
+    def interval(self, X, tails):
+        """Quantiles of every probability, (n, n_classes, 2)."""
         out = np.empty((X.shape[0], len(self.model.classes), 2))
         for rows, p in self._draws(X):
-            ends = np.quantile(p, _tails(level), axis=0)
-            out[rows] = np.moveaxis(ends, 0, -1)
+            out[rows] = np.moveaxis(np.quantile(p, tails, axis=0), 0, -1)
         return out
 
-    def _aleatoric(self, X):
+    def aleatoric(self, X):
+        """Expected entropy given the coefficients, (n,)."""
         out = np.empty(X.shape[0])
         for rows, p in self._draws(X):
-            out[rows] = np.mean([_entropy(draw) for draw in p], axis=0)
+            out[rows] = np.mean([entropy_of(draw) for draw in p], axis=0)
         return out
 
     def _draws(self, X):
@@ -388,11 +343,6 @@ class OneVsRestPredictive(_ClassPredictive):
             yield rows, shares(expit(mean[rows] + std[rows] * z))
 
 
-def _tails(level):
-    """The two probabilities between which a central interval holds `level`."""
-    return np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
-
-
-def _entropy(probabilities):
+def entropy_of(probabilities):
     """Entropy of probabilities along the last axis, nats."""
     return -xlogy(probabilities, probabilities).sum(axis=-1)

@@ -1,12 +1,12 @@
 """What a classifier with a posterior over its coefficients answers."""
 
+import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skboost.linear_model._class_predictive import class_predictive
-from skboost.linear_model._coefficients import CoefficientPosterior
+from skboost.linear_model._class_predictive import class_predictive, entropy_of
+from skboost.linear_model._coefficients import CoefficientPosterior, tails_of
 from skboost.linear_model._ratios import contrast_table, ratio_table
-from skboost.posterior import check_level
 
 
 class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
@@ -42,7 +42,7 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
             of 60); else averages over fixed draws.
         """
         X = self._checked(X)
-        return self._predictive().proba(X)
+        return self._predictive().model.proba(X)
 
     def predict_log_proba(self, X):
         """Logarithms of the posterior predictive probabilities.
@@ -123,7 +123,7 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
             Lower and upper end; for two classes, of the second class.
         """
         X = self._checked(X)
-        return self._predictive().interval(X, check_level(level))
+        return self._predictive().interval(X, tails_of(level))
 
     def predict_uncertainty(self, X):
         """Entropy of the prediction, and its split.
@@ -141,8 +141,12 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
         epistemic : ndarray of shape (n_samples,)
             Their difference: what is not known about the coefficients.
         """
-        X = self._checked(X)
-        return self._predictive().uncertainty(X)
+        X, predictive = self._checked(X), self._predictive()
+        total, aleatoric = (
+            entropy_of(predictive.model.proba(X)),
+            predictive.aleatoric(X),
+        )
+        return total, aleatoric, np.maximum(total - aleatoric, 0.0)
 
     def sample_posterior(self, n=1, random_state=None):
         """Draws of coefficients and intercept.

@@ -6,6 +6,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skboost.linear_model._outputs import over_outputs
 from skboost.linear_model._predictive import plain_rows
 from skboost.posterior import check_level
 from skboost.serving import onnx_model, write_module
@@ -165,6 +166,14 @@ class Served:
         served, before = self._served_after(preprocessor)
         return onnx_model(served, dtype, before)
 
+    def _checked(self, X):
+        check_is_fitted(self)
+        kind = {"accept_sparse": "csr", "dtype": np.float64}
+        return self._plain_rows(validate_data(self, X, reset=False, **kind))
+
+    def _plain_rows(self, X):
+        return plain_rows(X, self._has_intercept)
+
     def _served_after(self, preprocessor):
         """The plain model, and what comes before it."""
         served = self._served()
@@ -192,14 +201,6 @@ class CoefficientPosterior(Served):
         """Whether the fit has an intercept, whatever the parameter says by now."""
         dim = self.posterior_.dim - self._n_further
         return dim > self._n_outputs * self.n_features_in_
-
-    def _checked(self, X):
-        check_is_fitted(self)
-        kind = {"accept_sparse": "csr", "dtype": np.float64}
-        return self._plain_rows(validate_data(self, X, reset=False, **kind))
-
-    def _plain_rows(self, X):
-        return plain_rows(X, self._has_intercept)
 
     def _served(self):
         return self._predictive().model
@@ -238,8 +239,12 @@ class BayesianRegressor(RegressorMixin, CoefficientPosterior):
     For estimators with ``posterior_`` and ``_predictive(mixture=None)``.
     """
 
+    # One estimator for each response, where there are several.
+    _models = None
+
+    @over_outputs
     def predict_latent(self, X):
-        """Mean and standard deviation of the linear predictor.
+        """Mean and standard deviation of the linear predictor, without any noise.
 
         Parameters
         ----------
@@ -247,11 +252,12 @@ class BayesianRegressor(RegressorMixin, CoefficientPosterior):
 
         Returns
         -------
-        mean, std : ndarray of shape (n_samples,)
+        mean, std : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         X = self._checked(X)
         return self._predictive().latent(X)
 
+    @over_outputs
     def coef_interval(self, level=0.9):
         """Central credible intervals of the coefficients.
 
@@ -262,27 +268,10 @@ class BayesianRegressor(RegressorMixin, CoefficientPosterior):
 
         Returns
         -------
-        ndarray of shape (n_features, 2)
+        ndarray of shape (n_features, 2) or (n_outputs, n_features, 2)
             Lower and upper ends.
         """
         return self._coef_ends(level)[0]
-
-    def sample_posterior(self, n=1, random_state=None):
-        """Draws of coefficients and intercept.
-
-        Parameters
-        ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        coef : ndarray of shape (n, n_features)
-        intercept : ndarray of shape (n,)
-        """
-        check_is_fitted(self)
-        coef, intercept, _ = self._draws(n, random_state)
-        return coef[:, 0], intercept[:, 0]
 
     def _fitted_coefficients(self, posterior, n_further=0):
         """Coefficients as scikit-learn's regressors lay them out."""

@@ -36,13 +36,7 @@ class BayesianCountRegressor(BayesianRegressor):
 
     def _with_offset(self, X, offset, exposure):
         X = self._checked(X)
-        return X, self._offset_of(X, offset, exposure)
-
-    def _offset_of(self, X, offset, exposure):
-        """Offset and logarithm of the exposure together; None where there is none."""
-        n_rows = X.shape[0]
-        offset = None if offset is None else validate_offset(offset, n_rows)
-        return with_exposure(offset, exposure, n_rows)
+        return X, checked_offset(offset, exposure, X.shape[0])
 
     def predict(self, X, offset=None, return_std=False, exposure=None):
         """Mean of the posterior predictive distribution.
@@ -153,19 +147,14 @@ class BayesianCountRegressor(BayesianRegressor):
         """
         X, y, offset = self._with_counts(X, y, offset, exposure)
         weight = check_sample_weight(sample_weight, X, dtype=np.float64)
-        # The constant rate does not depend on the unit of the exposures.
-        size = np.ones_like(y) if offset is None else np.exp(offset - offset.max())
-        constant = size * (weight @ y) / (weight @ size)
-        explained = deviance(
-            y, self._predictive().model.mean_and_std(X, offset)[0], weight
-        )
-        return float(1.0 - explained / deviance(y, constant, weight))
+        mean, _ = self._predictive().model.mean_and_std(X, offset)
+        return explained_deviance(y, mean, weight, offset)
 
     def _with_counts(self, X, y, offset, exposure):
         check_is_fitted(self)
         kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
         X, y = validate_data(self, X, y, reset=False, **kind)
-        offset = self._offset_of(X, offset, exposure)
+        offset = checked_offset(offset, exposure, X.shape[0])
         warn_of_missing_exposure(self, offset)
         return self._plain_rows(X), Poisson().checked(y, X.shape[0]), offset
 
@@ -295,7 +284,21 @@ def check_dispersed(likelihood):
         )
 
 
-def deviance(y, mean, weight):
+def checked_offset(offset, exposure, n_rows):
+    """Offset and logarithm of the exposure together; None where there is none."""
+    offset = None if offset is None else validate_offset(offset, n_rows)
+    return with_exposure(offset, exposure, n_rows)
+
+
+def explained_deviance(y, mean, weight, offset):
+    """Share of the deviance from a constant rate that means explain."""
+    # The constant rate does not depend on the unit of the exposures.
+    size = np.ones_like(y) if offset is None else np.exp(offset - offset.max())
+    constant = size * (weight @ y) / (weight @ size)
+    return float(1.0 - _deviance(y, mean, weight) / _deviance(y, constant, weight))
+
+
+def _deviance(y, mean, weight):
     """Weighted Poisson deviance; zero where a mean of zero meets counts of zero."""
     tiny = np.finfo(float).tiny
     return 2.0 * weight @ (xlogy(y, y / np.maximum(mean, tiny)) - y + mean)

@@ -14,12 +14,13 @@ from skboost.linear_model._coefficients import (
 from skboost.linear_model._count_predictive import log_probability, smallest_counts
 from skboost.linear_model._count_regressor import (
     check_dispersed,
-    deviance,
+    checked_offset,
+    explained_deviance,
     warn_of_missing_exposure,
 )
 from skboost.linear_model._hierarchical import LEVELS, HierarchicalModel
 from skboost.serving import GroupedCounts
-from skboost.targets import Poisson, validate_offset, with_exposure
+from skboost.targets import Poisson
 
 
 class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
@@ -172,11 +173,8 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         weight = check_sample_weight(sample_weight, y, dtype=np.float64)
         offset = checked_offset(offset, exposure, len(y))
         warn_of_missing_exposure(self, offset)
-        # The constant rate does not depend on the unit of the exposures.
-        size = np.ones_like(y) if offset is None else np.exp(offset - offset.max())
-        constant = size * (weight @ y) / (weight @ size)
-        explained = deviance(y, self.predict(X, offset=offset), weight)
-        return float(1.0 - explained / deviance(y, constant, weight))
+        mean = self.predict(X, offset=offset)
+        return explained_deviance(y, mean, weight, offset)
 
     def rate_ratios(self, level=0.9, increment=1.0):
         """Factors by which the rate grows with each feature, with credible intervals.
@@ -235,9 +233,3 @@ def checked_counts(estimator, X, y):
     """Counts, (n_samples,); a ValueError where they are none."""
     y = checked_numbers(estimator, X, y)
     return Poisson().checked(y, len(y))
-
-
-def checked_offset(offset, exposure, n_samples):
-    """Offsets and logarithms of exposures together; None where there are none."""
-    offset = None if offset is None else validate_offset(offset, n_samples)
-    return with_exposure(offset, exposure, n_samples)

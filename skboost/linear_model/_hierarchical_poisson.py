@@ -8,11 +8,11 @@ from skboost._base import callback_data
 from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.hierarchy import marginal_of
 from skboost.linear_model._count_predictive import warn_where_larger
+from skboost.linear_model._count_regressor import checked_offset
 from skboost.linear_model._hierarchical import HIERARCHICAL_CONSTRAINTS
 from skboost.linear_model._hierarchical_counts import (
     HierarchicalCountRegressor,
     checked_counts,
-    checked_offset,
 )
 from skboost.linear_model._summary import log_rate
 from skboost.targets import (

@@ -362,8 +362,9 @@ class BoostedBayesianLinearRegression(
             If `y` has another number of columns than before.
         """
         with self._keeping_old_fit():
-            rows = self._more(self._reader(), X, y, sample_weight)
-            if "posterior_" in vars(self):
+            first = "posterior_" not in vars(self)
+            rows = self._reader().held(self, X, y, sample_weight, reset=first)
+            if not first:
                 self._check_same_outputs(rows.y)
             if rows.y.ndim == 2:
                 return self._fit_outputs("partial_fit", X, rows.y, sample_weight)
@@ -394,7 +395,8 @@ class BoostedBayesianLinearRegression(
         rows = self._reader().held(self, X, y, sample_weight, reset=False)
         self._check_same_outputs(rows.y)
         if rows.y.ndim == 2:
-            return self._joint_outputs(X, rows.y, sample_weight)
+            pairs = zip(self.estimators_, rows.y.T, strict=True)
+            return [one.make_log_joint(X, y, sample_weight) for one, y in pairs]
         return self._log_joint(rows)
 
     # --- the target

@@ -96,10 +96,6 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
         """A `RowSource` of the arguments of ``fit``."""
         return reader.source(self, *arrays)
 
-    def _more(self, reader, *arrays):
-        """Rows in memory for ``partial_fit``."""
-        return reader.held(self, *arrays, reset="posterior_" not in vars(self))
-
     def _log_joint(self, rows):
         """The fitted model's log joint on rows in canonical form."""
         return LogJoint(self._joint(rows, None), self.posterior_.names)
@@ -107,7 +103,10 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
     def _settings(self, rows, prior, temperature, **of_response):
         """Keyword arguments of a `GLMTarget`, all but the data."""
         # A clone: what was fitted does not change with the parameters.
-        learns = prior is None and self._learns_scale
+        learns = prior is None and (
+            isinstance(self.prior_scale, str | ScalePrior)
+            and self.prior_scale != "auto"
+        )
         prior = clone(as_prior(self.prior)) if prior is None else prior
         scale = self._scales(rows, prior, **of_response)
         # Scale of the half-t prior of a scale that is learned, in units of the columns.
@@ -159,13 +158,6 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
         likelihood = joint(rows, None)
         target = updated_target(likelihood, posterior.mixture, self.temperature)
         return target, posterior.mean()[None]
-
-    @property
-    def _learns_scale(self):
-        """Whether the scale has a prior of its own in place of a value."""
-        return isinstance(self.prior_scale, str | ScalePrior) and (
-            self.prior_scale != "auto"
-        )
 
     def _engine(self, target, params, starts, seed):
         engine = super()._engine(target, params, starts, seed)

@@ -308,9 +308,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
             If `y` has a label that is not among the classes.
         """
         with self._keeping_old_fit():
-            known = self.classes_ if "posterior_" in vars(self) else None
+            first = "posterior_" not in vars(self)
+            known = None if first else self.classes_
             reader = self._reader(named=classes, classes=known)
-            rows = self._more(reader, X, y, sample_weight)
+            rows = reader.held(self, X, y, sample_weight, reset=first)
             self.classes_ = reader.classes
             given = callback_data(X, y, sample_weight)
             return self._learn(rows, given, update=True)
@@ -372,7 +373,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         """
         X = self._checked(X)
         for mixture in self._stages:
-            yield self._predictive(mixture).proba(X)
+            yield self._predictive(mixture).model.proba(X)
 
     # --- the target
 

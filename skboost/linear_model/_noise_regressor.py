@@ -18,10 +18,7 @@ from skboost.linear_model._predictive import (
     part_of,
     posterior_draws,
 )
-from skboost.serving import (
-    LinearRegressor,
-    MultipleRegressor,
-)
+from skboost.serving import LinearRegressor, MultipleRegressor
 from skboost.targets import NOISES
 
 
@@ -160,36 +157,6 @@ class BayesianNoiseRegressor(BayesianRegressor):
         X = self._checked(X)
         for mixture in self._stages:
             yield self._predictive(mixture).latent(X)[0]
-
-    @over_outputs
-    def predict_latent(self, X):
-        """Mean and standard deviation of the linear predictor, without the noise.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        mean, std : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        """
-        return super().predict_latent(X)
-
-    @over_outputs
-    def coef_interval(self, level=0.9):
-        """Central credible intervals of the coefficients.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior probability inside, in (0, 1).
-
-        Returns
-        -------
-        ndarray of shape (n_features, 2) or (n_outputs, n_features, 2)
-            Lower and upper ends.
-        """
-        return super().coef_interval(level)
 
     @over_outputs
     def sample_posterior(self, n=1, random_state=None):

@@ -10,10 +10,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._base import FittingEstimator, callback_data
 from skboost._report import warn_where_called
-from skboost._sklearn import InstanceOf, Interval, StrOptions, check_sample_weight
+from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost.families import Gaussian
 from skboost.linear_model._names import NamedFeatures, distinct
 from skboost.linear_model._predictive import with_ones
+from skboost.linear_model._sources import row_weights
 from skboost.online import (
     ONLINE_METHODS,
     ConjugateStream,
@@ -54,17 +55,18 @@ ONLINE_CONSTRAINTS = {
 class OnlineEstimator(NamedFeatures, FittingEstimator):
     """Estimators whose posterior is one stream for each output.
 
-    Subclasses give ``_loss()``, the loss of a row, and ``_outputs(y)``, one vector of
-    responses for each output.
+    Subclasses give ``_loss()``, the loss of a row, and ``_responses(y, reset)``, the
+    checked responses of rows. Those with ``_n_outputs`` outputs give ``_outputs(y)``,
+    one vector of responses for each, and ``_losses``.
     """
 
     # --- batches in
 
-    def _fit(self, X, y, sample_weight, **validated):
+    def _fit(self, X, y, sample_weight):
         """Passes over the rows, from the prior."""
         with self._keeping_old_fit():
             data = callback_data(X, y, sample_weight)
-            rows, y, weight = self._validated(X, y, sample_weight, True, **validated)
+            rows, y, weight = self._validated(X, y, sample_weight, reset=True)
             context = self._init_callback_context(max_subtasks=self.n_passes)
             context.call_on_fit_task_begin(estimator=self, **data)
             rng = check_random_state(self.random_state)
@@ -121,9 +123,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         )  # fmt: skip
         self._check_numbers("X", X)
         y = self._responses(y, reset, **labels)
-        weight = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        weight = row_weights(X, sample_weight)
         if sparse.issparse(X) and not X.has_canonical_format:
             # The arrays may be the caller's.
             X = X.copy()
@@ -161,7 +161,7 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         make = self._stream_class()
         self._streams = tuple(
             make.begin(self._rule(), scale, *self._prior_of_noise())
-            for _ in range(self._n_streams)
+            for _ in range(self._n_outputs)
         )
         self.n_seen_, self.cumulative_loss_ = 0, 0.0
 
@@ -214,11 +214,18 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
 
     # What else cannot change between batches.
     _fixed_names = ()
-    _n_streams = 1
+    _n_outputs = 1
     _y_numeric = False
 
     def _prior_of_noise(self):
         return ()
+
+    def _outputs(self, y):
+        return [y]
+
+    def _losses(self, records, y):
+        """Loss of every row of a batch, before its update."""
+        return self._streams[0].losses(records[0], y)
 
     def _rule(self):
         method, loss = ONLINE_METHODS[self.method](), self._loss()
@@ -258,7 +265,8 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         size = _PART if self.batch_size is None else self.batch_size
         for begin in range(0, len(y), size):
             part = slice(begin, begin + size)
-            self._absorb(self._design(X[part]), y[part], weight[part])
+            rows = with_ones(X[part]) if self._has_intercept else X[part]
+            self._absorb(rows, y[part], weight[part])
 
     def _check_precision(self):
         """Refuse a posterior that floating point can not hold."""
@@ -281,84 +289,75 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         # One after another, so that it is the same however rows come in batches.
         self.cumulative_loss_ = float(np.cumsum([self.cumulative_loss_, *losses])[-1])
 
-    def _design(self, X):
-        """Rows with a column of ones where there is an intercept."""
-        return with_ones(X) if self._has_intercept else X
-
     # --- what is known
 
     @property
     def _has_intercept(self):
         return self._fixed["fit_intercept"]
 
-    def _coefficients(self, values):
+    @property
+    def _fitted_streams(self):
+        check_is_fitted(self)
+        return self._streams
+
+    def _shaped(self, vectors):
         """Coefficients (n_outputs, n_features) and intercepts (n_outputs,)."""
-        values = np.stack(values)
+        values = np.stack(vectors)
         coef = values[:, : self.n_features_in_]
         return coef, values[:, -1] if self._has_intercept else np.zeros(len(values))
 
-    def _means(self):
-        check_is_fitted(self)
-        return self._coefficients([stream.mean for stream in self._streams])
-
     def _averages(self):
-        check_is_fitted(self)
-        averages = [stream.average for stream in self._streams]
+        averages = [stream.average for stream in self._fitted_streams]
         if any(average is None for average in averages):
             raise AttributeError(
                 "averaged_coef_ is not kept for sparse rows where coefficients decay "
                 "between the rows that touch them: learning_rate=inf with "
                 "forgetting=1 keeps it, and so do dense rows."
             )
-        return self._coefficients(averages)
-
-    def _stds(self):
-        check_is_fitted(self)
-        return self._coefficients([np.sqrt(variances(s)) for s in self._streams])
-
-    def _shaped(self, values):
-        """What is known of each output, as users meet it."""
-        return values
+        return self._shaped(averages)
 
     @property
     def coef_(self):
         """Posterior means."""
-        return self._shaped(self._means()[0])
+        return self._shaped([stream.mean for stream in self._fitted_streams])[0]
 
     @property
     def intercept_(self):
         """Posterior means."""
-        return self._shaped(self._means()[1])
+        return self._shaped([stream.mean for stream in self._fitted_streams])[1]
 
     @property
     def coef_std_(self):
         """Posterior standard deviations, in the shape of `coef_`."""
-        return self._shaped(self._stds()[0])
+        return self._shaped([stream.std for stream in self._fitted_streams])[0]
 
     @property
     def averaged_coef_(self):
         """Average of the coefficients that predicted each row."""
-        return self._shaped(self._averages()[0])
+        return self._averages()[0]
 
     @property
     def averaged_intercept_(self):
         """Average of the intercepts that predicted each row."""
-        return self._shaped(self._averages()[1])
+        return self._averages()[1]
 
     @property
     def posterior_(self):
         """Of coefficients and intercept, a `MixturePosterior` of one component."""
-        check_is_fitted(self)
-        means = np.concatenate([stream.mean for stream in self._streams])
-        covariance = joined([stream.covariance for stream in self._streams])
-        family = Gaussian("diag" if covariance.ndim == 1 else "full")
+        means = np.concatenate([stream.mean for stream in self._fitted_streams])
+        covariances = [stream.covariance for stream in self._streams]
+        if covariances[0].ndim == 1:
+            family, covariance = Gaussian("diag"), np.concatenate(covariances)
+        else:
+            family = Gaussian("full")
+            covariance = sparse.block_diag(covariances).toarray()
         component = (family, family.from_moments(means, covariance))
         return MixturePosterior.from_components([component], [1.0], self._names())
 
     def _names(self):
         names = self._feature_names()
         names = [*names, "intercept"] if self._has_intercept else names
-        if self._n_streams > 1:
+        if self._n_outputs > 1:
             names = [f"{label}: {name}" for label in self.classes_ for name in names]
         return distinct(names)
 
@@ -375,39 +374,20 @@ def _ended(task, estimator, data):
     )
 
 
-def warn_of_few_rows(model):
-    """Say that a stream begins with too few rows to infer its noise; the model."""
-    n_rows, n_coefficients = model.n_seen_, len(model._streams[0].mean)
-    if n_rows < n_coefficients:
-        warn_where_called(
-            f"The stream begins with {n_rows} rows for {n_coefficients} coefficients: "
-            "until there are more rows than coefficients, noise_scale_ and predictive "
-            "intervals are little more than their prior. Begin with more rows, or give "
-            "noise_scale a number.",
-            UserWarning,
-        )
-    return model
-
-
-def variances(stream):
-    """Of the coefficients, (dim,)."""
-    covariance = stream.covariance
-    return covariance if covariance.ndim == 1 else np.diag(covariance)
-
-
 def _sound(stream):
     """Whether a stream has finite means, positive variances and a Cholesky factor."""
     mean, covariance = stream.mean, stream.covariance
     if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
         return False
-    positive = variances(stream)
+    full = covariance.ndim == 2
+    positive = variances = np.diag(covariance) if full else covariance
     if isinstance(stream, ConjugateStream):
-        positive = np.concatenate([positive, stream.noise])
+        positive = np.concatenate([variances, stream.noise])
     if not (np.isfinite(positive).all() and positive.min() > 0.0):
         return False
-    if covariance.ndim == 1:
+    if not full:
         return True
-    std = np.sqrt(np.diag(covariance))
+    std = np.sqrt(variances)
     dim = len(std)
     try:
         # Of differences of large squares nothing may be left but rounding: eigenvalues
@@ -425,23 +405,3 @@ def gaussian_part(stream):
     if covariance.ndim == 1:
         return GaussianPart(mean, covariance)
     return GaussianPart(mean, factor=np.linalg.cholesky(covariance))
-
-
-def joined(covariances):
-    """Variances or block-diagonal covariance of independent streams."""
-    if covariances[0].ndim == 1:
-        return np.concatenate(covariances)
-    return sparse.block_diag(covariances).toarray()
-
-
-def checked_noise_prior(given):
-    """Shape and rate of the prior of the noise, an array (2,)."""
-    try:
-        prior = np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
-        prior = np.empty(0)
-    if prior.shape != (2,) or not (np.isfinite(prior).all() and prior.min() > 0.0):
-        raise ValueError(
-            f"noise_prior must be two positive numbers, shape and rate; got {given!r}."
-        )
-    return prior

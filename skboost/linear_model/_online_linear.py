@@ -7,17 +7,15 @@ from scipy.stats import t as student_t
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skboost._report import warn_where_called
 from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.families import Gaussian, StudentT
 from skboost.linear_model._coefficients import Served, check_quantiles, tails_of
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
-    checked_noise_prior,
     gaussian_part,
-    warn_of_few_rows,
 )
-from skboost.linear_model._predictive import plain_rows
 from skboost.online import ONLINE_METHODS, ConjugateStream, GaussianLoss
 from skboost.posterior import MixturePosterior
 from skboost.serving import LinearRegressor
@@ -245,19 +243,22 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         """
         first = "_streams" not in vars(self) and self._infers_noise
         self._partial_fit(X, y, sample_weight)
-        return warn_of_few_rows(self) if first else self
+        n_rows, n_coefficients = self.n_seen_, len(self._streams[0].mean)
+        if first and n_rows < n_coefficients:
+            warn_where_called(
+                f"The stream begins with {n_rows} rows for {n_coefficients} "
+                "coefficients: until there are more rows than coefficients, "
+                "noise_scale_ and predictive intervals are little more than their "
+                "prior. Begin with more rows, or give noise_scale a number.",
+                UserWarning,
+            )
+        return self
 
     def _responses(self, y, reset):
         y = np.asarray(y, dtype=float)
         # None among objects has become NaN only now.
         self._check_numbers("y", y)
         return y
-
-    def _outputs(self, y):
-        return [y]
-
-    def _losses(self, records, y):
-        return self._streams[0].losses(records[0], y)
 
     @property
     def _infers_noise(self):
@@ -284,20 +285,21 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         return ConjugateStream
 
     def _prior_of_noise(self):
-        prior = checked_noise_prior(self.noise_prior)
+        try:
+            prior = np.asarray(self.noise_prior, dtype=float)
+        except (TypeError, ValueError):
+            prior = np.empty(0)
+        if prior.shape != (2,) or not (np.isfinite(prior).all() and prior.min() > 0.0):
+            raise ValueError(
+                "noise_prior must be two positive numbers, shape and rate; got "
+                f"{self.noise_prior!r}."
+            )
         return (prior,) if self._infers_noise else ()
 
     # --- predictions
 
-    def _checked(self, X):
-        check_is_fitted(self)
-        kind = {"accept_sparse": "csr", "dtype": np.float64}
-        X = validate_data(self, X, reset=False, **kind)
-        return plain_rows(X, self._has_intercept)
-
     def _predictive(self, X):
-        """Location, scale and degrees of freedom of the response of every row."""
-        X = self._checked(X)
+        """Location, scale and degrees of freedom of the response of checked rows."""
         mean, std = self._served().latent(X)
         (stream,) = self._streams
         if not isinstance(stream, ConjugateStream):
@@ -311,7 +313,7 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         parts = (gaussian_part(stream),)
         if not isinstance(stream, ConjugateStream):
             return LinearRegressor(*base, parts, stream.rule.loss.noise_scale**2)
-        variance = _variance_of_noise(stream)
+        variance = stream.noise_variance
         spread_factor = variance if np.isfinite(variance) else 1.0
         return LinearRegressor(*base, parts, variance, spread_factor)
 
@@ -349,7 +351,7 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         ndarray of shape (n_samples, n_quantiles)
         """
         levels = check_quantiles(quantiles)
-        mean, scale, df = self._predictive(X)
+        mean, scale, df = self._predictive(self._checked(X))
         return mean[:, None] + scale[:, None] * student_t.ppf(levels, df)
 
     def predict_interval(self, X, level=0.9):
@@ -384,7 +386,7 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         check_is_fitted(self)
         kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
         X, y = validate_data(self, X, y, reset=False, **kind)
-        mean, scale, df = self._predictive(X)
+        mean, scale, df = self._predictive(self._plain_rows(X))
         return student_t.logpdf(y, df, mean, scale)
 
     # --- what is known
@@ -392,8 +394,7 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
     @property
     def posterior_(self):
         """Of coefficients and intercept: Gaussian, or Student-t with inferred noise."""
-        check_is_fitted(self)
-        (stream,) = self._streams
+        (stream,) = self._fitted_streams
         if not isinstance(stream, ConjugateStream):
             return super().posterior_
         shape, rate = stream.noise
@@ -405,30 +406,16 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
             [(family, params)], [1.0], self._names()
         )
 
-    def _stds(self):
-        check_is_fitted(self)
-        (stream,) = self._streams
-        if not isinstance(stream, ConjugateStream):
-            return super()._stds()
-        variance = _variance_of_noise(stream) * np.diag(stream.covariance)
-        return self._coefficients([np.sqrt(variance)])
-
     @property
     def noise_scale_(self):
         """Scale of the noise: what it was set to, or its posterior estimate."""
-        check_is_fitted(self)
-        (stream,) = self._streams
+        (stream,) = self._fitted_streams
         if not isinstance(stream, ConjugateStream):
             return stream.rule.loss.noise_scale
         shape, rate = stream.noise
         return float(np.sqrt(rate / shape))
 
-    def _shaped(self, values):
+    def _shaped(self, vectors):
         """Of the only output: coefficients as a vector, the intercept as a number."""
-        return values[0] if np.ndim(values) == 2 else float(values[0])
-
-
-def _variance_of_noise(stream):
-    """That of a Student-t density with 2 * shape degrees of freedom."""
-    shape, rate = stream.noise
-    return rate / (shape - 1.0) if shape > 1.0 else np.inf
+        coef, intercept = super()._shaped(vectors)
+        return coef[0], float(intercept[0])

@@ -231,31 +231,27 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
     # rows is .09 up to there, .14 at 27 and .43 at 55.
     _widest_spread = 10.0
 
-    @property
-    def _n_streams(self):
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
-
     def _loss(self):
         return LogisticLoss()
 
     def _outputs(self, codes):
-        positive = [1] if self._n_streams == 1 else range(self._n_streams)
+        positive = [1] if self._n_outputs == 1 else range(self._n_outputs)
         return [(codes == k).astype(float) for k in positive]
 
     def _losses(self, records, codes):
         """Log loss at the posterior mean, before each row's update."""
-        if self._n_streams == 1:
-            return self._streams[0].losses(records[0], codes)
+        if self._n_outputs == 1:
+            return super()._losses(records, codes)
         p = shares(expit(np.stack(records, axis=1)))
         return -np.log(p[np.arange(len(codes)), codes])
 
     def _predictive(self):
-        kind = BinaryPredictive if self._n_streams == 1 else OneVsRestPredictive
+        kind = BinaryPredictive if self._n_outputs == 1 else OneVsRestPredictive
         return kind(self._served())
 
     def _served(self):
         base = (self.n_features_in_, self._has_intercept, self.classes_)
         parts = tuple(gaussian_part(stream) for stream in self._streams)
-        if self._n_streams == 1:
+        if self._n_outputs == 1:
             return BinaryClassifier(*base, np.ones(1), parts)
         return OneVsRestClassifier(*base, parts)

@@ -40,61 +40,6 @@ def staged_over_outputs(stages):
         yield np.stack(last, axis=1)
 
 
-def fit_outputs(model, method, X, y, sample_weight):
-    """Fitted attributes of a model with one estimator for every column of `y`.
-
-    Each has the seed of the model, so that it is what a fit of its column alone
-    gives.
-
-    Parameters
-    ----------
-    model : estimator
-        Whose estimators go on under ``warm_start`` and `partial_fit`.
-    method : {"fit", "partial_fit"}
-    X : array-like, as the user passed it
-    y : ndarray of shape (n_samples, n_outputs)
-    sample_weight : array-like or None
-
-    Returns
-    -------
-    dict
-    """
-    estimators = _estimators(model, method, y.shape[1])
-
-    def fitted(k):
-        weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return methodcaller(method, X, y[:, k], **weight)(estimators[k])
-
-    try:
-        done = chunked_map(fitted, list(range(y.shape[1])), model.n_jobs, "shared")
-    except KeyboardInterrupt as interruption:
-        begun = [e if "posterior_" in vars(e) else None for e in estimators]
-        raise OutputsInterrupted(begun) from interruption
-    return attributes_of(done)
-
-
-def attributes_of(estimators):
-    """Fitted attributes of a model from those of its outputs, a dict."""
-    # One array each, with an entry for each output.
-    stacked = (
-        "coef_", "intercept_", "noise_scale_", "elbo_", "elbo_se_", "pareto_k_",
-        "remaining_kl_", "remaining_kl_se_", "remaining_kl_interval_",
-    )  # fmt: skip
-    attributes = {
-        name: np.array([vars(e)[name] for e in estimators]) for name in stacked
-    }
-    messages = [f"Output {k}: {e.message_}" for k, e in enumerate(estimators)]
-    return attributes | {
-        "estimators_": estimators,
-        "posterior_": [e.posterior_ for e in estimators],
-        "calibration_": [e.calibration_ for e in estimators],
-        "skewing_": [e.skewing_ for e in estimators],
-        "n_iter_": max(e.n_iter_ for e in estimators),
-        "converged_": all(e.converged_ for e in estimators),
-        "message_": "\n".join(messages),
-    }
-
-
 def _estimators(model, method, n_outputs):
     """The estimators to fit: new ones, or copies of those to go on with."""
     # Of an interrupted fit those that had not begun are None.
@@ -119,14 +64,6 @@ def _estimators(model, method, n_outputs):
     return made
 
 
-class OutputsInterrupted(KeyboardInterrupt):
-    """An interruption, with what every output had by then: an estimator or None."""
-
-    def __init__(self, estimators):
-        super().__init__()
-        self.estimators = estimators
-
-
 class SeveralOutputs:
     """Estimators that hold one of their kind for each column of `y`, where it has any.
 
@@ -148,19 +85,30 @@ class SeveralOutputs:
             )
 
     def _fit_outputs(self, method, X, y, sample_weight):
+        """Fit one estimator for every column of `y`, by "fit" or "partial_fit".
+
+        Each has the seed of the model, so that it is what a fit of its column alone
+        gives.
+        """
         if method == "fit":
             self._forget_names()
+        estimators = _estimators(self, method, y.shape[1])
+        weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+
+        def fitted(k):
+            return methodcaller(method, X, y[:, k], **weight)(estimators[k])
+
         try:
-            attributes = fit_outputs(self, method, X, y, sample_weight)
-        except OutputsInterrupted as interruption:
-            begun = interruption.estimators
+            chunked_map(fitted, list(range(len(estimators))), self.n_jobs, "shared")
+        except KeyboardInterrupt:
             # Rows of partial_fit could not be passed once more to some outputs only.
             if method == "fit":
+                begun = [e if "posterior_" in vars(e) else None for e in estimators]
                 self._begun_outputs = begun
-                if all(one is not None for one in begun):
-                    self._set_outputs(attributes_of(begun))
-            raise KeyboardInterrupt from interruption
-        self._set_outputs(attributes)
+                if None not in begun:
+                    self._set_outputs(begun)
+            raise
+        self._set_outputs(estimators)
         return self
 
     def _forget_outputs(self):
@@ -168,21 +116,26 @@ class SeveralOutputs:
         for name in ("estimators_", "_begun_outputs"):
             vars(self).pop(name, None)
 
-    def _set_outputs(self, attributes):
+    def _set_outputs(self, estimators):
         # Paths and the like of an earlier fit of one response are not of this one.
         kept = {"n_features_in_", "feature_names_in_"}
-        found = {name for name in vars(attributes["estimators_"][0]) if name[-1] == "_"}
+        found = {name for name in vars(estimators[0]) if name[-1] == "_"}
         own = {"_run", "_stages", "_seed", "_kind", "_joint", "_begun_outputs"}
         for name in (found - kept) | own:
             vars(self).pop(name, None)
-        vars(self).update(attributes)
-
-    def _joint_outputs(self, X, y, sample_weight):
-        """The log joint of every output, a list."""
-        return [
-            model.make_log_joint(X, column, sample_weight)
-            for model, column in zip(self.estimators_, y.T, strict=True)
-        ]
+        # One array each, with an entry for each output.
+        stacked = (
+            "coef_", "intercept_", "noise_scale_", "elbo_", "elbo_se_", "pareto_k_",
+            "remaining_kl_", "remaining_kl_se_", "remaining_kl_interval_",
+        )  # fmt: skip
+        for name in stacked:
+            vars(self)[name] = np.array([vars(e)[name] for e in estimators])
+        for name in ("posterior_", "calibration_", "skewing_"):
+            vars(self)[name] = [vars(e)[name] for e in estimators]
+        messages = [f"Output {k}: {e.message_}" for k, e in enumerate(estimators)]
+        self.estimators_, self.message_ = estimators, "\n".join(messages)
+        self.n_iter_ = max(e.n_iter_ for e in estimators)
+        self.converged_ = all(e.converged_ for e in estimators)
 
     def _renamed(self):
         if self._models is None:

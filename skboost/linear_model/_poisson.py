@@ -10,7 +10,7 @@ from skboost._base import callback_data
 from skboost._row_blocks import RowBlocks
 from skboost._sklearn import Interval, StrOptions, fit_context, num_samples
 from skboost.linear_model._count_predictive import warn_of_overdispersion
-from skboost.linear_model._count_regressor import BayesianCountRegressor
+from skboost.linear_model._count_regressor import BayesianCountRegressor, checked_offset
 from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
     BoostedLinearModel,
@@ -352,7 +352,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         with self._keeping_old_fit():
             more = {"offset": offset, "exposure": exposure}
             total = self._all_offsets(X, **more)
-            rows = self._more(self._reader(), X, y, sample_weight, total)
+            first = "posterior_" not in vars(self)
+            rows = self._reader().held(self, X, y, sample_weight, total, reset=first)
             given = callback_data(X, y, sample_weight, **more)
             return self._learn(rows, given, update=True)
 
@@ -408,7 +409,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
                 "exposure must come within the blocks where X is RowBlocks: yield (X, "
                 "y, sample_weight, offset) with its logarithm as the offset."
             )
-        return self._offset_of(np.empty((num_samples(X), 0)), offset, exposure)
+        return checked_offset(offset, exposure, num_samples(X))
 
     def _reader(self):
         return Counts(self.n_jobs, Poisson())

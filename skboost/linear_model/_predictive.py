@@ -54,37 +54,23 @@ def part_of(family, params, some=slice(None)):
     -------
     GaussianPart, StudentTPart, LaplacePart or DrawsPart
     """
-    return _PARTS.get(family.distribution, _drawn)(family, params, some)
-
-
-def _gaussian(family, params, some):
-    mean, variance, factor = family.structure(params)
-    return GaussianPart(
-        mean[some],
-        None if variance is None else variance[some],
-        None if factor is None else np.ascontiguousarray(factor[some]),
-    )
-
-
-def _student_t(family, params, some):
-    # Location and scale are laid out as mean and covariance of a Gaussian.
-    gaussian = _gaussian(family, params, some)
-    df = float(family.df)
-    return StudentTPart(gaussian, df, *student_t_radii(df))
-
-
-def _laplace(family, params, some):
-    scale = family.std(params) / np.sqrt(2.0)
-    return LaplacePart(family.mean(params)[some], scale[some])
-
-
-def _drawn(family, params, some):
+    if family.distribution in ("gaussian", "student_t"):
+        # Location and scale of the latter are laid out as moments of a Gaussian.
+        mean, variance, factor = family.structure(params)
+        gaussian = GaussianPart(
+            mean[some],
+            None if variance is None else variance[some],
+            None if factor is None else np.ascontiguousarray(factor[some]),
+        )
+        if family.distribution == "gaussian":
+            return gaussian
+        df = float(family.df)
+        return StudentTPart(gaussian, df, *student_t_radii(df))
+    mean, std = family.mean(params)[some], family.std(params)[some]
+    if family.distribution == "laplace":
+        return LaplacePart(mean, std / np.sqrt(2.0))
     base = family.base_draws(N_DRAWS, family.dim_of(params), np.random.default_rng(0))
-    draws = family.transport(params, base)[:, some]
-    return DrawsPart(draws, family.mean(params)[some], family.std(params)[some] ** 2)
-
-
-_PARTS = {"gaussian": _gaussian, "student_t": _student_t, "laplace": _laplace}
+    return DrawsPart(family.transport(params, base)[:, some], mean, std**2)
 
 
 class Predictive:

@@ -87,14 +87,15 @@ class Labels(Responses):
         )
         self.classes = learned_classes(y, self.named, self.classes)
         codes = codes_of(y, self.classes)
-        weight = row_weights(X, codes, self.classes, sample_weight, self.class_weight)
+        weight = row_weights(X, sample_weight)
+        if self.class_weight is not None:
+            weight = weight * self._class_weights(codes, weight)[codes]
         return Table.canonical(X, codes, weight, n_jobs=self.n_jobs)
 
     def checked(self, y, n_rows):
         """Labels of a block, (n_rows,)."""
         y = column_or_1d(y)
-        check_types(y)
-        check_classification_targets(y)
+        check_labels(y)
         return y
 
     def _summary(self, X, y, weight, offset):
@@ -110,10 +111,30 @@ class Labels(Responses):
         if self.class_weight is not None:
             total = [found.labels[label] for label in self.classes.tolist()]
             codes = np.arange(len(total))
-            self.by_class = class_weights(
-                self.class_weight, self.classes, codes, np.array(total)
-            )
+            self.by_class = self._class_weights(codes, np.array(total))
         return found
+
+    def _class_weights(self, codes, weight):
+        """The weight of every class, given the codes and weights of rows.
+
+        Raises
+        ------
+        ValueError
+            If a weight means nothing, or no row is left.
+        """
+        by_class = compute_class_weight(
+            self.class_weight,
+            classes=self.classes,
+            y=self.classes[codes],
+            sample_weight=weight,
+        )
+        total = (weight * by_class[codes]).sum()
+        if not (np.isfinite(by_class).all() and by_class.min() >= 0 and total > 0):
+            raise ValueError(
+                "class_weight must be finite and not negative, and leave a row of "
+                f"positive weight; got {self.class_weight!r}."
+            )
+        return by_class
 
     def coded(self, y, weight):
         """Labels of a block as codes, its weights times those of the classes."""
@@ -143,17 +164,12 @@ class Numbers(Responses):
         return self._table(X, y, sample_weight, offset)
 
     def _table(self, X, y, sample_weight, offset):
-        weight = self._weights(X, sample_weight)
+        weight = row_weights(X, sample_weight)
         y = np.asarray(y, dtype=np.float64)
         if y.ndim == 2:
             # Every column is a fit of its own, which puts its rows into order.
             return Table(X, y, weight)
         return Table.canonical(X, y, weight, n_jobs=self.n_jobs)
-
-    def _weights(self, X, sample_weight):
-        return check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
 
     def checked(self, y, n_rows):
         """Responses of a block, (n_rows,)."""
@@ -172,46 +188,23 @@ class Counts(Numbers):
 
     def _table(self, X, y, sample_weight, offset):
         y = self.checked(y, X.shape[0])
-        if offset is None:
-            offset = np.zeros(X.shape[0])
-        offset = validate_offset(offset, X.shape[0])
-        weight = self._weights(X, sample_weight)
+        offset = np.zeros(len(y)) if offset is None else validate_offset(offset, len(y))
+        weight = row_weights(X, sample_weight)
         rows = Table.canonical(X, np.column_stack([y, offset]), weight, self.n_jobs)
         rows.y, offset = rows.y.T
         rows.offset = offset if offset.any() else None
         return rows
 
 
-# --- labels as codes, and the weights of classes
-
-
-def classes_of(labels):
-    """The distinct labels, sorted.
-
-    Raises
-    ------
-    ValueError
-        If they are no classes, of several types, or fewer than two.
-    """
-    labels = np.asarray(labels)
-    check_types(labels)
-    check_classification_targets(labels)
-    classes = np.unique(labels)
-    if len(classes) < 2:
-        raise ValueError(
-            "y must have at least two classes; got one class "
-            f"({classes.tolist()[0]!r}). Add examples of another class, or name all "
-            "classes in partial_fit(classes=...)."
-        )
-    return classes
+# --- labels as codes, and the weights of rows
 
 
 def learned_classes(y, named, before):
-    """The classes of a model that may have learned before.
+    """The classes of a model that may have learned before, sorted.
 
     Parameters
     ----------
-    y : ndarray
+    y : array-like
         Labels of these rows.
     named : array-like or None
         All classes, where the user has named them.
@@ -221,10 +214,20 @@ def learned_classes(y, named, before):
     Raises
     ------
     ValueError
-        If others are named than before, or as `classes_of`.
+        If others are named than before; if labels are no classes, of several types, or
+        fewer than two.
     """
     if before is None:
-        return classes_of(y if named is None else named)
+        labels = np.asarray(y if named is None else named)
+        check_labels(labels)
+        classes = np.unique(labels)
+        if len(classes) < 2:
+            raise ValueError(
+                "y must have at least two classes; got one class "
+                f"({classes.tolist()[0]!r}). Add examples of another class, or name "
+                "all classes in partial_fit(classes=...)."
+            )
+        return classes
     if named is not None and not np.array_equal(np.unique(named), before):
         raise ValueError(
             f"classes must stay {before.tolist()}, as at the first partial_fit; got "
@@ -241,8 +244,7 @@ def codes_of(y, classes):
     ValueError
         For a label that is not among them.
     """
-    check_types(y)
-    check_classification_targets(y)
+    check_labels(y)
     strange = np.setdiff1d(y, classes)
     if len(strange):
         raise ValueError(
@@ -252,49 +254,20 @@ def codes_of(y, classes):
     return np.searchsorted(classes, y)
 
 
-def row_weights(X, codes, classes, sample_weight, class_weight):
-    """Sample weights times class weights, shape (n_samples,).
+def check_labels(labels):
+    """Refuse labels of several types, and what is no label."""
+    if labels.dtype == object:
+        types = sorted({type(label).__name__ for label in labels.ravel()})
+        if len(types) > 1:
+            raise ValueError(
+                f"y must hold labels of one type; got labels of types {types}. Convert "
+                "them first, for example to strings."
+            )
+    check_classification_targets(labels)
 
-    Raises
-    ------
-    ValueError
-        If a weight is negative or no number, or all are zero.
-    """
-    weight = check_sample_weight(
+
+def row_weights(X, sample_weight):
+    """Sample weights as floats, (n_samples,); a ValueError for a negative one."""
+    return check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
-    if class_weight is None:
-        return weight
-    return weight * class_weights(class_weight, classes, codes, weight)[codes]
-
-
-def class_weights(class_weight, classes, codes, weight):
-    """The weight of every class, given the codes and weights of rows.
-
-    Raises
-    ------
-    ValueError
-        If a weight means nothing, or no row is left.
-    """
-    by_class = compute_class_weight(
-        class_weight, classes=classes, y=classes[codes], sample_weight=weight
-    )
-    total = (weight * by_class[codes]).sum()
-    if not (np.isfinite(by_class).all() and by_class.min() >= 0 and total > 0):
-        raise ValueError(
-            "class_weight must be finite and not negative, and leave a row of "
-            f"positive weight; got {class_weight!r}."
-        )
-    return by_class
-
-
-def check_types(labels):
-    """Refuse labels of several types."""
-    if labels.dtype != object:
-        return
-    types = sorted({type(label).__name__ for label in labels.ravel()})
-    if len(types) > 1:
-        raise ValueError(
-            f"y must hold labels of one type; got labels of types {types}. Convert "
-            "them first, for example to strings."
-        )

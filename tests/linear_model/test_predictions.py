@@ -120,13 +120,15 @@ def test_probabilities_of_several_classes_are_nearly_exact(covariance, rng):
     mixture = Mixture(tuple(components), np.array([0.3, 0.7]))
     X = rng.standard_normal((5, 2))
     predictive = class_predictive(mixture, True, np.arange(4))
-    found = predictive.proba(X)
+    found = predictive.model.proba(X)
     coef = mixture.sample(N_DRAWS, rng).reshape(N_DRAWS, 4, 3)
     drawn = np.einsum("nd,skd->nsk", np.column_stack([X, np.ones(5)]), coef)
     drawn = softmax(drawn, axis=2)
     error = 5.0 * drawn.std(axis=1) / np.sqrt(N_DRAWS)
     assert np.all(np.abs(found - drawn.mean(axis=1)) < error + 1e-4)
-    assert_allclose(predictive.proba(plain_rows(sparse.csr_matrix(X), True)), found)
+    assert_allclose(
+        predictive.model.proba(plain_rows(sparse.csr_matrix(X), True)), found
+    )
 
 
 @pytest.mark.parametrize("rank", [2, 7])
@@ -152,7 +154,7 @@ def test_families_without_a_quadrature_are_averaged_over_draws(rng):
     predictive = class_predictive(Mixture.single(family, params), True, [0, 1])
     theta = family.transport(params, rng.uniform(size=(100_000, 4)))
     p = expit(np.column_stack([X, np.ones(5)]) @ theta.T)
-    found = predictive.proba(X)
+    found = predictive.model.proba(X)
     assert_allclose(found.sum(axis=1), 1.0)
     error = 4 * p.std(axis=1) / np.sqrt(1024)
     assert (np.abs(found[:, 1] - p.mean(axis=1)) < error).all()

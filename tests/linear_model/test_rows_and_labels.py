@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 from scipy import sparse
 
 from skboost import BoostedBayesianLinearRegression, _rows
 from skboost._rows import canonical_rows
 from skboost.linear_model._names import distinct
-from skboost.linear_model._sources import classes_of, codes_of, row_weights
+from skboost.linear_model._sources import codes_of, learned_classes
 
 CONTAINERS = [np.asarray, sparse.csr_matrix, sparse.csr_array]
 
@@ -81,7 +80,7 @@ def test_large_data_are_left_as_they_are(rows, monkeypatch):
     "labels", [[3, 1, 3], ["b", "a"], [True, False], np.array(["b", "a"], object)]
 )
 def test_classes_are_sorted(labels):
-    assert classes_of(labels).tolist() == sorted(set(labels))
+    assert learned_classes(labels, None, None).tolist() == sorted(set(labels))
 
 
 def test_codes_are_positions_and_strange_labels_are_shown():
@@ -89,13 +88,6 @@ def test_codes_are_positions_and_strange_labels_are_shown():
     assert codes.tolist() == [1, 0, 1]
     with pytest.raises(ValueError, match=r"\['a', 'b'\]; got \['z'\]"):
         codes_of(np.array(["a", "z"]), np.array(["a", "b"]))
-
-
-def test_weights_multiply():
-    X, classes, codes = np.zeros((3, 1)), np.array(["n", "y"]), np.array([0, 1, 1])
-    weight = row_weights(X, codes, classes, [1.0, 2.0, 3.0], {"n": 10.0, "y": 0.5})
-    assert_allclose(weight, [10.0, 1.0, 1.5])
-    assert_allclose(row_weights(X, codes, classes, None, None), 1.0)
 
 
 @pytest.mark.parametrize(
