@@ -25,7 +25,7 @@ class Layout:
     Parameters
     ----------
     shapes : dict
-        Of one row: shapes, or dicts of them.
+        Of one row: shapes, or dicts of them. Rows have their order.
     """
 
     def __init__(self, shapes):
@@ -34,11 +34,14 @@ class Layout:
     @cached_property
     def size(self):
         """Numbers in one row."""
-        return sum(int(np.prod(shape)) for shape in _leaves(self.shapes))
+        return sum(int(np.prod(shape)) for shape in _leaves(self.shapes, self.shapes))
 
     def flat(self, tree):
-        """Rows (n, size) of a tree whose arrays have a leading axis of n."""
-        parts = list(_leaves(tree))
+        """Rows (n, size) of a tree whose arrays have a leading axis of n.
+
+        Only what has a place in the layout is looked at.
+        """
+        parts = _leaves(self.shapes, tree)
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
     def tree(self, rows):
@@ -62,8 +65,9 @@ class Layout:
 class RowFamily:
     """Distributions whose parameters are natural parameters of a model in a row.
 
-    A subclass has the `Layout` of its draws, ``draws_layout``, and that of its natural
-    parameters, ``_natural_layout``.
+    The part of `VariationalFamily` that mixtures, pools of draws and their diagnostics
+    use. A subclass has the `Layout` of its draws, ``draws_layout``, and that of its
+    natural parameters, ``_natural_layout``.
     """
 
     def natural(self, params):
@@ -74,6 +78,24 @@ class RowFamily:
             for name, own in tree.items()
         }
 
+    def params(self, natural):
+        """Natural parameters as a row (n_params,)."""
+        tree = {
+            name: {
+                key: np.asarray(value, dtype=float)[None] for key, value in own.items()
+            }
+            for name, own in natural.items()
+        }
+        return self._natural_layout.flat(tree)[0]
+
+    def base_draws(self, n, dim, rng):
+        """A `DrawStream`: Gamma draws are no smooth function of base draws here."""
+        return DrawStream(n, rng)
+
+    def at(self, params, theta):
+        """Log densities of draws (n, dim), as `LogDensities`."""
+        return LogDensities(self.log_density(theta, params))
+
     def dim_of(self, params):
         """Numbers in a draw."""
         return self.draws_layout.size
@@ -83,15 +105,10 @@ class RowFamily:
         return (self,)
 
 
-def _leaves(tree):
-    if isinstance(tree, dict):
-        for value in tree.values():
-            yield from _leaves(value)
+def _leaves(shapes, tree):
+    """Arrays of a tree in the order of the shapes."""
+    if isinstance(shapes, dict):
+        for key, inner in shapes.items():
+            yield from _leaves(inner, tree[key])
     else:
         yield tree
-
-
-def _shapes(tree):
-    if isinstance(tree, dict):
-        return {key: _shapes(value) for key, value in tree.items()}
-    return np.shape(tree)

@@ -322,7 +322,7 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
             if self.warm_start and "_run" in vars(self):
                 check_same_model(self._settings, settings)
             self._settings = settings
-            model = GaussianMixtureModel.make(**self._settings)
+            model = GaussianMixtureModel(**self._settings)
             target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
             self._lines = ProgressLines(self)
             self._lines.begin()

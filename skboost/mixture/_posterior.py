@@ -35,7 +35,7 @@ class ConjugateMixturePosterior(ModelPosterior):
     mixture : Mixture
         Of `ConjugateFamily` components; those of weight zero are dropped.
     settings : dict
-        Arguments of `GaussianMixtureModel.make` that made the model.
+        Arguments of `GaussianMixtureModel` that made the model.
 
     Attributes
     ----------
@@ -355,7 +355,7 @@ class ConjugateMixturePosterior(ModelPosterior):
         if "law" in settings:
             # As archives of skboost 0.1.0 name it.
             settings["clusters"] = settings.pop("law")
-        family = ConjugateFamily(GaussianMixtureModel.make(**settings))
+        family = ConjugateFamily(GaussianMixtureModel(**settings))
         components = tuple((family, params) for params in arrays["params"])
         return cls(Mixture(components, arrays["weights"]), settings)
 

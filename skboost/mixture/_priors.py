@@ -61,7 +61,7 @@ def mixture_settings(estimator, X, weight):
     Returns
     -------
     dict
-        Arguments of `GaussianMixtureModel.make`.
+        Arguments of `GaussianMixtureModel`.
 
     Raises
     ------

@@ -203,7 +203,7 @@ class Statistics(dict):
 
 def _expected(settings, natural, block):
     """Expected statistics of a block; the model is made where the rows are."""
-    model = GaussianMixtureModel.make(**settings)
+    model = GaussianMixtureModel(**settings)
     weight = None if isinstance(block.weight, float) else block.weight
     found = model.expect(natural, model.rows(block.X), weight)
     scale = block.weight if weight is None else 1.0

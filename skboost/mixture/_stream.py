@@ -94,7 +94,7 @@ class StreamingMixture(FittingEstimator):
                 stacklevel=5,
             )
         self._settings = mixture_settings(self, X, weight)
-        self._model = GaussianMixtureModel.make(**self._settings)
+        self._model = GaussianMixtureModel(**self._settings)
         rows = self._model.rows(X)
         natural = self._first_clusters(rows, weight)
         evidence = self._model.expect(natural, rows, weight).evidence

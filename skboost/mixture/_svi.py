@@ -323,7 +323,7 @@ class SVIGaussianMixture(
             else:
                 warn_of_few_rows(self.n_components, len(rows))
                 self._settings = settings_of(self, *rows.summary.moments(rows))
-                self._model = GaussianMixtureModel.make(**self._settings)
+                self._model = GaussianMixtureModel(**self._settings)
                 self._seed = seed
             self._held = None
             engines = self._engines(rows, going_on)

@@ -195,7 +195,7 @@ def test_moments_that_do_not_exist_are_inf_or_nan(shape):
     rate = {"full": np.eye(2), "tied": np.eye(2), "diag": np.ones(2)}.get(shape, 1.0)
 
     def moments(dof):
-        model = GaussianMixtureModel.make(
+        model = GaussianMixtureModel(
             "normal-wishart",
             shape,
             np.ones(1),

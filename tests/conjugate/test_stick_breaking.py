@@ -103,7 +103,7 @@ def test_sticks_and_weights_are_scikit_learns(factor):
 def two_rows(n_components, alpha):
     """Log evidences of two rows: of all clusters, and of the first ones."""
     X = np.array([[-1.0], [1.2]])
-    model = GaussianMixtureModel.make(
+    model = GaussianMixtureModel(
         "known",
         "spherical",
         np.full(n_components, alpha),
@@ -225,7 +225,7 @@ def test_updates_for_given_responsibilities_are_scikit_learns(shape):
     theirs._check_parameters(X)
     theirs._initialize(X, resp)
     prior = np.asarray(theirs.covariance_prior_)
-    model = GaussianMixtureModel.make(
+    model = GaussianMixtureModel(
         "normal-wishart",
         shape,
         np.ones(3),

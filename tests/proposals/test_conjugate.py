@@ -36,7 +36,7 @@ def make_target(
     rate = {"full": np.eye(X.shape[1]), "tied": np.eye(X.shape[1]),
             "diag": np.ones(X.shape[1]), "spherical": 1.0}[covariance_type]  # fmt: skip
     scale = {"normal-wishart": "mean_precision", "independent": "mean_variance"}
-    model = GaussianMixtureModel.make(
+    model = GaussianMixtureModel(
         clusters, covariance_type, np.full(n_components, ALPHA), np.zeros(X.shape[1]),
         dof=X.shape[1] + 1.5, rate=rate, **{scale[clusters]: MEAN_PRECISION},
     )  # fmt: skip

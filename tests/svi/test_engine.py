@@ -35,7 +35,7 @@ def problem(clusters="normal-wishart", shape="full", n=60, seed=0, n_components=
     if shape in ("full", "tied"):
         key = "known" if clusters == "known" else "rate"
         prior[key] = np.eye(2)
-    model = GaussianMixtureModel.make(
+    model = GaussianMixtureModel(
         clusters, shape, np.full(n_components, 0.5), np.zeros(2), **prior
     )
     rows = model.rows(X)

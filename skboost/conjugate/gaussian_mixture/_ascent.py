@@ -255,9 +255,9 @@ def _distances(model, a, b):
 
 def _matrices(model, natural):
     """Covariances of the clusters as matrices (n_components, dim, dim)."""
-    covariance, native = model.clusters.covariance, model.covariances(natural)
-    precisions = covariance.native(np.linalg.inv(covariance.matrices(native)))
-    return covariance.covariances(precisions, model.n_components, model.dim)
+    covariance, dim = model.clusters.covariance, model.dim
+    found = covariance.whole_matrices(model.covariances(natural), dim)
+    return np.broadcast_to(found, (model.n_components, dim, dim))
 
 
 def _log_det(matrices):

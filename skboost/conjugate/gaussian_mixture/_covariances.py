@@ -26,39 +26,47 @@ from skboost.conjugate.gaussian_mixture._densities import (
     JointStudentTs,
     MatrixGaussians,
     SeparateStudentTs,
+    log_densities_at_draws,
 )
-from skboost.conjugate.gaussian_mixture._wishart import Wishart, log_det_of_root
+from skboost.conjugate.gaussian_mixture._wishart import Wishart, log_det
 
 
 class Covariance:
-    """One shape of precisions; stateless."""
+    """One shape of precisions; stateless. Without overrides it is one number each."""
 
     name: str
     handles_missing = False
     # Missing entries make every coordinate count for itself.
     counts_entries = False
 
-    def degrees(self, value, dim):
-        """A dof or rate of one coordinate, for all that share a precision."""
-        return value
+    # --- shapes
+
+    def native_shape(self, n_components, dim):
+        """Shape of a native array."""
+        return (n_components, *self.one(dim))
 
     def group(self, n_components, dim):
         """Shape of the stack of Wisharts."""
         return (n_components,)
 
-    def per_cluster(self, native, factor):
-        """Native arrays times scalars, one array for each cluster."""
-        return factor * native
-
-    def expected_log_det(self, wishart, dim):
-        """Parts of E[ln |P|] for every cluster."""
-        return wishart.expected_log_det
-
     def mean_group(self, n_components, dim):
         """Shape of the counts that belong to means."""
         return (n_components,)
 
-    def rate(self, covariance, n_components, dim):
+    def cover(self, covariance, n_components, dim):
+        """A covariance for one or all as a native array."""
+        shape = self.native_shape(n_components, dim)
+        return np.broadcast_to(covariance, shape).astype(float)
+
+    def degrees(self, value, dim):
+        """A dof or rate of one coordinate, for all that share a precision."""
+        return value
+
+    def prior_dof(self, dof, n_components, dim):
+        """Degrees of freedom of the prior Wisharts."""
+        return np.full(self.group(n_components, dim), self.degrees(float(dof), dim))
+
+    def prior_rate(self, covariance, n_components, dim):
         """Native rate of the prior."""
         return self.degrees(self.cover(covariance, n_components, dim), dim)
 
@@ -66,25 +74,27 @@ class Covariance:
         """Degrees of freedom must be above this."""
         return 0.0
 
-    def wishart(self, dof, rate):
-        """Stack of Wisharts of native parameters."""
-        return Wishart(dof, rate[..., None, None])
-
     def native(self, matrices):
-        """Native array of a stack of matrices."""
+        """Native array of a stack of matrices, one for each Wishart."""
         return matrices[..., 0, 0]
 
     def matrices(self, native):
-        """Stack of matrices of a native array."""
+        """Stack of matrices of a native array, one for each Wishart."""
         return native[..., None, None]
 
-    def mean_cone(self, precision):
-        """Where precisions of means are proper."""
-        return Cone((precision,))
+    def wishart(self, dof, rate):
+        """Stack of Wisharts of native parameters."""
+        return Wishart(dof, self.matrices(rate))
 
-    def mean_variance(self, precision):
-        """Inverses of precisions of means."""
-        return 1.0 / precision
+    def whole_matrices(self, native, dim):
+        """Matrices (..., dim, dim) that a native array stands for."""
+        return self.spread(native)[..., None] * np.eye(dim)
+
+    # --- scalars and vectors of clusters
+
+    def per_cluster(self, native, factor):
+        """Native arrays times scalars, one array for each cluster."""
+        return factor * native
 
     def divided(self, native, scalars):
         """A native array divided by one scalar for each Wishart."""
@@ -104,6 +114,66 @@ class Covariance:
         """Per-cluster sums of parts."""
         return parts
 
+    # --- statistics
+
+    def counts(self, statistics):
+        """Rows that each mean has seen."""
+        return statistics["count"]
+
+    def gain(self, statistics):
+        """What the rows add to the degrees of freedom."""
+        return self.degrees(self.counts(statistics), statistics["first"].shape[1])
+
+    def absorb(self, statistics, variance):
+        """Variances of the means times the number of rows."""
+        return self.per_cluster(variance, self.gain(statistics))
+
+    # --- means
+
+    def mean_precision(self, scalar, n_components, dim):
+        """Precisions of independent means: a multiple of the identity."""
+        return np.full(self.mean_group(n_components, dim), float(scalar))
+
+    def mean_cone(self, precision):
+        """Where precisions of means are proper."""
+        return Cone((precision,))
+
+    def mean_variance(self, precision):
+        """Inverses of precisions of means."""
+        return 1.0 / precision
+
+    # --- products with precisions
+
+    def times(self, precisions, vectors):
+        """P v for every cluster."""
+        return self.spread(precisions) * vectors
+
+    def trace(self, precisions, variance, dim):
+        """Parts of tr(P V), V the variances of means."""
+        return self.parts(precisions, dim) * variance
+
+    def whole_trace(self, precisions, dim):
+        """tr P for every cluster."""
+        return self.total(self.parts(precisions, dim))
+
+    def each_log_det(self, precisions):
+        """ln |P| for every Wishart."""
+        return np.log(precisions)
+
+    def log_det(self, precisions, dim):
+        """Parts of ln |P| for every cluster."""
+        return self.parts(self.each_log_det(precisions), dim)
+
+    def expected_log_det(self, wishart, dim):
+        """Parts of E[ln |P|] for every cluster."""
+        return self.parts(wishart.expected_log_det, dim)
+
+    def noise(self, precisions, normal):
+        """Normal vectors with the inverse of P as covariance."""
+        return normal / self.spread(np.sqrt(precisions))
+
+    # --- densities of rows
+
     def gaussians(self, means, roots, log_det, spread):
         """Gaussians for log densities of rows.
 
@@ -120,16 +190,25 @@ class Covariance:
         offset = (log_det - spread - constant) / 2.0
         return self._gaussians(means, roots, offset)
 
+    def student(self, means, dof, scales):
+        """Student-t distributions of rows, with scales of `per_cluster`."""
+        scales = self.whole_matrices(scales, means.shape[1])
+        return JointStudentTs(means, np.broadcast_to(dof, len(means)), scales)
+
+    def log_density_at(self, means, precisions, rows):
+        """Log densities of rows at draws, shape (n_rows, n_draws, n_components)."""
+        n_draws, n_components, dim = means.shape
+        scales = np.broadcast_to(self.spread(precisions), means.shape).reshape(-1, dim)
+        offset = (np.log(scales) - LOG_2PI) / 2.0
+        found = DiagonalGaussians(means.reshape(-1, dim), scales, offset)
+        return found.log_density(rows).reshape(len(rows), n_draws, n_components)
+
 
 class Full(Covariance):
     """A precision matrix for each cluster."""
 
     name = "full"
     handles_missing = True
-
-    def cover(self, covariance, n_components, dim):
-        """A covariance for one or all as a native array."""
-        return np.broadcast_to(covariance, (n_components, dim, dim)).astype(float)
 
     def one(self, dim):
         """Shape of one covariance."""
@@ -139,11 +218,12 @@ class Full(Covariance):
         """One covariance of this shape from a matrix."""
         return matrix
 
+    def of_each(self, precisions):
+        """Precision matrices that broadcast over the clusters."""
+        return precisions
+
     def least_dof(self, dim):
         return dim - 1.0
-
-    def wishart(self, dof, rate):
-        return Wishart(dof, rate)
 
     def native(self, matrices):
         return matrices
@@ -151,19 +231,11 @@ class Full(Covariance):
     def matrices(self, native):
         return native
 
-    def _gaussians(self, means, roots, offset):
-        return MatrixGaussians(means, roots, np.broadcast_to(offset, len(means)))
-
-    def student(self, means, dof, scales):
-        """Student-t distributions of rows, with scales of `per_cluster`."""
-        return JointStudentTs(means, np.broadcast_to(dof, len(means)), scales)
+    def whole_matrices(self, native, dim):
+        return native
 
     def per_cluster(self, native, factor):
         return factor[:, None, None] * native
-
-    def gain(self, statistics):
-        """What the rows add to the degrees of freedom."""
-        return statistics["count"]
 
     def second(self, values, resp):
         """Sums of squares and products of the rows, weighted."""
@@ -173,56 +245,49 @@ class Full(Covariance):
         """Sums of products of per-cluster vectors (n_components, dim)."""
         return a[:, :, None] * b[:, None, :]
 
-    def absorb(self, statistics, variance):
-        """Variances of the means times the number of rows."""
-        return statistics["count"][:, None, None] * variance
-
     def mean_precision(self, scalar, n_components, dim):
-        """Precisions of independent means: a multiple of the identity."""
         return np.tile(scalar * np.eye(dim), (n_components, 1, 1))
 
-    def mean_matrices(self, precision, dim):
-        """The same as matrices (n_components, dim, dim)."""
-        return precision
-
     def mean_cone(self, precision):
-        """Where precisions of means are proper."""
-        return Cone((np.ones(len(precision)),), precision)
+        return Cone((), precision)
 
     def mean_variance(self, precision):
-        """Inverses of precisions of means."""
         return np.linalg.inv(precision)
 
-    def repeated(self, statistics, precisions):
-        """Precisions times the number of rows, for each cluster."""
-        return statistics["count"][:, None, None] * precisions
+    def times(self, precisions, vectors):
+        return np.einsum("...kde,...ke->...kd", precisions, vectors)
 
     def trace(self, precisions, variance, dim):
-        """Parts of tr(P V), V the variances of means."""
         return np.einsum("...de,...ed->...", precisions, variance)
+
+    def whole_trace(self, precisions, dim):
+        return np.einsum("...dd->...", self.of_each(precisions))
 
     def quadratic(self, precisions, vectors):
         """v' P v for every cluster."""
-        return np.einsum("...kde,...kd,...ke->...k", precisions, vectors, vectors)
+        each = self.of_each(precisions)
+        return np.einsum("...kde,...kd,...ke->...k", each, vectors, vectors)
 
-    def times(self, precisions, vectors):
-        """P v for every cluster."""
-        return np.einsum("kde,ke->kd", precisions, vectors)
+    def each_log_det(self, precisions):
+        return log_det(precisions)
 
     def log_det(self, precisions, dim):
-        """Parts of ln |P| for every cluster."""
-        return log_det_of_root(np.linalg.cholesky(precisions))
+        return log_det(self.of_each(precisions))
+
+    def expected_log_det(self, wishart, dim):
+        return wishart.expected_log_det
 
     def noise(self, precisions, normal):
-        """Normal vectors with the inverse of P as covariance."""
-        root = np.linalg.cholesky(precisions)
+        root = np.linalg.cholesky(self.of_each(precisions))
         return np.linalg.solve(np.swapaxes(root, -1, -2), normal[..., None])[..., 0]
 
-    def covariances(self, precisions, n_components, dim):
-        """Matrices (n_components, dim, dim) of inverse precisions."""
-        return np.broadcast_to(
-            np.linalg.inv(precisions), (n_components, dim, dim)
-        ).copy()
+    def _gaussians(self, means, roots, offset):
+        return MatrixGaussians(means, roots, np.broadcast_to(offset, len(means)))
+
+    def log_density_at(self, means, precisions, rows):
+        shape = (*means.shape, means.shape[-1])
+        each = np.broadcast_to(self.of_each(precisions), shape)
+        return log_densities_at_draws(means, each, rows)
 
     def cone_matrix(self, mean_precision, first, second):
         """Positive definite exactly where the rate of a Normal-Wishart is.
@@ -230,11 +295,7 @@ class Full(Covariance):
         The rate, ``second - first first' / mean_precision``, is its Schur complement,
         and it is linear in the natural parameters, which the rate is not.
         """
-        corner = mean_precision[:, None, None]
-        top = np.concatenate([second, first[:, :, None]], axis=2)
-        return np.concatenate(
-            [top, np.concatenate([first[:, None, :], corner], axis=2)], axis=1
-        )
+        return _bordered(second, first[:, :, None], mean_precision[:, None, None])
 
 
 class Tied(Full):
@@ -243,11 +304,14 @@ class Tied(Full):
     name = "tied"
     handles_missing = False
 
+    def native_shape(self, n_components, dim):
+        return (dim, dim)
+
     def group(self, n_components, dim):
         return ()
 
-    def cover(self, covariance, n_components, dim):
-        return np.array(covariance, dtype=float)
+    def of_each(self, precisions):
+        return precisions[..., None, :, :]
 
     def gain(self, statistics):
         return statistics["count"].sum()
@@ -261,28 +325,14 @@ class Tied(Full):
     def absorb(self, statistics, variance):
         return np.tensordot(statistics["count"], variance, 1)
 
-    def quadratic(self, precisions, vectors):
-        return super().quadratic(
-            np.broadcast_to(
-                precisions[..., None, :, :], vectors.shape + (vectors.shape[-1],)
-            ),
-            vectors,
-        )
-
     def times(self, precisions, vectors):
         return vectors @ precisions
-
-    def log_det(self, precisions, dim):
-        return super().log_det(precisions, dim)[..., None]
 
     def expected_log_det(self, wishart, dim):
         return wishart.expected_log_det[..., None]
 
-    def noise(self, precisions, normal):
-        return super().noise(precisions[..., None, :, :], normal)
-
     def cone_matrix(self, mean_precision, first, second):
-        return np.block([[second, first.T], [first, np.diag(mean_precision)]])
+        return _bordered(second, first.T, np.diag(mean_precision))
 
 
 class Diag(Covariance):
@@ -303,19 +353,18 @@ class Diag(Covariance):
     def group(self, n_components, dim):
         return (n_components, dim)
 
-    def cover(self, covariance, n_components, dim):
-        return np.broadcast_to(covariance, (n_components, dim)).astype(float)
+    mean_group = group
 
-    def mean_group(self, n_components, dim):
-        return (n_components, dim)
+    def spread(self, per_cluster):
+        return per_cluster
 
-    def _gaussians(self, means, roots, offset):
-        return DiagonalGaussians(means, roots[..., 0, 0] ** 2, offset)
+    def parts(self, scalars, dim):
+        return scalars
 
-    def student(self, means, dof, scales):
-        return SeparateStudentTs(means, dof, scales)
+    def total(self, parts):
+        return parts.sum(-1)
 
-    def gain(self, statistics):
+    def counts(self, statistics):
         return statistics["seen"]
 
     def second(self, values, resp):
@@ -324,48 +373,18 @@ class Diag(Covariance):
     def outer(self, a, b):
         return a * b
 
-    def absorb(self, statistics, variance):
-        return statistics["seen"] * variance
-
-    def mean_precision(self, scalar, n_components, dim):
-        return np.full((n_components, dim), float(scalar))
-
-    def mean_matrices(self, precision, dim):
-        return precision[..., None] * np.eye(dim)
-
-    def repeated(self, statistics, precisions):
-        return statistics["seen"] * precisions
-
-    def trace(self, precisions, variance, dim):
-        return precisions * variance
-
     def quadratic(self, precisions, vectors):
         return (precisions * vectors**2).sum(-1)
 
-    def times(self, precisions, vectors):
-        return precisions * vectors
+    def _gaussians(self, means, roots, offset):
+        return DiagonalGaussians(means, roots[..., 0, 0] ** 2, offset)
 
-    def log_det(self, precisions, dim):
-        return np.log(precisions)
-
-    def parts(self, scalars, dim):
-        return scalars
-
-    def total(self, parts):
-        return parts.sum(-1)
-
-    def noise(self, precisions, normal):
-        return normal / np.sqrt(precisions)
-
-    def covariances(self, precisions, n_components, dim):
-        return (1.0 / precisions)[..., None] * np.eye(dim)
-
-    def spread(self, per_cluster):
-        return per_cluster
+    def student(self, means, dof, scales):
+        return SeparateStudentTs(means, dof, scales)
 
     def cone_matrix(self, mean_precision, first, second):
-        rows = [[second, first], [first, mean_precision]]
-        return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+        parts = (second, first, mean_precision)
+        return _bordered(*(part[..., None, None] for part in parts))
 
 
 class Spherical(Covariance):
@@ -382,67 +401,30 @@ class Spherical(Covariance):
     def degrees(self, value, dim):
         return value * dim
 
-    def cover(self, covariance, n_components, dim):
-        return np.broadcast_to(covariance, n_components).astype(float)
-
-    def _gaussians(self, means, roots, offset):
-        shape, one = means.shape, np.ones(means.shape[1])
-        precisions = roots[..., 0, 0, None] ** 2 * one
-        return DiagonalGaussians(means, precisions, offset[:, None] * one / shape[1])
-
-    def student(self, means, dof, scales):
-        return JointStudentTs(
-            means, dof, scales[:, None, None] * np.eye(means.shape[1])
-        )
-
-    def gain(self, statistics):
-        return statistics["count"] * statistics["first"].shape[1]
-
     def second(self, values, resp):
         return resp.T @ np.einsum("nd,nd->n", values, values)
 
     def outer(self, a, b):
         return (a * b).sum(-1)
 
-    def absorb(self, statistics, variance):
-        return self.gain(statistics) * variance
-
-    def mean_precision(self, scalar, n_components, dim):
-        return np.full(n_components, float(scalar))
-
-    def mean_matrices(self, precision, dim):
-        return precision[:, None, None] * np.eye(dim)
-
-    def repeated(self, statistics, precisions):
-        return statistics["count"] * precisions
-
-    def trace(self, precisions, variance, dim):
-        return dim * precisions * variance
-
     def quadratic(self, precisions, vectors):
         return precisions * (vectors**2).sum(-1)
 
-    def times(self, precisions, vectors):
-        return precisions[..., None] * vectors
-
-    def log_det(self, precisions, dim):
-        return dim * np.log(precisions)
-
-    def expected_log_det(self, wishart, dim):
-        return dim * wishart.expected_log_det
-
-    def noise(self, precisions, normal):
-        return normal / np.sqrt(precisions)[..., None]
-
-    def covariances(self, precisions, n_components, dim):
-        return (1.0 / precisions)[..., None, None] * np.eye(dim)
+    def _gaussians(self, means, roots, offset):
+        shape, one = means.shape, np.ones(means.shape[1])
+        precisions = roots[..., 0, 0, None] ** 2 * one
+        return DiagonalGaussians(means, precisions, offset[:, None] * one / shape[1])
 
     def cone_matrix(self, mean_precision, first, second):
-        dim = first.shape[1]
-        corner = mean_precision[:, None, None] * np.eye(dim)
-        top = np.concatenate([corner, first[:, :, None]], axis=2)
-        bottom = np.concatenate([first[:, None, :], second[:, None, None]], axis=2)
-        return np.concatenate([top, bottom], axis=1)
+        corner = self.whole_matrices(mean_precision, first.shape[1])
+        return _bordered(corner, first[:, :, None], second[:, None, None])
+
+
+def _bordered(corner, column, last):
+    """Symmetric matrices ``[[corner, column], [column', last]]`` over a stack."""
+    top = np.concatenate([corner, column], axis=-1)
+    bottom = np.concatenate([np.swapaxes(column, -1, -2), last], axis=-1)
+    return np.concatenate([top, bottom], axis=-2)
 
 
 COVARIANCES = {shape.name: shape for shape in (Full(), Tied(), Diag(), Spherical())}

@@ -155,6 +155,50 @@ class DiagonalGaussians:
         return found
 
 
+def log_densities_at_draws(means, precisions, rows):
+    """Log densities under Gaussians of many draws, missing entries integrated out.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_draws, n_components, dim)
+    precisions : ndarray of shape (n_draws, n_components, dim, dim)
+    rows : Rows
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_draws, n_components)
+    """
+    if rows.patterns is None:
+        return _at_draws(means, np.linalg.cholesky(precisions), rows.values)
+    found = np.empty((len(rows), *means.shape[:2]))
+    for seen, index in rows.groups():
+        # With what is missing first, the last block of the root is the root of the
+        # precision of what was seen. An inverse of an inverse may have no root.
+        order, n_missing = np.argsort(seen, kind="stable"), np.sum(~seen)
+        root = np.linalg.cholesky(precisions[..., order, :][..., order])
+        roots = root[..., n_missing:, n_missing:]
+        found[index] = _at_draws(means[..., seen], roots, rows.values[index][:, seen])
+    return found
+
+
+def _at_draws(means, roots, values):
+    """Log densities of complete rows, with lower triangular roots of precisions."""
+    dim, n_columns = values.shape[1], means.shape[0] * means.shape[1]
+    # By coordinate of the whitened residual: columns are contiguous, and the roots
+    # are lower triangular.
+    columns = np.moveaxis(roots, (-2, -1), (0, 1)).reshape(dim, dim, n_columns)
+    shifts = np.einsum("skd,skde->esk", means, roots).reshape(dim, n_columns)
+    squares = np.zeros((len(values), n_columns))
+    for e in range(dim):
+        away = values[:, e:] @ columns[e:, e]
+        away -= shifts[e]
+        away *= away
+        squares += away
+    log_root = np.log(np.diagonal(roots, axis1=-2, axis2=-1)).sum(axis=-1)
+    squares = squares.reshape(len(values), *means.shape[:2])
+    return log_root - 0.5 * (squares + dim * LOG_2PI)
+
+
 _LOG_PI = np.log(np.pi)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from skboost._math import LOG_2PI
 from skboost.conjugate._natural import Cone
-from skboost.conjugate.gaussian_mixture._wishart import log_det_of_root, wishart_moments
+from skboost.conjugate.gaussian_mixture._wishart import Clusters, log_det
 
 
 class NormalMeans:
@@ -20,6 +20,8 @@ class NormalMeans:
     n_components, dim : int
     precision : float
         Of the prior, for every coordinate.
+    expected_precision : callable
+        Expected precisions of the rows, of all natural parameters.
     """
 
     name = "means"
@@ -35,9 +37,10 @@ class NormalMeans:
     def target(self, natural, statistics):
         """Natural parameter of the optimal factor, given summed statistics."""
         precision = self._expected_precision(natural)
+        counts = self.covariance.counts(statistics)
         return {
             "precision": self.prior["precision"]
-            + self.covariance.repeated(statistics, precision),
+            + self.covariance.per_cluster(precision, counts),
             "first": self.covariance.times(precision, statistics["first"]),
         }
 
@@ -45,15 +48,9 @@ class NormalMeans:
         """The domain: the precision is positive."""
         return self.covariance.mean_cone(own["precision"])
 
-    def roots(self, own):
-        """Square roots of the precisions, as matrices."""
-        return np.linalg.cholesky(self._matrices(own["precision"]))
-
     def means(self, own):
         """Expected means, shape (n_components, dim)."""
-        solved = np.linalg.solve(
-            self._matrices(own["precision"]), own["first"][..., None]
-        )
+        solved = np.linalg.solve(self._precisions(own), own["first"][..., None])
         return solved[..., 0]
 
     def variance(self, own):
@@ -62,36 +59,45 @@ class NormalMeans:
 
     def kl(self, own):
         """KL from the prior, nats."""
-        matrices, dim = self._matrices(own["precision"]), self.shape[1]
-        prior = self._matrices(self.prior["precision"])
-        trace = np.einsum("kij,kji->", prior, np.linalg.inv(matrices))
+        precisions, prior = self._precisions(own), self._precisions(self.prior)
+        trace = np.einsum("kij,kji->", prior, np.linalg.inv(precisions))
         means = self.means(own)
         away = np.einsum("kd,kde,ke->", means, prior, means)
-        log_det = _log_det(matrices).sum() - _log_det(prior).sum()
-        return 0.5 * (trace + away + log_det - matrices.shape[0] * dim)
+        change = log_det(precisions).sum() - log_det(prior).sum()
+        return 0.5 * (trace + away + change - np.prod(self.shape))
 
     def entropy(self, own):
         """Differential entropy, nats."""
-        log_det = _log_det(self._matrices(own["precision"])).sum()
-        return 0.5 * (np.prod(self.shape) * (LOG_2PI + 1.0) - log_det)
+        log_dets = log_det(self._precisions(own)).sum()
+        return 0.5 * (np.prod(self.shape) * (LOG_2PI + 1.0) - log_dets)
 
     def log_density(self, own, draws):
         """Log densities of draws["means"], shape (n_draws,)."""
-        matrices = self._matrices(own["precision"])
+        precisions = self._precisions(own)
         away = draws["means"] - self.means(own)
-        squares = np.einsum("skd,kde,ske->s", away, matrices, away)
-        constant = _log_det(matrices).sum() - np.prod(self.shape) * LOG_2PI
+        squares = np.einsum("skd,kde,ske->s", away, precisions, away)
+        constant = log_det(precisions).sum() - np.prod(self.shape) * LOG_2PI
         return 0.5 * (constant - squares)
+
+    def statistics(self, draws):
+        """Sufficient statistics of draws, arrays with a leading axis of draws."""
+        means, n_axes = draws["means"], self.prior["precision"].ndim
+        if n_axes == 3:
+            products = means[..., :, None] * means[..., None, :]
+        else:
+            products = means**2 if n_axes == 2 else (means**2).sum(axis=-1)
+        return {"precision": -0.5 * products, "first": means}
 
     def sample(self, own, n, rng):
         """``{"means": (n, n_components, dim)}``."""
         normal = rng.standard_normal((n, *self.shape))
-        upper = np.swapaxes(self.roots(own), -1, -2)
+        upper = np.swapaxes(np.linalg.cholesky(self._precisions(own)), -1, -2)
         noise = np.linalg.solve(upper, normal[..., None])[..., 0]
         return {"means": self.means(own) + noise}
 
-    def _matrices(self, precision):
-        return self.covariance.mean_matrices(precision, self.shape[1])
+    def _precisions(self, own):
+        """Precisions of the means as matrices (n_components, dim, dim)."""
+        return self.covariance.whole_matrices(own["precision"], self.shape[1])
 
 
 class WishartPrecisions:
@@ -113,35 +119,30 @@ class WishartPrecisions:
     name = "precisions"
 
     def __init__(self, covariance, n_components, dim, dof, rate, means):
-        self.covariance, self.shape = covariance, (n_components, dim)
+        self.covariance, self.dim = covariance, dim
         self._means = means
-        group = covariance.group(n_components, dim)
         self.prior = {
-            "dof": np.full(group, covariance.degrees(float(dof), dim)),
-            "rate": covariance.rate(rate, n_components, dim),
+            "dof": covariance.prior_dof(dof, n_components, dim),
+            "rate": covariance.prior_rate(rate, n_components, dim),
         }
 
     def target(self, natural, statistics):
         """Natural parameter of the optimal factor, given summed statistics."""
-        own = natural[self._means.name]
+        own, covariance = natural[self._means.name], self.covariance
         means, first = self._means.means(own), statistics["first"]
-        outer, count = self.covariance.outer, statistics.get("seen")
-        if count is None:
-            count = statistics["count"][:, None]
+        outer, counts = covariance.outer, covariance.counts(statistics)
         # E of the sum of squares about the mean, whose own variance counts too.
         squares = statistics["second"] - outer(first, means) - outer(means, first)
-        squares = squares + outer(count * means, means)
-        squares = squares + self.covariance.absorb(
-            statistics, self._means.variance(own)
-        )
+        squares = squares + outer(covariance.spread(counts) * means, means)
+        squares = squares + covariance.absorb(statistics, self._means.variance(own))
         return {
-            "dof": self.prior["dof"] + self.covariance.gain(statistics),
+            "dof": self.prior["dof"] + covariance.gain(statistics),
             "rate": self.prior["rate"] + squares,
         }
 
     def cone(self, own):
         """The domain, one group for each Wishart."""
-        least = self.covariance.least_dof(self.shape[1])
+        least = self.covariance.least_dof(self.dim)
         return Cone((own["dof"] - least,), self.covariance.matrices(own["rate"]))
 
     def wishart(self, own):
@@ -162,55 +163,47 @@ class WishartPrecisions:
             self.covariance.matrices(draws["precisions"])
         )
 
+    def statistics(self, draws):
+        """Sufficient statistics of draws, arrays with a leading axis of draws."""
+        precisions = draws["precisions"]
+        log_dets = log_det(self.covariance.matrices(precisions))
+        return {"dof": 0.5 * log_dets, "rate": -0.5 * precisions}
+
     def sample(self, own, n, rng):
         """``{"precisions": (n, ...)}``, native arrays."""
         return {"precisions": self.covariance.native(self.wishart(own).sample(n, rng))}
 
 
-class _ClustersOfFactors:
-    """A distribution that is a product of independent factors."""
+class SeparateMeans(Clusters):
+    """Clusters whose means are a factor of their own: ``mu ~ N(0, variance I)``."""
 
-    def kl(self, natural):
-        """KL from the prior, nats."""
-        return sum(factor.kl(natural[factor.name]) for factor in self.factors)
-
-    def entropy(self, natural):
-        """Differential entropy, nats."""
-        return sum(factor.entropy(natural[factor.name]) for factor in self.factors)
-
-    def log_density(self, natural, draws):
-        """Log densities of draws of the parameters, shape (n_draws,)."""
-        return sum(f.log_density(natural[f.name], draws) for f in self.factors)
-
-    def log_prior(self, draws):
-        """Log densities of draws under the prior, shape (n_draws,)."""
-        return sum(f.log_density(f.prior, draws) for f in self.factors)
-
-    def sample(self, natural, n, rng):
-        """Draws of means and precisions."""
-        found = {}
-        for factor in self.factors:
-            found |= factor.sample(natural[factor.name], n, rng)
-        return found
+    def __init__(self, covariance, n_components, dim, mean_variance):
+        super().__init__(covariance, n_components, dim)
+        self._means = NormalMeans(
+            covariance, n_components, dim, 1.0 / mean_variance, self.precisions
+        )
 
     def means(self, natural):
         """Expected means, shape (n_components, dim)."""
         return self._means.means(natural["means"])
 
-    def _mean_moments(self, natural):
-        """Means of the means and their covariances."""
+    def _mean_moments(self, natural, wishart):
         variance = self._means.variance(natural["means"])
-        matrices = self.covariance.mean_matrices(variance, self.shape[1])
+        matrices = self.covariance.whole_matrices(variance, self.shape[1])
         return self.means(natural), matrices
 
-    def _spread(self, natural, precision):
-        """Parts of E[(mu - m)' E[P] (mu - m)]."""
-        return self.covariance.trace(
-            precision, self._means.variance(natural["means"]), self.shape[1]
-        )
+    def _mean_spread(self, natural, wishart):
+        variance = self._means.variance(natural["means"])
+        precisions = self.covariance.native(wishart.mean)
+        return self.covariance.trace(precisions, variance, self.shape[1])
+
+    def _for_each(self, native):
+        """One native array for each cluster."""
+        ones = np.ones(self.covariance.mean_group(*self.shape))
+        return self.covariance.per_cluster(native, ones)
 
 
-class Independent(_ClustersOfFactors):
+class Independent(SeparateMeans):
     """``mu ~ N(0, variance I)`` and ``P ~ Wishart(dof, rate)``, independent.
 
     The prior of Paisley et al., section IV-C. Updates are coordinate-wise: first the
@@ -229,38 +222,15 @@ class Independent(_ClustersOfFactors):
     """
 
     def __init__(self, covariance, n_components, dim, mean_variance, dof, rate):
-        self.covariance, self.shape = covariance, (n_components, dim)
-        self._means = NormalMeans(
-            covariance, n_components, dim, 1.0 / mean_variance, self.precisions
-        )
+        super().__init__(covariance, n_components, dim, mean_variance)
         self._precisions = WishartPrecisions(
             covariance, n_components, dim, dof, rate, self._means
         )
         self.factors = (self._means, self._precisions)
 
-    def gaussians(self, natural, spread=0.0):
-        """Gaussians whose log densities are the expected ones, less half of parts."""
-        wishart = self._precisions.wishart(natural["precisions"])
-        precision = self.covariance.native(wishart.mean)
-        return self.covariance.gaussians(
-            self.means(natural),
-            wishart.root,
-            self.covariance.expected_log_det(wishart, self.shape[1]),
-            self._spread(natural, precision) + spread,
-        )
-
-    def covariances(self, natural):
-        """Inverses of the expected precisions, a native array."""
-        own = natural["precisions"]
-        return self.covariance.divided(own["rate"], own["dof"])
-
-    def moments(self, natural):
-        """As `NormalWishart.moments`."""
-        wishart = self._precisions.wishart(natural["precisions"])
-        return {
-            "means": self._mean_moments(natural),
-            **wishart_moments(self.covariance, wishart),
-        }
+    def wishart(self, natural):
+        """The stack of Wisharts."""
+        return self._precisions.wishart(natural["precisions"])
 
     def predictive(self, natural):
         """Student-t distributions of a new row, given its cluster: an approximation.
@@ -268,25 +238,17 @@ class Independent(_ClustersOfFactors):
         The exact distribution, a Student-t with a normal shift, has no closed form.
         This one has its mean, its tails, and its covariance where that exists.
         """
-        own, dim = natural["precisions"], self.shape[1]
-        dof = own["dof"] - self.covariance.least_dof(dim)
-        ones = np.ones(self.covariance.mean_group(*self.shape))
-        scale = self.covariance.per_cluster(
-            self.covariance.divided(own["rate"], dof), ones
-        )
+        own = natural["precisions"]
+        dof = own["dof"] - self.covariance.least_dof(self.shape[1])
+        scale = self._for_each(self.covariance.divided(own["rate"], dof))
         # Nothing is left of the shift where there is no covariance to get right.
         stretch = dof / np.maximum(dof - 2.0, np.finfo(float).tiny)
-        shift = self.covariance.mean_variance(natural["means"]["precision"])
+        shift = self._means.variance(natural["means"])
         widened = scale + self.covariance.divided(shift, stretch)
         return self.covariance.student(self.means(natural), dof, widened)
 
-    def precisions(self, natural):
-        """Expected precisions, a native array."""
-        wishart = self._precisions.wishart(natural["precisions"])
-        return self.covariance.native(wishart.mean)
 
-
-class KnownCovariances(_ClustersOfFactors):
+class KnownCovariances(SeparateMeans):
     """Clusters of known covariance: ``mu ~ N(0, variance I)``.
 
     Parameters
@@ -299,60 +261,30 @@ class KnownCovariances(_ClustersOfFactors):
     """
 
     def __init__(self, covariance, n_components, dim, mean_variance, known):
-        self.covariance, self.shape = covariance, (n_components, dim)
-        self._known = covariance.cover(known, n_components, dim)
-        self._precision = covariance.native(
-            np.linalg.inv(covariance.matrices(self._known))
-        )
-        self._means = NormalMeans(
-            covariance,
-            n_components,
-            dim,
-            1.0 / mean_variance,
-            self.precisions,
-        )
+        super().__init__(covariance, n_components, dim, mean_variance)
         self.factors = (self._means,)
+        known = covariance.matrices(covariance.cover(known, n_components, dim))
+        self._known = KnownPrecisions(known, covariance)
 
-    def gaussians(self, natural, spread=0.0):
-        """Gaussians whose log densities are the expected ones, less half of parts."""
-        return self.covariance.gaussians(
-            self.means(natural),
-            np.linalg.cholesky(self.covariance.matrices(self._precision)),
-            self.covariance.log_det(self._precision, self.shape[1]),
-            self._spread(natural, self._precision) + spread,
-        )
-
-    def covariances(self, natural):
-        """The known covariances, a native array."""
-        return self._known.copy()
-
-    def moments(self, natural):
-        """As `NormalWishart.moments`; what is known has no variance."""
-        none = np.zeros_like(self._known)
-        return {
-            "means": self._mean_moments(natural),
-            "precisions": (self._precision, none),
-            "covariances": (self._known, none),
-        }
+    def wishart(self, natural):
+        """The known precisions, in place of Wisharts of them."""
+        return self._known
 
     def predictive(self, natural):
         """Gaussian distributions of a new row, given its cluster: exact."""
-        ones = np.ones(self.covariance.mean_group(*self.shape))
-        scale = self.covariance.per_cluster(self._known, ones)
-        shift = self.covariance.mean_variance(natural["means"]["precision"])
-        return self.covariance.student(
-            self.means(natural), np.full_like(ones, np.inf), scale + shift
-        )
-
-    def precisions(self, natural):
-        """The known precisions, a native array."""
-        return self._precision
-
-    def sample(self, natural, n, rng):
-        """Draws of the means; the precisions are repeated."""
-        known = np.broadcast_to(self._precision, (n, *self._precision.shape))
-        return super().sample(natural, n, rng) | {"precisions": known}
+        scale = self._for_each(self.covariances(natural))
+        shift = self._means.variance(natural["means"])
+        dof = np.full(self.covariance.mean_group(*self.shape), np.inf)
+        return self.covariance.student(self.means(natural), dof, scale + shift)
 
 
-def _log_det(matrices):
-    return log_det_of_root(np.linalg.cholesky(matrices))
+class KnownPrecisions:
+    """What `Clusters` asks of a `Wishart`, for precisions without uncertainty."""
+
+    def __init__(self, covariances, shape):
+        self.rate = self.inverse_mean = covariances
+        self.dof = np.ones(())
+        self.mean = np.linalg.inv(covariances)
+        self.root = np.linalg.cholesky(self.mean)
+        self.expected_log_det = shape.each_log_det(shape.native(self.mean))
+        self.variance = self.inverse_variance = np.zeros_like(covariances)

@@ -9,7 +9,7 @@ import numpy as np
 
 from skboost._math import log_sum_exp, responsibilities
 from skboost._parallel import row_blocks
-from skboost.conjugate._natural import Expectation, natural_step, scaled
+from skboost.conjugate._natural import Expectation, combine, natural_step, scaled
 from skboost.conjugate.gaussian_mixture._covariances import COVARIANCES
 from skboost.conjugate.gaussian_mixture._densities import Rows
 from skboost.conjugate.gaussian_mixture._independent import (
@@ -43,38 +43,41 @@ class GaussianMixtureModel:
 
     Parameters
     ----------
-    weights : DirichletWeights or StickBreakingWeights
-        Factor of the mixture weights, with its prior.
-    clusters : NormalWishart, Independent or KnownCovariances
-        Distribution of the clusters, with its prior. See `make`.
+    clusters : {"normal-wishart", "independent", "known"}
+        Distribution of the clusters.
+    covariance_type : {"full", "tied", "diag", "spherical"}
+    alpha : ndarray of shape (n_components,)
+        Of the Dirichlet prior, or the concentration for each stick.
     center : ndarray of shape (dim,)
         Prior mean of the clusters' means.
     temperature : float, default=1.0
         Power a of the likelihood in (0, 1] (Alquier, Algorithm 1): statistics, and
         the bound's sum over rows with the entropy of the assignments, count a times.
+    weights : {"dirichlet", "stick-breaking"}, default="dirichlet"
     reg_covar : float, default=0.0
         Every row stands for a cloud of this variance around it: it adds this much to
         the scatter of its cluster and takes half of this times the trace of the
         precision from the log likelihood, which stays below what it is without.
+    **prior
+        ``mean_precision``, ``dof`` and ``rate`` for "normal-wishart";
+        ``mean_variance``, ``dof`` and ``rate`` for "independent"; ``mean_variance``
+        and ``known`` (covariances) for "known". Rates and covariances have
+        scikit-learn's shape for the type, or one for all.
 
     Attributes
     ----------
+    weights : DirichletWeights or StickBreakingWeights
+        Factor of the mixture weights, with its prior.
+    clusters : Clusters
+        Distribution of the clusters, with its prior.
     factors : tuple
         The factors in the order in which coordinate ascent updates them.
     prior : dict
         Natural parameters of the prior.
     """
 
-    def __init__(self, weights, clusters, center, temperature=1.0, reg_covar=0.0):
-        self.weights, self.clusters = weights, clusters
-        self.center = np.asarray(center, dtype=float)
-        self.temperature, self.reg_covar = temperature, reg_covar
-        self.factors = (weights, *clusters.factors)
-        self.prior = {factor.name: factor.prior for factor in self.factors}
-
-    @classmethod
-    def make(
-        cls,
+    def __init__(
+        self,
         clusters,
         covariance_type,
         alpha,
@@ -84,34 +87,14 @@ class GaussianMixtureModel:
         reg_covar=0.0,
         **prior,
     ):
-        """A model from names and prior parameters.
-
-        Parameters
-        ----------
-        clusters : {"normal-wishart", "independent", "known"}
-        covariance_type : {"full", "tied", "diag", "spherical"}
-        alpha : ndarray of shape (n_components,)
-            Of the Dirichlet prior, or the concentration for each stick.
-        center : ndarray of shape (dim,)
-            Prior mean of the clusters' means.
-        temperature : float, default=1.0
-        weights : {"dirichlet", "stick-breaking"}, default="dirichlet"
-        reg_covar : float, default=0.0
-        **prior
-            ``mean_precision``, ``dof`` and ``rate`` for "normal-wishart";
-            ``mean_variance``, ``dof`` and ``rate`` for "independent";
-            ``mean_variance`` and ``known`` (covariances) for "known". Rates and
-            covariances have scikit-learn's shape for the type, or one for all.
-
-        Returns
-        -------
-        GaussianMixtureModel
-        """
-        covariance = COVARIANCES[covariance_type]
-        n_components, dim = len(alpha), len(center)
-        made = CLUSTER_DISTRIBUTIONS[clusters](covariance, n_components, dim, **prior)
-        factor = WEIGHT_DISTRIBUTIONS[weights](alpha)
-        return cls(factor, made, center, temperature, reg_covar)
+        self.center = np.asarray(center, dtype=float)
+        self.temperature, self.reg_covar = temperature, reg_covar
+        self.weights = WEIGHT_DISTRIBUTIONS[weights](alpha)
+        self.clusters = CLUSTER_DISTRIBUTIONS[clusters](
+            COVARIANCES[covariance_type], len(alpha), len(center), **prior
+        )
+        self.factors = (self.weights, *self.clusters.factors)
+        self.prior = {factor.name: factor.prior for factor in self.factors}
 
     @property
     def n_components(self):
@@ -192,29 +175,31 @@ class GaussianMixtureModel:
         -------
         Expectation
         """
-        gaussians = self._gaussians(natural)
-        totals, evidence = [None] * len(weightings), 0.0
+        gaussians, totals, evidence = self._gaussians(natural), None, 0.0
         for block in self._blocks(rows):
             part = rows[block]
             resp, log_norm = responsibilities(self.joint(natural, part, gaussians))
-            for i, weight in enumerate(weightings):
-                weight = None if weight is None else weight[block]
-                if i == 0:
-                    evidence += log_norm.sum() if weight is None else weight @ log_norm
-                weighted = resp if weight is None else resp * weight[:, None]
-                found = self.statistics(part, weighted, gaussians)
-                totals[i] = found if totals[i] is None else _added(totals[i], found)
-        return Expectation(tuple(totals), float(evidence))
+            weights = [w if w is None else w[block] for w in weightings]
+            first = weights[0]
+            evidence += log_norm.sum() if first is None else first @ log_norm
+            found = {
+                i: self.statistics(
+                    part, resp if w is None else resp * w[:, None], gaussians
+                )
+                for i, w in enumerate(weights)
+            }
+            totals = found if totals is None else combine(1.0, totals, 1.0, found)
+        return Expectation(tuple(totals.values()), float(evidence))
 
-    def statistics(self, rows, resp, gaussians=None):
+    def statistics(self, rows, resp, gaussians):
         """Sums of sufficient statistics for given (weighted) responsibilities.
 
         Parameters
         ----------
         rows : Rows
         resp : ndarray of shape (n_rows, n_components)
-        gaussians : MatrixGaussians, default=None
-            Fills missing entries in under matrix precisions.
+        gaussians : MatrixGaussians or DiagonalGaussians
+            Those of matrix precisions fill missing entries in.
 
         Returns
         -------
@@ -222,20 +207,20 @@ class GaussianMixtureModel:
             ``count``, ``first``, ``second``, and ``seen`` (counts of observed
             entries) for diagonal covariances.
         """
-        found = {"count": resp.sum(axis=0)}
-        if rows.patterns is not None and gaussians is not None and gaussians.fills:
+        covariance, found = self.clusters.covariance, {"count": resp.sum(axis=0)}
+        if rows.patterns is not None and gaussians.fills:
             found["first"], found["second"] = gaussians.completed(rows, resp)
         else:
             found["first"] = resp.T @ rows.values
-            found["second"] = self.clusters.covariance.second(rows.values, resp)
-        if self.clusters.covariance.counts_entries:
+            found["second"] = covariance.second(rows.values, resp)
+        if covariance.counts_entries:
             found["seen"] = (
                 np.repeat(found["count"][:, None], self.dim, axis=1)
                 if rows.seen is None
                 else resp.T @ rows.seen
             )
         if self.reg_covar:
-            spread = self.clusters.covariance.absorb(found, self._row_variance)
+            spread = covariance.absorb(found, self._row_variance)
             found["second"] = found["second"] + spread
         return found
 
@@ -260,23 +245,21 @@ class GaussianMixtureModel:
 
     # --- updates
 
-    def updated(self, natural, statistics, rate=1.0):
-        """One step of every factor in turn towards its optimum.
+    def updated(self, natural, statistics):
+        """Every factor in turn at its optimum: a round of coordinate ascent.
 
         Parameters
         ----------
         natural : dict
         statistics : dict
-            Sums over all rows, or a batch's scaled to all rows.
-        rate : float, default=1.0
-            1 is coordinate ascent.
+            Sums over all rows.
 
         Returns
         -------
         dict
         """
         statistics = scaled(self.temperature, statistics)
-        return natural_step(self.factors, natural, statistics, rate).natural
+        return natural_step(self.factors, natural, statistics, 1.0).natural
 
     def start(self, rows, resp):
         """Natural parameters of the optimal factors for given responsibilities.
@@ -296,7 +279,8 @@ class GaussianMixtureModel:
 
     def kl(self, natural):
         """KL of q from the prior, nats."""
-        return self.weights.kl(natural["weights"]) + self.clusters.kl(natural)
+        clusters = sum(f.kl(natural[f.name]) for f in self.clusters.factors)
+        return self.weights.kl(natural["weights"]) + clusters
 
     def elbo(self, natural, evidence):
         """The evidence lower bound, nats, with every constant.
@@ -317,19 +301,34 @@ class GaussianMixtureModel:
         Densities are with respect to the first n_components - 1 weights, the means, and
         the distinct entries of the precisions.
         """
-        return float(
-            self.weights.entropy(natural["weights"]) + self.clusters.entropy(natural)
-        )
+        clusters = sum(f.entropy(natural[f.name]) for f in self.clusters.factors)
+        return float(self.weights.entropy(natural["weights"]) + clusters)
 
     def log_density(self, natural, draws):
         """ln q of draws, shape (n_draws,), nats."""
-        weights = self.weights.log_density(natural["weights"], draws)
-        return weights + self.clusters.log_density(natural, self._centred(draws))
+        centred, own = self._centred(draws), self.clusters.factors
+        clusters = sum(f.log_density(natural[f.name], centred) for f in own)
+        return self.weights.log_density(natural["weights"], draws) + clusters
 
     def log_prior(self, draws):
         """Log prior density of draws, shape (n_draws,), nats."""
-        weights = self.weights.log_density(self.weights.prior, draws)
-        return weights + self.clusters.log_prior(self._centred(draws))
+        return self.log_density(self.prior, draws)
+
+    def sufficient(self, draws):
+        """Sufficient statistics of draws, in the form of natural parameters.
+
+        Parameters
+        ----------
+        draws : dict
+            As `sample` returns, with a leading axis of draws.
+
+        Returns
+        -------
+        dict
+            Of dicts of arrays with a leading axis of draws.
+        """
+        centred = self._centred(draws)
+        return {factor.name: factor.statistics(centred) for factor in self.factors}
 
     def sample(self, natural, n, rng):
         """Draws of the parameters from q.
@@ -347,9 +346,15 @@ class GaussianMixtureModel:
             ``means`` (n, n_components, dim), and ``precisions`` (n, native shape of
             the covariance type).
         """
-        weights = self.weights.sample(natural["weights"], n, rng)
-        draws = self.clusters.sample(natural, n, rng)
-        return weights | draws | {"means": draws["means"] + self.center}
+        draws = {}
+        for factor in self.factors:
+            draws |= factor.sample(natural[factor.name], n, rng)
+        draws["means"] = draws["means"] + self.center
+        if "precisions" not in draws:
+            # They are known.
+            known = self.clusters.precisions(natural)
+            draws["precisions"] = np.broadcast_to(known, (n, *known.shape))
+        return draws
 
     def _centred(self, draws):
         return draws | {"means": draws["means"] - self.center}
@@ -421,19 +426,14 @@ class GaussianMixtureModel:
             Position k of the result is cluster ``order[k]``.
         """
         found = {"weights": self.weights.permuted(natural["weights"], order)}
+        tied = not self.clusters.covariance.group(*self.clusters.shape)
         for factor in self.clusters.factors:
+            # What tied clusters share has no order.
+            shared = (
+                ("dof", "second", "rate") if tied and factor.name != "means" else ()
+            )
             found[factor.name] = {
-                key: value
-                if self._shared(factor.name, key)
-                else np.take(value, order, 0)
+                key: value if key in shared else np.take(value, order, 0)
                 for key, value in natural[factor.name].items()
             }
         return found
-
-    def _shared(self, factor, key):
-        tied = not self.clusters.covariance.group(*self.clusters.shape)
-        return tied and factor != "means" and key in ("dof", "second", "rate")
-
-
-def _added(total, found):
-    return {key: total[key] + found[key] for key in total}

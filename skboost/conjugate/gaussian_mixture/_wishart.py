@@ -17,6 +17,11 @@ def log_det_of_root(root):
     return 2.0 * np.log(np.abs(np.diagonal(root, axis1=-2, axis2=-1))).sum(-1)
 
 
+def log_det(matrices):
+    """ln |P| of positive definite matrices, over a stack."""
+    return log_det_of_root(np.linalg.cholesky(matrices))
+
+
 @dataclass(frozen=True)
 class Wishart:
     """Independent precision matrices, each Wishart with a mean of ``dof / rate``.
@@ -115,9 +120,8 @@ class Wishart:
 
     def log_density(self, precisions):
         """Log densities of stacks (n, \\*group, p, p), summed over each stack."""
-        root = np.linalg.cholesky(precisions)
         trace = np.einsum("...ij,...ji->...", self.rate, precisions)
-        log_density = (self.dof - self.dim - 1.0) * log_det_of_root(root) - trace
+        log_density = (self.dof - self.dim - 1.0) * log_det(precisions) - trace
         each = log_density / 2.0 - self.log_normaliser
         return each.reshape(len(precisions), -1).sum(axis=1)
 
@@ -143,7 +147,66 @@ def _squares_and_products(matrices, a, b):
     return a * matrices**2 + b * products
 
 
-class NormalWishart:
+class Clusters:
+    """Distribution of the clusters, with its prior.
+
+    A subclass has ``factors``, the blocks that are updated one after the other, and
+    gives ``wishart(natural)``, the stack of distributions of precisions,
+    ``means(natural)``, ``predictive(natural)``, and of the means their moments and the
+    parts of their expected squared error in units of the rows' noise.
+
+    Parameters
+    ----------
+    covariance : Covariance
+    n_components, dim : int
+    """
+
+    def __init__(self, covariance, n_components, dim):
+        self.covariance, self.shape = covariance, (n_components, dim)
+
+    def gaussians(self, natural, spread=0.0):
+        """Gaussians whose log densities are the expected ones, less half of parts."""
+        wishart = self.wishart(natural)
+        return self.covariance.gaussians(
+            self.means(natural),
+            wishart.root,
+            self.covariance.expected_log_det(wishart, self.shape[1]),
+            self._mean_spread(natural, wishart) + spread,
+        )
+
+    def covariances(self, natural):
+        """Inverses of the expected precisions, a native array."""
+        wishart = self.wishart(natural)
+        return self.covariance.divided(
+            self.covariance.native(wishart.rate), wishart.dof
+        )
+
+    def precisions(self, natural):
+        """Expected precisions, a native array."""
+        return self.covariance.native(self.wishart(natural).mean)
+
+    def moments(self, natural):
+        """Means and covariances of the means, means and variances of the precisions.
+
+        Returns
+        -------
+        dict of str to pair of ndarray
+            ``means``: (n_components, dim) and (n_components, dim, dim);
+            ``precisions`` and ``covariances``: native arrays. NaN or inf where a
+            distribution has no such moment.
+        """
+        wishart, native = self.wishart(natural), self.covariance.native
+        return {
+            "means": self._mean_moments(natural, wishart),
+            "precisions": (native(wishart.mean), native(wishart.variance)),
+            "covariances": (
+                native(wishart.inverse_mean),
+                native(wishart.inverse_variance),
+            ),
+        }
+
+
+class NormalWishart(Clusters):
     """One factor q(mu_k, P_k) for each cluster (Bishop 2006, section 10.2).
 
     ``P ~ Wishart(dof, rate)`` and ``mu | P ~ N(m, (mean_precision P)^-1)``, in
@@ -169,31 +232,29 @@ class NormalWishart:
     name = "clusters"
 
     def __init__(self, covariance, n_components, dim, mean_precision, dof, rate):
-        self.covariance = covariance
-        self.shape = (n_components, dim)
-        group = covariance.group(n_components, dim)
-        zero = np.zeros(self.shape)
+        super().__init__(covariance, n_components, dim)
         per_mean = covariance.mean_group(n_components, dim)
         self.prior = {
-            "dof": np.full(group, covariance.degrees(float(dof), dim)),
+            "dof": covariance.prior_dof(dof, n_components, dim),
             "mean_precision": np.full(per_mean, float(mean_precision)),
-            "first": zero,
-            "second": covariance.rate(rate, n_components, dim),
+            "first": np.zeros(self.shape),
+            "second": covariance.prior_rate(rate, n_components, dim),
         }
 
     @property
     def factors(self):
-        """Blocks that are updated one after the other."""
+        """The one factor: this."""
         return (self,)
 
-    # --- updates
+    # --- the factor
 
     def target(self, natural, statistics):
         """Natural parameter of the optimal factor, given summed statistics."""
-        prior, per_mean = self.prior, statistics.get("seen", statistics["count"])
+        prior = self.prior
         return {
             "dof": prior["dof"] + self.covariance.gain(statistics),
-            "mean_precision": prior["mean_precision"] + per_mean,
+            "mean_precision": prior["mean_precision"]
+            + self.covariance.counts(statistics),
             "first": prior["first"] + statistics["first"],
             "second": prior["second"] + statistics["second"],
         }
@@ -206,105 +267,66 @@ class NormalWishart:
         )
         return Cone((own["dof"] - least,), matrices)
 
-    # --- the distribution of parameters
-
-    def gaussians(self, natural, spread=0.0):
-        """Gaussians whose log densities are the expected ones, less half of parts."""
-        own, dim = natural[self.name], self.shape[1]
-        wishart = self._wishart(own)
-        return self.covariance.gaussians(
-            self._means(own),
-            wishart.root,
-            self.covariance.expected_log_det(wishart, dim),
-            self.covariance.parts(1.0 / own["mean_precision"], dim) + spread,
-        )
-
-    def kl(self, natural):
+    def kl(self, own):
         """KL from the prior, nats."""
-        own, dim = natural[self.name], self.shape[1]
         wishart, prior = self._wishart(own), self._wishart(self.prior)
         ratio = self.prior["mean_precision"] / own["mean_precision"]
-        shrink = self.covariance.parts(ratio - 1.0 - np.log(ratio), dim).sum()
-        means = self._means(own)
+        shrink = ratio - 1.0 - np.log(ratio)
+        shrink = self.covariance.parts(shrink, self.shape[1]).sum()
         precisions = self.covariance.native(wishart.mean)
-        weighted = means * np.sqrt(self._spread(self.prior["mean_precision"]))
+        weighted = self._means(own) * np.sqrt(self._spread(self.prior))
         away = self.covariance.quadratic(precisions, weighted).sum()
         return wishart.kl(prior) + 0.5 * (shrink + away)
 
-    def entropy(self, natural):
+    def entropy(self, own):
         """Differential entropy, nats."""
-        own, dim = natural[self.name], self.shape[1]
-        wishart = self._wishart(own)
+        wishart, dim = self._wishart(own), self.shape[1]
         log_det = self.covariance.expected_log_det(wishart, dim)
         scale = self.covariance.parts(np.log(own["mean_precision"]) - LOG_2PI - 1, dim)
         return wishart.entropy().sum() - 0.5 * np.sum(scale + log_det)
 
-    def log_density(self, natural, draws):
+    def log_density(self, own, draws):
         """Log densities of draws of means and precisions, shape (n_draws,)."""
-        return self.log_density_of(natural[self.name], draws)
-
-    def log_prior(self, draws):
-        """Log densities of draws under the prior, shape (n_draws,)."""
-        return self.log_density_of(self.prior, draws)
-
-    def log_density_of(self, own, draws):
-        """Log densities under a natural parameter of this factor."""
         precisions, dim = draws["precisions"], self.shape[1]
         found = self._wishart(own).log_density(self.covariance.matrices(precisions))
         scale = self.covariance.parts(np.log(own["mean_precision"]) - LOG_2PI, dim)
         parts = scale + self.covariance.log_det(precisions, dim)
-        away = (draws["means"] - self._means(own)) * np.sqrt(
-            self._spread(own["mean_precision"])
-        )
+        away = (draws["means"] - self._means(own)) * np.sqrt(self._spread(own))
         squares = self.covariance.quadratic(precisions, away).sum(-1)
         total = np.sum(self.covariance.total(parts), axis=-1)
         return found + 0.5 * (total - squares)
 
-    def sample(self, natural, n, rng):
+    def statistics(self, draws):
+        """Sufficient statistics of draws, arrays with a leading axis of draws."""
+        precisions = draws["precisions"]
+        first = self.covariance.times(precisions, draws["means"])
+        squares = first * draws["means"]
+        if not self.covariance.counts_entries:
+            squares = squares.sum(axis=-1)
+        return {
+            "dof": 0.5 * log_det(self.covariance.matrices(precisions)),
+            "mean_precision": -0.5 * squares,
+            "first": first,
+            "second": -0.5 * precisions,
+        }
+
+    def sample(self, own, n, rng):
         """Draws ``{"means": (n, n_components, dim), "precisions": (n, ...)}``."""
-        own = natural[self.name]
         precisions = self.covariance.native(self._wishart(own).sample(n, rng))
         normal = rng.standard_normal((n, *self.shape))
         noise = self.covariance.noise(precisions, normal)
-        noise /= np.sqrt(self._spread(own["mean_precision"]))
+        noise /= np.sqrt(self._spread(own))
         return {"means": self._means(own) + noise, "precisions": precisions}
 
-    # --- summaries
+    # --- the clusters
+
+    def wishart(self, natural):
+        """The stack of Wisharts."""
+        return self._wishart(natural[self.name])
 
     def means(self, natural):
         """Expected means, shape (n_components, dim)."""
         return self._means(natural[self.name])
-
-    def covariances(self, natural):
-        """Inverses of the expected precisions, a native array."""
-        own = natural[self.name]
-        return self.covariance.divided(self._rate(own), own["dof"])
-
-    def precisions(self, natural):
-        """Expected precisions, a native array."""
-        return self.covariance.native(self._wishart(natural[self.name]).mean)
-
-    def moments(self, natural):
-        """Means and covariances of the means, means and variances of the precisions.
-
-        Returns
-        -------
-        dict of str to pair of ndarray
-            ``means``: (n_components, dim) and (n_components, dim, dim);
-            ``precisions`` and ``covariances``: native arrays. NaN or inf where a
-            distribution has no such moment.
-        """
-        own, (_, dim) = natural[self.name], self.shape
-        wishart = self._wishart(own)
-        inverse = self.covariance.native(wishart.inverse_mean)
-        scaled = self.covariance.per_cluster(inverse, 1.0 / own["mean_precision"])
-        with np.errstate(invalid="ignore"):
-            spread = self.covariance.mean_matrices(scaled, dim)
-        # Of a Student-t with as many degrees of freedom as the Wishart has to spare.
-        spare = own["dof"] - self.covariance.least_dof(dim)
-        spare = spare[..., None] if spare.ndim < 2 else spare
-        means = np.where(spare > 1.0, self._means(own), np.nan)
-        return {"means": (means, spread), **wishart_moments(self.covariance, wishart)}
 
     def predictive(self, natural):
         """Student-t distributions of a new row, given its cluster: exact."""
@@ -314,28 +336,31 @@ class NormalWishart:
         wide = self.covariance.per_cluster(scale, 1.0 + 1.0 / own["mean_precision"])
         return self.covariance.student(self._means(own), dof, wide)
 
+    def _mean_moments(self, natural, wishart):
+        own, (_, dim) = natural[self.name], self.shape
+        inverse = self.covariance.native(wishart.inverse_mean)
+        scaled = self.covariance.per_cluster(inverse, 1.0 / own["mean_precision"])
+        with np.errstate(invalid="ignore"):
+            spread = self.covariance.whole_matrices(scaled, dim)
+        # Of a Student-t with as many degrees of freedom as the Wishart has to spare.
+        spare = own["dof"] - self.covariance.least_dof(dim)
+        spare = spare[..., None] if spare.ndim < 2 else spare
+        return np.where(spare > 1.0, self._means(own), np.nan), spread
+
+    def _mean_spread(self, natural, wishart):
+        precision = natural[self.name]["mean_precision"]
+        return self.covariance.parts(1.0 / precision, self.shape[1])
+
     # --- from natural to ordinary parameters
 
-    def _spread(self, mean_precision):
-        return self.covariance.spread(mean_precision)
+    def _spread(self, own):
+        return self.covariance.spread(own["mean_precision"])
 
     def _means(self, own):
-        return own["first"] / self._spread(own["mean_precision"])
+        return own["first"] / self._spread(own)
 
     def _rate(self, own):
         return own["second"] - self.covariance.outer(own["first"], self._means(own))
 
     def _wishart(self, own):
         return self.covariance.wishart(own["dof"], self._rate(own))
-
-
-def wishart_moments(covariance, wishart):
-    """Means and variances of precisions and of their inverses, native arrays."""
-    moments = {
-        "precisions": (wishart.mean, wishart.variance),
-        "covariances": (wishart.inverse_mean, wishart.inverse_variance),
-    }
-    return {
-        name: tuple(covariance.native(matrices) for matrices in pair)
-        for name, pair in moments.items()
-    }
