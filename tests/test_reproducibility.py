@@ -183,7 +183,7 @@ def test_documents_are_written_once_and_topics_are_the_same(counts, written):
 
 
 def test_documents_that_go_on_from_before_do_so_in_other_processes(counts):
-    model = TopicModel.make(4, counts.shape[1], 0.3, 0.1)
+    model = TopicModel(4, counts.shape[1], 0.3, 0.1)
     rng = np.random.default_rng(1)
     natural = {"topics": {"lambda": rng.gamma(2.0, 1.0, counts.shape[::-1][:1] + (4,))}}
     rows, table = Documents.of(counts), model._table(natural)

@@ -177,3 +177,41 @@ class Expectation(NamedTuple):
     statistics: tuple
     evidence: float
     local: object = None
+
+
+class Optimum(NamedTuple):
+    """Where coordinate ascent ended.
+
+    Attributes
+    ----------
+    natural : dict
+    bound : float
+        ELBO, with the local factors where there are any; nats.
+    """
+
+    natural: dict
+    bound: float
+
+
+def fading_noise(n_steps, size, rng, budget=None):
+    """Random weights of mean one whose noise fades out, for one step after another.
+
+    The tuneable annealing of Paisley et al. (Algorithm 1 with the whole data as the
+    batch). Theirs are normal and have to be projected; these are Gamma of the same
+    variance and never leave the space of natural parameters.
+
+    Parameters
+    ----------
+    n_steps, size : int
+    rng : numpy.random.Generator
+    budget : Budget, default=None
+        Once nothing is left of it there are no more steps.
+
+    Yields
+    ------
+    ndarray of shape (size,)
+    """
+    for variance in 4.0 * np.linspace(1.0, 0.0, n_steps, endpoint=False):
+        if budget is not None and budget.cuts():
+            return
+        yield variance * rng.standard_gamma(1.0 / variance, size)

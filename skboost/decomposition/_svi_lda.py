@@ -344,7 +344,7 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
     def _made(self):
         equal = 1.0 / self.n_components
         alpha, eta = self.doc_topic_prior, self.topic_word_prior
-        return TopicModel.make(
+        return TopicModel(
             self.n_components,
             self.n_features_in_,
             equal if alpha is None else float(alpha),

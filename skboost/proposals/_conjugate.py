@@ -94,7 +94,7 @@ def local_optima(target, init, settings, first=None):
 
     Returns
     -------
-    list of LocalOptimum
+    list of Optimum
     """
     n, n_jobs = settings.n_restarts, settings.n_jobs
     settings = replace(settings, budget=settings.budget.part(_SEARCH_SHARE))

@@ -21,7 +21,7 @@ from .conftest import corpus
 
 def problem(alpha=0.1, eta=0.1, seed=0, **settings):
     X, topics = corpus(seed=seed)
-    model = TopicModel.make(4, 30, alpha, eta, **settings)
+    model = TopicModel(4, 30, alpha, eta, **settings)
     rng = np.random.default_rng(seed)
     words = 0.1 + 300 * topics.T * rng.gamma(5.0, 0.2, topics.T.shape)
     return model, model.rows(X), {"topics": {"lambda": words}}
@@ -73,7 +73,7 @@ def test_the_bound_is_below_the_evidence_and_near_it(alpha, eta):
     documents = [[0, 0, 1], [2, 2, 1, 2]]
     X = np.array([np.bincount(d, minlength=3) for d in documents])
     exact = log_evidence([np.array(d) for d in documents], 2, 3, alpha, eta)
-    model = TopicModel.make(2, 3, alpha, eta, max_iter=1000, tol=1e-10)
+    model = TopicModel(2, 3, alpha, eta, max_iter=1000, tol=1e-10)
     rows, best = model.rows(X), -np.inf
     for seed in range(5):
         words = np.random.default_rng(seed).gamma(1.0, 1.0, (3, 2))
@@ -91,7 +91,7 @@ def test_the_bound_is_below_the_evidence_and_near_it(alpha, eta):
 def test_without_choices_the_bound_is_the_evidence(temperature):
     # One topic: nothing is latent but its words, whose posterior is exact.
     X, _ = corpus()
-    model = TopicModel.make(1, 30, 0.3, 0.2, temperature)
+    model = TopicModel(1, 30, 0.3, 0.2, temperature)
     rows, counts = model.rows(X), temperature * X.sum(axis=0)
     natural = {"topics": {"lambda": 0.2 + counts[:, None]}}
     found = model.elbo(natural, model.expect(natural, rows, None).evidence)
@@ -99,7 +99,7 @@ def test_without_choices_the_bound_is_the_evidence(temperature):
 
 
 def test_a_documents_part_of_the_bound_is_its_integral():
-    model = TopicModel.make(2, 5, 0.4, 0.3)
+    model = TopicModel(2, 5, 0.4, 0.3)
     rng = np.random.default_rng(3)
     natural = {"topics": {"lambda": rng.gamma(1.0, 2.0, (5, 2)) + 0.1}}
     counts = np.array([[3.0, 0.0, 2.5, 1.0, 1.0]])
@@ -118,7 +118,7 @@ def test_a_documents_part_of_the_bound_is_its_integral():
 
 
 def test_the_divergence_of_topics_is_its_integral():
-    model = TopicModel.make(2, 2, 0.4, 0.7)
+    model = TopicModel(2, 2, 0.4, 0.7)
     own = {"lambda": np.array([[3.0, 0.8], [1.5, 2.0]])}
     expected = 0.0
     for a, b in own["lambda"].T:
@@ -138,7 +138,7 @@ def test_the_divergence_of_topics_is_its_integral():
 @settings(max_examples=15, deadline=None)
 def test_coordinate_ascent_never_lowers_the_bound(seed, alpha, eta, power, max_iter):
     X, _ = corpus(seed=seed)
-    model = TopicModel.make(4, 30, alpha, eta, temperature=power, max_iter=max_iter)
+    model = TopicModel(4, 30, alpha, eta, temperature=power, max_iter=max_iter)
     words = np.random.default_rng(seed).gamma(1.0, 1.0, (30, 4))
     engine = NaturalGradient(
         model, model.rows(X), {"topics": {"lambda": eta + words}}, ConstantRate()
@@ -254,7 +254,7 @@ def test_words_that_no_topic_has_seen_go_where_the_document_is():
 
 def test_tiny_priors_and_weights_stay_finite():
     X, _ = corpus()
-    model = TopicModel.make(4, 30, 1e-4, 1e-5)
+    model = TopicModel(4, 30, 1e-4, 1e-5)
     rng = np.random.default_rng(0)
     natural = {"topics": {"lambda": 1e-5 + rng.gamma(0.1, 1.0, (30, 4))}}
     for scale in (1e-9, 1.0, 1e9):
@@ -305,7 +305,7 @@ def test_chunks_and_threads_do_not_show(monkeypatch):
     expected = model.expect(natural, rows, None)
     monkeypatch.setattr("skboost.conjugate.topics._model._CHUNK", 7)
     found = [
-        TopicModel.make(4, 30, 0.1, 0.1, n_jobs=n).expect(natural, rows, None)
+        TopicModel(4, 30, 0.1, 0.1, n_jobs=n).expect(natural, rows, None)
         for n in (1, 2)
     ]
     assert found[0].evidence == found[1].evidence
@@ -376,7 +376,7 @@ def test_documents_share_topics_as_gibbs_sampling_says():
     rng = np.random.default_rng(0)
     chains = [gibbs(X, 2, 0.2, 0.2, 600, rng) for _ in range(3)]
     expected, spread = np.mean(chains, axis=0), np.std(chains, axis=0, ddof=1)
-    model = TopicModel.make(2, 12, 0.2, 0.2, max_iter=500, tol=1e-8)
+    model = TopicModel(2, 12, 0.2, 0.2, max_iter=500, tol=1e-8)
     rows, best = model.rows(X), None
     for seed in range(10):
         words = np.random.default_rng(seed).gamma(1.0, 1.0, (12, 2))

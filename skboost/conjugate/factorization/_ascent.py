@@ -5,31 +5,16 @@ invertible A, and plain rounds creep along these directions for thousands of rou
 best A is known in closed form; with it after every round the bound converges in tens.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from skboost._budget import Budget
+from skboost.conjugate._natural import Optimum, fading_noise
 from skboost.conjugate.factorization._target import SIDES
 
-# Variance of the noise in the weights of entries with which an annealed run begins, and
-# the rounds in which it fades out. Weights below one for all entries alike would anneal
-# as well, but at a few hundredths the factors vanish, and do not come back.
-_NOISE, _N_NOISY = 4.0, 15
-
-
-class FactorOptimum(NamedTuple):
-    """Where coordinate ascent ended.
-
-    Attributes
-    ----------
-    natural : dict
-    bound : float
-        ELBO, nats.
-    """
-
-    natural: dict
-    bound: float
+# Rounds in which the noise of an annealed run fades out. Weights below one for all
+# entries alike would anneal as well, but at a few hundredths the factors vanish, and do
+# not come back.
+_N_NOISY = 15
 
 
 def factor_ascent(target, natural, n_iter, tol, budget=None):
@@ -49,7 +34,7 @@ def factor_ascent(target, natural, n_iter, tol, budget=None):
 
     Returns
     -------
-    FactorOptimum
+    Optimum
     """
     budget = Budget() if budget is None else budget
     bound = -np.inf
@@ -58,7 +43,7 @@ def factor_ascent(target, natural, n_iter, tol, budget=None):
         before, bound = bound, target.bound(natural)
         if bound - before < tol or budget.cuts():
             break
-    return FactorOptimum(natural, bound)
+    return Optimum(natural, bound)
 
 
 def factor_round(target, natural, weight=None):
@@ -94,10 +79,7 @@ def annealed_factors(target, natural, rng, budget=None):
     -------
     dict
     """
-    for variance in _NOISE * np.linspace(1.0, 0.0, _N_NOISY, endpoint=False):
-        if budget is not None and budget.cuts():
-            break
-        noise = variance * rng.standard_gamma(1.0 / variance, len(target.entries))
+    for noise in fading_noise(_N_NOISY, len(target.entries), rng, budget):
         natural = factor_round(target, natural, noise)
     return natural
 

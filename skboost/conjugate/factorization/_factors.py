@@ -63,11 +63,6 @@ class Moments:
         """E[z z'] of the augmented factors z, as `outer`."""
         return self.outer + self.spread
 
-    def some(self, index):
-        """Moments of some of the Gaussians, in the order of the positions."""
-        arrays = (self.mean, self.covariance, self.log_det, self.augmented)
-        return Moments(*(array[index] for array in arrays), self.free)
-
 
 def times_in_full(dim):
     """How often each entry of an upper triangle stands in the whole matrix."""
@@ -112,11 +107,6 @@ class GaussianFactors:
         """Coordinates of each Gaussian, p."""
         return len(self.free)
 
-    @property
-    def n_augmented(self):
-        """Coordinates with the constant, d."""
-        return self.dim + (self.constant is not None)
-
     def moments(self, own):
         """Moments of natural parameters; those of the last ones are remembered."""
         last = self._last
@@ -133,9 +123,10 @@ class GaussianFactors:
         log_det = 2.0 * np.log(roots).sum(axis=1)
         return Moments(mean, covariance, log_det, self.augmented(mean), self.free)
 
-    def augmented(self, values):
+    def augmented(self, values, constant=1.0):
         """Factors (n, p) with the constant, (n, d)."""
-        found = np.ones((len(values), self.n_augmented), dtype=values.dtype)
+        width = self.dim + (self.constant is not None)
+        found = np.full((len(values), width), constant, dtype=values.dtype)
         found[:, self.free] = values
         return found
 

@@ -169,14 +169,12 @@ class MatrixFactorizationModel:
         -------
         MatrixExpectation
         """
-        found = [
-            {"entries": WeightedEntries(observed, self._cast(weight))}
-            for weight in (weightings or (None,))
-        ]
+        found = []
+        for weight in weightings or (None,):
+            if weight is not None:
+                weight = np.asarray(weight, dtype=self.dtype)
+            found.append({"entries": WeightedEntries(observed, weight)})
         return MatrixExpectation(self, natural, tuple(found))
-
-    def _cast(self, weight):
-        return None if weight is None else np.asarray(weight, dtype=self.dtype)
 
     def _squared_errors(self, natural, statistics):
         """Weight of all entries, and sum of E[(R_ij - u_i'v_j - b_i - c_j)^2]."""
@@ -201,7 +199,7 @@ class MatrixFactorizationModel:
 
     def elbo(self, natural, evidence):
         """The evidence lower bound, nats, with every constant."""
-        return float(self.temperature * evidence - self.kl(natural))
+        return float(evidence - self.kl(natural))
 
     def kl(self, natural):
         """KL of q from the prior, nats."""
@@ -214,25 +212,15 @@ class MatrixFactorizationModel:
 
     # --- updates
 
-    def updated(self, natural, statistics, rate=1.0):
-        """One step of every factor in turn towards its optimum, 1 for all the way."""
-        return natural_step(self.factors, natural, statistics, rate).natural
+    def updated(self, natural, statistics):
+        """Every factor in turn at its optimum."""
+        return natural_step(self.factors, natural, statistics, 1.0).natural
 
-    def start(self, rng, spread=0.3):
-        """Random factors of columns from which those of rows follow.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        spread : float, default=0.3
-            Standard deviation of the means of the factors, in units of those of which
-            products vary as the values do.
-
-        Returns
-        -------
-        dict
-        """
-        variances = self.typical_variances
+    def start(self, rng):
+        """Random factors of columns from which those of rows follow."""
+        # Standard deviation of the means of the factors, in units of those of which
+        # products vary as the values do.
+        spread, variances = 0.3, self.typical_variances
         shape = self.shape[1], self.n_components
         means = np.zeros((self.shape[1], self.columns.dim))
         means[:, : self.n_components] = rng.standard_normal(shape)

@@ -1,14 +1,14 @@
 """Factors of a matrix as a family and a target: parameters and draws as flat rows."""
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from scipy.special import digamma, gammaln
 
 from skboost._math import LOG_2PI
 from skboost._parallel import SharedWithWorkers, chunked_map, row_blocks
-from skboost.conjugate._draws import DrawStream, Layout, LogDensities, RowFamily
+from skboost.conjugate._draws import Layout, RowFamily
 from skboost.targets import Target
 
 SIDES = ("rows", "columns")
@@ -18,9 +18,6 @@ SIDES = ("rows", "columns")
 class FactorFamily(RowFamily):
     """Products of a Gaussian for each row and column, and of Gammas of precisions.
 
-    The part of `VariationalFamily` that mixtures, pools of draws and their diagnostics
-    use; parameters are natural parameters of the model in a row.
-
     Parameters
     ----------
     model : MatrixFactorizationModel
@@ -29,10 +26,10 @@ class FactorFamily(RowFamily):
     model: object
     exact_expectations = True
 
-    @cached_property
+    @property
     def gammas(self):
         """Names of the inferred precisions."""
-        return tuple(factor.name for factor in self.model.factors[2:])
+        return tuple(self._gamma_shapes)
 
     @cached_property
     def draws_layout(self):
@@ -56,25 +53,11 @@ class FactorFamily(RowFamily):
             found[name] = {"shape": shape, "rate": shape}
         return Layout(found)
 
-    def params(self, natural):
-        """Natural parameters as a row (n_params,)."""
-        ordered = {
-            name: {
-                key: np.asarray(natural[name][key], dtype=float)[None] for key in own
-            }
-            for name, own in self._natural_layout.shapes.items()
-        }
-        return self._natural_layout.flat(ordered)[0]
-
     def structure(self, params):
         """What `FactorTarget.expected_log_density` takes: natural parameters."""
         return None, self.natural(params), None
 
     # --- draws and densities
-
-    def base_draws(self, n, dim, rng):
-        """A `DrawStream`: Gamma draws are no smooth function of base draws here."""
-        return DrawStream(n, rng)
 
     def transport(self, params, eps):
         """Draws (n, dim) from a stream."""
@@ -95,10 +78,6 @@ class FactorFamily(RowFamily):
         root = np.linalg.cholesky(own["precision"])
         mean = np.linalg.solve(own["precision"], own["first"][:, :, None])[:, :, 0]
         return mean, root
-
-    def at(self, params, theta):
-        """Log densities of draws (n, dim), as a `LogDensities`."""
-        return LogDensities(self.log_density(theta, params))
 
     def log_density(self, theta, params):
         """Log densities of draws (n, dim), shape (n,), nats."""
@@ -195,39 +174,26 @@ class FactorTarget(SharedWithWorkers, Target):
 
     def log_density(self, theta):
         """Log joint of draws (n, dim), shape (n,), nats."""
-        return self._at_draws(theta, slopes=False)[0]
+        draws = self.family.draws_layout.tree(np.asarray(theta, dtype=float))
+        each = [{name: of[k] for name, of in draws.items()} for k in range(len(theta))]
+        found = chunked_map(FactorTarget.at_draw, each, self.n_jobs, shared=self.shared)
+        return np.array(found)
+
+    def at_draw(self, draw):
+        """Log joint of one draw, nats."""
+        sides, logs = [draw[name] for name in SIDES], self._logs(draw)
+        residuals = self._residuals(*self._augmented(sides))
+        squares = [np.sum(side**2, axis=0) for side in sides]
+        squares.append(residuals @ residuals)
+        return self._value(squares, [np.exp(log) for log in logs], logs)
 
     def value_and_score(self, theta):
         """Log joint (n,) and its gradient (n, dim)."""
-        return self._at_draws(theta, slopes=True)
-
-    def _at_draws(self, theta, slopes):
-        draws = self.family.draws_layout.tree(np.asarray(theta, dtype=float))
-        each = [{name: of[k] for name, of in draws.items()} for k in range(len(theta))]
-        evaluate = partial(_at_draw, slopes)
-        found = chunked_map(evaluate, each, self.n_jobs, shared=self.shared)
-        values = np.array([value for value, _ in found])
-        return values, np.array([slope for _, slope in found]) if slopes else None
-
-    def at_draw(self, draw, slopes):
-        """Log joint of one draw and its gradient, None without `slopes`."""
-        sides = [draw[name] for name in SIDES]
-        logs = self._logs({name: draw[name] for name in self.family.gammas})
-        precisions = [np.exp(log) for log in logs]
-        rows, columns = self._augmented(sides)
-        residuals = self._residuals(rows, columns)
-        squares = [np.sum(side**2, axis=0) for side in sides]
-        squares.append(residuals @ residuals)
-        value = self._value(squares, precisions, logs)
-        if not slopes:
-            return value, None
-        by_entry = self.entries.matrix(residuals)
-        pulls = self._free([by_entry @ columns, by_entry.T @ rows])
-        found = [
-            precisions[2] * pull - own * side
-            for pull, own, side in zip(pulls, precisions[:2], sides, strict=True)
-        ]
-        return value, self._joined(found, self._log_slopes(squares, precisions))
+        # A draw is a Gaussian without a width.
+        none = np.zeros(self.dim)
+        found = [self._expected_diagonal(one, none) for one in np.asarray(theta, float)]
+        values, scores, _ = zip(*found, strict=True)
+        return np.array(values), np.array(scores)
 
     def _residuals(self, rows, columns):
         """Values minus inner products of augmented factors, shape (n_entries,)."""
@@ -238,6 +204,11 @@ class FactorTarget(SharedWithWorkers, Target):
             residuals[block] -= np.einsum("ij,ij->i", *pair)
         return residuals
 
+    def _augmented(self, sides, constant=1.0):
+        """Factors of rows and columns with the constants that stand beside biases."""
+        both = zip(self.model.sides.values(), sides, strict=True)
+        return [own.augmented(side, constant) for own, side in both]
+
     # --- from sums of squares
 
     @property
@@ -245,10 +216,10 @@ class FactorTarget(SharedWithWorkers, Target):
         """Normal variables that have each of the precisions."""
         return *self.model.shape, len(self.entries)
 
-    def _logs(self, inferred):
-        """Logarithms of all precisions, given those that are inferred by name."""
+    def _logs(self, draw):
+        """Logarithms of all precisions; those that are inferred are in the draw."""
         return [
-            inferred[group.name] if group.factors else group.expected(None)[1]
+            draw[group.name] if group.factors else group.expected(None)[1]
             for group in self._groups
         ]
 
@@ -263,42 +234,6 @@ class FactorTarget(SharedWithWorkers, Target):
                 prior = shape * (np.log(rate) + log) - rate * precision
                 value += np.sum(prior - gammaln(shape))
         return float(value)
-
-    def _log_slopes(self, squares, precisions):
-        """Derivatives of `_value` in the logarithms of the inferred precisions."""
-        return [
-            0.5 * count + group.prior["shape"] + self._through(group, total, precision)
-            for group, count, total, precision in zip(
-                self._groups, self._counts, squares, precisions, strict=True
-            )
-            if group.factors
-        ]
-
-    @staticmethod
-    def _through(group, total, precision):
-        """The part of a slope that goes through the precision itself."""
-        return -precision * (0.5 * total + group.prior["rate"])
-
-    # --- flat rows and augmented factors
-
-    def _augmented(self, sides, constant=1.0):
-        """Factors of rows and columns with the constants that stand beside biases."""
-        made = []
-        for own, side in zip(self.model.sides.values(), sides, strict=True):
-            wide = np.full((len(side), own.n_augmented), float(constant))
-            wide[:, own.free] = side
-            made.append(wide)
-        return made
-
-    def _free(self, sides):
-        """Augmented factors without the constants."""
-        both = zip(self.model.sides.values(), sides, strict=True)
-        return [side[:, own.free] for own, side in both]
-
-    @staticmethod
-    def _joined(sides, last):
-        """A row of numbers, as draws are laid out."""
-        return np.concatenate([np.ravel(part) for part in (*sides, *last)])
 
     # --- expectations
 
@@ -332,11 +267,15 @@ class FactorTarget(SharedWithWorkers, Target):
         return self.model.elbo(natural, evidence)
 
     def _expected_diagonal(self, mean, variance):
+        """E[log joint] under a diagonal Gaussian, and its gradients in both."""
         tree = self.family.draws_layout.tree
-        mean, variance = tree(mean[None]), tree(variance[None])
-        means, variances = ([t[name][0] for name in SIDES] for t in (mean, variance))
-        logs = self._logs({name: mean[name][0] for name in self.family.gammas})
-        widths = self._widths(variance)
+        mean, variance = (
+            {name: values[0] for name, values in tree(row[None]).items()}
+            for row in (mean, variance)
+        )
+        means, variances = ([of[name] for name in SIDES] for of in (mean, variance))
+        logs = self._logs(mean)
+        widths = [variance[g.name] if g.factors else 0.0 for g in self._groups]
         precisions = [
             np.exp(log + 0.5 * w) for log, w in zip(logs, widths, strict=True)
         ]
@@ -346,28 +285,21 @@ class FactorTarget(SharedWithWorkers, Target):
             for side, own in zip(means, variances, strict=True)
         ]
         squares.append(errors)
-        g_means, g_variances = [], []
+        g_mean, g_variance = [], []
         for k, own in enumerate(precisions[:2]):
-            g_means.append(precisions[2] * pulls[k] - own * means[k])
-            g_variances.append(-0.5 * (precisions[2] * bends[k] + own))
-        last = [
-            0.5 * self._through(group, total, precision)
-            for group, total, precision in zip(
-                self._groups, squares, precisions, strict=True
-            )
-            if group.factors
-        ]
-        return (
-            self._value(squares, precisions, logs),
-            self._joined(g_means, self._log_slopes(squares, precisions)),
-            self._joined(g_variances, last),
+            g_mean.append(precisions[2] * pulls[k] - own * means[k])
+            g_variance.append(-0.5 * (precisions[2] * bends[k] + own))
+        parts = zip(self._groups, self._counts, squares, precisions, strict=True)
+        for group, count, total, precision in parts:
+            if group.factors:
+                through = -precision * (0.5 * total + group.prior["rate"])
+                g_mean.append(0.5 * count + group.prior["shape"] + through)
+                g_variance.append(0.5 * through)
+        slopes = (
+            np.concatenate([np.ravel(part) for part in slope])
+            for slope in (g_mean, g_variance)
         )
-
-    def _widths(self, variance):
-        """Variances of the logarithms of all precisions."""
-        return [
-            variance[group.name][0] if group.factors else 0.0 for group in self._groups
-        ]
+        return self._value(squares, precisions, logs), *slopes
 
     def _expected_errors(self, means, variances):
         """Expected squared errors under diagonal Gaussians, with what slopes need.
@@ -389,8 +321,9 @@ class FactorTarget(SharedWithWorkers, Target):
         errors += np.sum(rows**2 * spread)
         by_entry = self.entries.matrix(residuals)
         pulls = [by_entry @ columns - rows * spread, by_entry.T @ rows - columns * back]
-        return float(errors), self._free(pulls), self._free(bends)
-
-
-def _at_draw(slopes, target, draw):
-    return target.at_draw(draw, slopes)
+        free = [side.free for side in self.model.sides.values()]
+        pulls, bends = (
+            [side[:, own] for side, own in zip(both, free, strict=True)]
+            for both in (pulls, bends)
+        )
+        return float(errors), pulls, bends

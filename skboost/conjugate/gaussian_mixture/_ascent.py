@@ -1,33 +1,17 @@
 """Coordinate ascent in a conjugate mixture: starts, annealing, widths, alignment."""
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from skboost._math import responsibilities
+from skboost.conjugate._natural import Optimum, fading_noise
 from skboost.conjugate.gaussian_mixture._family import log_parts
 
-# Variance of the multiplicative noise with which an annealed run begins, and the
-# iterations in which it fades out.
-_NOISE, _N_NOISY = 4.0, 25
+# Iterations in which the noise of an annealed run fades out.
+_N_NOISY = 25
 # Least share of the information about an assignment that a width allows for.
 _LEAST_SHARE = 1e-3
 _EPSILON = np.finfo(float).eps
-
-
-class LocalOptimum(NamedTuple):
-    """Where coordinate ascent ended.
-
-    Attributes
-    ----------
-    natural : dict
-    bound : float
-        The ELBO with the assignments' own factor, nats.
-    """
-
-    natural: dict
-    bound: float
 
 
 def coordinate_ascent(target, natural, max_iter, tol, budget=None):
@@ -45,7 +29,7 @@ def coordinate_ascent(target, natural, max_iter, tol, budget=None):
 
     Returns
     -------
-    LocalOptimum
+    Optimum
     """
     model, bound = target.model, -np.inf
     for _ in range(max_iter):
@@ -54,24 +38,14 @@ def coordinate_ascent(target, natural, max_iter, tol, budget=None):
         if bound - before < tol or (budget is not None and budget.cuts()):
             break
         natural = model.updated(natural, found.statistics[0])
-    return LocalOptimum(natural, bound)
+    return Optimum(natural, bound)
 
 
 def annealed(target, natural, rng, budget=None):
-    """Coordinate ascent under noise that fades out.
-
-    The tuneable annealing of Paisley et al. (Algorithm 1 with the whole data as the
-    batch): every row counts with a random weight of mean one. Theirs are normal and
-    have to be projected; these are Gamma of the same variance and never leave the
-    space of natural parameters.
-    """
-    model = target.model
-    for variance in _NOISE * np.linspace(1.0, 0.0, _N_NOISY, endpoint=False):
-        if budget is not None and budget.cuts():
-            break
-        noise = variance * rng.standard_gamma(1.0 / variance, len(target.weight))
+    """Coordinate ascent under noise that fades out."""
+    for noise in fading_noise(_N_NOISY, len(target.weight), rng, budget):
         found = target.expect(natural, noise)
-        natural = model.updated(natural, found.statistics[0])
+        natural = target.model.updated(natural, found.statistics[0])
     return natural
 
 

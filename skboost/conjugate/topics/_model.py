@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.special import gammaln, psi
 
 from skboost._parallel import SharedWithWorkers, chunked_map, row_blocks
-from skboost.conjugate._natural import Cone, Expectation
+from skboost.conjugate._dirichlet import DirichletFactor
+from skboost.conjugate._natural import Expectation
 from skboost.conjugate.topics._proportions import LocalSettings, WordTable, local_step
 
 
-class TopicWords:
+class TopicWords(DirichletFactor):
     """Factor q(beta) = prod_k Dirichlet(lambda_k) of the topics' words.
 
     Natural parameter: ``{"lambda": (n_words, n_topics)}``; a document adds the expected
@@ -27,48 +27,14 @@ class TopicWords:
     n_words, n_topics : int
     """
 
-    name = "topics"
+    name, key = "topics", "lambda"
 
     def __init__(self, eta, n_words, n_topics):
         self.eta = float(eta)
-        self.prior = {"lambda": np.full((n_words, n_topics), self.eta)}
-
-    def target(self, natural, statistics):
-        """Natural parameter of the optimal factor, given summed statistics."""
-        return {"lambda": self.prior["lambda"] + statistics["count"]}
-
-    def cone(self, own):
-        """The domain: every entry is positive."""
-        return Cone((own["lambda"],))
-
-    def mean(self, own):
-        """Expected probabilities of words, shape (n_words, n_topics)."""
-        return own["lambda"] / own["lambda"].sum(axis=0)
-
-    def expected_log(self, own):
-        """E[ln beta], shape (n_words, n_topics)."""
-        return psi(own["lambda"]) - psi(own["lambda"].sum(axis=0))
-
-    def kl(self, own):
-        """KL from the prior, nats."""
-        rise = own["lambda"] - self.prior["lambda"]
-        gain = np.vdot(rise, self.expected_log(own))
-        return gain - _log_normaliser(own["lambda"]) + _log_normaliser(self._prior)
-
-    @property
-    def _prior(self):
-        return self.prior["lambda"]
+        super().__init__(np.full((n_words, n_topics), self.eta))
 
 
-def _log_normaliser(parameters):
-    return gammaln(parameters).sum() - gammaln(parameters.sum(axis=0)).sum()
-
-
-def _settled(table, settings, rows, chunk):
-    return local_step(rows[chunk], table, settings)
-
-
-def _settled_from(table, settings, rows, item):
+def _settled(table, settings, rows, item):
     chunk, gamma = item
     return local_step(rows[chunk], table, settings, gamma)
 
@@ -100,26 +66,25 @@ class TopicModel:
 
     Parameters
     ----------
-    topics : TopicWords
-    local : LocalSettings
-        Prior of the proportions, and when their iteration ends.
+    n_topics, n_words : int
+    alpha, eta : float
+        Of the symmetric Dirichlet priors of proportions and of the topics' words.
     temperature : float, default=1.0
         Power in (0, 1] of the likelihood of each document given the topics.
     n_jobs : int, default=None
         Threads over chunks of documents.
+    **local
+        When the iteration of a document ends, as in `LocalSettings`.
     """
 
-    def __init__(self, topics, local, temperature=1.0, n_jobs=None):
-        self.topics, self.local = topics, local
+    def __init__(
+        self, n_topics, n_words, alpha, eta, temperature=1.0, n_jobs=None, **local
+    ):
+        self.topics = TopicWords(eta, n_words, n_topics)
+        self.local = LocalSettings(alpha, **local)
         self.temperature, self.n_jobs = temperature, n_jobs
-        self.factors = (topics,)
-        self.prior = {topics.name: topics.prior}
-
-    @classmethod
-    def make(cls, n_topics, n_words, alpha, eta, temperature=1.0, n_jobs=None, **local):
-        """A model from its sizes and priors; `local` as in `LocalSettings`."""
-        topics = TopicWords(eta, n_words, n_topics)
-        return cls(topics, LocalSettings(alpha, **local), temperature, n_jobs)
+        self.factors = (self.topics,)
+        self.prior = {self.topics.name: self.topics.prior}
 
     @property
     def n_topics(self):
@@ -127,16 +92,11 @@ class TopicModel:
         return self.topics.prior["lambda"].shape[1]
 
     @property
-    def n_words(self):
-        """Size of the vocabulary."""
-        return self.topics.prior["lambda"].shape[0]
-
-    @property
     def settings(self):
         """What two models must share for one to go on from the other."""
         return {
             "n_components": self.n_topics,
-            "n_features": self.n_words,
+            "n_features": len(self.topics.prior["lambda"]),
             "doc_topic_prior": self.local.alpha,
             "topic_word_prior": self.topics.eta,
             "temperature": self.temperature,
@@ -176,34 +136,29 @@ class TopicModel:
         evidence = _evidence(found, weight)
         # Equal proportions lead to better topics than those of rounds before, which no
         # document ever leaves again, but may lose ground near the end.
-        if local is not None and self._falls(natural, evidence, local):
-            found = self._improved(found, table, rows, local.gamma)
-            evidence = _evidence(found, weight)
+        if local is not None:
+            before = self.elbo(local.natural, local.evidence)
+            if self.elbo(natural, evidence) < before:
+                others = self._proportions(table, rows, local.gamma)
+                for (part, own), (_, other) in zip(found, others, strict=True):
+                    own.improve(other, part)
+                evidence = _evidence(found, weight)
         statistics = tuple({"count": _counts(table, found, w)} for w in weightings)
         gamma = np.concatenate([part.gamma for _, part in found])
         return Expectation(statistics, evidence, LocalFactors(gamma, natural, evidence))
 
-    def _falls(self, natural, evidence, local):
-        before = self.elbo(local.natural, local.evidence)
-        return self.elbo(natural, evidence) < before
-
     def _table(self, natural):
         return WordTable.of(self.topics.expected_log(natural["topics"]))
 
-    def _proportions(self, table, rows):
-        """Optimal local factors: pairs of documents and `Proportions`, by chunk."""
-        chunks, settle = rows.chunks(), partial(_settled, table, self.local)
-        settled = chunked_map(settle, chunks, self.n_jobs, shared=rows.shared)
-        return [(rows[c], local) for c, local in zip(chunks, settled, strict=True)]
+    def _proportions(self, table, rows, gamma=None):
+        """Optimal local factors: pairs of documents and `Proportions`, by chunk.
 
-    def _improved(self, found, table, rows, gamma):
-        """Go on from `gamma` where that leads a document to a better bound."""
-        chunks, settle = rows.chunks(), partial(_settled_from, table, self.local)
-        items = [(chunk, gamma[chunk]) for chunk in chunks]
-        others = chunked_map(settle, items, self.n_jobs, shared=rows.shared)
-        for (part, local), other in zip(found, others, strict=True):
-            local.improve(other, part)
-        return found
+        They go on from `gamma` where it is given.
+        """
+        chunks, settle = rows.chunks(), partial(_settled, table, self.local)
+        items = [(chunk, None if gamma is None else gamma[chunk]) for chunk in chunks]
+        settled = chunked_map(settle, items, self.n_jobs, shared=rows.shared)
+        return [(rows[c], own) for c, own in zip(chunks, settled, strict=True)]
 
     def log_predictive(self, natural, gamma, rows):
         """Log probabilities of words given other words of their documents.
@@ -307,7 +262,4 @@ class Documents(SharedWithWorkers):
 
     def chunks(self):
         """Slices of documents that do not depend on the number of workers."""
-        n = len(self)
-        return [slice(a, min(a + _CHUNK, n)) for a in range(0, n, _CHUNK)] or [
-            slice(0, 0)
-        ]
+        return row_blocks(len(self), 1, _CHUNK) or [slice(0, 0)]

@@ -207,19 +207,19 @@ class _Block:
         enough = settings.tol * self.found.gamma.shape[1]
         first, settled = None, np.zeros(len(self.docs), dtype=bool)
         for left in range(settings.max_iter - 1, -1, -1):
-            now = self._step()
-            change = now.gamma - self.gamma
+            gamma, weight, ratio = self._step()
+            change = gamma - self.gamma
             settled = self.open & (np.abs(change).sum(axis=1) < enough)
             ends = settled if left else self.open
             if ends.any():
-                self._keep(now, ends)
+                self._keep(ends, gamma, weight, ratio)
             self.open &= ~settled
             if not left or not self.open.any():
                 break
             if first is None or not extrapolates:
-                first, self.gamma = change, now.gamma
+                first, self.gamma = change, gamma
             else:
-                self.gamma = _extrapolated(now.gamma, first, change, self.alpha)
+                self.gamma = _extrapolated(gamma, first, change, self.alpha)
                 first = None
             if 4 * np.count_nonzero(self.open) < 3 * len(self.open):
                 first = None if first is None else first[self.open]
@@ -227,7 +227,15 @@ class _Block:
         return self.docs[self.open]
 
     def _step(self):
-        """One iteration of every document."""
+        """One iteration of every document.
+
+        Returns
+        -------
+        gamma, weight : ndarray of shape (n_documents, n_active)
+            The new gamma, and e of the gamma before, up to a factor.
+        ratio : ndarray of shape (n_documents, n_padded)
+            Counts over sum_k e_dk b_kw.
+        """
         weight = psi(self.gamma)
         weight -= weight.max(axis=1, keepdims=True)
         weight = np.maximum(np.exp(weight, out=weight), _LEAST, out=weight)
@@ -235,16 +243,16 @@ class _Block:
         gamma = (ratio[:, None, :] @ self.table)[:, 0]
         gamma *= weight
         gamma += self.alpha
-        return _Iteration(gamma, weight, ratio)
+        return gamma, weight, ratio
 
-    def _keep(self, now, ends):
+    def _keep(self, ends, gamma, weight, ratio):
         """Write down what an iteration found of the documents that end with it."""
         found, docs, real = self.found, self.docs[ends], self.real[ends]
         found.gamma[docs], found.weight[docs] = self.alpha, 0.0
         where = docs[:, None], self.topics[ends]
-        found.gamma[where] = now.gamma[ends]
-        found.weight[where] = now.weight[ends]
-        found.ratio[self.entries[ends][real]] = now.ratio[ends][real]
+        found.gamma[where] = gamma[ends]
+        found.weight[where] = weight[ends]
+        found.ratio[self.entries[ends][real]] = ratio[ends][real]
 
     def _drop_settled(self):
         """Go on with the documents that have not settled."""
@@ -256,22 +264,6 @@ class _Block:
 _OF_DOCUMENTS = (
     "docs", "real", "entries", "counts", "topics", "gamma", "table",
 )  # fmt: skip
-
-
-class _Iteration(NamedTuple):
-    """What one iteration of a block found.
-
-    Attributes
-    ----------
-    gamma, weight : ndarray of shape (n_documents, n_active)
-        The new gamma, and e of the gamma before, up to a factor.
-    ratio : ndarray of shape (n_documents, n_padded)
-        Counts over sum_k e_dk b_kw.
-    """
-
-    gamma: np.ndarray
-    weight: np.ndarray
-    ratio: np.ndarray
 
 
 def _extrapolated(gamma, first, second, alpha):
