@@ -5,6 +5,7 @@ Which way they are is chosen here, too.
 
 import numpy as np
 
+from skboost._row_blocks import Table, even
 from skboost.hierarchy._crossed_normal import CrossedNormalMarginal
 from skboost.hierarchy._laplace import LaplaceMarginal
 from skboost.hierarchy._normal import NormalMarginal
@@ -103,17 +104,13 @@ class UngroupedMarginal:
 
     def __init__(self, rows, likelihood):
         self.has_noise = likelihood.has_level
-        settings = {
-            "prior": FlatPrior(),
-            "sample_weight": rows.weight,
-            "offset": rows.offset,
-            "fit_intercept": False,
-        }
+        table = Table(rows.X, rows.y, even(rows.weight), rows.offset)
+        settings = {"prior": FlatPrior(), "fit_intercept": False}
         if self.has_noise:
             flat = DispersionPrior(1.0, np.inf)
-            self.target = NoisyGLMTarget(rows.X, rows.y, likelihood, flat, **settings)
+            self.target = NoisyGLMTarget(table, likelihood, flat, **settings)
         else:
-            self.target = GLMTarget(rows.X, rows.y, likelihood, **settings)
+            self.target = GLMTarget(table, likelihood, **settings)
 
     def value_and_score(self, beta, levels, *noise_level):
         """See `QuadratureMarginal.value_and_score`."""

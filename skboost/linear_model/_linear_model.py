@@ -78,7 +78,7 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
             self._forget_names()
             check_spread(rows, self._feature_names())
             joint = self._joint_of(rows)
-            target, starts = self._first(joint(rows, None), rows)
+            target, starts = self._first(joint(rows), rows)
         return self._boost(
             target,
             given,
@@ -98,7 +98,7 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
 
     def _log_joint(self, rows):
         """The fitted model's log joint on rows in canonical form."""
-        return LogJoint(self._joint(rows, None), self.posterior_.names)
+        return LogJoint(self._joint(rows), self.posterior_.names)
 
     def _settings(self, rows, prior, temperature, **of_response):
         """Keyword arguments of a `GLMTarget`, all but the data."""
@@ -155,7 +155,7 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
         if self.max_components is not None:
             posterior = posterior.truncate(self.max_components)
         joint = self._joint_of(rows, prior=FlatPrior(), temperature=1.0)
-        likelihood = joint(rows, None)
+        likelihood = joint(rows)
         target = updated_target(likelihood, posterior.mixture, self.temperature)
         return target, posterior.mean()[None]
 

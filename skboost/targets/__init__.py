@@ -5,7 +5,6 @@ from skboost.targets._base import Target, warn_of_wrong_gradient
 from skboost.targets._callable import CallableTarget
 from skboost.targets._composed import (
     ComposedTarget,
-    GaussianPriorTarget,
     LogJoint,
     TransformedTarget,
     updated_target,
@@ -22,20 +21,12 @@ from skboost.targets._failures import (
     what_came,
 )
 from skboost.targets._glm import GLMTarget
-from skboost.targets._likelihood import (
-    Likelihood,
-    Logistic,
-    Multinomial,
-    Poisson,
-    WeightedRows,
-)
+from skboost.targets._likelihood import Logistic, Multinomial, Poisson, WeightedRows
 from skboost.targets._log_sigmoid import (
-    laplace_sigmoid_expectation,
     log_laplace_sigmoid,
     log_sigmoid_expectation,
     log_student_t_sigmoid,
     student_t_radii,
-    student_t_sigmoid_expectation,
 )
 from skboost.targets._logistic_gaussian import (
     entropy_expectation,
@@ -44,25 +35,17 @@ from skboost.targets._logistic_gaussian import (
     sigmoid_expectation,
 )
 from skboost.targets._negative_binomial import DispersionPrior, NegativeBinomial
-from skboost.targets._noise import (
-    NOISES,
-    KnownScale,
-    Noise,
-    NormalNoise,
-    StudentTNoise,
-)
+from skboost.targets._noise import NOISES, KnownScale, NormalNoise, StudentTNoise
 from skboost.targets._noisy_glm import NoiseScalePrior, NoisyGLMTarget
 from skboost.targets._priors import (
     PRIORS,
     FlatPrior,
-    LaplacePrior,
     NormalPrior,
     Prior,
-    StudentTPrior,
     as_prior,
     validate_scale,
 )
-from skboost.targets._quadrature import gaussian_expectation_1d, normal_rule
+from skboost.targets._quadrature import normal_rule
 from skboost.targets._scale_priors import (
     CommonScale,
     HalfNormalPrior,
@@ -73,9 +56,4 @@ from skboost.targets._softmax_gaussian import (
     class_contrasts,
     has_product_rule,
     principal_axes,
-    softmax_expectation,
 )
-from skboost.targets._softmax_moments import softmax_gaussian_expectations
-
-# Likelihoods of a `GLMTarget`.
-LIKELIHOODS = {"logistic": Logistic, "multinomial": Multinomial, "poisson": Poisson}

@@ -11,8 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from skboost._row_blocks import Table
-
 
 class Block:
     """Some rows of a design matrix; products act on (dim,) or (dim, k) parameters.
@@ -84,12 +82,8 @@ class Block:
             inner = inner.toarray()
         if not self.intercept:
             return inner
-        dim = inner.shape[0] + 1
-        out = np.empty((dim, dim))
-        out[:-1, :-1] = inner
-        out[-1, :-1] = out[:-1, -1] = scaled.T @ root
-        out[-1, -1] = weights.sum()
-        return out
+        edge = (scaled.T @ root)[None]
+        return np.block([[inner, edge.T], [edge, weights.sum()]])
 
     def _scaled(self, root):
         X = self.X
@@ -105,27 +99,6 @@ class Block:
         return scaled.toarray()
 
 
-def validated_table(X, y, weight=1.0, offset=None, n_jobs=None):
-    """Arrays as a `Table`; they are used as they are, never copied.
-
-    Raises
-    ------
-    ValueError
-        For a sparse format other than CSR, or an offset that means nothing.
-    """
-    if sparse.issparse(X):
-        if X.format != "csr":
-            raise ValueError(
-                f"X must be dense or in CSR format; got {X.format!r}. Convert it "
-                "with X.tocsr()."
-            )
-    else:
-        X = np.asarray(X, dtype=float)
-    if offset is not None:
-        offset = validate_offset(offset, X.shape[0])
-    return Table(X, y, weight, offset, n_jobs=n_jobs)
-
-
 def validate_offset(offset, n_samples):
     """Offset as a float array (n_samples,).
 
@@ -134,17 +107,7 @@ def validate_offset(offset, n_samples):
     ValueError
         If it is not numeric, not finite or of another shape.
     """
-    try:
-        values = np.asarray(offset, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"offset must be an array of {n_samples} numbers; got {offset!r}."
-        ) from error
-    if values.shape != (n_samples,):
-        raise ValueError(
-            f"offset must have shape ({n_samples},), one entry per row of X; got "
-            f"{values.shape}."
-        )
+    values = _one_per_row("offset", offset, n_samples)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise ValueError(
@@ -164,17 +127,7 @@ def with_exposure(offset, exposure, n_samples):
     """
     if exposure is None:
         return offset
-    try:
-        values = np.asarray(exposure, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"exposure must be an array of {n_samples} numbers; got {exposure!r}."
-        ) from error
-    if values.shape != (n_samples,):
-        raise ValueError(
-            f"exposure must have shape ({n_samples},), one entry per row of X; got "
-            f"{values.shape}."
-        )
+    values = _one_per_row("exposure", exposure, n_samples)
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0.0)))
     if bad.size:
         raise ValueError(
@@ -182,6 +135,22 @@ def with_exposure(offset, exposure, n_samples):
             f"{values[bad[0]]} in row {bad[0]}. Drop rows that were not exposed."
         )
     return np.log(values) if offset is None else offset + np.log(values)
+
+
+def _one_per_row(name, given, n_samples):
+    """An argument of a user as a float array (n_samples,)."""
+    try:
+        values = np.asarray(given, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be an array of {n_samples} numbers; got {given!r}."
+        ) from error
+    if values.shape != (n_samples,):
+        raise ValueError(
+            f"{name} must have shape ({n_samples},), one entry per row of X; got "
+            f"{values.shape}."
+        )
+    return values
 
 
 def sum_log(values, limit=512):
@@ -230,10 +199,12 @@ class GaussianPredictors:
     mean : array (n_outputs, n_rows)
     covariance : array (n_pairs, n_rows)
         In the order of ``numpy.triu_indices``.
+    spread : list of array (n_rows, rank), or None
+        What the factor makes of each linear predictor.
     """
 
     def __init__(self, block, n_outputs, mean, variance, factor):
-        self._block, self._n_outputs = block, n_outputs
+        self.block, self._n_outputs = block, n_outputs
         self._with_variance = variance is not None
         self._pairs = list(zip(*np.triu_indices(n_outputs), strict=True))
         self.mean = np.stack([block.predict(m) for m in mean.reshape(n_outputs, -1)])
@@ -243,18 +214,18 @@ class GaussianPredictors:
             for pair, (k, m) in enumerate(self._pairs):
                 if k == m:
                     self.covariance[pair] += block.apply_squares(each[k])
-        self._spread = None
+        self.spread = None
         if factor is not None:
             each = factor.reshape(n_outputs, -1, factor.shape[1])
-            self._spread = [block.apply(part) for part in each]
+            self.spread = [block.apply(part) for part in each]
             for pair, (k, m) in enumerate(self._pairs):
                 self.covariance[pair] += np.einsum(
-                    "ij,ij->i", self._spread[k], self._spread[m]
+                    "ij,ij->i", self.spread[k], self.spread[m]
                 )
 
     def pull_mean(self, slope):
         """Gradient in the parameters' mean from slopes (n_outputs, n_rows)."""
-        return np.concatenate([self._block.pull(each) for each in slope])
+        return np.concatenate([self.block.pull(each) for each in slope])
 
     def pull(self, slope, bend):
         """Gradients in mean, variance and factor, those that were given.
@@ -273,29 +244,29 @@ class GaussianPredictors:
         result = [self.pull_mean(slope)]
         if self._with_variance:
             parts = [
-                self._block.pull_squares(bend[pair])
+                self.block.pull_squares(bend[pair])
                 for pair, (k, m) in enumerate(self._pairs)
                 if k == m
             ]
             result.append(-0.5 * np.concatenate(parts))
-        if self._spread is None:
+        if self.spread is None:
             return result
-        total = self._spread
+        total = self.spread
         if self._n_outputs == 1:
             total[0] *= bend[0][:, None]
         else:
-            total = [np.zeros_like(spread) for spread in self._spread]
+            total = [np.zeros_like(spread) for spread in self.spread]
             for pair, (k, m) in enumerate(self._pairs):
-                total[k] += bend[pair][:, None] * self._spread[m]
+                total[k] += bend[pair][:, None] * self.spread[m]
                 if k != m:
-                    total[m] += bend[pair][:, None] * self._spread[k]
-        result.append(-np.concatenate([self._block.pull(each) for each in total]))
+                    total[m] += bend[pair][:, None] * self.spread[k]
+        result.append(-np.concatenate([self.block.pull(each) for each in total]))
         return result
 
     def grams(self, bend):
         """``sum_i bend_i x_i x_i^T`` for every pair of predictors, as one matrix."""
         n_outputs = self._n_outputs
-        grams = [signed_gram(self._block, each) for each in bend]
+        grams = [signed_gram(self.block, each) for each in bend]
         dim = len(grams[0])
         out = np.empty((n_outputs, dim, n_outputs, dim))
         for gram, (k, m) in zip(grams, self._pairs, strict=True):

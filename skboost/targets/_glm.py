@@ -10,33 +10,10 @@ from functools import partial
 import numpy as np
 
 from skboost._parallel import scratch
-from skboost._row_blocks import RowSource, even
 from skboost.targets._base import Target
-from skboost.targets._design import (
-    Block,
-    GaussianPredictors,
-    SharedShapes,
-    validated_table,
-)
+from skboost.targets._design import Block, GaussianPredictors, SharedShapes
 from skboost.targets._likelihood import WeightedRows
 from skboost.targets._priors import NormalPrior
-
-
-def validated_weights(sample_weight, n_samples):
-    """Weights (n,), or one float where all are equal."""
-    if sample_weight is None:
-        return 1.0
-    weight = np.asarray(sample_weight, dtype=float)
-    if weight.shape != (n_samples,):
-        raise ValueError(
-            f"sample_weight must have shape ({n_samples},); got {weight.shape}."
-        )
-    if np.any(~np.isfinite(weight) | (weight < 0.0)):
-        raise ValueError(
-            "sample_weight must be finite and not negative; drop or repair the "
-            "offending rows."
-        )
-    return even(weight)
 
 
 class RowSums:
@@ -148,14 +125,9 @@ class GLMTarget(Target):
 
     Parameters
     ----------
-    X : float array or CSR matrix (n_samples, n_features), or RowSource
-        Used as it is, never copied. A `RowSource` has responses in the code of the
-        likelihood, weights and offsets of its own; what is given here is not read.
-    y : array (n_samples,)
-        Responses, in the code of the likelihood.
+    rows : RowSource
+        With responses in the code of the likelihood, weights and offsets; never copied.
     likelihood : Likelihood
-    sample_weight : array (n_samples,), default=None
-        Class weights included; None is 1 everywhere.
     temperature : float in (0, 1], default=1.0
         Power of the likelihood (Alquier; the tempered posterior).
     prior : Prior, default=None
@@ -165,10 +137,6 @@ class GLMTarget(Target):
         None takes the prior's own.
     fit_intercept : bool, default=True
         theta = (coef..., intercept) when True.
-    n_jobs : int, default=None
-        Threads over fixed blocks of rows; the result does not depend on it.
-    offset : array (n_samples,), default=None
-        Added to every linear predictor of a row; None is zero.
 
     Attributes
     ----------
@@ -178,11 +146,6 @@ class GLMTarget(Target):
     exact_gaussian : bool
         Whether Gaussian expectations are exact, that of the likelihood: they are sums
         over rows of integrals over their few linear predictors.
-
-    Raises
-    ------
-    ValueError
-        For data, weights, scales or a temperature that mean nothing.
     """
 
     # Priors of users are proper, and likelihoods of rows are bounded.
@@ -192,42 +155,22 @@ class GLMTarget(Target):
     _kind_of_sums = RowSums
 
     def __init__(
-        self,
-        X,
-        y,
-        likelihood,
-        *,
-        sample_weight=None,
-        temperature=1.0,
-        prior=None,
-        scale=None,
+        self, rows, likelihood, *, temperature=1.0, prior=None, scale=None,
         fit_intercept=True,
-        n_jobs=None,
-        offset=None,
-    ):
-        if not 0.0 < temperature <= 1.0:
-            raise ValueError(
-                f"temperature must lie in (0, 1]; got {temperature!r}. 1 is the "
-                "posterior."
-            )
-        if not isinstance(X, RowSource):
-            weight = validated_weights(sample_weight, X.shape[0])
-            y = likelihood.checked(y, X.shape[0])
-            X = validated_table(X, y, weight, offset, n_jobs)
-        self.likelihood = likelihood
-        self.rows, self.intercept = X, bool(fit_intercept)
+    ):  # fmt: skip
+        self.rows, self.likelihood = rows, likelihood
+        self.temperature, self.intercept = temperature, bool(fit_intercept)
         # Parameters of one linear predictor.
-        self.n_coefs = X.n_features + self.intercept
-        self.dim = self.n_coefs * likelihood.n_outputs
+        n_coefs = rows.n_features + self.intercept
+        self.dim = n_coefs * likelihood.n_outputs
         self.light_tails = likelihood.light_tails
-        self.temperature = temperature
         self.prior = NormalPrior() if prior is None else prior
-        if scale is not None and np.shape(scale) == (self.n_coefs,):
+        if scale is not None and np.shape(scale) == (n_coefs,):
             scale = np.tile(scale, likelihood.n_outputs)
         self.scale = self.prior.resolve_scale(self.dim, scale)
         # What is linear in theta needs one product with the data, once.
-        width = self.n_coefs + likelihood.n_outputs
-        self._linear, self._constant = X.sum(self._sums.linear, width)
+        width = n_coefs + likelihood.n_outputs
+        self._linear, self._constant = rows.sum(self._sums.linear, width)
 
     @property
     def _sums(self):
@@ -290,7 +233,8 @@ class GLMTarget(Target):
         theta = self._checked(theta)
         out = self.prior.log_density(theta, self.scale)
         for batch in self._batches(theta):
-            out[batch] += self._log_likelihood(theta[batch])
+            (value,) = self._over_rows(self._sums.value, theta[batch])
+            out[batch] += value
         return out
 
     def value_and_score(self, theta):
@@ -298,41 +242,27 @@ class GLMTarget(Target):
         theta = self._checked(theta)
         value, score = self.prior.value_and_score(theta, self.scale)
         for batch in self._batches(theta):
-            more, slope = self._value_and_slope(theta[batch])
+            some = theta[batch]
+            more, slope = self._over_rows(self._sums.value_and_slope, some, some.size)
             value[batch] += more
-            score[batch] += slope
+            score[batch] += self._linear + slope.reshape(self.dim, -1).T
         return value, score
 
     @staticmethod
     def _batches(theta):
         # Draws are taken in batches of this size so that blocks keep enough rows.
         draw_batch = 1024
-        return [
-            slice(start, start + draw_batch)
-            for start in range(0, theta.shape[0], draw_batch)
-        ]
+        starts = range(0, len(theta), draw_batch)
+        return [slice(start, start + draw_batch) for start in starts]
 
-    def _columns(self, theta):
-        """Coefficients of every linear predictor: array (n_outputs, ., n_draws)."""
-        stacked = theta.reshape(-1, self.likelihood.n_outputs, self.n_coefs)
-        return np.ascontiguousarray(stacked.transpose(1, 2, 0))
-
-    def _log_likelihood(self, theta):
-        part = partial(self._sums.value, self._columns(theta))
-        width = self.likelihood.n_temporaries * theta.shape[0]
-        (value,) = self.rows.sum(part, width)
-        return theta @ self._linear + (value + self._constant)
-
-    def _value_and_slope(self, theta):
-        columns = self._columns(theta)
-        part = partial(self._sums.value_and_slope, columns)
-        width = self.likelihood.n_temporaries * theta.shape[0]
-        value, slope = self.rows.sum(part, width, theta.size)
-        slope = slope.reshape(columns.shape).transpose(2, 0, 1).reshape(theta.shape)
-        return (
-            theta @ self._linear + (value + self._constant),
-            self._linear + slope,
-        )
+    def _over_rows(self, func, theta, entries=1):
+        """Log likelihood of draws, and what else a function sums over rows."""
+        # Coefficients of every linear predictor: array (n_outputs, ., n_draws).
+        stacked = theta.reshape(len(theta), self.likelihood.n_outputs, -1)
+        columns = np.ascontiguousarray(stacked.transpose(1, 2, 0))
+        width = self.likelihood.n_temporaries * len(theta)
+        value, *others = self.rows.sum(partial(func, columns), width, entries)
+        return theta @ self._linear + (value + self._constant), *others
 
     # --- under Gaussians
 

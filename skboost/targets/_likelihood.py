@@ -9,7 +9,6 @@ from skboost._math import bounded_exp
 from skboost._parallel import scratch
 from skboost.targets._design import sum_log
 from skboost.targets._logistic_gaussian import logistic_gaussian_expectations
-from skboost.targets._quadrature import gaussian_expectation_1d
 from skboost.targets._softmax_gaussian import has_product_rule
 from skboost.targets._softmax_moments import softmax_gaussian_expectations
 
@@ -68,10 +67,18 @@ class WeightedRows:
 class Likelihood:
     """Log likelihood of one row as a function of its linear predictors.
 
-    A subclass with one linear predictor gives ``checked`` and ``value_and_slope``;
-    the rest has defaults, which it may replace by closed forms (``expected``) or by
-    faster sums over rows (``linear``, ``total``, ``total_and_slope``). One with
-    several linear predictors has arrays (n_outputs, n_rows, n_draws) in place of
+    A subclass with one linear predictor gives
+
+    - ``value_and_slope(eta, y)``: the log likelihood in nats of every row and draw,
+      without the part that ``linear`` gives, and its derivative in ``eta`` (n_rows,
+      n_draws), which is free to be overwritten; ``y`` is (n_rows, 1);
+    - ``expected(mean, sd, y)``: expectations of the whole log likelihood where
+      eta ~ N(mean, sd^2), of its derivative and of minus its second one, all (n_rows,);
+    - for rows with group effects ``bend(eta, y)`` and ``third(eta, y)``: minus the
+      second and the third derivative;
+
+    and may have faster sums over rows (``linear``, ``total``, ``total_and_slope``). One
+    with several linear predictors has arrays (n_outputs, n_rows, n_draws) in place of
     (n_rows, n_draws), and gives ``total``, ``total_and_slope`` and ``expected_rows``.
 
     Attributes
@@ -103,92 +110,12 @@ class Likelihood:
     has_level = False
     n_temporaries = 1
 
-    def checked(self, y, n_samples):
-        """Responses as an array (n_samples,); a ValueError where they mean nothing."""
-        raise NotImplementedError(
-            f"{type(self).__name__} must define checked(y, n_samples)."
-        )
-
-    def value_and_slope(self, eta, y):
-        """Log likelihood of every row and draw, and its derivative in ``eta``.
-
-        Parameters
-        ----------
-        eta : array (n_rows, n_draws)
-            Linear predictors, free to be overwritten.
-        y : array (n_rows, 1)
-
-        Returns
-        -------
-        value : array (n_rows, n_draws), in nats
-            Without the part that ``linear`` gives.
-        slope : array (n_rows, n_draws)
-        """
-        raise NotImplementedError(
-            f"{type(self).__name__} must define value_and_slope(eta, y)."
-        )
-
-    def bend(self, eta, y):
-        """Minus the second derivative of the log likelihood in ``eta``.
-
-        Parameters
-        ----------
-        eta : array (n_rows, n_draws)
-        y : array (n_rows, 1)
-
-        Returns
-        -------
-        array (n_rows, n_draws)
-        """
-        raise NotImplementedError(f"{type(self).__name__} must define bend(eta, y).")
-
     def given(self, level):
-        """The likelihood where that parameter is known, None without one."""
+        """The likelihood where the parameter that rows share is known."""
         return self
 
-    def third(self, eta, y):
-        """Third derivative of the log likelihood in ``eta``.
-
-        Parameters
-        ----------
-        eta : array (n_rows, n_draws)
-        y : array (n_rows, 1)
-
-        Returns
-        -------
-        array (n_rows, n_draws)
-        """
-        raise NotImplementedError(f"{type(self).__name__} must define third(eta, y).")
-
-    def expected(self, mean, sd, y):
-        """Expectations of the whole log likelihood where eta ~ N(mean, sd^2).
-
-        Parameters
-        ----------
-        mean, sd, y : arrays (n_rows,)
-
-        Returns
-        -------
-        value, slope, bend : arrays (n_rows,)
-            Of the log likelihood in nats, its derivative and minus its second one.
-            By default a trapezoid rule with an error near 1e-10 for functions that
-            are smooth on the scale of ``sd`` and grow no faster than polynomials.
-        """
-        # Stein's identity: E f''(t) = E f'(t) (t - mean) / sd^2.
-        # A point mass is integrated as a narrow Gaussian, so that differences of the
-        # slope can stand in for its derivative.
-        sd, linear = np.maximum(sd, 1e-4), self.linear(y)
-
-        def terms(eta):
-            shift = eta - mean
-            value, slope = self.value_and_slope(eta.copy(), y)
-            return np.stack([value, slope, -slope * shift / sd**2])
-
-        value, slope, bend = gaussian_expectation_1d(terms, mean, sd)
-        return value + linear * mean, slope + linear, bend
-
     def expected_rows(self, mean, covariance, y):
-        """The same for any number of linear predictors.
+        """Expectations of the log likelihood where the linear predictors are Gaussian.
 
         Parameters
         ----------
@@ -200,9 +127,11 @@ class Likelihood:
         Returns
         -------
         value : array (n_rows,), in nats
+            Of the log likelihood, its linear part included.
         slope : array (n_outputs, n_rows)
+            Of its derivatives.
         bend : array (n_pairs, n_rows)
-            Minus the second derivatives.
+            Of minus its second derivatives.
         """
         value, slope, bend = self.expected(mean[0], np.sqrt(covariance[0]), y)
         return value, slope[None], bend[None]
@@ -255,15 +184,6 @@ class Logistic(Likelihood):
     log_concave = True
     linear_in_y = True
     _coarse = False
-
-    def checked(self, y, n_samples):
-        y = np.asarray(y, dtype=float)
-        if y.shape != (n_samples,) or np.any(y * (1.0 - y)):
-            raise ValueError(
-                f"y must hold 0 and 1, shape ({n_samples},); got shape "
-                f"{y.shape} and values such as {y.ravel()[:5]}."
-            )
-        return y
 
     def linear(self, y):
         return y - 0.5
@@ -329,6 +249,7 @@ class Poisson(Likelihood):
     light_tails = True
 
     def checked(self, y, n_samples):
+        """Responses as an array (n_samples,); a ValueError where they mean nothing."""
         y = np.asarray(y, dtype=float)
         if y.shape != (n_samples,) or not np.isfinite(y).all() or np.any(y < 0):
             raise ValueError(
@@ -380,16 +301,6 @@ class Multinomial(Likelihood):
         # Sums of n_classes terms of at most 1 stay far from overflow in a product.
         self._limit = max(1, min(512, int(600 / np.log(max(2, n_classes)))))
 
-    def checked(self, y, n_samples):
-        y = np.asarray(y)
-        valid = y.shape == (n_samples,) and np.issubdtype(y.dtype, np.integer)
-        if not valid or y.min() < 0 or y.max() >= self.n_outputs:
-            raise ValueError(
-                f"y must hold integers in 0..{self.n_outputs - 1}, shape "
-                f"({n_samples},); encode the classes first."
-            )
-        return y
-
     def linear(self, y):
         return (y[:, None] == np.arange(self.n_outputs)).astype(float)
 
@@ -400,20 +311,16 @@ class Multinomial(Likelihood):
         np.exp(eta, out=eta)
         return eta, eta.sum(axis=0), top
 
-    def _sum_normaliser(self, total, top, rows):
-        value = rows.sum(top)
-        return value + rows.sum_log(total, self._limit)
-
     def total(self, eta, rows):
         """Minus the weighted sum of the logs of the normalisers."""
         _, total, top = self._exponentials(eta)
-        return -self._sum_normaliser(total, top, rows)
+        return -(rows.sum(top) + rows.sum_log(total, self._limit))
 
     def total_and_slope(self, eta, rows):
         exp, total, top = self._exponentials(eta)
         exp *= rows.weights[:, None] / total
         slope = np.stack([rows.block.pull(part) for part in exp])
-        return -self._sum_normaliser(total, top, rows), -slope
+        return -(rows.sum(top) + rows.sum_log(total, self._limit)), -slope
 
     def expected_rows(self, mean, covariance, y):
         """Expectations for Gaussian linear predictors; see `Likelihood`."""

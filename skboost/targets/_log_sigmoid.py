@@ -137,27 +137,11 @@ def student_t_radii(df, cut=1e-13):
     return nodes, weights
 
 
-def student_t_sigmoid_expectation(location, scale, df):
-    """E sigma(t) for t Student-t.
-
-    A Student-t variable is Gaussian with a random scale, so this is an average of
-    noise-free Gaussian expectations.
-
-    Parameters
-    ----------
-    location, scale : array (n,)
-    df : float
-        Degrees of freedom.
-
-    Returns
-    -------
-    probability : array (n,), absolute error below 1e-9
-    """
-    return sigmoid_over_scales(location, scale, *student_t_radii(float(df)))
-
-
 def sigmoid_over_scales(location, scale, nodes, shares):
-    """E sigma(t) for t Gaussian of scale ``node * scale``, each with its share."""
+    """E sigma(t) for t Gaussian of scale ``node * scale``, each with its share.
+
+    With `student_t_radii` that is a Student-t variable, to an error below 1e-9.
+    """
     location, scale = np.broadcast_arrays(location, scale)
     total = np.zeros(location.shape)
     for node, share in zip(nodes, shares, strict=True):

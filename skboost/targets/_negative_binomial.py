@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import digamma, expit, gammaln, polygamma
 
 from skboost._math import LOG_2PI, bounded_exp
-from skboost.targets._likelihood import Likelihood, Poisson
+from skboost.targets._likelihood import Likelihood
 from skboost.targets._logistic_gaussian import logistic_gaussian_expectations
 from skboost.targets._noise import NoiseExpectation
 from skboost.targets._quadrature import normal_rule
@@ -35,9 +35,7 @@ class NegativeBinomial(Likelihood):
 
     light_tails = True
     has_level = True
-
-    def checked(self, y, n_samples):
-        return Poisson().checked(y, n_samples)
+    n_temporaries = 4
 
     def linear(self, y):
         return y
@@ -80,7 +78,7 @@ class NegativeBinomial(Likelihood):
         if slopes:
             pulled = (y + shape) * np.exp(eta + level - soft)
             by_level = rows.sum(shape * soft - pulled) + slope
-            found += [by_level, rows.pull(y - pulled)]
+            found += [rows.pull(y - pulled), by_level]
         return found
 
     def expected_with_scale(self, mean, y, variance, covariance, level, level_variance):

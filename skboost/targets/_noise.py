@@ -35,14 +35,21 @@ class NoiseExpectation(NamedTuple):
 
 
 class Noise(Likelihood):
-    """Log density of a standardised residual; a subclass gives the methods below."""
+    """Log density f of a standardised residual z.
 
+    A subclass gives ``log_density(z)``, which is f(z) in nats, ``derivatives(z)``,
+    which are f'(z) and f''(z), and the distribution function ``cdf(z)`` of a residual
+    with its inverse ``quantile(p)``.
+    """
+
+    n_temporaries = 4
     # The residual's standard deviation in units of its scale; inf is legal.
     std = 1.0
     # Half-width in z of the strip around the real line where exp(f) is tame.
     strip = 1.0
 
     def checked(self, y, n_samples):
+        """Responses as an array (n_samples,); a ValueError where they mean nothing."""
         y = np.asarray(y, dtype=float)
         if y.shape != (n_samples,) or not np.isfinite(y).all():
             raise ValueError(
@@ -50,30 +57,6 @@ class Noise(Likelihood):
                 f"{y.shape} and values such as {y.ravel()[:5]}."
             )
         return y
-
-    def log_density(self, z):
-        """f(z), in nats."""
-        raise NotImplementedError(
-            f"{type(self).__name__} must define log_density(z) of a residual."
-        )
-
-    def derivatives(self, z):
-        """f'(z) and f''(z)."""
-        raise NotImplementedError(
-            f"{type(self).__name__} must define derivatives(z) of a residual."
-        )
-
-    def cdf(self, z):
-        """Distribution function of a standardised residual."""
-        raise NotImplementedError(
-            f"{type(self).__name__} must define cdf(z) of a residual."
-        )
-
-    def quantile(self, p):
-        """Quantiles of a standardised residual."""
-        raise NotImplementedError(
-            f"{type(self).__name__} must define quantile(p) of a residual."
-        )
 
     def at_draws(self, eta, level, rows, slopes=False):
         """Sums over rows of the log likelihood, for `NoisyRowSums`.
@@ -89,20 +72,17 @@ class Noise(Likelihood):
         Returns
         -------
         list of arrays
-            Value (n_draws,), and with `slopes` its derivatives in lambda (n_draws,)
-            and in the parameters of eta (dim, n_draws).
+            Value (n_draws,), and with `slopes` its derivatives in the parameters of eta
+            (dim, n_draws) and in lambda (n_draws,).
         """
         precision, mass = bounded_exp(-level), rows.weights.sum()
         z = (rows.y[:, None] - eta) * precision
         found = [rows.sum(self.log_density(z)) - mass * level]
         if slopes:
             first, _ = self.derivatives(z)
-            found += [-mass - rows.sum(z * first), -rows.pull(first) * precision]
+            by_level = -mass - rows.sum(z * first)
+            found += [-rows.pull(first) * precision, by_level]
         return found
-
-    def expected_with_scale(self, mean, y, *moments):
-        """`expected` with the mean of eta and the response in place of a residual."""
-        return self.expected(y - mean, *moments)
 
     def scale_rule(self, level, sd, tilt):
         """Nodes and weights for lambda ~ N(level, sd^2), with which eta moves by tilt.
@@ -132,13 +112,13 @@ class Noise(Likelihood):
         centres = centre[:, None] + sd[:, None] * nodes
         return centres, np.full_like(centres, scale), weights
 
-    def expected(self, residual, variance, covariance, level, level_variance):
+    def expected_with_scale(self, mean, y, variance, covariance, level, level_variance):
         """Expectations where (eta, lambda) of every row is Gaussian.
 
         Parameters
         ----------
-        residual : array (n_rows,)
-            y minus the mean of eta.
+        mean, y : arrays (n_rows,)
+            Mean of eta, and the response.
         variance, covariance : arrays (n_rows,)
             Of eta, and of eta with lambda.
         level, level_variance : float
@@ -156,27 +136,18 @@ class Noise(Likelihood):
         total = 0.0
         for node, share in zip(*self.scale_rule(level, sd, tilt), strict=True):
             scale = bounded_exp(level + sd * node)
-            width = left.max(initial=0.0) / (self.strip * scale)
-            inner, shares = normal_rule(width)
-            z = (residual - tilt * node)[:, None] - left[:, None] * inner
-            total = total + share * self._terms(z / scale, scale) @ shares
+            inner, shares = normal_rule(left.max(initial=0.0) / (self.strip * scale))
+            away = (y - mean - tilt * node)[:, None] - left[:, None] * inner
+            z = away / scale
+            first, second = self.derivatives(z)
+            mixed = first + z * second
+            slopes = [-first / scale, -1.0 - z * first]
+            bends = [-second / scale**2, -mixed / scale, -z * mixed]
+            terms = np.stack([self.log_density(z), *slopes, *bends])
+            total = total + share * terms @ shares
+        # Lambda itself has the mean `level`.
         total[0] -= level
         return NoiseExpectation(*total)
-
-    def _terms(self, z, scale):
-        """What `expected` averages, (6, ...), without ``-lambda``."""
-        first, second = self.derivatives(z)
-        mixed = first + z * second
-        return np.stack(
-            [
-                self.log_density(z),
-                -first / scale,
-                -1.0 - z * first,
-                -second / scale**2,
-                -mixed / scale,
-                -z * mixed,
-            ]
-        )
 
 
 class NormalNoise(Noise):
@@ -201,16 +172,16 @@ class NormalNoise(Noise):
         """See `Noise.added_to`: normal noise on a Gaussian is one Gaussian."""
         return centre[:, None], np.hypot(sd, scale)[:, None], np.ones(1)
 
-    def expected(self, residual, variance, covariance, level, level_variance):
-        """See `Noise.expected`; exp(-2 lambda) shifts the mean of eta."""
+    def expected_with_scale(self, mean, y, variance, covariance, level, level_variance):
+        """See `Noise.expected_with_scale`; exp(-2 lambda) shifts the mean of eta."""
         precision = bounded_exp(2.0 * (level_variance - level))
-        shifted = residual + 2.0 * covariance
+        shifted = y - mean + 2.0 * covariance
         square = precision * (shifted**2 + variance)
         return NoiseExpectation(
             -0.5 * (LOG_2PI + square) - level,
             precision * shifted,
             square - 1.0,
-            np.full_like(residual, precision),
+            np.full_like(mean, precision),
             2.0 * precision * shifted,
             2.0 * square,
         )
@@ -259,17 +230,14 @@ class KnownScale(Likelihood):
     def __init__(self, noise, scale):
         self.noise, self.scale = noise, scale
 
-    def checked(self, y, n_samples):
-        return self.noise.checked(y, n_samples)
-
     def value_and_slope(self, eta, y):
         z = (y - eta) / self.scale
         slope = -self.noise.derivatives(z)[0] / self.scale
         return self.noise.log_density(z) - np.log(self.scale), slope
 
     def expected(self, mean, sd, y):
-        found = self.noise.expected(
-            y - mean, sd**2, np.zeros_like(mean), np.log(self.scale), 0.0
+        found = self.noise.expected_with_scale(
+            mean, y, sd**2, np.zeros_like(mean), np.log(self.scale), 0.0
         )
         return found.value, found.slope, found.bend
 

@@ -4,13 +4,11 @@ Notation: theta = (coef..., intercept, lambda) with lambda the logarithm of the 
 scale, or of the dispersion of counts; beta is theta without lambda.
 """
 
-from functools import partial
-
 import numpy as np
 from scipy.special import gammaln
 
 from skboost._math import bounded_exp
-from skboost.targets._design import signed_gram
+from skboost.targets._design import GaussianPredictors, signed_gram
 from skboost.targets._glm import GLMTarget, RowSums
 from skboost.targets._priors import Prior, PriorExpectation
 
@@ -72,10 +70,6 @@ class WithNoiseScale(Prior):
         coef, inner = self.coef.given(scale[:-1], s)
         return WithNoiseScale(coef, self.noise_scale), np.append(inner, scale[-1])
 
-    def log_posterior(self, theta, scale):
-        """See `CommonScale.log_posterior`."""
-        return self.coef.log_posterior(theta[:, :-1], scale[:-1])
-
     def value_and_score(self, theta, scale):
         value, score = self.coef.value_and_score(theta[:, :-1], scale[:-1])
         more, slope = self.noise_scale.value_and_score(theta[:, -1])
@@ -83,8 +77,7 @@ class WithNoiseScale(Prior):
 
     def expected(self, mean, variance, scale):
         coef = self.coef.expected(mean[:-1], variance[:-1], scale[:-1])
-        value, *slopes = self.noise_scale.expected(mean[-1], variance[-1])
-        d_mean, d_variance = slopes
+        value, d_mean, d_variance = self.noise_scale.expected(mean[-1], variance[-1])
         return PriorExpectation(
             coef.value + float(value),
             np.append(coef.d_mean, d_mean),
@@ -97,29 +90,36 @@ class NoisyRowSums(RowSums):
 
     n_temporaries = 2
 
-    def value(self, beta, level, table):
-        """Log likelihood of every draw."""
-        data = self.rows(table)
-        return self.likelihood.at_draws(data.block.predict(beta), level, data)
+    def linear(self, table):
+        """See `RowSums.linear`: at draws nothing is left out of the sums."""
+        return np.zeros(table.n_features + self.intercept + 1), 0.0
 
-    def value_and_slope(self, beta, level, table):
-        """The same and its slopes, in the log noise scale and in beta."""
-        data = self.rows(table)
-        eta = data.block.predict(beta)
-        return self.likelihood.at_draws(eta, level, data, slopes=True)
+    def value(self, columns, table):
+        """See `RowSums.value`; the last of the columns is the log noise scale."""
+        data, theta = self.rows(table), columns[0]
+        return self.likelihood.at_draws(data.block.predict(theta[:-1]), theta[-1], data)
+
+    def value_and_slope(self, columns, table):
+        """See `RowSums.value_and_slope`."""
+        data, theta = self.rows(table), columns[0]
+        value, by_beta, by_level = self.likelihood.at_draws(
+            data.block.predict(theta[:-1]), theta[-1], data, slopes=True
+        )
+        return value, np.vstack([by_beta, by_level])
 
     # --- under Gaussians
 
     def expected(self, mean, variance, factor, table):
         """See `RowSums.expected`."""
-        block = self.rows(table).block
-        e, spread = self._expected_rows(table, mean, variance, factor)
+        given, e = self._expected_rows(table, mean, variance, factor)
+        block = given.block
         slope = np.append(block.pull(e.slope), e.slope_scale.sum())
         result = [e.value.sum(), slope]
         if variance is not None:
             bend = np.append(block.pull_squares(e.bend), e.bend_scale.sum())
             result.append(-0.5 * bend)
         if factor is not None:
+            spread = given.spread[0]
             by_scale = e.bend_mixed @ spread + e.bend_scale.sum() * factor[-1]
             spread *= e.bend[:, None]
             spread += e.bend_mixed[:, None] * factor[-1]
@@ -132,40 +132,35 @@ class NoisyRowSums(RowSums):
         for mean, shape, scale in gaussians.members:
             variance, factor = gaussians.shapes[shape]
             factor = None if factor is None else np.sqrt(scale) * factor
-            e, _ = self._expected_rows(table, mean, variance, factor)
+            _, e = self._expected_rows(table, mean, variance, factor)
             found.append(e.value.sum())
         return (np.array(found),)
 
     def curvature(self, mean, factor, table):
         """See `RowSums.curvature`."""
-        block = self.rows(table).block
-        e, _ = self._expected_rows(table, mean, None, factor)
-        curvature = np.empty((len(mean), len(mean)))
-        curvature[:-1, :-1] = signed_gram(block, e.bend)
-        curvature[-1, :-1] = curvature[:-1, -1] = block.pull(e.bend_mixed)
-        curvature[-1, -1] = e.bend_scale.sum()
+        given, e = self._expected_rows(table, mean, None, factor)
+        block = given.block
+        edge = block.pull(e.bend_mixed)[None]
+        curvature = np.block(
+            [[signed_gram(block, e.bend), edge.T], [edge, e.bend_scale.sum()]]
+        )
         slope = np.append(block.pull(e.slope), e.slope_scale.sum())
         return e.value.sum(), slope, curvature
 
     def _expected_rows(self, table, mean, variance, factor):
-        """Weighted `NoiseExpectation` of rows, and what the factor makes of them."""
+        """`GaussianPredictors` of the rows, and their weighted `NoiseExpectation`."""
         data = self.rows(table)
-        block = data.block
-        centre = block.predict(mean[:-1])
-        spread, total = None, np.zeros_like(centre)
-        covariance, level_variance = np.zeros_like(centre), 0.0
+        parts = (None if part is None else part[:-1] for part in (variance, factor))
+        given = GaussianPredictors(data.block, 1, mean[:-1], *parts)
+        covariance, level_variance = np.zeros(len(data.y)), 0.0
         if variance is not None:
-            total += block.apply_squares(variance[:-1])
             level_variance += variance[-1]
         if factor is not None:
-            spread = block.apply(factor[:-1])
-            total += np.einsum("ij,ij->i", spread, spread)
-            covariance = spread @ factor[-1]
+            covariance = given.spread[0] @ factor[-1]
             level_variance += factor[-1] @ factor[-1]
-        found = self.likelihood.expected_with_scale(
-            centre, data.y, total, covariance, mean[-1], level_variance
-        )
-        return type(found)(*(data.weights * part for part in found)), spread
+        moments = given.covariance[0], covariance, mean[-1], level_variance
+        found = self.likelihood.expected_with_scale(given.mean[0], data.y, *moments)
+        return given, type(found)(*(data.weights * part for part in found))
 
 
 class NoisyGLMTarget(GLMTarget):
@@ -177,7 +172,7 @@ class NoisyGLMTarget(GLMTarget):
 
     Parameters
     ----------
-    X, y
+    rows
         As in `GLMTarget`.
     noise : Noise or NegativeBinomial
     noise_scale_prior : NoiseScalePrior or DispersionPrior
@@ -192,8 +187,8 @@ class NoisyGLMTarget(GLMTarget):
 
     _kind_of_sums = NoisyRowSums
 
-    def __init__(self, X, y, noise, noise_scale_prior, **settings):
-        super().__init__(X, y, noise, **settings)
+    def __init__(self, rows, noise, noise_scale_prior, **settings):
+        super().__init__(rows, noise, **settings)
         self.prior = WithNoiseScale(self.prior, noise_scale_prior)
         self.scale = np.append(self.scale, 1.0)
         self.dim += 1
@@ -204,17 +199,3 @@ class NoisyGLMTarget(GLMTarget):
     def scale_prior(self):
         """The `CommonScale` of the coefficients, where they have one."""
         return None if self.prior.closed else self.prior.coef
-
-    def _log_likelihood(self, theta):
-        return self._sums_at_draws(theta, self._sums.value)[0]
-
-    def _value_and_slope(self, theta):
-        value, by_scale, by_beta = self._sums_at_draws(
-            theta, self._sums.value_and_slope
-        )
-        return value, np.column_stack([by_beta.T, by_scale])
-
-    def _sums_at_draws(self, theta, func):
-        beta, level = np.ascontiguousarray(theta[:, :-1].T), theta[:, -1]
-        part = partial(func, beta, level)
-        return self.rows.sum(part, 4 * len(theta), theta.size)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skboost._row_blocks import Table
 from skboost.approximation import (
     FreshDraws,
     Mixture,
@@ -75,7 +76,7 @@ def two_normals(means, stds, weights, family=None):
 def logistic(dim=1, n=15):
     rng = np.random.default_rng(3)
     X, y = rng.standard_normal((n, dim)), rng.integers(0, 2, n)
-    return GLMTarget(X, y, Logistic(), fit_intercept=False)
+    return GLMTarget(Table(X, y), Logistic(), fit_intercept=False)
 
 
 def fresh(target, mixture, seed=0, n=N, exact=False):

@@ -10,6 +10,7 @@ from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import d2_tweedie_score
 
 from skboost import BoostedBayesianPoissonRegression
+from skboost._row_blocks import Table
 from skboost.targets import GLMTarget, Poisson
 
 from .conftest import count_regression, counted, pieces_are_near_the_whole
@@ -29,7 +30,7 @@ def test_the_posterior_agrees_with_a_grid():
     fitted = regression(
         fit_intercept=False, prior_scale=1.0, max_iter=8, n_draws=512
     ).fit(rows, y)
-    target = GLMTarget(rows, y, Poisson(), fit_intercept=False)
+    target = GLMTarget(Table(rows, y), Poisson(), fit_intercept=False)
     grid = np.linspace(-4.0, 4.0, 20_001)
     density = np.exp(target.log_density(grid[:, None]))
     evidence = np.trapezoid(density, grid)

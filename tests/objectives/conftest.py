@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from skboost._row_blocks import Table
 from skboost.approximation import Mixture, PooledDraws
 from skboost.targets import GLMTarget, Logistic, Target
 
@@ -25,7 +26,7 @@ class Skewed(Target):
 def logistic_target(dim):
     rng = np.random.default_rng(3)
     X, y = rng.standard_normal((12, dim)), rng.integers(0, 2, 12)
-    return GLMTarget(X, y, Logistic(), fit_intercept=False)
+    return GLMTarget(Table(X, y), Logistic(), fit_intercept=False)
 
 
 TARGETS = {"exact": logistic_target, "Monte Carlo": Skewed}

@@ -4,6 +4,20 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy import stats
 
+from skboost._row_blocks import Table, even
+from skboost.targets import GLMTarget
+
+
+def table(X, y, sample_weight=None, offset=None, n_jobs=None):
+    """Rows in memory, weights as one number where all are equal."""
+    weight = 1.0 if sample_weight is None else even(np.asarray(sample_weight, float))
+    return Table(X, y, weight, offset, n_jobs=n_jobs)
+
+
+def glm(X, y, likelihood, sample_weight=None, offset=None, n_jobs=None, **settings):
+    """A regression of rows in memory."""
+    return GLMTarget(table(X, y, sample_weight, offset, n_jobs), likelihood, **settings)
+
 
 def differences(f, x, step=1e-5):
     """Central differences of a function of one vector, stacked first."""

@@ -9,15 +9,18 @@ from scipy.stats import laplace, norm, t
 
 from skboost.targets import (
     entropy_expectation,
-    gaussian_expectation_1d,
-    laplace_sigmoid_expectation,
     log_laplace_sigmoid,
     log_sigmoid_expectation,
     log_student_t_sigmoid,
     logistic_gaussian_expectations,
     sigmoid_expectation,
-    student_t_sigmoid_expectation,
+    student_t_radii,
 )
+from skboost.targets._log_sigmoid import (
+    laplace_sigmoid_expectation,
+    sigmoid_over_scales,
+)
+from skboost.targets._quadrature import gaussian_expectation_1d
 
 
 def softplus(t):
@@ -223,6 +226,10 @@ def student_t_by_quadrature(location, scale, df):
         quad(integrand, a, b, epsabs=1e-14, epsrel=1e-12, limit=500)[0]
         for a, b in zip(edges, edges[1:], strict=False)
     )
+
+
+def student_t_sigmoid_expectation(location, scale, df):
+    return sigmoid_over_scales(location, scale, *student_t_radii(df))
 
 
 @pytest.mark.slow

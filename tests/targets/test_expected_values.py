@@ -6,7 +6,6 @@ import pytest
 from skboost.approximation import Mixture
 from skboost.families import Gaussian
 from skboost.targets import (
-    GLMTarget,
     Logistic,
     Multinomial,
     NoiseScalePrior,
@@ -15,6 +14,8 @@ from skboost.targets import (
     Poisson,
     updated_target,
 )
+
+from .conftest import glm, table
 
 LIKELIHOODS = {
     "logistic": Logistic(),
@@ -27,18 +28,12 @@ LIKELIHOODS = {
 def make_target(kind):
     rng = np.random.default_rng(0)
     if kind == "noise":
-        X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
-        return NoisyGLMTarget(X, y, NormalNoise(), NoiseScalePrior(1.0, 0.5))
+        rows = table(rng.normal(size=(40, 3)), rng.normal(size=40))
+        return NoisyGLMTarget(rows, NormalNoise(), NoiseScalePrior(1.0, 0.5))
     X, weight = rng.normal(size=(40, 3)), rng.uniform(0.2, 2.0, 40)
     y = rng.integers(0, {"four": 4, "multinomial": 3}.get(kind, 2), 40)
-    return GLMTarget(
-        X,
-        y,
-        LIKELIHOODS[kind],
-        sample_weight=weight,
-        temperature=0.8,
-        offset=rng.normal(size=40),
-    )
+    offset = rng.normal(size=40)
+    return glm(X, y, LIKELIHOODS[kind], weight, offset, temperature=0.8)
 
 
 def gaussian(dim, seed=1):

@@ -8,7 +8,13 @@ from scipy import sparse, stats
 from skboost.targets import DispersionPrior, NegativeBinomial, NoisyGLMTarget, Poisson
 from skboost.targets._negative_binomial import gamma_terms
 
-from .conftest import check_curvature, check_expectation, check_gradients, check_score
+from .conftest import (
+    check_curvature,
+    check_expectation,
+    check_gradients,
+    check_score,
+    table,
+)
 
 
 def make_target(X=None):
@@ -19,10 +25,9 @@ def make_target(X=None):
         rng.normal(size=30),
     )
     y = rng.negative_binomial(2.0, 2.0 / (2.0 + np.exp(own[:, 0] + offset)))
-    return NoisyGLMTarget(
-        own if X is None else X, y, NegativeBinomial(), DispersionPrior(0.25, 2.0),
-        sample_weight=weight, offset=offset, temperature=0.8,
-    )  # fmt: skip
+    rows = table(own if X is None else X, y.astype(float), weight, offset)
+    prior = DispersionPrior(0.25, 2.0)
+    return NoisyGLMTarget(rows, NegativeBinomial(), prior, temperature=0.8)
 
 
 def gaussian(dim, seed=1):

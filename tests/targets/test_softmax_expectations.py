@@ -7,10 +7,13 @@ from skboost.targets import (
     class_contrasts,
     has_product_rule,
     logistic_gaussian_expectations,
-    softmax_expectation,
-    softmax_gaussian_expectations,
 )
-from skboost.targets._softmax_gaussian import SoftmaxRows, groups_by_rule
+from skboost.targets._softmax_gaussian import (
+    SoftmaxRows,
+    groups_by_rule,
+    softmax_expectation,
+)
+from skboost.targets._softmax_moments import softmax_gaussian_expectations
 
 
 def rows(n_classes, scale, n=6, seed=0):
