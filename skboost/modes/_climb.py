@@ -9,6 +9,9 @@ from skboost._solver import climb
 
 # Pairs of steps and changes of score that the quasi-Newton directions remember.
 _MEMORY = 8
+# Evaluations of each climb at most, and nats: a climb ends where several steps in a row
+# are predicted to gain less.
+_MAX_TICKS, _TOL = 200, 1e-5
 
 
 class Ends(NamedTuple):
@@ -29,26 +32,17 @@ class Ends(NamedTuple):
     settled: np.ndarray
 
 
-def find_mode(target, x, max_iter=200, budget=None):
+def find_mode(target, x, budget=None):
     """Where quasi-Newton ascent on the log joint from `x` ends."""
 
     def value_and_gradient(z):
         value, score = target.value_and_score(z[None])
         return value[0], score[0]
 
-    return climb(value_and_gradient, x, {"maxiter": max_iter}, budget=budget)[0]
+    return climb(value_and_gradient, x, {"maxiter": 200}, budget=budget)[0]
 
 
-def climb_all(
-    target,
-    starts,
-    scale,
-    max_evaluations=np.inf,
-    max_ticks=200,
-    tol=1e-5,
-    budget=None,
-    arrived=None,
-):
+def climb_all(target, starts, scale, max_evaluations=np.inf, budget=None, arrived=None):
     """Local maxima of the log joint, by limited-memory BFGS on all rows at once.
 
     Every tick evaluates one point of each climb that is still under way, so that the
@@ -63,10 +57,6 @@ def climb_all(
         Lengths of first steps.
     max_evaluations : float, default=inf
         Evaluations after which all climbs stop where they are.
-    max_ticks : int, default=200
-        Evaluations of each climb at most.
-    tol : float, default=1e-5
-        Nats; a climb ends where several steps in a row are predicted to gain less.
     budget : Budget, default=None
         Once nothing is left of it, all climbs stop where they are.
     arrived : callable, default=None
@@ -84,8 +74,8 @@ def climb_all(
     # Where a step or a slope overflows the climb is refused, or stops.
     with np.errstate(all="ignore"):
         climbs = _Climbs(starts, height, score * scale, scale)
-        for _ in range(max_ticks - 1):
-            rows = climbs.under_way(tol)
+        for _ in range(_MAX_TICKS - 1):
+            rows = climbs.under_way()
             if not len(rows) or n_evaluations >= max_evaluations or budget.cuts():
                 break
             points = climbs.trial(rows)
@@ -126,9 +116,9 @@ class _Climbs:
         predicted_gain = 0.5 * (self.score * self.direction).sum(axis=1)
         return np.where(np.isfinite(self.height), predicted_gain, np.inf)
 
-    def under_way(self, tol):
+    def under_way(self):
         """Rows that go on; once a tick, since it counts small predicted gains."""
-        self.n_small = np.where(self.predicted_gain() < tol, self.n_small + 1, 0)
+        self.n_small = np.where(self.predicted_gain() < _TOL, self.n_small + 1, 0)
         # One small predicted gain may be that of a model that has not seen the flattest
         # direction yet; four in a row end a climb.
         return np.flatnonzero(~self.stopped & (self.n_small < 4))

@@ -37,8 +37,6 @@ class Modes:
         Laplace approximation at each, as a member of the family.
     mass : tuple of float
         Log mass of each by Laplace's method, nats.
-    counts : tuple of int
-        Climbs of the last search that ended there.
     n_climbs : int
         All climbs of the last search, those included that ended nowhere.
     last : int
@@ -47,7 +45,6 @@ class Modes:
 
     params: tuple = ()
     mass: tuple = ()
-    counts: tuple = ()
     n_climbs: int = 0
     last: int = 0
 
@@ -117,17 +114,10 @@ def add_ends(target, family, modes, ends):
     Modes
     """
     assignment = _ModeAssignment(target, family, ends, modes)
-    owner = assignment.owner
-    counts = np.bincount(owner[owner >= 0], minlength=len(assignment.params))
-    counts[: len(modes.counts)] += np.array(modes.counts, dtype=int)
-    grown = Modes(
-        tuple(assignment.params),
-        tuple(assignment.mass),
-        tuple(counts.tolist()),
-        modes.n_climbs + len(ends.points),
-        modes.last,
-    )
-    new = grown.matter & (np.arange(len(counts)) >= len(modes.params))
+    owner, n_climbs = assignment.owner, modes.n_climbs + len(ends.points)
+    params, mass = tuple(assignment.params), tuple(assignment.mass)
+    grown = Modes(params, mass, n_climbs, modes.last)
+    new = grown.matter & (np.arange(len(params)) >= len(modes.params))
     rows = np.flatnonzero(np.isin(owner, np.flatnonzero(new)))
     if not len(rows):
         return grown
@@ -194,10 +184,8 @@ def laplace_approximation(target, family, mode):
     covariance = inverse_curvature(target, mode, family)
     if len(mode) > MAX_HESSIAN_DIM:
         return _of_variances(target, family, mode, covariance)
-    if covariance.ndim == 1:
-        variances, axes = covariance, np.eye(len(mode))
-    else:
-        variances, axes = eigh(covariance)
+    one_each = covariance.ndim == 1
+    variances, axes = (covariance, np.eye(len(mode))) if one_each else eigh(covariance)
     std = np.sqrt(np.maximum(variances, _NARROWEST**2 * variances.max()))
     top = target.log_density(mode[None])[0]
     for _ in range(12):
@@ -211,7 +199,7 @@ def laplace_approximation(target, family, mode):
             break
         std[steep] *= 0.25
     std = np.maximum(std, _NARROWEST * std.max())
-    if covariance.ndim == 1:
+    if one_each:
         return _of_variances(target, family, mode, std**2)
     shrunk = (axes * std**2) @ axes.T
     return family.from_moments(mode, 0.5 * (shrunk + shrunk.T))
@@ -333,7 +321,7 @@ class ModeSearch:
         share = share * budget.whole.max_evaluations
         # A climb takes some thirty evaluations.
         batch = int(np.clip(share / 30, 4, batch))
-        modes = Modes(known.params, known.mass, (0,) * len(known.params))
+        modes = Modes(known.params, known.mass)
         before, left, enough = self.target.n_evaluations, share, batch
         while modes.n_climbs < min(enough, most) and left > 0 and not budget.cuts():
             try:

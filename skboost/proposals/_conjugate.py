@@ -60,7 +60,7 @@ class ConjugateProposer(Proposer):
         rng = generator(settings.seed, 0, BASE)
         params, candidates = first_distribution(self.target, found, settings, rng)
         # Runs of coordinate ascent end where climbs would; none weighs more here.
-        modes = Modes(candidates, (0.0,) * len(candidates), (1,) * len(candidates))
+        modes = Modes(candidates, (0.0,) * len(candidates))
         return Mixture.single(self.family, params), modes
 
     def propose(self, context, settings):

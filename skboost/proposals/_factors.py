@@ -52,7 +52,7 @@ class FactorProposer(Proposer):
         found = chunked_map(run, list(range(settings.n_restarts)), settings.n_jobs)
         best, *others = sorted(found, key=lambda item: -item[0])
         candidates = tuple(self.aligned(p, best[1]) for _, p in others)
-        modes = Modes(candidates, (0.0,) * len(candidates), (1,) * len(candidates))
+        modes = Modes(candidates, (0.0,) * len(candidates))
         return Mixture.single(self.family, best[1]), modes
 
     def propose(self, context, settings):

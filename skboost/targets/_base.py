@@ -26,13 +26,8 @@ class Target:
     light_tails : bool
         Whether results are exponentials of coordinates: under a Student-t distribution
         of these they have no mean.
-    n_evaluations, n_failures : int
-        Draws at which it was evaluated, and at which that failed, where these are
-        counted.
-    first_failure : str or None
-        What happened at the first of these.
     ledgers : tuple of Ledger
-        What counts them.
+        What counts its evaluations and failures.
     knows_curvature : bool
         Whether there is ``expected_curvature(mean, factor)``, as regressions have it.
     scale_prior : CommonScale or None
@@ -50,8 +45,6 @@ class Target:
     first_guess = None
     proper = False
     light_tails = False
-    n_evaluations = n_failures = 0
-    first_failure = None
     ledgers = ()
     knows_curvature = False
     scale_prior = None
@@ -59,6 +52,22 @@ class Target:
     largest_coordinate = np.inf
     portable = False
     dim: int
+
+    @property
+    def n_evaluations(self):
+        """Draws at which it was evaluated, where these are counted."""
+        return sum(ledger.n_evaluations for ledger in self.ledgers)
+
+    @property
+    def n_failures(self):
+        """Draws at which that failed."""
+        return sum(ledger.n_failures for ledger in self.ledgers)
+
+    @property
+    def first_failure(self):
+        """What happened at the first of these; None without failures."""
+        messages = (ledger.first_failure for ledger in self.ledgers)
+        return next((message for message in messages if message is not None), None)
 
     def log_density(self, theta):
         """Log joint density of each draw.

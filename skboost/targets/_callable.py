@@ -93,6 +93,7 @@ class CallableTarget(Target):
         # Of functions that know: those of fitted models and of adapters.
         self.light_tails = getattr(log_density, "light_tails", False)
         self._ledger = Ledger()
+        self.ledgers = (self._ledger,)
         if probe is None:
             # Three to five rows: neither one row nor dim rows, so that a function
             # of one point can not be mistaken for a function of a batch.
@@ -105,23 +106,6 @@ class CallableTarget(Target):
     def vectorized(self):
         """Whether the function takes batches."""
         return self._user.vectorized
-
-    @property
-    def ledgers(self):
-        """What counts evaluations, as a tuple of `Ledger`."""
-        return (self._ledger,)
-
-    @property
-    def n_evaluations(self):
-        return self._ledger.n_evaluations
-
-    @property
-    def n_failures(self):
-        return self._ledger.n_failures
-
-    @property
-    def first_failure(self):
-        return self._ledger.first_failure
 
     def tolerant(self):
         """This target as searches see it: with ``failures="zero"``, counted together.

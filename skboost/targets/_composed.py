@@ -25,42 +25,24 @@ class ComposedTarget(Target):
         self.temperature = temperature
         self.dim = likelihood.dim
 
-    @property
-    def light_tails(self):
-        """That of the likelihood."""
-        return self.likelihood.light_tails
-
-    @property
-    def _targets(self):
-        """The halves that can fail: a mixture as prior cannot."""
-        halves = (self.likelihood, self.prior)
-        return [half for half in halves if isinstance(half, Target)]
-
-    @property
-    def ledgers(self):
-        """What counts evaluations of either; see `CallableTarget.ledgers`."""
-        return sum((target.ledgers for target in self._targets), ())
+        self.light_tails = likelihood.light_tails
+        # A mixture as prior cannot fail.
+        self._function_as_prior = isinstance(prior, Target)
+        more = prior.ledgers if self._function_as_prior else ()
+        self.ledgers = (*likelihood.ledgers, *more)
 
     @property
     def n_evaluations(self):
         """Evaluations of the likelihood, where it counts them."""
         return self.likelihood.n_evaluations
 
-    @property
-    def n_failures(self):
-        """Points at which likelihood or prior failed, where they count them."""
-        return sum(target.n_failures for target in self._targets)
-
-    @property
-    def first_failure(self):
-        """What happened at the first of these; None without failures."""
-        found = (target.first_failure for target in self._targets)
-        return next((message for message in found if message is not None), None)
-
     def tolerant(self):
         """This target as searches see it; see `CallableTarget.tolerant`."""
-        prior = self.prior.tolerant() if isinstance(self.prior, Target) else self.prior
-        return ComposedTarget(self.likelihood.tolerant(), prior, self.temperature)
+        view = copy(self)
+        view.likelihood = self.likelihood.tolerant()
+        if self._function_as_prior:
+            view.prior = self.prior.tolerant()
+        return view
 
     def log_density(self, theta):
         """Log joint at each draw; see `Target`."""
@@ -74,7 +56,7 @@ class ComposedTarget(Target):
 
     def value_and_score(self, theta):
         """Log joint and its gradient at each draw; see `Target`."""
-        if isinstance(self.prior, Target):
+        if self._function_as_prior:
             value, score = self.prior.value_and_score(theta)
         else:
             score, value = self.prior.score_and_log_density(theta)
@@ -110,12 +92,6 @@ class GaussianPriorTarget(ComposedTarget):
         self._peak = family.log_density(self._mean[None], params)[0]
         std = np.sqrt(np.diagonal(covariance))
         self.first_guess = self._mean, 0.1 * std
-
-    def tolerant(self):
-        """This target with the likelihood's coarser expectations."""
-        view = copy(self)
-        view.likelihood = self.likelihood.tolerant()
-        return view
 
     def expected_log_density(self, mean, variance=None, factor=None):
         """As `GLMTarget.expected_log_density`."""
@@ -212,31 +188,15 @@ class TransformedTarget(Target):
         self.target, self.constraints = target, constraints
         self.dim = constraints.n_free
 
-    @property
-    def ledgers(self):
-        """What counts evaluations; see `CallableTarget.ledgers`."""
-        return self.target.ledgers
+        self.ledgers = target.ledgers
+        # A coordinate may be mapped by an exponential.
+        mapped = any(part.transform.exponential for part in constraints.parts)
+        self.light_tails = mapped or target.light_tails
 
     @property
     def n_evaluations(self):
         """Evaluations of the target, where it counts them."""
         return self.target.n_evaluations
-
-    @property
-    def n_failures(self):
-        """Failed evaluations of the target, where it counts them."""
-        return self.target.n_failures
-
-    @property
-    def first_failure(self):
-        """What happened at the first of these, or None."""
-        return self.target.first_failure
-
-    @property
-    def light_tails(self):
-        """Whether a coordinate is mapped by an exponential, or the target says so."""
-        mapped = any(p.transform.exponential for p in self.constraints.parts)
-        return mapped or self.target.light_tails
 
     @property
     def largest_coordinate(self):

@@ -102,7 +102,7 @@ def _farthest(axes, shifted):
     return reach - shifted.min(axis=1, initial=0.0)
 
 
-class SoftmaxRows:
+def softmax_rows(mean, covariance, tol, groups, dtype=np.float64):
     """Gaussian predictors of many rows, evaluated at the nodes of their rules.
 
     Every row is measured from its largest mean where no predictor can then overflow,
@@ -119,36 +119,32 @@ class SoftmaxRows:
         ``groups(axes, tol)`` yields rows that share a rule, its nodes and weights.
     dtype : type, default=float
         Precision at the nodes.
+
+    Yields
+    ------
+    tuple
+        Rows, exponentials (n, K, n_nodes), their sums, levels and weights.
     """
-
-    def __init__(self, mean, covariance, tol, groups, dtype=np.float64):
-        self._tol, self._axes = tol, principal_axes(covariance)
-        self._groups = groups
-        self._level = mean.max(axis=1, keepdims=True)
-        shifted = mean - self._level
-        linear = np.concatenate([self._axes, shifted[:, :, None]], axis=2)
-        self._linear = linear.astype(dtype, copy=False)
-        farthest = _farthest(self._axes, shifted).max(initial=0.0)
-        self._safe = farthest < _LARGEST_EXPONENT
-
-    def __iter__(self):
-        """Rows, exponentials (n, K, n_nodes), their sums, levels and weights."""
-        n_classes = self._axes.shape[1]
-        dtype = self._linear.dtype
-        for rows, nodes, weights in self._groups(self._axes, self._tol):
-            nodes = nodes.astype(dtype, copy=False)
-            weights = weights.astype(dtype, copy=False)
-            for block in row_blocks(len(rows), n_classes * len(weights), _ENTRIES):
-                some = rows[block]
-                linear = self._linear[some].reshape(-1, len(nodes))
-                exp = (linear @ nodes).reshape(len(some), n_classes, -1)
-                level = self._level[some]
-                if not self._safe:
-                    top = exp.max(axis=1)
-                    exp -= top[:, None]
-                    level = level + top
-                np.exp(exp, out=exp)
-                yield some, exp, np.add.reduce(exp, axis=1), level, weights
+    axes, top_mean = principal_axes(covariance), mean.max(axis=1, keepdims=True)
+    shifted = mean - top_mean
+    linear = np.concatenate([axes, shifted[:, :, None]], axis=2)
+    linear = linear.astype(dtype, copy=False)
+    safe = _farthest(axes, shifted).max(initial=0.0) < _LARGEST_EXPONENT
+    n_classes = mean.shape[1]
+    for rows, nodes, weights in groups(axes, tol):
+        nodes = nodes.astype(dtype, copy=False)
+        weights = weights.astype(dtype, copy=False)
+        for block in row_blocks(len(rows), n_classes * len(weights), _ENTRIES):
+            some = rows[block]
+            exp = linear[some].reshape(-1, len(nodes)) @ nodes
+            exp = exp.reshape(len(some), n_classes, -1)
+            level = top_mean[some]
+            if not safe:
+                top = exp.max(axis=1)
+                exp -= top[:, None]
+                level = level + top
+            np.exp(exp, out=exp)
+            yield some, exp, np.add.reduce(exp, axis=1), level, weights
 
 
 def has_product_rule(n_classes):
@@ -204,7 +200,7 @@ def softmax_expectation(mean, covariance, tol=1e-4, dtype=np.float32):
 def _node_by_node(mean, covariance, tol, dtype):
     """The same for rows so far out that exponentials have to be scaled everywhere."""
     probability = np.empty(mean.shape)
-    rows = SoftmaxRows(mean, covariance, tol, groups_by_rule, dtype)
+    rows = softmax_rows(mean, covariance, tol, groups_by_rule, dtype)
     for some, p, total, _, weights in rows:
         np.divide(weights, total, out=total)
         probability[some] = (p @ total[:, :, None])[:, :, 0]

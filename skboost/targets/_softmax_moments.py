@@ -16,10 +16,10 @@ from scipy.stats import qmc
 
 from skboost.targets._logistic_gaussian import logistic_gaussian_expectations
 from skboost.targets._softmax_gaussian import (
-    SoftmaxRows,
     class_contrasts,
     groups_by_rule,
     has_product_rule,
+    softmax_rows,
     with_ones,
 )
 
@@ -296,7 +296,7 @@ def _by_nodes(mean, covariance, tol):
     log_sum, products = np.empty(len(mean)), np.empty(covariance.shape)
     contrasts = class_contrasts(mean.shape[1])
     covariance = contrasts.T @ covariance @ contrasts
-    for some, p, total, level, weights in SoftmaxRows(
+    for some, p, total, level, weights in softmax_rows(
         mean, covariance, tol, _one_group
     ):
         p /= total[:, None]

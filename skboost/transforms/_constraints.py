@@ -96,17 +96,17 @@ class Constraints:
 
     def forward(self, z):
         """Points on the user's scale, shape (n, dim), of z (n, n_free)."""
-        return self._filled(
-            (len(z), self.dim),
-            [(p.columns, p.transform.forward(z[:, p.free])) for p in self.parts],
-        )
+        theta = np.empty((len(z), self.dim))
+        for transform, columns, free in self.parts:
+            theta[:, columns] = transform.forward(z[:, free])
+        return theta
 
     def inverse(self, theta):
         """Unconstrained points, shape (n, n_free), of points inside all constraints."""
-        return self._filled(
-            (len(theta), self.n_free),
-            [(p.free, p.transform.inverse(theta[:, p.columns])) for p in self.parts],
-        )
+        z = np.empty((len(theta), self.n_free))
+        for transform, columns, free in self.parts:
+            z[:, free] = transform.inverse(theta[:, columns])
+        return z
 
     def log_jacobian(self, z):
         """Log determinant of the Jacobian at z, shape (n,), nats.
@@ -117,13 +117,10 @@ class Constraints:
 
     def log_jacobian_gradient(self, z):
         """Gradient of `log_jacobian`, shape (n, n_free)."""
-        return self._filled(
-            z.shape,
-            [
-                (p.free, p.transform.log_jacobian_gradient(z[:, p.free]))
-                for p in self.parts
-            ],
-        )
+        gradient = np.empty(z.shape)
+        for transform, _, free in self.parts:
+            gradient[:, free] = transform.log_jacobian_gradient(z[:, free])
+        return gradient
 
     def pull(self, z, gradient):
         """Gradient in z of ``f(forward(z))``, shape (n, n_free).
@@ -134,13 +131,10 @@ class Constraints:
         gradient : ndarray of shape (n, dim)
             Of f, at ``forward(z)``.
         """
-        return self._filled(
-            z.shape,
-            [
-                (p.free, p.transform.pull(z[:, p.free], gradient[:, p.columns]))
-                for p in self.parts
-            ],
-        )
+        pulled = np.empty(z.shape)
+        for transform, columns, free in self.parts:
+            pulled[:, free] = transform.pull(z[:, free], gradient[:, columns])
+        return pulled
 
     def mapped(self, z):
         """Points, log Jacobian and the way back of gradients.
@@ -171,13 +165,10 @@ class Constraints:
 
     def from_box(self, theta):
         """Points of a box: a simplex divided by its sum, ordered ones sorted."""
-        return self._filled(
-            theta.shape,
-            [
-                (p.columns, p.transform.from_box(theta[:, p.columns]))
-                for p in self.parts
-            ],
-        )
+        moved = np.empty(theta.shape)
+        for transform, columns, _ in self.parts:
+            moved[:, columns] = transform.from_box(theta[:, columns])
+        return moved
 
     def violated_by(self, point):
         """What a point (dim,) violates: text, or None."""
@@ -211,13 +202,6 @@ class Constraints:
     def from_record(cls, record, dim):
         """The constraints that `record` was made from."""
         return cls({tuple(columns): what for what, columns in record}, dim)
-
-    @staticmethod
-    def _filled(shape, pieces):
-        out = np.empty(shape)
-        for columns, values in pieces:
-            out[:, columns] = values
-        return out
 
     def __eq__(self, other):
         if not isinstance(other, Constraints):

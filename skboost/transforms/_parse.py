@@ -41,9 +41,11 @@ def as_transform(value):
         return value
     if isinstance(value, str) and value in TRANSFORMS:
         return TRANSFORMS[value]()
-    if _is_scale(value):
-        return Scale(value[1])
-    if _is_pair(value):
+    pair = isinstance(value, tuple | list) and len(value) == 2
+    if pair and isinstance(value[0], str) and value[0] == "scale":
+        if _is_number(value[1]) and 0.0 < value[1] < np.inf:
+            return Scale(value[1])
+    elif _is_interval(value):
         return _checked_interval(*value)
     raise ValueError(
         f"constraints: an entry must be one of {list(TRANSFORMS)}, None, a pair "
@@ -52,19 +54,7 @@ def as_transform(value):
     )
 
 
-def _is_scale(value):
-    """The word, and a positive number."""
-    return (
-        isinstance(value, tuple | list)
-        and len(value) == 2
-        and isinstance(value[0], str)
-        and value[0] == "scale"
-        and _is_number(value[1])
-        and 0.0 < value[1] < np.inf
-    )
-
-
-def _is_pair(value):
+def _is_interval(value):
     """Two entries, each a number or None."""
     return (
         isinstance(value, tuple | list)
@@ -117,10 +107,15 @@ def parse(constraints, dim, names=None):
     for value, coordinates in _entries(constraints, dim, names):
         transform = as_transform(value)
         _claim(taken, coordinates)
+        problem = transform.problem_with(len(coordinates))
+        if problem:
+            raise ValueError(
+                f"constraints: {transform!r} needs {problem}; got {len(coordinates)}, "
+                f"{tuple(coordinates)}. Pass a tuple of coordinates as key."
+            )
         if transform.elementwise:
             elementwise.setdefault(transform, []).extend(coordinates)
         else:
-            _check_block(transform, coordinates)
             blocks.append((transform, tuple(coordinates)))
     free = np.flatnonzero(~taken).tolist()
     if free:
@@ -138,7 +133,7 @@ def _entries(constraints, dim, names):
             (value, _coordinates(key, dim, names)) for key, value in constraints.items()
         ]
     everything = isinstance(constraints, str | Transform)
-    if everything or isinstance(constraints, tuple) and _is_pair(constraints):
+    if everything or isinstance(constraints, tuple) and _is_interval(constraints):
         return [(constraints, list(range(dim)))]
     if not isinstance(constraints, list | tuple) or len(constraints) != dim:
         raise ValueError(
@@ -195,12 +190,3 @@ def _claim(taken, coordinates):
                 "coordinate one constraint."
             )
         taken[i] = True
-
-
-def _check_block(transform, coordinates):
-    problem = transform.problem_with(len(coordinates))
-    if problem:
-        raise ValueError(
-            f"constraints: {transform!r} needs {problem}; got {len(coordinates)}, "
-            f"{tuple(coordinates)}. Pass a tuple of coordinates as key."
-        )

@@ -3,6 +3,7 @@
 Its tails are increasing functions of one number; constraints may stand behind it.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -175,14 +176,7 @@ class Warp(Transform):
         u = tails.value * np.exp(log_scale) + (z**2 - 1.0) @ self.curves.T
         return _Pieces(z, tails, log_scale, clip_slope, u)
 
-    def _placed(self, pieces):
-        return self.shift + pieces.u @ self.matrix.T
-
-    def _log_jacobian(self, pieces):
-        each = pieces.tails.log_slope + pieces.log_scale
-        return each.sum(axis=1) + self.log_volume
-
-    def _pulled(self, pieces, gradient, with_jacobian):
+    def _pulled(self, pieces, gradient, with_jacobian=1.0):
         """Gradient in z of ``f(forward(z))``, and of the log Jacobian where asked."""
         z, tails, log_scale, clip_slope, _ = pieces
         slope_u = gradient @ self.matrix
@@ -196,16 +190,16 @@ class Warp(Transform):
         return out
 
     def forward(self, z):
-        return self._placed(self._pieces(z))
+        return self.mapped(z)[0]
 
     def log_jacobian(self, z):
-        return self._log_jacobian(self._pieces(z))
+        return self.mapped(z)[1]
 
     def log_jacobian_gradient(self, z):
-        return self._pulled(self._pieces(z), np.zeros_like(z), 1.0)
+        return self._pulled(self._pieces(z), np.zeros_like(z))
 
     def pull(self, z, gradient):
-        return self._pulled(self._pieces(z), gradient, 0.0)
+        return self._pulled(self._pieces(z), gradient, with_jacobian=0.0)
 
     def mapped(self, z):
         """Images, log Jacobian and the way back of gradients, in one pass.
@@ -224,11 +218,10 @@ class Warp(Transform):
             ``f(forward(z)) + log_jacobian(z)``, both (n, dim).
         """
         pieces = self._pieces(z)
-        return (
-            self._placed(pieces),
-            self._log_jacobian(pieces),
-            lambda gradient: self._pulled(pieces, gradient, 1.0),
-        )
+        y = self.shift + pieces.u @ self.matrix.T
+        each = pieces.tails.log_slope + pieces.log_scale
+        log_jacobian = each.sum(axis=1) + self.log_volume
+        return y, log_jacobian, partial(self._pulled, pieces)
 
     def inverse(self, theta):
         u = np.linalg.solve(self.matrix, (theta - self.shift).T).T
@@ -247,15 +240,9 @@ class Warp(Transform):
         return np.isfinite(theta).all(axis=1)
 
     def record(self):
-        return {
-            "shift": self.shift.tolist(),
-            "matrix": self.matrix.tolist(),
-            "right": self.right.tolist(),
-            "left": self.left.tolist(),
-            "scales": self.scales.tolist(),
-            "curves": self.curves.tolist(),
-            "limit": self.limit,
-        }
+        names = ("shift", "matrix", "right", "left", "scales", "curves")
+        arrays = {name: vars(self)[name].tolist() for name in names}
+        return arrays | {"limit": self.limit}
 
     @classmethod
     def from_record(cls, record):
@@ -297,9 +284,6 @@ class _Composed(Transform):
 
     def contains(self, theta):
         return self.base.contains(theta)
-
-    def from_box(self, theta):
-        return self.base.from_box(theta)
 
     def mapped(self, z):
         y, log_jacobian, pull_warp = self.warp.mapped(z)

@@ -347,7 +347,7 @@ class TestLastLook:
         state, _ = boosting.init()
         known = state.modes
         (own,) = [k for k, p in enumerate(known.params) if 7.0 < float(p[0]) < 9.0]
-        modes = Modes((known.params[own],), (known.mass[own],), (known.counts[own],))
+        modes = Modes((known.params[own],), (known.mass[own],))
         return boosting, replace(state, modes=modes)
 
     def test_a_mode_that_searches_missed_is_a_candidate_of_the_next(self, engine):

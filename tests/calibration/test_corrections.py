@@ -34,20 +34,18 @@ SCATTER = ROOT @ ROOT.T
 
 
 class NormalTarget(Target):
-    """N(mean, covariance) with its score; counts evaluations."""
+    """N(mean, covariance) with its score."""
 
     def __init__(self, mean, covariance):
         self.mean, self.precision = np.asarray(mean), np.linalg.inv(covariance)
         self.dim = len(self.mean)
         self.constant = 0.5 * np.linalg.slogdet(self.precision)[1]
         self.constant -= 0.5 * self.dim * np.log(2 * np.pi)
-        self.n_evaluations = 0
 
     def log_density(self, theta):
         return self.value_and_score(theta)[0]
 
     def value_and_score(self, theta):
-        self.n_evaluations += len(theta)
         score = -(theta - self.mean) @ self.precision
         return self.constant + 0.5 * ((theta - self.mean) * score).sum(axis=1), score
 

@@ -9,9 +9,9 @@ from skboost.targets import (
     logistic_gaussian_expectations,
 )
 from skboost.targets._softmax_gaussian import (
-    SoftmaxRows,
     groups_by_rule,
     softmax_expectation,
+    softmax_rows,
 )
 from skboost.targets._softmax_moments import softmax_gaussian_expectations
 
@@ -114,7 +114,9 @@ def over_all_axes(mean, covariance, tol):
     contrasts = class_contrasts(mean.shape[1])
     inner = contrasts.T @ covariance @ contrasts
     log_sum, products = np.empty(len(mean)), np.empty(covariance.shape)
-    for some, p, total, level, weights in SoftmaxRows(mean, inner, tol, groups_by_rule):
+    for some, p, total, level, weights in softmax_rows(
+        mean, inner, tol, groups_by_rule
+    ):
         p /= total[:, None]
         products[some] = (p * weights) @ p.transpose(0, 2, 1)
         log_sum[some] = (np.log(total) + level) @ weights

@@ -12,6 +12,7 @@ from skboost.approximation import Estimate, Mixture
 from skboost.families import Gaussian
 from skboost.posterior._distances import BeyondWarp
 from skboost.targets import Target
+from skboost.targets._failures import Ledger
 from skboost.transforms import Warp
 from skboost.warps import WarpReport, _fit, find_warp, not_tried
 from skboost.warps._fit import WarpedELBO, _why_not, elbo_gain, tail_gain
@@ -24,10 +25,10 @@ class Density(Target):
     def __init__(self, value, gradient, dim, rotation=None):
         self.value, self.gradient, self.dim = value, gradient, dim
         self.rotation = np.eye(dim) if rotation is None else rotation
-        self.n_evaluations = 0
+        self.ledgers = (Ledger(),)
 
     def value_and_score(self, theta):
-        self.n_evaluations += len(theta)
+        self.ledgers[0].add(len(theta))
         own = theta @ self.rotation
         return self.value(own), self.gradient(own) @ self.rotation.T
 
