@@ -10,7 +10,7 @@ weights 1 / sigma_y^2 and b = S Z'W (y - X beta) / sigma_y^2,
 import numpy as np
 
 from skboost._math import LOG_2PI
-from skboost.hierarchy._crossed import CrossedEffects, Precision, sorted_by_main
+from skboost.hierarchy._crossed import CrossedEffects, Precision
 from skboost.targets import bounded_exp
 
 
@@ -30,14 +30,13 @@ class CrossedNormalMarginal:
     has_noise, cheap, exact = True, False, True
 
     def __init__(self, rows):
-        rows = sorted_by_main(rows)
+        rows = rows.sorted()
         design = np.column_stack([rows.X, rows.y])
         weighted = design * rows.weight[:, None]
         self.mass, self.square = rows.weight.sum(), weighted.T @ design
         self.crossed = CrossedEffects(rows.factors)
         self.gram = self.crossed.gram(rows.weight)
-        columns = [self.crossed.pulled(column) for column in weighted.T]
-        self.pulled = np.column_stack(columns)
+        self.pulled = self.crossed.pulled(weighted)
 
     def value_and_score(self, beta, levels, noise_level):
         """Log likelihood of each draw, and its gradient; see `NormalMarginal`.
@@ -64,14 +63,13 @@ class CrossedNormalMarginal:
             value[s] = -0.5 * (self.mass * (LOG_2PI + 2.0 * np.log(noise)) + square)
             value[s] += 0.5 * (quadratic - precision.log_det)
             slope = pulled - (v * ratio) @ self.pulled / noise
-            diagonal = precision.inverse_diagonal()
-            each = v**2 - 1.0 + diagonal
+            each = v**2 - 1.0 + precision.inverse.diagonal
             lost = square - self.mass - quadratic - each.sum()
             score[s] = [*slope[:-1], *self.crossed.by_scale(each), lost]
         return value, score
 
     def effects(self, normals, beta, levels, noise_level):
-        """Draws of the group effects given everything else; see `LaplaceMarginal`."""
+        """Draws of the group effects given everything else; see `NormalMarginal`."""
         normal = self.crossed.joined(normals)
         out = np.empty((2, *normal.shape))
         for s, given in enumerate(self._given(beta, levels, noise_level)):

@@ -14,9 +14,12 @@ Kristensen, Nielsen, Berg, Skaug and Bell 2016, TMB: automatic differentiation a
 Laplace approximation (Journal of Statistical Software 70).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from skboost.hierarchy._crossed import CrossedEffects, Precision, sorted_by_main
+from skboost.hierarchy._crossed import CrossedEffects, Precision
+from skboost.hierarchy._marginal import LikelihoodMarginal
 from skboost.targets import bounded_exp
 
 # Newton steps at most, and how far a linear predictor moves in one: an exponential may
@@ -24,17 +27,16 @@ from skboost.targets import bounded_exp
 _MAX_STEPS, _LONGEST, _TOLERANCE = 50, 2.0, 1e-4
 
 
-class LaplaceMarginal:
+class LaplaceMarginal(LikelihoodMarginal):
     """Log likelihood of a generalised linear model with several factors, by Laplace.
 
-    It is not exact; `weighted_effects` says by how much.
+    It is not exact; `weighted_effects` says by how much. The gradient is that of the
+    value.
 
     Parameters
     ----------
-    rows : GroupedRows
-    likelihood : Likelihood
-        With ``value_and_slope(eta, y)``, ``linear(y)``, ``bend(eta, y)`` and
-        ``third(eta, y)``.
+    rows, likelihood
+        As in `LikelihoodMarginal`; the likelihood has ``third(eta, y)``, too.
 
     Raises
     ------
@@ -42,46 +44,23 @@ class LaplaceMarginal:
         If more than 2,000 effects are outside the factor that has the most.
     """
 
-    cheap, exact = False, False
+    exact = False
 
     def __init__(self, rows, likelihood):
-        rows, self.constant = rows.merged(likelihood)
-        self.rows = rows = sorted_by_main(rows)
-        self.likelihood, self.has_noise = likelihood, likelihood.has_level
-        self.linear = likelihood.linear(rows.y)
-        self.crossed = CrossedEffects(rows.factors)
+        super().__init__(rows, likelihood)
+        self.crossed = CrossedEffects(self.rows.factors)
 
-    def value_and_score(self, beta, levels, noise_level=None):
-        """Log likelihood of each draw, and its gradient.
-
-        Parameters
-        ----------
-        beta : ndarray of shape (n_draws, n_columns)
-        levels : ndarray of shape (n_draws, n_scales)
-            Logarithms of the scales of group effects, factor by factor.
-        noise_level : ndarray of shape (n_draws,), default=None
-            Logarithm of the dispersion, where the likelihood has one.
-
-        Returns
-        -------
-        value : ndarray of shape (n_draws,), in nats
-            The gradient is that of this value.
-        score : ndarray of shape (n_draws, n_columns + n_scales [+ 1])
-        """
+    def _integrated(self, beta, levels, noise_level):
         value = np.empty(len(beta))
         width = beta.shape[1] + levels.shape[1] + self.has_noise
         score = np.empty((len(beta), width))
         for s, mode in enumerate(self._modes(beta, levels, noise_level)):
             value[s] = mode.height - 0.5 * mode.precision.log_det
             score[s] = self._score(mode)
-        if self.has_noise:
-            more = self.likelihood.own_terms(self.rows.y, self.rows.weight, noise_level)
-            value += more[0]
-            score[:, -1] += more[1]
-        return value + self.constant, score
+        return value, score
 
-    def effects(self, normals, beta, levels, noise_level=None):
-        """Draws of the group effects given everything else.
+    def weighted_effects(self, normals, beta, levels, noise_level=None):
+        """Draws of the group effects, and what each says of the likelihood.
 
         Parameters
         ----------
@@ -92,24 +71,10 @@ class LaplaceMarginal:
 
         Returns
         -------
-        tuple of ndarray of shape (2, n_effects, n_draws, n_groups)
-            Of these numbers and of their negatives.
-        """
-        return self.weighted_effects(normals, beta, levels, noise_level)[0]
-
-    def weighted_effects(self, normals, beta, levels, noise_level=None):
-        """Draws of the group effects, and what each says of the likelihood.
-
-        Parameters
-        ----------
-        normals, beta, levels, noise_level
-            As in `effects`.
-
-        Returns
-        -------
-        effects : tuple of ndarray
-            As `effects` returns them: from Laplace's Gaussian around the mean, with the
-            skewness that effects of the factor with the most have given all others.
+        effects : tuple of ndarray of shape (2, n_effects, n_draws, n_groups)
+            Of these numbers and of their negatives: from Laplace's Gaussian around the
+            mean, with the skewness that effects of the factor with the most have given
+            all others.
         log_weights : ndarray of shape (2, n_draws), in nats
             Exact joint density over what the draws were made from. The mean of their
             exponentials is the exact likelihood over the value of `value_and_score`,
@@ -119,7 +84,7 @@ class LaplaceMarginal:
         effects = np.empty((2, *normal.shape))
         log_weights = np.empty((2, len(beta)))
         for s, mode in enumerate(self._modes(beta, levels, noise_level)):
-            _, move = self._thirds(mode)
+            _, _, move = self._thirds(mode)
             mean = mode.v - 0.5 * move
             skewness = self._skewness(mode)
             for side, t in enumerate((normal[s], -normal[s])):
@@ -136,9 +101,7 @@ class LaplaceMarginal:
         scales = bounded_exp(levels)[:, self.crossed.scale_of]
         given = [None] * len(beta) if noise_level is None else noise_level[:, None]
         for one, scale, level in zip(beta, scales, given, strict=True):
-            base = self.rows.X @ one
-            if self.rows.offset is not None:
-                base += self.rows.offset
+            base = self._without_effects(one[None])[:, 0]
             mode = self._mode(base, scale, v, self.likelihood.given(level))
             v = mode.v
             yield mode
@@ -153,21 +116,23 @@ class LaplaceMarginal:
             precision = Precision(crossed.gram(bend), scale)
             if np.abs(step).max() < _TOLERANCE:
                 break
-            slope = self._value_and_slopes(eta, likelihood)[1]
+            _, slope, _ = self._of_rows(eta, likelihood)
             step = precision.solve(scale * crossed.pulled(slope) - v)
             moved = crossed.predicted(scale * step)
             share = min(1.0, _LONGEST / max(np.abs(moved).max(), 1e-300))
             step = share * step
             v, eta = v + step, eta + share * moved
-        value, *slopes = self._value_and_slopes(eta, likelihood)
+        value, slope, by_level = self._of_rows(eta, likelihood)
         height = value.sum() - 0.5 * v @ v
-        return _Mode(likelihood, base, scale, v, eta, slopes, bend, height, precision)
+        slopes = slope, bend, by_level
+        return _Mode(likelihood, base, eta, scale, v, *slopes, height, precision)
 
     def _thirds(self, mode):
-        """Third derivatives times leverages, by row and as moves of the mode."""
-        leverage = self.crossed.leverages(mode.precision, mode.scale)
+        """Leverages; times third derivatives, by row and as moves of the mode."""
+        leverage = self.crossed.leverages(mode.precision.inverse, mode.scale)
         pull = -self._third(mode) * leverage
-        return pull, mode.precision.solve(mode.scale * self.crossed.pulled(pull))
+        move = mode.precision.solve(mode.scale * self.crossed.pulled(pull))
+        return leverage, pull, move
 
     def _third(self, mode):
         """Weighted third derivatives of the log likelihood of rows."""
@@ -182,44 +147,32 @@ class LaplaceMarginal:
         return np.clip(self.crossed.cubed(self._third(mode), axes), -0.5, 0.5)
 
     def _score(self, mode):
-        pull, move = self._thirds(mode)
-        carried = mode.bend * self.crossed.predicted(mode.scale * move)
-        by_column = (mode.slope - 0.5 * (pull - carried)) @ self.rows.X
-        each = mode.v**2 - 1.0 + mode.precision.inverse_diagonal() - move * mode.v
-        score = np.append(by_column, self.crossed.by_scale(each))
-        return np.append(score, self._by_level(mode, pull, move))
-
-    def _by_level(self, mode, pull, move):
-        """Derivative in the logarithm of the dispersion; nothing without one."""
-        if not self.has_noise:
-            return ()
-        # Of the log determinant as the curvatures change, and as the mode moves.
-        parts = mode.likelihood.curves_by_level(mode.eta[:, None], self.rows.y[:, None])
-        slope, bend = (self.rows.weight * part[:, 0] for part in parts)
-        leverage = self.crossed.leverages(mode.precision, mode.scale)
-        moved = slope @ self.crossed.predicted(mode.scale * move)
-        return mode.by_level.sum() - 0.5 * (leverage @ bend + moved)
+        leverage, pull, move = self._thirds(mode)
+        moved = self.crossed.predicted(mode.scale * move)
+        by_column = (mode.slope - 0.5 * (pull - mode.bend * moved)) @ self.rows.X
+        each = mode.v**2 - 1.0 + mode.precision.inverse.diagonal - move * mode.v
+        score = [*by_column, *self.crossed.by_scale(each)]
+        if self.has_noise:
+            # Of the log determinant as the curvatures change, and as the mode moves.
+            given, y = mode.likelihood, self.rows.y[:, None]
+            parts = given.curves_by_level(mode.eta[:, None], y)
+            slope, bend = (self.rows.weight * part[:, 0] for part in parts)
+            lost = leverage @ bend + slope @ moved
+            score.append(mode.by_level.sum() - 0.5 * lost)
+        return score
 
     def _height(self, mode, effects):
         """Log likelihood of all rows given the effects."""
         eta = mode.base + self.crossed.predicted(effects)
-        return self._value_and_slopes(eta, mode.likelihood)[0].sum()
+        return self._of_rows(eta, mode.likelihood)[0].sum()
 
-    def _value_and_slopes(self, eta, likelihood):
-        """Weighted log likelihood of rows and its derivatives, (n_rows,).
-
-        The last one is in the logarithm of the dispersion, where there is one.
-        """
-        y, weight, linear = self.rows.y[:, None], self.rows.weight, self.linear
-        value, slope = likelihood.value_and_slope(eta[:, None].copy(), y)
-        by_level = None
-        if self.has_noise:
-            by_level = weight * likelihood.by_level(value, slope, y)[:, 0]
-        value, slope = value[:, 0] + linear * eta, slope[:, 0] + linear
-        return weight * value, weight * slope, by_level
+    def _of_rows(self, eta, likelihood):
+        """What `_value_and_slopes` says at one draw, (n_rows,)."""
+        found = self._value_and_slopes(eta[:, None], likelihood)
+        return [None if part is None else part[:, 0] for part in found]
 
 
-class _Mode:
+class _Mode(NamedTuple):
     """What Newton's steps find for one draw.
 
     Attributes
@@ -239,10 +192,13 @@ class _Mode:
     precision : Precision
     """
 
-    def __init__(
-        self, likelihood, base, scale, v, eta, slopes, bend, height, precision
-    ):
-        self.likelihood = likelihood
-        self.base, self.scale, self.v, self.eta = base, scale, v, eta
-        (self.slope, self.by_level), self.bend = slopes, bend
-        self.height, self.precision = height, precision
+    likelihood: object
+    base: np.ndarray
+    eta: np.ndarray
+    scale: np.ndarray
+    v: np.ndarray
+    slope: np.ndarray
+    bend: np.ndarray
+    by_level: np.ndarray | None
+    height: float
+    precision: Precision

@@ -28,6 +28,7 @@ from skboost.hierarchy._conditional import (
     cholesky,
     inverse_and_log_det,
 )
+from skboost.hierarchy._marginal import LikelihoodMarginal
 from skboost.targets import bounded_exp
 
 # Newton steps at most, and how far a linear predictor moves in one: an exponential may
@@ -39,31 +40,27 @@ _MAX_STEPS, _LONGEST, _TOLERANCE = 40, 2.0, 1e-3
 _REACH, _NARROWEST, _WIDEST = 3.0, 0.2, 5.0
 
 
-class QuadratureMarginal:
+class QuadratureMarginal(LikelihoodMarginal):
     """Log likelihood of a generalised linear model with one factor.
+
+    The gradient is that of the exact integral.
 
     Parameters
     ----------
-    rows : GroupedRows
-        With one factor.
-    likelihood : Likelihood
-        With ``value_and_slope(eta, y)``, ``linear(y)`` and ``bend(eta, y)``.
+    rows, likelihood
+        As in `LikelihoodMarginal`.
     n_nodes : int, default=5
         For every effect of a group, on each side of its mode. Five leave errors below
-        1e-6 nats a group at scales of one, 3e-5 at two and .002 at any; the gradient
-        is that of the exact integral.
+        1e-6 nats a group at scales of one, 3e-5 at two and .002 at any.
     """
 
-    cheap, exact = False, True
+    exact = True
 
     def __init__(self, rows, likelihood, n_nodes=5):
-        rows, self.constant = rows.merged(likelihood)
-        self.rows = rows = rows.sorted()
-        self.likelihood, self.has_noise = likelihood, likelihood.has_level
-        (factor,) = rows.factors
+        super().__init__(rows, likelihood)
+        (factor,) = self.rows.factors
         self.codes, self.columns = factor.codes, factor.columns
         self.starts = np.searchsorted(factor.codes, np.arange(factor.n_groups))
-        self.linear = likelihood.linear(rows.y)
         nodes, weights = _half_rule(n_nodes)
         nodes, weights = np.concatenate([nodes, -nodes]), np.tile(weights, 2)
         grid = np.array(list(product(range(2 * n_nodes), repeat=factor.n_effects)))
@@ -72,40 +69,19 @@ class QuadratureMarginal:
         self.log_weights += 0.5 * (self.nodes**2).sum(axis=1)
         self.log_weights -= 0.5 * factor.n_effects * LOG_2PI
 
-    def value_and_score(self, beta, levels, noise_level=None):
-        """Log likelihood of each draw, and its gradient.
-
-        Parameters
-        ----------
-        beta : ndarray of shape (n_draws, n_columns)
-        levels : ndarray of shape (n_draws, n_effects)
-            Logarithms of the scales of group effects.
-        noise_level : ndarray of shape (n_draws,), default=None
-            Logarithm of the dispersion, where the likelihood has one.
-
-        Returns
-        -------
-        value : ndarray of shape (n_draws,), in nats
-        score : ndarray of shape (n_draws, n_columns + n_effects [+ 1])
-        """
-        value, score = np.empty(len(beta)), np.empty((len(beta), beta.shape[1]))
-        by_scale = np.empty(levels.shape)
-        by_level = np.empty((len(beta), int(self.has_noise)))
-        for some in self._blocks(len(beta)):
-            found = self._integrated(*_at(some, beta, levels, noise_level))
+    def _integrated(self, beta, levels, noise_level):
+        n, n_scales = levels.shape
+        value, score = np.empty(n), np.empty((n, beta.shape[1] + n_scales))
+        by_level = np.empty((n, int(self.has_noise)))
+        for some, found in self._integrals(beta, levels, noise_level):
             value[some] = found.log_integral.sum(axis=0)
-            score[some] = found.slope.T @ self.rows.X
             squares = np.einsum(
                 "mqjs,mqjs,mjs->sq", found.nodes, found.nodes, found.shares
             )
-            by_scale[some] = squares - len(self.starts)
-            if self.has_noise:
-                by_level[some, 0] = found.by_level
-        if self.has_noise:
-            more = self.likelihood.own_terms(self.rows.y, self.rows.weight, noise_level)
-            value += more[0]
-            by_level[:, 0] += more[1]
-        return value + self.constant, np.column_stack([score, by_scale, by_level])
+            by_scale = squares - len(self.starts)
+            score[some] = np.hstack([found.slope.T @ self.rows.X, by_scale])
+            by_level[some] = found.by_level
+        return value, np.hstack([score, by_level])
 
     def effects(self, normals, beta, levels, noise_level=None):
         """Draws of the group effects given everything else; see `NormalMarginal`.
@@ -113,35 +89,26 @@ class QuadratureMarginal:
         They have the first four moments of the nodes.
         """
         out = np.empty((2, *normals[0].shape))
-        for some in self._blocks(len(beta)):
-            found = self._moments(*_at(some, beta, levels, noise_level))
-            both = found.both(normals[0][:, some].swapaxes(1, 2))
+        scales = bounded_exp(levels.T)
+        for some, found in self._integrals(beta, levels, noise_level):
+            both = _moments(found, scales[:, some]).both(
+                normals[0][:, some].swapaxes(1, 2)
+            )
             out[:, :, some] = both.swapaxes(2, 3)
         return (out,)
 
-    def _moments(self, beta, scale, noise_level):
-        found = self._integrated(beta, scale, noise_level)
-        mean = np.einsum("mqjs,mjs->qjs", found.nodes, found.shares)
-        away = found.nodes - mean
-        covariance = np.einsum("mqjs,mrjs,mjs->qrjs", away, away, found.shares)
-        root = cholesky(covariance)
-        z = _solved(root, away)
-        third = np.einsum("mqjs,mjs->qjs", z**3, found.shares)
-        fourth = np.einsum("mqjs,mjs->qjs", z**4, found.shares) - 3.0
-        size = scale[:, None]
-        return Conditional(size * mean, size[:, None] * root, third, fourth)
-
-    def _blocks(self, n_draws):
-        """Blocks of draws whose temporaries, rows by nodes, fit into a cache."""
+    def _integrals(self, beta, levels, noise_level):
+        """Blocks of draws with their integrals; temporaries fit into a cache."""
+        scales = bounded_exp(levels.T)
         width = len(self.rows.y) * (len(self.nodes) + self.columns.shape[1])
-        return row_blocks(n_draws, width)
+        for some in row_blocks(len(beta), width):
+            level = None if noise_level is None else noise_level[some]
+            given = self.likelihood.given(level)
+            yield some, self._integral(beta[some], scales[:, some], given)
 
-    def _integrated(self, beta, scale, noise_level):
+    def _integral(self, beta, scale, likelihood):
         """Integrals over all groups at some draws; scales are (n_effects, n_draws)."""
-        likelihood = self.likelihood.given(noise_level)
-        eta = self.rows.X @ beta.T
-        if self.rows.offset is not None:
-            eta += self.rows.offset[:, None]
+        eta = self._without_effects(beta)
         tilts = self.columns.T[:, :, None] * scale[:, None]
         mode, inverse, log_det = self._modes(eta, tilts, likelihood)
         axes = cholesky(inverse)
@@ -152,7 +119,7 @@ class QuadratureMarginal:
         nodes = mode + np.einsum("qrjs,mrjs->mqjs", axes, steps)
         values = np.empty((len(nodes), *log_det.shape))
         slopes = np.empty((len(nodes), *eta.shape))
-        by_level = np.zeros(values.shape if self.has_noise else 0)
+        by_level = np.zeros(values.shape)
         for m, node in enumerate(nodes):
             moved = self._moved(eta, tilts, node)
             value, slopes[m], own = self._value_and_slopes(moved, likelihood)
@@ -163,9 +130,8 @@ class QuadratureMarginal:
         total = logsumexp(values, axis=0)
         shares = np.exp(values - total)
         slope = np.einsum("mns,mns->ns", slopes, shares[:, self.codes])
-        if self.has_noise:
-            by_level = np.einsum("mjs,mjs->s", by_level, shares)
-        return _Integrated(total - 0.5 * log_det, slope, nodes, shares, by_level)
+        by_level = np.einsum("mjs,mjs->s", by_level, shares)[:, None]
+        return _Integral(total - 0.5 * log_det, slope, nodes, shares, by_level)
 
     def _modes(self, eta, tilts, likelihood):
         """Modes (q, n_groups, n_draws), inverses of minus the Hessians, and ln det."""
@@ -222,19 +188,6 @@ class QuadratureMarginal:
             eta = eta + tilt * effect[self.codes]
         return eta
 
-    def _value_and_slopes(self, eta, likelihood):
-        """Weighted log likelihood of rows and its derivatives, (n_rows, n_draws).
-
-        The last one is in the logarithm of the dispersion, where there is one.
-        """
-        weight, linear = self.rows.weight[:, None], self.linear[:, None]
-        y = self.rows.y[:, None]
-        value, slope = likelihood.value_and_slope(eta.copy(), y)
-        by_level = None
-        if self.has_noise:
-            by_level = weight * likelihood.by_level(value, slope, y)
-        return weight * (value + linear * eta), weight * (slope + linear), by_level
-
     def _over_groups(self, table):
         if len(self.starts) == len(table):
             # Merged rows often are one for each group.
@@ -251,11 +204,8 @@ def _half_rule(n_nodes):
     t, mass = np.polynomial.legendre.leggauss(200)
     t, mass = 7.0 * (t + 1.0), 7.0 * mass
     mass *= np.exp(-0.5 * t**2)
-    before, now, total = (
-        np.zeros_like(t),
-        np.ones_like(t) / np.sqrt(mass.sum()),
-        mass.sum(),
-    )
+    total = mass.sum()
+    before, now = np.zeros_like(t), np.ones_like(t) / np.sqrt(total)
     jacobi = np.zeros((n_nodes, n_nodes))
     for k in range(n_nodes):
         rest = t * now
@@ -269,10 +219,17 @@ def _half_rule(n_nodes):
     return nodes, total * axes[0] ** 2
 
 
-def _at(some, beta, levels, noise_level):
-    """Coefficients, scales (n_effects, n_some) and log dispersions of some draws."""
-    noise_level = None if noise_level is None else noise_level[some]
-    return beta[some], bounded_exp(levels[some].T), noise_level
+def _moments(found, scale):
+    """Effects with the first four moments of the nodes; scale is (q, n_draws)."""
+    mean = np.einsum("mqjs,mjs->qjs", found.nodes, found.shares)
+    away = found.nodes - mean
+    covariance = np.einsum("mqjs,mrjs,mjs->qrjs", away, away, found.shares)
+    root = cholesky(covariance)
+    z = _solved(root, away)
+    third = np.einsum("mqjs,mjs->qjs", z**3, found.shares)
+    fourth = np.einsum("mqjs,mjs->qjs", z**4, found.shares) - 3.0
+    size = scale[:, None]
+    return Conditional(size * mean, size[:, None] * root, third, fourth)
 
 
 def _solved(root, away):
@@ -284,8 +241,8 @@ def _solved(root, away):
     return z
 
 
-class _Integrated(NamedTuple):
-    """What `_integrated` finds.
+class _Integral(NamedTuple):
+    """What `_integral` finds.
 
     Attributes
     ----------
@@ -296,8 +253,8 @@ class _Integrated(NamedTuple):
         In units of the scales.
     shares : ndarray of shape (n_nodes, n_groups, n_draws)
         Their probabilities.
-    by_level : ndarray of shape (n_draws,)
-        Expected derivative in the logarithm of the dispersion, where there is one.
+    by_level : ndarray of shape (n_draws, 1)
+        Expected derivative in the logarithm of the dispersion, zero without one.
     """
 
     log_integral: np.ndarray

@@ -33,6 +33,11 @@ class Factor:
         """Effects of every group."""
         return self.columns.shape[1]
 
+    @property
+    def size(self):
+        """Effects of all groups."""
+        return self.n_groups * self.n_effects
+
 
 @dataclass(frozen=True)
 class GroupedRows:
@@ -69,10 +74,9 @@ class GroupedRows:
         )
 
     def sorted(self):
-        """The rows in the order of the groups of the first factor."""
-        if not self.factors:
-            return self
-        return self.taken(np.argsort(self.factors[0].codes, kind="stable"))
+        """The rows in the order of the groups of the factor with the most effects."""
+        codes = self.factors[main_factor(self.factors)].codes
+        return self.taken(np.argsort(codes, kind="stable"))
 
     def merged(self, likelihood):
         """Rows that differ in their response alone as one, with the mean response.
@@ -104,3 +108,8 @@ class GroupedRows:
         """Log likelihood at linear predictors of zero."""
         y = self.y[:, None]
         return self.weight @ likelihood.value_and_slope(np.zeros_like(y), y)[0][:, 0]
+
+
+def main_factor(factors):
+    """Index of the factor with the most effects."""
+    return int(np.argmax([factor.size for factor in factors]))
