@@ -16,8 +16,8 @@ from sklearn.base import BaseEstimator
 
 from skboost._pickles import check_version
 from skboost.families import VariationalFamily
-from skboost.posterior import read_archive, reading_archive, write_archive
-from skboost.posterior._storage import is_public
+from skboost.posterior import reading_archive, write_archive
+from skboost.posterior._storage import is_public, refusing_damage
 
 _FORMAT, _VERSION, _WRITER = "skboost-checkpoint", 1, "skboost.callbacks.Checkpoint"
 # What a pickle writes without looking up a name, and classes.
@@ -176,8 +176,7 @@ class Session:
 
     def _read(self):
         path = self.path
-        with reading_archive(path, _WRITER):
-            header, arrays = read_archive(path, _FORMAT, _VERSION, _WRITER)
+        with reading_archive(path, _FORMAT, _VERSION, _WRITER) as (header, arrays):
             then, counts = dict(header["params"]), dict(header["runs"])
         try:
             check_version(header["skboost_version"])
@@ -238,7 +237,7 @@ class RunKeeper:
         old = self._session.old(self._key)
         if old is not None:
             self._counts, arrays = old
-            with reading_archive(self._session.path, _WRITER):
+            with refusing_damage(self._session.path, _WRITER):
                 self._found = unpickled(arrays, engine.family)
         return self._found
 

@@ -9,8 +9,7 @@ from skboost.posterior._storage import (
     constraints_from,
     constraints_record,
     pack_mixtures,
-    read_archive,
-    reads_archive,
+    reading_archive,
     skewed_by,
     skewing_arrays,
     unpack_mixtures,
@@ -124,32 +123,31 @@ class BoostingResult(VersionedPickle):
         write_archive(path, _RESULT_FORMAT, _RESULT_VERSION, header, arrays)
 
     @classmethod
-    @reads_archive("BoostingResult.save")
     def load(cls, path):
         """Result that `save` wrote; refuses other files with a ValueError."""
-        header, arrays = read_archive(
-            path, _RESULT_FORMAT, _RESULT_VERSION, "BoostingResult.save"
-        )
-        constraints = constraints_from(header["constraints"])
-        first, *later = unpack_mixtures(header, arrays)
-        posterior, *stages = (
-            as_posterior(mixture, header["names"], constraints)
-            for mixture in (skewed_by(first, arrays), *later)
-        )
-        values = header["values"]
-        # Files of earlier versions have neither.
-        if values.get("calibration") is not None:
-            values["calibration"] = Calibration(**values["calibration"])
-        if values.get("skewing") is not None:
-            values["skewing"] = SkewReport(**values["skewing"])
-        if "remaining_kl_interval" in values:
-            values["remaining_kl_interval"] = tuple(values["remaining_kl_interval"])
-        return cls(
-            posterior=posterior,
-            stages=tuple(stages),
-            warp=WarpReport.from_record(header.get("warp")),
-            **values,
-        )
+        writer = "BoostingResult.save"
+        archive = reading_archive(path, _RESULT_FORMAT, _RESULT_VERSION, writer)
+        with archive as (header, arrays):
+            constraints = constraints_from(header["constraints"])
+            first, *later = unpack_mixtures(header, arrays)
+            posterior, *stages = (
+                as_posterior(mixture, header["names"], constraints)
+                for mixture in (skewed_by(first, arrays), *later)
+            )
+            values = header["values"]
+            # Files of earlier versions have neither.
+            if values.get("calibration") is not None:
+                values["calibration"] = Calibration(**values["calibration"])
+            if values.get("skewing") is not None:
+                values["skewing"] = SkewReport(**values["skewing"])
+            if "remaining_kl_interval" in values:
+                values["remaining_kl_interval"] = tuple(values["remaining_kl_interval"])
+            return cls(
+                posterior=posterior,
+                stages=tuple(stages),
+                warp=WarpReport.from_record(header.get("warp")),
+                **values,
+            )
 
 
 class FitInterrupted(KeyboardInterrupt):

@@ -5,7 +5,7 @@ import numpy as np
 from skboost.approximation import Mixture
 from skboost.conjugate import FactorFamily, MatrixFactorizationModel
 from skboost.families import Gaussian
-from skboost.posterior import ModelPosterior, read_archive, reads_archive, write_archive
+from skboost.posterior import ModelPosterior, reading_archive, write_archive
 
 FORMAT, FORMAT_VERSION = "skboost-matrix-factorization-posterior", 1
 _SIDES = {"row_factors": "rows", "column_factors": "columns"}
@@ -161,7 +161,6 @@ class MatrixFactorizationPosterior(ModelPosterior):
         write_archive(path, FORMAT, FORMAT_VERSION, header, arrays)
 
     @classmethod
-    @reads_archive("MatrixFactorizationPosterior.save")
     def load(cls, path):
         """Posterior that `save` wrote; refuses other files with a ValueError.
 
@@ -169,14 +168,14 @@ class MatrixFactorizationPosterior(ModelPosterior):
         ----------
         path : str or path-like
         """
-        header, arrays = read_archive(
-            path, FORMAT, FORMAT_VERSION, "MatrixFactorizationPosterior.save"
-        )
-        settings = header["model"] | {"shape": tuple(header["model"]["shape"])}
-        own = FactorFamily(MatrixFactorizationModel(**settings))
-        families = {"diag": Gaussian("diag"), "factors": own}
-        components = tuple(
-            (families[kind], arrays[f"params_{k}"])
-            for k, kind in enumerate(header["kinds"])
-        )
-        return cls(Mixture(components, arrays["weights"]), settings)
+        writer = "MatrixFactorizationPosterior.save"
+        archive = reading_archive(path, FORMAT, FORMAT_VERSION, writer)
+        with archive as (header, arrays):
+            settings = header["model"] | {"shape": tuple(header["model"]["shape"])}
+            own = FactorFamily(MatrixFactorizationModel(**settings))
+            families = {"diag": Gaussian("diag"), "factors": own}
+            components = tuple(
+                (families[kind], arrays[f"params_{k}"])
+                for k, kind in enumerate(header["kinds"])
+            )
+            return cls(Mixture(components, arrays["weights"]), settings)

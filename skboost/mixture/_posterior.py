@@ -11,8 +11,7 @@ from skboost.posterior import (
     ModelPosterior,
     SampledMarginal,
     check_level,
-    read_archive,
-    reads_archive,
+    reading_archive,
     resampled,
     summary_table,
     write_archive,
@@ -339,7 +338,6 @@ class ConjugateMixturePosterior(ModelPosterior):
         write_archive(path, FORMAT, FORMAT_VERSION, header, arrays)
 
     @classmethod
-    @reads_archive("ConjugateMixturePosterior.save")
     def load(cls, path):
         """Posterior that `save` wrote; refuses other files with a ValueError.
 
@@ -347,17 +345,17 @@ class ConjugateMixturePosterior(ModelPosterior):
         ----------
         path : str or path-like
         """
-        header, arrays = read_archive(
-            path, FORMAT, FORMAT_VERSION, "ConjugateMixturePosterior.save"
-        )
-        own = {k[6:]: v for k, v in arrays.items() if k.startswith("model_")}
-        settings = header["model"] | own
-        if "law" in settings:
-            # As archives of skboost 0.1.0 name it.
-            settings["clusters"] = settings.pop("law")
-        family = ConjugateFamily(GaussianMixtureModel(**settings))
-        components = tuple((family, params) for params in arrays["params"])
-        return cls(Mixture(components, arrays["weights"]), settings)
+        writer = "ConjugateMixturePosterior.save"
+        archive = reading_archive(path, FORMAT, FORMAT_VERSION, writer)
+        with archive as (header, arrays):
+            own = {k[6:]: v for k, v in arrays.items() if k.startswith("model_")}
+            settings = header["model"] | own
+            if "law" in settings:
+                # As archives of skboost 0.1.0 name it.
+                settings["clusters"] = settings.pop("law")
+            family = ConjugateFamily(GaussianMixtureModel(**settings))
+            components = tuple((family, params) for params in arrays["params"])
+            return cls(Mixture(components, arrays["weights"]), settings)
 
 
 def _parsed(name):

@@ -16,12 +16,7 @@ from skboost.posterior._posterior import (
     TransformedPosterior,
     as_posterior,
 )
-from skboost.posterior._storage import (
-    read_archive,
-    reading_archive,
-    reads_archive,
-    write_archive,
-)
+from skboost.posterior._storage import reading_archive, write_archive
 from skboost.posterior._tables import summary_table
 from skboost.posterior._transformed import (
     SampledMarginal,
@@ -46,9 +41,7 @@ __all__ = [
     "as_generator",
     "as_posterior",
     "check_level",
-    "read_archive",
     "reading_archive",
-    "reads_archive",
     "resampled",
     "summary_table",
     "write_archive",

@@ -15,7 +15,12 @@ from skboost.posterior._base import BasePosterior
 from skboost.posterior._importance import calibrated
 from skboost.posterior._marginal import Marginal, quantile_table
 from skboost.posterior._modes import mixture_modes
-from skboost.posterior._storage import load_mixture, reads_archive
+from skboost.posterior._storage import (
+    FORMAT,
+    FORMAT_VERSION,
+    loaded_mixture,
+    reading_archive,
+)
 from skboost.posterior._transformed import (
     SampledMarginal,
     TransformedMarginal,
@@ -231,7 +236,6 @@ class MixturePosterior(BasePosterior):
         return mixture_modes(self.mixture)
 
     @classmethod
-    @reads_archive("MixturePosterior.save")
     def load(cls, path):
         """Posterior that `save` wrote; refuses other files with a ValueError.
 
@@ -240,7 +244,9 @@ class MixturePosterior(BasePosterior):
         MixturePosterior or TransformedPosterior
             Whichever was saved.
         """
-        return as_posterior(*load_mixture(path))
+        archive = reading_archive(path, FORMAT, FORMAT_VERSION, "MixturePosterior.save")
+        with archive as (header, arrays):
+            return as_posterior(*loaded_mixture(header, arrays))
 
     @classmethod
     def from_components(cls, components, weights, names=None):

@@ -4,7 +4,6 @@ import json
 import os
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import wraps
 from uuid import uuid4
 
 import numpy as np
@@ -19,12 +18,6 @@ FORMAT = "skboost-posterior"
 FORMAT_VERSION = 4
 
 
-def _package_version():
-    from skboost import __version__
-
-    return __version__
-
-
 # --- archives
 
 
@@ -33,10 +26,12 @@ def write_archive(path, file_format, version, header, arrays):
 
     An earlier file is replaced when the new one is complete.
     """
+    from skboost import __version__
+
     header = {
         "format": file_format,
         "format_version": version,
-        "skboost_version": _package_version(),
+        "skboost_version": __version__,
         **header,
     }
     # NumPy's numbers are no numbers to JSON.
@@ -45,76 +40,52 @@ def write_archive(path, file_format, version, header, arrays):
 
 
 @contextmanager
-def reading_archive(path, writer):
+def refusing_damage(path, writer):
     """Context in which whatever a damaged or foreign file leads to is a ValueError.
 
     Damage shows in many ways: in the archive, in its compression, in the header of an
-    array, or in a record that lacks what it should have.
+    array, or in a record that lacks what it should have. The message says that `path`
+    should be a file by `writer`.
     """
     # Whether there is such a file is not a question of its format.
     with open(path, "rb"):
         pass
     try:
         yield
-    except _Refusal:
-        raise
+    except _Refusal as refusal:
+        # Tracebacks name a class that users know.
+        raise ValueError(str(refusal)) from refusal.__cause__
     except Exception as error:
-        raise _Refusal(_wrong_file(path, writer)) from error
-
-
-def reads_archive(writer):
-    """Decorator of ``load(cls, path)``: see `reading_archive`."""
-
-    def decorate(load):
-        @wraps(load)
-        def guarded(cls, path):
-            try:
-                with reading_archive(path, writer):
-                    return load(cls, path)
-            except _Refusal as refusal:
-                # Tracebacks name a class that users know.
-                raise ValueError(str(refusal)) from refusal.__cause__
-
-        return guarded
-
-    return decorate
+        raise ValueError(
+            f"path must be a file written by {writer}; got {str(path)!r}, which is "
+            "none."
+        ) from error
 
 
 class _Refusal(ValueError):
     """A sentence about a file that is passed on as it is."""
 
 
-def read_archive(path, file_format, version, writer):
-    """Header and arrays of a file that `write_archive` wrote.
+@contextmanager
+def reading_archive(path, file_format, version, writer):
+    """Context with the header and the arrays of a file that `write_archive` wrote.
 
-    Raises
-    ------
-    ValueError
-        If the file is no archive of this format, or of a version after `version`;
-        the message says that it should be a file by `writer`.
+    A file that is no archive of this format, or is of a version after `version`, is a
+    ValueError, and so is what its content leads to: see `refusing_damage`.
     """
-    with reading_archive(path, writer):
+    with refusing_damage(path, writer):
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(str(arrays.pop("header")))
-        return _checked(header, path, file_format, version, writer), arrays
-
-
-def _checked(header, path, file_format, version, writer):
-    """A header of this format, and of no version after this one."""
-    if not isinstance(header, dict) or header.get("format") != file_format:
-        raise _Refusal(_wrong_file(path, writer))
-    if header["format_version"] > version:
-        raise _Refusal(
-            f"path: {str(path)!r} was written by skboost {header['skboost_version']} "
-            f"in format {header['format_version']}; this version reads formats up to "
-            f"{version}. Update skboost."
-        )
-    return header
-
-
-def _wrong_file(path, writer):
-    return f"path must be a file written by {writer}; got {str(path)!r}, which is none."
+        if header["format"] != file_format:
+            raise ValueError(f"The format is {header['format']!r}.")
+        if header["format_version"] > version:
+            raise _Refusal(
+                f"path: {str(path)!r} was written by skboost "
+                f"{header['skboost_version']} in format {header['format_version']}; "
+                f"this version reads formats up to {version}. Update skboost."
+            )
+        yield header, arrays
 
 
 # --- posteriors
@@ -135,15 +106,8 @@ def save_mixture(path, mixture, names=None, constraints=None):
     write_archive(path, FORMAT, version, header, arrays)
 
 
-def load_mixture(path):
-    """The mixture, the names and the constraints that `save_mixture` wrote.
-
-    Raises
-    ------
-    ValueError
-        If the file is no archive of this format, or of a later version of it.
-    """
-    header, arrays = read_archive(path, FORMAT, FORMAT_VERSION, "MixturePosterior.save")
+def loaded_mixture(header, arrays):
+    """The mixture, the names and the constraints that `save_mixture` wrote."""
     components = tuple(
         (family_from(record), arrays[f"params_{k}"])
         for k, record in enumerate(header["families"])
