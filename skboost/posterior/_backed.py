@@ -1,9 +1,12 @@
 """What posteriors of any kind say of the mixture behind them."""
 
+import warnings
+from copy import copy
+
 import numpy as np
 
 from skboost._random import generator, root_seed
-from skboost.posterior._importance import ImportanceSample, warn_heavy_tail
+from skboost.posterior._importance import ImportanceSample, ImportanceWarning
 from skboost.posterior._tables import arviz_groups
 
 
@@ -22,8 +25,17 @@ def check_size(name, value):
 def weighted(drawn, log_joint):
     """`ImportanceSample` of draws and their log densities; warns of heavy tails."""
     sample = ImportanceSample.of(*drawn, log_joint)
-    # At the line of the user, who called the caller's caller.
-    warn_heavy_tail(sample.khat, stacklevel=4)
+    # Above this shape no practical number of draws gives a reliable estimate.
+    if sample.khat > 0.7:
+        warnings.warn(
+            f"The importance weights have a Pareto shape of {sample.khat:.2f}, above "
+            "0.7: a few draws carry them, and what is computed from them is not "
+            "reliable. Improve the approximation (max_iter, n_draws, a family with "
+            "heavier tails) rather than raise n.",
+            ImportanceWarning,
+            # At the line of the user, who called the caller's caller.
+            stacklevel=4,
+        )
     return sample
 
 
@@ -50,8 +62,7 @@ def resampled(draw, log_joint, n, n_proposals, rng):
 class MixtureBacked:
     """What every posterior says of the mixture behind it.
 
-    Subclasses give ``sample``, ``_with_mixture`` (the same posterior of another
-    mixture) and ``_named`` (draws as a dict of arrays).
+    Subclasses give ``sample`` and ``_named`` (draws as a dict of arrays).
 
     Parameters
     ----------
@@ -85,6 +96,17 @@ class MixtureBacked:
     def dim(self):
         """Numbers in one draw."""
         return self._mixture.dim
+
+    def _with_mixture(self, mixture):
+        """The same posterior of another mixture."""
+        other = copy(self)
+        other._mixture = mixture.drop_zero_weights()
+        return other
+
+    def _draw(self, n, rng):
+        """Draws and their log densities."""
+        theta = self._mixture.sample(n, rng)
+        return theta, self._mixture.log_density(theta)
 
     def truncate(self, k):
         """The `k` heaviest components, weights divided by their sum.
@@ -154,9 +176,6 @@ class ModelPosterior(MixtureBacked):
     @property
     def settings(self):
         return self._settings
-
-    def _with_mixture(self, mixture):
-        return type(self)(mixture, self._settings)
 
     def _named(self, draws):
         return draws

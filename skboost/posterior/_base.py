@@ -23,8 +23,7 @@ class BasePosterior(MixtureBacked):
     """A mixture under its coordinates' names, and what follows from a few methods.
 
     A subclass has ``dim``, ``mean``, ``std`` and ``sample`` on the scale of its users,
-    and the methods ``_draw``, ``_quantiles``, ``_marginals`` and ``_with_mixture`` of
-    `MixturePosterior`.
+    and the methods ``_quantiles`` and ``_marginals`` of `MixturePosterior`.
 
     Parameters
     ----------
@@ -118,7 +117,7 @@ class BasePosterior(MixtureBacked):
         """
         tail = 0.5 * (1.0 - check_level(level))
         lower, median, upper = self._quantiles([tail, 0.5, 1.0 - tail]).T
-        below = [marginal.cdf(0.0) for marginal in self._marginals()]
+        below = [marginal.cdf(0.0) for marginal in self._marginals(range(self.dim))]
         columns = {
             "mean": self.mean(),
             "std": self.std(),
@@ -193,7 +192,7 @@ class BasePosterior(MixtureBacked):
         ImportanceWarning
             If k-hat is above 0.7.
         """
-        return self._weighted(log_joint, check_size("n", n), as_generator(random_state))
+        return self._weighted(log_joint, n, random_state)
 
     def with_log_joint(self, log_joint):
         """The same posterior, which knows the log joint that skewed it.
@@ -218,8 +217,9 @@ class BasePosterior(MixtureBacked):
             target = TransformedTarget(target, self.constraints)
         return self._with_mixture(self._mixture.with_target(target))
 
-    def _weighted(self, log_joint, n, rng):
+    def _weighted(self, log_joint, n, random_state):
         """`ImportanceSample` of `n` fresh draws; warns the caller's caller."""
+        n, rng = check_size("n", n), as_generator(random_state)
         return weighted(self.with_log_joint(log_joint)._draw(n, rng), log_joint)
 
     def resample(self, log_joint, n=1000, random_state=None, n_proposals=None):
@@ -270,8 +270,8 @@ class BasePosterior(MixtureBacked):
         ImportanceWarning
             If k-hat is above 0.7.
         """
-        level, n = check_level(level), check_size("n", n)
-        return self._weighted(log_joint, n, as_generator(random_state)).evidence(level)
+        level = check_level(level)
+        return self._weighted(log_joint, n, random_state).evidence(level)
 
     def error_estimates(self, log_joint, n=4000, random_state=None):
         """Distances to the exact posterior and what follows: `ErrorEstimates`.
@@ -298,8 +298,7 @@ class BasePosterior(MixtureBacked):
         ImportanceWarning
             If k-hat is above 0.7.
         """
-        n, rng = check_size("n", n), as_generator(random_state)
-        return self._weighted(log_joint, n, rng).errors()
+        return self._weighted(log_joint, n, random_state).errors()
 
     def _named(self, draws):
         if self._names is None:

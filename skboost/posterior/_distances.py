@@ -149,15 +149,17 @@ def estimate_errors(draws, log_ratio, smoothed):
     p = np.exp(smoothed.log_weights - smoothed.log_weights.max())
     p /= p.sum()
     distance = np.linalg.norm(draws - draws.mean(axis=0), axis=1)
-    kl, kl_bound = _forward_kl(p, h)
+    # R = ln(p / q) = ln(n w) at the draws.
+    ratio = np.log(np.where(p > 0, p.size * p, 1.0))
+    above = np.where(ratio > 0, (1.0 + ratio) ** 2, 0.0)
     return ErrorEstimates(
         hellinger_squared=squared,
         hellinger_squared_se=squared_se,
         total_variation=(squared, float(h * np.sqrt(2.0 - squared))),
         wasserstein_1=_wasserstein(1, h, distance, p),
         wasserstein_2=_wasserstein(2, h, distance, p),
-        forward_kl=kl,
-        forward_kl_bound=kl_bound,
+        forward_kl=max(float(p @ ratio), 0.0),
+        forward_kl_bound=float(2.0 * np.sqrt(2.0) * h * np.sqrt(1.0 + p @ above)),
         importance_error=float((len(draws) ** -0.25 + 2.0 * np.sqrt(h)) ** 2),
         khat=smoothed.khat,
         n=len(draws),
@@ -168,14 +170,6 @@ def _wasserstein(order, h, distance, p):
     """The bound of Proposition 5; `p` weighs the draws towards the target."""
     power = distance ** (2 * order)
     return float(2.0 * h ** (1 / order) * (power.mean() + p @ power) ** (0.5 / order))
-
-
-def _forward_kl(p, h):
-    """``KL(p || q)`` and the bound of Proposition 6, with R = ln(p / q) = ln(n w)."""
-    ratio = np.log(np.where(p > 0, p.size * p, 1.0))
-    above = np.where(ratio > 0, (1.0 + ratio) ** 2, 0.0)
-    bound = 2.0 * np.sqrt(2.0) * h * np.sqrt(1.0 + p @ above)
-    return max(float(p @ ratio), 0.0), float(bound)
 
 
 class BeyondWarp:

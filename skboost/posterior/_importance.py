@@ -246,20 +246,6 @@ def evaluate_log_joint(log_joint, theta):
     return values
 
 
-def warn_heavy_tail(khat, stacklevel):
-    """`ImportanceWarning` where the Pareto shape is above 0.7."""
-    # Above this shape no practical number of draws gives a reliable estimate.
-    if khat > 0.7:
-        warnings.warn(
-            f"The importance weights have a Pareto shape of {khat:.2f}, above 0.7: a "
-            "few draws carry them, and what is computed from them is not reliable. "
-            "Improve the approximation (max_iter, n_draws, a family with heavier "
-            "tails) rather than raise n.",
-            ImportanceWarning,
-            stacklevel=stacklevel + 1,
-        )
-
-
 class LogJointTarget(Target):
     """A log joint that a user passes, as a target; it has values and no gradient.
 

@@ -56,65 +56,6 @@ def _bracket(cdf, p, center, reach):
     return low, high
 
 
-def _cdf(mixture, index, x):
-    parts = range(mixture.n_components)
-    columns = np.column_stack([mixture.marginal_cdf(k, index, x) for k in parts])
-    # Rounding of the weighted sum may pass one.
-    return np.minimum(columns @ mixture.weights, 1.0)
-
-
-def _component_log_pdf(mixture, index, x):
-    parts = range(mixture.n_components)
-    return np.column_stack([mixture.marginal_log_density(k, index, x) for k in parts])
-
-
-def _log_pdf(mixture, index, x):
-    columns = _component_log_pdf(mixture, index, x)
-    return log_sum_exp(columns, log_weights(mixture.weights))
-
-
-def coordinate_quantiles(mixture, index, p):
-    """Quantiles of coordinates of a mixture.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    index : int or ndarray of int of shape (m,)
-        Coordinate of each entry, or the one of all.
-    p : ndarray of shape (m,)
-        Strictly between 0 and 1.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-    """
-    carrying = mixture.weights > 0
-    weights = mixture.weights[carrying]
-    means = mixture.component_locations()[carrying][:, index]
-    stds = mixture.component_scales()[carrying][:, index]
-    center = weights @ means
-    spread = np.sqrt(weights @ (stds**2 + (means - center) ** 2))
-    reach = np.max(np.abs(means - center) + 8.0 * stds, axis=0)
-
-    def cdf(x):
-        return _cdf(mixture, index, x)
-
-    def pdf(x):
-        return np.exp(_log_pdf(mixture, index, x))
-
-    center, reach = np.broadcast_to(center, p.shape), np.broadcast_to(reach, p.shape)
-    low, high = _bracket(cdf, p, center, reach)
-    guess = center + spread * ndtri(p)
-    return invert_cdf(cdf, pdf, p, guess, low, high, 1e-11 * stds.min(axis=0))
-
-
-def quantile_table(mixture, coordinates, levels):
-    """Quantiles at probabilities `levels` of some coordinates, shape (len, len)."""
-    index = np.repeat(coordinates, len(levels))
-    p = np.tile(levels, len(coordinates))
-    return coordinate_quantiles(mixture, index, p).reshape(-1, len(levels))
-
-
 class BaseMarginal:
     """What follows from ``component_log_pdf`` and quantiles of a marginal.
 
@@ -187,12 +128,12 @@ class Marginal(BaseMarginal):
     Parameters
     ----------
     mixture : Mixture
-    index : int
-        The coordinate.
+    index : int or ndarray of int
+        The coordinate, or that of each value that is asked about.
     """
 
     mixture: object
-    index: int
+    index: object
     _ends = -np.inf, np.inf
 
     @property
@@ -211,9 +152,12 @@ class Marginal(BaseMarginal):
         ndarray of shape (``*x.shape``, n_components)
             Nats.
         """
-        x = np.asarray(x, dtype=float)
-        columns = _component_log_pdf(self.mixture, self.index, x.ravel())
-        return columns.reshape(*x.shape, columns.shape[1])
+        x, own = np.asarray(x, dtype=float), self.mixture
+        columns = [
+            own.marginal_log_density(k, self.index, x.ravel())
+            for k in range(own.n_components)
+        ]
+        return np.column_stack(columns).reshape(*x.shape, own.n_components)
 
     def component_locations(self):
         """Where the components are: their means, shape (n_components,).
@@ -232,8 +176,30 @@ class Marginal(BaseMarginal):
         ndarray of the shape of x
             Between 0 and 1.
         """
-        x = np.asarray(x, dtype=float)
-        return _cdf(self.mixture, self.index, x.ravel()).reshape(x.shape)[()]
+        x, own = np.asarray(x, dtype=float), self.mixture
+        columns = [
+            own.marginal_cdf(k, self.index, x.ravel()) for k in range(own.n_components)
+        ]
+        # Rounding of the weighted sum may pass one.
+        total = np.minimum(np.column_stack(columns) @ own.weights, 1.0)
+        return total.reshape(x.shape)[()]
 
     def _inner_quantile(self, p):
-        return coordinate_quantiles(self.mixture, self.index, p)
+        means = self.component_locations()
+        stds = self.mixture.component_scales()[:, self.index]
+        center = self.weights @ means
+        spread = np.sqrt(self.weights @ (stds**2 + (means - center) ** 2))
+        reach = np.max(np.abs(means - center) + 8.0 * stds, axis=0)
+        guess = center + spread * ndtri(p)
+        center = np.broadcast_to(center, p.shape)
+        reach = np.broadcast_to(reach, p.shape)
+        low, high = _bracket(self.cdf, p, center, reach)
+        tolerance = 1e-11 * stds.min(axis=0)
+        return invert_cdf(self.cdf, self.pdf, p, guess, low, high, tolerance)
+
+
+def quantile_table(mixture, coordinates, levels):
+    """Quantiles at probabilities `levels` of some coordinates, shape (len, len)."""
+    # Those of all coordinates are looked for together.
+    each = Marginal(mixture, np.repeat(coordinates, len(levels)))
+    return each.quantile(np.tile(levels, len(coordinates))).reshape(-1, len(levels))

@@ -83,40 +83,38 @@ def mixture_modes(mixture, warp=None):
         Two end points are one mode where ln q does not dip on the way between them.
     """
     density = mixture if warp is None else BehindWarp(mixture, warp)
-    carrying = np.flatnonzero(mixture.weights > 0)
     means, stds = mixture.component_locations(), mixture.component_scales()
     # A mean that is a saddle by symmetry has a zero gradient: a nudge leaves it.
     nudge = np.random.default_rng(0).standard_normal(means.shape)
     ends = [
         _climb(density, means[k], stds[k], means[k] + 1e-3 * stds[k] * nudge[k])
-        for k in carrying
+        for k in range(mixture.n_components)
     ]
     heights = density.log_density(np.array(ends))
-    modes = []
-    for i in np.argsort(-heights, kind="stable"):
-        for location, _, members in modes:
-            if _same_mode(density, location, ends[i]):
-                members.append(int(carrying[i]))
+    # Components by the mode that they climb to, each mode by its first member.
+    groups = []
+    for k in np.argsort(-heights, kind="stable").tolist():
+        for members in groups:
+            if _same_mode(density, ends[members[0]], ends[k]):
+                members.append(k)
                 break
         else:
-            modes.append((ends[i], float(heights[i]), [int(carrying[i])]))
-    top = modes[0][0]
-    return [
-        Mode(
-            location,
-            height,
-            float(mixture.weights[members].sum()),
-            tuple(sorted(members)),
-            _distance(mixture, stds, members, location - top),
+            groups.append([k])
+    modes = []
+    for members in groups:
+        location, weights = ends[members[0]], mixture.weights[members]
+        heaviest = members[int(np.argmax(weights))]
+        away = (location - ends[groups[0][0]]) / stds[heaviest]
+        modes.append(
+            Mode(
+                location,
+                float(heights[members[0]]),
+                float(weights.sum()),
+                tuple(sorted(members)),
+                float(np.linalg.norm(away)),
+            )
         )
-        for location, height, members in modes
-    ]
-
-
-def _distance(mixture, stds, members, displacement):
-    """Length of a displacement in standard deviations of the heaviest member."""
-    heaviest = members[int(np.argmax(mixture.weights[members]))]
-    return float(np.linalg.norm(displacement / stds[heaviest]))
+    return modes
 
 
 def _climb(density, mean, std, start):

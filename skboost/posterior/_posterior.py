@@ -5,7 +5,7 @@ share a file.
 """
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -68,15 +68,6 @@ class MixturePosterior(BasePosterior):
 
     def __repr__(self):
         return f"MixturePosterior(dim={self.dim}, n_components={self.n_components})"
-
-    def _with_mixture(self, mixture):
-        """The same posterior of another mixture."""
-        return type(self)(mixture, self._names)
-
-    def _draw(self, n, rng):
-        """Draws and their log densities."""
-        theta = self._mixture.sample(n, rng)
-        return theta, self._mixture.log_density(theta)
 
     def _quantiles(self, levels):
         """Quantiles at probabilities `levels`, shape (dim, len)."""
@@ -141,7 +132,7 @@ class MixturePosterior(BasePosterior):
         return self._mixture.std()
 
     def marginal(self, i):
-        """Marginal of one coordinate: `Marginal` with pdf, cdf and quantile.
+        """Marginal of one coordinate, with pdf, cdf and quantile.
 
         Parameters
         ----------
@@ -151,12 +142,14 @@ class MixturePosterior(BasePosterior):
         Returns
         -------
         Marginal
+            Of constrained coordinates a `TransformedMarginal` or `SampledMarginal`.
         """
-        return Marginal(self._mixture, self.index_of(i))
+        (marginal,) = self._marginals([self.index_of(i)])
+        return marginal
 
-    def _marginals(self):
-        """Marginals of all coordinates."""
-        return [self.marginal(i) for i in range(self.dim)]
+    def _marginals(self, indices):
+        """Marginals of some coordinates."""
+        return [Marginal(self._mixture, i) for i in indices]
 
     def calibrate(
         self,
@@ -260,7 +253,10 @@ class TransformedPosterior(MixturePosterior):
     Everything it returns is on the user's scale, except `mixture`. Two posteriors with
     the same constraints have the Hellinger distance of their mixtures; importance
     weights, evidence and error estimates take the log joint on the user's scale, and
-    the Jacobian cancels. Behind a warp no coordinate has a transform of its own: all
+    the Jacobian cancels. Marginals are exact, by change of variables, for a coordinate
+    with a transform of its own; inside a simplex or among ordered coordinates they come
+    from fixed draws: quantiles and cdf to about 1e-3 in probability, the density by
+    kernels. Behind a warp no coordinate has a transform of its own: all
     moments and marginals are those of fixed draws, and infinite ones do not show.
 
     Parameters
@@ -310,9 +306,6 @@ class TransformedPosterior(MixturePosterior):
             f"TransformedPosterior(dim={self.dim}, n_components={self.n_components}, "
             f"constraints={self._constraints!r})"
         )
-
-    def _with_mixture(self, mixture):
-        return TransformedPosterior(mixture, self._constraints, self._names)
 
     @property
     def constraints(self):
@@ -374,49 +367,33 @@ class TransformedPosterior(MixturePosterior):
         """
         return covariance(self._mixture, self._constraints)
 
-    def marginal(self, i):
-        """Marginal of one coordinate, with pdf, cdf and quantile.
-
-        Exact, by change of variables, for a coordinate with a transform of its own;
-        inside a simplex or among ordered coordinates from fixed draws: quantiles and
-        cdf to about 1e-3 in probability, the density by kernels. Parameters are those
-        of `MixturePosterior.marginal`.
-        """
-        return self._marginal(self.index_of(i), self._block_draws)
-
-    def _marginals(self):
-        draws = cache(self._block_draws)
-        return [self._marginal(i, draws) for i in range(self.dim)]
-
-    def _marginal(self, i, block_draws):
-        transformed = self._constraints.elementwise(i)
-        if transformed is None:
-            return self._sampled(i, block_draws())
-        transform, free = transformed
-        return TransformedMarginal(Marginal(self._mixture, free), transform)
-
-    def _block_draws(self):
-        """The fixed draws behind marginals inside of blocks."""
-        return fixed_draws(self._mixture, self._constraints)
-
-    def _sampled(self, i, draws):
-        each = self._constraints.range_of(i)
-        theta = draws.theta[:, i]
-        return SampledMarginal(
-            theta, draws.row_weights, draws.source, self.weights, each
-        )
+    def _marginals(self, indices):
+        # The draws behind marginals inside of blocks are made once, where needed.
+        draws = cache(partial(fixed_draws, self._mixture, self._constraints))
+        found = []
+        for i in indices:
+            transformed = self._constraints.elementwise(i)
+            if transformed is None:
+                theta, *others = draws()
+                others += [self.weights, self._constraints.range_of(i)]
+                found.append(SampledMarginal(theta[:, i], *others))
+            else:
+                transform, free = transformed
+                marginal = Marginal(self._mixture, free)
+                found.append(TransformedMarginal(marginal, transform))
+        return found
 
     def _quantiles(self, levels):
-        levels = np.asarray(levels, dtype=float)
-        out = np.empty((self.dim, levels.size))
-        draws = cache(self._block_draws)
+        out, inside_blocks = np.empty((self.dim, len(levels))), []
         for transform, columns, free in self._constraints.parts:
             if transform.elementwise:
                 z = quantile_table(self._mixture, free, levels)
                 out[columns] = transform.forward(z)
-                continue
-            for i in columns:
-                out[i] = self._sampled(i, draws()).quantile(levels)
+            else:
+                inside_blocks.extend(columns)
+        marginals = self._marginals(inside_blocks)
+        for i, marginal in zip(inside_blocks, marginals, strict=True):
+            out[i] = marginal.quantile(levels)
         return out
 
     def modes(self):

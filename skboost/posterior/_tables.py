@@ -3,18 +3,11 @@
 import numpy as np
 
 
-def coordinate_names(names, dim):
-    """Given names, or ``theta[0]``, ``theta[1]``, ... as an array of strings."""
-    if names is None:
-        names = [f"theta[{i}]" for i in range(dim)]
-    return np.array(names, dtype=str)
-
-
 def check_names(names, dim):
     """Names as a tuple of distinct strings, one per coordinate; None stays None."""
     if names is None:
         return None
-    names = tuple(str(name) for name in names)
+    names = tuple(map(str, names))
     if len(names) != dim:
         raise ValueError(
             f"names must hold one name for each of the {dim} coordinates; got "
@@ -33,22 +26,18 @@ def summary_table(columns, names):
     ----------
     columns : dict of str to ndarray of shape (dim,)
     names : sequence of str or None
+        None numbers them: ``theta[0]``, ``theta[1]`` and so on.
     """
-    labels = coordinate_names(names, len(next(iter(columns.values()))))
+    if names is None:
+        dim = len(next(iter(columns.values())))
+        names = [f"theta[{i}]" for i in range(dim)]
+    labels = np.array(names, dtype=str)
     try:
         import pandas as pd
     except ImportError:
-        return _structured(labels, columns)
+        table = {"name": labels, **columns}
+        return np.rec.fromarrays(list(table.values()), names=list(table))
     return pd.DataFrame(columns, index=pd.Index(labels, name="name"))
-
-
-def _structured(labels, columns):
-    fields = [("name", labels.dtype), *((name, float) for name in columns)]
-    table = np.empty(labels.size, dtype=fields)
-    table["name"] = labels
-    for name, values in columns.items():
-        table[name] = values
-    return table
 
 
 def arviz_groups(draws, n_chains):
