@@ -26,6 +26,7 @@ from skboost.conjugate.factorization._model import (
 from skboost.conjugate.factorization._target import SIDES, FactorFamily, FactorTarget
 from skboost.conjugate.gaussian_mixture._ascent import (
     INITS,
+    LABELS,
     aligned,
     annealed,
     coordinate_ascent,

@@ -1,8 +1,6 @@
 """Gaussian mixture whose posterior over parameters is grown by boosting."""
 
-import numpy as np
 from sklearn.base import DensityMixin
-from sklearn.utils.validation import validate_data
 
 from skboost._base import (
     BOOSTING_CONSTRAINTS,
@@ -11,9 +9,9 @@ from skboost._base import (
     make_settings,
 )
 from skboost._random import SEARCH, generator
-from skboost._sklearn import StrOptions, check_sample_weight, fit_context
+from skboost._sklearn import fit_context
 from skboost.boosting import Boosting, Simplex
-from skboost.conjugate import INITS, ConjugateTarget, GaussianMixtureModel, start
+from skboost.conjugate import ConjugateTarget, GaussianMixtureModel, start
 from skboost.mixture._boosted_methods import BoostedMethods
 from skboost.mixture._fitted import plain_errors, precisions_cholesky, prior_attributes
 from skboost.mixture._messages import ProgressLines
@@ -22,26 +20,14 @@ from skboost.mixture._priors import (
     MIXTURE_CONSTRAINTS,
     check_same_model,
     mixture_settings,
+    moments,
 )
 from skboost.mixture._sources import canonical, warn_of_few_rows
 from skboost.mixture._starts import any_given, started
 from skboost.proposals import ConjugateProposer
 
-_SHARED = (
-    "step_size",
-    "corrective",
-    "max_iter",
-    "max_components",
-    "stopping",
-    "tol",
-    "max_time",
-    "n_draws",
-    "n_restarts",
-    "temperature",
-    "warm_start",
-    "random_state",
-    "n_jobs",
-)
+# Parameters of boosting that conjugate components have no use for.
+_NOT_OURS = {"family", "objective", "refine", "calibrate", "skew"}
 
 
 class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
@@ -212,8 +198,7 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
 
     _parameter_constraints = {
         **MIXTURE_CONSTRAINTS,
-        "init_params": [StrOptions(set(INITS))],
-        **{name: BOOSTING_CONSTRAINTS[name] for name in _SHARED},
+        **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k not in _NOT_OURS},
     }
 
     def __init__(
@@ -316,8 +301,9 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
         """
         with self._keeping_old_fit(), plain_errors():
             given = callback_data(X, None, sample_weight)
-            X, weight = self._weighted(X, sample_weight, reset=True)
-            settings = mixture_settings(self, X, weight)
+            X, weight = self._weighted(X, sample_weight, reset=True, least=2)
+            X, weight = canonical(X, weight)
+            settings = mixture_settings(self, *moments(X, weight))
             warn_of_few_rows(self.n_components, len(X))
             if self.warm_start and "_run" in vars(self):
                 check_same_model(self._settings, settings)
@@ -333,30 +319,6 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
     def _end_iteration(self, task, engine, done, names, data):
         self._lines.iteration(done.n_iter, done.history[-1].elbo.value)
         return super()._end_iteration(task, engine, done, names, data)
-
-    def _weighted(self, X, sample_weight, reset):
-        """Distinct rows and their weights."""
-        X = self._validated(X, reset=reset)
-        weight = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-        if not weight.sum() > 0:
-            raise ValueError(
-                "sample_weight must have a positive sum; got only zeros. Leave rows "
-                "out instead."
-            )
-        return canonical(X, weight)
-
-    def _validated(self, X, reset):
-        # Other covariances refuse missing values, in the words of the model.
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=np.float64,
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=2 if reset else 1,
-        )
 
     def _engine(self, target, params, starts, seed):
         settings = make_settings({**params, "refine": False}, seed, self.n_jobs)

@@ -4,40 +4,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._math import log_sum_exp, log_weights, responsibilities
-from skboost._parallel import row_blocks
 from skboost._random import generator
 from skboost.conjugate import ConjugateTarget
-from skboost.mixture._fitted import ClusterMethods, check_count
+from skboost.mixture._fitted import ClusterMethods
+from skboost.mixture._sources import canonical
+from skboost.posterior import check_size
 
 
 class BoostedMethods(ClusterMethods):
     """For an estimator that holds ``posterior_`` and ``_stages``."""
 
     # --- rows
-
-    def _joint(self, X, posterior=None):
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        posterior = self.posterior_ if posterior is None else posterior
-        return log_joint_clusters(posterior, posterior.model.rows(X))
-
-    def score_samples(self, X):
-        """Log posterior predictive density of every row, nats.
-
-        Parameters are integrated out: a mixture of Student-t distributions for every
-        boosting component, which for independent priors replace distributions without a
-        closed form.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            NaN is missing; the density is that of what is observed.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return log_sum_exp(self._joint(X))
 
     def staged_score_samples(self, X):
         """`score_samples` after every iteration; the last is the final one.
@@ -52,7 +29,7 @@ class BoostedMethods(ClusterMethods):
         """
         check_is_fitted(self)
         for mixture in self._stages:
-            yield log_sum_exp(self._joint(X, self._posterior(mixture, None)))
+            yield log_sum_exp(self._joint(X, self._predictive(mixture)))
 
     def predict_proba(self, X):
         """Posterior predictive probabilities of the clusters.
@@ -71,12 +48,20 @@ class BoostedMethods(ClusterMethods):
         """
         return responsibilities(self._joint(X))[0]
 
-    def _predictive_components(self):
+    def _predictive(self, mixture=None):
         posterior = self.posterior_
+        if mixture is not None:
+            posterior = self._posterior(mixture, None)
         return posterior.model, posterior.components, log_weights(posterior.weights)
 
     def _drawn(self, n_samples, seed):
-        return draw_rows(self.posterior_, n_samples, generator(seed, 1), seed)
+        posterior, rng = self.posterior_, generator(seed, 1)
+        model, draws = posterior.model, posterior.sample(n_samples, seed)
+        labels = _labels(posterior, draws, rng)
+        normal = rng.standard_normal((n_samples, model.n_components, model.dim))
+        noise = model.clusters.covariance.noise(draws["precisions"], normal)
+        each = np.arange(n_samples)
+        return draws["means"][each, labels] + noise[each, labels], labels
 
     # --- parameters
 
@@ -99,10 +84,10 @@ class BoostedMethods(ClusterMethods):
         Raises
         ------
         ValueError
-            If `n_draws` is no integer of at least 1.
+            If `n_draws` is no positive integer.
         """
         check_is_fitted(self)
-        check_count("n_draws", n_draws)
+        check_size("n_draws", n_draws)
         return self.posterior_.sample(n_draws, random_state)
 
     def make_log_joint(self, X, y=None, sample_weight=None):
@@ -123,56 +108,14 @@ class BoostedMethods(ClusterMethods):
             as ``posterior_.resample`` needs.
         """
         check_is_fitted(self)
-        X, weight = self._weighted(X, sample_weight, reset=False)
+        X, weight = canonical(*self._weighted(X, sample_weight))
         model = self.posterior_.model
         target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
         return lambda draws: target.log_density(target.family.rows(draws))
 
 
-def log_joint_clusters(posterior, rows):
-    """``ln p(x_n, z_n = k | data)``, parameters integrated out, nats.
-
-    The weighted sum, over boosting components, of expected weights times Student-t
-    densities.
-
-    Parameters
-    ----------
-    posterior : ConjugateMixturePosterior
-    rows : Rows
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_clusters)
-    """
-    model, components = posterior.model, posterior.components
-    log_alpha = log_weights(posterior.weights)
-    found = np.empty((len(rows), model.n_components))
-    for block in row_blocks(len(rows), model.n_components * len(components)):
-        parts = [model.predictive_parts(own, rows[block]) for own in components]
-        stacked = np.moveaxis(np.array(parts), 0, -1)
-        flat = log_sum_exp(stacked.reshape(-1, len(components)), log_alpha)
-        found[block] = flat.reshape(-1, model.n_components)
-    return found
-
-
-def draw_rows(posterior, n, rng, random_state):
-    """Rows of the posterior predictive distribution, each with parameters of its own.
-
-    Returns
-    -------
-    X : ndarray of shape (n, n_features)
-    labels : ndarray of int of shape (n,)
-    """
-    draws, model = posterior.sample(n, random_state), posterior.model
-    draws, labels = _labelled(posterior, draws, rng)
-    normal = rng.standard_normal((n, model.n_components, model.dim))
-    noise = model.clusters.covariance.noise(draws["precisions"], normal)
-    each = np.arange(n)
-    return draws["means"][each, labels] + noise[each, labels], labels
-
-
-def _labelled(posterior, draws, rng):
-    """Draws with a cluster for each; new ones for those of clusters beyond the last."""
+def _labels(posterior, draws, rng):
+    """A cluster for each draw; draws of clusters beyond the last are replaced."""
     labels, n_clusters = _clusters(draws, rng), posterior.model.n_components
     while "leftover" in draws:
         outside = np.flatnonzero(labels == n_clusters)
@@ -183,7 +126,7 @@ def _labelled(posterior, draws, rng):
         for name, values in draws.items():
             values[outside] = again[name]
     # A sum of weights may be below one by rounding.
-    return draws, np.minimum(labels, n_clusters - 1)
+    return np.minimum(labels, n_clusters - 1)
 
 
 def _clusters(draws, rng):

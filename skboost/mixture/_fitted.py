@@ -1,54 +1,16 @@
 """Fitted attributes and methods of mixtures, by the names of scikit-learn."""
 
 from contextlib import contextmanager
-from numbers import Integral
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skboost._math import responsibilities
+from skboost._math import log_sum_exp, responsibilities
 from skboost._parallel import row_blocks
-from skboost._random import generator, root_seed
+from skboost._random import root_seed
+from skboost._sklearn import check_sample_weight
 from skboost.conjugate import COVARIANCES
-
-
-def cluster_attributes(model, natural):
-    """What follows from the natural parameters of one conjugate distribution.
-
-    Parameters
-    ----------
-    model : GaussianMixtureModel
-    natural : dict
-
-    Returns
-    -------
-    dict
-        Weights, means, covariances, precisions and their Cholesky factors, and the
-        parameters of the distributions; None where the prior has no such parameter.
-    """
-    covariances = model.covariances(natural)
-    shape = model.clusters.covariance
-    factor = natural.get("clusters", {})
-    dof = (natural.get("precisions") or factor).get("dof")
-    if dof is not None:
-        # Spherical precisions count every coordinate of a row.
-        dof = _per_cluster(dof / shape.degrees(1.0, model.dim))
-    mean_precision = factor.get("mean_precision")
-    if mean_precision is not None:
-        mean_precision = _per_cluster(mean_precision)
-    concentration = tuple(natural["weights"].values())
-    return {
-        "weights_": model.mean_weights(natural),
-        "means_": model.means(natural),
-        "covariances_": covariances,
-        "precisions_": model.clusters.precisions(natural),
-        "precisions_cholesky_": precisions_cholesky(shape, covariances),
-        "weight_concentration_": (
-            concentration[0] if len(concentration) == 1 else concentration
-        ),
-        "mean_precision_": mean_precision,
-        "degrees_of_freedom_": dof,
-    }
+from skboost.posterior import check_size
 
 
 def precisions_cholesky(shape, covariances):
@@ -87,53 +49,6 @@ def prior_attributes(estimator, settings):
     }
 
 
-def n_parameters(n_components, n_features, covariance_type):
-    """Free parameters of a mixture: weights, means and covariances."""
-    pairs = n_features * (n_features + 1) // 2
-    covariances = {
-        "full": n_components * pairs,
-        "tied": pairs,
-        "diag": n_components * n_features,
-        "spherical": n_components,
-        "known": 0,
-    }[covariance_type]
-    return n_components - 1 + n_components * n_features + covariances
-
-
-def _per_cluster(values):
-    """One number for each cluster, where all its features have the same."""
-    if np.ndim(values) == 2 and np.array_equal(values, values[:, [0] * len(values[0])]):
-        return values[:, 0]
-    return values
-
-
-def expected_rows(model, components, log_weights, rows):
-    """Rows with expected values where they are missing, about the model's centre.
-
-    Parameters
-    ----------
-    model : GaussianMixtureModel
-    components : sequence of dict
-        Natural parameters of the distributions that a posterior is a mixture of.
-    log_weights : ndarray of shape (n_components,)
-    rows : Rows
-
-    Returns
-    -------
-    ndarray of shape (n_rows, dim)
-    """
-    out = np.empty(rows.values.shape)
-    width = model.n_components * len(components) * model.dim
-    for block in row_blocks(len(rows), width):
-        some = rows[block]
-        parts = [model.predictive_parts(own, some) for own in components]
-        logs = np.hstack([p + w for p, w in zip(parts, log_weights, strict=True)])
-        shares = responsibilities(logs)[0]
-        filled = [model.clusters.predictive(own).filled(some) for own in components]
-        out[block] = np.einsum("nk,nkd->nd", shares, np.concatenate(filled, axis=1))
-    return out
-
-
 @contextmanager
 def plain_errors():
     """A matrix that is not positive definite in rounding, said in the user's words."""
@@ -147,14 +62,72 @@ def plain_errors():
         ) from error
 
 
-def check_count(name, n):
-    """Refuse what is no number of draws."""
-    if not (isinstance(n, Integral) and n >= 1):
-        raise ValueError(f"{name} must be an integer of at least 1; got {n!r}.")
-
-
 class ClusterMethods:
-    """What follows from ``predict_proba``, ``score_samples`` and ``_drawn``."""
+    """What mixtures say of rows.
+
+    Subclasses give ``predict_proba``, ``_drawn`` and ``_predictive``: the model, the
+    natural parameters of the distributions that the posterior is a mixture of, and
+    their log weights.
+    """
+
+    def _validated(self, X, reset=False, least=1):
+        """Rows as an array in which NaN is missing."""
+        # Covariances that take no missing values refuse them in the words of the model.
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=np.float64,
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=least,
+        )
+
+    def _weighted(self, X, sample_weight, reset=False, least=1):
+        """The same, and the weights of the rows."""
+        X = self._validated(X, reset, least)
+        weight = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        return X, weight
+
+    def _joint(self, X, predictive=None):
+        """``ln p(x_n, z_n = k | data)``, parameters integrated out, nats.
+
+        The weighted sum, over the components of the posterior, of expected weights
+        times Student-t densities.
+        """
+        check_is_fitted(self)
+        X = self._validated(X)
+        model, components, log_alpha = predictive or self._predictive()
+        rows = model.rows(X)
+        found = np.empty((len(rows), model.n_components))
+        width = model.n_components * len(components) + 2 * model.dim
+        for block in row_blocks(len(rows), width):
+            parts = [model.predictive_parts(own, rows[block]) for own in components]
+            stacked = np.moveaxis(np.array(parts), 0, -1)
+            flat = log_sum_exp(stacked.reshape(-1, len(components)), log_alpha)
+            found[block] = flat.reshape(-1, model.n_components)
+        return found
+
+    def score_samples(self, X):
+        """Log posterior predictive density of every row, nats.
+
+        Parameters are integrated out: a mixture of Student-t distributions for every
+        component of the posterior, exact under it, except for independent priors. There
+        each cluster's distribution, which has no closed form, is replaced by the
+        Student-t of the same mean and covariance. Under the Dirichlet process it is the
+        density of a row of one of the present clusters.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            NaN is missing; the density is that of what is observed.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return log_sum_exp(self._joint(X))
 
     def predict(self, X):
         """The most probable cluster of each row.
@@ -205,16 +178,25 @@ class ClusterMethods:
             standard errors of what is fitted to them are somewhat too small.
         """
         check_is_fitted(self)
-        given = validate_data(
-            self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
-        )
+        given = self._validated(X)
         out, incomplete = given.copy(), np.isnan(given).any(axis=1)
         if incomplete.any():
-            model, components, log_weights = self._predictive_components()
-            rows = model.rows(given[incomplete])
-            filled = expected_rows(model, components, log_weights, rows)
-            out[incomplete] = filled + model.center
+            out[incomplete] = self._expected_rows(given[incomplete])
         return np.where(np.isnan(given), out, given)
+
+    def _expected_rows(self, X):
+        """Rows with expected values where they are missing."""
+        model, components, log_alpha = self._predictive()
+        rows, out = model.rows(X), np.empty(X.shape)
+        width = model.n_components * len(components) * model.dim
+        for block in row_blocks(len(rows), width):
+            some = rows[block]
+            parts = [model.predictive_parts(own, some) for own in components]
+            logs = np.hstack([p + w for p, w in zip(parts, log_alpha, strict=True)])
+            shares = responsibilities(logs)[0]
+            filled = [model.clusters.predictive(own).filled(some) for own in components]
+            out[block] = np.einsum("nk,nkd->nd", shares, np.concatenate(filled, axis=1))
+        return out + model.center
 
     def score(self, X, y=None):
         """Mean log posterior predictive density, nats per row.
@@ -270,9 +252,17 @@ class ClusterMethods:
         return self._n_parameters() * np.log(len(found)) - 2.0 * float(found.sum())
 
     def _n_parameters(self):
-        known = self.known_covariances is not None
-        shape = "known" if known else self.covariance_type
-        return n_parameters(*self.means_.shape, shape)
+        """Free parameters: weights, means and covariances."""
+        n_components, n_features = self.means_.shape
+        pairs = n_features * (n_features + 1) // 2
+        covariances = {
+            "full": n_components * pairs,
+            "tied": pairs,
+            "diag": n_components * n_features,
+            "spherical": n_components,
+        }[self.covariance_type]
+        covariances = covariances if self.known_covariances is None else 0
+        return n_components - 1 + n_components * n_features + covariances
 
     @property
     def lower_bound_(self):
@@ -302,10 +292,10 @@ class ClusterMethods:
         Raises
         ------
         ValueError
-            If `n_samples` is no integer of at least 1.
+            If `n_samples` is no positive integer.
         """
         check_is_fitted(self)
-        check_count("n_samples", n_samples)
+        check_size("n_samples", n_samples)
         chosen = self.random_state if random_state is None else random_state
         return self._drawn(n_samples, root_seed(chosen))
 
@@ -314,92 +304,3 @@ class ClusterMethods:
         shape = COVARIANCES.get(self.covariance_type)
         tags.input_tags.allow_nan = shape is not None and shape.handles_missing
         return tags
-
-
-class FittedMixture(ClusterMethods):
-    """Prediction for estimators that hold ``_model`` and ``_natural``."""
-
-    def _parameters(self, natural):
-        """Fitted attributes that follow from the natural parameters."""
-        return {
-            **cluster_attributes(self._model, natural),
-            **prior_attributes(self, self._settings),
-            "_natural": natural,
-        }
-
-    def _rows(self, X):
-        check_is_fitted(self, "_natural")
-        X = validate_data(
-            self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
-        )
-        return self._model.rows(X)
-
-    def predict_proba(self, X):
-        """Posterior probabilities of the clusters: the optimal q(z).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            NaN is integrated out.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-            Rows sum to one.
-        """
-        rows = self._rows(X)
-        return self._model.responsibilities(self._natural, rows)
-
-    def score_samples(self, X):
-        """Log posterior predictive density of each row, nats.
-
-        A mixture of Student-t distributions, exact under the fitted posterior, except
-        for independent priors: there each cluster's distribution, which has no closed
-        form, is replaced by the Student-t of the same mean and covariance. Under the
-        Dirichlet process it is the density of a row of one of the present clusters.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            NaN is integrated out.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        rows = self._rows(X)
-        return self._model.log_predictive(self._natural, rows)
-
-    def _predictive_components(self):
-        return self._model, [self._natural], np.zeros(1)
-
-    def _drawn(self, n_samples, seed):
-        rng = generator(seed)
-        counts = rng.multinomial(n_samples, self.weights_)
-        return self._model.sample_rows(self._natural, counts, rng)
-
-    def sample_posterior(self, n_draws=1, random_state=None):
-        """Draws of the parameters from the posterior.
-
-        Parameters
-        ----------
-        n_draws : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        dict
-            ``weights`` (n_draws, n_components), ``means`` (n_draws, n_components,
-            n_features) and ``precisions`` (n_draws, and the shape of `covariances_`).
-            Under the Dirichlet process ``leftover`` (n_draws,), too: the weight of
-            all clusters beyond the last, which `weights` leave.
-
-        Raises
-        ------
-        ValueError
-            If `n_draws` is no integer of at least 1.
-        """
-        check_is_fitted(self, "_natural")
-        check_count("n_draws", n_draws)
-        rng = generator(root_seed(random_state))
-        return self._model.sample(self._natural, n_draws, rng)

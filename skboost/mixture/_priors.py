@@ -6,17 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from skboost._sklearn import Interval, StrOptions
-from skboost.conjugate import COVARIANCES
+from skboost.conjugate import COVARIANCES, INITS
 
 # Below this share of a feature's variance the default prior's is singular in effect.
 _RIDGE = 1e-6
 
-CONCENTRATIONS = {
-    "dirichlet_distribution": lambda value, k: 1.0 / k if value is None else value,
-    "finite_dirichlet_process": lambda value, k: (1.0 if value is None else value) / k,
-    "dirichlet_process": lambda value, k: 1.0 / k if value is None else value,
-}
-# Factors of the weights, by the same names.
+# Factors of the weights by the kind of their prior.
 WEIGHTS = {
     "dirichlet_distribution": "dirichlet",
     "finite_dirichlet_process": "dirichlet",
@@ -30,7 +25,7 @@ MIXTURE_CONSTRAINTS = {
     "n_components": [Interval(Integral, 1, None, closed="left")],
     "covariance_type": [StrOptions(set(COVARIANCES))],
     "mean_prior_type": [StrOptions({"normal-wishart", "independent"})],
-    "weight_concentration_prior_type": [StrOptions(set(CONCENTRATIONS))],
+    "weight_concentration_prior_type": [StrOptions(set(WEIGHTS))],
     "weight_concentration_prior": [_POSITIVE, None],
     "mean_prior": ["array-like", None],
     "mean_precision_prior": [_POSITIVE, None],
@@ -39,6 +34,8 @@ MIXTURE_CONSTRAINTS = {
     "covariance_prior": ["array-like", _POSITIVE, None],
     "known_covariances": ["array-like", _POSITIVE, None],
     "reg_covar": [Interval(Real, 0, None, closed="left")],
+    "temperature": [Interval(Real, 0, 1, closed="right")],
+    "init_params": [StrOptions(set(INITS))],
     "weights_init": ["array-like", None],
     "means_init": ["array-like", None],
     "precisions_init": ["array-like", None],
@@ -47,16 +44,15 @@ MIXTURE_CONSTRAINTS = {
 }
 
 
-def mixture_settings(estimator, X, weight):
+def mixture_settings(estimator, mean, covariance):
     """What defines the conjugate model of a mixture estimator's hyperparameters.
 
     Parameters
     ----------
     estimator : SVIGaussianMixture or alike
         Has `n_components`, `covariance_type`, `temperature` and the priors.
-    X : ndarray of shape (n_samples, n_features)
-        NaN is missing.
-    weight : ndarray of shape (n_samples,)
+    mean, covariance : ndarray
+        Of the rows, as `moments` gives them: for priors that are left open.
 
     Returns
     -------
@@ -68,17 +64,17 @@ def mixture_settings(estimator, X, weight):
     ValueError
         If a prior has the wrong shape or is improper.
     """
-    return settings_of(estimator, *moments(X, weight))
-
-
-def settings_of(estimator, mean, covariance):
-    """The same from moments of the rows, as `moments` gives them."""
     if estimator.mean_prior is not None:
-        mean = _array("mean_prior", estimator.mean_prior, mean.shape)
-    prior_type = estimator.weight_concentration_prior_type
-    concentration = CONCENTRATIONS[prior_type]
+        mean = given(estimator, "mean_prior", mean.shape)
+    kind = estimator.weight_concentration_prior_type
     n_components = estimator.n_components
-    alpha = concentration(estimator.weight_concentration_prior, n_components)
+    # Of the whole process, or of each cluster.
+    finite = kind == "finite_dirichlet_process"
+    alpha = estimator.weight_concentration_prior
+    if alpha is None:
+        alpha = 1.0 if finite else 1.0 / n_components
+    if finite:
+        alpha = alpha / n_components
     clusters, prior = _clusters(estimator, covariance)
     return {
         "clusters": clusters,
@@ -86,7 +82,7 @@ def settings_of(estimator, mean, covariance):
         "alpha": np.full(n_components, float(alpha)),
         "center": mean,
         "temperature": float(estimator.temperature),
-        "weights": WEIGHTS[prior_type],
+        "weights": WEIGHTS[kind],
         "reg_covar": float(estimator.reg_covar),
         **prior,
     }
@@ -137,12 +133,14 @@ def _clusters(estimator, covariance):
     if variance is None:
         variance = 10.0 * np.trace(covariance) / dim
     if estimator.known_covariances is not None:
-        known = _given(estimator, "known_covariances", shape, dim, for_each=True)
+        each = shape.cover(np.ones(shape.one(dim)), estimator.n_components, dim)
+        known = given(estimator, "known_covariances", shape.one(dim), each.shape)
+        check_definite("known_covariances", shape, known)
         return "known", {"mean_variance": variance, "known": known}
-    if estimator.covariance_prior is None:
-        rate = shape.of_matrix(covariance)
-    else:
-        rate = _given(estimator, "covariance_prior", shape, dim)
+    rate = shape.of_matrix(covariance)
+    if estimator.covariance_prior is not None:
+        rate = given(estimator, "covariance_prior", shape.one(dim))
+        check_definite("covariance_prior", shape, rate)
     dof = estimator.degrees_of_freedom_prior
     dof = dim if dof is None else dof
     if dof <= shape.least_dof(dim):
@@ -268,51 +266,33 @@ def _definite(covariance):
     return covariance + (lowest < _RIDGE) * _RIDGE * np.diag(scale**2)
 
 
-def _given(estimator, name, shape, dim, for_each=False):
-    """A parameter as covariances: one, or where allowed one for each cluster."""
-    value = _numbers(name, getattr(estimator, name))
-    allowed = [shape.one(dim)]
-    if for_each:
-        allowed.append(
-            shape.cover(np.ones(allowed[0]), estimator.n_components, dim).shape
-        )
-    if value.shape not in allowed:
-        wanted = " or ".join(map(str, dict.fromkeys(allowed)))
-        raise ValueError(
-            f"{name} must have shape {wanted} for "
-            f"covariance_type={estimator.covariance_type!r}; got shape {value.shape}."
-        )
-    if not _proper(shape.matrices(value)):
-        raise ValueError(
-            f"{name} must be finite, symmetric and positive definite; got {value!r}."
-        )
-    return value
-
-
-def _proper(matrices):
-    if not np.isfinite(matrices).all():
-        return False
-    # In units of the matrices: those of small data are small.
-    close = 1e-8 * np.abs(matrices).max()
-    if not np.allclose(matrices, np.swapaxes(matrices, -1, -2), atol=close):
-        return False
-    return bool(np.linalg.eigvalsh(matrices).min() > 0)
-
-
-def _array(name, value, shape):
-    value = _numbers(name, value)
-    if value.shape != shape or not np.isfinite(value).all():
-        raise ValueError(
-            f"{name} must be finite and of shape {shape}; got shape {value.shape}."
-        )
-    return value
-
-
-def _numbers(name, value):
+def given(estimator, name, *shapes):
+    """A parameter as an array of finite numbers, of one of the shapes."""
+    value = vars(estimator)[name]
     try:
         # A copy: what is done to the caller's array later is not done to the fit.
-        return np.array(value, dtype=float)
+        array = np.array(value, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must be an array of numbers; got {value!r}."
+            f"{name} must be an array of numbers; got {value!r}. None is the default."
         ) from error
+    if array.shape not in shapes or not np.isfinite(array).all():
+        wanted = " or ".join(map(str, dict.fromkeys(shapes)))
+        raise ValueError(
+            f"{name} must be finite and of shape {wanted} for n_components="
+            f"{estimator.n_components} and covariance_type="
+            f"{estimator.covariance_type!r}; got shape {array.shape}."
+        )
+    return array
+
+
+def check_definite(name, shape, value):
+    """Refuse covariances or precisions that are not proper."""
+    matrices = shape.matrices(value)
+    # In units of the matrices: those of small data are small.
+    close = 1e-8 * np.abs(matrices).max()
+    symmetric = np.allclose(matrices, np.swapaxes(matrices, -1, -2), atol=close)
+    if not (symmetric and np.linalg.eigvalsh(matrices).min() > 0):
+        raise ValueError(
+            f"{name} must be symmetric and positive definite; got {value!r}."
+        )

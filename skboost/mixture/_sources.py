@@ -5,13 +5,11 @@ from functools import partial
 
 import numpy as np
 from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
 
 from skboost._random import generator
 from skboost._report import warn_where_called
 from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._rows import canonical_rows
-from skboost._sklearn import check_sample_weight
 from skboost.conjugate import Expectation, GaussianMixtureModel
 from skboost.mixture._priors import ColumnSums, covariance_of, moments, scatter
 from skboost.svi import NaturalGradient
@@ -123,9 +121,9 @@ class MixtureRows(RowReader):
 
     seed: int = 0
 
-    def held(self, estimator, X, y=None, sample_weight=None, offset=None, reset=True):
+    def held(self, estimator, X, y=None, sample_weight=None, offset=None):
         """A `Table` of rows in memory, in canonical form."""
-        X, weight = canonical(*checked(estimator, X, sample_weight, reset))
+        X, weight = canonical(*estimator._weighted(X, sample_weight, reset=True))
         rows = Table(X, None, weight)
         rows.summary = Held(X, weight)
         return rows
@@ -151,17 +149,6 @@ class MixtureRows(RowReader):
         if total is None or not total.observed.total > 0:
             raise ValueError("The rows must have at least one of positive weight.")
         return total
-
-
-def checked(estimator, X, sample_weight, reset):
-    """Rows and weights of an array in memory."""
-    X = validate_data(
-        estimator, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"
-    )
-    weight = check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
-    return X, weight
 
 
 def canonical(X, weight):

@@ -1,6 +1,6 @@
 """Bayesian Gaussian mixtures by natural gradients: coordinate ascent, SVI and SVI+."""
 
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -9,27 +9,21 @@ from skboost._base import callback_data
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
 from skboost._runs import SVI_CONSTRAINTS, NaturalGradientRuns
-from skboost._sklearn import (
-    Interval,
-    StrOptions,
-    fit_context,
-)
+from skboost._sklearn import Interval, fit_context
 from skboost.conjugate import GaussianMixtureModel
-from skboost.mixture._fitted import FittedMixture, plain_errors
+from skboost.mixture._fitted import plain_errors
 from skboost.mixture._messages import ProgressLines
-from skboost.mixture._priors import MIXTURE_CONSTRAINTS, WEIGHTS, settings_of
+from skboost.mixture._priors import MIXTURE_CONSTRAINTS, WEIGHTS, mixture_settings
 from skboost.mixture._sources import MixtureRows, warn_of_few_rows
 from skboost.mixture._starts import STARTS, started
-from skboost.mixture._stream import StreamingMixture
+from skboost.mixture._svi_methods import SVIMethods
 from skboost.svi import as_learning_rate
 
 # Streams of one fit.
 _START, _STEPS = 0, 1
 
 
-class SVIGaussianMixture(
-    FittedMixture, StreamingMixture, DensityMixin, NaturalGradientRuns
-):
+class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
     """Bayesian Gaussian mixture, fitted in batches of any size, with tuneable noise.
 
     Variational inference in the conjugate model: with all rows as one batch it is
@@ -216,8 +210,6 @@ class SVIGaussianMixture(
     _parameter_constraints = {
         **MIXTURE_CONSTRAINTS,
         **SVI_CONSTRAINTS,
-        "temperature": [Interval(Real, 0, 1, closed="right")],
-        "init_params": [StrOptions(set(STARTS))],
         "n_init_samples": [Interval(Integral, 1, None, closed="left"), None],
     }
 
@@ -322,7 +314,7 @@ class SVIGaussianMixture(
                 self._check_goes_on("warm_start=True", "Set warm_start=False.")
             else:
                 warn_of_few_rows(self.n_components, len(rows))
-                self._settings = settings_of(self, *rows.summary.moments(rows))
+                self._settings = mixture_settings(self, *rows.summary.moments(rows))
                 self._model = GaussianMixtureModel(**self._settings)
                 self._seed = seed
             self._held = None

@@ -1,7 +1,12 @@
 """Posteriors as users meet them: summaries, marginals, plots, files."""
 
 from skboost.approximation import Mixture
-from skboost.posterior._backed import ModelPosterior, as_generator, resampled
+from skboost.posterior._backed import (
+    ModelPosterior,
+    as_generator,
+    check_size,
+    resampled,
+)
 from skboost.posterior._distances import ErrorEstimates, HellingerEstimate
 from skboost.posterior._importance import (
     CalibrationWarning,
@@ -41,6 +46,7 @@ __all__ = [
     "as_generator",
     "as_posterior",
     "check_level",
+    "check_size",
     "reading_archive",
     "resampled",
     "summary_table",

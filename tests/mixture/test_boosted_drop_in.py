@@ -125,7 +125,7 @@ def test_draws_of_the_estimator_are_those_of_its_posterior(fitted):
     ours = fitted.sample_posterior(3, random_state=0)
     theirs = fitted.posterior_.sample(3, random_state=0)
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
-    with pytest.raises(ValueError, match="n_draws must be an integer"):
+    with pytest.raises(ValueError, match="n_draws must be a positive integer"):
         fitted.sample_posterior(0)
 
 

@@ -372,7 +372,7 @@ def test_pipeline_grid_search_clone_pickle_and_frames():
             "greater than 1, but got 0.900. That is for covariance_type='full'",
         ),
         ({"mean_prior": [0.0]}, r"mean_prior must be finite and of shape \(2,\)"),
-        ({"covariance_prior": [1.0, 2.0]}, r"must have shape \(2, 2\) for"),
+        ({"covariance_prior": [1.0, 2.0]}, r"must be finite and of shape \(2, 2\) for"),
         ({"covariance_prior": -np.eye(2)}, "symmetric and positive definite"),
         (
             {"covariance_prior": [[1e-9, 5e-10], [0.0, 1e-9]]},
@@ -423,9 +423,9 @@ def test_a_schedule_that_leaves_the_interval_later_is_named(batch_size):
 @pytest.mark.parametrize("n", [0, -1, 2.5, "two"])
 def test_samples_need_a_number(n):
     model = SVIGaussianMixture().fit(blobs())
-    with pytest.raises(ValueError, match="n_samples must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="n_samples must be a positive integer"):
         model.sample(n)
-    with pytest.raises(ValueError, match="n_draws must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="n_draws must be a positive integer"):
         model.sample_posterior(n)
 
 

@@ -1,22 +1,110 @@
-"""Mixtures of a stream of batches: the beginning, and one batch after another."""
+"""Methods of a mixture with one conjugate distribution as posterior, and its stream."""
 
 import warnings
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from skboost._base import FittingEstimator
 from skboost._parallel import single_threaded_blas
-from skboost._random import root_seed
+from skboost._random import generator, root_seed
 from skboost._sklearn import fit_context
 from skboost.conjugate import ConjugateTarget, GaussianMixtureModel, coordinate_ascent
-from skboost.mixture._fitted import plain_errors
-from skboost.mixture._priors import mixture_settings
-from skboost.mixture._sources import canonical, checked
+from skboost.mixture._fitted import (
+    ClusterMethods,
+    plain_errors,
+    precisions_cholesky,
+    prior_attributes,
+)
+from skboost.mixture._priors import mixture_settings, moments
+from skboost.mixture._sources import canonical
+from skboost.posterior import check_size
 from skboost.svi import Stream
 
 
-class StreamingMixture(FittingEstimator):
-    """``partial_fit`` of estimators that hold ``_model`` and ``_stream``."""
+class SVIMethods(ClusterMethods):
+    """For an estimator that holds ``_model``, ``_settings``, and ``_natural`` of q."""
+
+    def _parameters(self, natural):
+        """Fitted attributes that follow from the natural parameters.
+
+        Those of which the prior has no parameter are None.
+        """
+        model = self._model
+        covariances = model.covariances(natural)
+        shape = model.clusters.covariance
+        factor = natural.get("clusters", {})
+        dof = (natural.get("precisions") or factor).get("dof")
+        if dof is not None:
+            # Spherical precisions count every coordinate of a row.
+            dof = dof / shape.degrees(1.0, model.dim)
+        concentration = tuple(natural["weights"].values())
+        if len(concentration) == 1:
+            (concentration,) = concentration
+        return {
+            "weights_": model.mean_weights(natural),
+            "means_": model.means(natural),
+            "covariances_": covariances,
+            "precisions_": model.clusters.precisions(natural),
+            "precisions_cholesky_": precisions_cholesky(shape, covariances),
+            "weight_concentration_": concentration,
+            "mean_precision_": _per_cluster(factor.get("mean_precision")),
+            "degrees_of_freedom_": _per_cluster(dof),
+            **prior_attributes(self, self._settings),
+            "_natural": natural,
+        }
+
+    def predict_proba(self, X):
+        """Posterior probabilities of the clusters: the optimal q(z).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            NaN is integrated out.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Rows sum to one.
+        """
+        check_is_fitted(self)
+        rows = self._model.rows(self._validated(X))
+        return self._model.responsibilities(self._natural, rows)
+
+    def _predictive(self):
+        return self._model, [self._natural], np.zeros(1)
+
+    def _drawn(self, n_samples, seed):
+        rng = generator(seed)
+        counts = rng.multinomial(n_samples, self.weights_)
+        return self._model.sample_rows(self._natural, counts, rng)
+
+    def sample_posterior(self, n_draws=1, random_state=None):
+        """Draws of the parameters from the posterior.
+
+        Parameters
+        ----------
+        n_draws : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        dict
+            ``weights`` (n_draws, n_components), ``means`` (n_draws, n_components,
+            n_features) and ``precisions`` (n_draws, and the shape of `covariances_`).
+            Under the Dirichlet process ``leftover`` (n_draws,), too: the weight of
+            all clusters beyond the last, which `weights` leave.
+
+        Raises
+        ------
+        ValueError
+            If `n_draws` is no positive integer.
+        """
+        check_is_fitted(self)
+        check_size("n_draws", n_draws)
+        rng = generator(root_seed(random_state))
+        return self._model.sample(self._natural, n_draws, rng)
+
+    # --- streams
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, sample_weight=None):
@@ -51,7 +139,7 @@ class StreamingMixture(FittingEstimator):
         """
         with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
             first = "_model" not in vars(self)
-            X, weight = checked(self, X, sample_weight, reset=first)
+            X, weight = self._weighted(X, sample_weight, reset=first)
             if not first:
                 self._check_goes_on("partial_fit", "Begin with a clone.")
             size = len(X) if self.batch_size is None else self.batch_size
@@ -93,7 +181,7 @@ class StreamingMixture(FittingEstimator):
                 UserWarning,
                 stacklevel=5,
             )
-        self._settings = mixture_settings(self, X, weight)
+        self._settings = mixture_settings(self, *moments(X, weight))
         self._model = GaussianMixtureModel(**self._settings)
         rows = self._model.rows(X)
         natural = self._first_clusters(rows, weight)
@@ -129,3 +217,10 @@ class StreamingMixture(FittingEstimator):
     def _going_on(self, state, engine):
         """After a fit, the stream that further batches go on with."""
         return {"_stream": Stream.after(state, engine.total_weight)}
+
+
+def _per_cluster(values):
+    """One number for each cluster, where all its features have the same."""
+    if np.ndim(values) == 2 and np.array_equal(values, values[:, [0] * len(values[0])]):
+        return values[:, 0]
+    return values
