@@ -83,9 +83,6 @@ def _check_numbers(attributes):
 class Silence:
     """What a run says while it goes on: nothing."""
 
-    def begin(self):
-        """Before the first epoch."""
-
     def iteration(self, n_iter, bound):
         """After an epoch."""
 
@@ -160,7 +157,6 @@ class NaturalGradientRuns(FittingEstimator):
     def _fit_one(self, previous, data, progress, session, item):
         index, engine, context = item
         lines = self._lines(index)
-        lines.begin()
         context.call_on_fit_task_begin(estimator=self, **data)
 
         def begin_iteration(engine):

@@ -25,6 +25,12 @@ class MatrixFactorizationPosterior(ModelPosterior):
     those of one rotation: the exact posterior has all others as well, with the same
     predictions.
 
+    A draw has ``row_factors`` (n_rows, p) and ``column_factors`` (n_columns, p), with
+    the bias as the last of p numbers where there are biases, and where they are
+    inferred ``noise_scale``, ``row_scales`` and ``column_scales`` (p,). Of scales
+    `log_density` is the density of the logarithms of their precisions,
+    ``-2 ln(scale)``.
+
     Parameters
     ----------
     mixture : Mixture
@@ -88,24 +94,6 @@ class MatrixFactorizationPosterior(ModelPosterior):
 
     # --- draws and densities
 
-    def sample(self, n=1, random_state=None):
-        """Draws in random order.
-
-        Parameters
-        ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        dict
-            ``row_factors`` (n, n_rows, p) and ``column_factors`` (n, n_columns, p),
-            with the bias as the last of p numbers where there are biases; where they
-            are inferred ``noise_scale`` (n,), ``row_scales`` and ``column_scales``
-            (n, p).
-        """
-        return self._drawn(n, random_state)
-
     def _dict(self, theta):
         tree = self._family.draws_layout.tree(theta)
         draws = {key: tree[name] for key, name in _SIDES.items()}
@@ -126,22 +114,6 @@ class MatrixFactorizationPosterior(ModelPosterior):
             for key, array in draws.items()
         }
         return layout.flat({name: tree[name] for name in layout.shapes})
-
-    def log_density(self, draws):
-        """Log density of draws, shape (n,), nats.
-
-        Parameters
-        ----------
-        draws : dict
-            As `sample` returns. Of scales it is the density of the logarithms of their
-            precisions, ``-2 ln(scale)``.
-
-        Raises
-        ------
-        ValueError
-            If an array is missing or has the wrong shape.
-        """
-        return self._log_density(draws)
 
     # --- disk
 

@@ -311,7 +311,6 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
             model = GaussianMixtureModel(**self._settings)
             target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
             self._lines = ProgressLines(self)
-            self._lines.begin()
             self._boost(target, given)
             vars(self).pop("_lines").end(self.converged_, self.elbo_)
             return self

@@ -7,9 +7,10 @@ from time import perf_counter
 class ProgressLines:
     """What one run of a mixture says while it goes on.
 
-    As scikit-learn's mixtures: nothing at 0, begin, iterations and end from 1 on, with
-    seconds and nats from 2 on. Runs that go on at the same time, and so write between
-    each other's lines, are told apart by their number.
+    As scikit-learn's mixtures: nothing at 0; from 1 on a line where the run begins,
+    lines of iterations and one at the end; with seconds and nats from 2 on. Runs that
+    go on at the same time, and so write between each other's lines, are told apart by
+    their number.
 
     Parameters
     ----------
@@ -23,9 +24,6 @@ class ProgressLines:
         self._interval = estimator.verbose_interval
         self._run = "Boosting" if index is None else f"Initialization {index}"
         self._began = self._last = perf_counter()
-
-    def begin(self):
-        """Before the first iteration."""
         self._write(self._run)
 
     def iteration(self, n_iter, bound):

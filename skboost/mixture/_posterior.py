@@ -1,15 +1,14 @@
 """The posterior over the parameters of a Gaussian mixture, as users meet it."""
 
-import re
-
 import numpy as np
 
-from skboost._random import generator, root_seed
+from skboost._random import generator
 from skboost.approximation import Mixture
 from skboost.conjugate import ConjugateFamily, GaussianMixtureModel
 from skboost.posterior import (
     ModelPosterior,
     SampledMarginal,
+    as_generator,
     check_level,
     reading_archive,
     resampled,
@@ -28,6 +27,11 @@ class ConjugateMixturePosterior(ModelPosterior):
 
     Labels are those of one labelling of the clusters: the exact posterior has
     ``n_clusters!`` copies of everything here.
+
+    A draw has ``weights`` (n_clusters,), ``means`` (n_clusters, n_features),
+    ``precisions``, and their inverses ``covariances``, which `log_density` does not
+    look at, in the shape of the covariance type. Under the Dirichlet process it has
+    ``leftover``, too: what the weights leave for clusters beyond the last.
 
     Parameters
     ----------
@@ -67,24 +71,6 @@ class ConjugateMixturePosterior(ModelPosterior):
 
     # --- draws and densities
 
-    def sample(self, n=1, random_state=None):
-        """Draws in random order.
-
-        Parameters
-        ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        dict
-            ``weights`` (n, n_clusters), ``means`` (n, n_clusters, n_features),
-            ``precisions`` and their inverses ``covariances`` (n, ...), in the shape of
-            the covariance type. Under the Dirichlet process ``leftover`` (n,), too:
-            what the weights leave for clusters beyond the last.
-        """
-        return self._drawn(n, random_state)
-
     def _dict(self, theta):
         """Rows of draws as users meet them."""
         tree = self._family.draws_layout.tree(theta)
@@ -94,26 +80,6 @@ class ConjugateMixturePosterior(ModelPosterior):
     def _inverse(self, native):
         covariance = self.model.clusters.covariance
         return covariance.native(np.linalg.inv(covariance.matrices(native)))
-
-    def log_density(self, draws):
-        """Log density of draws, shape (n,), nats.
-
-        Parameters
-        ----------
-        draws : dict
-            As `sample` returns; ``covariances`` are not looked at.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Nats.
-
-        Raises
-        ------
-        ValueError
-            If an array is missing or has the wrong shape.
-        """
-        return self._log_density(draws)
 
     @property
     def _shapes(self):
@@ -169,7 +135,13 @@ class ConjugateMixturePosterior(ModelPosterior):
             Arrays as of `sample`, without the axis of draws; inf or NaN where there
             are none. An empty cluster's mean, for one, has infinite variance.
         """
-        return standard_deviations(self._moments())
+        found = {}
+        for name, (mean, spread) in self._moments().items():
+            if np.ndim(spread) > np.ndim(mean):
+                size = np.size(mean)
+                spread = np.diagonal(spread.reshape(size, size)).reshape(mean.shape)
+            found[name] = np.sqrt(spread)
+        return found
 
     def covariance(self):
         """Posterior covariances of the weights and of the means, in closed form.
@@ -184,7 +156,19 @@ class ConjugateMixturePosterior(ModelPosterior):
         return {name: found[name][1] for name in ("weights", "means")}
 
     def _moments(self):
-        return moments(self.model, self.components, self.weights)
+        """Means and variances by the names of draws; inf or NaN where there are none.
+
+        Of weights and means the second is a covariance, with twice the axes.
+        """
+        found = [self.model.moments(natural) for natural in self.components]
+        combined = {}
+        for name in found[0]:
+            pairs = [parts[name] for parts in found]
+            means, spreads = (np.array(values) for values in zip(*pairs, strict=True))
+            if name == "means":
+                spreads = np.array([_blocks(own) for own in spreads])
+            combined[name] = _mixed(means, spreads, self.weights)
+        return combined
 
     def _average(self, parts):
         return np.tensordot(self.weights, np.array(parts), 1)
@@ -206,16 +190,21 @@ class ConjugateMixturePosterior(ModelPosterior):
         ValueError
             If there is no such number.
         """
-        key, index = _parsed(name)
         draws, row_weights, source = self._stratified()
-        shape = draws[key].shape[1:] if key in draws else None
-        inside = shape is not None and len(index) == len(shape)
-        if not (inside and all(i < n for i, n in zip(index, shape, strict=True))):
-            known = {key: value.shape[1:] for key, value in draws.items()}
+        shapes = {key: values.shape[1:] for key, values in draws.items()}
+        places = {
+            _label(key, index): (key, index)
+            for key, shape in shapes.items()
+            for index in np.ndindex(shape)
+        }
+        # With or without spaces.
+        wanted = "".join(str(name).split()).replace(",", ", ")
+        if wanted not in places:
             raise ValueError(
-                f"name must be an entry of arrays of the shapes {known}, such as "
+                f"name must be an entry of arrays of the shapes {shapes}, such as "
                 f"'weights[0]'; got {name!r}."
             )
+        key, index = places[wanted]
         values = draws[key][(slice(None), *index)]
         return SampledMarginal(
             values, row_weights, source, self.weights, self._range(key, index)
@@ -266,8 +255,7 @@ class ConjugateMixturePosterior(ModelPosterior):
         DataFrame, or a structured array without pandas
         """
         draws, row_weights, _ = self._stratified()
-        exact = self._moments()
-        std = standard_deviations(exact)
+        exact, std = self._moments(), self.std()
         names, columns = [], []
         for key in (*self.model.weights.shapes, "means"):
             values = draws[key].reshape(len(row_weights), -1)
@@ -275,7 +263,7 @@ class ConjugateMixturePosterior(ModelPosterior):
             both = np.ravel(exact[key][0]), np.ravel(std[key])
             columns.append(np.column_stack([*both, quantiles]))
             places = np.ndindex(draws[key].shape[1:])
-            names += [f"{key}{list(index) or ''}" for index in places]
+            names += [_label(key, index) for index in places]
         table = np.concatenate(columns)
         labels = ("mean", "std", "5%", "50%", "95%")
         return summary_table(dict(zip(labels, table.T, strict=True)), names)
@@ -310,16 +298,12 @@ class ConjugateMixturePosterior(ModelPosterior):
         ImportanceWarning
             If k-hat is above 0.7.
         """
-        rng = generator(root_seed(random_state))
-
-        def draw(n_proposals, rng):
-            theta = self._mixture.sample(n_proposals, rng)
-            return theta, self._mixture.log_density(theta)
 
         def of_rows(theta):
             return log_joint(self._dict(theta))
 
-        return self._dict(resampled(draw, of_rows, n, n_proposals, rng).draws)
+        rng = as_generator(random_state)
+        return self._dict(resampled(self._draw, of_rows, n, n_proposals, rng).draws)
 
     # --- disk
 
@@ -358,12 +342,9 @@ class ConjugateMixturePosterior(ModelPosterior):
             return cls(Mixture(components, arrays["weights"]), settings)
 
 
-def _parsed(name):
-    match = re.fullmatch(r"\s*(\w+)\s*(?:\[([\d\s,]+)\])?\s*", str(name))
-    if match is None:
-        return None, ()
-    entries = [entry for entry in (match[2] or "").split(",") if entry.strip()]
-    return match[1], tuple(int(entry) for entry in entries)
+def _label(key, index):
+    """What an entry of an array is called, such as ``means[1, 0]``."""
+    return f"{key}{list(index) or ''}"
 
 
 def _quantiles(values, row_weights, levels):
@@ -372,54 +353,11 @@ def _quantiles(values, row_weights, levels):
     ordered = np.take_along_axis(values, order, 0)
     weights = row_weights[order]
     middle = np.cumsum(weights, axis=0) - 0.5 * weights
-    flat = [
-        np.interp(levels, m, v)
-        for m, v in zip(
-            middle.reshape(len(values), -1).T,
-            ordered.reshape(len(values), -1).T,
-            strict=True,
-        )
-    ]
-    return np.array(flat).reshape(*values.shape[1:], len(levels))
-
-
-def moments(model, components, weights):
-    """Means and variances of every parameter; inf or NaN where there are none.
-
-    Parameters
-    ----------
-    model : GaussianMixtureModel
-    components : list of dict
-        Natural parameters.
-    weights : ndarray of shape (n_components,)
-        Of the components.
-
-    Returns
-    -------
-    dict of str to pair of ndarray
-        By the names of draws. Of weights and means the second is a covariance, with
-        twice the axes.
-    """
-    found = [model.moments(natural) for natural in components]
-    combined = {}
-    for name in found[0]:
-        pairs = [parts[name] for parts in found]
-        means, spreads = (np.array(values) for values in zip(*pairs, strict=True))
-        if name == "means":
-            spreads = np.array([_blocks(own) for own in spreads])
-        combined[name] = _mixed(means, spreads, weights)
-    return combined
-
-
-def standard_deviations(combined):
-    """Square roots of the variances in what `moments` returns, by the same names."""
-    found = {}
-    for name, (mean, spread) in combined.items():
-        if np.ndim(spread) > np.ndim(mean):
-            size = np.size(mean)
-            spread = np.diagonal(spread.reshape(size, size)).reshape(np.shape(mean))
-        found[name] = np.sqrt(spread)
-    return found
+    out = np.empty((*values.shape[1:], len(levels)))
+    for index in np.ndindex(values.shape[1:]):
+        each = (slice(None), *index)
+        out[index] = np.interp(levels, middle[each], ordered[each])
+    return out
 
 
 def _mixed(means, spreads, weights):

@@ -366,14 +366,13 @@ class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
         return started(self, self._model, rows, weight, natural)
 
     def _check_goes_on(self, what, advice):
-        names = ("covariance_type", "temperature", "reg_covar")
-        before = {"n_components": self._model.n_components}
-        before |= {name: self._settings[name] for name in names}
-        before |= {"n_features": self._model.dim, "weights": self._settings["weights"]}
+        names = ("n_components", "covariance_type", "temperature", "reg_covar")
+        now = {name: vars(self)[name] for name in names}
         kind = self.weight_concentration_prior_type
-        now = {"n_components": self.n_components}
-        now |= {name: vars(self)[name] for name in names}
         now |= {"n_features": self.n_features_in_, "weights": WEIGHTS[kind]}
+        n_components, n_features = self._model.clusters.shape
+        before = {"n_components": n_components, "n_features": n_features}
+        before = {name: (self._settings | before)[name] for name in now}
         if before != now:
             raise ValueError(
                 f"{what} goes on with the same model; got {now} after {before}. "

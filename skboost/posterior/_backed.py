@@ -155,7 +155,7 @@ class ModelPosterior(MixtureBacked):
     """A posterior over the parameters of a conjugate model, as dicts of arrays.
 
     Subclasses give ``model``, ``_shapes`` (of the arrays of a draw by name), ``_dict``
-    (rows of draws as dicts) and ``_rows`` (the other way).
+    (rows of draws as dicts) and ``_rows`` (the other way), and say what is in a draw.
 
     Parameters
     ----------
@@ -180,13 +180,40 @@ class ModelPosterior(MixtureBacked):
     def _named(self, draws):
         return draws
 
-    def _drawn(self, n, random_state):
-        """A dict of arrays with n draws in random order."""
+    def sample(self, n=1, random_state=None):
+        """Draws in random order.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        dict
+            Arrays with a leading axis of draws, by the names that the class lists.
+        """
         rng = as_generator(random_state)
         return self._dict(self._mixture.sample(check_size("n", n), rng))
 
-    def _log_density(self, draws):
-        """Log density of a dict of draws, (n,), nats; checks shapes."""
+    def log_density(self, draws):
+        """Log density of draws, shape (n,), nats.
+
+        Parameters
+        ----------
+        draws : dict
+            As `sample` returns.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Nats.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing or has the wrong shape.
+        """
         checked = {}
         for name, shape in self._shapes.items():
             array = np.asarray(draws.get(name, np.nan), dtype=float)
