@@ -124,11 +124,6 @@ class ConvergenceDisplay:
         -------
         ConvergenceDisplay
         """
-        with look():
-            self._plot(ax)
-        return self
-
-    def _plot(self, ax):
         draw = [self._plot_elbo]
         if self._recorded(self.stopping):
             draw.append(self._plot_criterion)
@@ -136,21 +131,25 @@ class ConvergenceDisplay:
             draw.append(self._plot_remaining)
         if ax is not None and np.size(ax) == 1:
             draw = draw[:1]
-        self.figure_, axes = panels(ax, len(draw), 3, (3.1, 2.9))
-        for panel, axis in zip(draw, axes, strict=True):
-            panel(axis)
-            axis.set_xlabel("epoch" if self._epochs else "boosting iteration")
-            axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-            axis.set_xlim(self._iteration[0] - 0.4, self._iteration[-1] + 0.4)
-            tidy(axis)
-        if ax is None:
-            # One legend below the panels, where some value is not above zero.
-            handles = [h for axis in axes for h in axis.get_legend_handles_labels()[0]]
-            if handles:
-                self.figure_.legend(handles=handles[:1], loc="outside lower center")
-            # Labels of logarithmic ticks take their room in a first pass only.
-            self.figure_.draw_without_rendering()
-        self.ax_ = one_or_all(axes)
+        with look():
+            self.figure_, axes = panels(ax, len(draw), 3, (3.1, 2.9))
+            for panel, axis in zip(draw, axes, strict=True):
+                panel(axis)
+                axis.set_xlabel("epoch" if self._epochs else "boosting iteration")
+                axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+                axis.set_xlim(self._iteration[0] - 0.4, self._iteration[-1] + 0.4)
+                tidy(axis)
+            if ax is None:
+                # One legend below the panels, where some value is not above zero.
+                handles = [
+                    h for axis in axes for h in axis.get_legend_handles_labels()[0]
+                ]
+                if handles:
+                    self.figure_.legend(handles=handles[:1], loc="outside lower center")
+                # Labels of logarithmic ticks take their room in a first pass only.
+                self.figure_.draw_without_rendering()
+            self.ax_ = one_or_all(axes)
+        return self
 
     @property
     def _iteration(self):

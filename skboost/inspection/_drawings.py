@@ -38,38 +38,37 @@ class Drawing:
 
     def draw(self, kind, ax):
         """Figure and axes of one of the three kinds."""
-        kinds = dict(density=self.density, interval=self.interval, pair=self.pair)
+        kinds = dict(density=self._density, interval=self._interval, pair=self._pair)
         if kind not in kinds:
             raise ValueError(f"kind must be one of {list(kinds)}; got {kind!r}.")
-        return kinds[kind](ax)
+        indices = self._indices(kind)
+        figure, axes = kinds[kind](ax, indices)
+        for axis in axes:
+            tidy(axis)
+        n_columns = 4 if kind == "density" else 3
+        finish(axes, ax is not None, self._hidden(indices), n_columns)
+        return figure, one_or_all(axes)
 
-    def density(self, ax):
-        """Marginal densities, a panel each: figure and axes."""
-        indices = self._indices("density")
+    def _density(self, ax, indices):
+        """Marginal densities, a panel each."""
         draws = self._density_panels(indices)
         figure, axes = panels(ax, len(draws), 3, (3.0, 2.4))
         for draw, axis in zip(draws, axes, strict=True):
             draw(axis)
             axis.spines["left"].set_visible(False)
-            tidy(axis)
         if ax is None:
             figure.supylabel("density", fontsize="medium")
-        finish(axes, ax is not None, self._hidden(indices), n_columns=4)
-        return figure, one_or_all(axes)
+        return figure, axes
 
-    def interval(self, ax):
-        """Medians with a 50 % and a wide interval, row by row: figure and axes."""
-        indices = self._indices("interval")
+    def _interval(self, ax, indices):
+        """Medians with a 50 % and a wide interval, row by row."""
         figure, axes = panels(ax, 1, 1, (5.2, self._interval_height(indices)))
         self._draw_intervals(axes[0], indices)
         axes[0].tick_params(axis="y", length=0)
-        tidy(axes[0])
-        finish(axes, ax is not None, self._hidden(indices))
-        return figure, axes[0]
+        return figure, axes
 
-    def pair(self, ax):
-        """Contours of the joint density of two features: figure and axes."""
-        indices = self._indices("pair")
+    def _pair(self, ax, indices):
+        """Contours of the joint density of two features."""
         if len(indices) != 2 or indices[0] == indices[1]:
             raise ValueError(
                 "kind='pair' needs two different features; got "
@@ -79,9 +78,7 @@ class Drawing:
         self._draw_pair(axes[0], indices)
         x, y = indices
         axes[0].set(xlabel=self.labels[x], ylabel=self.labels[y])
-        tidy(axes[0])
-        finish(axes, ax is not None, self._hidden(indices))
-        return figure, axes[0]
+        return figure, axes
 
     def _indices(self, kind):
         """Features to show, as numbers."""
@@ -287,19 +284,17 @@ class ClusterDrawing(Drawing):
 
     def _draw_pair(self, ax, indices):
         for k in self.shown:
-            self._draw_contours(ax, self.draws["means"][:, k][:, indices], k)
-
-    def _draw_contours(self, ax, draws, k):
-        grids = [np.linspace(*_bulk(column), 160) for column in draws.T]
-        density = kernel_density(draws, *grids)
-        cell = np.prod([grid[1] - grid[0] for grid in grids])
-        # Of all the probability; what lies outside the grid has no contour.
-        total = density.sum() * cell
-        masses = {0.5, float(self.level)}
-        masses = sorted((m / total for m in masses if m < total), reverse=True)
-        levels = np.unique(highest_density_levels(density, masses))
-        ax.contour(*grids, density, levels, colors=color(k), linewidths=1.2)
-        ax.plot([], [], color=color(k), label=self._label(k))
+            draws = self.draws["means"][:, k][:, indices]
+            grids = [np.linspace(*_bulk(column), 160) for column in draws.T]
+            density = kernel_density(draws, *grids)
+            cell = np.prod([grid[1] - grid[0] for grid in grids])
+            # Of all the probability; what lies outside the grid has no contour.
+            total = density.sum() * cell
+            masses = {0.5, float(self.level)}
+            masses = sorted((m / total for m in masses if m < total), reverse=True)
+            levels = np.unique(highest_density_levels(density, masses))
+            ax.contour(*grids, density, levels, colors=color(k), linewidths=1.2)
+            ax.plot([], [], color=color(k), label=self._label(k))
 
 
 def drawing_of(posterior):
@@ -354,15 +349,14 @@ def joint_density(posterior, indices, x, y):
         # Inside a simplex or among ordered coordinates.
         draws = posterior.sample(40_000, random_state=0)
         return kernel_density(draws[:, indices], x, y)
-    inside = [t.inside(v) for (t, _), v in zip(mapped, (x, y), strict=True)]
-    z = [
-        t.inverse(v[mask])
-        for (t, _), v, mask in zip(mapped, (x, y), inside, strict=True)
-    ]
-    slope_x, slope_y = (t.derivative(v) for (t, _), v in zip(mapped, z, strict=True))
-    density = np.zeros((len(y), len(x)))
+    z, inside, slopes = [], [], []
+    for (transform, _), values in zip(mapped, (x, y), strict=True):
+        inside.append(transform.inside(values))
+        z.append(transform.inverse(values[inside[-1]]))
+        slopes.append(transform.derivative(z[-1]))
     core = pair_density(posterior.mixture, [free for _, free in mapped], *z)
-    density[np.ix_(inside[1], inside[0])] = core / np.outer(slope_y, slope_x)
+    density = np.zeros((len(y), len(x)))
+    density[np.ix_(*inside[::-1])] = core / np.outer(*slopes[::-1])
     return density
 
 

@@ -91,35 +91,26 @@ class EvidenceDisplay:
         -------
         EvidenceDisplay
         """
-        param = self._chosen_param()
+        param, params = self._chosen_param(), self.results["params"]
+        given = [own[param] for own in params if param in own]
+        places, ticks = _places(given)
         with look():
-            return self._plot(ax, param)
-
-    def _plot(self, ax, param):
-        beside = ax is None
-        self.figure_, (ax,) = panels(ax, 1, 1, (6.4, 3.6))
-        self.ax_ = ax
-        places, ticks = _places([p[param] for p in self._params if param in p])
-        lines = self._lines(param)
-        for number, (label, rows) in enumerate(lines.items()):
-            x = [places(self._params[row][param]) for row in rows]
-            self._plot_line(np.array(x), np.array(rows), color(number), label)
-        self._plot_best(param, places)
-        if ticks is not None:
-            ax.set_xticks(range(len(ticks)), ticks)
-        elif all(float(p[param]).is_integer() for p in self._params if param in p):
-            ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.set(xlabel=param, ylabel="ELBO ± 2 se (nats)")
-        self._explain(outside=beside)
-        tidy(ax)
+            self.figure_, (self.ax_,) = panels(ax, 1, 1, (6.4, 3.6))
+            for number, (label, rows) in enumerate(self._lines(param).items()):
+                x = [places(params[row][param]) for row in rows]
+                self._plot_line(np.array(x), np.array(rows), color(number), label)
+            self._plot_best(param, places)
+            if ticks is not None:
+                self.ax_.set_xticks(range(len(ticks)), ticks)
+            elif all(float(value).is_integer() for value in given):
+                self.ax_.xaxis.get_major_locator().set_params(integer=True)
+            self.ax_.set(xlabel=param, ylabel="ELBO ± 2 se (nats)")
+            self._explain(outside=ax is None)
+            tidy(self.ax_)
         return self
 
-    @property
-    def _params(self):
-        return self.results["params"]
-
     def _chosen_param(self):
-        names = dict.fromkeys(name for params in self._params for name in params)
+        names = dict.fromkeys(name for own in self.results["params"] for name in own)
         if self.param is not None:
             if self.param not in names:
                 raise ValueError(
@@ -138,12 +129,12 @@ class EvidenceDisplay:
 
     def _values(self, name):
         """Distinct values as text: anything can be a parameter."""
-        return {_text(params.get(name)) for params in self._params}
+        return {_text(params.get(name)) for params in self.results["params"]}
 
     def _lines(self, param):
         """Rows that share all other parameters, by what they are called."""
         lines = {}
-        for row, params in enumerate(self._params):
+        for row, params in enumerate(self.results["params"]):
             if param in params:
                 lines.setdefault(self._label(params, param), []).append(row)
         return lines
@@ -190,21 +181,18 @@ class EvidenceDisplay:
     def _plot_best(self, param, places):
         best = self.best_index
         best = np.argmin(self.results["rank_elbo"]) if best is None else best
-        if param not in self._params[best]:
-            return
-        value = self._params[best][param]
-        style = {"color": "0.15", "markersize": 11, "zorder": 5}
-        label = f"chosen: {_text(value)}"
-        self.ax_.plot(
-            places(value), self._finite("elbo")[best], "*", label=label, **style
-        )
+        params = self.results["params"][best]
+        if param in params:
+            style = {"color": "0.15", "markersize": 11, "zorder": 5}
+            style |= {"label": f"chosen: {_text(params[param])}"}
+            elbo = self._finite("elbo")[best]
+            self.ax_.plot(places(params[param]), elbo, "*", **style)
 
 
 def _places(values):
     """Where values go on the axis, and texts of ticks where they are no numbers."""
-    if all(isinstance(v, (int, float, np.number)) for v in values) and not any(
-        isinstance(v, bool) for v in values
-    ):
+    kinds = {type(value) for value in values}
+    if bool not in kinds and all(issubclass(k, int | float | np.number) for k in kinds):
         return float, None
     ticks = list(dict.fromkeys(map(_text, values)))
     return lambda value: ticks.index(_text(value)), ticks

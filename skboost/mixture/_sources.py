@@ -10,7 +10,7 @@ from skboost._random import generator
 from skboost._report import warn_where_called
 from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._rows import canonical_rows
-from skboost.conjugate import Expectation, GaussianMixtureModel
+from skboost.conjugate import Expectation
 from skboost.mixture._priors import ColumnSums, covariance_of, moments, scatter
 from skboost.svi import NaturalGradient
 
@@ -104,9 +104,7 @@ class Sample:
     def engine(self, estimator, rows, at_hand):
         """What makes the engine of a run; batches need rows with positions."""
         check_batches(estimator, rows)
-        return partial(
-            FarGradient, estimator._model, rows, settings=estimator._settings
-        )
+        return partial(FarGradient, estimator._model, rows)
 
 
 @dataclass
@@ -188,27 +186,16 @@ class Statistics(dict):
         return Statistics({name: value + other[name] for name, value in self.items()})
 
 
-def _expected(settings, natural, block):
-    """Expected statistics of a block; the model is made where the rows are."""
-    model = GaussianMixtureModel(**settings)
-    weight = None if isinstance(block.weight, float) else block.weight
+def _expected(model, natural, block):
+    """Evidence and expected statistics of a block."""
+    weight = np.broadcast_to(block.weight, len(block))
     found = model.expect(natural, model.rows(block.X), weight)
-    scale = block.weight if weight is None else 1.0
-    statistics = {name: scale * value for name, value in found.statistics[0].items()}
-    return scale * found.evidence, Statistics(statistics)
+    return found.evidence, Statistics(found.statistics[0])
 
 
 @dataclass(frozen=True)
 class FarGradient(NaturalGradient):
-    """Natural gradients on a `RowSource`; batches of rows where positions select them.
-
-    Parameters
-    ----------
-    settings : dict
-        Of the model.
-    """
-
-    settings: dict | None = None
+    """Natural gradients on a `RowSource`, in batches where positions select rows."""
 
     @property
     def total_weight(self):
@@ -225,14 +212,13 @@ class FarGradient(NaturalGradient):
         return super()._expect(natural, n_done, local)
 
     def _rows_at(self, batch):
-        weight = self.rows.weight
-        weight = None if isinstance(weight, float) else weight[batch]
+        weight = np.broadcast_to(self.rows.weight, len(self.rows))[batch]
         return self.model.rows(np.asarray(self.rows.X[batch], float)), weight
 
     def _of_all(self, natural):
         width = self.model.n_components + 2 * self.model.dim
         entries = self.model.n_components * self.model.dim**2
-        part = partial(_expected, self.settings, natural)
+        part = partial(_expected, self.model, natural)
         evidence, statistics = self.rows.sum(part, width, entries)
         return Expectation((dict(statistics),), float(evidence))
 

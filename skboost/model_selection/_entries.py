@@ -212,32 +212,6 @@ _SCORES = {
 }
 
 
-def score_entries(estimator, X, scoring=None):
-    """Score of the predictions of the observed entries of a matrix.
-
-    Parameters
-    ----------
-    estimator : estimator object
-        Fitted to other entries of the same rows and columns.
-    X : array-like or sparse matrix of shape (n_rows, n_columns)
-    scoring : str or None
-        As in `cross_val_score_entries`.
-
-    Returns
-    -------
-    float
-    """
-    held = Entries.of(X)
-    where = held.rows, held.columns
-    if scoring is not None:
-        errors = held.values - estimator.predict_entries(*where)
-        return float(_SCORES[scoring](errors))
-    if HasMethods("log_density_entries").is_satisfied_by(estimator):
-        return float(np.mean(estimator.log_density_entries(*where, held.values)))
-    mean, std = estimator.predict_entries(*where, return_std=True)
-    return float(norm.logpdf(held.values, mean, std).mean())
-
-
 @validate_params(
     {
         "estimator": [HasMethods(["fit", "get_params"])],
@@ -325,4 +299,11 @@ def _fold_score(estimator, train, held_out, scoring):
         fitted.fit(train)
         if callable(scoring):
             return scoring(fitted, train, held_out)
-        return score_entries(fitted, held_out, scoring)
+        held = Entries.of(held_out)
+        where = held.rows, held.columns
+        if scoring is not None:
+            return _SCORES[scoring](held.values - fitted.predict_entries(*where))
+        if HasMethods("log_density_entries").is_satisfied_by(fitted):
+            return np.mean(fitted.log_density_entries(*where, held.values))
+        mean, std = fitted.predict_entries(*where, return_std=True)
+        return norm.logpdf(held.values, mean, std).mean()
