@@ -1,7 +1,6 @@
 """Quasi-Newton ascent on problems with fixed draws."""
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
@@ -143,55 +142,41 @@ def climb(
             best[:] = value, z.copy()
         return -value, -gradient
 
-    try:
-        pending = [negative(z)]
-    except BudgetSpent:
-        return best[1], best[0]
-    value, slope = pending[0]
-    if tol is not None:
-        options = options | {"ftol": tol / max(1.0, abs(value))}
-    if natural:
-        unit = min(1.0, np.linalg.norm(slope)) or 1.0
-        options = options | {"gtol": unit * options["gtol"]}
-
     def in_units(y):
         # SciPy asks for the start first, which is known.
         value, slope = pending.pop() if pending else negative(unit * y)
         return value, unit * slope
 
-    # What was found until then is the answer.
-    with suppress(BudgetSpent, _Flat):
+    # What was found until the budget is spent is the answer.
+    with suppress(BudgetSpent):
+        pending = [negative(z)]
+        value, slope = pending[0]
+        if tol is not None:
+            options = options | {"ftol": tol / max(1.0, abs(value))}
+        if natural:
+            unit = min(1.0, np.linalg.norm(slope)) or 1.0
+            options = options | {"gtol": unit * options["gtol"]}
         minimize(
             in_units,
             z / unit,
             jac=True,
             method="L-BFGS-B",
             options=options,
-            callback=_Progress(best, unit, share, listener, [best[0]]),
+            callback=_after_each(best, unit, share, listener),
         )
     return best[1], best[0]
 
 
-class _Flat(Exception):
-    """A search that gains a small share of what it has gained already."""
-
-
-@dataclass
-class _Progress:
+def _after_each(best, unit, share, listener):
     """Hears where every iteration ends, and ends a search that has become flat."""
+    values = [best[0]]
 
-    best: list
-    unit: float
-    share: float
-    listener: object
-    values: list
+    def ended(y):
+        if listener is not None:
+            listener(unit * y)
+        values.append(best[0])
+        least = share * (values[-1] - values[0])
+        if len(values) > WINDOW and values[-1] - values[-1 - WINDOW] < least:
+            raise StopIteration
 
-    def __call__(self, y):
-        if self.listener is not None:
-            self.listener(self.unit * y)
-        values = self.values
-        values.append(self.best[0])
-        if len(values) <= WINDOW:
-            return
-        if values[-1] - values[-1 - WINDOW] < self.share * (values[-1] - values[0]):
-            raise _Flat
+    return ended
