@@ -90,7 +90,8 @@ class SharedWithWorkers:
         return {name: value for name, value in vars(self).items() if name != "shared"}
 
 
-def _limited(func, *args):
+def limited(func, *args):
+    """``func(*args)`` on one thread of BLAS."""
     with single_threaded_blas():
         return func(*args)
 
@@ -136,7 +137,7 @@ def chunked_map(
     try:
         # The work is in chunks already; batching them again would leave workers idle.
         return Parallel(n_jobs=n_jobs, batch_size=1, timeout=timeout, **where)(
-            delayed(_limited)(func, *first, item) for item in items
+            delayed(limited)(func, *first, item) for item in items
         )
     except multiprocessing.TimeoutError as error:
         # Some backends have one of their own.

@@ -104,19 +104,19 @@ def as_blocks(X, y=None, sample_weight=None, offset=None):
     Those are `RowBlocks` and memory maps of more than 64 MiB. Several responses are
     several fits, of rows in memory.
     """
+    others = {"y": y, "sample_weight": sample_weight, "offset": offset}
+    given = {name: value for name, value in others.items() if value is not None}
     if isinstance(X, RowBlocks):
-        given = {"y": y, "sample_weight": sample_weight, "offset": offset}
-        both = [name for name, value in given.items() if value is not None]
-        if both:
+        if given:
             raise ValueError(
-                f"{' and '.join(both)} must come within the blocks where X is "
+                f"{' and '.join(given)} must come within the blocks where X is "
                 "RowBlocks: yield (X, y, sample_weight) for every block."
             )
         return X
     if not is_mapped(X) or np.ndim(y) > 1:
         return None
-    for name, value in (("y", y), ("sample_weight", sample_weight), ("offset", offset)):
-        if value is not None and len(value) != len(X):
+    for name, value in given.items():
+        if len(value) != len(X):
             raise ValueError(
                 f"{name} must have as many entries as X has rows, {len(X)}; got "
                 f"{len(value)}."
@@ -146,8 +146,8 @@ def checked_weights(weight, n_rows):
 class RowSource:
     """Rows that can be summed over.
 
-    Subclasses give ``n_features``, a length, ``sum(func, width, entries=1)`` and
-    ``map(func)``.
+    Subclasses give ``n_features``, a length, and ``map(func)``, the results of a
+    function of every `Table` that they consist of.
 
     Attributes
     ----------
@@ -159,6 +159,10 @@ class RowSource:
 
     summary = None
     y = None
+
+    def sum(self, func, width, entries=1):
+        """See `Table.sum`; the tables are summed over where they are."""
+        return add_up(self.map(partial(_sum, func, width, entries)))
 
 
 @dataclass
@@ -369,13 +373,13 @@ class BlockTables(RowSource):
                 "must return a new iterator whenever it is called."
             )
 
-    def sum(self, func, width, entries=1):
-        """See `Table.sum`; blocks are read one after the other."""
-        return add_up(table.sum(func, width, entries) for table in self)
-
     def map(self, func):
-        """``func`` of every table."""
-        return [func(table) for table in self]
+        """``func`` of every table, which are read one after the other."""
+        return (func(table) for table in self)
+
+
+def _sum(func, width, entries, table):
+    return table.sum(func, width, entries)
 
 
 def _sum_over(func, table, blocks):

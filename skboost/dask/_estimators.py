@@ -7,8 +7,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._parallel import single_threaded_blas
-from skboost._row_blocks import RowSource, Table, add_up, checked_weights
+from skboost._parallel import limited
+from skboost._row_blocks import BlockTables, Table, checked_weights
 from skboost.linear_model import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
@@ -17,7 +17,7 @@ from skboost.linear_model import (
 from skboost.mixture import SVIGaussianMixture
 
 
-class WorkerTables(RowSource):
+class WorkerTables(BlockTables):
     """Tables that stay where Dask has put them; only sums come back.
 
     Sums are added in the order of the blocks, so that a fit depends, beyond rounding,
@@ -31,19 +31,12 @@ class WorkerTables(RowSource):
     n_rows, n_features : int
     """
 
-    def __init__(self, tables, n_rows, n_features):
-        self.tables, self._n_rows, self.n_features = tables, n_rows, n_features
-
-    def __len__(self):
-        return self._n_rows
-
-    def sum(self, func, width, entries=1):
-        """See `Table.sum`."""
-        return add_up(self.map(partial(_sum, func, width, entries)))
-
     def map(self, func):
         """``func`` of every table, computed where the table is."""
-        return computed(func, self.tables)
+        import dask
+
+        tables = [dask.delayed(limited)(func, table) for table in self._tables]
+        return dask.compute(*tables)
 
 
 def worker_rows(reader, X, y=None, sample_weight=None, offset=None):
@@ -76,13 +69,6 @@ def worker_rows(reader, X, y=None, sample_weight=None, offset=None):
     rows = WorkerTables(tables, summary.n_rows, X.shape[1])
     rows.summary = summary
     return rows
-
-
-def computed(func, tables):
-    """``func`` of every table, where the table is."""
-    import dask
-
-    return dask.compute(*[dask.delayed(_limited)(func, table) for table in tables])
 
 
 def is_dask(X):
@@ -147,23 +133,13 @@ def _table(X, y, weight, offset):
 def _look(look, index, table):
     if not len(table):
         return None
-    with single_threaded_blas():
-        return look(index, table.X, table.y, table.weight, table.offset)
+    return limited(look, index, table.X, table.y, table.weight, table.offset)
 
 
 def _coded(table, code):
     weight = checked_weights(table.weight, len(table))
     y, weight = code(table.y, weight)
     return Table(table.X, y, weight, table.offset)
-
-
-def _limited(func, table):
-    with single_threaded_blas():
-        return func(table)
-
-
-def _sum(func, width, entries, table):
-    return table.sum(func, width, entries)
 
 
 class OnWorkers:
