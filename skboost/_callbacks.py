@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from skboost._budget import Budget, BudgetSpent, End
 from skboost._math import N_ERRORS
+from skboost._settings import GAIN_DECAY
 
 
 @dataclass(frozen=True)
@@ -153,8 +154,8 @@ class Limits:
         found = info.kind not in ("split", "rejected") and info.gamma > 0
         if not (by_gain and found) or engine.combination.noisy:
             return None
-        settings, gain = engine.settings, info.gain
-        expected = settings.gain_decay * (gain.value + N_ERRORS * gain.se)
+        gain = info.gain
+        expected = GAIN_DECAY * (gain.value + N_ERRORS * gain.se)
         # At that rate a run would need a thousand iterations.
         left = 1e-3 * info.remaining.value
         if expected <= self.tol:

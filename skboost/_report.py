@@ -156,8 +156,9 @@ def from_new_draws(engine, done, place, corrected):
     # A correction may bring components that are not Gaussian.
     exact = settings.exact and mixture.gaussian
     fresh = FreshDraws.of(engine.target, mixture, settings.n_fresh, rng, exact)
-    precision = settings.probe_precision * settings.tol
-    remaining = fresh.remaining_kl(engine.target, settings.n_report, rng, precision)
+    remaining = fresh.remaining_kl(
+        engine.target, settings.n_report, rng, settings.probe_precision
+    )
     # What the mixture reaches has more mass than its ELBO says.
     log_evidence = fresh.elbo().value + np.nan_to_num(max(remaining.value, 0.0))
     key = (settings, REPORT, done.n_iter)
@@ -316,10 +317,9 @@ def warn_unfinished(done, attributes, settable):
     `settable` holds the names of the parameters that advice may speak of.
     """
     remaining = attributes["remaining_kl_"]
-    if done.history[-1].improper or attributes["message_"].startswith("uncertified"):
-        warn_where_called(attributes["message_"], ConvergenceWarning)
-        return
-    if done.history[0].cut_short and done.n_iter == 1:
+    uncertified = attributes["message_"].startswith("uncertified")
+    cut_short = done.history[0].cut_short and done.n_iter == 1
+    if done.history[-1].improper or uncertified or cut_short:
         warn_where_called(attributes["message_"], ConvergenceWarning)
         return
     # Nats.

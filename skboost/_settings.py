@@ -9,6 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from skboost._budget import Budget
 
+# What the next iteration is expected to gain, as a share of what the last one did: the
+# median over iterations of t2 synth and phishing, garch11 and ds1_100.
+GAIN_DECAY = 0.5
+# Modes that every search tries.
+MAX_CANDIDATES = 32
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -71,36 +77,37 @@ class Settings:
     # what is gained they double. Twice was too little on a logistic model with 25
     # coefficients; four times at once cost four times as much from the first doubt on.
     draw_growth: int = 4
-    # What the next iteration is expected to gain, as a share of what the last one did:
-    # the median over iterations of t2 synth and phishing, garch11 and ds1_100.
-    gain_decay: float = 0.5
 
     # --- the greedy search
 
     # Weights tried at every start, the largest first; the solver moves them. A tail
     # wants a small one.
     start_weights: tuple = (0.25, 0.02, 0.002)
-    # Modes that every search tries.
-    max_candidates: int = 32
 
-    # --- refinement, and what is kept
+    # --- what is kept, and what is reported
 
-    # An iterate is kept where it gains more than this share of `tol`: for less no
-    # mixture grows.
-    least_gain: float = 0.1
     # Draws of the probe for an exhausted residual: enough to tell 0.01 nats from
     # nothing where half a variance is the divergence.
     n_probe_remaining: int = 512
-    # A standard error of what remains, as a share of `tol`, below which more draws are
-    # not made: of two million rows, whose posterior is as good as Gaussian, an eighth
-    # of the draws is enough. All draws took a third of the seconds of that fit.
-    probe_precision: float = 0.1
-
     # A run leaves its best iterate by ELBO, also where its steps do not minimise; False
     # leaves the last one.
     keep_best: bool = True
     # Draws behind the importance sampling of the final report.
     n_report: int = 1024
+
+    @property
+    def least_gain(self):
+        """Nats that an iterate has to gain to be kept: for less no mixture grows."""
+        return 0.1 * self.tol
+
+    @property
+    def probe_precision(self):
+        """Standard error of what remains below which more draws are not made, nats.
+
+        Of two million rows, whose posterior is as good as Gaussian, an eighth of the
+        draws is enough. All draws took a third of the seconds of that fit.
+        """
+        return 0.1 * self.tol
 
     def with_more_draws(self, factor):
         """These settings with that many times the draws."""

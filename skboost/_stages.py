@@ -304,8 +304,7 @@ def _weighted(engine, done, corrected):
     target = engine.within(half).watched().target
     # As an iterate is kept, and a part of what may remain: 10,000 rows of 200 columns
     # took three fifths of their seconds for .018 nats, where three may remain.
-    least = settings.least_gain * settings.tol
-    least = max(least, _LEAST_SHARE * (settings.enough or 0.0))
+    least = max(settings.least_gain, _LEAST_SHARE * (settings.enough or 0.0))
     pilot = skew_pilot(target, corrected.mixture, rng)
     first = _moments_first(target, engine, corrected, pilot, half)
     pilot = pilot if first is corrected else None

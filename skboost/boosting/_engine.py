@@ -13,7 +13,7 @@ from typing import NamedTuple
 from skboost._budget import BudgetSpent, WatchedTarget
 from skboost._math import N_ERRORS
 from skboost._random import FRESH, PROBE, REPORT, generator
-from skboost._settings import Settings
+from skboost._settings import GAIN_DECAY, MAX_CANDIDATES, Settings
 from skboost.approximation import Estimate, FreshDraws, elbo_gain
 from skboost.approximation._pooled_draws import expectations
 from skboost.boosting._simplex import Combination
@@ -200,7 +200,7 @@ class Boosting:
         else:
             after = engine._advanced(state, iterate, fresh, move.memory)
         # Where a split gained little, a search that reaches farther has to show more.
-        enough = settings.gain_decay * gain.value > settings.tol
+        enough = GAIN_DECAY * gain.value > settings.tol
         after = replace(after, split_first=move.kind == "split" and enough)
         after = engine._with_more_draws(after, gain)
         info = engine._info(after, move, component, began, gain, gap)
@@ -315,7 +315,7 @@ class Boosting:
 
     def _context(self, state, settings):
         """What a search for a component knows."""
-        found = state.modes.heaviest(settings.max_candidates)
+        found = state.modes.heaviest(MAX_CANDIDATES)
         return SearchContext(
             target=self.target.tolerant(),
             mixture=state.mixture,
@@ -414,9 +414,8 @@ class Boosting:
 
     def _remaining(self, fresh, t):
         settings, rng = self.settings, generator(self.settings.seed, PROBE, t)
-        precision = settings.probe_precision * settings.tol
         n = settings.n_probe_remaining
-        return fresh.remaining_kl(self.target, n, rng, precision)
+        return fresh.remaining_kl(self.target, n, rng, settings.probe_precision)
 
     def _info(self, state, move, component, began, gain=_NONE, gap=_NONE):
         family, params = component

@@ -282,7 +282,7 @@ class Simplex(Combination):
         return duality_gap(state.fresh, fresh, state.iterate.pool)
 
     def least_gain(self, settings):
-        return settings.least_gain * settings.tol
+        return settings.least_gain
 
     def _refined(self, mixture, pool, new, t, settings):
         """Components and weights moved together towards a higher ELBO.

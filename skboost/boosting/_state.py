@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from skboost._math import N_ERRORS
 from skboost._random import SKEW, generator
+from skboost._settings import GAIN_DECAY
 from skboost.approximation import Estimate, FreshDraws, RemainingKL
 from skboost.calibration import remaining_after_skewing
 from skboost.modes import Modes
@@ -208,7 +209,7 @@ def enough(engine, state, gain):
     # Of mass outside, what remains of the rest knows nothing; a few draws know little.
     if remaining.outside > 0.0 or settings.budget.has_cut:
         return ""
-    expected = settings.gain_decay * (gain.value + N_ERRORS * gain.se)
+    expected = GAIN_DECAY * (gain.value + N_ERRORS * gain.se)
     if engine.target.log_concave and 0.0 < expected <= _WORTH * most:
         return (
             f"Converged: the last component gained {gain.value:.2g} nats, and the next "

@@ -9,6 +9,7 @@ import numpy as np
 from skboost._budget import BudgetSpent
 from skboost._math import mean_and_se
 from skboost._random import PROBE, SEARCH, generator
+from skboost._settings import MAX_CANDIDATES
 from skboost.approximation import Mixture
 from skboost.modes import (
     MAX_HESSIAN_DIM,
@@ -127,7 +128,7 @@ class DensityProposer(Proposer):
 
     def located(self, modes, settings):
         family = self.mode_search(settings).family
-        return [(family, p) for p in modes.heaviest(settings.max_candidates)]
+        return [(family, p) for p in modes.heaviest(MAX_CANDIDATES)]
 
     def check_reached(self, fresh):
         check_reached(self.target, fresh, self.starts)

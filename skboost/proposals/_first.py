@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from skboost._budget import BudgetSpent
 from skboost._parallel import chunked_map
 from skboost._random import BASE, generator
+from skboost._settings import MAX_CANDIDATES
 from skboost._solver import SMALLEST_TOL, ascend
 from skboost.approximation import Mixture
 from skboost.families import MAX_FULL_DIM, Gaussian
@@ -263,8 +264,8 @@ def initial_mixture(search, modes, family, settings):
     Mixture
     """
     located, target = search.family, search.target
-    most = settings.max_candidates
-    kept = modes.heaviest(min(most, settings.max_components or most))
+    most = min(MAX_CANDIDATES, settings.max_components or MAX_CANDIDATES)
+    kept = modes.heaviest(most)
     if len(kept) < 2:
         starts = [located.location(p) for p in kept] + list(search.starts)
         return Mixture.single(

@@ -321,7 +321,7 @@ def _fitted(target, mean, factor, settings):
     value, x, problem = fit(careful, *frame)
     if problem.edges.scales.any():
         bold = fit(wide, candidates[best], short[best][1], 300)
-        if bold[0] > value + settings.least_gain * settings.tol:
+        if bold[0] > value + settings.least_gain:
             _, x, problem = bold
     return best, problem.unpack(x)
 
