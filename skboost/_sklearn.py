@@ -49,20 +49,3 @@ class InstanceOf(HasMethods):
 
     def __str__(self):
         return f"an instance of '{self.home}.{self.kind.__name__}'"
-
-
-__all__ = [
-    "BaseSearchCV",
-    "CallbackSupportMixin",
-    "HasMethods",
-    "InstanceOf",
-    "Interval",
-    "StrOptions",
-    "check_sample_weight",
-    "fit_context",
-    "num_samples",
-    "param_columns",
-    "registered_callbacks",
-    "search_estimator_has",
-    "validate_params",
-]
