@@ -93,7 +93,13 @@ def make_engine(target, params, starts, seed, n_jobs, box=None):
     family = as_family(params["family"], target.dim)
     family = objective.component_family(family)
     combination = COMBINATIONS[objective.combination]
-    _check_allowed(combination, params)
+    for name, allowed in combination.allowed.items():
+        if params[name] not in allowed:
+            raise ValueError(
+                f"objective={params['objective']!r} needs {name} to be one of "
+                f"{list(allowed)}; got {name}={params[name]!r}. Use objective='kl' for "
+                "the other values."
+            )
     exact = (
         objective.uses_expectations
         and target.exact_gaussian
@@ -133,44 +139,17 @@ def make_settings(params, seed, n_jobs=None, dim=1, exact=False):
     chosen = {name: params[name] for name in _SETTINGS if name in params}
     if chosen.get("tol") == "auto":
         chosen["tol"] = TOL
-    n_draws = chosen["n_draws"]
-    if exact:
-        chosen["n_draws"] = _n_exact(n_draws, dim)
-    return Settings(
-        n_fresh=_n_fresh(n_draws, dim, exact),
-        seed=seed,
-        n_jobs=n_jobs,
-        exact=exact,
-        **chosen,
-    )
-
-
-def _check_allowed(combination, params):
-    """Refuse values that have no meaning for a combination."""
-    objective = params["objective"]
-    for name, allowed in combination.allowed.items():
-        if params[name] not in allowed:
-            raise ValueError(
-                f"objective={objective!r} needs {name} to be one of {list(allowed)}; "
-                f"got {name}={params[name]!r}. Use objective='kl' for the other values."
-            )
-
-
-def _n_exact(n_draws, dim):
-    """Draws of a component whose expectations need none.
-
-    They cost no evaluations and serve the overlap of components alone, so that four
-    times as many are affordable where they are then at least two for each parameter of
-    a full covariance, and were fewer before.
-    """
-    two_each = dim * (dim + 3)
-    return 4 * n_draws if n_draws < two_each <= 4 * n_draws else n_draws
-
-
-def _n_fresh(n_draws, dim, exact):
-    """Fresh draws per estimate; without evaluations only memory limits them."""
+    n_draws, two_each = chosen["n_draws"], dim * (dim + 3)
+    # Draws of a component whose expectations need none cost no evaluations and serve
+    # the overlap of components alone, so that four times as many are affordable where
+    # they are then at least two for each parameter of a full covariance, and were fewer
+    # before.
+    if exact and n_draws < two_each <= 4 * n_draws:
+        chosen["n_draws"] = 4 * n_draws
+    # Fresh draws that need no evaluations are limited by memory only.
     free = (1 << 21) // dim if exact else 0
-    return max(4 * n_draws, min(16 * n_draws, free))
+    n_fresh = max(4 * n_draws, min(16 * n_draws, free))
+    return Settings(n_fresh=n_fresh, seed=seed, n_jobs=n_jobs, exact=exact, **chosen)
 
 
 def make_limits(params, max_evaluations=float("inf")):
@@ -239,17 +218,15 @@ class FittingEstimator(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         try:
             yield
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) and self._has_new_fit(before):
+            # Another posterior, or another run, than before.
+            pairs = [(vars(self).get(k), before.get(k)) for k in ("_run", "posterior_")]
+            new = any(now is not None and now is not then for now, then in pairs)
+            if isinstance(error, KeyboardInterrupt) and new:
                 raise
             running = {k: v for k, v in vars(self).items() if k in surviving}
             vars(self).clear()
             vars(self).update(before, **running)
             raise
-
-    def _has_new_fit(self, before):
-        """Whether there is another posterior, or another run, than before."""
-        pairs = [(vars(self).get(k), before.get(k)) for k in ("_run", "posterior_")]
-        return any(now is not None and now is not then for now, then in pairs)
 
 
 class BoostedEstimator(FittingEstimator):

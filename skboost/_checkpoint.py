@@ -402,9 +402,7 @@ def _check_same_data(path, engine, state):
 
 def _described(value):
     """A parameter as text by which it can be compared."""
-    if isinstance(value, bool | str | Integral | Real) or value is None:
-        return repr(value)
-    if isinstance(value, BaseEstimator):
+    if isinstance(value, bool | str | Real | BaseEstimator) or value is None:
         return repr(value)
     if isinstance(value, tuple | list | dict | range):
         try:

@@ -1,6 +1,7 @@
 """Any log density: the engine of the estimators behind one function."""
 
 import warnings
+from dataclasses import fields
 from functools import partial
 from numbers import Integral, Real
 
@@ -48,6 +49,8 @@ _CONSTRAINTS = {
     "timeout": [Interval(Real, 0, None, closed="neither"), None],
 }
 
+# Parameters by which no run on disk is told from another.
+_FUNCTIONS = ("log_density", "gradient", "log_prior")
 # Seconds of evaluations one by one that are worth a word.
 _LONG = 2.0
 
@@ -217,7 +220,7 @@ def boost_posterior(
     # The log density stands for rows and target. Its parameters as they were given,
     # taken before any other name exists:
     arguments = dict(locals())
-    keeper = _keeper(callback, arguments)
+    keeper, begin_iteration = _callbacks(callback, arguments)
     names = check_names(names, dim)
     seed = root_seed(random_state)
     constraints = Constraints(constraints, dim, names)
@@ -251,7 +254,7 @@ def boost_posterior(
         engine,
         make_limits(arguments, max_evaluations or float("inf")),
         partial(_reported, names, constraints),
-        begin_iteration=_listener(callback),
+        begin_iteration=begin_iteration,
         keeper=keeper,
         warp=warp,
         calibrate=calibrate,
@@ -333,46 +336,35 @@ def _with_prior(likelihood, log_prior, temperature, probe):
     return likelihood
 
 
-def _keeper(callback, arguments):
-    """What keeps the run on disk; the density is known by its values."""
-    kept = [one for one in _listed(callback) if isinstance(one, Checkpoint)]
-    if len(kept) > 1:
-        raise ValueError(
-            f"callback must have at most one Checkpoint; got {len(kept)}. One file "
-            "keeps the whole run."
-        )
-    if not kept:
-        return None
-    functions = ("log_density", "gradient", "log_prior")
-    params = {k: v for k, v in arguments.items() if k not in functions}
-    return Session(kept[0], "boost_posterior", params).run()
-
-
-def _listed(callback):
-    """The callbacks, a list."""
-    if callback is None:
-        return []
-    found = list(callback) if isinstance(callback, list | tuple) else [callback]
-    for one in found:
-        if not (callable(one) or isinstance(one, Checkpoint)):
+def _callbacks(callback, arguments):
+    """What keeps the run on disk, or None, and what hears of its iterations."""
+    several = isinstance(callback, list | tuple)
+    found = callback if several else [] if callback is None else [callback]
+    checkpoints = [one for one in found if isinstance(one, Checkpoint)]
+    functions = [one for one in found if not isinstance(one, Checkpoint)]
+    for one in functions:
+        if not callable(one):
             raise ValueError(
                 "callback must be a function, a Checkpoint or a list of these; got a "
                 f"list with {one!r}."
             )
-    return found
-
-
-def _listener(callback):
-    called = [one for one in _listed(callback) if not isinstance(one, Checkpoint)]
-    if not called:
-        return None
+    if len(checkpoints) > 1:
+        raise ValueError(
+            f"callback must have at most one Checkpoint; got {len(checkpoints)}. One "
+            "file keeps the whole run."
+        )
 
     def end_iteration(done):
         record = history_record(done.history[-1])
         # All of them hear of every iteration, whatever the first ones say.
-        return any([one(record) for one in called])
+        return any([one(record) for one in functions])
 
-    return lambda engine: end_iteration
+    keeper = None
+    if checkpoints:
+        # The density is known by its values.
+        given = {k: v for k, v in arguments.items() if k not in _FUNCTIONS}
+        keeper = Session(checkpoints[0], "boost_posterior", given).run()
+    return keeper, lambda engine: end_iteration
 
 
 def _reported(names, constraints, engine, done, corrected):
@@ -405,24 +397,13 @@ def _reported(names, constraints, engine, done, corrected):
 
 
 def _result(fitted, done, target, names, constraints, warp):
-    def on_users_scale(mixture):
-        return as_posterior(mixture, names, constraints)
-
-    scalars = {
-        name.rstrip("_"): fitted[name]
-        for name in (
-            "elbo_", "elbo_se_", "duality_gap_", "duality_gap_se_", "remaining_kl_",
-            "remaining_kl_se_", "remaining_kl_interval_", "pareto_k_", "calibration_",
-            "skewing_", "converged_", "message_",
-        )
-    }  # fmt: skip
+    reported = {name.rstrip("_"): value for name, value in fitted.items()}
+    known = {f.name for f in fields(BoostingResult)}
+    stages = (as_posterior(stage, names, constraints) for stage in fitted["_stages"])
     return BoostingResult(
-        posterior=fitted["posterior_"],
-        n_iter=done.n_iter,
         n_evaluations=target.n_evaluations,
         n_failures=target.n_failures,
-        history=fitted["history_"],
-        stages=tuple(on_users_scale(mixture) for mixture in fitted["_stages"]),
+        stages=tuple(stages),
         warp=warp,
-        **scalars,
+        **{name: value for name, value in reported.items() if name in known},
     )

@@ -55,12 +55,11 @@ class Progress:
     interrupted: bool = False
     began: float = field(default_factory=perf_counter)
 
-    def left(self):
-        """The runs as an interruption leaves them."""
-        return [None if done is None else _left(done) for done in self.runs]
-
 
 def _left(done):
+    """A run as an interruption leaves it; None has not begun."""
+    if done is None:
+        return None
     if done.end is None:
         return interrupted(done)
     message = f"{done.message} Then the fit was interrupted."
@@ -116,7 +115,7 @@ class NaturalGradientRuns(FittingEstimator):
             attributes = self._keep_best(runs, engines, going_on)
         except KeyboardInterrupt:
             progress.interrupted = True
-            runs = progress.left()
+            runs = [_left(done) for done in progress.runs]
             if any(done is not None for done in runs):
                 self._keep_best(runs, engines, going_on)
             raise

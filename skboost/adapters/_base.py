@@ -55,15 +55,8 @@ class ExternalDensity:
         **settings
             Others to go with them, or in place of them, such as another `x0`.
         """
-        found = {
-            "log_density": self.log_density,
-            "dim": self.dim,
-            "gradient": self.gradient,
-            "vectorized": self.vectorized,
-            "names": self.names,
-            "x0": self.x0,
-        }
-        return found | settings
+        own = {name: value for name, value in vars(self).items() if name[0] != "_"}
+        return own | settings
 
     def constrain(self, draws):
         """Draws of the unconstrained coordinates, on the model's own scale.

@@ -169,17 +169,13 @@ class _Compiled(Density):
         return (value, gradient) if theta.ndim == 2 else (value[0], gradient[0])
 
     def constrain(self, draws):
-        def of_rows(values, ndim):
-            # What depends on no free variable is the same in every row.
-            constant = values.ndim == ndim
-            return (
-                np.broadcast_to(values, (len(draws), *values.shape))
-                if constant
-                else values
-            )
-
-        found = zip(self._names.items(), self._outputs(draws), strict=True)
-        return {name: of_rows(values, ndim) for (name, ndim), values in found}
+        found, outputs = {}, zip(self._names.items(), self._outputs(draws), strict=True)
+        for (name, ndim), values in outputs:
+            if values.ndim == ndim:
+                # What depends on no free variable is the same in every row.
+                values = np.broadcast_to(values, (len(draws), *values.shape))
+            found[name] = values
+        return found
 
 
 def from_bridgestan(model):
