@@ -109,6 +109,9 @@ def dotted(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+MODULES = {dotted(path) for path in FILES}
+
+
 def absolute(node, path):
     """The module that a ``from ... import`` names, relative dots resolved."""
     if not node.level:
@@ -146,17 +149,6 @@ def room_of(module):
     return parts[1] if len(parts) > 1 else "__init__"
 
 
-def imported_rooms(path):
-    """Rooms that a file imports, with the line."""
-    for item in imports(path):
-        if item.top != "skboost" or item.name == "__version__":
-            continue
-        room = room_of(item.module)
-        if room == "__init__" and item.name in FLOORS:
-            room = item.name
-        yield room, item.line
-
-
 def imported_files(path, modules):
     """Names of the package's files that a file imports, inside of functions too.
 
@@ -164,11 +156,12 @@ def imported_files(path, modules):
     ``from skboost.posterior import Mode`` the folder's ``__init__``. The version is a
     literal that the package's own ``__init__`` sets first: anyone may ask for it.
     """
+    found = set()
     for item in imports(path):
-        if item.top != "skboost" or item.name == "__version__":
-            continue
-        full = f"{item.module}.{item.name}"
-        yield full if full in modules else item.module
+        if item.top == "skboost" and item.name != "__version__":
+            full = f"{item.module}.{item.name}"
+            found.add(full if full in modules else item.module)
+    return found
 
 
 def circle(graph):
@@ -225,8 +218,8 @@ def test_imports_point_down():
     def wrong(path):
         here = room_of(dotted(path))
         return [
-            f"line {line}: {here} (floor {FLOORS[here]}) imports {there}"
-            for there, line in imported_rooms(path)
+            f"{here} (floor {FLOORS[here]}) imports {there}"
+            for there in map(room_of, imported_files(path, MODULES))
             if not points_down(here, there)
         ]
 
@@ -234,8 +227,7 @@ def test_imports_point_down():
 
 
 def test_no_files_import_each_other_in_a_circle():
-    modules = {dotted(path) for path in FILES}
-    graph = {dotted(path): set(imported_files(path, modules)) for path in FILES}
+    graph = {dotted(path): imported_files(path, MODULES) for path in FILES}
     found = circle(graph)
     assert not found, " imported by ".join(found)
 
@@ -295,40 +287,24 @@ def test_functions_and_files_stay_small():
 
 
 @pytest.mark.parametrize(
-    ("source", "rooms"),
+    ("source", "files"),
     [
-        ("from ..posterior import Mixture", ["posterior"]),
+        ("from ..posterior import Mode", ["posterior"]),
+        ("from skboost.posterior import _tables", ["posterior._tables"]),
         ("from .. import families", ["families"]),
         ("from .._math import log_weights", ["_math"]),
-        ("from ._engine import Boosting", ["boosting"]),
-        ("import skboost.linear_model", ["linear_model"]),
-        ("def f():\n    from skboost import boost_posterior", ["__init__"]),
+        ("from . import _simplex", ["boosting._simplex"]),
+        ("def f():\n    from ._simplex import g", ["boosting._simplex"]),
+        ("import skboost.linear_model as models", ["linear_model"]),
         ("from skboost import __version__", []),
         ("import numpy as np", []),
     ],
 )
-def test_the_parser_sees_every_way_to_import(source, rooms, monkeypatch):
+def test_the_parser_finds_the_file_behind_an_import(source, files, monkeypatch):
     monkeypatch.setattr(f"{__name__}.tree", lambda path: ast.parse(source))
-    path = PACKAGE / "boosting" / "_greedy.py"
-    assert [room for room, _ in imported_rooms(path)] == rooms
-
-
-@pytest.mark.parametrize(
-    ("source", "modules"),
-    [
-        ("from skboost.posterior import Mode", ["skboost.posterior"]),
-        ("from skboost.posterior import _tables", ["skboost.posterior._tables"]),
-        ("from . import _tables", ["skboost.posterior._tables"]),
-        ("def f():\n    from ._tables import g", ["skboost.posterior._tables"]),
-        ("import skboost.families as families", ["skboost.families"]),
-        ("def f():\n    from skboost import __version__", []),
-    ],
-)
-def test_the_parser_finds_the_file_behind_an_import(source, modules, monkeypatch):
-    monkeypatch.setattr(f"{__name__}.tree", lambda path: ast.parse(source))
-    known = {"skboost.posterior", "skboost.posterior._tables", "skboost.families"}
-    path = PACKAGE / "posterior" / "_posterior.py"
-    assert list(imported_files(path, known)) == modules
+    found = imported_files(PACKAGE / "boosting" / "_greedy.py", MODULES)
+    assert found == {f"skboost.{name}" for name in files}
+    assert [room_of(name) for name in found] == [name.split(".")[0] for name in files]
 
 
 def test_circles_of_any_length_are_found():

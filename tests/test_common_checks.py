@@ -21,103 +21,66 @@ from skboost import (
     SVIMatrixFactorization,
 )
 
-EVERY_CHECK = None
-# Fits of a boosted model that take seconds even with two iterations.
+# Fits of a boosted model that take seconds even with two iterations; the defaults, in
+# the slow suite, go through them.
 SECONDS = {
     "check_class_weight_classifiers",
-    # Each fits a negative binomial model for a second or more.
-    "check_regressor_data_not_an_array",
-    "check_regressors_train",
     "check_estimator_sparse_array",
     "check_estimator_sparse_matrix",
     "check_sample_weight_equivalence_on_dense_data",
     "check_sample_weight_equivalence_on_sparse_data",
 }
 
-# Checks that are slow of an estimator. The others run in every suite.
-ESTIMATORS = [
-    # Two iterations in every suite; the defaults, which take longer, in the slow one.
-    (BoostedBayesianLogisticRegression(max_iter=2), SECONDS),
-    (BoostedBayesianLogisticRegression(), EVERY_CHECK),
-    (BoostedBayesianLinearRegression(), EVERY_CHECK),
-    (BoostedBayesianPoissonRegression(max_iter=2), SECONDS),
-    (BoostedBayesianPoissonRegression(), EVERY_CHECK),
-    (
-        BoostedBayesianPoissonRegression(likelihood="negative_binomial", max_iter=2),
-        SECONDS,
-    ),
-    (BoostedHierarchicalLinearRegression(), EVERY_CHECK),
-    (BoostedHierarchicalLogisticRegression(), EVERY_CHECK),
-    (BoostedHierarchicalPoissonRegression(), EVERY_CHECK),
-    (BoostedGaussianMixture(), EVERY_CHECK),
-    (SVIGaussianMixture(), {}),
-    (OnlineBayesianLinearRegression(), {}),
-    (OnlineBayesianLogisticRegression(), {}),
-    (SVIMatrixFactorization(), {}),
-    (SVILatentDirichletAllocation(max_iter=20), {}),
-    (SVILatentDirichletAllocation(), EVERY_CHECK),
-    (BoostedMatrixFactorization(), EVERY_CHECK),
-    # Other ways through the same estimators, several settings at once.
-    (
-        BoostedMatrixFactorization(
-            2, proposal="residual", biases=True, max_iter=2, n_restarts=1
-        ),
-        EVERY_CHECK,
-    ),
-    (
-        SVIMatrixFactorization(
-            2, biases=True, batch_size=20, effective_batch_size=10, max_iter=5
-        ),
-        EVERY_CHECK,
-    ),
-    (SVIMatrixFactorization(2, dtype="float32", noise_scale=0.5), EVERY_CHECK),
-    (
-        SVILatentDirichletAllocation(
-            3,
-            batch_size=7,
-            effective_batch_size=3,
-            n_init=2,
-            init_params="random",
-            temperature=0.5,
-            max_iter=3,
-        ),
-        EVERY_CHECK,
-    ),
-    (
-        SVIGaussianMixture(
-            2, covariance_type="tied", batch_size=7, effective_batch_size=3
-        ),
-        EVERY_CHECK,
-    ),
-    (
-        SVIGaussianMixture(
-            2,
-            mean_prior_type="independent",
-            weight_concentration_prior_type="dirichlet_process",
-            reg_covar=1e-3,
-            n_init_samples=20,
-        ),
-        EVERY_CHECK,
-    ),
-    (
-        EvidenceSearch(
-            SVIGaussianMixture(max_iter=10),
-            {"n_components": [1, 2]},
-            n_repeats=1,
-            error_score="raise",
-        ),
-        {},
-    ),
-    (
-        EvidenceSearch(
-            BoostedBayesianLogisticRegression(max_iter=1, n_draws=64),
-            {"prior_scale": [0.5, 2.0]},
-            n_repeats=1,
-            error_score="raise",
-        ),
-        EVERY_CHECK,
+# Every way through the estimators in few iterations, and in the slow suite the defaults
+# of boosted models and several other settings at once.
+QUICK = [
+    BoostedBayesianLogisticRegression(max_iter=2),
+    BoostedBayesianPoissonRegression(max_iter=2),
+    SVIGaussianMixture(),
+    OnlineBayesianLinearRegression(),
+    OnlineBayesianLogisticRegression(),
+    SVIMatrixFactorization(),
+    SVILatentDirichletAllocation(max_iter=20),
+    EvidenceSearch(
+        SVIGaussianMixture(max_iter=10),
+        {"n_components": [1, 2]},
+        n_repeats=1,
+        error_score="raise",
     ),
 ]
+SLOW = [
+    BoostedBayesianLogisticRegression(),
+    BoostedBayesianLinearRegression(),
+    BoostedBayesianPoissonRegression(),
+    BoostedBayesianPoissonRegression(likelihood="negative_binomial", max_iter=2),
+    BoostedHierarchicalLinearRegression(),
+    BoostedHierarchicalLogisticRegression(),
+    BoostedHierarchicalPoissonRegression(),
+    BoostedGaussianMixture(),
+    BoostedMatrixFactorization(),
+    BoostedMatrixFactorization(
+        2, proposal="residual", biases=True, max_iter=2, n_restarts=1
+    ),
+    SVIMatrixFactorization(
+        2, biases=True, batch_size=20, effective_batch_size=10, max_iter=5
+    ),
+    SVIMatrixFactorization(2, dtype="float32", noise_scale=0.5),
+    SVILatentDirichletAllocation(
+        3, batch_size=7, effective_batch_size=3, n_init=2, init_params="random",
+        temperature=0.5, max_iter=3,
+    ),
+    SVIGaussianMixture(2, covariance_type="tied", batch_size=7, effective_batch_size=3),
+    SVIGaussianMixture(
+        2, mean_prior_type="independent", n_init_samples=20, reg_covar=1e-3,
+        weight_concentration_prior_type="dirichlet_process",
+    ),
+    EvidenceSearch(
+        BoostedBayesianLogisticRegression(max_iter=1, n_draws=64),
+        {"prior_scale": [0.5, 2.0]},
+        n_repeats=1,
+        error_score="raise",
+    ),
+]  # fmt: skip
 
 
 # Checks that an estimator is meant to fail, and why.
@@ -145,8 +108,8 @@ NOT_IN_SINGLE_PRECISION = {
 
 
 def _checks():
-    for position, (estimator, slow) in enumerate(ESTIMATORS):
-        kind = type(estimator).__name__
+    for position, estimator in enumerate(QUICK + SLOW):
+        kind, quick = type(estimator).__name__, position < len(QUICK)
         excused = EXCUSED.get(kind, {})
         checks = estimator_checks_generator(estimator)
         for number, (instance, check) in enumerate(checks):
@@ -154,14 +117,12 @@ def _checks():
             single = getattr(estimator, "dtype", None) == "float32"
             if single and name in NOT_IN_SINGLE_PRECISION:
                 continue
-            if name == SETS_MAX_ITER and getattr(estimator, "max_iter", 0) == 2:
+            if quick and kind.startswith("Boosted") and name in SECONDS:
                 continue
             if name == SETS_MAX_ITER and "tol" in instance.get_params():
                 # All checks of an estimator are given the same instance.
                 instance = clone(instance).set_params(tol=0.1)
-            marks = []
-            if slow is EVERY_CHECK or name in slow:
-                marks.append(pytest.mark.slow)
+            marks = [] if quick else [pytest.mark.slow]
             if name in excused:
                 marks.append(pytest.mark.xfail(reason=excused[name], strict=True))
             yield pytest.param(

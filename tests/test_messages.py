@@ -24,7 +24,6 @@ from skboost import (
     BoostedHierarchicalLinearRegression,
     BoostedMatrixFactorization,
     EvidenceSearch,
-    MixturePosterior,
     OnlineBayesianLinearRegression,
     OnlineBayesianLogisticRegression,
     SVIGaussianMixture,
@@ -133,32 +132,26 @@ def test_an_entropy_weight_that_is_no_function_of_the_step(schedule):
 
 
 @pytest.mark.parametrize(
-    ("name", "place"),
-    [("component_covariance", "Use family"), ("entropy_weight", "Use objective"),
-     ("C", "prior_scale"), ("penalty", "prior:"), ("alpha", "scale")],
-)  # fmt: skip
-def test_a_parameter_of_another_name_names_ours(name, place):
-    calls = [BoostedBayesianLogisticRegression]
-    if "_" in name:
-        calls += [BoostedBayesianPoissonRegression, partial(boost_posterior, normal, 2)]
-    for call in calls:
-        with pytest.raises(TypeError, match=f"'{name}'.*{place}"):
-            call(**{name: 1.0})
-
-
-def test_a_misspelt_parameter_is_told_what_was_meant():
-    calls = {
-        "prior_sale": (BoostedBayesianLogisticRegression, "prior_scale"),
-        "n_component": (SVIGaussianMixture, "n_components"),
-        "forgeting": (OnlineBayesianLinearRegression, "forgetting"),
-        "constraint": (partial(boost_posterior, normal, 2), "constraints"),
-    }
-    for name, (call, meant) in calls.items():
-        match = rf"no parameter '{name}'. Did you mean '{meant}'\?"
-        with pytest.raises(TypeError, match=match):
-            call(**{name: 1})
-    with pytest.raises(TypeError, match="no parameter 'xyz'.$"):
-        boost_posterior(normal, 2, xyz=1)
+    ("call", "name", "advice"),
+    [
+        (BoostedBayesianLogisticRegression, "component_covariance", "Use family"),
+        (BoostedBayesianPoissonRegression, "entropy_weight", "Use objective"),
+        (partial(boost_posterior, normal, 2), "entropy_weight", "Use objective"),
+        (BoostedBayesianLogisticRegression, "C", "prior_scale"),
+        (BoostedBayesianLogisticRegression, "penalty", "prior:"),
+        (BoostedBayesianLogisticRegression, "alpha", "scale"),
+        # What was probably meant.
+        (BoostedBayesianLogisticRegression, "prior_sale", "mean 'prior_scale'?"),
+        (SVIGaussianMixture, "n_component", "mean 'n_components'?"),
+        (OnlineBayesianLinearRegression, "forgeting", "mean 'forgetting'?"),
+        (partial(boost_posterior, normal, 2), "constraint", "mean 'constraints'?"),
+        (partial(boost_posterior, normal, 2), "xyz", "no parameter 'xyz'."),
+    ],
+)
+def test_a_parameter_that_is_not_there_names_ours(call, name, advice):
+    with pytest.raises(TypeError, match=f"no parameter '{name}'") as caught:
+        call(**{name: 1.0})
+    assert advice in str(caught.value)
 
 
 # --- names that users can import
@@ -301,69 +294,75 @@ def test_tables_of_positions_are_refused():
     assert found.shape == (4,) and model.predict_entries(0, 4).shape == (1,)
 
 
-@pytest.mark.parametrize(
-    ("model", "y"),
-    [
-        (BoostedBayesianLogisticRegression(**FAST), LABELS),
-        (BoostedBayesianLinearRegression(**FAST), X[:, 0]),
-        (BoostedBayesianPoissonRegression(**FAST), LABELS),
-    ],
-    ids=lambda model: type(model).__name__,
+FAR = X + [0.0, 1e8]
+WIDE = np.column_stack([X[:, 0] * 1e200, LABELS])
+GROUPED = np.array([[0.5, "a"], [1.5, "b"]] * 15, dtype=object)
+GAP, INFINITE = (
+    np.column_stack([LABELS, np.where(np.arange(30) == 4, value, X[:, 0])])
+    for value in (np.nan, np.inf)
 )
-def test_columns_whose_spread_is_rounding_are_refused(model, y):
-    far = X + [0.0, 1e8]
-    with pytest.raises(ValueError, match="got 'x1' with mean 1e.08 .* Centre them"):
-        model.fit(far, y)
-    constant = np.column_stack([X[:, 0], np.full(len(X), 1e8)])
-    model.fit(constant, y)
+MODELS = {
+    BoostedBayesianLogisticRegression(**FAST): LABELS,
+    BoostedBayesianLinearRegression(**FAST): X[:, 0],
+    BoostedBayesianPoissonRegression(**FAST): LABELS,
+    BoostedHierarchicalLinearRegression(groups=[1]): X[:, 0],
+    OnlineBayesianLogisticRegression(): LABELS,
+    OnlineBayesianLinearRegression(): X[:, 0],
+}
+HIERARCHICAL = BoostedHierarchicalLinearRegression
+# Data that mean nothing to a model, and what it says of them.
+BAD_DATA = [
+    *(
+        (m, FAR, y, "got 'x1' with mean 1e.08 .* Centre them")
+        for m, y in [*MODELS.items()][:3]
+    ),
+    *((m, WIDE, y, "'x0' overflow. Divide them by") for m, y in MODELS.items()),
+    (
+        SVILatentDirichletAllocation(2),
+        np.abs(X) * 1e200,
+        None,
+        r"at most 1e100; got 2\.\d\de\+200",
+    ),
+    (
+        SVILatentDirichletAllocation(2),
+        [["a b"], ["c"]],
+        None,
+        "'a b'. Count those .*CountVectorizer",
+    ),
+    (HIERARCHICAL(), GROUPED, X[:, 0], r"numbers in column 'x1'.* Name it in groups"),
+    (
+        HIERARCHICAL(groups=[0]),
+        GAP,
+        X[:, 1],
+        "NaN in column 'x1', row 4 .*SimpleImputer",
+    ),
+    (
+        HIERARCHICAL(groups=[0]),
+        INFINITE,
+        X[:, 1],
+        r"infinity in column 'x1', row 4 \(1 such",
+    ),
+    (
+        SVIMatrixFactorization(2),
+        np.array([["ann", "jaws", 5], ["bob", "jaws", 2]], dtype=object),
+        None,
+        "'ann'. For labels .* use RatingRegressor",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("model", "y"),
-    [
-        (BoostedBayesianLogisticRegression(**FAST), LABELS),
-        (BoostedBayesianLinearRegression(**FAST), X[:, 0]),
-        (BoostedBayesianPoissonRegression(**FAST), LABELS),
-        (BoostedHierarchicalLinearRegression(groups=[1]), X[:, 0]),
-        (OnlineBayesianLogisticRegression(), LABELS),
-        (OnlineBayesianLinearRegression(), X[:, 0]),
-    ],
-    ids=lambda model: type(model).__name__,
-)
-def test_columns_whose_squares_overflow_are_named(model, y):
-    table = np.column_stack([X[:, 0] * 1e200, LABELS])
+@pytest.mark.parametrize(("model", "table", "y", "words"), BAD_DATA)
+def test_data_that_mean_nothing_are_told_why(model, table, y, words):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ValueError, match="'x0' overflow. Divide them by"):
+        with pytest.raises(ValueError, match=words):
             model.fit(table, y)
 
 
-def test_counts_of_words_that_overflow_are_refused():
-    with pytest.raises(ValueError, match=r"at most 1e100; got 2\.\d\de\+200"):
-        SVILatentDirichletAllocation(2).fit(np.abs(X) * 1e200)
-
-
-def test_groups_without_names_are_asked_for():
-    table = np.array([[0.5, "a"], [1.5, "b"]] * 5, dtype=object)
-    with pytest.raises(ValueError, match=r"numbers in column 'x1'.* Name it in groups"):
-        BoostedHierarchicalLinearRegression().fit(table, X[:10, 0])
-
-
-def test_missing_numbers_beside_groups_name_their_column():
-    table = np.column_stack([LABELS, X[:, 0]])
-    table[4, 1] = np.nan
-    model = BoostedHierarchicalLinearRegression(groups=[0])
-    with pytest.raises(ValueError, match="NaN in column 'x1', row 4 .*SimpleImputer"):
-        model.fit(table, X[:, 1])
-    table[4, 1] = np.inf
-    with pytest.raises(ValueError, match=r"infinity in column 'x1', row 4 \(1 such"):
-        model.fit(table, X[:, 1])
-
-
-def test_labels_of_users_are_sent_to_another_class():
-    ratings = np.array([["ann", "jaws", 5], ["bob", "jaws", 2]], dtype=object)
-    with pytest.raises(ValueError, match="'ann'. For labels .* use RatingRegressor"):
-        SVIMatrixFactorization(2).fit(ratings)
+def test_a_column_that_is_constant_far_from_zero_is_no_error():
+    constant = np.column_stack([X[:, 0], np.full(len(X), 1e8)])
+    for model in list(MODELS)[:3]:
+        model.fit(constant, MODELS[model])
 
 
 @pytest.mark.parametrize("kind", [SVIGaussianMixture, BoostedGaussianMixture])
@@ -410,11 +409,6 @@ def test_advice_is_about_what_ended_the_run(ended_by, advice):
     assert not {"n_draws", "family"} & set(re.split(r"\W+", _advice(done, (), None)))
 
 
-def test_texts_are_to_be_counted():
-    with pytest.raises(ValueError, match="'a b'. Count those .*CountVectorizer"):
-        SVILatentDirichletAllocation(2).fit([["a b"], ["c"]])
-
-
 def test_pairs_whose_columns_changed_places_are_refused():
     pandas = pytest.importorskip("pandas")
     pairs = pandas.DataFrame({"user": ["a", "a", "b"], "item": ["x", "y", "x"]})
@@ -422,13 +416,6 @@ def test_pairs_whose_columns_changed_places_are_refused():
     model.fit(pairs, [5.0, 4.0, 2.0]).predict(pairs)
     with pytest.raises(ValueError, match="must be in the same order"):
         model.predict(pairs[["item", "user"]])
-
-
-def test_a_foreign_file_raises_an_error_by_a_public_name(tmp_path):
-    (tmp_path / "other.npz").write_bytes(b"no archive")
-    with pytest.raises(ValueError, match="MixturePosterior.save") as caught:
-        MixturePosterior.load(tmp_path / "other.npz")
-    assert caught.type is ValueError
 
 
 def test_levels_are_refused_in_the_same_words_everywhere():

@@ -33,24 +33,23 @@ def test_workers_pass_an_interruption_on(n_jobs, backend):
     assert chunked_map(abs, [-1, -2], n_jobs, backend) == [1, 2]
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
-@pytest.mark.parametrize("n_jobs", [None, 1, 2])
+@pytest.mark.parametrize(
+    ("n_jobs", "backend"), [(None, "threading"), (2, "threading"), (2, "loky")]
+)
 def test_results_come_back_in_order(n_jobs, backend):
     # Defined here: worker processes can not import a test module.
     def square(x):
         return x**2
 
-    items = list(range(7))
-    assert chunked_map(square, items, n_jobs, backend) == [k**2 for k in items]
-
-
-def test_an_error_of_a_worker_is_that_of_the_caller():
     def fails(x):
         raise KeyError(x)
 
-    for n_jobs in (1, 2):
-        with pytest.raises(KeyError):
-            chunked_map(fails, [1, 2], n_jobs)
+    items = list(range(7))
+    assert chunked_map(square, items, n_jobs, backend) == [k**2 for k in items]
+    with parallel_config(n_jobs=n_jobs, backend=backend):
+        assert chunked_map(square, items) == [k**2 for k in items]
+    with pytest.raises(KeyError):
+        chunked_map(fails, items, n_jobs, backend)
 
 
 def test_one_item_or_one_job_needs_no_worker():
@@ -62,11 +61,6 @@ def test_one_item_or_one_job_needs_no_worker():
     assert chunked_map(thread, [0, 1], 1) == [here, here]
     assert chunked_map(thread, [0], 2) == [here]
     assert here not in chunked_map(thread, [0, 1], 2)
-
-
-def test_a_surrounding_configuration_counts():
-    with parallel_config(n_jobs=2, backend="threading"):
-        assert chunked_map(abs, [1, -2, 3]) == [1, 2, 3]
 
 
 @pytest.fixture
