@@ -39,17 +39,13 @@ def as_family(family, dim=1):
     ValueError
         If the name is unknown, or the family cannot be searched over.
     """
-    if isinstance(family, VariationalFamily):
-        return _searchable(family)
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise ValueError(
-            f"family must be one of {list(FAMILIES)} or a VariationalFamily object; "
-            f"got {family!r}."
-        )
-    return FAMILIES[family](dim)
-
-
-def _searchable(family):
+    if not isinstance(family, VariationalFamily):
+        if not isinstance(family, str) or family not in FAMILIES:
+            raise ValueError(
+                f"family must be one of {list(FAMILIES)} or a VariationalFamily "
+                f"object; got {family!r}."
+            )
+        return FAMILIES[family](dim)
     if isinstance(family, LaplaceProduct):
         raise ValueError(
             "family must be one that can be searched over; got LaplaceProduct(), the "

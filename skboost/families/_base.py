@@ -223,10 +223,6 @@ class VariationalFamily(BaseEstimator):
         parts = [self._log_affinity(a[r], b[r]) for r in row_blocks(*a.shape)]
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
-    def _log_affinity(self, a, b):
-        """As `log_affinity`, for pairs that are few enough to be computed at once."""
-        raise NotImplementedError
-
     def root_product(self, a, b):
         """The density proportional to ``sqrt(s_a s_b)``.
 

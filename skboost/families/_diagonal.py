@@ -32,9 +32,6 @@ class LocationScale:
         dim = params.shape[0] // 2
         return checked_size(params, dim, 2 * dim)
 
-    def base_dim(self, dim):
-        return dim
-
     def scale_mask(self, dim):
         return np.repeat([False, True], dim)
 
@@ -71,17 +68,15 @@ class LocationScale:
         return params + np.append(np.zeros(dim), np.broadcast_to(np.log(width), dim))
 
     def move(self, params, x):
-        location, log_scale, scale = self.split(params)
-        x_location, x_scale = np.hsplit(x, 2)
-        step = self.log_scale_step
-        return np.concatenate(
-            [location + scale * x_location, log_scale + step * x_scale]
-        )
+        return params + self._steps(params) * x
 
     def pull_move(self, params, x, gradient):
+        return self._steps(params) * gradient
+
+    def _steps(self, params):
+        """How far every parameter goes for a unit of `move`."""
         _, _, scale = self.split(params)
-        g_location, g_log_scale = np.hsplit(gradient, 2)
-        return np.concatenate([scale * g_location, self.log_scale_step * g_log_scale])
+        return np.append(scale, np.full(scale.size, self.log_scale_step))
 
 
 class DiagonalEvaluation(Evaluation):
@@ -128,15 +123,10 @@ class DiagonalCovariance(LocationScale, Structure):
         slope = apart / (np.exp(2 * log_a) + np.exp(2 * log_b))
         squared = apart * slope
         value = -0.5 * log_cosh(u).sum(axis=1) - 0.25 * squared.sum(axis=1)
-        gradients = (
-            np.hstack(
-                [
-                    -0.5 * sign * slope,
-                    0.5 * (squared * expit(2 * sign * u) - np.tanh(sign * u)),
-                ]
-            )
-            for sign in (1, -1)
-        )
+        gradients = []
+        for sign in (1, -1):
+            by_scale = 0.5 * (squared * expit(2 * sign * u) - np.tanh(sign * u))
+            gradients.append(np.hstack([-0.5 * sign * slope, by_scale]))
         return value, *gradients
 
     def root_params(self, a, b):

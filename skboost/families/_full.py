@@ -28,16 +28,6 @@ def _pack(matrix):
     return matrix.ravel()[_packing(matrix.shape[0])[0]]
 
 
-def _split_rows(params, dim):
-    """Means (n, dim) and Cholesky factors (n, dim, dim) of many components."""
-    flat, diagonal = _packing(dim)
-    packed = params[:, dim:].copy()
-    packed[:, diagonal] = np.exp(packed[:, diagonal])
-    factor = np.zeros((len(params), dim * dim))
-    factor[:, flat] = packed
-    return params[:, :dim], factor.reshape(-1, dim, dim)
-
-
 def _triangular(root):
     """The Cholesky factor of ``root root^T``."""
     triangle = np.linalg.qr(root.T, mode="r").T
@@ -130,14 +120,15 @@ class FullCovariance(Structure):
         return mask
 
     def split(self, params):
-        """Mean and Cholesky factor."""
-        dim = self.dim_of(params)
+        """Mean and Cholesky factor of a component, or of each row of parameters."""
+        rows = params.shape[:-1]
+        dim = self.dim_of(params[0] if rows else params)
         flat, diagonal = _packing(dim)
-        packed = params[dim:].copy()
-        packed[diagonal] = np.exp(packed[diagonal])
-        factor = np.zeros(dim * dim)
-        factor[flat] = packed
-        return params[:dim], factor.reshape(dim, dim)
+        packed = params[..., dim:].copy()
+        packed[..., diagonal] = np.exp(packed[..., diagonal])
+        factor = np.zeros((*rows, dim * dim))
+        factor[..., flat] = packed
+        return params[..., :dim], factor.reshape(*rows, dim, dim)
 
     def transport(self, params, eps):
         mean, factor = self.split(params)
@@ -231,9 +222,9 @@ class FullCovariance(Structure):
         return x
 
     def _log_affinity(self, a, b):
-        dim = self.dim_of(a[0])
-        pair = _Pair(*_split_rows(a, dim), *_split_rows(b, dim))
+        pair = _Pair(*self.split(a), *self.split(b))
         mean, *factors = pair.gradients()
+        dim = mean.shape[1]
         flat, diagonal = _packing(dim)
         gradients = []
         for sign, params, factor in zip((1, -1), (a, b), factors, strict=True):

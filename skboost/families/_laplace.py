@@ -210,24 +210,22 @@ class _Pieces:
         self.tail = 1.0 / (alpha + beta)
         # Logarithm of the middle's ratio of ends; positive if it rises.
         self.rise = (beta - alpha) * self.length
-        masses = np.stack(
-            [
-                self.tail * np.exp(-np.maximum(self.rise, 0.0)),
-                self.length * faded(np.abs(self.rise)),
-                self.tail * np.exp(-np.maximum(-self.rise, 0.0)),
-            ]
+        below = self.tail * np.exp(-np.maximum(self.rise, 0.0))
+        middle = self.length * faded(np.abs(self.rise))
+        above = self.tail * np.exp(-np.maximum(-self.rise, 0.0))
+        total = below + middle + above
+        self.below, self.middle, self.above = (
+            below / total,
+            middle / total,
+            above / total,
         )
-        total = masses.sum(axis=0)
-        self.below, self.middle, self.above = masses / total
         # Log density at the higher kink.
         self.log_peak = -np.log(total)
         self.log_constant = self.log_peak + np.minimum(alpha, beta) * self.length
-
-    def of(self, i):
-        """The pieces of one coordinate."""
-        one = object.__new__(_Pieces)
-        one.__dict__ = {name: part[..., i] for name, part in self.__dict__.items()}
-        return one
+        # The middle's mean, from its centre, and its variance.
+        value, slope = langevin(0.5 * np.abs(self.rise))
+        self.inside = 0.5 * self.length * np.sign(self.rise) * value
+        self.inner_variance = 0.25 * self.length**2 * slope
 
     def log_density(self, x):
         """Coordinate by coordinate, at `x` (n, dim)."""
@@ -236,26 +234,21 @@ class _Pieces:
 
     def moments(self):
         """Mean and variance, from those of the three pieces."""
-        value, slope = langevin(0.5 * np.abs(self.rise))
-        centre = 0.5 * (self.low + self.high)
-        # Distances from the centre: of the middle's mean and of either tail's.
-        inside = 0.5 * self.length * np.sign(self.rise) * value
+        # Distance from the centre of the mean of either tail.
         outside = 0.5 * self.length + self.tail
-        shift = self.middle * inside + (self.above - self.below) * outside
+        shift = self.middle * self.inside + (self.above - self.below) * outside
         variance = (
-            self.middle * (0.25 * self.length**2 * slope + (inside - shift) ** 2)
+            self.middle * (self.inner_variance + (self.inside - shift) ** 2)
             + self.below * (self.tail**2 + (outside + shift) ** 2)
             + self.above * (self.tail**2 + (outside - shift) ** 2)
         )
-        return centre + shift, variance
+        return 0.5 * (self.low + self.high) + shift, variance
 
     def entropy(self):
         """Minus the mean log density, from the mean distances to both kinks."""
-        value, _ = langevin(0.5 * np.abs(self.rise))
-        inside = 0.5 * self.length * np.sign(self.rise) * value
         half, far = 0.5 * self.length, self.length + self.tail
-        to_low = self.below * self.tail + self.middle * (half + inside)
-        to_high = self.above * self.tail + self.middle * (half - inside)
+        to_low = self.below * self.tail + self.middle * (half + self.inside)
+        to_high = self.above * self.tail + self.middle * (half - self.inside)
         to_low, to_high = to_low + self.above * far, to_high + self.below * far
         swapped = self.kinks[0] > self.kinks[1]
         to_a, to_b = np.where(swapped, [to_high, to_low], [to_low, to_high])
@@ -311,12 +304,6 @@ class LaplaceProductEvaluation(Evaluation):
         theta = self._theta[rows]
         return -p * np.sign(theta - a) - q * np.sign(theta - b)
 
-    def pull(self, cotangent):
-        raise NotImplementedError(
-            "LaplaceProduct is the product of two fitted components and is not "
-            "searched over; search over the Laplace components."
-        )
-
 
 class LaplaceProduct(VariationalFamily):
     """Root products of two Laplace densities, coordinate by coordinate.
@@ -346,8 +333,8 @@ class LaplaceProduct(VariationalFamily):
     def scale_mask(self, dim):
         return np.repeat([False, True, False, True], dim)
 
-    def _pieces(self, params):
-        return _Pieces(*params.reshape(4, self.dim_of(params)))
+    def _pieces(self, params, i=slice(None)):
+        return _Pieces(*params.reshape(4, self.dim_of(params))[:, i])
 
     def _quantile(self, u):
         return u
@@ -375,12 +362,10 @@ class LaplaceProduct(VariationalFamily):
         return mean, np.diag(variance)
 
     def widen(self, params, width):
-        dim = self.dim_of(params)
-        mean = np.tile(self.mean(params), 4)
+        dim, mean = self.dim_of(params), np.tile(self.mean(params), 4)
         width = np.tile(np.broadcast_to(width, dim), 4)
-        locations = mean + width * (params - mean)
-        scales = self.scale_mask(dim)
-        return np.where(scales, params + np.log(width), locations)
+        moved = mean + width * (params - mean)
+        return np.where(self.scale_mask(dim), params + np.log(width), moved)
 
     def recentre(self, params, mean):
         shift = np.tile(mean - self.mean(params), 4)
@@ -390,7 +375,7 @@ class LaplaceProduct(VariationalFamily):
         return params.reshape(4, -1)[:, indices].ravel()
 
     def marginal_cdf(self, params, i, x):
-        return self._pieces(params).of(i).cdf(x)
+        return self._pieces(params, i).cdf(x)
 
     def marginal_log_density(self, params, i, x):
-        return self._pieces(params).of(i).log_density(x)
+        return self._pieces(params, i).log_density(x)

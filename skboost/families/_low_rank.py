@@ -14,7 +14,7 @@ from math import log, pi, sqrt
 from numbers import Integral
 
 import numpy as np
-from scipy.linalg import eigh, solve_triangular
+from scipy.linalg import block_diag, eigh, solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.special import expit
 
@@ -70,63 +70,6 @@ class _Average:
         return half + other, half - other
 
 
-def log_affinity(a, b):
-    """Value (n,), and the gradients in the parts of `a` and of `b`."""
-    u = a[1] - b[1]
-    roots = [_Root(factor / np.exp(log)[..., None]) for _, log, factor in (a, b)]
-    average = _Average(a, b)
-    squeezed = 0.5 * log_cosh(u).sum(axis=1) + average.root.log_root_determinant
-    squeezed -= 0.5 * sum(root.log_root_determinant for root in roots)
-    # A log determinant is concave, so this is never negative; its rounding may be.
-    value = -np.maximum(squeezed, 0.0) - 0.125 * average.squared
-    slopes = average.halves(average.root.precision_times_factor)
-    explained = average.halves(average.explained)
-    gradients = []
-    for k, (sign, (_, log_scale, _)) in enumerate(zip((1, -1), (a, b), strict=True)):
-        scale, y = np.exp(log_scale), average.pulled
-        g_log_scale = 0.5 * roots[k].rest + 0.125 * np.square(scale * y)
-        g_log_scale -= expit(2 * sign * u) * average.root.rest
-        g_factor = 0.5 * roots[k].precision_times_factor / scale[..., None]
-        g_factor -= 0.5 * slopes[k] / average.scale[..., None]
-        g_factor += 0.125 * y[..., None] * explained[k][:, None, :]
-        gradients.append((-0.25 * sign * y, g_log_scale, g_factor))
-    return value, *gradients
-
-
-def root_product(a, b):
-    """Mean, log sigma and factor of the density ~ sqrt(s_a s_b), one pair.
-
-    The average precision is ``D - F F^T`` with F of both ranks; its inverse is
-    ``D^-1 + D^-1 F K^-1 F^T D^-1`` with K = I - F^T D^-1 F. As a sum of squares,
-    K = Z^T Z, it has no cancellation however long the axes are.
-    """
-    (mean_a, log_a, factor_a), (mean_b, log_b, factor_b) = a, b
-    u = log_a - log_b
-    log_scale = 0.5 * (log_a + log_b - log_cosh(u))
-    # Shares of either precision in their sum.
-    share_a, share_b = (np.sqrt(expit(s * 2 * u))[:, None] for s in (-1, 1))
-    root_a = _Root(factor_a / np.exp(log_a)[:, None])
-    root_b = _Root(factor_b / np.exp(log_b)[:, None])
-    nothing = np.zeros_like(root_a.v)
-    z = np.block(
-        [
-            [root_a.v, nothing],
-            [nothing, root_b.v],
-            [share_b * root_a.q, -share_a * root_b.q],
-        ]
-    )
-    columns = np.hstack([share_a * root_a.q, share_b * root_b.q])
-    triangle = np.linalg.qr(z, mode="r")
-    factor = solve_triangular(triangle, columns.T, trans="T").T
-    factor *= np.exp(log_scale)[:, None]
-    factor = narrowed(factor)
-    average = _Average(a, b)
-    explained_a, explained_b = average.halves(average.explained)
-    shift = (np.exp(2 * log_b) - np.exp(2 * log_a)) * average.pulled
-    shift += factor_b @ explained_b - factor_a @ explained_a
-    return 0.5 * (mean_a + mean_b) + 0.25 * shift, log_scale, factor
-
-
 _SMALLEST_NOISE = 1e-10
 
 
@@ -143,10 +86,6 @@ class _Woodbury:
         self.log_root_determinant = log_scale.sum() + np.log(np.diagonal(root)).sum()
         self.projection = self.whitened @ inverse_root.T @ inverse_root
         self.leverage = np.einsum("ij,ij->i", self.projection, self.whitened)
-
-    def precision_times_factor(self):
-        """Covariance^-1 B, of shape (dim, rank)."""
-        return self.projection / self.scale[:, None]
 
 
 class _SymmetricRoot:
@@ -193,12 +132,11 @@ class LowRankEvaluation(Evaluation):
         woodbury = self._woodbury
         scale, total = woodbury.scale, cotangent.sum()
         g_mean = (cotangent @ self._rest) / scale
-        g_log_scale = cotangent @ np.square(self._rest) - total * (
-            1 - woodbury.leverage
-        )
+        g_log_scale = cotangent @ np.square(self._rest)
+        g_log_scale -= total * (1 - woodbury.leverage)
         second = self._rest.T @ (self._latent * cotangent[:, None])
         g_factor = (second - total * woodbury.projection) / scale[:, None]
-        return np.concatenate([g_mean, g_log_scale, g_factor.ravel()])
+        return _packed(g_mean, g_log_scale, g_factor)
 
 
 class LowRankCovariance(Structure):
@@ -242,10 +180,11 @@ class LowRankCovariance(Structure):
         return mask
 
     def split(self, params):
-        """Mean, log sigma and factor."""
-        dim = self.dim_of(params)
-        factor = params[2 * dim :].reshape(dim, self.n_columns(dim))
-        return params[:dim], params[dim : 2 * dim], factor
+        """Mean, log sigma and factor of a component, or of each row of parameters."""
+        rows = params.shape[:-1]
+        dim = self.dim_of(params[0] if rows else params)
+        factor = params[..., 2 * dim :].reshape(*rows, dim, self.n_columns(dim))
+        return params[..., :dim], params[..., dim : 2 * dim], factor
 
     def transport(self, params, eps):
         mean, log_scale, factor = self.split(params)
@@ -260,9 +199,7 @@ class LowRankCovariance(Structure):
         dim = log_scale.size
         slope = np.einsum("ij,ij->j", cotangent, eps[:, :dim])
         g_factor = cotangent.T @ eps[:, dim:]
-        return np.concatenate(
-            [cotangent.sum(axis=0), np.exp(log_scale) * slope, g_factor.ravel()]
-        )
+        return _packed(cotangent.sum(axis=0), np.exp(log_scale) * slope, g_factor)
 
     def at(self, params, theta):
         mean, log_scale, factor = self.split(params)
@@ -271,47 +208,46 @@ class LowRankCovariance(Structure):
     def entropy(self, params):
         mean, log_scale, factor = self.split(params)
         woodbury = _Woodbury(log_scale, factor)
-        return float(
-            0.5 * mean.size * (1 + log(2 * pi)) + woodbury.log_root_determinant
-        )
+        constant = 0.5 * mean.size * (1 + log(2 * pi))
+        return float(constant + woodbury.log_root_determinant)
 
     def entropy_gradient(self, params):
         mean, log_scale, factor = self.split(params)
         woodbury = _Woodbury(log_scale, factor)
-        g_factor = woodbury.precision_times_factor()
-        return np.concatenate(
-            [np.zeros(mean.size), 1 - woodbury.leverage, g_factor.ravel()]
-        )
+        # The factor's is covariance^-1 B.
+        g_factor = woodbury.projection / woodbury.scale[:, None]
+        return _packed(np.zeros(mean.size), 1 - woodbury.leverage, g_factor)
 
     def from_moments(self, mean, covariance):
         mean, covariance, variance = checked_moments(mean, covariance)
         scale, rank = np.sqrt(variance), self.n_columns(mean.size)
         if covariance.ndim == 1:
-            noise, excess, directions = _uncorrelated(mean.size, rank)
+            # Smooth orthogonal axes for an identity, which has none of its own.
+            phase = np.pi * (np.arange(mean.size)[:, None] + 0.5) / mean.size
+            axes = np.cos(phase * np.arange(rank))
+            noise, excess, axes = 1.0, 0.0, axes / np.linalg.norm(axes, axis=0)
         else:
             correlation = covariance / np.outer(scale, scale)
-            noise, excess, directions = _principal(correlation, rank)
+            noise, excess, axes = _principal(correlation, rank)
         # Ranks that the moments do not ask for get this share of the noise variance: at
         # a factor of exactly zero its own gradient vanishes, and no search would leave
         # it.
         symmetry_breaking = 1e-3
         excess = np.maximum(excess, symmetry_breaking * noise)
-        factor = directions * np.sqrt(excess)
+        factor = axes * np.sqrt(excess)
         # What the factor leaves of each unit variance, so that marginals are kept.
         rest = np.maximum(1 - np.square(factor).sum(axis=1), _SMALLEST_NOISE)
         log_scale = np.log(scale) + 0.5 * np.log(rest)
-        return np.concatenate([mean, log_scale, (scale[:, None] * factor).ravel()])
+        return _packed(mean, log_scale, scale[:, None] * factor)
 
     def marginal(self, params, indices):
         mean, log_scale, factor = self.split(params)
-        factor = narrowed(factor[indices])
-        return np.concatenate([mean[indices], log_scale[indices], factor.ravel()])
+        return _packed(mean[indices], log_scale[indices], narrowed(factor[indices]))
 
     def widen(self, params, width):
         mean, log_scale, factor = self.split(params)
         width = np.broadcast_to(width, mean.shape)
-        factor = width[:, None] * factor
-        return np.concatenate([mean, log_scale + np.log(width), factor.ravel()])
+        return _packed(mean, log_scale + np.log(width), width[:, None] * factor)
 
     def move(self, params, x):
         mean, log_scale, factor = self.split(params)
@@ -320,8 +256,7 @@ class LowRankCovariance(Structure):
         root = _SymmetricRoot(factor / scale)
         mean = mean + (scale * root.times(x_mean[:, None]))[:, 0]
         factor = factor + scale * root.times(x_factor)
-        log_scale = log_scale + sqrt(0.5) * x_scale
-        return np.concatenate([mean, log_scale, factor.ravel()])
+        return _packed(mean, log_scale + sqrt(0.5) * x_scale, factor)
 
     def pull_move(self, params, x, gradient):
         _, log_scale, factor = self.split(params)
@@ -330,24 +265,56 @@ class LowRankCovariance(Structure):
         root = _SymmetricRoot(factor / scale)
         g_mean = root.times(scale * g_mean[:, None])[:, 0]
         g_factor = root.times(scale * g_factor)
-        return np.concatenate([g_mean, sqrt(0.5) * g_log_scale, g_factor.ravel()])
+        return _packed(g_mean, sqrt(0.5) * g_log_scale, g_factor)
 
     def _log_affinity(self, a, b):
-        value, *gradients = log_affinity(self._split_rows(a), self._split_rows(b))
-        return value, *(
-            np.concatenate([g_mean, g_log_scale, g_factor.reshape(a.shape[0], -1)], 1)
-            for g_mean, g_log_scale, g_factor in gradients
-        )
+        a, b = self.split(a), self.split(b)
+        u, average = a[1] - b[1], _Average(a, b)
+        roots = [_Root(factor / np.exp(log)[..., None]) for _, log, factor in (a, b)]
+        squeezed = 0.5 * log_cosh(u).sum(axis=1) + average.root.log_root_determinant
+        squeezed -= 0.5 * sum(root.log_root_determinant for root in roots)
+        # A log determinant is concave, so this is never negative; its rounding may be.
+        value = -np.maximum(squeezed, 0.0) - 0.125 * average.squared
+        slopes = average.halves(average.root.precision_times_factor)
+        explained = average.halves(average.explained)
+        gradients = []
+        for k, (sign, (_, log_scale, _)) in enumerate(
+            zip((1, -1), (a, b), strict=True)
+        ):
+            scale, y = np.exp(log_scale), average.pulled
+            g_log_scale = 0.5 * roots[k].rest + 0.125 * np.square(scale * y)
+            g_log_scale -= expit(2 * sign * u) * average.root.rest
+            g_factor = 0.5 * roots[k].precision_times_factor / scale[..., None]
+            g_factor -= 0.5 * slopes[k] / average.scale[..., None]
+            g_factor += 0.125 * y[..., None] * explained[k][:, None, :]
+            gradients.append(_packed(-0.25 * sign * y, g_log_scale, g_factor))
+        return value, *gradients
 
     def root_params(self, a, b):
-        """Parameters of the density ~ sqrt(s_a s_b), of as many columns as it needs."""
-        mean, log_scale, factor = root_product(self.split(a), self.split(b))
-        return np.concatenate([mean, log_scale, factor.ravel()])
+        """Parameters of the density ~ sqrt(s_a s_b), of as many columns as it needs.
 
-    def _split_rows(self, params):
-        dim = self.dim_of(params[0])
-        factor = params[:, 2 * dim :].reshape(-1, dim, self.n_columns(dim))
-        return params[:, :dim], params[:, dim : 2 * dim], factor
+        The average precision is ``D - F F^T`` with F of both ranks; its inverse is
+        ``D^-1 + D^-1 F K^-1 F^T D^-1`` with K = I - F^T D^-1 F. As a sum of squares,
+        K = Z^T Z, it has no cancellation however long the axes are.
+        """
+        a, b = self.split(a), self.split(b)
+        (mean_a, log_a, factor_a), (mean_b, log_b, factor_b) = a, b
+        u = log_a - log_b
+        log_scale = 0.5 * (log_a + log_b - log_cosh(u))
+        # Shares of either precision in their sum.
+        share_a, share_b = (np.sqrt(expit(s * 2 * u))[:, None] for s in (-1, 1))
+        root_a, root_b = (_Root(f / np.exp(log)[:, None]) for _, log, f in (a, b))
+        columns = np.hstack([share_a * root_a.q, share_b * root_b.q])
+        across = np.hstack([share_b * root_a.q, -share_a * root_b.q])
+        z = np.vstack([block_diag(root_a.v, root_b.v), across])
+        triangle = np.linalg.qr(z, mode="r")
+        factor = solve_triangular(triangle, columns.T, trans="T").T
+        factor = narrowed(factor * np.exp(log_scale)[:, None])
+        average = _Average(a, b)
+        explained_a, explained_b = average.halves(average.explained)
+        shift = (np.exp(2 * log_b) - np.exp(2 * log_a)) * average.pulled
+        shift += factor_b @ explained_b - factor_a @ explained_a
+        return _packed(0.5 * (mean_a + mean_b) + 0.25 * shift, log_scale, factor)
 
     def structure(self, params):
         mean, log_scale, factor = self.split(params)
@@ -355,8 +322,13 @@ class LowRankCovariance(Structure):
 
     def pull_structure(self, params, g_mean, g_variance, g_factor):
         _, log_scale, _ = self.split(params)
-        g_log_scale = 2 * np.exp(2 * log_scale) * g_variance
-        return np.concatenate([g_mean, g_log_scale, g_factor.ravel()])
+        return _packed(g_mean, 2 * np.exp(2 * log_scale) * g_variance, g_factor)
+
+
+def _packed(mean, log_scale, factor):
+    """Parameters from their parts, of a component or of rows of them."""
+    columns = factor.reshape(*mean.shape[:-1], -1)
+    return np.concatenate([mean, log_scale, columns], axis=-1)
 
 
 def rank_of(params, dim):
@@ -416,10 +388,3 @@ def _principal(correlation, rank):
         noise = 0.5 * values[0]
     noise = max(noise, _SMALLEST_NOISE)
     return noise, values - noise, vectors
-
-
-def _uncorrelated(dim, rank):
-    """As `_principal` for the identity, with smooth orthogonal axes."""
-    phase = np.pi * (np.arange(dim)[:, None] + 0.5) / dim
-    axes = np.cos(phase * np.arange(rank))
-    return 1.0, np.zeros(rank), axes / np.linalg.norm(axes, axis=0)

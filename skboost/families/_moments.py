@@ -151,9 +151,7 @@ class Diagonal:
         """As `Triangular.pull`."""
         return rows * self.std
 
-    def lift(self, rows):
-        """As `Triangular.lift`."""
-        return rows * self.std
+    lift = pull
 
 
 class LowRank:

@@ -156,9 +156,6 @@ def test_it_is_no_family_to_choose(several):
     with pytest.raises(ValueError, match="that can be searched over"):
         as_family(LaplaceProduct(), 2)
     assert not LaplaceProduct.root_products
-    evaluation = FAMILY.at(several, np.zeros((1, 3)))
-    with pytest.raises(NotImplementedError, match="search over the Laplace"):
-        evaluation.pull(np.ones(1))
     with pytest.raises(ValueError, match="n_params"):
         FAMILY.dim_of(several[:-1])
 
