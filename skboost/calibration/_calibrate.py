@@ -1,27 +1,31 @@
 """Corrections by name: one affine map, heavy tails; how one is chosen and tried."""
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
-from skboost._math import N_ERRORS, mean_and_se
-from skboost.approximation import FreshDraws, Mixture, elbo_gain
-from skboost.calibration._chains import Chains, Coordinates
-from skboost.calibration._heavy_tailed import HeavyTails
+from skboost._math import mean_and_se
+from skboost.approximation import (
+    FreshDraws,
+    Mixture,
+    effective_sample_size,
+    elbo_gain,
+    psis,
+    remaining_kl,
+)
+from skboost.calibration._chains import Chains, Scatter
+from skboost.calibration._heavy_tailed import heavy_tails
 from skboost.calibration._problem import (
     Calibration,
     Declined,
     Problem,
     allowed_loss,
-    beyond_noise,
     first_failure,
     refusal,
 )
 
 
-@dataclass(frozen=True)
-class AffineMap:
+def affine_map(problem, kl):
     """A shift and a scale for every coordinate, the same for all components.
 
     Draws of the mixture become draws nearer to the target in two trajectories of
@@ -36,93 +40,91 @@ class AffineMap:
 
     Parameters
     ----------
-    guarded : bool
-        Whether the ELBO may fall by little, and by less than ``E_p[ln q]`` gains; then
-        shorter steps are tried as well, the longest first. See `allowed_loss`.
+    problem : Problem
+        Where it is guarded, shorter steps are tried as well, the longest first, and the
+        ELBO may fall by less than ``E_p[ln q]`` gains.
+    kl : float
+        What remains, nats.
+
+    Returns
+    -------
+    mixture : Mixture
+        After the map.
+    record : Calibration
+
+    Raises
+    ------
+    Declined
 
     References
     ----------
     Mira, Solgi & Imparato 2013, Zero variance Markov chain Monte Carlo for Bayesian
     estimators, Statistics and Computing 23.
     """
+    scatter = Scatter(problem.mixture)
+    shift, log_scale = stein_map(_chains(problem, scatter, 512, 1), scatter)
+    judges = _chains(problem, scatter, 256, 2).theta
+    before = _fresh(problem, problem.mixture)
+    # Shares of the whole map that are tried.
+    steps = tuple(k / 10 for k in range(10, 0, -1)) if problem.guarded else (1.0,)
+    for step in steps:
+        mixture = mapped(problem.mixture, scatter, step * shift, step * log_scale)
+        record = _judged(problem, step, mixture, judges, before)
+        allowed = allowed_loss(record, problem.guarded, kl, mixture.dim)
+        reason = refusal(record, allowed)
+        if not reason:
+            return mixture, record
+    raise Declined(replace(record, step=0.0, reason=reason))
 
-    guarded: bool
-    method = "affine"
 
-    @property
-    def steps(self):
-        """Shares of the whole map that are tried."""
-        return tuple(k / 10 for k in range(10, 0, -1)) if self.guarded else (1.0,)
-
-    def corrected(self, problem, pilot):
-        """The mixture after the map, and the record; raises `Declined`."""
-        coordinates = Coordinates(problem.mixture)
-        chains = self._chains(problem, coordinates, 512, 1)
-        shift, log_scale = stein_map(chains, coordinates)
-        judges = self._chains(problem, coordinates, 256, 2)
-        before = self._fresh(problem, problem.mixture)
-        for step in self.steps:
-            mixture = mapped(
-                problem.mixture, coordinates, step * shift, step * log_scale
-            )
-            record = self._judged(problem, step, mixture, judges, before)
-            reason = refusal(record, self._allowed(record, pilot, mixture.dim))
-            if not reason:
-                return mixture, record
-        raise Declined(replace(record, step=0.0, reason=reason))
-
-    def _allowed(self, record, pilot, dim):
-        """Nats of the ELBO that a map may cost."""
-        allowed = allowed_loss(self.guarded, pilot.kl, dim)
-        if not self.guarded:
-            return beyond_noise(allowed, record)
-        noise = np.hypot(record.log_score_gain_se, record.elbo_change_se)
-        return min(allowed, record.log_score_gain - N_ERRORS * noise)
-
-    def _chains(self, problem, coordinates, n, key):
-        """Chains from draws of the mixture, a few trajectories later."""
-        rng = problem.rng(key)
-        chains = Chains.at(problem.target, problem.mixture.sample(n, rng)).inside()
-        # Trajectories are then a quarter of a turn on average, after which a normal
-        # target is forgotten.
-        chains = replace(chains, step=0.45)
-        for _ in range(2 if len(chains.theta) >= n // 2 else 0):
-            chains = chains.moved(problem.target, coordinates, rng)
-        if len(chains.theta) < n // 2:
-            reason = (
-                "the density is zero or failed, it or its gradient, at "
-                f"{n - len(chains.theta)} of {n} draws."
-            )
-            reason += first_failure(problem.target)
-            raise Declined(Calibration(self.method, reason=reason))
-        return chains
-
-    def _fresh(self, problem, mixture):
-        exact = problem.exact_for(mixture)
-        return FreshDraws.of(problem.target, mixture, 1024, problem.rng(3), exact)
-
-    def _judged(self, problem, step, mixture, judges, before):
-        change = elbo_gain(before, self._fresh(problem, mixture))
-        gain = mixture.log_density(judges.theta) - problem.mixture.log_density(
-            judges.theta
+def _chains(problem, scatter, n, key):
+    """Chains from draws of the mixture, a few trajectories later."""
+    rng, target = problem.rng(key), problem.target
+    theta = problem.mixture.sample(n, rng)
+    log_joint, score = target.value_and_score(theta)
+    inside = log_joint > -np.inf
+    if inside.sum() < n // 2:
+        reason = (
+            "the density is zero or failed, it or its gradient, at "
+            f"{n - inside.sum()} of {n} draws."
         )
-        return Calibration(self.method, step, *change, *mean_and_se(gain))
+        raise Declined(Calibration("affine", reason=reason + first_failure(target)))
+    # Trajectories are a quarter of a turn on average, after which a normal target is
+    # forgotten.
+    chains = Chains(theta[inside], log_joint[inside], score[inside], step=0.45)
+    for _ in range(2):
+        chains = chains.moved(target, scatter.whitening, rng)
+    return chains
 
 
-def stein_map(chains, coordinates):
+def _fresh(problem, mixture):
+    # Corrected mixtures may have other families.
+    exact = problem.exact and mixture.gaussian
+    return FreshDraws.of(problem.target, mixture, 1024, problem.rng(3), exact)
+
+
+def _judged(problem, step, mixture, theta, before):
+    """What fresh draws, and draws nearer to the target, say of a map."""
+    change = elbo_gain(before, _fresh(problem, mixture))
+    gain = mixture.log_density(theta) - problem.mixture.log_density(theta)
+    return Calibration("affine", step, *change, *mean_and_se(gain))
+
+
+def stein_map(chains, scatter):
     """Shift (dim,) and logs of scales (dim,) towards the moments that chains see."""
-    newton = coordinates.times_scatter(chains.score)
+    whitening = scatter.whitening
+    newton = whitening.lift(whitening.pull(chains.score))
     target_mean = chains.theta + newton
     mean = target_mean.mean(axis=0)
     apart = chains.theta - mean
-    terms = 1.0 + (apart + newton) * apart / coordinates.variance
+    terms = 1.0 + (apart + newton) * apart / scatter.variance
     variance = np.maximum(terms.mean(axis=0), 0.1)
     noise = 0.5 * standard_error(terms) / variance
     log_scale = shrunk(0.5 * np.log(variance), noise)
     # Coordinates of unit scatter: what is noise in them is noise in nats.
-    z = coordinates.into(target_mean - coordinates.location)
+    z = whitening.whiten(target_mean - scatter.location)
     shift = shrunk(z.mean(axis=0), standard_error(z), centre=0.0)
-    return coordinates.out(shift), log_scale
+    return whitening.lift(shift), log_scale
 
 
 def standard_error(terms):
@@ -138,9 +140,9 @@ def shrunk(values, noise, centre=None):
     return centre + share * (values - centre)
 
 
-def mapped(mixture, coordinates, shift, log_scale):
+def mapped(mixture, scatter, shift, log_scale):
     """The mixture of ``location + shift + scale * (theta - location)``."""
-    scale, centre = np.exp(log_scale), coordinates.location
+    scale, centre = np.exp(log_scale), scatter.location
     components = []
     for family, params in mixture.components:
         place = centre + shift + scale * (family.location(params) - centre)
@@ -149,25 +151,8 @@ def mapped(mixture, coordinates, shift, log_scale):
     return Mixture(tuple(components), mixture.weights)
 
 
-class Method(NamedTuple):
-    """Corrections where importance weights serve, and where they do not."""
-
-    weighted: object
-    by_chains: object
-
-    def choose(self, pilot, dim):
-        """The correction for what the pilot saw."""
-        # Few effective draws for each dimension are no guide, and in many dimensions
-        # scale matrices of weighted draws cost too much.
-        few = pilot.effective_sample_size < 5 * dim
-        return self.by_chains if few or dim > 20 else self.weighted
-
-
 # By the names that users give: guarded, and as strong as it comes.
-CALIBRATIONS = {
-    "auto": Method(HeavyTails(guarded=True), AffineMap(guarded=True)),
-    "moments": Method(HeavyTails(guarded=False), AffineMap(guarded=False)),
-}
+CALIBRATIONS = ("auto", "moments")
 
 
 def calibrate(
@@ -216,18 +201,24 @@ def calibrate(
         Where the budget ends.
     """
     tolerant = target.tolerant()
-    problem = Problem(tolerant, mixture, exact, seed, max_components, budget)
+    guarded = method == "auto"
+    problem = Problem(tolerant, mixture, exact, seed, max_components, budget, guarded)
     try:
-        pilot = problem.pilot()
-        if not np.isfinite(pilot.remaining.value):
+        theta = mixture.sample(1024, problem.rng(0))
+        log_joint, log_q = tolerant.log_density(theta), mixture.log_density(theta)
+        remaining = remaining_kl(log_joint, log_q)
+        if not np.isfinite(remaining.value):
             reason = "the density is zero or failed at every draw."
             return mixture, Calibration(reason=reason + first_failure(tolerant))
-        if pilot.remaining.spread < tol:
+        if remaining.spread < tol:
             reason = f"draws see less than {tol:g} nats that are left to correct."
             return mixture, Calibration(reason=reason)
-        known = CALIBRATIONS[method]
-        chosen = known.by_chains if by_chains else known.choose(pilot, mixture.dim)
-        return chosen.corrected(problem, pilot)
+        # Few effective draws for each dimension are no guide, and in many dimensions
+        # scale matrices of weighted draws cost too much.
+        n_effective = effective_sample_size(psis(log_joint - log_q).log_weights)
+        by_chains = by_chains or n_effective < 5 * mixture.dim or mixture.dim > 20
+        correct = affine_map if by_chains else heavy_tails
+        return correct(problem, max(remaining.value, 0.0))
     except Declined as declined:
         return mixture, declined.calibration
     except (ValueError, FloatingPointError) as error:

@@ -1,11 +1,11 @@
 """Short chains from draws of a mixture towards the target (Hamiltonian Monte Carlo)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from skboost.families import MAX_FULL_DIM
+from skboost.families._moments import whitening_by
 
 # Length of leapfrog steps in standard deviations of the mixture: six of these took
 # draws of a logistic posterior in 101 dimensions half of the way to it in two
@@ -13,8 +13,8 @@ from skboost.families import MAX_FULL_DIM
 _STEP = 0.3
 
 
-class Coordinates:
-    """Coordinates in which a mixture has unit scatter.
+class Scatter:
+    """Where a mixture lies, and coordinates in which it has unit scatter.
 
     The scatter is the covariance of the components' locations plus their spread: a
     covariance where there is one, and finite where there is none.
@@ -22,6 +22,13 @@ class Coordinates:
     Parameters
     ----------
     mixture : Mixture
+
+    Attributes
+    ----------
+    location, variance : ndarray of shape (dim,)
+        Of the mixture, and of its scatter.
+    whitening : Triangular or Diagonal
+        Coordinate by coordinate where a matrix is too large.
     """
 
     def __init__(self, mixture):
@@ -31,7 +38,7 @@ class Coordinates:
         if mixture.dim > MAX_FULL_DIM:
             scale = mixture.component_scales()
             self.variance = mixture.weights @ (scale**2 + apart**2)
-            self.factor = None
+            self.whitening = whitening_by(self.variance, None)
             return
         scatter = (mixture.weights[:, None] * apart).T @ apart
         for weight, (family, params) in zip(
@@ -48,27 +55,8 @@ class Coordinates:
         correlation = scatter / np.outer(std, std)
         # Components may lie on a line.
         correlation[np.diag_indices_from(correlation)] += 1e-9
-        self.factor = std[:, None] * np.linalg.cholesky(correlation)
-
-    def out(self, z):
-        """Steps in these coordinates as steps of theta, rows of (n, dim)."""
-        return z * np.sqrt(self.variance) if self.factor is None else z @ self.factor.T
-
-    def into(self, apart):
-        """Steps of theta as steps in these coordinates, the inverse of `out`."""
-        if self.factor is None:
-            return apart / np.sqrt(self.variance)
-        return solve_triangular(self.factor, apart.T, lower=True).T
-
-    def pull(self, score):
-        """Gradients in theta as gradients in these coordinates."""
-        if self.factor is None:
-            return score * np.sqrt(self.variance)
-        return score @ self.factor
-
-    def times_scatter(self, score):
-        """``S score`` of every row, S the scatter."""
-        return self.out(self.pull(score))
+        factor = std[:, None] * np.linalg.cholesky(correlation)
+        self.whitening = whitening_by(None, factor)
 
 
 @dataclass(frozen=True)
@@ -94,17 +82,7 @@ class Chains:
         """Chains that begin at these points."""
         return cls(theta, *target.value_and_score(theta))
 
-    def inside(self):
-        """The chains that are where the density is not zero."""
-        inside = self.log_joint > -np.inf
-        return replace(
-            self,
-            theta=self.theta[inside],
-            log_joint=self.log_joint[inside],
-            score=self.score[inside],
-        )
-
-    def moved(self, target, coordinates, rng):
+    def moved(self, target, whitening, rng):
         """One trajectory of six leapfrog steps later, taken or refused.
 
         Every chain leaves the target as it is, and so needs no tuning to be right; the
@@ -114,7 +92,8 @@ class Chains:
         ----------
         target : Target
             Of which failures are points of zero density.
-        coordinates : Coordinates
+        whitening : Triangular or Diagonal
+            Of a mixture near the target.
         rng : numpy.random.Generator
 
         Returns
@@ -128,7 +107,13 @@ class Chains:
         start = rng.standard_normal(self.theta.shape)
         # Points of zero density have no slope, and their trajectories are refused.
         with np.errstate(over="ignore", invalid="ignore"):
-            end, momentum = self._trajectory(target, coordinates, step, start)
+            end, momentum = self, start
+            for _ in range(6):
+                momentum = momentum + 0.5 * step * whitening.pull(end.score)
+                theta = end.theta + whitening.lift(step * momentum)
+                theta = np.where(np.isfinite(theta), theta, self.theta)
+                end = Chains.at(target, theta)
+                momentum = momentum + 0.5 * step * whitening.pull(end.score)
             kinetic = 0.5 * (np.square(momentum) - np.square(start)).sum(axis=1)
             change = end.log_joint - self.log_joint - kinetic
         taken = np.log(rng.random(n)) < change
@@ -140,14 +125,3 @@ class Chains:
             np.where(taken[:, None], end.score, self.score),
             min(self.step * factor, 2.0 * _STEP),
         )
-
-    def _trajectory(self, target, coordinates, step, momentum):
-        """Leapfrog steps, and the momentum at their end."""
-        at = self
-        for _ in range(6):
-            momentum = momentum + 0.5 * step * coordinates.pull(at.score)
-            theta = at.theta + coordinates.out(step * momentum)
-            theta = np.where(np.isfinite(theta), theta, self.theta)
-            at = replace(Chains.at(target, theta), step=self.step)
-            momentum = momentum + 0.5 * step * coordinates.pull(at.score)
-        return at, momentum

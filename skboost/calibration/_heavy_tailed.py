@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import gammaln, softmax
 
-from skboost._math import log_sum_exp, log_weights, responsibilities
+from skboost._math import log_sum_exp, log_weights, mean_and_se, responsibilities
 from skboost.approximation import (
     FreshDraws,
     Mixture,
@@ -18,12 +18,11 @@ from skboost.approximation import (
     kept_components,
     psis,
 )
-from skboost.calibration._chains import Coordinates
+from skboost.calibration._chains import Scatter
 from skboost.calibration._problem import (
     Calibration,
     Declined,
     allowed_loss,
-    beyond_noise,
     refusal,
 )
 from skboost.families import Gaussian, StudentT
@@ -35,89 +34,74 @@ _DF, _LIGHT_DF = (2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0, np.inf), (np.inf,)
 LEAST_WEIGHT = 0.002
 
 
-@dataclass(frozen=True)
-class HeavyTails:
+def heavy_tails(problem, kl):
     """Student-t components by adaptive importance sampling; see `student_fit`.
 
     Parameters
     ----------
-    guarded : bool
-        Whether the new components stand beside the old ones, under the weights that
-        minimise ``KL(q || p) + KL(p || q)`` on the draws of the fit, and the ELBO may
-        fall by little. Without it the new components replace the old ones. See
-        `allowed_loss`.
+    problem : Problem
+        Where it is guarded, the new components stand beside the old ones, under the
+        weights that minimise ``KL(q || p) + KL(p || q)`` on the draws of the fit. If
+        not, they replace the old ones.
+    kl : float
+        What remains, nats.
+
+    Returns
+    -------
+    mixture : Mixture
+        With the new components.
+    record : Calibration
+
+    Raises
+    ------
+    Declined
     """
+    dim = problem.mixture.dim
+    # Draws of every round of the fit, for each dimension, and at most: in eleven
+    # dimensions 1,024 left the energy distance at .03, 4,096 at .006, 11,000 at .002.
+    per_dim, most = (400, 4096) if problem.guarded else (1000, 12_288)
+    n_draws = int(np.clip(per_dim * dim, 1024, most))
+    mixture, pool, proposal = student_fit(problem, n_draws, problem.rng(1))
+    if problem.guarded:
+        both = problem.mixture.components + mixture.components
+        mixture = jointly_weighted(both, problem, pool)
+        mixture = mixture.keep(kept_components(mixture.weights, problem.max_components))
+    record = _judged(problem, mixture, proposal, len(pool.theta))
+    reason = refusal(record, allowed_loss(record, problem.guarded, kl, dim))
+    if reason:
+        raise Declined(replace(record, step=0.0, reason=reason))
+    return mixture, record
 
-    guarded: bool
 
-    def corrected(self, problem, pilot):
-        """The mixture with new components, and the record; raises `Declined`."""
-        dim = problem.mixture.dim
-        mixture, pool, proposal = student_fit(
-            problem, self._n_draws(dim), problem.rng(1)
+def _judged(problem, mixture, proposal, n_draws):
+    """What as many fresh draws say of the new mixture; raises `Declined`.
+
+    A draw counts for no more than four nats: far out in the tails the gain has no
+    bound, and few draws would carry its mean. What is left of it is less.
+    """
+    method = "gaussian" if problem.target.light_tails else "heavy-tailed"
+    each = (problem.mixture, mixture, proposal)
+    draws = [
+        FreshDraws.of(problem.target, one, n_draws // 3, problem.rng(2, k), False)
+        for k, one in enumerate(each)
+    ]
+    theta = np.concatenate([some.theta for some in draws])
+    log_joint = np.concatenate([some.log_joint for some in draws])
+    rows = np.concatenate([some.row_weights for some in draws])
+    log_old, log_new, log_apart = (one.log_density(theta) for one in each)
+    log_r = log_sum_exp(np.stack([log_old, log_new, log_apart]).T)
+    smoothed, khat = psis(log_joint - log_r + np.log(rows))
+    # The shape alone says little where weights are nearly constant.
+    if khat > 0.7 and effective_sample_size(smoothed) < 0.25 * len(theta):
+        reason = (
+            f"a few of {len(theta)} draws carry the weights that judge it (k-hat "
+            f"{khat:.2f})."
         )
-        if self.guarded:
-            both = problem.mixture.components + mixture.components
-            mixture = jointly_weighted(both, problem, pool)
-            mixture = mixture.keep(
-                kept_components(mixture.weights, problem.max_components)
-            )
-        record = self._judged(problem, mixture, proposal, len(pool.theta))
-        reason = refusal(record, self._allowed(record, pilot))
-        if reason:
-            raise Declined(replace(record, step=0.0, reason=reason))
-        return mixture, record
-
-    def _allowed(self, record, pilot):
-        """Nats of the ELBO that the new components may cost."""
-        allowed = allowed_loss(self.guarded, pilot.kl)
-        # Of an ELBO without a lower end draws see little but a large standard error.
-        return allowed if self.guarded else beyond_noise(allowed, record)
-
-    def _n_draws(self, dim):
-        """Draws of every round of the fit."""
-        # For each dimension, and at most: in eleven dimensions 1,024 left the energy
-        # distance at .03, 4,096 at .006, 11,000 at .002.
-        per_dim, most = (400, 4096) if self.guarded else (1000, 12_288)
-        return int(np.clip(per_dim * dim, 1024, most))
-
-    def _judged(self, problem, mixture, proposal, n_draws):
-        """What as many fresh draws say of the new mixture; raises `Declined`.
-
-        A draw counts for no more than four nats: far out in the tails the gain has
-        no bound, and few draws would carry its mean. What is left of it is less.
-        """
-        method = "gaussian" if problem.light_tails else "heavy-tailed"
-        each = (problem.mixture, mixture, proposal)
-        draws = [
-            FreshDraws.of(problem.target, one, n_draws // 3, problem.rng(2, k), False)
-            for k, one in enumerate(each)
-        ]
-        theta = np.concatenate([some.theta for some in draws])
-        log_joint = np.concatenate([some.log_joint for some in draws])
-        rows = np.concatenate([some.row_weights for some in draws])
-        log_old, log_new, log_apart = (one.log_density(theta) for one in each)
-        log_r = log_sum_exp(np.stack([log_old, log_new, log_apart]).T)
-        smoothed, khat = psis(log_joint - log_r + np.log(rows))
-        n_effective = effective_sample_size(smoothed)
-        # The shape alone says little where weights are nearly constant.
-        if khat > 0.7 and n_effective < 0.25 * len(theta):
-            reason = (
-                f"a few of {len(theta)} draws carry the weights that judge it (k-hat "
-                f"{khat:.2f})."
-            )
-            raise Declined(Calibration(method, pareto_k=khat, reason=reason))
-        gain, se = _weighted_mean(np.minimum(log_new - log_old, 4.0), smoothed)
-        change = elbo_gain(*draws[:2])
-        return Calibration(method, 1.0, *change, gain, se, khat)
-
-
-def _weighted_mean(values, log_w):
-    """Self-normalised mean and its standard error (delta method)."""
-    w = np.exp(log_w - log_w.max())
-    w /= w.sum()
-    mean = float(w @ values)
-    return mean, float(np.sqrt(w**2 @ (values - mean) ** 2))
+        raise Declined(Calibration(method, pareto_k=khat, reason=reason))
+    # Self-normalised mean, and its standard error by the delta method.
+    w = np.exp(smoothed - smoothed.max())
+    gain = mean_and_se(np.minimum(log_new - log_old, 4.0), w / w.sum())
+    return Calibration(method, 1.0, *elbo_gain(*draws[:2]), *gain, khat)
 
 
 def jointly_weighted(components, problem, pool):
@@ -232,7 +216,7 @@ def student_fit(problem, n_draws, rng):
     classes. Peel & McLachlan 2000, Robust mixture modelling using the t distribution.
     """
     target, mixture = problem.target, problem.mixture
-    fit = _Fit.start(mixture, _LIGHT_DF if problem.light_tails else _DF)
+    fit = _Fit.start(mixture, _LIGHT_DF if target.light_tails else _DF)
     theta, log_joint, proposals = [], [], []
     for _ in range(4):
         proposals.append(fit.proposal(mixture))
@@ -258,11 +242,12 @@ class _Fit:
     @classmethod
     def start(cls, mixture, choices):
         """The components of a mixture, with tails where these are among the choices."""
-        alone = [Coordinates(Mixture.single(*part)) for part in mixture.components]
+        alone = [Scatter(Mixture.single(*part)) for part in mixture.components]
+        factors = [part.whitening.factor for part in alone]
         return cls(
             mixture.weights,
             np.array([part.location for part in alone]),
-            np.array([part.factor @ part.factor.T for part in alone]),
+            np.array([factor @ factor.T for factor in factors]),
             # Of the first proposal, whose components are those of the mixture.
             np.full(len(alone), 5.0 if 5.0 in choices else np.inf),
             choices,
@@ -279,8 +264,9 @@ class _Fit:
         Copies and the wide one have 2 degrees of freedom. Half of the draws are in such
         tails: with a quarter few draws carried them.
         """
-        wide = Coordinates(mixture)
-        scatter = 1.5**2 * wide.factor @ wide.factor.T
+        wide = Scatter(mixture)
+        factor = wide.whitening.factor
+        scatter = 1.5**2 * factor @ factor.T
         heavy = np.minimum(self.df, 2.0)
         shares = (0.4, 0.5, 0.1)
         return _mixture(

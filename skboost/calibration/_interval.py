@@ -4,14 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skboost._math import (
-    N_ERRORS,
-    log_sum_exp,
-    log_weights,
-    responsibilities,
-)
+from skboost._math import N_ERRORS, log_sum_exp, log_weights, responsibilities
 from skboost.approximation import Mixture, effective_sample_size
-from skboost.calibration._chains import Chains, Coordinates
+from skboost.calibration._chains import Chains, Scatter
 from skboost.families import VariationalFamily
 
 # Effective draws from which chains are started at least.
@@ -144,20 +139,14 @@ def _widened(mixture, width):
 
 def _lacking(mixture, beside):
     """Components that are far denser at their centres than a mixture; None without."""
-    lacking = [
-        (family, family.widen(np.array(params), 1.2))
-        for family, params in beside
-        if _denser(mixture, family, params)
-    ]
+    lacking = []
+    for family, params in beside:
+        centre = family.location(params)[None]
+        if family.log_density(centre, params) > mixture.log_density(centre) + 2.0:
+            lacking.append((family, family.widen(np.array(params), 1.2)))
     if not lacking:
         return None
     return Mixture(tuple(lacking), np.full(len(lacking), 1.0 / len(lacking)))
-
-
-def _denser(mixture, family, params):
-    centre = family.location(params)[None]
-    own = family.log_density(centre, params)
-    return bool(own > mixture.log_density(centre) + 2.0)
 
 
 def _starts(target, copies, shares, n, rng):
@@ -184,13 +173,13 @@ def _table(copies, theta):
 
 def _excess(target, mixture, copies, starts, rng):
     """``log joint - ln r`` of every chain, averaged over its trajectories, (n,)."""
-    coordinates = Coordinates(mixture)
+    whitening = Scatter(mixture).whitening
     chains = Chains.at(target, starts)
     log_joint, tables = [], []
     # Starts are near the target: more trajectories than two moved the upper end by a
     # few per cent.
     for _ in range(2):
-        chains = chains.moved(target, coordinates, rng)
+        chains = chains.moved(target, whitening, rng)
         log_joint.append(chains.log_joint)
         tables.append(_table(copies, chains.theta))
     first = np.arange(len(starts)) % 2 == 0

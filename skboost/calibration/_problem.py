@@ -6,7 +6,6 @@ import numpy as np
 
 from skboost._math import N_ERRORS
 from skboost._random import CALIBRATE, generator
-from skboost.approximation import RemainingKL, effective_sample_size, psis, remaining_kl
 
 
 @dataclass(frozen=True)
@@ -25,6 +24,8 @@ class Problem:
         Of the corrected mixture.
     budget : Budget or None
         That binds between evaluations, too.
+    guarded : bool
+        Whether a correction may cost little of the ELBO; see `allowed_loss`.
     """
 
     target: object
@@ -33,11 +34,7 @@ class Problem:
     seed: int
     max_components: int | None = None
     budget: object = None
-
-    @property
-    def light_tails(self):
-        """Whether Student-t components would leave results without a mean."""
-        return self.target.light_tails
+    guarded: bool = True
 
     def check_budget(self):
         """Raise `BudgetSpent` where nothing is left."""
@@ -51,37 +48,6 @@ class Problem:
     def exact_for(self, mixture):
         """Whether a mixture's expectations are closed: it may have other families."""
         return self.exact and mixture.gaussian
-
-    def pilot(self):
-        """A first look: `Pilot`."""
-        theta = self.mixture.sample(1024, self.rng(0))
-        log_joint = self.target.log_density(theta)
-        log_q = self.mixture.log_density(theta)
-        remaining = remaining_kl(log_joint, log_q)
-        if not np.isfinite(remaining.value):
-            return Pilot(remaining, 0.0)
-        log_ratio = psis(log_joint - log_q).log_weights
-        return Pilot(remaining, effective_sample_size(log_ratio))
-
-
-@dataclass(frozen=True)
-class Pilot:
-    """What draws of a mixture say of the target.
-
-    Attributes
-    ----------
-    remaining : RemainingKL
-    effective_sample_size : float
-        Of their importance weights.
-    """
-
-    remaining: RemainingKL
-    effective_sample_size: float
-
-    @property
-    def kl(self):
-        """Nats that are left, by what the draws see."""
-        return max(self.remaining.value, 0.0)
 
 
 @dataclass(frozen=True)
@@ -140,27 +106,31 @@ class Declined(Exception):
         self.calibration = calibration
 
 
-def allowed_loss(guarded, kl, dim=0):
+def allowed_loss(record, guarded, kl, dim):
     """Nats of the ELBO that a correction may cost.
 
     Parameters
     ----------
+    record : Calibration
+        As it was judged.
     guarded : bool
     kl : float
         What remains, nats.
-    dim : int, default=0
-        Of a correction by chains.
+    dim : int
     """
+    by_chains = record.method == "affine"
     # Nats, nats for each dimension where it was made by chains, and a share of the KL
     # that remains. "moments" cost up to 1.1 nats where they were better, and 190 on a
     # horseshoe, where they were not.
     loss, per_dim, share = (0.01, 0.002, 0.1) if guarded else (2.0, 0.02, 1.0)
-    return max(loss, per_dim * dim) + share * kl
-
-
-def beyond_noise(allowed, record):
-    """What is allowed of a loss that is known with two standard errors."""
-    return allowed - N_ERRORS * record.elbo_change_se
+    allowed = max(loss, per_dim * dim if by_chains else 0.0) + share * kl
+    if not guarded:
+        # Of an ELBO without a lower end draws see little but a large standard error.
+        return allowed - N_ERRORS * record.elbo_change_se
+    if not by_chains:
+        return allowed
+    noise = np.hypot(record.log_score_gain_se, record.elbo_change_se)
+    return min(allowed, record.log_score_gain - N_ERRORS * noise)
 
 
 def refusal(record, allowed):
@@ -177,11 +147,8 @@ def refusal(record, allowed):
     -------
     str
     """
-    gain, se, change = (
-        record.log_score_gain,
-        record.log_score_gain_se,
-        record.elbo_change,
-    )
+    gain, se = record.log_score_gain, record.log_score_gain_se
+    change = record.elbo_change
     if not gain > N_ERRORS * se:
         return (
             "fresh draws see no gain beyond two standard errors "

@@ -189,9 +189,7 @@ class Orbits:
         # Draws that a posterior keeps, to draw from where it has lost its target and
         # for ends of intervals: for each dimension (in many, weights vary more), at
         # least and at most.
-        of_kept = 64, 1024, 2048
-        each, least, most = of_kept
-        n_kept = np.clip(each * self.mixture.dim, least, most)
+        n_kept = np.clip(64 * self.mixture.dim, 1024, 2048)
         n_kept = np.maximum((weights * n_kept).astype(int), _LEAST)
         return tuple(
             Skewing.of(*one, parts, shares_of(f), scale, n)
