@@ -1,6 +1,5 @@
 """Mixtures of densities: the numerical core of every posterior here."""
 
-from skboost.approximation._densities import checked_points
 from skboost.approximation._diagnostics import (
     DualityGap,
     Estimate,
@@ -12,14 +11,13 @@ from skboost.approximation._diagnostics import (
     elbo_gain,
     remaining_kl,
 )
-from skboost.approximation._mixture import Mixture, kept_components
+from skboost.approximation._mixture import Mixture, checked_points, kept_components
 from skboost.approximation._pooled_draws import (
     PooledDraws,
     finite,
     finite_value_and_score,
 )
 from skboost.approximation._psis import (
-    SmoothedWeights,
     effective_sample_size,
     log_mean_weight,
     psis,

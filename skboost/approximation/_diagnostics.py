@@ -111,10 +111,9 @@ class FreshDraws:
         if log_joint is not None:
             log_q = self.mixture.log_density(theta)
             return log_q, log_q - log_joint
-        table = self.mixture.log_components(theta)
-        log_q = log_sum_exp(table, log_weights(self.mixture.weights))
-        log_share = table + log_weights(self.mixture.weights) - log_q[:, None]
-        share = np.exp(log_share)
+        table, weights = self.mixture.log_components(theta), self.mixture.weights
+        log_q = log_sum_exp(table, log_weights(weights))
+        share = np.exp(table + log_weights(weights) - log_q[:, None])
         own = np.where(share > 0, share * table, 0.0).sum(axis=1)
         return log_q, log_q - own
 
@@ -125,17 +124,15 @@ class FreshDraws:
         if its standard error is above `precision` nats.
         """
         if self.log_joint is not None:
-            log_q = self.mixture.log_density(self.theta)
-            found = remaining_kl(self.log_joint, log_q)
-            return found._replace(outside=self.outside)
-        log_joint, log_q = [], []
+            return remaining_kl(self.log_ratio)._replace(outside=self.outside)
+        log_ratio = np.empty(0)
         for draws in (n // 8, n - n // 8):
             theta = self.mixture.sample(draws, rng)
-            log_joint.append(target.log_density(theta))
-            log_q.append(self.mixture.log_density(theta))
-            found = remaining_kl(np.concatenate(log_joint), np.concatenate(log_q))
+            here = target.log_density(theta) - self.mixture.log_density(theta)
+            log_ratio = np.append(log_ratio, here)
+            found = remaining_kl(log_ratio)
             if found.se <= precision:
-                return found
+                break
         return found
 
     def certain_part(self):
@@ -382,20 +379,19 @@ class RemainingKL(NamedTuple):
         return self.value - N_ERRORS * self.se
 
 
-def remaining_kl(log_joint, log_q):
+def remaining_kl(log_ratio):
     """How far the ELBO still is from the log evidence that its draws can see.
 
     Parameters
     ----------
-    log_joint, log_q : ndarray of shape (n,)
-        At fresh draws of q, nats.
+    log_ratio : ndarray of shape (n,)
+        ``ln p - ln q`` at fresh draws of q, nats.
 
     Returns
     -------
     RemainingKL
         In nats. Blind to whatever q never reaches.
     """
-    log_ratio = log_joint - log_q
     outside = float(np.isneginf(log_ratio).mean())
     if outside == 1.0:
         return RemainingKL(np.nan, np.nan, np.inf, np.inf, outside)

@@ -4,10 +4,73 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg.lapack import dtrtri
 
-from skboost._math import log_sum_exp, log_weights, responsibilities
+from skboost._math import LOG_2PI, log_sum_exp, log_weights, responsibilities
+from skboost._parallel import row_blocks
 from skboost._pickles import reconstruction
-from skboost.approximation._densities import ComponentDensities
+
+
+def checked_points(theta, dim):
+    """Points as an array of shape (n, dim); a ValueError where they have another."""
+    theta = np.asarray(theta, dtype=float)
+    if theta.ndim != 2 or theta.shape[1] != dim:
+        raise ValueError(
+            f"theta must have shape (n, {dim}); got {theta.shape}. Pass one draw per "
+            "row."
+        )
+    return theta
+
+
+class GaussianStack:
+    """Inverse Cholesky factors of K Gaussians, one below the other.
+
+    Parameters
+    ----------
+    structures : list of (mean, factor)
+
+    Attributes
+    ----------
+    center : ndarray of shape (dim,)
+        Subtracted from every point first: far from the origin the difference of
+        two large products would cost digits.
+    whiten : ndarray of shape (K * dim, dim)
+    shift : ndarray of shape (K * dim,)
+        Whitened means.
+    constant : ndarray of shape (K,)
+        Log densities at the means, nats.
+    """
+
+    def __init__(self, structures):
+        self.center = np.mean([mean for mean, _ in structures], axis=0)
+        inverses, shifts, log_scales = [], [], []
+        for mean, factor in structures:
+            inverse, info = dtrtri(factor, lower=1)
+            if info != 0:
+                raise ValueError(
+                    "params of a full-covariance Gaussian must have a Cholesky factor "
+                    "with a positive diagonal; got a zero scale. Bound the log scales."
+                )
+            inverses.append(np.tril(inverse))
+            shifts.append(inverses[-1] @ (mean - self.center))
+            log_scales.append(np.log(np.diag(factor)).sum())
+        self.whiten, self.shift = np.concatenate(inverses), np.concatenate(shifts)
+        self.constant = -0.5 * self.center.size * LOG_2PI - np.array(log_scales)
+
+    def residuals(self, theta):
+        """Whitened residuals, shape (n, K, dim)."""
+        z = (theta - self.center) @ self.whiten.T
+        z -= self.shift
+        return z.reshape(len(theta), self.constant.size, self.center.size)
+
+    def log_density(self, residuals):
+        """Log densities from whitened residuals, shape (n, K), nats."""
+        return self.constant - 0.5 * np.einsum("nkd,nkd->nk", residuals, residuals)
+
+    def score(self, residuals, responsibilities):
+        """``sum_k responsibilities_nk * d ln s_k / d theta``, shape (n, dim)."""
+        pulled = residuals * -responsibilities[:, :, None]
+        return pulled.reshape(len(residuals), -1) @ self.whiten
 
 
 def _read_only(values):
@@ -108,8 +171,41 @@ class Mixture:
     # --- densities
 
     @cached_property
-    def _densities(self):
-        return ComponentDensities(self.components, self.dim)
+    def _stacked(self):
+        """Indices of the full-covariance Gaussians, their stack, the other indices.
+
+        These are evaluated with one product of matrices, the others one by one.
+        """
+        index, structures, others = [], [], []
+        for k, (family, params) in enumerate(self.components):
+            variance = ()
+            if family.exact_expectations:
+                mean, variance, factor = family.structure(params)
+            if variance is None:
+                index.append(k)
+                structures.append((mean, factor))
+            else:
+                others.append(k)
+        return index, GaussianStack(structures) if index else None, others
+
+    def _blocks(self, n):
+        """Rows whose residuals stay in cache."""
+        stack = self._stacked[1]
+        return row_blocks(n, self.dim if stack is None else stack.shift.size)
+
+    def _evaluate(self, theta, out):
+        """Fill `out` with log densities; what their scores need is returned."""
+        index, stack, others = self._stacked
+        residuals = None
+        if stack is not None:
+            residuals = stack.residuals(theta)
+            out[:, index] = stack.log_density(residuals)
+        evaluations = []
+        for k in others:
+            family, params = self.components[k]
+            evaluations.append(family.at(params, theta))
+            out[:, k] = evaluations[-1].log_density
+        return residuals, evaluations
 
     def log_components(self, theta):
         """Log density of every component, nats.
@@ -122,7 +218,11 @@ class Mixture:
         -------
         ndarray of shape (n, n_components)
         """
-        return self._densities.log_density(theta)
+        theta = checked_points(theta, self.dim)
+        out = np.empty((len(theta), self.n_components))
+        for rows in self._blocks(len(theta)):
+            self._evaluate(theta[rows], out[rows])
+        return out
 
     def log_density(self, theta):
         """``ln q(theta)``, shape (n,), nats; see `log_components`."""
@@ -146,7 +246,19 @@ class Mixture:
         log_density : ndarray of shape (n,)
             Nats.
         """
-        return self._densities.mixture_score(theta, log_weights(self.weights))
+        theta = checked_points(theta, self.dim)
+        index, stack, others = self._stacked
+        score, log_q = np.zeros_like(theta), np.empty(len(theta))
+        for rows in self._blocks(len(theta)):
+            here = theta[rows]
+            table = np.empty((len(here), self.n_components))
+            residuals, evaluations = self._evaluate(here, table)
+            share, log_q[rows] = responsibilities(table + log_weights(self.weights))
+            if stack is not None:
+                score[rows] += stack.score(residuals, share[:, index])
+            for k, evaluation in zip(others, evaluations, strict=True):
+                score[rows] += share[:, k, None] * evaluation.score()
+        return score, log_q
 
     def marginal_log_density(self, k, index, x):
         """Log density of coordinates `index` at `x` (n,) under component k, nats."""
@@ -236,20 +348,6 @@ class Mixture:
         stds = np.array([family.std(params) for family, params in self.components])
         return np.sqrt(self.weights @ (stds**2 + spread**2))
 
-    def linear_moments(self, X):
-        """Mean and standard deviation of ``x @ theta`` under every component.
-
-        Parameters
-        ----------
-        X : {ndarray, sparse matrix} of shape (n, dim)
-
-        Returns
-        -------
-        mean, std : ndarray of shape (n, n_components)
-        """
-        pairs = [f.linear_moments(params, X) for f, params in self.components]
-        return tuple(np.column_stack(part) for part in zip(*pairs, strict=True))
-
     def equals(self, other):
         """Whether another mixture has the same components and weights, bit by bit."""
         if not np.array_equal(self.weights, other.weights):
@@ -262,7 +360,7 @@ class Mixture:
     def with_weights(self, weights):
         """The same components under other weights."""
         other = Mixture(self.components, weights)
-        for name in ("dim", "_densities"):
+        for name in ("dim", "_stacked"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other

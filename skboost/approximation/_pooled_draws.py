@@ -52,12 +52,8 @@ class PooledDraws:
         exact : bool
             Whether to use the target's exact Gaussian expectations.
         """
-        parts = [
-            family.transport(params, eps)
-            for (family, params), eps in zip(
-                mixture.components, base_draws, strict=True
-            )
-        ]
+        pairs = zip(mixture.components, base_draws, strict=True)
+        parts = [family.transport(params, eps) for (family, params), eps in pairs]
         theta = np.concatenate(parts)
         source = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
         return cls(
@@ -91,16 +87,12 @@ class PooledDraws:
         log_here_other : ndarray of shape (m, n_components)
             Log densities of this pool's components at the other's draws.
         """
-        columns = np.block(
-            [
-                [self.log_components, log_other_here],
-                [log_here_other, other.log_components],
-            ]
-        )
+        here = [self.log_components, log_other_here]
+        there = [log_here_other, other.log_components]
         return PooledDraws(
             theta=np.concatenate([self.theta, other.theta]),
             source=np.concatenate([self.source, other.source + self.n_components]),
-            log_components=columns,
+            log_components=np.block([here, there]),
             log_joint=_both(self.log_joint, other.log_joint),
             expected=_both(self.expected, other.expected),
             entropy=np.concatenate([self.entropy, other.entropy]),
@@ -111,11 +103,10 @@ class PooledDraws:
         if mask.all():
             return self
         rows = mask[self.source]
-        renumber = np.cumsum(mask) - 1
         return replace(
             self,
             theta=self.theta[rows],
-            source=renumber[self.source[rows]],
+            source=(np.cumsum(mask) - 1)[self.source[rows]],
             log_components=self.log_components[np.ix_(rows, mask)],
             log_joint=None if self.log_joint is None else self.log_joint[rows],
             expected=None if self.expected is None else self.expected[mask],

@@ -31,6 +31,8 @@ def gram(family, params):
 class Roots:
     """A non-negative combination of square roots of densities, of unit norm.
 
+    Coefficients are divided by the norm that they come with.
+
     Parameters
     ----------
     family : VariationalFamily
@@ -48,28 +50,24 @@ class Roots:
     gram: np.ndarray
     coefficients: np.ndarray
 
+    def __post_init__(self):
+        norm = np.sqrt(self.coefficients @ self.gram @ self.coefficients)
+        object.__setattr__(self, "coefficients", self.coefficients / norm)
+
     @classmethod
     def of(cls, family, params, coefficients):
-        """Roots with the Gram matrix worked out and the norm set to one."""
+        """Roots with the Gram matrix worked out."""
         params = np.atleast_2d(params)
-        return cls(family, params, gram(family, params), coefficients)._normalised()
-
-    def _normalised(self):
-        norm = np.sqrt(self.coefficients @ self.gram @ self.coefficients)
-        return Roots(self.family, self.params, self.gram, self.coefficients / norm)
+        return cls(family, params, gram(family, params), coefficients)
 
     def with_coefficients(self, coefficients):
-        """The same roots in another combination, its norm set to one."""
-        return Roots(self.family, self.params, self.gram, coefficients)._normalised()
+        """The same roots in another combination."""
+        return replace(self, coefficients=coefficients)
 
     def keep(self, mask):
-        """The roots where `mask` is True, the norm set to one."""
-        return Roots(
-            self.family,
-            self.params[mask],
-            self.gram[np.ix_(mask, mask)],
-            self.coefficients[mask],
-        )._normalised()
+        """The roots where `mask` is True."""
+        inner = self.gram[np.ix_(mask, mask)]
+        return Roots(self.family, self.params[mask], inner, self.coefficients[mask])
 
     @property
     def n_components(self):
@@ -100,19 +98,19 @@ class Roots:
 
     def mixture(self):
         """The density: one component ``sqrt(s_i s_j)`` for every pair."""
-        parts = [(self.family, p) for p in self.params]
-        weights = list(self.coefficients**2)
         # Pairs that carry less than this of the density are left out of it.
         negligible = 1e-10
+        parts, weights = [], []
+        for own, weight in zip(self.params, self.coefficients**2, strict=True):
+            if weight > negligible:
+                parts.append((self.family, own))
+                weights.append(weight)
         for i, j in combinations(range(self.n_components), 2):
             weight = 2.0 * self.coefficients[i] * self.coefficients[j] * self.gram[i, j]
             if weight > negligible:
                 parts.append(self.family.root_product(self.params[i], self.params[j]))
                 weights.append(weight)
-        kept = np.array(weights) > negligible
-        weights = np.array(weights)[kept]
-        parts = tuple(part for part, keep in zip(parts, kept, strict=True) if keep)
-        return Mixture(parts, weights / weights.sum())
+        return Mixture(tuple(parts), np.array(weights) / np.sum(weights))
 
     # --- the combination itself, as a function
 
@@ -175,18 +173,13 @@ class RootDraws:
             Log densities and log proposals of the other's component at these draws
             (n, 1), and of these components at the other's draws (m, K).
         """
-        columns = [
-            np.block([[own, across], [back, others]])
-            for own, across, back, others in (
-                (self.log_components, here[0], there[0], other.log_components),
-                (self.log_proposals, here[1], there[1], other.log_proposals),
-            )
-        ]
+        own = self.log_components, self.log_proposals
+        others = other.log_components, other.log_proposals
         return RootDraws(
             np.concatenate([self.theta, other.theta]),
             np.concatenate([self.log_joint, other.log_joint]),
-            *columns,
-            np.concatenate([self.source, other.source + self.log_components.shape[1]]),
+            *(np.block([[own[k], here[k]], [there[k], others[k]]]) for k in (0, 1)),
+            np.concatenate([self.source, other.source + own[0].shape[1]]),
         )
 
     def keep(self, mask):

@@ -17,7 +17,7 @@ and Szabo 2024; Durante, Pozza and Szabo 2024.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import combinations, product
 from typing import NamedTuple
 
@@ -60,15 +60,12 @@ def parts_of(family, params, offsets):
     return np.stack([whitening.lift(part) for part in parts])
 
 
-@lru_cache(maxsize=4)
 def image_signs(n_blocks):
     """Signs of the parts of every image, (2^n_blocks, n_blocks).
 
     The first image is the draw, and opposite ones stand opposite from the ends.
     """
-    signs = np.array(list(product((1.0, -1.0), repeat=n_blocks)))
-    signs.setflags(write=False)
-    return signs
+    return np.array(list(product((1.0, -1.0), repeat=n_blocks)))
 
 
 def images_of(parts):
@@ -289,12 +286,9 @@ class SkewedMixture(Mixture):
         a regression on them, which takes noise from sums over few.
         """
         theta, added = [], []
-        for weight, centre, (family, params), known in zip(
-            self.weights,
-            self.component_locations(),
-            self.components,
-            self.skewings,
-            strict=True,
+        centres = self.component_locations()
+        for k, ((family, params), known) in enumerate(
+            zip(self.components, self.skewings, strict=True)
         ):
             whitening = family.whitening(params)
             offsets = whitening.lift(known.whitened.astype(float))
@@ -304,8 +298,8 @@ class SkewedMixture(Mixture):
             mass = (known.shares.astype(float) - 1.0 / n_images).T.ravel() / n
             lacking = whitening.whiten((known.shift - mass @ images)[None])
             mass += whitening.whiten(images) @ lacking[0] / len(images)
-            theta.append(centre + images)
-            added.append(weight * mass)
+            theta.append(centres[k] + images)
+            added.append(self.weights[k] * mass)
         return np.concatenate(theta), np.concatenate(added)
 
     # --- marginals
@@ -332,11 +326,8 @@ class SkewedMixture(Mixture):
         half = 0.5 * np.maximum(_REACH - u, 0.0)
         nodes = np.minimum(u, _REACH)[:, None] + half[:, None] * (1.0 + _NODES)
         centre, scale = self._place(k, index)
-        log_density = super().marginal_log_density(
-            k,
-            np.repeat(index, len(_NODES)),
-            (centre[:, None] + scale[:, None] * nodes).ravel(),
-        )
+        at = (centre[:, None] + scale[:, None] * nodes).ravel()
+        log_density = super().marginal_log_density(k, index.repeat(len(_NODES)), at)
         tilt = marginal_tilt(slopes[:, None], nodes)
         inner = np.exp(log_density.reshape(nodes.shape)) * tilt @ _NODE_WEIGHTS
         end = np.maximum(u, _REACH)

@@ -14,17 +14,3 @@ from skboost.calibration._skewing import (
     skew,
     skew_pilot,
 )
-
-__all__ = [
-    "CALIBRATIONS",
-    "Calibration",
-    "Interval",
-    "SkewReport",
-    "calibrate",
-    "lower_end",
-    "n_chains",
-    "remaining_kl_interval",
-    "remaining_after_skewing",
-    "skew",
-    "skew_pilot",
-]

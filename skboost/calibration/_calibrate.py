@@ -205,8 +205,8 @@ def calibrate(
     problem = Problem(tolerant, mixture, exact, seed, max_components, budget, guarded)
     try:
         theta = mixture.sample(1024, problem.rng(0))
-        log_joint, log_q = tolerant.log_density(theta), mixture.log_density(theta)
-        remaining = remaining_kl(log_joint, log_q)
+        log_ratio = tolerant.log_density(theta) - mixture.log_density(theta)
+        remaining = remaining_kl(log_ratio)
         if not np.isfinite(remaining.value):
             reason = "the density is zero or failed at every draw."
             return mixture, Calibration(reason=reason + first_failure(tolerant))
@@ -215,7 +215,7 @@ def calibrate(
             return mixture, Calibration(reason=reason)
         # Few effective draws for each dimension are no guide, and in many dimensions
         # scale matrices of weighted draws cost too much.
-        n_effective = effective_sample_size(psis(log_joint - log_q).log_weights)
+        n_effective = effective_sample_size(psis(log_ratio).log_weights)
         by_chains = by_chains or n_effective < 5 * mixture.dim or mixture.dim > 20
         correct = affine_map if by_chains else heavy_tails
         return correct(problem, max(remaining.value, 0.0))

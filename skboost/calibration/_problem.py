@@ -45,10 +45,6 @@ class Problem:
         """Generator of one of the streams of a correction."""
         return generator(self.seed, CALIBRATE, *key)
 
-    def exact_for(self, mixture):
-        """Whether a mixture's expectations are closed: it may have other families."""
-        return self.exact and mixture.gaussian
-
 
 @dataclass(frozen=True)
 class Calibration:

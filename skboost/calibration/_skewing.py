@@ -164,8 +164,7 @@ class Orbits:
         All images of a draw have one and the same ``ln p - ln q~`` for a single
         component, ``ln mean e^f``; for several the bound has it.
         """
-        value = np.concatenate([_log_mean(f) for f in self.f])
-        return remaining_kl(value, np.zeros(len(value)))
+        return remaining_kl(np.concatenate([_log_mean(f) for f in self.f]))
 
     def least(self):
         """A lower bound of the gain that outliers do not raise: `Estimate`."""

@@ -7,7 +7,7 @@ import numpy as np
 
 
 class LogDensities(NamedTuple):
-    """Log densities of one component, as `ComponentDensities` asks for them."""
+    """Log densities of one component, as `Mixture` asks for them."""
 
     log_density: np.ndarray
 

@@ -195,26 +195,12 @@ class StudentT(Structured):
         common = (sqrt(1 + dim / nu) - 1.0) * x[mask].mean()
         return (x + common * mask) * sqrt((nu + dim + 2) / (nu + dim))
 
-    def linear_location_scale(self, params, X):
-        """Location and scale of ``x_n @ theta``, which is Student-t with the same df.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-        X : ndarray or CSR matrix of shape (n, dim)
-
-        Returns
-        -------
-        location, scale : ndarray of shape (n,)
-        """
-        return super().linear_moments(params, X)
-
     def linear_moments(self, params, X):
-        """Mean and standard deviation of ``x_n @ theta``; see `linear_location_scale`.
+        """Mean and standard deviation of ``x_n @ theta``.
 
         They are infinite or nan as those of theta are.
         """
-        location, scale = self.linear_location_scale(params, X)
+        location, scale = super().linear_moments(params, X)
         mean = location if self._nu > 1 else np.full(location.shape, np.nan)
         if self._nu > 2:
             return mean, sqrt(self._variance) * scale

@@ -64,7 +64,7 @@ def test_blocks_of_rows_do_not_show(rng):
     )
     mixture = Mixture(components, np.full(8, 0.125))
     theta = rng.standard_normal((1000, 40))
-    assert len(mixture._densities._blocks(1000)) > 1
+    assert len(mixture._blocks(1000)) > 1
     score, log_density = mixture.score_and_log_density(theta)
     few_score, few = mixture.score_and_log_density(theta[-3:])
     np.testing.assert_allclose(log_density[-3:], few, rtol=1e-12)
@@ -118,16 +118,6 @@ def test_stratified_draws_reach_light_components_and_skip_empty_ones(
     assert row_weights.sum() == pytest.approx(1.0)
 
 
-def test_linear_moments(mixture, rng):
-    X = rng.standard_normal((4, 3))
-    mean, std = mixture.linear_moments(X)
-    for k, (family, params) in enumerate(mixture.components):
-        center, covariance = family.moments(params)
-        np.testing.assert_allclose(mean[:, k], X @ center, rtol=1e-10)
-        expected = np.einsum("ni,ij,nj->n", X, covariance, X)
-        np.testing.assert_allclose(std[:, k] ** 2, expected, rtol=1e-10)
-
-
 def test_append_is_at_weight_zero_and_changes_nothing(mixture, rng):
     family = Laplace()
     longer = mixture.append(family, family.from_moments(np.ones(3), np.ones(3)))
@@ -144,7 +134,7 @@ def test_with_weights_keeps_what_is_cached(mixture, rng):
     table = mixture.log_components(theta)
     weights = rng.dirichlet(np.ones(mixture.n_components))
     other = mixture.with_weights(weights)
-    assert other._densities is mixture._densities
+    assert other._stacked is mixture._stacked
     np.testing.assert_array_equal(other.log_components(theta), table)
     np.testing.assert_allclose(
         other.log_density(theta), logsumexp(table, b=weights, axis=1), rtol=1e-10
