@@ -222,23 +222,26 @@ class _Pieces:
         # Log density at the higher kink.
         self.log_peak = -np.log(total)
         self.log_constant = self.log_peak + np.minimum(alpha, beta) * self.length
-        # The middle's mean, from its centre, and its variance.
-        value, slope = langevin(0.5 * np.abs(self.rise))
-        self.inside = 0.5 * self.length * np.sign(self.rise) * value
-        self.inner_variance = 0.25 * self.length**2 * slope
 
     def log_density(self, x):
         """Coordinate by coordinate, at `x` (n, dim)."""
         (a, b), (p, q) = self.kinks, self.rates
         return self.log_constant - p * np.abs(x - a) - q * np.abs(x - b)
 
+    def _middle_moments(self):
+        """Mean of the middle, from its centre, and its variance."""
+        value, slope = langevin(0.5 * np.abs(self.rise))
+        mean = 0.5 * self.length * np.sign(self.rise) * value
+        return mean, 0.25 * self.length**2 * slope
+
     def moments(self):
         """Mean and variance, from those of the three pieces."""
+        inside, variance = self._middle_moments()
         # Distance from the centre of the mean of either tail.
         outside = 0.5 * self.length + self.tail
-        shift = self.middle * self.inside + (self.above - self.below) * outside
+        shift = self.middle * inside + (self.above - self.below) * outside
         variance = (
-            self.middle * (self.inner_variance + (self.inside - shift) ** 2)
+            self.middle * (variance + (inside - shift) ** 2)
             + self.below * (self.tail**2 + (outside + shift) ** 2)
             + self.above * (self.tail**2 + (outside - shift) ** 2)
         )
@@ -246,9 +249,10 @@ class _Pieces:
 
     def entropy(self):
         """Minus the mean log density, from the mean distances to both kinks."""
+        inside, _ = self._middle_moments()
         half, far = 0.5 * self.length, self.length + self.tail
-        to_low = self.below * self.tail + self.middle * (half + self.inside)
-        to_high = self.above * self.tail + self.middle * (half - self.inside)
+        to_low = self.below * self.tail + self.middle * (half + inside)
+        to_high = self.above * self.tail + self.middle * (half - inside)
         to_low, to_high = to_low + self.above * far, to_high + self.below * far
         swapped = self.kinks[0] > self.kinks[1]
         to_a, to_b = np.where(swapped, [to_high, to_low], [to_low, to_high])
