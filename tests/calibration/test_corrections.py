@@ -15,7 +15,7 @@ from skboost.calibration._calibrate import affine_map, shrunk, stein_map
 from skboost.calibration._chains import Chains, Scatter
 from skboost.calibration._heavy_tailed import Pool, jointly_weighted, student_fit
 from skboost.calibration._problem import Declined, Problem, allowed_loss, refusal
-from skboost.families import Gaussian, Laplace, LaplaceProduct, StudentT
+from skboost.families import Gaussian, StudentT
 from skboost.families._moments import Diagonal
 from skboost.targets import CallableTarget, Target
 
@@ -57,35 +57,6 @@ def normal(mean, covariance):
 def heavy_tailed():
     """A Student-t target, and a Gaussian that is a little too wide for its scale."""
     return CallableTarget(student_t, 2), normal(np.zeros(2), 1.2 * SCATTER)
-
-
-# --- stretching a component
-
-
-@pytest.mark.parametrize(
-    "family",
-    [
-        Gaussian("diag"),
-        Gaussian("full"),
-        Gaussian("low_rank", rank=2),
-        Laplace(),
-        StudentT("full", 4.0),
-        StudentT("diag", 4.0),
-        LaplaceProduct(),
-    ],
-)
-def test_widening_by_coordinates_is_a_change_of_variables(family, rng):
-    if isinstance(family, LaplaceProduct):
-        params = 0.3 * rng.standard_normal(family.n_params(3))
-    else:
-        params = family.from_moments(rng.standard_normal(3), np.array([1.0, 0.3, 2.0]))
-        params = family.move(params, 0.3 * rng.standard_normal(params.size))
-    width, centre = np.array([0.5, 1.0, 3.0]), family.location(params)
-    theta = centre + rng.standard_normal((20, 3))
-    found = family.log_density(centre + width * (theta - centre),
-                               family.widen(params, width))  # fmt: skip
-    expected = family.log_density(theta, params) - np.log(width).sum()
-    assert_allclose(found, expected, atol=1e-10, rtol=0)
 
 
 # --- chains

@@ -5,21 +5,19 @@ import pytest
 
 from skboost.families import FAMILIES, Gaussian, StudentT, as_family
 
-FAMILY_OBJECTS = {name: as_family(name, 3) for name in FAMILIES}
-FAMILY_OBJECTS["student_t-diag"] = StudentT("diag")
 # Three ranks: below, at and (the default, ten) above the dimension of the tests.
-for _rank in (1, 3):
-    FAMILY_OBJECTS[f"gaussian-rank{_rank}"] = Gaussian("low_rank", _rank)
+_MORE = [StudentT("diag"), Gaussian("low_rank", 1), Gaussian("low_rank", 3)]
+# Some names stand for one and the same family.
+_BY_REPR = {repr(f): f for f in [*(as_family(name, 3) for name in FAMILIES), *_MORE]}
+EVERY = list(_BY_REPR.values())
 
-GAUSSIANS = {k: v for k, v in FAMILY_OBJECTS.items() if v.exact_expectations}
 
-
-@pytest.fixture(params=FAMILY_OBJECTS.values(), ids=FAMILY_OBJECTS.keys())
+@pytest.fixture(params=EVERY, ids=repr)
 def family(request):
     return request.param
 
 
-@pytest.fixture(params=GAUSSIANS.values(), ids=GAUSSIANS.keys())
+@pytest.fixture(params=[f for f in EVERY if f.exact_expectations], ids=repr)
 def gaussian(request):
     return request.param
 

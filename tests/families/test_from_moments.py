@@ -22,17 +22,12 @@ def moments(rng):
     return rng.standard_normal(3), root @ root.T
 
 
-def test_marginals_are_kept(family, moments):
-    mean, covariance = moments
-    params = family.from_moments(mean, covariance)
-    assert params.shape == (family.n_params(3),)
-    assert_allclose(family.mean(params), mean)
-    assert_allclose(family.std(params), np.sqrt(np.diagonal(covariance)), rtol=1e-8)
-
-
-def test_variances_give_independent_coordinates(family, moments):
+def test_marginals_are_kept_and_variances_give_independent_coordinates(family, moments):
     mean, covariance = moments
     variance = np.diagonal(covariance)
+    params = family.from_moments(mean, covariance)
+    assert_allclose(family.mean(params), mean)
+    assert_allclose(family.std(params), np.sqrt(variance), rtol=1e-8)
     params = family.from_moments(mean, variance)
     got_mean, got = family.moments(params)
     scale = np.sqrt(np.outer(variance, variance))
@@ -97,35 +92,25 @@ def test_bad_moments_are_refused():
         Gaussian().from_moments(np.zeros(2), np.ones((2, 2)) + np.eye(2) * -1e-3)
 
 
-def test_params_of_the_wrong_length_are_refused(family):
-    params = np.zeros(family.n_params(3) + 1)
-    with pytest.raises(ValueError, match="another family"):
-        family.transport(params, np.zeros((1, 3)))
-
-
 def test_a_family_is_its_class_and_its_params(family, component):
-    params = component(family, 3)
-    rebuilt = type(family)(**family.get_params())
-    theta = np.ones((2, 3))
-    for other in (rebuilt, clone(family)):
-        assert np.array_equal(
-            other.log_density(theta, params), family.log_density(theta, params)
-        )
+    params, theta = component(family, 3), np.ones((2, 3))
+    expected = family.log_density(theta, params)
+    for other in (type(family)(**family.get_params()), clone(family)):
+        assert np.array_equal(other.log_density(theta, params), expected)
 
 
 def test_automatic_covariance():
-    assert as_family("gaussian", MAX_FULL_DIM).covariance == "full"
+    for name, large in (("gaussian", "low_rank"), ("student_t", "diag")):
+        assert as_family(name, MAX_FULL_DIM).covariance == "full"
+        assert as_family(name, MAX_FULL_DIM + 1).covariance == large
     large = as_family("gaussian", MAX_FULL_DIM + 1)
-    assert large.covariance == "low_rank"
-    assert large.base_dim(500) == 510
-    assert large.base_dim(4) == 8
+    assert [large.base_dim(dim) for dim in (500, 4)] == [510, 8]
 
 
 def test_names_and_objects_become_families():
     for name in FAMILIES:
         family = as_family(name, 4)
         assert isinstance(family, VariationalFamily)
-        assert family.n_params(4) >= 8
         assert as_family(family, 9) is family
     for unknown in ("cauchy", None, Gaussian):
         with pytest.raises(ValueError, match="family must be one of"):

@@ -1,5 +1,7 @@
 """Affinities and root products: against quadrature, draws and one another."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,13 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
-from skboost.families import Gaussian, Laplace, VariationalFamily, as_family
+from skboost.families import (
+    Gaussian,
+    Laplace,
+    StudentT,
+    VariationalFamily,
+    as_family,
+)
 
 ROOTS = {
     "full": Gaussian("full"),
@@ -48,15 +56,6 @@ def test_affinity_is_the_integral_in_one_dimension(family, component):
     ends = [float(family.mean(p)[0]) for p in (a, b)]
     expected, _ = quad(root_density(family, a, b), -60, 60, points=ends, limit=400)
     assert_allclose(np.exp(affinity(family, a, b)[0]), expected, rtol=1e-8)
-
-
-def test_affinity_is_the_mean_root_ratio(family, component, rng):
-    a, b = component(family, 6), component(family, 6)
-    eps = family._quantile(rng.uniform(size=(20_000, family.base_dim(6))))
-    theta = family.transport(a, eps)
-    ratio = np.exp(0.5 * (family.log_density(theta, b) - family.log_density(theta, a)))
-    error = ratio.std() / np.sqrt(len(ratio))
-    assert abs(np.exp(affinity(family, a, b)[0]) - ratio.mean()) < 5 * error
 
 
 def test_affinity_slopes(family, component, slope):
@@ -111,20 +110,15 @@ def test_pairs_are_taken_row_by_row_also_in_blocks(family, component):
             assert_allclose(part[i], one, rtol=1e-12, atol=1e-14)
 
 
-def test_affinity_is_symmetric(family, component):
-    a, b = component(family, 5), component(family, 5)
-    value, grad_a, grad_b = affinity(family, a, b)
-    other, grad_b_other, grad_a_other = affinity(family, b, a)
-    assert_allclose(value, other, rtol=1e-12)
-    assert_allclose(grad_a, grad_a_other, atol=1e-12, rtol=0)
-    assert_allclose(grad_b, grad_b_other, atol=1e-12, rtol=0)
-
-
 @pytest.mark.parametrize("dim", [1, 3, 30])
 def test_affinity_of_a_component_with_itself(family, component, dim):
     a = component(family, dim)
     value, grad_a, grad_b = affinity(family, a, a.copy())
     assert -1e-14 * dim <= value <= 0
+    product, params = family.root_product(a, a.copy())
+    theta = np.linspace(-1.0, 1.0, 3)[:, None] * np.ones(dim)
+    expected = family.log_density(theta, a)
+    assert_allclose(product.log_density(theta, params), expected, rtol=1e-10)
     # In coordinates in which every parameter moves the density at the same rate.
     for gradient in (grad_a, grad_b):
         charted = family.pull_move(a, np.zeros_like(a), gradient)
@@ -159,41 +153,6 @@ def test_far_pairs_do_not_overflow(family, component):
 
 
 @pytest.mark.parametrize("name", ["full", "rank2", "rank10"])
-def test_gaussians_agree(name, component):
-    # Both components are what a diagonal Gaussian can be, written in other ways.
-    diagonal, family = Gaussian("diag"), ROOTS[name]
-    a, b = component(diagonal, 4), component(diagonal, 4)
-    wide = []
-    for params in (a, b):
-        other = np.zeros(family.n_params(4))
-        other[:4], other[family.scale_mask(4)] = params[:4], params[4:]
-        wide.append(other)
-    value, *gradients = affinity(diagonal, a, b)
-    other_value, *other_gradients = affinity(family, *wide)
-    assert_allclose(other_value, value, rtol=1e-12)
-    kept = family.scale_mask(4)
-    kept[:4] = True
-    for gradient, other in zip(gradients, other_gradients, strict=True):
-        assert_allclose(other[kept], gradient, atol=1e-12, rtol=0)
-
-
-@pytest.mark.parametrize("rank", [1, 3, 10])
-def test_low_rank_agrees_with_full(rank, component):
-    low, full = Gaussian("low_rank", rank), Gaussian("full")
-    a, b = component(low, 5), component(low, 5)
-    fulls = [full.from_moments(*low.moments(p)) for p in (a, b)]
-    assert_allclose(affinity(low, a, b)[0], affinity(full, *fulls)[0], rtol=1e-10)
-    product = low.root_product(a, b)
-    expected = full.root_product(*fulls)
-    for family, params in (product, expected):
-        assert family.dim_of(params) == 5
-    for part, other in zip(
-        product[0].moments(product[1]), full.moments(expected[1]), strict=True
-    ):
-        assert_allclose(part, other, rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.parametrize("name", ["full", "rank2", "rank10"])
 def test_long_axes_cost_no_digits(name, rng):
     # Five digits between the scales: squared, they would leave six.
     family, dim = ROOTS[name], 12
@@ -222,15 +181,6 @@ def test_root_product_is_normalised(family, component, rng, dim):
     expected = 0.5 * (family.log_density(theta, a) + family.log_density(theta, b))
     expected -= affinity(family, a, b)[0]
     assert_allclose(product.log_density(theta, params), expected, rtol=1e-9, atol=1e-9)
-
-
-def test_root_product_with_itself_is_itself(family, component, rng):
-    a = component(family, 4)
-    product, params = family.root_product(a, a.copy())
-    theta = rng.standard_normal((10, 4))
-    assert_allclose(
-        product.log_density(theta, params), family.log_density(theta, a), rtol=1e-10
-    )
 
 
 def test_rank_of_a_low_rank_product_is_the_sum_of_both(component):
@@ -270,18 +220,12 @@ def test_affinity_and_product_of_any_pair(name, data):
 @pytest.mark.parametrize("width", [0.3, 1.0, 4.0])
 def test_tails_of_a_widened_component(family, component, rng, width):
     params, theta = component(family, 3), rng.standard_normal((9, 3))
-    depth = family.log_peak(params) - family.log_density(theta, params)
-    wide = family.recentre(family.widen(params, width), family.mean(params))
-    expected = (
-        family.log_peak(params) - 3 * np.log(width) - depth / width**family.tail_power
-    )
+    peak = family.log_density(family.mean(params)[None], params)[0]
+    assert_allclose(family.log_peak(params), peak, rtol=1e-12)
+    depth = peak - family.log_density(theta, params)
+    expected = peak - 3 * np.log(width) - depth / width**family.tail_power
+    wide = family.widen(params, width)
     assert_allclose(family.log_density(theta, wide), expected, rtol=1e-9)
-
-
-def test_log_peak_is_the_density_at_the_mean(family, component):
-    params = component(family, 3)
-    at_mean = family.log_density(family.mean(params)[None], params)[0]
-    assert_allclose(family.log_peak(params), at_mean, rtol=1e-12)
 
 
 def test_a_family_without_a_closed_form_says_which_have_one():
@@ -291,12 +235,9 @@ def test_a_family_without_a_closed_form_says_which_have_one():
     one = np.zeros((1, 2))
     with_roots = [repr(family) for family in ("gaussian", "laplace")]
     assert all(as_family(name, 2).root_products for name in ("gaussian", "laplace"))
-    for call in (
-        lambda: Other().log_affinity(one, one),
-        lambda: Other().root_product(one[0], one[0]),
-    ):
-        with pytest.raises(ValueError, match=r"Other\(\).*family=") as caught:
-            call()
-        assert str(caught.value).endswith(f"family={' or '.join(with_roots)}.")
-    assert not Other.root_products
-    assert Other.tail_power is None
+    for other in (Other(), StudentT()):
+        assert not other.root_products and other.tail_power is None
+        for call, at in ((other.log_affinity, one), (other.root_product, one[0])):
+            with pytest.raises(ValueError, match=re.escape(repr(other))) as caught:
+                call(at, at)
+            assert str(caught.value).endswith(f"family={' or '.join(with_roots)}.")
