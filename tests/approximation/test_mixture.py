@@ -17,16 +17,15 @@ def test_density_integrates_to_one(families, rng):
         for k, family in enumerate(families)
     )
     mixture = Mixture(components, rng.dirichlet(np.ones(len(families))))
-    grid = np.linspace(-40.0, 40.0, 200_001)
+    grid = np.linspace(-40.0, 40.0, 20_001)
     density = np.exp(mixture.log_density(grid[:, None]))
     assert trapezoid(density, grid) == pytest.approx(1.0, abs=1e-6)
 
 
 def test_log_density_agrees_with_the_families(mixture, rng):
     theta = 2.0 * rng.standard_normal((50, 3))
-    columns = np.column_stack(
-        [family.log_density(theta, params) for family, params in mixture.components]
-    )
+    parts = [family.log_density(theta, params) for family, params in mixture.components]
+    columns = np.column_stack(parts)
     np.testing.assert_allclose(mixture.log_components(theta), columns, rtol=1e-10)
     share = mixture.responsibilities(theta)
     np.testing.assert_allclose(share.sum(axis=1), 1.0, rtol=1e-12)
@@ -51,6 +50,8 @@ def test_score_equals_finite_differences(mixture, rng):
     theta = rng.standard_normal((6, 3))
     score, log_density = mixture.score_and_log_density(theta)
     np.testing.assert_allclose(log_density, mixture.log_density(theta), rtol=1e-12)
+    far = mixture.score_and_log_density(np.full((2, 3), 1e150))
+    assert not any(np.isnan(part).any() for part in far)
     for i, step in enumerate(1e-5 * np.eye(3)):
         slope = mixture.log_density(theta + step) - mixture.log_density(theta - step)
         np.testing.assert_allclose(score[:, i], slope / 2e-5, rtol=1e-5, atol=1e-6)
@@ -58,23 +59,16 @@ def test_score_equals_finite_differences(mixture, rng):
 
 def test_blocks_of_rows_do_not_show(rng):
     family = Gaussian("full")
-    components = tuple(
-        (family, family.from_moments(rng.standard_normal(40), np.ones(40)))
-        for _ in range(8)
-    )
-    mixture = Mixture(components, np.full(8, 0.125))
+    params = [
+        family.from_moments(rng.standard_normal(40), np.ones(40)) for _ in "12345"
+    ]
+    mixture = Mixture(tuple((family, p) for p in params), np.full(5, 0.2))
     theta = rng.standard_normal((1000, 40))
     assert len(mixture._blocks(1000)) > 1
     score, log_density = mixture.score_and_log_density(theta)
     few_score, few = mixture.score_and_log_density(theta[-3:])
     np.testing.assert_allclose(log_density[-3:], few, rtol=1e-12)
     np.testing.assert_allclose(score[-3:], few_score, rtol=1e-10, atol=1e-12)
-
-
-def test_far_away_nothing_is_nan(mixture):
-    score, log_density = mixture.score_and_log_density(np.full((2, 3), 1e150))
-    assert not np.isnan(log_density).any()
-    assert not np.isnan(score).any()
 
 
 def test_sample_has_the_moments(mixture, rng):
@@ -109,9 +103,7 @@ def test_stratified_draws_are_unbiased(mixture, rng):
     assert np.all(np.abs(row_weights @ theta - mixture.mean()) < 4 * se)
 
 
-def test_stratified_draws_reach_light_components_and_skip_empty_ones(
-    normal_mixture, rng
-):
+def test_every_stratum_has_a_few_draws_and_an_empty_one_none(normal_mixture, rng):
     mixture = normal_mixture([0, 5, 9], [1, 1, 1], [1 - 1e-6, 1e-6, 0.0])
     _, row_weights, source = mixture.stratified_draws(100, rng, minimum=8)
     np.testing.assert_array_equal(np.bincount(source, minlength=3), [100, 8, 0])

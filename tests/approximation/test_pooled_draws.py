@@ -63,9 +63,6 @@ def test_the_table_holds_what_it_says(mixture):
     assert_allclose(pool.log_proposal, expected)
     entropies = [f.entropy(p) for f, p in mixture.components]
     assert_allclose(pool.entropy, entropies)
-
-
-def test_draws_come_from_their_component(mixture):
     pool = pool_of(Skewed(3), mixture, n=512)
     for k, (family, params) in enumerate(mixture.components):
         theta = pool.theta[pool.source == k]
@@ -77,17 +74,14 @@ def test_exact_expectations_leave_the_target_alone():
     mixture = line_mixture()
     pool = pool_of(logistic_target(1), mixture, exact=True)
     assert pool.log_joint is None
-    z = (
-        np.exp(mixture.log_components(GRID))
-        * logistic_target(1).log_density(GRID)[:, None]
-    )
+    log_joint = logistic_target(1).log_density(GRID)[:, None]
+    z = np.exp(mixture.log_components(GRID)) * log_joint
     assert_allclose(pool.expected, np.trapezoid(z, GRID[:, 0], axis=0), rtol=1e-7)
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["Monte Carlo", "exact"])
-def test_joining_equals_building_anew(exact):
-    target = logistic_target(1)
-    whole = line_mixture()
+def test_joining_and_keeping_equal_building_anew(exact):
+    target, whole = logistic_target(1), line_mixture()
     first, last = whole.keep([True, True, False]), whole.keep([False, False, True])
     rng = np.random.default_rng(4)
     base = [family.base_draws(32, 1, rng) for family, _ in whole.components]
@@ -96,19 +90,12 @@ def test_joining_equals_building_anew(exact):
     joined = pool.join(
         new, last.log_components(pool.theta), first.log_components(new.theta)
     )
-    assert_same(joined, PooledDraws.of(target, whole, base, exact))
-
-
-@pytest.mark.parametrize("exact", [False, True], ids=["Monte Carlo", "exact"])
-def test_keeping_equals_building_anew(exact):
-    target, whole = logistic_target(1), line_mixture()
-    rng = np.random.default_rng(4)
-    base = [family.base_draws(32, 1, rng) for family, _ in whole.components]
-    pool = PooledDraws.of(target, whole, base, exact)
+    both = PooledDraws.of(target, whole, base, exact)
+    assert_same(joined, both)
     mask = np.array([True, False, True])
     rebuilt = PooledDraws.of(target, whole.keep(mask), [base[0], base[2]], exact)
-    assert_same(pool.keep(mask), rebuilt)
-    assert pool.keep(np.ones(3, bool)) is pool
+    assert_same(both.keep(mask), rebuilt)
+    assert both.keep(np.ones(3, bool)) is both
 
 
 def test_a_pool_is_not_changed_by_its_uses(mixture):
@@ -147,38 +134,25 @@ def test_the_estimate_is_convex(exact, dim):
     [(32, False), (32, True), ([8, 64, 16], False)],
     ids=["Monte Carlo", "exact", "unequal pools"],
 )
-@pytest.mark.parametrize(
-    "weights", [(0.3, 0.5, 0.2), (0.9, 0.05, 0.05), (0.0, 0.0, 1.0)], ids=str
-)
-def test_the_estimate_is_unbiased(n, exact, weights):
+def test_the_estimate_and_its_slope_are_unbiased(n, exact):
     target, mixture = logistic_target(1), line_mixture()
-    weights = np.array(weights)
     start = np.array([0.2, 0.2, 0.6])
-    # Values hold an unknown constant each: differences are what weights are set by.
-    found = []
+    others = np.array([(0.3, 0.5, 0.2), (0.9, 0.05, 0.05), (0.0, 0.0, 1.0)])
+    found, slopes = [], []
     for seed in range(40):
         table = pool_of(target, mixture, n, seed, exact).weight_objective()
-        found.append(table.value(weights) - table.value(start))
-    truth = divergence(target, mixture, weights) - divergence(target, mixture, start)
-    error = np.std(found, ddof=1) / np.sqrt(len(found))
-    assert abs(np.mean(found) - truth) < 4 * error
-
-
-@pytest.mark.parametrize("exact", [False, True], ids=["Monte Carlo", "exact"])
-def test_the_slope_is_the_gradient_of_the_divergence(exact):
-    target, mixture = logistic_target(1), line_mixture()
-    weights = mixture.weights
-    slopes = []
-    for seed in range(40):
-        table = pool_of(target, mixture, 32, seed, exact).weight_objective()
-        slope = table.slope(weights)
-        slopes.append(slope - weights @ slope)
+        # Values hold an unknown constant each: differences are what weights are set by.
+        found.append([table.value(each) - table.value(start) for each in others])
+        slope = table.slope(mixture.weights)
+        slopes.append(slope - mixture.weights @ slope)
+    truth = [divergence(target, mixture, each) for each in others]
+    truth = np.array(truth) - divergence(target, mixture, start)
     log_q = mixture.log_density(GRID) - target.log_density(GRID)
     s = np.exp(mixture.log_components(GRID))
-    truth = np.trapezoid(s * log_q[:, None], GRID[:, 0], axis=0)
-    truth -= weights @ truth
-    error = np.std(slopes, axis=0, ddof=1) / np.sqrt(len(slopes))
-    assert (np.abs(np.mean(slopes, axis=0) - truth) < 4 * error).all()
+    slope = np.trapezoid(s * log_q[:, None], GRID[:, 0], axis=0)
+    for drawn, exactly in ((found, truth), (slopes, slope - mixture.weights @ slope)):
+        error = np.std(drawn, axis=0, ddof=1) / np.sqrt(len(drawn))
+        assert (np.abs(np.mean(drawn, axis=0) - exactly) < 4 * error).all()
 
 
 def test_zero_densities_leave_the_table_finite():

@@ -17,49 +17,35 @@ FAMILIES = [
 
 
 def roots_of(family, rng, dim=2, n=3):
-    params = np.array(
-        [
-            family.from_moments(rng.normal(size=dim), np.exp(rng.normal(size=dim)))
-            for _ in range(n)
-        ]
-    )
-    return Roots.of(family, params, rng.random(n))
+    moments = rng.normal(size=(n, dim)), np.exp(rng.normal(size=(n, dim)))
+    params = [family.from_moments(*each) for each in zip(*moments, strict=True)]
+    return Roots.of(family, np.array(params), rng.random(n))
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 def test_the_mixture_is_the_square_of_the_combination(family, rng):
     roots = roots_of(family, rng)
-    theta = 2.0 * rng.normal(size=(50, 2))
+    assert_allclose(roots.coefficients @ roots.gram @ roots.coefficients, 1.0)
+    assert_allclose(roots.shares.sum(), 1.0)
+    theta, step = 2.0 * rng.normal(size=(50, 2)), 1e-6
     by_hand = sum(
         c * np.exp(0.5 * family.log_density(theta, p))
         for c, p in zip(roots.coefficients, roots.params, strict=True)
     )
-    assert_allclose(roots.log_root(theta), np.log(by_hand), rtol=1e-10, atol=1e-10)
-    assert_allclose(
-        roots.mixture().log_density(theta), 2.0 * np.log(by_hand), atol=1e-8, rtol=0
-    )
+    score, log_root = roots.score_and_log_root(theta)
+    for found in (log_root, roots.log_root(theta)):
+        assert_allclose(found, np.log(by_hand), rtol=1e-10, atol=1e-10)
+    squared = roots.mixture().log_density(theta)
+    assert_allclose(squared, 2.0 * np.log(by_hand), atol=1e-8, rtol=0)
+    for j, shift in enumerate(step * np.eye(2)):
+        slope = roots.log_root(theta + shift) - roots.log_root(theta - shift)
+        assert_allclose(score[:, j], slope / (2 * step), atol=1e-7)
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=repr)
-def test_the_norm_is_one_and_shares_sum_to_one(family, rng):
-    roots = roots_of(family, rng)
-    assert_allclose(roots.coefficients @ roots.gram @ roots.coefficients, 1.0)
-    assert_allclose(roots.shares.sum(), 1.0)
-    kept = roots.keep(np.array([True, False, True]))
+def test_roots_that_are_kept_have_norm_one(rng):
+    kept = roots_of(Gaussian("full"), rng).keep(np.array([True, False, True]))
     assert kept.n_components == 2
     assert_allclose(kept.shares.sum(), 1.0)
-
-
-@pytest.mark.parametrize("family", [Gaussian("full"), Gaussian("low_rank", rank=1)])
-def test_score_of_the_root(family, rng):
-    roots = roots_of(family, rng)
-    theta, step = rng.normal(size=(5, 2)), 1e-6
-    score, _ = roots.score_and_log_root(theta)
-    for j, shift in enumerate(step * np.eye(2)):
-        slope = (roots.log_root(theta + shift) - roots.log_root(theta - shift)) / (
-            2 * step
-        )
-        assert_allclose(score[:, j], slope, atol=1e-7)
 
 
 def test_best_coefficients_beat_every_other_combination(rng):

@@ -55,7 +55,7 @@ def kl(target, log_q, points, cell):
     return float((np.where(q > 0, q * (log_q - log_p), 0.0)).sum() * cell)
 
 
-@pytest.fixture(params=MIXTURES)
+@pytest.fixture(scope="module", params=MIXTURES)
 def one_dimensional(request):
     mixture = MIXTURES[request.param](1)
     skewed, report, _ = skew(LogGamma(1), mixture, 0.0, np.random.default_rng(0))

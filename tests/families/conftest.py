@@ -7,9 +7,10 @@ from skboost.families import FAMILIES, Gaussian, StudentT, as_family
 
 # Three ranks: below, at and (the default, ten) above the dimension of the tests.
 _MORE = [StudentT("diag"), Gaussian("low_rank", 1), Gaussian("low_rank", 3)]
-# Some names stand for one and the same family.
-_BY_REPR = {repr(f): f for f in [*(as_family(name, 3) for name in FAMILIES), *_MORE]}
-EVERY = list(_BY_REPR.values())
+_NAMED = [as_family(name, 3) for name in FAMILIES]
+# By what they print: some names stand for one and the same family.
+FAMILY_OBJECTS = {repr(family): family for family in [*_NAMED, *_MORE]}
+EVERY = list(FAMILY_OBJECTS.values())
 
 
 @pytest.fixture(params=EVERY, ids=repr)
