@@ -41,8 +41,22 @@ def fitted():
     return BoostedBayesianLogisticRegression(**AUTO).fit(X, Y)
 
 
-def test_one_skewed_gaussian_is_enough(fitted):
-    plain = BoostedBayesianLogisticRegression(**PLAIN).fit(X, Y)
+@pytest.fixture(scope="module")
+def plain():
+    return BoostedBayesianLogisticRegression(**PLAIN).fit(X, Y)
+
+
+def assert_elbo_is_that_of_draws(elbo, posterior, log_joint):
+    theta = posterior.sample(4000, random_state=1)
+    ratio = log_joint(theta) - posterior.log_density(theta)
+    value, se = elbo
+    error = 4.0 * np.hypot(ratio.std() / np.sqrt(len(theta)), se) + 1e-6
+    assert value < ratio.mean() + error
+    # Of several components it is a bound.
+    assert posterior.n_components > 1 or value > ratio.mean() - error
+
+
+def test_one_skewed_gaussian_is_enough(fitted, plain):
     assert fitted.n_iter_ == 1 and fitted.converged_
     assert fitted.skewing_.applied
     assert fitted.elbo_ - plain.elbo_ == pytest.approx(fitted.skewing_.gain)
@@ -72,13 +86,9 @@ FEW = X[:60, :3], Y[:60]
 def test_the_elbo_is_that_of_its_draws(settings):
     model = BoostedBayesianLogisticRegression(**AUTO | settings).fit(*FEW)
     assert model.skewing_.applied
-    log_joint = model.make_log_joint(*FEW)
-    theta = model.posterior_.sample(4000, random_state=1)
-    ratio = log_joint.log_density(theta) - model.posterior_.log_density(theta)
-    error = 4.0 * np.hypot(ratio.std() / np.sqrt(len(theta)), model.elbo_se_)
-    assert model.elbo_ < ratio.mean() + error
-    if model.posterior_.n_components == 1:
-        assert model.elbo_ > ratio.mean() - error
+    assert_elbo_is_that_of_draws(
+        (model.elbo_, model.elbo_se_), model.posterior_, model.make_log_joint(*FEW)
+    )
 
 
 def test_it_follows_a_correction():
@@ -154,8 +164,7 @@ def test_a_search_counts_the_gain():
     assert search.cv_results_["elbo"].max() == pytest.approx(best.elbo_)
 
 
-def test_moments_move_and_predictions_do_not(fitted):
-    plain = BoostedBayesianLogisticRegression(**PLAIN).fit(X, Y)
+def test_moments_move_and_predictions_do_not(fitted, plain):
     assert np.abs(fitted.posterior_.mean() - plain.posterior_.mean()).max() > 0.0
     np.testing.assert_array_equal(fitted.coef_, plain.coef_)
     np.testing.assert_array_equal(fitted.predict_proba(X), plain.predict_proba(X))
@@ -193,11 +202,10 @@ def test_moments_come_first_where_skewness_is_strong(wine, fitted, tmp_path):
     assert 1.005 < ratio.mean() < 1.03
     gained = model.calibration_.elbo_change + model.skewing_.gain
     assert model.elbo_ == pytest.approx(plain.elbo_ + gained, abs=0.05)
-    log_joint = model.make_log_joint(rows, labels)
-    theta = model.posterior_.sample(4000, random_state=1)
-    ratio = log_joint.log_density(theta) - model.posterior_.log_density(theta)
-    assert abs(ratio.mean() - model.elbo_) < 4.0 * np.hypot(
-        ratio.std() / np.sqrt(4000), model.elbo_se_
+    assert_elbo_is_that_of_draws(
+        (model.elbo_, model.elbo_se_),
+        model.posterior_,
+        model.make_log_joint(rows, labels),
     )
     model.posterior_.save(tmp_path / "wine.npz")
     read = type(model.posterior_).load(tmp_path / "wine.npz")
@@ -212,7 +220,7 @@ def test_intervals_are_those_of_skewed_draws(which, fitted, wine):
     if which == "two classes":
         p = expit(coef @ rows[:100].T + intercept[:, None])
     else:
-        p = softmax(np.einsum("skd,nd->snk", coef, rows[:60]) + intercept[:, None], 2)
+        p = softmax(np.einsum("skd,nd->snk", coef, rows[:20]) + intercept[:, None], 2)
     exact = np.moveaxis(np.quantile(p, [0.05, 0.95], axis=0), 0, -1)
     copy = pickle.loads(pickle.dumps(model))
     found = copy.predict_proba_interval(rows[: len(exact)])
@@ -248,22 +256,16 @@ def test_more_rows_have_the_plain_mixture_as_their_prior(fitted):
     assert (shift < 0.7).all()
 
 
-@pytest.mark.parametrize("cls", ["linear", "poisson"])
-def test_other_likelihoods(cls):
-    model = {
-        "linear": BoostedBayesianLinearRegression,
-        "poisson": BoostedBayesianPoissonRegression,
-    }[cls](**AUTO)
+def test_other_likelihoods():
     y = np.random.default_rng(0).poisson(np.exp(0.5 * X[:30, 0]))
-    model.fit(X[:30, :2], y)
-    assert model.skewing_ is not None and np.isfinite(model.elbo_)
+    model = BoostedBayesianPoissonRegression(**AUTO).fit(X[:30, :2], y)
+    assert model.skewing_.applied
     assert np.isfinite(model.predict(X[:5, :2])).all()
-
-
-def test_several_outputs_have_a_list_of_reports():
+    # Several outputs have a list of reports.
     y = np.random.default_rng(1).normal(size=(30, 2)) + X[:30, :2]
     model = BoostedBayesianLinearRegression(**AUTO).fit(X[:30, :2], y)
     assert model.skewing_ == [e.skewing_ for e in model.estimators_]
+    assert np.isfinite(model.elbo_).all()
 
 
 @pytest.mark.parametrize(
@@ -428,10 +430,8 @@ def test_constraints_and_warps(options):
         return (1.5 * anp.log(theta) - theta).sum(axis=1)
 
     result = boost_posterior(density, 2, max_iter=1, tol=1e-3, **options, **AUTO)
-    theta = result.posterior.sample(4000, random_state=1)
-    ratio = density(theta) - result.posterior.log_density(theta)
-    error = np.hypot(ratio.std() / np.sqrt(len(theta)), result.elbo_se)
-    assert abs(ratio.mean() - result.elbo) < 4.0 * error + 1e-6
+    reported = result.elbo, result.elbo_se
+    assert_elbo_is_that_of_draws(reported, result.posterior, density)
     assert result.skewing.applied == ("constraints" in options)
 
 
@@ -458,12 +458,12 @@ def test_posteriors_answer_after_the_limits_of_their_run():
 
 
 def test_time_may_end_between_skewing_and_the_draws_that_predict(monkeypatch):
-    def until_then(engine, done, corrected, half, weighted=_stages._weighted):
-        corrected = weighted(engine, done, corrected, half)
-        half.max_time = 1e-9
-        return corrected
+    def until_then(target, *arguments, skew=_stages.skew):
+        found = skew(target, *arguments)
+        target._budget.max_time = 1e-9
+        return found
 
-    monkeypatch.setattr(_stages, "_weighted", until_then)
+    monkeypatch.setattr(_stages, "skew", until_then)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(40, 2))
     y = rng.poisson(np.exp(rows[:, 0]))

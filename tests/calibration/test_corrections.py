@@ -353,7 +353,7 @@ def test_a_density_that_fails_leaves_the_mixture(dim):
 
 
 def test_a_gradient_that_raises_is_named():
-    dim = 60
+    dim = 21
 
     def gradient(theta):
         raise RuntimeError("no gradient here")
@@ -368,6 +368,6 @@ def test_a_gradient_that_raises_is_named():
 
 
 def test_the_same_seed_gives_the_same_correction(heavy_tailed):
-    one, again, other = (calibrate(*heavy_tailed, "moments", s)[0] for s in (3, 3, 4))
-    assert np.array_equal(one.components[0][1], again.components[0][1])
-    assert not np.array_equal(one.components[0][1], other.components[0][1])
+    one, again, other = (calibrate(*heavy_tailed, "auto", s)[0] for s in (3, 3, 4))
+    assert np.array_equal(one.components[-1][1], again.components[-1][1])
+    assert not np.array_equal(one.components[-1][1], other.components[-1][1])

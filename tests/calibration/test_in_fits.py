@@ -39,6 +39,12 @@ def boost(method, log_density=student_t, dim=2, **settings):
     return boost_posterior(log_density, dim, calibrate=method, **settings)
 
 
+@pytest.fixture(scope="module")
+def results():
+    """By the value of `calibrate`, what `boost` finds."""
+    return {method: boost(method) for method in (None, "auto", "moments")}
+
+
 def many_rows():
     """Few rows of many columns: a posterior that one Gaussian misses by a nat."""
     rng = np.random.default_rng(0)
@@ -51,8 +57,8 @@ def many_rows():
 
 
 @pytest.mark.parametrize("method", ["auto", "moments"])
-def test_tails_are_corrected(method):
-    plain, result = boost(None), boost(method)
+def test_tails_are_corrected(method, results):
+    plain, result = results[None], results[method]
     assert plain.calibration is None
     assert "correction" not in plain.message
     assert isinstance(result.calibration, Calibration)
@@ -71,8 +77,8 @@ def test_tails_are_corrected(method):
     assert result.n_evaluations > plain.n_evaluations
 
 
-def test_a_corrected_result_is_saved_and_pickled(tmp_path):
-    result = boost("moments")
+def test_a_corrected_result_is_saved_and_pickled(tmp_path, results):
+    result = results["moments"]
     result.save(tmp_path / "result.npz")
     for again in (
         BoostingResult.load(tmp_path / "result.npz"),
@@ -169,16 +175,15 @@ def gaussian_posterior(dim=2, names=None):
     return MixturePosterior(Mixture.single(family, params), names)
 
 
+def families(posterior):
+    return {family.constructor for family, _ in posterior.mixture.components}
+
+
 @pytest.mark.parametrize("gradient", [None, student_t_gradient])
 def test_a_posterior_is_corrected_by_a_log_joint(gradient):
     posterior = gaussian_posterior(names=["a", "b"])
-    found, record = posterior.calibrate(
-        student_t,
-        gradient,
-        method="moments",
-        random_state=0,
-        return_calibration=True,
-    )
+    options = {"method": "moments", "random_state": 0, "return_calibration": True}
+    found, record = posterior.calibrate(student_t, gradient, **options)
     assert record.applied and record.reason == ""
     assert found.names == ("a", "b")
     # Monte Carlo errors of standard deviations with tails of four degrees of freedom.
@@ -188,10 +193,12 @@ def test_a_posterior_is_corrected_by_a_log_joint(gradient):
 
 def test_a_declined_correction_is_said():
     posterior = gaussian_posterior()
+
+    def normal(theta):
+        return -0.5 * np.sum(theta**2, axis=1)
+
     with pytest.warns(CalibrationWarning, match="left to correct") as caught:
-        found = posterior.calibrate(
-            lambda t: -0.5 * np.sum(t**2, axis=1), random_state=0
-        )
+        found = posterior.calibrate(normal, random_state=0)
     assert caught[0].filename == __file__
     assert_allclose(found.std(), posterior.std())
 
@@ -231,27 +238,22 @@ def test_corrected_moments_exist_on_the_scale_of_the_user():
 def test_predictions_of_corrected_regressions_have_deviations():
     """The noise scale is an exponential, and so is the rate of a count."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((8, 3))
-    linear = BoostedBayesianLinearRegression(
-        calibrate="moments", max_iter=2, random_state=0
-    ).fit(X, X[:, 0] + rng.standard_normal(8))
-    assert np.isfinite(linear.predict(X, return_std=True)[1]).all()
-    count = BoostedBayesianPoissonRegression(
-        calibrate="moments", max_iter=2, random_state=0
-    ).fit(X, rng.poisson(np.exp(X[:, 0])))
-    assert np.isfinite(count.predict(X, return_std=True)[1]).all()
+    X = rng.standard_normal((8, 1))
+    settings = {"calibrate": "moments", "max_iter": 1, "random_state": 0}
+    linear = BoostedBayesianLinearRegression(**settings)
+    count = BoostedBayesianPoissonRegression(**settings)
+    linear.fit(X, X[:, 0] + rng.standard_normal(8))
+    count.fit(X, rng.poisson(np.exp(X[:, 0])))
     for model in (linear, count):
         assert model.calibration_.applied
         assert model.calibration_.method == "gaussian"
-        families = {
-            family.constructor for family, _ in model.posterior_.mixture.components
-        }
-        assert families == {Gaussian}
+        assert families(model.posterior_) == {Gaussian}
+        assert np.isfinite(model.predict(X, return_std=True)[1]).all()
 
 
 @pytest.mark.parametrize("room", [2000, 8000])
-def test_a_limit_binds_inside_a_correction(room):
-    plain = boost(None)
+def test_a_limit_binds_inside_a_correction(room, results):
+    plain = results[None]
     budget = plain.n_evaluations + room
     result = boost("moments", max_evaluations=budget)
     assert result.n_evaluations <= budget
@@ -302,28 +304,25 @@ def test_a_gradient_is_used_where_the_log_joint_has_one_too():
         calls.append(len(theta))
         return student_t_gradient(theta)
 
-    family = Gaussian("full")
-    params = family.from_moments(np.zeros(21), np.eye(21))
-    posterior = MixturePosterior(Mixture.single(family, params))
+    posterior = gaussian_posterior(21)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
         posterior.calibrate(Target(), gradient=gradient, random_state=0)
     assert calls
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_a_log_joint_of_a_count_model_asks_for_light_tails(given):
+def test_a_log_joint_of_a_count_model_asks_for_light_tails():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((8, 3))
     y = rng.poisson(np.exp(X[:, 0]))
     model = BoostedBayesianPoissonRegression(max_iter=1, random_state=0).fit(X, y)
     log_joint = model.make_log_joint(X, y)
-    gradient = log_joint.gradient if given else None
-    found = model.posterior_.calibrate(
-        log_joint, gradient=gradient, method="moments", random_state=0
-    )
-    assert {family.constructor for family, _ in found.mixture.components} == {Gaussian}
-    assert np.any(found.mixture.std() != model.posterior_.mixture.std())
+    for gradient in (None, log_joint.gradient):
+        found = model.posterior_.calibrate(
+            log_joint, gradient=gradient, method="auto", random_state=0
+        )
+        assert families(found) == {Gaussian}
+        assert np.any(found.mixture.std() != model.posterior_.mixture.std())
 
 
 def test_a_bound_of_roots_is_none_of_components():

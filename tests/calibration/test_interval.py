@@ -1,11 +1,8 @@
 """The interval for the remaining KL: where it holds, and where it says nothing."""
 
-import warnings
-
 import autograd.numpy as anp
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
 from skboost._random import generator
@@ -41,6 +38,13 @@ def diagonal(mean, std):
     return Mixture.single(Gaussian("diag"), np.concatenate([mean, np.log(std)]))
 
 
+def bounds(target, mixture, elbo=(0.0, 0.1), remaining=(0.0, 0.1, 0.2, 0.6), n=64):
+    """The interval after reports that are given."""
+    return remaining_kl_interval(
+        target, mixture, Estimate(*elbo), RemainingKL(*remaining), n, generator(0)
+    )
+
+
 def interval(log_density, mixture, seed=0, n=128):
     target = CallableTarget(log_density, mixture.dim)
     fresh = FreshDraws.of(target, mixture, 2048, generator(seed), False)
@@ -65,16 +69,16 @@ MISSED = {
 }
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", MISSED)
-def test_it_contains_the_truth(name, seed):
+def test_it_contains_the_truth(name):
     """Where the estimate from the mixture's own draws may be far below it."""
     log_density, mixture = MISSED[name]
-    theta = mixture.sample(200_000, generator(9))
+    theta = mixture.sample(100_000, generator(9))
     truth = -(log_density(theta) - mixture.log_density(theta)).mean()
-    lower, upper = interval(log_density, mixture, seed)
-    assert lower < truth < upper
-    assert upper < (1.0 if name == "shoulder" else 6 * truth + 3)
+    for seed in range(3):
+        lower, upper = interval(log_density, mixture, seed)
+        assert lower < truth < upper
+        assert upper < (1.0 if name == "shoulder" else 6 * truth + 3)
 
 
 @pytest.mark.parametrize("std", [0.8, 1.25])
@@ -87,19 +91,12 @@ def test_its_excess_is_the_divergence_the_other_way(std):
     assert lower < kl < upper < kl + 1.5 * other_way + 0.2
 
 
-def test_nothing_is_said_where_the_mixture_misses():
-    lower, upper = interval(gaussian, diagonal(np.full(5, 40.0), 0.1))
-    assert upper == np.inf
-    assert lower >= 0.0
-
-
-@pytest.mark.parametrize("dim", [10, 40])
-def test_nothing_is_said_where_few_draws_have_all_the_weight(dim):
+def test_nothing_is_said_where_few_draws_have_all_the_weight():
     """Chains from two effective draws would be sure, and might all be at one place."""
-    away = np.append(3.0, np.zeros(dim - 1))
-    lower, upper = interval(gaussian, diagonal(away, 0.7))
-    assert upper == np.inf
-    assert lower > 0.0
+    lower, upper = interval(gaussian, diagonal(np.full(5, 40.0), 0.1))
+    assert upper == np.inf and lower >= 0.0
+    lower, upper = interval(gaussian, diagonal(np.append(3.0, np.zeros(39)), 0.7))
+    assert upper == np.inf and lower > 0.0
 
 
 def test_nothing_is_said_where_the_density_is_zero():
@@ -108,9 +105,8 @@ def test_nothing_is_said_where_the_density_is_zero():
 
     mixture = diagonal(np.zeros(2), 1.0)
     target = CallableTarget(nowhere, 2, lambda t: 0 * t, vectorized=True)
-    remaining = RemainingKL(np.nan, np.nan, np.inf, np.inf, 1.0)
-    elbo = Estimate(-np.inf, np.nan)
-    found = remaining_kl_interval(target, mixture, elbo, remaining, 64, generator(0))
+    remaining = (np.nan, np.nan, np.inf, np.inf, 1.0)
+    found = bounds(target, mixture, (-np.inf, np.nan), remaining)
     assert found == (0.0, np.inf)
 
 
@@ -119,40 +115,25 @@ def test_nothing_is_said_without_a_gradient():
         dim = 2
         log_density = staticmethod(gaussian)
 
-    mixture = diagonal(np.zeros(2), 1.0)
-    remaining = RemainingKL(0.5, 0.1, 0.2, 0.6)
-    found = remaining_kl_interval(
-        NoGradient(), mixture, Estimate(0.0, 0.1), remaining, 64, generator(0)
-    )
+    remaining = (0.5, 0.1, 0.2, 0.6)
+    found = bounds(NoGradient(), diagonal(np.zeros(2), 1.0), remaining=remaining)
     assert found.lower == pytest.approx(0.3) and found.upper == np.inf
 
 
 def test_the_upper_end_has_two_standard_errors_of_the_elbo():
     mixture, target = diagonal(np.zeros(2), 1.0), CallableTarget(gaussian, 2)
-    remaining = RemainingKL(0.0, 0.0, 0.2, 0.0)
+    remaining = (0.0, 0.0, 0.2, 0.0)
     sure, unsure = (
-        remaining_kl_interval(
-            target, mixture, Estimate(0.0, se), remaining, 128, generator(0)
-        ).upper
-        for se in (0.0, 0.5)
+        bounds(target, mixture, (0.0, se), remaining, 128).upper for se in (0.0, 0.5)
     )
     # The chains' own error is below 0.01 for an exact fit.
     assert unsure - sure == pytest.approx(1.0, abs=0.02)
 
 
-@pytest.mark.parametrize("n", [64, 200])
-def test_it_evaluates_what_it_says(n):
-    mixture = diagonal(np.zeros(3), 0.9)
-    target = CallableTarget(gaussian, 3)
-    before = target.n_evaluations
-    remaining = RemainingKL(0.0, 0.1, 0.2, 0.6)
-    remaining_kl_interval(
-        target, mixture, Estimate(0.0, 0.1), remaining, n, generator(0)
-    )
-    assert target.n_evaluations - before == pytest.approx(18 * n, abs=5)
-
-
 def test_a_share_of_the_run_pays_for_the_chains():
+    target = CallableTarget(gaussian, 3)
+    bounds(target, diagonal(np.zeros(3), 0.9), n=100)
+    assert target.n_evaluations == pytest.approx(18 * 100, abs=5)
     assert n_chains(0) == 64
     assert n_chains(10**9) == 256
     assert 18 * n_chains(30_000) <= 0.1 * 30_000
@@ -188,8 +169,8 @@ def test_the_lower_end_holds_where_the_tail_of_weights_has_no_mean():
         assert result.remaining_kl_interval[0] < truth
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("dim", [4, 8, 16, 32])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("dim", "seed"), [(4, 0), (4, 1), (8, 2), (32, 0)])
 def test_a_narrow_shoulder_in_many_dimensions_is_found(dim, seed):
     """A tenth of the mass four standard deviations off, in any direction."""
     away = np.random.default_rng(seed).standard_normal(dim)
@@ -200,11 +181,9 @@ def test_a_narrow_shoulder_in_many_dimensions_is_found(dim, seed):
         far = -0.5 * anp.sum((theta - away) ** 2, axis=1) / 0.49 - dim * np.log(0.7)
         return anp.logaddexp(np.log(0.9) + near, np.log(0.1) + far)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        result = boost_posterior(
-            log_density, dim, x0=np.zeros(dim), max_iter=1, random_state=seed
-        )
+    result = boost_posterior(
+        log_density, dim, x0=np.zeros(dim), max_iter=1, random_state=seed
+    )
     truth = -np.log(0.9)
     lower, upper = result.remaining_kl_interval
     # A little of the shoulder is in reach of the Gaussian.
@@ -224,7 +203,7 @@ def test_log_concave_densities_need_no_chains_where_draws_see_nothing_left():
     y = X @ [1.0, -0.5, 0.2] + rng.logistic(size=5000) > 0
     model = BoostedBayesianLogisticRegression(max_iter=1, random_state=0).fit(X, y)
     lower, upper = model.remaining_kl_interval_
-    theta = model.posterior_.sample(20_000, random_state=1)
+    theta = model.posterior_.sample(4000, random_state=1)
     log_ratio = model.make_log_joint(X, y)(theta)
     log_ratio -= model.posterior_.log_density(theta)
     truth = 0.5 * log_ratio.var()
