@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from functools import cache, cached_property
+from functools import cache
 
 import joblib
 import numpy as np
@@ -36,49 +36,32 @@ def _loaded_libraries():
     return ThreadpoolController()
 
 
-class Shared:
-    """What many maps read: sent to the workers of a backend once, not with every map.
+class SharedWithWorkers:
+    """Mixin of what many maps read: it is sent to the workers of a backend once.
 
     Worker processes of this machine open its arrays from files rather than copy them.
-
-    Parameters
-    ----------
-    value : object
-        Its ``in_files(folder)`` is the same with its arrays mapped from files.
+    No pickle carries what was sent.
     """
 
-    def __init__(self, value):
-        # Called, it gives the object itself.
-        self.here = weakref.ref(value)
-        self._sent = {}
-
     def there(self, where):
-        """What stands for the object in calls under the backend that is active."""
+        """What stands for this object in calls under the backend that is active."""
         backend, _ = get_active_backend(**where)
         if getattr(backend, "supports_sharedmem", False):
-            return self.here()
+            return self
         client = getattr(backend, "client", None)
-        if client not in self._sent:
-            self._sent = {
-                client: self._in_files()
+        if client not in vars(self).get("_sent", {}):
+            # Frozen classes are sent, too.
+            vars(self)["_sent"] = {
+                client: self._in_temporary_files()
                 if client is None
-                else client.scatter(self.here(), broadcast=True, hash=False)
+                else client.scatter(self, broadcast=True, hash=False)
             }
         return self._sent[client]
 
-    def _in_files(self):
+    def _in_temporary_files(self):
         folder = tempfile.mkdtemp(prefix="skboost-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return self.here().in_files(folder)
-
-
-class SharedWithWorkers:
-    """Adds ``shared``, the `Shared` of an object, which no pickle of it carries."""
-
-    @cached_property
-    def shared(self):
-        """What stands for this object in `chunked_map`."""
-        return Shared(self)
+        return self.in_files(folder)
 
     def in_files(self, folder):
         """The same with its arrays mapped from files in a folder."""
@@ -87,7 +70,7 @@ class SharedWithWorkers:
         return joblib.load(path, mmap_mode="r")
 
     def __getstate__(self):
-        return {name: value for name, value in vars(self).items() if name != "shared"}
+        return {name: value for name, value in vars(self).items() if name != "_sent"}
 
 
 def limited(func, *args):
@@ -112,8 +95,8 @@ def chunked_map(
     backend : {"threading", "loky", "shared"}, default="threading"
         A hint; a surrounding ``joblib.parallel_config`` overrides it. "shared" is
         threads whatever surrounds them: for work on an object that keeps count.
-    shared : Shared, default=None
-        Then ``func(object, item)`` is called with the object it stands for.
+    shared : SharedWithWorkers, default=None
+        Then ``func(shared, item)`` is called.
     timeout : float, default=None
         Seconds for one item. Where there are workers, even a single item is given to
         one, and processes are ended.
@@ -125,7 +108,7 @@ def chunked_map(
     """
     few = len(items) < 2 and timeout is None
     if few or effective_n_jobs(n_jobs) == 1:
-        first = () if shared is None else (shared.here(),)
+        first = () if shared is None else (shared,)
         return [func(*first, item) for item in items]
     kinds = {
         "threading": {"prefer": "threads"},

@@ -314,7 +314,7 @@ class Table(SharedWithWorkers, RowSource):
         cuts = [len(blocks) * k // n_tasks for k in range(n_tasks + 1)]
         tasks = [blocks[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
         work = partial(_sum_over, func)
-        return add_up(chunked_map(work, tasks, self.n_jobs, self.backend, self.shared))
+        return add_up(chunked_map(work, tasks, self.n_jobs, self.backend, self))
 
     def map(self, func):
         """``func`` of every table: of this one."""

@@ -176,7 +176,7 @@ class FactorTarget(SharedWithWorkers, Target):
         """Log joint of draws (n, dim), shape (n,), nats."""
         draws = self.family.draws_layout.tree(np.asarray(theta, dtype=float))
         each = [{name: of[k] for name, of in draws.items()} for k in range(len(theta))]
-        found = chunked_map(FactorTarget.at_draw, each, self.n_jobs, shared=self.shared)
+        found = chunked_map(FactorTarget.at_draw, each, self.n_jobs, shared=self)
         return np.array(found)
 
     def at_draw(self, draw):

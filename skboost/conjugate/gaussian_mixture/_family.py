@@ -130,7 +130,7 @@ class ConjugateTarget(SharedWithWorkers, Target):
         """Log joint of draws (n, dim), shape (n,), nats."""
         # Draws in one chunk of the log joint.
         parts = [theta[block] for block in row_blocks(len(theta), 1, 32)]
-        found = chunked_map(_log_joint, parts, self.n_jobs, shared=self.shared)
+        found = chunked_map(_log_joint, parts, self.n_jobs, shared=self)
         return np.concatenate(found)
 
 

@@ -157,7 +157,7 @@ class TopicModel:
         """
         chunks, settle = rows.chunks(), partial(_settled, table, self.local)
         items = [(chunk, None if gamma is None else gamma[chunk]) for chunk in chunks]
-        settled = chunked_map(settle, items, self.n_jobs, shared=rows.shared)
+        settled = chunked_map(settle, items, self.n_jobs, shared=rows)
         return [(rows[c], own) for c, own in zip(chunks, settled, strict=True)]
 
     def log_predictive(self, natural, gamma, rows):
