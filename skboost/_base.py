@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skboost._callbacks import Limits
-from skboost._checkpoint import session_of
+from skboost._checkpoint import RunKeeper, session_of
 from skboost._elsewhere import refuse_unknown
 from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
@@ -265,7 +265,7 @@ class BoostedEstimator(FittingEstimator):
         previous = self._run if going_on else None
         seed = self._seed if going_on else root_seed(self.random_state)
         session = None if from_scratch else session_of(self, registered_callbacks(self))
-        keeper = None if session is None else session.run()
+        keeper = None if session is None else RunKeeper(session)
         if starts is None:
             starts = np.zeros((1, target.dim))
         # The target and the hyperparameters make an engine.

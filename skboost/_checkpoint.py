@@ -158,10 +158,6 @@ class Session:
             "joblib.parallel_config(backend='threading')."
         )
 
-    def run(self, key="0"):
-        """The keeper of one of the fit's runs."""
-        return RunKeeper(self, key)
-
     # --- the file
 
     def old(self, key):
@@ -226,9 +222,9 @@ class Session:
 
 
 class RunKeeper:
-    """What the run loop tells of one run."""
+    """What the run loop tells of one of a fit's runs."""
 
-    def __init__(self, session, key):
+    def __init__(self, session, key="0"):
         self._session, self._key = session, key
         self._waiting = self._found = None
 

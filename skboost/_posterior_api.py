@@ -9,7 +9,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from skboost._base import BOOSTING_CONSTRAINTS, make_engine, make_limits
-from skboost._checkpoint import Checkpoint, Session
+from skboost._checkpoint import Checkpoint, RunKeeper, Session
 from skboost._elsewhere import MOVED, known_parameters
 from skboost._random import root_seed
 from skboost._report import history_record, report, warn_unfinished
@@ -363,7 +363,7 @@ def _callbacks(callback, arguments):
     if checkpoints:
         # The density is known by its values.
         given = {k: v for k, v in arguments.items() if k not in _FUNCTIONS}
-        keeper = Session(checkpoints[0], "boost_posterior", given).run()
+        keeper = RunKeeper(Session(checkpoints[0], "boost_posterior", given))
     return keeper, lambda engine: end_iteration
 
 

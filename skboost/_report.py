@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -169,10 +170,21 @@ def from_new_draws(engine, done, place, corrected):
     found = engine.proposer.missed_modes(mixture, modes, log_evidence, *key)
     interval = Interval(lower_end(remaining), np.inf)
     if done.end and not (found or done.history[-1].improper):
-        interval = _interval(engine, done, mixture, fresh.elbo(), remaining, modes)
-    outside = _uncertified(found, place)
-    estimates = fresh.elbo(), remaining, interval
-    return Final(corrected, fresh, *_skewed(corrected, *estimates), outside)
+        beside = engine.proposer.located(modes, settings)
+        # Where the budget of the run leaves room.
+        with suppress(BudgetSpent):
+            interval = remaining_kl_interval(
+                engine.target,
+                mixture,
+                fresh.elbo(),
+                remaining,
+                n_chains(engine.target.n_evaluations),
+                generator(settings.seed, INTERVAL, done.n_iter),
+                beside,
+                settings.tol,
+            )
+    estimates = _skewed(corrected, fresh.elbo(), remaining, interval)
+    return Final(corrected, fresh, *estimates, _uncertified(found, place))
 
 
 def _skewed(corrected, elbo, remaining, interval):
@@ -187,20 +199,6 @@ def _skewed(corrected, elbo, remaining, interval):
     upper = max(interval.upper - gain + N_ERRORS * se, lower, left.value)
     elbo = Estimate(elbo.value + gain, float(np.hypot(elbo.se, se)))
     return elbo, left, Interval(lower, upper)
-
-
-def _interval(engine, done, mixture, elbo, remaining, modes):
-    """The interval of the remaining KL, where the budget of the run leaves room."""
-    target = engine.target
-    n = n_chains(target.n_evaluations)
-    rng = generator(engine.settings.seed, INTERVAL, done.n_iter)
-    beside = engine.proposer.located(modes, engine.settings)
-    try:
-        return remaining_kl_interval(
-            target, mixture, elbo, remaining, n, rng, beside, engine.settings.tol
-        )
-    except BudgetSpent:
-        return Interval(lower_end(remaining), np.inf)
 
 
 def from_held_draws(engine, done, place, corrected):

@@ -9,7 +9,7 @@ import numpy as np
 
 from skboost._base import FittingEstimator
 from skboost._callbacks import interrupted, run
-from skboost._checkpoint import session_of
+from skboost._checkpoint import RunKeeper, session_of
 from skboost._parallel import chunked_map
 from skboost._sklearn import InstanceOf, Interval, StrOptions, registered_callbacks
 from skboost.svi import LEARNING_RATES, LearningRate, SVILimits
@@ -158,33 +158,30 @@ class NaturalGradientRuns(FittingEstimator):
         lines = self._lines(index)
         context.call_on_fit_task_begin(estimator=self, **data)
 
+        def end(task, done):
+            progress.runs[index] = done
+            return progress.interrupted or task.call_on_fit_task_end(
+                estimator=self,
+                reconstruction_attributes=lambda: self._fitted_after([done]),
+                **data,
+            )
+
         def begin_iteration(engine):
             task = context.subcontext(task_name="iteration")
             task.call_on_fit_task_begin(estimator=self, **data)
 
             def end_iteration(done):
-                progress.runs[index] = done
                 lines.iteration(done.n_iter, done.history[-1].elbo)
-                return progress.interrupted or task.call_on_fit_task_end(
-                    estimator=self,
-                    reconstruction_attributes=lambda: self._fitted_after([done]),
-                    **data,
-                )
+                return end(task, done)
 
             return end_iteration
 
         limits = self._limits(engine, progress.began).after(previous)
-        keeper = None if session is None else session.run(str(index))
+        keeper = None if session is None else RunKeeper(session, str(index))
         done = run(engine, limits, previous, begin_iteration, keeper=keeper)
         lines.end(done.converged, done.history[-1].elbo)
-        if progress.interrupted:
-            return done
-        progress.runs[index] = done
-        context.call_on_fit_task_end(
-            estimator=self,
-            reconstruction_attributes=lambda: self._fitted_after([done]),
-            **data,
-        )
+        if not progress.interrupted:
+            end(context, done)
         return done
 
     # --- what was fitted
