@@ -41,29 +41,39 @@ def test_a_dense_array_loses_its_nan_and_nothing_else():
     assert len(entries) == np.sum(~np.isnan(X))
 
 
-@pytest.mark.parametrize("kind", ["coo", "csr", "csc"])
+@pytest.mark.parametrize("kind", ["coo", "csr", "csc", "lil", "dok", "dia", "bsr"])
 @pytest.mark.parametrize("container", [sparse.coo_matrix, sparse.coo_array])
-def test_stored_zeros_are_observed(kind, container):
-    X = with_gaps()
-    shuffled = stored(X, np.random.default_rng(1).permutation)
-    found = Entries.of(container(shuffled).asformat(kind))
-    assert_array_equal(dense(found), X)
-    assert found.values[0] == 0.0
-
-
-@pytest.mark.parametrize("kind", ["lil", "dok", "dia", "bsr"])
-def test_every_format_is_read(kind):
-    X = with_gaps() + 1.0
-    made = sparse.coo_matrix(np.nan_to_num(X)).asformat(kind)
-    if kind == "bsr":
-        made = sparse.bsr_matrix(np.nan_to_num(X), blocksize=(1, 1))
+def test_stored_zeros_are_observed_in_every_format(kind, container):
+    # DIA matrices lose stored zeros, and BSR matrices store whole blocks.
+    X = with_gaps() + (kind in ("dia", "bsr", "lil", "dok"))
+    shuffled = container(stored(X, np.random.default_rng(1).permutation))
+    options = {"blocksize": (1, 1)} if kind == "bsr" else {}
+    made = getattr(shuffled, f"to{kind}")(**options)
     assert_array_equal(dense(Entries.of(made)), X)
 
 
-def test_a_stored_nan_is_missing():
+def test_a_stored_nan_is_missing_and_entries_survive_a_pickle():
     X = stored(with_gaps()).tocsr()
     X.data[1] = np.nan
-    assert len(Entries.of(X)) == X.nnz - 1
+    entries = Entries.of(X)
+    assert len(entries) == X.nnz - 1
+    entries.transposed  # noqa: B018
+    assert_array_equal(dense(pickle.loads(pickle.dumps(entries))), dense(entries))
+
+
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        *((X, "must be a matrix of rows and columns; got") for X in
+          (np.arange(4.0), np.ones((2, 3, 4)), sparse.coo_array(np.ones(3)))),
+        ([[1.0, np.inf]], "finite; got .*inf"),
+    ],
+)  # fmt: skip
+def test_what_is_no_matrix_of_numbers_is_refused(X, words):
+    with pytest.raises(ValueError, match=words):
+        Entries.of(X)
+    with pytest.raises(ValueError, match="column must be an integer from 0 to 1"):
+        Entries.make([0], [2], [1.0], (1, 2))
 
 
 def test_entries_are_sorted_and_pointers_say_where_rows_begin():
@@ -124,13 +134,6 @@ def test_an_entry_that_stands_twice_is_refused(kind):
         Entries.of(X)
 
 
-def test_values_and_positions_that_mean_nothing_are_refused():
-    with pytest.raises(ValueError, match="finite; got .*inf"):
-        Entries.of([[1.0, np.inf]])
-    with pytest.raises(ValueError, match="column must be an integer from 0 to 1"):
-        Entries.make([0], [2], [1.0], (1, 2))
-
-
 def test_single_precision_is_kept_where_it_is_asked_for():
     X = with_gaps()
     for given in (X, stored(X)):
@@ -152,13 +155,6 @@ def test_memory_is_linear_in_the_entries_not_in_the_matrix():
     assert peak < 200 * n + 64 * sum(shape)
 
 
-def test_entries_survive_a_pickle():
-    entries = Entries.of(with_gaps())
-    entries.transposed  # noqa: B018
-    again = pickle.loads(pickle.dumps(entries))
-    assert_array_equal(dense(again), dense(entries))
-
-
 def test_halves_share_out_the_entries_of_each_row():
     entries = Entries.of(with_gaps(40, 9))
     first, second = entries.halves(np.random.default_rng(0))
@@ -168,11 +164,3 @@ def test_halves_share_out_the_entries_of_each_row():
     assert_array_equal(both, dense(entries))
     others = [entries.halves(np.random.default_rng(k))[0] for k in range(2)]
     assert not np.array_equal(others[0].columns, others[1].columns)
-
-
-@pytest.mark.parametrize(
-    "X", [np.arange(4.0), np.ones((2, 3, 4)), sparse.coo_array(np.ones(3))]
-)
-def test_what_is_no_matrix_is_refused(X):
-    with pytest.raises(ValueError, match="must be a matrix of rows and columns; got"):
-        Entries.of(X)

@@ -132,11 +132,11 @@ def test_a_prior_stands_beside_a_likelihood():
 
 @pytest.mark.parametrize(
     "x0",
-    [[2.0], [[2.0], [-2.0]], ([-4.0], [4.0]), (-4.0, 4.0), (-4, np.array([4.0]))],
-    ids=["point", "points", "box", "box of numbers", "mixed box"],
+    [[2.0], [[2.0], [-2.0]], ([-4.0], [4.0]), (-4, np.array([4.0]))],
+    ids=["point", "points", "box", "mixed box"],
 )
 def test_starts(x0):
-    result = boost(two_modes, 1, x0=x0, max_iter=4)
+    result = boost(two_modes, 1, x0=x0, max_iter=2, skew=None)
     near = np.abs(result.posterior.mixture.component_means()[:, 0])
     assert np.abs(near - 2.0).min() < 0.5
 
@@ -161,20 +161,17 @@ def test_evaluations_are_bounded():
     assert 0.5 * bound < result.n_evaluations <= bound
 
 
-def test_an_unfinished_run_warns_where_it_was_called():
-    def boost(*args, **settings):
-        boost_posterior(*args, **settings, random_state=0)
-
-    with pytest.warns(ConvergenceWarning, match="For less, raise max_iter.") as caught:
-        boost(half_line, 1, x0=[1.0], max_iter=1)
-    assert caught[0].filename == __file__
-
-
 # --- densities that are zero somewhere
 
 
 def half_line(theta):
     return anp.where(theta[:, 0] > 0, -theta[:, 0], -anp.inf)
+
+
+def test_an_unfinished_run_warns_where_it_was_called():
+    with pytest.warns(ConvergenceWarning, match="For less, raise max_iter.") as caught:
+        boost_posterior(half_line, 1, x0=[1.0], max_iter=1, random_state=0)
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.slow

@@ -209,7 +209,7 @@ def test_a_sum_holds_a_block_and_no_more():
 
     model = BoostedBayesianLinearRegression(noise_scale=1.0, prior_scale="auto")
     rows = BlockTables(tables, n, dim)
-    target = model._joint_of(rows)(rows, None)
+    target = model._joint_of(rows)(rows)
     factor = 0.1 * np.eye(dim + 1)
     tracemalloc.start()
     try:

@@ -23,160 +23,124 @@ import random
 import re
 import sys
 import tomllib
-from dataclasses import dataclass
+from copy import deepcopy
 from difflib import unified_diff
 
 from run import ROOMS, ROOT, Mutation, outcome
 
 PACKAGE = ROOT / "skboost"
-OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+OPERATORS = {ast.Add: ast.Sub, ast.Mult: ast.Div, ast.And: ast.Or}
+OPERATORS |= {other: operator for operator, other in OPERATORS.items()}
 COMPARISONS = {
-    ast.Lt: ("<", ">="),
-    ast.LtE: ("<=", ">"),
-    ast.Gt: (">", "<="),
-    ast.GtE: (">=", "<"),
-    ast.Eq: ("==", "!="),
-    ast.NotEq: ("!=", "=="),
-    ast.Is: ("is", "is not"),
-    ast.IsNot: ("is not", "is"),
-    ast.In: ("in", "not in"),
-    ast.NotIn: ("not in", "in"),
-}
-SWAPPED = {"+": "-", "-": "+", "*": "/", "/": "*", "and": "or", "or": "and"}
-EXTREMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum"}
-EXTREMES |= {"argmin": "argmax", "argmax": "argmin"}
+    ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.Is: ast.IsNot,
+    ast.In: ast.NotIn,
+}  # fmt: skip
+COMPARISONS |= {other: operator for operator, other in COMPARISONS.items()}
+EXTREMES = {"min": "max", "minimum": "maximum", "argmin": "argmax"}
+EXTREMES |= {other: name for name, other in EXTREMES.items()}
 LEFT_ALONE = (ast.Raise, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Assert)
 CHECKS = {"isinstance", "issubclass", "warn", "hasattr", "getattr"}
 
 
-@dataclass(frozen=True)
-class Change:
-    """Bytes of a file from ``start`` to ``stop`` become ``new``."""
-
-    start: int
-    stop: int
-    new: str
-
-
-class Source:
-    """A file, its tree, and the places where it can be changed."""
-
-    def __init__(self, path):
-        self.path = path
-        self.text = path.read_text().encode()
-        lengths = [len(line) for line in self.text.splitlines(keepends=True)]
-        self.begins = [sum(lengths[:i]) for i in range(len(lengths))]
-        self.changes = []
-        self._visit(ast.parse(self.text))
-
-    def by_line(self):
-        """Changes of every line that has one."""
-        found = {}
-        for each in self.changes:
-            found.setdefault(self.text[: each.start].count(b"\n") + 1, []).append(each)
-        return found
-
-    def changed(self, change):
-        """The text with one change."""
-        new = change.new.encode()
-        return (self.text[: change.start] + new + self.text[change.stop :]).decode()
-
-    def _at(self, node):
-        start = self.begins[node.lineno - 1] + node.col_offset
-        return start, self.begins[node.end_lineno - 1] + node.end_col_offset
-
-    def _visit(self, node):
-        if isinstance(node, LEFT_ALONE) or _is_check(node):
-            return
-        if isinstance(node, ast.FunctionDef):
-            node.returns, node.decorator_list = None, []
-        if isinstance(node, ast.arg | ast.AnnAssign):
-            node.annotation = ast.Name("left_alone")
-        self._change(node)
-        for child in ast.iter_child_nodes(node):
-            self._visit(child)
-
-    def _change(self, node):
-        match node:
-            case ast.BinOp(left, op, right) if type(op) in OPERATORS:
-                symbol = OPERATORS[type(op)]
-                self._between(left, right, symbol, SWAPPED[symbol])
-            case ast.AugAssign(target, op, value) if type(op) in OPERATORS:
-                symbol = OPERATORS[type(op)]
-                self._between(target, value, symbol, SWAPPED[symbol])
-            case ast.Compare(left, [op], [right]):
-                self._between(left, right, *COMPARISONS[type(op)])
-            case ast.BoolOp(op, [left, right]):
-                symbol = "and" if isinstance(op, ast.And) else "or"
-                self._between(left, right, symbol, SWAPPED[symbol])
-            case ast.Constant(bool()):
-                pass
-            case ast.Constant(int() | float() as value) if value <= 3:
-                off = repr(value + random.Random(str(self._at(node))).choice((-1, 1)))
-                self.changes.append(Change(*self._at(node), f"({off})"))
-            case ast.UnaryOp(ast.Not() | ast.USub(), operand):
-                kept = self.text[slice(*self._at(operand))].decode()
-                self.changes.append(Change(*self._at(node), kept))
-            case ast.Return(ast.BinOp(op=op) as value) if type(op) in OPERATORS:
-                kept = self.text[slice(*self._at(value))].decode()
-                self.changes.append(Change(*self._at(value), f"-({kept})"))
-            case ast.Call(ast.Name(name) | ast.Attribute(attr=name)):
-                if name in EXTREMES:
-                    stop = self._at(node.func)[1]
-                    change = Change(stop - len(name), stop, EXTREMES[name])
-                    self.changes.append(change)
-
-    def _between(self, left, right, old, new):
-        start, stop = self._at(left)[1], self._at(right)[0]
-        place = start + self.text[start:stop].index(old.encode())
-        self.changes.append(Change(place, place + len(old), new))
+def places(node):
+    """Nodes within a node that can be changed."""
+    if isinstance(node, LEFT_ALONE) or name_of(getattr(node, "func", None)) in CHECKS:
+        return
+    if mutants(node):
+        yield node
+    annotations = "annotation", "returns", "decorator_list"
+    for field, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and field not in annotations:
+                yield from places(child)
 
 
-def _is_check(node):
-    func = getattr(node, "func", None)
-    return getattr(func, "id", getattr(func, "attr", None)) in CHECKS
+def name_of(func):
+    """The last name of what is called."""
+    return getattr(func, "id", getattr(func, "attr", None))
+
+
+def mutants(node):
+    """Other nodes that may stand in place of one."""
+    match node:
+        case ast.BinOp(op=op) | ast.AugAssign(op=op) if type(op) in OPERATORS:
+            return [changed(node, op=OPERATORS[type(op)]())]
+        case ast.BoolOp(op=op, values=[_, _]):
+            return [changed(node, op=OPERATORS[type(op)]())]
+        case ast.Compare(ops=[op]):
+            return [changed(node, ops=[COMPARISONS[type(op)]()])]
+        case ast.Constant(bool()):
+            return []
+        case ast.Constant(int() | float() as value) if value <= 3:
+            return [ast.Constant(value + off) for off in (-1, 1)]
+        case ast.UnaryOp(ast.Not() | ast.USub(), operand):
+            return [operand]
+        case ast.Return(ast.BinOp(op=op) as value) if type(op) in OPERATORS:
+            return [ast.Return(ast.UnaryOp(ast.USub(), value))]
+        case ast.Call(func=func) if name_of(func) in EXTREMES:
+            other = deepcopy(func)
+            attribute = "id" if isinstance(other, ast.Name) else "attr"
+            setattr(other, attribute, EXTREMES[name_of(func)])
+            return [changed(node, func=other)]
+    return []
+
+
+def changed(node, **fields):
+    """A copy of a node with other fields."""
+    return type(node)(**(dict(ast.iter_fields(node)) | fields))
+
+
+def replaced(tree, old, new):
+    """The text of a tree that has another node in one place."""
+
+    class Change(ast.NodeTransformer):
+        def visit(self, node):
+            return new if node is old else self.generic_visit(node)
+
+    # What is shared with the tree is not changed: one node is left out.
+    kept = deepcopy(tree, {id(old): old})
+    return ast.unparse(ast.fix_missing_locations(Change().visit(kept)))
 
 
 def drawn(package, n, seed):
     """Mutations of ``n`` lines of a package; the top level is called ``top``."""
     folder = PACKAGE if package == "top" else PACKAGE / package
     paths = folder.glob("*.py") if package == "top" else folder.rglob("*.py")
-    sources = [Source(path) for path in sorted(paths) if path.name != "__init__.py"]
-    places = [
-        (source, line, changes)
-        for source in sources
-        for line, changes in sorted(source.by_line().items())
-    ]
+    lines = {}
+    for path in sorted(paths):
+        if path.name != "__init__.py":
+            tree = ast.parse(path.read_text())
+            for node in places(tree):
+                lines.setdefault((path, node.lineno), []).append((tree, node))
     chance = random.Random(f"{seed} {package}")
-    chosen = chance.sample(places, min(n, len(places)))
-    return [
-        (source, line, source.changed(chance.choice(changes)))
-        for source, line, changes in chosen
-    ]
+    for path, line in chance.sample(sorted(lines), min(n, len(lines))):
+        tree, node = chance.choice(lines[path, line])
+        new = chance.choice(mutants(node))
+        yield path, line, ast.unparse(tree), replaced(tree, node, new)
 
 
-def tests_of(package, source):
+def tests_of(package, path):
     """Test files of a package's room, those that name definitions of a file first."""
     room = tomllib.loads((ROOMS / f"{package}.toml").read_text())
     listed = [
         test
         for entry in room["mutation"]
-        if PACKAGE / entry["file"] == source.path
+        if PACKAGE / entry["file"] == path
         for test in entry.get("first", ())
     ]
     listed = [test.split("::")[0] for test in listed]
     files = []
     for test in room["tests"]:
-        path = ROOT / test
-        files += sorted(path.glob("test_*.py")) if path.is_dir() else [path]
-    definitions = re.findall(rb"^\s*(?:def|class) (\w+)", source.text, re.MULTILINE)
-    names = {name.decode() for name in definitions if not name.startswith(b"__")}
+        own = ROOT / test
+        files += sorted(own.glob("test_*.py")) if own.is_dir() else [own]
+    definitions = re.findall(r"^\s*(?:def|class) (\w+)", path.read_text(), re.MULTILINE)
+    names = {name for name in definitions if not name.startswith("__")}
 
-    def rank(path):
-        words = set(re.findall(r"\w+", path.read_text()))
-        return str(path.relative_to(ROOT)) not in listed, -len(words & names)
+    def rank(file):
+        words = set(re.findall(r"\w+", file.read_text()))
+        return str(file.relative_to(ROOT)) not in listed, -len(words & names)
 
-    return tuple(str(path.relative_to(ROOT)) for path in sorted(files, key=rank))
+    return tuple(str(file.relative_to(ROOT)) for file in sorted(files, key=rank))
 
 
 def kind(found):
@@ -201,22 +165,19 @@ def main():
     asked = parser.parse_args()
     counts = {}
     for package in asked.packages:
-        for source, line, text in drawn(package, asked.n, asked.seed):
-            file = str(source.path.relative_to(PACKAGE))
+        for path, line, plain, text in drawn(package, asked.n, asked.seed):
+            file = str(path.relative_to(PACKAGE))
             name = f"{file}:{line}"
             if asked.only and name not in asked.only:
                 continue
-            old = source.text.decode()
-            tests = tuple(asked.tests or tests_of(package, source))
-            mutation = Mutation(package, name, file, old, text, (), tests)
+            tests = tuple(asked.tests or tests_of(package, path))
+            mutation = Mutation(package, name, file, path.read_text(), text, (), tests)
             done = outcome(mutation, quick=True, limit=asked.limit)
             what = kind(done.noticed_by)
             counts[what] = counts.get(what, 0) + 1
             print(f"{done.seconds:6.1f} s  {name}: {what} ({done.noticed_by})")
-            changed = unified_diff(
-                old.splitlines(), text.splitlines(), n=0, lineterm=""
-            )
-            print("\n".join(list(changed)[3:]), flush=True)
+            lines = plain.splitlines(), text.splitlines()
+            print("\n".join([*unified_diff(*lines, n=0, lineterm="")][3:]), flush=True)
     print(counts)
     return 1 if counts.get("survived") else 0
 
