@@ -11,8 +11,12 @@ from skboost._base import FittingEstimator
 from skboost._callbacks import interrupted, run
 from skboost._checkpoint import RunKeeper, session_of
 from skboost._parallel import chunked_map
+from skboost._random import generator
 from skboost._sklearn import InstanceOf, Interval, StrOptions, registered_callbacks
-from skboost.svi import LEARNING_RATES, LearningRate, SVILimits
+from skboost.svi import LEARNING_RATES, LearningRate, SVILimits, as_learning_rate
+
+# Streams of one fit: what runs start from, and their steps.
+START, STEPS = 0, 1
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _COUNT = Interval(Integral, 1, None, closed="left")
@@ -79,6 +83,14 @@ def _check_numbers(attributes):
             )
 
 
+def check_same_model(what, before, now, advice):
+    """Refuse to go on from a fit of another model, whose parameters these are."""
+    if before != now:
+        raise ValueError(
+            f"{what} goes on with the same model; got {now} after {before}. {advice}"
+        )
+
+
 class Silence:
     """What a run says while it goes on: nothing."""
 
@@ -92,9 +104,33 @@ class Silence:
 class NaturalGradientRuns(FittingEstimator):
     """Estimators that run engines; they give ``_parameters(natural)``."""
 
+    # What the learning rate "auto" is with batches.
+    _rate_of_batches = "robbins-monro"
+
     def _lines(self, index):
         """What is told of a run, such as `Silence`."""
         return Silence()
+
+    def _rate(self, whole):
+        """The `LearningRate`, with all rows as the batch or not."""
+        rate = self.learning_rate
+        if rate == "auto":
+            rate = 1.0 if whole else self._rate_of_batches
+        return as_learning_rate(rate)
+
+    def _steps_of_runs(self, n_rows, going_on):
+        """Which runs there are, and of each how its engine steps."""
+        whole = self.batch_size is None or self.batch_size >= n_rows
+        for i in [self._kept] if going_on else range(self.n_init):
+            yield (
+                i,
+                {
+                    "learning_rate": self._rate(whole),
+                    "batch_size": self.batch_size,
+                    "effective_batch_size": self.effective_batch_size,
+                    "seed": int(generator(self._seed, STEPS, i).integers(2**31)),
+                },
+            )
 
     def _fit_all(self, engines, data, going_on):
         """Run all engines and keep the best."""
@@ -141,6 +177,18 @@ class NaturalGradientRuns(FittingEstimator):
         own = ("elbo_path_", "elbo_by_init_", "converged_", "message_", "history_")
         for name in ("_run", "_kept", *own):
             vars(self).pop(name, None)
+
+    def _keep_stream(self, stream):
+        """Set what follows from a stream after one more batch."""
+        # A batch run could not be continued from here, nor does its report hold.
+        self._forget_run()
+        vars(self).update(
+            self._parameters(stream.natural),
+            _stream=stream,
+            elbo_=stream.elbo,
+            noise_shrunk_=stream.n_shrunk / max(1, stream.n_groups),
+            n_iter_=stream.step,
+        )
 
     def _going_on(self, state, engine):
         """What ``partial_fit`` needs of the state that was kept, as attributes."""

@@ -22,6 +22,7 @@ from skboost.decomposition._posterior import MatrixFactorizationPosterior
 from skboost.decomposition._predictions import (
     MatrixPredictions,
     Piece,
+    magnitude_of,
     observed_entries,
     plain_errors,
 )
@@ -276,29 +277,15 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
         """
         with self._keeping_old_fit(), plain_errors():
             entries = observed_entries(self, X, self.dtype, reset=True)
-            if not len(entries):
-                raise ValueError("X must have at least one observed entry; got none.")
-            mean = float(entries.values.mean()) if self.biases else 0.0
-            entries = entries.with_values(entries.values - mean)
-            settings = self._model_settings(entries)
+            self._set_bias(entries)
+            entries = self._shifted(entries)
+            settings = self._model_settings(entries.shape, magnitude_of(entries))
             if self.warm_start and "_run" in vars(self):
                 self._check_goes_on(settings)
-            self._settings, self.global_bias_ = settings, mean
+            self._settings = settings
             model = MatrixFactorizationModel(**settings)
             target = FactorTarget(model, ObservedEntries(entries), self.n_jobs)
             return self._boost(target, callback_data(X, y))
-
-    def _model_settings(self, entries):
-        # Values that are all alike say nothing about a scale.
-        magnitude = float(np.sqrt(np.mean(entries.values**2))) or 1.0
-        return {
-            "shape": tuple(int(n) for n in entries.shape),
-            "n_components": int(self.n_components),
-            "noise_scale": None if self.noise_scale == "infer" else self.noise_scale,
-            "prior_scale": None if self.prior_scale == "infer" else self.prior_scale,
-            "magnitude": magnitude,
-            "biases": bool(self.biases),
-        }
 
     def _check_goes_on(self, settings):
         before = self._settings
@@ -334,15 +321,11 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
         return MatrixFactorizationPosterior(mixture, self._settings)
 
     def _fitted(self, posterior):
-        rank = self.n_components
         pieces = self._pieces_of(posterior)
         heaviest = pieces[int(posterior.weights.argmax())]
         noise = sum(piece.weight * piece.noise for piece in pieces)
         return {
-            "components_": heaviest.columns.mean[:, :rank].T,
-            "row_factors_": heaviest.rows.mean[:, :rank],
-            "row_biases_": heaviest.rows.mean[:, rank:].sum(axis=1),
-            "column_biases_": heaviest.columns.mean[:, rank:].sum(axis=1),
+            **heaviest.attributes(self.n_components),
             "noise_scale_": float(np.sqrt(noise)),
         }
 
@@ -369,43 +352,8 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
     @staticmethod
     def _pieces_of(posterior, entries=None):
         """One piece for each component, of the rows of the fit or of others."""
-        model, pieces = posterior.model, []
-        for weight, natural in zip(
-            posterior.weights, posterior.components, strict=True
-        ):
-            if entries is None:
-                rows = model.rows.stack(natural["rows"])
-            else:
-                rows = model.folded_in(natural, entries)
-            columns = model.columns.stack(natural["columns"])
-            noise = float(model.noise.variance(natural))
-            pieces.append(Piece(float(weight), rows, columns, noise))
-        return pieces
-
-    def transform(self, X):
-        """Posterior means of the factors of rows, folded into the heaviest component.
-
-        Components have no coordinates in common, so their factors are not averaged;
-        `reconstruct` and `predict_entries` average what all of them predict.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Observed entries, as in `fit`. A row without any has the prior's mean.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components) or (n_samples, n_components + 1)
-            With `biases` the last column is the rows' bias.
-        """
-        return self._heaviest(self._folded_in(X)).rows.mean
-
-    def _columns_of_transform(self):
-        return self._heaviest(self._pieces()).columns
-
-    @staticmethod
-    def _heaviest(pieces):
-        return max(pieces, key=lambda piece: piece.weight)
+        both = zip(posterior.components, posterior.weights, strict=True)
+        return [Piece.of(posterior.model, own, entries, w) for own, w in both]
 
     def staged_predict_entries(self, rows, columns, return_std=False):
         """`predict_entries` after every iteration; the last is the final one.

@@ -46,6 +46,31 @@ class Piece(NamedTuple):
     columns: object
     noise: float
 
+    @classmethod
+    def of(cls, model, natural, entries=None, weight=1.0):
+        """Of natural parameters: of the rows of the fit, or of others, folded in."""
+        if entries is None:
+            rows = model.rows.moments(natural["rows"])
+        else:
+            rows = model.folded_in(natural, entries)
+        columns = model.columns.moments(natural["columns"])
+        return cls(float(weight), rows, columns, float(model.noise.variance(natural)))
+
+    def attributes(self, rank):
+        """Fitted attributes: means of factors and of biases."""
+        return {
+            "components_": self.columns.mean[:, :rank].T,
+            "row_factors_": self.rows.mean[:, :rank],
+            "row_biases_": self.rows.mean[:, rank:].sum(axis=1),
+            "column_biases_": self.columns.mean[:, rank:].sum(axis=1),
+        }
+
+
+def magnitude_of(entries):
+    """Root mean square of values; 1 where all are zero, which say nothing of it."""
+    squares = np.square(entries.values, dtype=float)
+    return float(np.sqrt(squares.mean())) or 1.0
+
 
 def observed_entries(estimator, X, dtype, reset):
     """The observed entries of what a user passes as `X`, validated."""
@@ -75,7 +100,10 @@ def observed_entries(estimator, X, dtype, reset):
             # Past `fit` and the wrapper of scikit-learn, where the user called.
             stacklevel=4,
         )
-    return Entries.of(X, dtype)
+    entries = Entries.of(X, dtype)
+    if reset and not len(entries):
+        raise ValueError("X must have at least one observed entry; got none.")
+    return entries
 
 
 def _like_triples(X):
@@ -93,9 +121,6 @@ def _like_triples(X):
 class MatrixPredictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Prediction for estimators with a ``_model`` and ``_pieces(entries=None)``.
 
-    They also give ``_columns_of_transform()``, moments of the columns to which the
-    factors of `transform` belong.
-
     Pieces are of the rows of `fit`, or of the rows of `entries`, which are about
     ``global_bias_``, folded in.
     """
@@ -112,18 +137,36 @@ class MatrixPredictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             return self._pieces()
         return self._pieces(self._about_mean(X))
 
-    def _about_mean(self, X):
-        entries = observed_entries(self, X, self.dtype, reset=False)
-        return entries.with_values(entries.values - self._shift(entries))
+    def _model_settings(self, shape, magnitude):
+        """Arguments of `MatrixFactorizationModel`, other than a dtype."""
+        scales = {name: vars(self)[name] for name in ("noise_scale", "prior_scale")}
+        return {
+            "shape": tuple(int(n) for n in shape),
+            "n_components": int(self.n_components),
+            **{name: None if s == "infer" else s for name, s in scales.items()},
+            "magnitude": magnitude,
+            "biases": bool(self.biases),
+        }
 
-    def _shift(self, entries):
-        return entries.values.dtype.type(self.global_bias_)
+    def _set_bias(self, entries):
+        mean = float(np.mean(entries.values, dtype=float))
+        self.global_bias_ = mean if self.biases else 0.0
+
+    def _shifted(self, entries):
+        """Entries about ``global_bias_``."""
+        values = entries.values
+        return entries.with_values(values - values.dtype.type(self.global_bias_))
+
+    def _about_mean(self, X):
+        return self._shifted(observed_entries(self, X, self.dtype, reset=False))
 
     def transform(self, X):
         """Posterior means of the factors of rows, folded in.
 
         Given the factors of the columns the posterior of a row is known in closed form;
-        nothing of the fit changes.
+        nothing of the fit changes. The components of a mixture have no coordinates in
+        common, so their factors are not averaged: these are of the heaviest.
+        `reconstruct` and `predict_entries` average what all of them predict.
 
         Parameters
         ----------
@@ -135,8 +178,7 @@ class MatrixPredictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ndarray of shape (n_samples, n_components) or (n_samples, n_components + 1)
             With `biases` the last column is the rows' bias.
         """
-        pieces = self._folded_in(X)
-        return sum(piece.weight * piece.rows.mean for piece in pieces)
+        return _heaviest(self._folded_in(X)).rows.mean
 
     def inverse_transform(self, X):
         """Expected entries of rows with given factors.
@@ -162,7 +204,7 @@ class MatrixPredictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 f"got {X.shape[1]}."
             )
         augmented = self._model.rows.augmented(X)
-        columns = self._columns_of_transform().augmented
+        columns = _heaviest(self._pieces()).columns.augmented
         return augmented @ columns.T + X.dtype.type(self.global_bias_)
 
     def reconstruct(self, X=None, return_std=False):
@@ -295,6 +337,10 @@ class MatrixPredictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = [self.dtype]
         return tags
+
+
+def _heaviest(pieces):
+    return max(pieces, key=lambda piece: piece.weight)
 
 
 def _positions(name, index, n):

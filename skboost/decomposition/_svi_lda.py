@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_non_negative, validate_data
 from skboost._base import callback_data
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
-from skboost._runs import SVI_CONSTRAINTS, NaturalGradientRuns
+from skboost._runs import START, SVI_CONSTRAINTS, NaturalGradientRuns, check_same_model
 from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.conjugate import TopicModel
 from skboost.decomposition._topics import STARTS, FittedTopics
@@ -17,11 +17,10 @@ from skboost.svi import (
     RobbinsMonro,
     Stream,
     SVILimits,
-    as_learning_rate,
 )
 
-# Streams of one fit.
-_START, _STEPS, _WATCHED = 0, 1, 2
+# The stream of one fit after those of its starts and steps.
+_WATCHED = 2
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _COUNT = Interval(Integral, 1, None, closed="left")
@@ -169,6 +168,9 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
         "total_samples": [_POSITIVE, None],
     }
 
+    # As in scikit-learn: early batches count for less.
+    _rate_of_batches = RobbinsMonro(10.0, 0.7)
+
     def __init__(
         self,
         n_components=10,
@@ -296,15 +298,7 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
             self._seed,
             self.total_samples,
         )
-        # A batch run could not be continued from here, nor does its report hold.
-        self._forget_run()
-        vars(self).update(
-            self._parameters(stream.natural),
-            _stream=stream,
-            elbo_=stream.elbo,
-            noise_shrunk_=stream.n_shrunk / max(1, stream.n_groups),
-            n_iter_=stream.step,
-        )
+        self._keep_stream(stream)
 
     # --- data, model and engines
 
@@ -331,13 +325,10 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
     def _set_model(self, going_on, what, advice):
         """The model and the seed of a new fit, or those of the fit that goes on."""
         made = self._made()
-        if not going_on:
+        if going_on:
+            check_same_model(what, self._model.settings, made.settings, advice)
+        else:
             self._seed = root_seed(self.random_state)
-        elif made.settings != self._model.settings:
-            raise ValueError(
-                f"{what} goes on with the same model; got {made.settings} after "
-                f"{self._model.settings}. {advice}"
-            )
         # Tolerances and threads may change.
         self._model = made
 
@@ -355,12 +346,6 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
             tol=self.mean_change_tol,
         )
 
-    def _rate(self, whole):
-        if self.learning_rate == "auto":
-            # As in scikit-learn: early batches count for less.
-            return as_learning_rate(1.0 if whole else RobbinsMonro(10.0, 0.7))
-        return as_learning_rate(self.learning_rate)
-
     def _going_on(self, state, engine):
         return {"_stream": Stream.after(state, engine.total_weight)}
 
@@ -370,22 +355,18 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
 
     def _engines(self, rows, going_on):
         """One for each run."""
-        n = len(rows)
-        whole = self.batch_size is None or self.batch_size >= n
-        indices = [self._kept] if going_on else range(self.n_init)
+        watched, scale = self._watched(rows)
         return [
             NaturalGradient(
                 self._model,
                 rows,
                 None if going_on else self._start(rows, i),
-                self._rate(whole),
-                np.ones(n),
-                self.batch_size,
-                self.effective_batch_size,
-                int(generator(self._seed, _STEPS, i).integers(2**31)),
-                *self._watched(rows),
+                weight=np.ones(len(rows)),
+                watched=watched,
+                scale=scale,
+                **steps,
             )
-            for i in indices
+            for i, steps in self._steps_of_runs(len(rows), going_on)
         ]
 
     def _watched(self, rows):
@@ -404,7 +385,7 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
         All documents are `share` times those of `rows`.
         """
         words = STARTS[self.init_params](
-            rows, self.n_components, generator(self._seed, _START, i)
+            rows, self.n_components, generator(self._seed, START, i)
         )
         prior = self._model.topics.prior["lambda"]
         return {"topics": {"lambda": prior + share * words}}

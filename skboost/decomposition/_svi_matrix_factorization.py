@@ -6,27 +6,20 @@ from numbers import Real
 import numpy as np
 
 from skboost._base import callback_data
+from skboost._callbacks import run
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
-from skboost._runs import SVI_CONSTRAINTS, NaturalGradientRuns
+from skboost._runs import START, SVI_CONSTRAINTS, NaturalGradientRuns, check_same_model
 from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.conjugate import MatrixFactorizationModel, ObservedEntries
-from skboost.decomposition._more_entries import taken_in, with_rows
 from skboost.decomposition._predictions import (
     MatrixPredictions,
     Piece,
+    magnitude_of,
     observed_entries,
     plain_errors,
 )
-from skboost.svi import (
-    NaturalGradient,
-    SVILimits,
-    as_learning_rate,
-)
-
-# Streams of one fit.
-_START, _STEPS = 0, 1
-
+from skboost.svi import ConstantRate, NaturalGradient, SVILimits
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
@@ -239,8 +232,6 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
         """
         with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
             entries = observed_entries(self, X, self.dtype, reset=True)
-            if not len(entries):
-                raise ValueError("X must have at least one observed entry; got none.")
             going_on = self.warm_start and "_run" in vars(self)
             if going_on:
                 self._check_goes_on("warm_start=True", "Set warm_start=False.")
@@ -254,7 +245,7 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
             else:
                 self._begin(entries)
             self._digest = entries.digest
-            entries = entries.with_values(entries.values - self._shift(entries))
+            entries = self._shifted(entries)
             engines = self._engines(entries, going_on)
             return self._fit_all(engines, callback_data(X, y), going_on)
 
@@ -306,45 +297,24 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
 
     def _begin(self, entries):
         """What a fit from scratch holds on to."""
-        mean = float(np.mean(entries.values, dtype=float))
-        self.global_bias_ = mean if self.biases else 0.0
-        squares = np.square(entries.values - self.global_bias_, dtype=float)
-        # Values that are all alike say nothing about a scale.
-        self._model = self._made(entries.shape, float(np.sqrt(squares.mean())) or 1.0)
+        self._set_bias(entries)
+        magnitude = magnitude_of(self._shifted(entries))
+        self._model = self._made(entries.shape, magnitude)
         self._made_with = self._of_model()
         self._seed = root_seed(self.random_state)
 
     def _made(self, shape, magnitude):
         """A model; each run has one of its own."""
-        return MatrixFactorizationModel(
-            shape,
-            self.n_components,
-            None if self.noise_scale == "infer" else self.noise_scale,
-            None if self.prior_scale == "infer" else self.prior_scale,
-            magnitude,
-            self.biases,
-            self.dtype,
-        )
+        settings = self._model_settings(shape, magnitude)
+        return MatrixFactorizationModel(**settings, dtype=self.dtype)
 
     def _engines(self, entries, going_on):
         """One for each run."""
-        whole = self.batch_size is None or self.batch_size >= len(entries)
-        rate = self.learning_rate
-        if rate == "auto":
-            rate = 1.0 if whole else "robbins-monro"
         engines = []
-        for i in [self._kept] if going_on else range(self.n_init):
+        for i, steps in self._steps_of_runs(len(entries), going_on):
             model = self._made(entries.shape, self._model.magnitude)
-            start = None if going_on else model.start(generator(self._seed, _START, i))
-            engine = NaturalGradient(
-                model,
-                ObservedEntries(entries),
-                start,
-                as_learning_rate(rate),
-                batch_size=self.batch_size,
-                effective_batch_size=self.effective_batch_size,
-                seed=int(generator(self._seed, _STEPS, i).integers(2**31)),
-            )
+            start = None if going_on else model.start(generator(self._seed, START, i))
+            engine = NaturalGradient(model, ObservedEntries(entries), start, **steps)
             engines.append(engine)
         return engines
 
@@ -355,12 +325,7 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
         return SVILimits(self.max_iter, self.tol * n_entries, self.max_time, began)
 
     def _check_goes_on(self, what, advice):
-        before, now = self._made_with, self._of_model()
-        if before != now:
-            raise ValueError(
-                f"{what} goes on with the same model; got {now} after {before}. "
-                f"{advice}"
-            )
+        check_same_model(what, self._made_with, self._of_model(), advice)
 
     def _warn_of_other_data(self, entries):
         if entries.digest != self._digest:
@@ -380,35 +345,91 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
     # --- what was fitted
 
     def _pieces(self, entries=None):
-        natural, model = self._natural, self._model
-        if entries is None:
-            rows = model.rows.moments(natural["rows"])
-        else:
-            rows = model.folded_in(natural, entries)
-        columns = model.columns.moments(natural["columns"])
-        return [Piece(1.0, rows, columns, float(model.noise.variance(natural)))]
+        return [Piece.of(self._model, self._natural, entries)]
 
     def _parameters(self, natural):
         """Fitted attributes that follow from the natural parameters."""
-        model, rank = self._model, self.n_components
-        rows = model.rows.moments(natural["rows"])
-        columns = model.columns.moments(natural["columns"])
-        scales = {
-            name: np.sqrt(scales.variance(natural))
-            for name, scales in model.scales.items()
-        }
+        piece = Piece.of(self._model, natural)
+        scales = self._model.scales
         return {
-            "components_": columns.mean[:, :rank].T,
-            "component_covariances_": columns.covariance,
-            "row_factors_": rows.mean[:, :rank],
-            "row_covariances_": rows.covariance,
-            "row_biases_": rows.mean[:, rank:].sum(axis=1),
-            "column_biases_": columns.mean[:, rank:].sum(axis=1),
-            "row_scales_": scales["rows"],
-            "column_scales_": scales["columns"],
-            "noise_scale_": float(np.sqrt(model.noise.variance(natural))),
+            **piece.attributes(self.n_components),
+            "component_covariances_": piece.columns.covariance,
+            "row_covariances_": piece.rows.covariance,
+            "row_scales_": np.sqrt(scales["rows"].variance(natural)),
+            "column_scales_": np.sqrt(scales["columns"].variance(natural)),
+            "noise_scale_": float(np.sqrt(piece.noise)),
             "_natural": natural,
         }
 
-    def _columns_of_transform(self):
-        return self._model.columns.moments(self._natural["columns"])
+
+# --- new entries, for which those so far are not needed again
+
+
+def with_rows(model, natural, n_rows):
+    """Natural parameters with further rows, which have the prior's distribution."""
+    own, n = natural["rows"], len(natural["rows"]["first"])
+    if n_rows <= n:
+        return natural
+    shared, _ = model.scales["rows"].expected(natural)
+    new = model.rows.start(np.zeros((n_rows - n, model.rows.dim)), 1.0 / shared)
+    rows = {key: np.concatenate([own[key], new[key]]) for key in own}
+    return natural | {"rows": rows}
+
+
+def taken_in(model, natural, entries, limits):
+    """Natural parameters after new entries, and the bound on what these say.
+
+    The posterior so far is the prior of the new entries (streaming variational Bayes,
+    Broderick et al. 2013): coordinate ascent goes over them and over the rows and
+    columns that they touch. The scales of the factors stay.
+
+    Parameters
+    ----------
+    model : MatrixFactorizationModel
+    natural : dict
+        With all rows that the entries have.
+    entries : Entries
+    limits : SVILimits
+
+    Returns
+    -------
+    natural : dict
+    run : Run
+        Its last state has the bound: of the log evidence of the new entries given those
+        before, nats.
+    """
+    touched, parts = {}, {}
+    for name, positions in (("rows", entries.rows), ("columns", entries.columns)):
+        touched[name], parts[name] = np.unique(positions, return_inverse=True)
+    shape = tuple(len(index) for index in touched.values())
+    own = {
+        name: {key: value[index] for key, value in natural[name].items()}
+        for name, index in touched.items()
+    }
+    priors = own | {name: natural[name] for name in natural if name == "noise"}
+    inner = MatrixFactorizationModel(
+        shape,
+        model.n_components,
+        None if model.noise.factors else model.noise.scale,
+        {n: s.expected(natural)[0] ** -0.5 for n, s in model.scales.items()},
+        biases=model.biases,
+        dtype=model.dtype,
+        priors=priors,
+    )
+    kind = entries.rows.dtype
+    parts = [part.astype(kind) for part in parts.values()]
+    renumbered = type(entries)(*parts, entries.values, shape)
+    engine = NaturalGradient(inner, ObservedEntries(renumbered), priors, ConstantRate())
+    done = run(engine, limits)
+    found = dict(natural)
+    for name, value in done.state.natural.items():
+        index = touched.get(name)
+        found[name] = value if index is None else _put(natural[name], index, value)
+    return found, done
+
+
+def _put(own, index, new):
+    found = {key: value.copy() for key, value in own.items()}
+    for key, value in found.items():
+        value[index] = new[key]
+    return found

@@ -8,7 +8,7 @@ from sklearn.base import DensityMixin
 from skboost._base import callback_data
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
-from skboost._runs import SVI_CONSTRAINTS, NaturalGradientRuns
+from skboost._runs import START, SVI_CONSTRAINTS, NaturalGradientRuns, check_same_model
 from skboost._sklearn import Interval, fit_context
 from skboost.conjugate import GaussianMixtureModel
 from skboost.mixture._fitted import plain_errors
@@ -17,10 +17,6 @@ from skboost.mixture._priors import MIXTURE_CONSTRAINTS, WEIGHTS, mixture_settin
 from skboost.mixture._sources import MixtureRows, warn_of_few_rows
 from skboost.mixture._starts import STARTS, started
 from skboost.mixture._svi_methods import SVIMethods
-from skboost.svi import as_learning_rate
-
-# Streams of one fit.
-_START, _STEPS = 0, 1
 
 
 class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
@@ -330,32 +326,19 @@ class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
         """A `RowSource` of the arguments of ``fit``."""
         return reader.source(self, *arrays)
 
-    def _rate(self, whole):
-        if self.learning_rate == "auto":
-            return as_learning_rate(1.0 if whole else "robbins-monro")
-        return as_learning_rate(self.learning_rate)
-
     def _engines(self, rows, going_on):
         """One for each run."""
         values, weight = rows.summary.start()
         at_hand = self._model.rows(values)
         make = rows.summary.engine(self, rows, at_hand)
-        whole = self.batch_size is None or self.batch_size >= len(rows)
-        indices = [self._kept] if going_on else range(self.n_init)
         return [
-            make(
-                start=None if going_on else self._start(at_hand, weight, i),
-                learning_rate=self._rate(whole),
-                batch_size=self.batch_size,
-                effective_batch_size=self.effective_batch_size,
-                seed=int(generator(self._seed, _STEPS, i).integers(2**31)),
-            )
-            for i in indices
+            make(start=None if going_on else self._start(at_hand, weight, i), **steps)
+            for i, steps in self._steps_of_runs(len(rows), going_on)
         ]
 
     def _start(self, rows, weight, i):
         """Natural parameters that the i-th run begins with."""
-        rng = generator(self._seed, _START, i)
+        rng = generator(self._seed, START, i)
         make = STARTS[self.init_params]
         # In an order that does not depend on where the origin of the data is.
         order = np.lexsort(rows.values.T[::-1])
@@ -373,8 +356,4 @@ class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
         n_components, n_features = self._model.clusters.shape
         before = {"n_components": n_components, "n_features": n_features}
         before = {name: (self._settings | before)[name] for name in now}
-        if before != now:
-            raise ValueError(
-                f"{what} goes on with the same model; got {now} after {before}. "
-                f"{advice}"
-            )
+        check_same_model(what, before, now, advice)

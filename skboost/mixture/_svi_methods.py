@@ -152,15 +152,7 @@ class SVIMethods(ClusterMethods):
     def _take_in(self, X, weight):
         begins = "_model" not in vars(self) or self._held is not None
         stream = self._begun(X, weight) if begins else self._absorbed(X, weight)
-        # A batch run could not be continued from here, nor does its report hold.
-        self._forget_run()
-        vars(self).update(
-            self._parameters(stream.natural),
-            _stream=stream,
-            elbo_=stream.elbo,
-            noise_shrunk_=stream.n_shrunk / max(1, stream.n_groups),
-            n_iter_=stream.step,
-        )
+        self._keep_stream(stream)
 
     def _begun(self, X, weight):
         """The stream after its first rows, those kept from earlier batches included."""

@@ -101,9 +101,13 @@ def local_optima(target, init, settings, first=None):
     short = partial(_short_run, target, init, settings, first)
     searched = chunked_map(short, list(range(5 * n)), n_jobs)
     searched = [mode for mode in searched if mode is not None]
-    finish = partial(_finish, target, settings)
-    found = chunked_map(finish, _distinct(searched)[:n], n_jobs)
-    return _aligned_modes(target.model, found)
+    finish = partial(_ascended, target, budget=settings.budget, n_iter=500)
+    starts = [mode.natural for mode in _distinct(searched)[:n]]
+    best, *others = _distinct(chunked_map(finish, starts, n_jobs))
+    return [best] + [
+        mode._replace(natural=aligned(target.model, mode.natural, best.natural))
+        for mode in others
+    ]
 
 
 def _short_run(target, init, settings, first, i):
@@ -118,10 +122,6 @@ def _short_run(target, init, settings, first, i):
     if chosen == "random" or i >= len(INITS):
         natural = annealed(target, natural, rng, budget)
     return _ascended(target, natural, budget)
-
-
-def _finish(target, settings, mode):
-    return _ascended(target, mode.natural, settings.budget, n_iter=500)
 
 
 def _ascended(target, natural, budget=None, n_iter=30):
@@ -144,14 +144,6 @@ def _distinct(modes):
         if not found or found[-1].bound - mode.bound > 1e-2:
             found.append(mode)
     return found
-
-
-def _aligned_modes(model, modes):
-    best, *others = _distinct(modes)
-    return [best] + [
-        mode._replace(natural=aligned(model, mode.natural, best.natural))
-        for mode in others
-    ]
 
 
 def first_distribution(target, modes, settings, rng):

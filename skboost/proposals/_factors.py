@@ -46,6 +46,10 @@ class FactorProposer(Proposer):
     # No probe looks for modes that no run has ended at.
     modes_not_searched = False
 
+    @property
+    def _smallest_tol(self):
+        return max(_ASCENT_TOL * len(self.target.entries), SMALLEST_TOL)
+
     def initial(self, settings):
         """The run that ended best, and where the others ended."""
         run = partial(self.first_run, settings)
@@ -104,10 +108,8 @@ class AscentFactorProposer(FactorProposer):
         return self._finished(natural, settings)[1]
 
     def _finished(self, natural, settings):
-        n_entries, share = len(self.target.entries), _ASCENT_SHARE * settings.tol
-        tol = max(share, SMALLEST_TOL, _ASCENT_TOL * n_entries)
-        budget = settings.budget
-        found = factor_ascent(self.target, natural, 500, tol, budget)
+        tol = max(self._smallest_tol, _ASCENT_SHARE * settings.tol)
+        found = factor_ascent(self.target, natural, 500, tol, settings.budget)
         return found.bound, self.family.params(found.natural)
 
     def aligned(self, params, base):
@@ -125,12 +127,8 @@ def _anywhere(target, base, rng):
     return target.model.start(rng)
 
 
-def _shaken(target, base, rng):
-    return shaken_factors(target, base, rng)
-
-
 # Where annealed runs begin.
-_PLACES = (_at_heaviest, _anywhere, _shaken)
+_PLACES = (_at_heaviest, _anywhere, shaken_factors)
 
 
 @dataclass(frozen=True)
@@ -164,8 +162,7 @@ class ResidualFactorProposer(FactorProposer):
         """ELBO and parameters of an ordinary variational fit from the i-th start."""
         start = self._params(self._start(generator(settings.seed, 0, SEARCH, i)))
         problem = SingleELBO(self.target, self.family, start, None, True)
-        tol = max(_ASCENT_TOL * len(self.target.entries), SMALLEST_TOL)
-        x, value = ascend(problem, None, 200, tol, settings.budget)
+        x, value = ascend(problem, None, 200, self._smallest_tol, settings.budget)
         return value, problem.unpack(x)
 
     def aligned(self, params, base):
@@ -208,15 +205,13 @@ class ResidualFactorProposer(FactorProposer):
     def _sizes(self):
         """In which means and scales are counted: the prior's where it is known."""
         model = self.target.model
-        sizes = np.ones(self.target.dim)
-        done = 0
+        sizes = []
         for own, n in zip(model.scales.values(), model.shape, strict=True):
             known = not own.factors
             variances = own.variance(None) if known else model.typical_variances
-            end = done + n * len(variances)
-            sizes[done:end] = np.tile(np.sqrt(variances), n)
-            done = end
-        return sizes
+            sizes += [np.sqrt(variances)] * n
+        found = np.concatenate(sizes)
+        return np.append(found, np.ones(self.target.dim - len(found)))
 
     def _params(self, z):
         """Of means, and of scales through softplus."""
