@@ -29,19 +29,8 @@ from skboost.decomposition._predictions import (
 from skboost.objectives import ResidualGain
 from skboost.proposals import FACTOR_PROPOSERS, factor_proposer
 
-_SHARED = (
-    "step_size",
-    "corrective",
-    "max_iter",
-    "max_components",
-    "stopping",
-    "tol",
-    "max_time",
-    "n_restarts",
-    "warm_start",
-    "random_state",
-    "n_jobs",
-)
+# Hyperparameters of other boosted estimators that factorisations lack.
+_LACKING = ("family", "objective", "refine", "calibrate", "skew", "temperature")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 # Numbers in the draws that are kept for a component, and how many draws that may be.
 _DRAW_ENTRIES, _FEWEST, _MOST = 1 << 20, 8, 64
@@ -201,8 +190,8 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
             StrOptions(set(FACTOR_PROPOSERS)),
             InstanceOf(ResidualGain, "skboost.strategies"),
         ],
+        **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k not in _LACKING},
         "n_draws": [Interval(Integral, 2, None, closed="left"), None],
-        **{name: BOOSTING_CONSTRAINTS[name] for name in _SHARED},
     }
 
     def __init__(

@@ -81,6 +81,15 @@ def log_joint(model, draws, rows, weight=None):
     return model.log_prior(draws) + model.temperature * found
 
 
+def close(values, exact, n_errors=5.0):
+    """Whether the mean of draws is the exact one, to so many standard errors."""
+    values = values.reshape(len(values), -1)
+    error = np.abs(values.mean(axis=0) - np.ravel(exact))
+    se = values.std(axis=0) / np.sqrt(len(values))
+    # What is known is inverted twice, and back only to rounding.
+    return np.all(error <= n_errors * se + 1e-10)
+
+
 @pytest.fixture(params=EVERY, ids="-".join)
 def law_and_shape(request):
     return request.param

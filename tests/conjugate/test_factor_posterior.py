@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import integrate, stats
+from scipy import stats
 
 from skboost._entries import Entries
 from skboost.conjugate import (
     DrawStream,
-    FactorFamily,
     FactorTarget,
     MatrixFactorizationModel,
     ObservedEntries,
@@ -19,6 +18,8 @@ from skboost.conjugate import (
     turned_towards,
 )
 from skboost.conjugate.factorization._ascent import balanced, factor_round, transformed
+
+from .conftest import close
 
 SHAPE, RANK = (6, 5), 2
 CASES = [(b, n, s) for b in (False, True) for n in (0.5, None) for s in (1.3, None)]
@@ -79,17 +80,14 @@ def test_the_log_joint_and_its_score_are_what_the_model_says(
     theta = 0.6 * np.random.default_rng(1).standard_normal((4, target.dim))
     expected = [by_hand(target, one) for one in theta]
     value, score = target.value_and_score(theta)
-    assert_allclose(target.log_density(theta), expected, rtol=1e-11)
     assert_allclose(value, expected, rtol=1e-11)
+    for n_jobs in (None, 2):
+        same = FactorTarget(target.model, target.observed, n_jobs)
+        assert_allclose(same.log_density(theta), value, rtol=0)
     steps = 1e-5 * np.eye(target.dim)
     up, down = (target.log_density(theta[:1] + sign * steps) for sign in (1, -1))
     slope = (up - down) / 2e-5
     assert_allclose(score[0], slope, atol=1e-6 * np.abs(score[0]).max())
-
-
-def agree(draws, exact):
-    error = draws.std(ddof=1) / np.sqrt(len(draws))
-    assert abs(draws.mean() - exact) < 4.5 * error
 
 
 @pytest.mark.slow
@@ -102,10 +100,10 @@ def test_expectations_and_entropy_are_those_of_draws(biases, noise_scale, prior_
     log_joint = target.log_density(theta)
     log_q = family.log_density(theta, params)
     expected = target.expected_log_density(*family.structure(params))[0]
-    agree(log_joint, expected)
-    agree(-log_q, family.entropy(params))
+    assert close(log_joint, expected, 4.5)
+    assert close(-log_q, family.entropy(params), 4.5)
     # Far less noisy than either: what rounds maximise.
-    agree(log_joint - log_q, target.bound(natural))
+    assert close(log_joint - log_q, target.bound(natural), 4.5)
 
 
 @each_case
@@ -114,21 +112,18 @@ def test_expectations_of_diagonal_gaussians(biases, noise_scale, prior_scale):
     rng = np.random.default_rng(4)
     mean, variance = rng.standard_normal(target.dim), 0.3 * rng.random(target.dim)
     value, g_mean, g_variance, _ = target.expected_log_density(mean, variance)
-    draws = rng.standard_normal((4000, target.dim))
-    agree(target.log_density(mean + np.sqrt(variance) * draws), value)
-    h = 1e-5
-
-    def slope(where):
-        ends = [
-            target.expected_log_density(mean + d * where[0], variance + d * where[1])[0]
-            for d in (h, -h)
-        ]
-        return (ends[0] - ends[1]) / (2 * h)
-
+    away = np.sqrt(variance) * rng.standard_normal((1000, target.dim))
+    # Pairs about the mean have less noise than as many draws.
+    ends = [target.log_density(mean + sign * away) for sign in (1.0, -1.0)]
+    assert close(np.mean(ends, axis=0), value, 4.5)
     for _ in range(5):
-        where = rng.standard_normal((2, target.dim))
-        found = g_mean @ where[0] + g_variance @ where[1]
-        assert_allclose(slope(where), found, rtol=1e-6)
+        where = 1e-5 * rng.standard_normal((2, target.dim))
+        up, down = (
+            target.expected_log_density(mean + s * where[0], variance + s * where[1])[0]
+            for s in (1.0, -1.0)
+        )
+        found = 2.0 * (g_mean @ where[0] + g_variance @ where[1])
+        assert_allclose(up - down, found, rtol=1e-6)
 
 
 def test_densities_are_those_of_the_factors():
@@ -148,39 +143,17 @@ def test_densities_are_those_of_the_factors():
     assert_allclose(family.log_density(theta, params), expected, rtol=1e-10)
 
 
-def test_the_density_of_the_noise_integrates_to_one():
-    target = posterior(False, None, 1.0, shape=(1, 1))
-    family = target.family
-    params = family.params(after_rounds(target))
-    at = family.mean(params)
-    rest = posterior(False, 1.0, 1.0, shape=(1, 1)).family
-    own = rest.params(
-        {name: family.natural(params)[name] for name in ("rows", "columns")}
-    )
-
-    def density(eta):
-        theta = np.append(at[:-1], eta)[None]
-        return np.exp(family.log_density(theta, params) - rest.log_density(
-            theta[:, :-1], own
-        ))[0]  # fmt: skip
-
-    assert_allclose(
-        integrate.quad(density, -40, 20, points=[at[-1]])[0], 1.0, rtol=1e-6
-    )
-
-
 def test_draws_have_the_moments_of_the_factors():
     target = posterior(False, 0.5, 1.0)
     family, natural = target.family, after_rounds(target)
-    params, n = family.params(natural), 20_000
-    theta = family.transport(params, DrawStream(n, np.random.default_rng(6)))
+    theta = family.transport(
+        family.params(natural), DrawStream(20_000, np.random.default_rng(6))
+    )
     rows = family.draws_layout.tree(theta)["rows"]
     moments = target.model.rows.stack(natural["rows"])
-    std = np.sqrt(np.einsum("npp->np", moments.covariance) / n)
-    assert (np.abs(rows.mean(axis=0) - moments.mean) < 4.5 * std).all()
-    found = np.cov(rows[:, 0].T)
-    size = np.sqrt(np.outer(*[np.diag(moments.covariance[0])] * 2))
-    assert np.abs(found - moments.covariance[0]).max() < 7 * size.max() / np.sqrt(n)
+    away = rows - moments.mean
+    assert close(rows, moments.mean, 4.5)
+    assert close(away[..., None] * away[..., None, :], moments.covariance)
 
 
 def test_parameters_survive_the_row_of_numbers():
@@ -190,7 +163,6 @@ def test_parameters_survive_the_row_of_numbers():
     for name, own in natural.items():
         for key, value in own.items():
             assert_allclose(again[name][key], value)
-    assert isinstance(target.family, FactorFamily)
 
 
 # --- ascent
@@ -224,8 +196,9 @@ def test_the_gauge_changes_no_prediction(biases, noise_scale, prior_scale):
     assert target.bound(after) > target.bound(before)
 
 
-@pytest.mark.parametrize("prior_scale", [1.3, None])
-@pytest.mark.parametrize("shape", [(9, 4), (4, 9), (6, 6)])
+@pytest.mark.parametrize(
+    ("shape", "prior_scale"), [((9, 4), 1.3), ((4, 9), None), ((6, 6), None)]
+)
 def test_no_other_gauge_has_a_larger_bound(shape, prior_scale):
     target = posterior(False, 0.5, prior_scale, shape=shape)
     best = balanced(target.model, after_rounds(target))
@@ -265,10 +238,3 @@ def test_what_leaves_an_optimum_comes_back_with_a_bound(leave):
     away = leave(target, natural, rng)
     assert target.bound(away) < target.bound(natural)
     assert np.isfinite(factor_ascent(target, away, 100, 1e-6).bound)
-
-
-def test_threads_do_not_matter():
-    target = posterior(True)
-    theta = np.random.default_rng(12).standard_normal((5, target.dim))
-    other = FactorTarget(target.model, target.observed, n_jobs=2)
-    assert_allclose(other.log_density(theta), target.log_density(theta), rtol=0)

@@ -10,7 +10,7 @@ from skboost.conjugate import COVARIANCES, GaussianMixtureModel
 from skboost.conjugate.gaussian_mixture._family import log_parts
 from skboost.conjugate.gaussian_mixture._weights import StickBreakingWeights
 
-from .conftest import ascended, blobs, log_joint, make_model
+from .conftest import ascended, blobs, close, log_joint, make_model
 
 OWN = {"a": np.array([3.0, 1.4, 6.0]), "b": np.array([2.5, 4.0, 0.8])}
 
@@ -52,12 +52,12 @@ def test_expectations_are_those_of_draws(factor):
     np.testing.assert_allclose(weights.sum(axis=1) + leftover, 1.0)
     moments = factor.moments(OWN)
     log_q = factor.log_density(OWN, draws)
-    products = (weights[:, :, None] * weights[:, None, :]).reshape(-1, 9)
+    products = weights[:, :, None] * weights[:, None, :]
     mean, covariance = moments["weights"]
     left, left_variance = moments["leftover"]
     expected = [
         (weights, mean),
-        (products, (covariance + np.outer(mean, mean)).ravel()),
+        (products, covariance + np.outer(mean, mean)),
         (leftover, left),
         (leftover**2, left_variance + left**2),
         (np.log(weights), factor.expected_log(OWN)),
@@ -65,8 +65,7 @@ def test_expectations_are_those_of_draws(factor):
         (log_q - factor.log_density(factor.prior, draws), factor.kl(OWN)),
     ]
     for values, exact in expected:
-        se = values.std(axis=0) / np.sqrt(len(values))
-        assert np.all(np.abs(values.mean(axis=0) - exact) < 5 * se)
+        assert close(values, exact)
 
 
 def test_the_density_is_linear_in_the_statistics(factor):
@@ -133,33 +132,26 @@ def test_the_bound_is_below_the_evidence_of_infinitely_many(n_components, alpha)
         assert path[-1] == pytest.approx(truncated)
     draws = model.sample(natural, 5_000, np.random.default_rng(0))
     ratio = np.exp(log_joint(model, draws, rows) - model.log_density(natural, draws))
-    se = ratio.std() / np.sqrt(len(ratio))
-    assert abs(ratio.mean() - np.exp(truncated)) < 5 * se + 1e-12
+    assert close(ratio, np.exp(truncated))
 
 
 def test_more_sticks_reach_the_evidence_of_infinitely_many():
-    gaps = []
-    for n_components in (2, 8, 32):
-        *_, infinite, truncated = two_rows(n_components, 2.0)
-        gaps.append(infinite - truncated)
+    found = [two_rows(n_components, 2.0) for n_components in (2, 8, 32)]
+    gaps = [infinite - truncated for *_, infinite, truncated in found]
     assert gaps[0] > gaps[1] > gaps[2] > 0
     assert gaps[2] < 1e-4
 
 
-@pytest.mark.parametrize(
-    ("weights", "reg_covar"), [("dirichlet", 0.0), ("stick-breaking", 0.2)]
-)
-def test_the_bound_is_below_that_from_draws(weights, reg_covar, law_and_shape):
+def test_the_bound_is_below_that_from_draws(law_and_shape):
     X = blobs()
-    model = make_model(*law_and_shape, X, weights=weights, reg_covar=reg_covar)
+    model = make_model(*law_and_shape, X, weights="stick-breaking", reg_covar=0.2)
     natural, path = ascended(model, model.rows(X), n_iter=30)
     draws = model.sample(natural, 2000, np.random.default_rng(0))
     log_q = model.log_density(natural, draws)
     # Assignments summed out instead of bounded: Jensen gives the sign.
     values = log_joint(model, draws, model.rows(X)) - log_q
     assert values.mean() + 5 * values.std() / np.sqrt(2000) > path[-1]
-    se = log_q.std() / np.sqrt(2000)
-    assert abs(model.entropy(natural) + log_q.mean()) < 5 * se
+    assert close(-log_q, model.entropy(natural))
 
 
 def test_another_order_keeps_the_counts():
@@ -175,26 +167,6 @@ def test_another_order_keeps_the_counts():
 
 
 # --- clouds
-
-
-@pytest.mark.parametrize(
-    ("shape", "reg_covar", "missing"),
-    [
-        *((shape, 0.4, False) for shape in COVARIANCES),
-        ("diag", 0.4, True),
-        ("diag", 0.0, True),
-    ],
-)
-def test_one_cluster_of_clouds_is_exact(shape, reg_covar, missing):
-    X = blobs()
-    model = make_model("normal-wishart", shape, X, n_components=1, reg_covar=reg_covar)
-    if missing:
-        X[np.random.default_rng(2).random(X.shape) < 0.3] = np.nan
-    rows = model.rows(X)
-    natural, path = ascended(model, rows, n_iter=3)
-    draws = model.sample(natural, 30, np.random.default_rng(0))
-    evidence = log_joint(model, draws, rows) - model.log_density(natural, draws)
-    np.testing.assert_allclose(evidence, path[-1], rtol=1e-9)
 
 
 @pytest.mark.parametrize("shape", COVARIANCES)

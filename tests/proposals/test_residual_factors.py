@@ -38,6 +38,18 @@ def fitted(proposal=PUBLISHED, **params):
     ).fit(matrix())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_steps():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FACTOR_PROPOSERS["residual"], "n_steps", N_STEPS)
+        yield
+
+
+@pytest.fixture(scope="module")
+def published(few_steps):
+    return fitted()
+
+
 def plain(mixture):
     """Weights, means and scales."""
     for weight, (_, params) in zip(mixture.weights, mixture.components, strict=True):
@@ -80,9 +92,8 @@ def residual_elbo(z, mixture, weight, draws):
     return expected_log_joint(mean, scale) + weight * entropy - away
 
 
-def test_three_steps_are_those_of_a_literal_implementation(monkeypatch):
-    monkeypatch.setattr(FACTOR_PROPOSERS["residual"], "n_steps", N_STEPS)
-    found = fitted().posterior_.mixture
+def test_three_steps_are_those_of_a_literal_implementation(published):
+    found = published.posterior_.mixture
     mixture = [(1.0, *next(plain(found))[1:])]
     size = len(mixture[0][1])
     for t in (1, 2):
@@ -106,11 +117,10 @@ def test_three_steps_are_those_of_a_literal_implementation(monkeypatch):
             assert_allclose(each, expected, rtol=1e-6)
 
 
-def test_the_gradient_is_that_of_the_residual_elbo():
-    model = fitted(max_iter=2)
-    target = FactorTarget(model.posterior_.model, ObservedEntries(Entries.of(matrix())))
-    proposer = factor_proposer("residual", target)
-    mixture = model.posterior_.mixture
+def test_the_gradient_is_that_of_the_residual_elbo(published):
+    posterior = published.posterior_
+    target = FactorTarget(posterior.model, ObservedEntries(Entries.of(matrix())))
+    proposer, mixture = factor_proposer("residual", target), posterior.mixture
     context = SimpleNamespace(
         target=target, fixed=SimpleNamespace(mixture=mixture), exact=True, iteration=3
     )
@@ -134,11 +144,11 @@ def test_the_gradient_is_that_of_the_residual_elbo():
     assert_allclose(value, residual_elbo(z, list(plain(mixture)), 0.5, draws))
 
 
-def test_the_name_stops_early_and_never_loses():
+def test_the_name_stops_early_and_never_loses(published):
     path = fitted("residual", step_size="line-search").elbo_path_
     assert (np.diff(path) >= 0.0).all()
     # As published the second component of three loses hundreds of nats.
-    assert fitted().elbo_path_[1] < path[0] - 1.0
+    assert published.elbo_path_[1] < path[0] - 1.0
 
 
 @pytest.mark.parametrize("weight", [-1.0, np.inf, "decaying"])
