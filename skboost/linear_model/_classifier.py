@@ -229,12 +229,4 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
                 f"reference must be None: odds are against {against} here; got "
                 f"{reference!r}."
             )
-        return ratio_table(
-            "odds_ratio",
-            self.posterior_,
-            self._feature_names(),
-            self._has_intercept,
-            level,
-            increment,
-            self._n_outputs,
-        )
+        return ratio_table(self, "odds_ratio", level, increment)

@@ -4,13 +4,13 @@ Notation as in `skboost.targets._negative_binomial`: eta is the linear predictor
 its offset, lambda the logarithm of the dispersion, None where counts are Poisson.
 """
 
-import warnings
 from functools import partial
 
 import numpy as np
 from scipy.special import betaincc, expit, gammaincc, gammaln, wrightomega
 
 from skboost._math import log_sum_exp
+from skboost._report import warn_where_called
 from skboost.linear_model._predictive import (
     Predictive,
     mixture_parts,
@@ -70,12 +70,8 @@ class CountPredictive(Predictive):
     def log_density(self, X, y, offset):
         """Log predictive probability of every count, (n,), nats."""
         out = np.empty(X.shape[0])
-        for rows, means, stds, levels, weights in self._parts(X, offset):
-            counts = np.broadcast_to(y[rows, None], means.shape)
-            if levels is not None:
-                levels = np.broadcast_to(levels, means.shape)
-            table = log_probability(counts, means, stds, levels)
-            out[rows] = log_sum_exp(table, np.log(weights))
+        for rows, *parts in self._parts(X, offset):
+            out[rows] = log_mixed_probability(y[rows], *parts)
         return out
 
     def quantiles(self, X, p, offset):
@@ -122,6 +118,14 @@ def _of_level(family, params):
 
 
 # --- probabilities of counts where eta is Gaussian
+
+
+def log_mixed_probability(y, means, stds, levels, weights):
+    """`log_probability` of counts (n,) under mixtures; parts as `smallest_counts`."""
+    counts = np.broadcast_to(y[:, None], means.shape)
+    if levels is not None:
+        levels = np.broadcast_to(levels, means.shape)
+    return log_sum_exp(log_probability(counts, means, stds, levels), np.log(weights))
 
 
 def log_probability(y, mean, std, level=None):
@@ -332,7 +336,7 @@ class OverdispersionWarning(UserWarning):
     """Counts vary more around their means than the Poisson likelihood allows."""
 
 
-def warn_of_overdispersion(rows, coef, intercept, stacklevel):
+def warn_of_overdispersion(rows, coef, intercept):
     """Compare the residuals of rows with what Poisson counts have.
 
     Parameters
@@ -342,7 +346,6 @@ def warn_of_overdispersion(rows, coef, intercept, stacklevel):
         Of the linear predictor, the intercept last.
     intercept : bool
         Whether there is one.
-    stacklevel : int
 
     Warns
     -----
@@ -350,10 +353,10 @@ def warn_of_overdispersion(rows, coef, intercept, stacklevel):
     """
     sums = rows.sum(partial(_residuals, coef, intercept), len(coef), 3)
     pearson, variance, weight = sums
-    warn_where_larger(pearson, variance, weight - len(coef), stacklevel + 1)
+    warn_where_larger(pearson, variance, weight - len(coef))
 
 
-def warn_where_larger(pearson, variance, free, stacklevel):
+def warn_where_larger(pearson, variance, free):
     """Warns where Pearson's statistic is too large for its degrees of freedom."""
     if free <= 0.0:
         return
@@ -364,14 +367,13 @@ def warn_where_larger(pearson, variance, free, stacklevel):
     # above 0.1.
     largest_pearson, n_errors = 1.25, 4.0
     if ratio > largest_pearson and ratio - 1.0 > n_errors * error:
-        warnings.warn(
+        warn_where_called(
             "y varies more than Poisson counts: Pearson's statistic is "
             f"{ratio:.2f} per degree of freedom, and would be 1.00 with a standard "
             f"error of {error:.2f}. Predictive intervals and those of coefficients are "
             "too narrow. Use likelihood='negative_binomial', which learns how much "
             "counts vary, or add features that explain more.",
             OverdispersionWarning,
-            stacklevel=stacklevel + 1,
         )
 
 

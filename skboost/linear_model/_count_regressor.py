@@ -239,15 +239,7 @@ class BayesianCountRegressor(BayesianRegressor):
             (posterior median), ``lower`` and ``upper`` end of the central interval, and
             ``probability_above_1``.
         """
-        check_is_fitted(self)
-        return ratio_table(
-            "rate_ratio",
-            self.posterior_,
-            self._feature_names(),
-            self._has_intercept,
-            level,
-            increment,
-        )
+        return ratio_table(self, "rate_ratio", level, increment)
 
     def _fitted(self, posterior):
         # What was fitted, whatever the parameters say by now.

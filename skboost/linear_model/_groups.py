@@ -1,13 +1,12 @@
 """Columns of X that say groups: which there are, their levels, and rows by them."""
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import check_array
 
-from skboost.hierarchy import Factor
-from skboost.serving import GroupedFactor, positions
+from skboost._report import warn_where_called
+from skboost.serving import GroupedFactor
 
 
 class Columns(NamedTuple):
@@ -182,9 +181,7 @@ def labels_of(X, i, name):
     """Labels of groups in a column; a ValueError where some are missing."""
     values = column_of(X, i)
     missing = np.zeros(len(values), dtype=bool)
-    if values.dtype.kind == "f":
-        missing = np.isnan(values)
-    elif values.dtype.kind == "O":
+    if values.dtype.kind in "fO":
         missing = np.array([_is_missing(value) for value in values], dtype=bool)
     if missing.any():
         first = int(np.flatnonzero(missing)[0])
@@ -200,7 +197,13 @@ def labels_of(X, i, name):
                 f"X must have labels of one kind in the group column {name!r}; got "
                 "strings and other values. Convert them to strings."
             )
-        values = values.astype(str) if kinds == {True} else _plain(values, name)
+        try:
+            values = np.array(values.tolist(), dtype=str if True in kinds else float)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"X must have strings or numbers in the group column {name!r}; got "
+                f"{type(values[0]).__name__}. Convert them to strings."
+            ) from None
     return values
 
 
@@ -208,16 +211,6 @@ def _is_missing(value):
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
-
-
-def _plain(values, name):
-    try:
-        return np.array(values.tolist(), dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"X must have strings or numbers in the group column {name!r}; got "
-            f"{type(values[0]).__name__}. Convert them to strings."
-        ) from None
 
 
 def learned(X, columns):
@@ -229,62 +222,42 @@ def learned(X, columns):
     """
     every = {i for group in columns.factors.values() for i in group}
     values = {i: labels_of(X, i, columns.names[i]) for i in sorted(every)}
-    return tuple(
-        _learned_factor(name, group, values, columns)
-        for name, group in columns.factors.items()
-    )
-
-
-def _learned_factor(name, group, values, columns):
-    labels = tuple(np.unique(values[i]) for i in group)
-    code = np.zeros(len(values[group[0]]), dtype=int)
-    for i, known in zip(group, labels, strict=True):
-        code = code * len(known) + positions(known, values[i])[0]
-    present = np.unique(code)
-    _check_groups(name, len(present))
-    slopes = np.array(columns.slopes[name], dtype=int)
-    return GroupedFactor(name, group, labels, present, slopes)
-
-
-def _check_groups(name, n_groups):
-    if n_groups < 2:
-        raise ValueError(
-            f"groups must name columns with two groups or more; got one group in "
-            f"{name!r}. Drop the column: its effect is the intercept's."
-        )
+    factors = []
+    for name, group in columns.factors.items():
+        found = [np.unique(values[i], return_inverse=True) for i in group]
+        labels, codes = zip(*found, strict=True)
+        present = np.unique(np.ravel_multi_index(codes, list(map(len, labels))))
+        if len(present) < 2:
+            raise ValueError(
+                "groups must name columns with two groups or more; got one group in "
+                f"{name!r}. Drop the column: its effect is the intercept's."
+            )
+        slopes = np.array(columns.slopes[name], dtype=int)
+        factors.append(GroupedFactor(name, group, labels, present, slopes))
+    return tuple(factors)
 
 
 def warn_of_unidentified(factors, numbers, row_noise):
-    """Warns of parts of a model that only the prior can tell from each other."""
-    if row_noise:
-        _warn_of_single_rows(factors, len(numbers), row_noise)
-    _warn_of_constant_slopes(factors, numbers)
+    """Warns of parts of a model that only the prior can tell from each other.
 
-
-def _warn_of_single_rows(factors, n_rows, row_noise):
-    """Warns where every group has one row: its effect is like the noise of that row."""
+    Where every group has one row its effect is like the noise of that row, and where a
+    slope multiplies a constant it is like the intercept of a group.
+    """
     for factor in factors:
-        if len(factor.present) == n_rows:
-            warnings.warn(
+        if row_noise and len(factor.present) == len(numbers):
+            warn_where_called(
                 f"Every group of {factor.name!r} has one row, so the data cannot tell "
                 f"the spread between groups from {row_noise}: the prior alone divides "
                 "them. Drop the column from groups.",
                 UserWarning,
-                stacklevel=6,
             )
-
-
-def _warn_of_constant_slopes(factors, numbers):
-    """Warns where a slope multiplies a constant, as the intercept of a group does."""
-    for factor in factors:
         for i in factor.slopes[np.ptp(numbers[:, factor.slopes], axis=0) == 0.0]:
-            warnings.warn(
+            warn_where_called(
                 f"A slope of {factor.name!r} has the same value in all rows (column "
                 f"{i} of the numeric columns, counted from 0), so the data cannot "
                 "tell it from the groups' intercepts: the prior alone divides them. "
                 "Drop the column from slopes.",
                 UserWarning,
-                stacklevel=6,
             )
 
 
@@ -308,18 +281,10 @@ def codes_of(X, factor, columns, unknown="population"):
     return codes
 
 
-def as_factor(factor, codes, numbers):
-    """A plain factor as the numerical core takes it."""
-    columns = factor.columns_of(numbers)
-    return Factor(codes, len(factor.present), columns)
-
-
 def levels_of(factor):
     """Labels of the groups of a factor: (n_groups,), or one column for each part."""
-    code, parts = factor.present, []
-    for labels in reversed(factor.labels):
-        parts.append(labels[code % len(labels)])
-        code = code // len(labels)
+    codes = np.unravel_index(factor.present, list(map(len, factor.labels)))
+    parts = [labels[code] for labels, code in zip(factor.labels, codes, strict=True)]
     if len(parts) == 1:
         return parts[0]
-    return np.column_stack([part.astype(object) for part in reversed(parts)])
+    return np.column_stack([part.astype(object) for part in parts])

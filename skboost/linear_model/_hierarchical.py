@@ -15,10 +15,9 @@ from skboost._rows import canonical_rows
 from skboost._sklearn import InstanceOf, StrOptions, check_sample_weight
 from skboost.approximation import psis
 from skboost.boosting import SurrogateBoosting
-from skboost.hierarchy import GroupedRows, HierarchicalTarget
+from skboost.hierarchy import Factor, GroupedRows, HierarchicalTarget, marginal_of
 from skboost.linear_model._coefficients import Served, tails_of
 from skboost.linear_model._groups import (
-    as_factor,
     codes_of,
     learned,
     levels_of,
@@ -31,8 +30,6 @@ from skboost.linear_model._linear_model import (
     BoostedLinearModel,
     highest_point,
 )
-from skboost.linear_model._names import distinct
-from skboost.linear_model._ratios import ratio_table
 from skboost.linear_model._summary import check_spread, column_moments
 from skboost.posterior import as_generator, as_posterior, summary_table
 from skboost.targets import HalfTPrior, ScalePrior, as_prior
@@ -80,14 +77,14 @@ LEVELS = ("group", "population")
 class HierarchicalModel(Served, BoostedLinearModel):
     """A boosted posterior over coefficients and scales, and effects of groups.
 
-    Subclasses give ``_marginal(rows)``, the log likelihood of grouped rows;
-    ``_unit(table)``, the size and the level of what the linear predictor has to
-    explain; ``_row_error(table)``, its error if a row stood alone;
-    ``_residual_variance(model)`` for the intraclass correlation; and ``_plain``, the
-    plain model that they predict with.
+    Subclasses give ``_likelihood``, None where noise is normal; ``_units(table)``, the
+    size and the level of what the linear predictor has to explain, and its error if a
+    row stood alone; ``_residual_variance(model)`` for the intraclass correlation; and
+    ``_plain``, the plain model that they predict with.
     """
 
     warm_start = False
+    _n_outputs = 1
     _noise_name = None  # Of the last coordinate, where it is not a scale of effects.
     _row_noise = None  # What a group of one row has that is like its effect.
 
@@ -119,6 +116,7 @@ class HierarchicalModel(Served, BoostedLinearModel):
         table : Table
             The same rows, for their moments.
         """
+        self._forget_names()
         X = self._seen(X, reset=True)
         self._columns = resolve(
             self._feature_names(), self.groups, self.slopes, self.nested
@@ -137,9 +135,9 @@ class HierarchicalModel(Served, BoostedLinearModel):
         numbers, keys, weight = canonical_rows(numbers, keys, weight)
         y, offset, codes = keys[:, 0], keys[:, 1], keys[:, 2:].T.astype(int)
         table = Table(numbers, y, weight, offset)
-        check_spread(table, self._number_names())
+        check_spread(table, self._coefficient_names())
         factors = tuple(
-            as_factor(factor, code, numbers)
+            Factor(code, len(factor.present), factor.columns_of(numbers))
             for factor, code in zip(self._factors, codes, strict=True)
         )
         X = np.column_stack([numbers, np.ones((len(y), int(self.fit_intercept)))])
@@ -157,8 +155,9 @@ class HierarchicalModel(Served, BoostedLinearModel):
         validate_data(self, X, skip_check_array=True, reset=reset)
         return X
 
-    def _number_names(self):
-        return [self._columns.names[i] for i in self._columns.numbers]
+    def _coefficient_names(self):
+        names = self._feature_names()
+        return [names[i] for i in self._columns.numbers]
 
     def _split(self, X, level):
         """Numeric columns of new rows, and their groups by factor."""
@@ -168,28 +167,26 @@ class HierarchicalModel(Served, BoostedLinearModel):
         X = self._seen(X, reset=False)
         numbers = numbers_of(X, self._columns)
         if level == "population":
-            unseen = np.full(len(numbers), -1)
-            return numbers, tuple(unseen for _ in self._factors)
-        codes = (
+            return numbers, [np.full(len(numbers), -1)] * len(self._factors)
+        return numbers, [
             codes_of(X, factor, self._columns, self.handle_unknown)
             for factor in self._factors
-        )
-        return numbers, tuple(codes)
+        ]
 
     # --- the target
 
     def _learn_groups(self, rows, table, given):
         """Boost the posterior of grouped rows."""
-        unit, level = self._unit(table)
+        unit, level, error = self._units(table)
         prior = clone(as_prior(self.prior))
-        marginal = self._marginal(rows)
+        marginal = marginal_of(rows, self._likelihood)
         self._cheap = marginal.cheap
         target = HierarchicalTarget(
             marginal,
             prior,
             self._scales(table, prior, unit=unit, level=level),
             self._scale_priors(table, unit),
-            self._sizes(rows, table),
+            _sizes(rows, error),
             self._noise_prior(unit),
         )
         start = self._mode(target, rows, unit, level)
@@ -204,21 +201,12 @@ class HierarchicalModel(Served, BoostedLinearModel):
         """A prior for each scale of group effects, in the unit of the effect."""
         if isinstance(self.scale_prior, ScalePrior):
             prior = clone(self.scale_prior).checked()
-            return [prior for _ in self._scale_names()]
+            return [prior] * len(self._scale_names())
         _, spread = column_moments(table)
         sizes = [
             unit / np.append(1.0, spread[factor.slopes]) for factor in self._factors
         ]
         return [HalfTPrior(3.0, size) for size in np.concatenate([[], *sizes])]
-
-    def _sizes(self, rows, table):
-        """Effects as large as their errors would be if every group stood alone."""
-        error = self._row_error(table)
-        return [
-            error / np.sqrt(max(rows.weight @ column**2 / factor.n_groups, 1e-300))
-            for factor in rows.factors
-            for column in factor.columns.T
-        ]
 
     def _mode(self, target, rows, unit, level):
         """Where the search starts: the mode from the level of the responses."""
@@ -237,13 +225,9 @@ class HierarchicalModel(Served, BoostedLinearModel):
 
     # --- names
 
-    def _labelled(self, has_intercept, further):
-        intercept = ["intercept"] if has_intercept else []
-        return distinct([*self._number_names(), *intercept, *further])
-
     def _scale_names(self):
         """Of the scales of group effects, factor by factor."""
-        names = self._number_names()
+        names = self._coefficient_names()
         return [
             f"sd({factor.name})" if k is None else f"sd({factor.name}: {names[k]})"
             for factor in self._factors
@@ -273,14 +257,9 @@ class HierarchicalModel(Served, BoostedLinearModel):
 
     def _fitted_after(self, engine, done, names, corrected):
         fitted = super()._fitted_after(engine, done, names, corrected)
-        return fitted | self._fitted_groups(
-            engine.target, corrected.mixture, engine.settings.seed, fitted["posterior_"]
-        )
-
-    def _fitted_groups(self, target, mixture, seed, posterior):
-        """Draws of everything, and what is known of every factor."""
-        rng = generator(seed, EFFECTS)
-        theta, effects, khat = self._drawn(target, mixture, rng)
+        # Draws of everything, and what is known of every factor.
+        target, rng = engine.target, generator(engine.settings.seed, EFFECTS)
+        theta, effects, khat = self._drawn(target, corrected.mixture, rng)
         coef, levels, *noise = target.split(theta)
         scales = np.exp(levels)
         ends = np.cumsum([1 + len(f.slopes) for f in self._factors])[:-1]
@@ -290,20 +269,19 @@ class HierarchicalModel(Served, BoostedLinearModel):
             half = rng.standard_normal((scale.shape[1], len(theta) // 2))
             unseen = scale.T * np.hstack([half, -half])
             factors.append(replace(factor, effects=draws, unseen=unseen))
-        arrays = {
-            "n_features": self.n_features_in_,
-            "numbers": np.array(self._columns.numbers, dtype=int),
-            "factors": tuple(factors),
-            "coef": coef,
-            "noise": np.exp(noise[0]) if noise else None,
-        }
-        model = self._plain(**arrays)
-        return {
+        model = self._plain(
+            n_features=self.n_features_in_,
+            numbers=np.array(self._columns.numbers, dtype=int),
+            factors=tuple(factors),
+            coef=coef,
+            noise=np.exp(noise[0]) if noise else None,
+        )
+        return fitted | {
             "_model": model,
             "_scale_draws": scales,
             "group_levels_": {f.name: levels_of(f) for f in factors},
             "group_effects_": {f.name: f.effects.mean(axis=2) for f in factors},
-            "variance_components_": self._variances(posterior),
+            "variance_components_": self._variances(fitted["posterior_"]),
             "icc_": self._correlations(model, split),
             "effects_pareto_k_": khat,
         }
@@ -340,13 +318,8 @@ class HierarchicalModel(Served, BoostedLinearModel):
         names = self._further_names()
         some = slice(posterior.dim - len(names), None)
         low, high = posterior.interval(0.9)[some].T
-        columns = {
-            "mean": posterior.mean()[some],
-            "std": posterior.std()[some],
-            "5%": low,
-            "95%": high,
-        }
-        return summary_table(columns, names)
+        columns = {"mean": posterior.mean()[some], "std": posterior.std()[some]}
+        return summary_table(columns | {"5%": low, "95%": high}, names)
 
     def _correlations(self, model, scales):
         """Share of the variance that the intercepts of a factor make up."""
@@ -359,9 +332,15 @@ class HierarchicalModel(Served, BoostedLinearModel):
 
     # --- what all of them answer
 
-    def _fitted_model(self):
-        check_is_fitted(self)
-        return self._model
+    @property
+    def _n_further(self):
+        """Scales of effects and noise: they have no part in the linear predictor."""
+        return self.posterior_.dim - self._model.coef.shape[1]
+
+    @property
+    def _has_intercept(self):
+        """Whether the fit has an intercept, whatever the parameter says by now."""
+        return self._model.coef.shape[1] > len(self._model.numbers)
 
     def _served(self):
         return self._model
@@ -404,14 +383,6 @@ class HierarchicalModel(Served, BoostedLinearModel):
         check_is_fitted(self)
         return self.posterior_.interval(level)[: len(self.coef_)]
 
-    def _ratios(self, kind, level, increment):
-        check_is_fitted(self)
-        names = self._number_names()
-        has_intercept = self._model.coef.shape[1] > len(names)
-        return ratio_table(
-            kind, self.posterior_, names, has_intercept, level, increment
-        )
-
     def sample_posterior(self, n=1, random_state=None):
         """Draws of everything, group effects included.
 
@@ -438,13 +409,21 @@ class HierarchicalModel(Served, BoostedLinearModel):
         if model.noise is not None:
             scales = np.column_stack([scales, model.noise[picked]])
         names = self.posterior_.names[coef.shape[1] :]
-        has_intercept = coef.shape[1] > n_numbers
         return {
             "coef": coef[:, :n_numbers],
-            "intercept": coef[:, -1] if has_intercept else np.zeros(n),
+            "intercept": coef[:, -1] if self._has_intercept else np.zeros(n),
             "scales": dict(zip(names, scales.T, strict=True)),
             "group_effects": {
                 f.name: np.moveaxis(f.effects[..., picked], -1, 0)
                 for f in model.factors
             },
         }
+
+
+def _sizes(rows, error):
+    """Effects as large as their errors would be if every group stood alone."""
+    return [
+        error / np.sqrt(max(rows.weight @ column**2 / factor.n_groups, 1e-300))
+        for factor in rows.factors
+        for column in factor.columns.T
+    ]

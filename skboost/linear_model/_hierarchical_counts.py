@@ -4,14 +4,16 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._math import log_sum_exp
 from skboost._sklearn import check_sample_weight
 from skboost.linear_model._coefficients import (
     check_quantiles,
     checked_numbers,
     tails_of,
 )
-from skboost.linear_model._count_predictive import log_probability, smallest_counts
+from skboost.linear_model._count_predictive import (
+    log_mixed_probability,
+    smallest_counts,
+)
 from skboost.linear_model._count_regressor import (
     check_dispersed,
     checked_offset,
@@ -19,6 +21,7 @@ from skboost.linear_model._count_regressor import (
     warn_of_missing_exposure,
 )
 from skboost.linear_model._hierarchical import LEVELS, HierarchicalModel
+from skboost.linear_model._ratios import ratio_table
 from skboost.serving import GroupedCounts
 from skboost.targets import Poisson
 
@@ -54,9 +57,8 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         std : ndarray of shape (n_samples,)
             Only where `return_std` is True.
         """
-        model, split = self._fitted_model(), self._split(X, level)
-        offset = checked_offset(offset, exposure, len(split[0]))
-        mean, std = model.mean_and_std(*split, offset)
+        rows = self._rows(X, level, offset, exposure)
+        mean, std = self._model.mean_and_std(*rows)
         return (mean, std) if return_std else mean
 
     def predict_interval(
@@ -111,14 +113,10 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
             Smallest counts whose distribution function reaches these.
         """
         p = check_quantiles(quantiles)
-        model, split = self._fitted_model(), self._split(X, LEVELS[bool(population)])
-        out = np.empty((len(split[0]), len(p)))
-        weights = np.full(len(model.coef), 1.0 / len(model.coef))
-        levels = None if model.noise is None else np.log(model.noise)
-        offset = checked_offset(offset, exposure, len(split[0]))
-        for rows, eta in model.predictors(*split, offset):
-            out[rows] = smallest_counts(p, eta, np.zeros_like(eta), levels, weights)
-        return out
+        rows = self._rows(X, LEVELS[bool(population)], offset, exposure)
+        return np.concatenate(
+            [smallest_counts(p, *parts) for _, *parts in self._mixtures(*rows)]
+        )
 
     def log_predictive_density(
         self, X, y, offset=None, population=False, exposure=None
@@ -141,16 +139,27 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
             Nats.
         """
         y = checked_counts(self, X, y)
-        model, split = self._fitted_model(), self._split(X, LEVELS[bool(population)])
-        out, weight = np.empty(len(y)), np.log(1.0 / len(model.coef))
+        rows = self._rows(X, LEVELS[bool(population)], offset, exposure)
+        warn_of_missing_exposure(self, rows[-1])
+        return np.concatenate(
+            [
+                log_mixed_probability(y[some], *parts)
+                for some, *parts in self._mixtures(*rows)
+            ]
+        )
+
+    def _rows(self, X, level, offset, exposure):
+        """Numeric columns, groups and offsets of new rows."""
+        split = self._split(X, level)
+        return *split, checked_offset(offset, exposure, len(split[0]))
+
+    def _mixtures(self, *rows):
+        """Blocks of rows with the mixture that is the distribution of each count."""
+        model = self._model
         levels = None if model.noise is None else np.log(model.noise)
-        offset = checked_offset(offset, exposure, len(split[0]))
-        warn_of_missing_exposure(self, offset)
-        for rows, eta in model.predictors(*split, offset):
-            counts = np.broadcast_to(y[rows, None], eta.shape)
-            table = log_probability(counts, eta, np.zeros_like(eta), levels)
-            out[rows] = log_sum_exp(table, weight)
-        return out
+        weights = np.full(len(model.coef), 1.0 / len(model.coef))
+        for some, eta in model.predictors(*rows):
+            yield some, eta, np.zeros_like(eta), levels, weights
 
     def score(self, X, y, sample_weight=None, offset=None, exposure=None):
         """D squared, the share of the deviance that the predictive mean explains.
@@ -180,8 +189,7 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         """Factors by which the rate grows with each feature, with credible intervals.
 
         The row of the intercept has the rate where every feature and the offset are
-        zero,
-        in the median group; groups stay as they are.
+        zero, in the median group; groups stay as they are.
 
         Parameters
         ----------
@@ -199,7 +207,7 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
             (posterior median), ``lower`` and ``upper`` end of the central interval, and
             ``probability_above_1``.
         """
-        return self._ratios("rate_ratio", level, increment)
+        return ratio_table(self, "rate_ratio", level, increment)
 
     def dispersion_interval(self, level=0.9):
         """Central credible interval of the dispersion.

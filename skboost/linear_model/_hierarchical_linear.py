@@ -6,9 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from skboost._base import callback_data
-from skboost._math import log_sum_exp
 from skboost._sklearn import Interval, StrOptions, fit_context
-from skboost.hierarchy import marginal_of
 from skboost.linear_model._coefficients import (
     check_quantiles,
     checked_numbers,
@@ -19,7 +17,7 @@ from skboost.linear_model._hierarchical import (
     LEVELS,
     HierarchicalModel,
 )
-from skboost.linear_model._predictive import mixture_quantiles
+from skboost.linear_model._predictive import mixture_log_density, mixture_quantiles
 from skboost.linear_model._summary import level_and_spread
 from skboost.serving import GroupedRegressor
 from skboost.targets import NoiseScalePrior, NormalNoise
@@ -174,6 +172,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
         ],
     }
 
+    _likelihood, _plain = None, GroupedRegressor
     _noise_name, _row_noise = "noise_scale", "noise"
 
     def __init__(
@@ -261,7 +260,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
         std : ndarray of shape (n_samples,)
             Only where `return_std` is True.
         """
-        mean, std = self._fitted_model().mean_and_std(*self._split(X, level))
+        split = self._split(X, level)
+        mean, std = self._model.mean_and_std(*split)
         return (mean, std) if return_std else mean
 
     def predict_interval(self, X, level=0.9, population=False):
@@ -322,30 +322,23 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
         """
         y = checked_numbers(self, X, y)
         out = np.empty(len(y))
-        for rows, centres, scales, weights in self._mixtures(X, population):
-            z = (y[rows, None] - centres) / scales
-            table = NormalNoise().log_density(z) - np.log(scales)
-            out[rows] = log_sum_exp(table, np.log(weights))
+        for rows, *parts in self._mixtures(X, population):
+            out[rows] = mixture_log_density(NormalNoise(), y[rows], *parts)
         return out
 
     def _mixtures(self, X, population):
         """Blocks of rows with the mixture that is the distribution of each response."""
-        model, split = self._fitted_model(), self._split(X, LEVELS[bool(population)])
-        weights = np.full(len(model.coef), 1.0 / len(model.coef))
-        for rows, eta in model.predictors(*split):
-            yield rows, eta, np.broadcast_to(model.noise, eta.shape), weights
+        split = self._split(X, LEVELS[bool(population)])
+        noise = self._model.noise
+        weights = np.full(len(noise), 1.0 / len(noise))
+        for rows, eta in self._model.predictors(*split):
+            yield rows, eta, np.broadcast_to(noise, eta.shape), weights
 
     # --- the model
 
-    def _marginal(self, rows):
-        return marginal_of(rows)
-
-    def _unit(self, table):
+    def _units(self, table):
         level, spread = level_and_spread(table)
-        return spread, level
-
-    def _row_error(self, table):
-        return level_and_spread(table)[1]
+        return spread, level, spread
 
     def _noise_prior(self, unit):
         scale = self.noise_prior_scale
@@ -354,5 +347,3 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
 
     def _residual_variance(self, model):
         return model.noise**2
-
-    _plain = GroupedRegressor

@@ -7,13 +7,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import callback_data
 from skboost._sklearn import fit_context
-from skboost.hierarchy import marginal_of
 from skboost.linear_model._coefficients import one_for_each_row, tails_of
 from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
     LEVELS,
     HierarchicalModel,
 )
+from skboost.linear_model._ratios import ratio_table
 from skboost.serving import GroupedClassifier, sigmoid
 from skboost.targets import Logistic
 
@@ -153,7 +153,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
 
     _parameter_constraints = HIERARCHICAL_CONSTRAINTS
 
-    _row_noise = "the randomness of single answers"
+    _likelihood, _row_noise = Logistic(), "the randomness of single answers"
 
     def __init__(
         self,
@@ -243,7 +243,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
         -------
         ndarray of shape (n_samples, 2)
         """
-        return self._fitted_model().proba(*self._split(X, level))
+        split = self._split(X, level)
+        return self._model.proba(*split)
 
     def predict(self, X, level="group"):
         """More probable class of every row.
@@ -280,11 +281,10 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
             Lower and upper end.
         """
         tails = tails_of(level)
-        model, split = self._fitted_model(), self._split(X, LEVELS[bool(population)])
-        out = np.empty((len(split[0]), 2))
-        for rows, eta in model.predictors(*split):
-            out[rows] = sigmoid(np.quantile(eta, tails, axis=1)).T
-        return out
+        split = self._split(X, LEVELS[bool(population)])
+        predictors = self._model.predictors(*split)
+        ends = [np.quantile(eta, tails, axis=1) for _, eta in predictors]
+        return sigmoid(np.hstack(ends)).T
 
     def log_predictive_density(self, X, y, population=False):
         """Log probability of labels under the posterior predictive distribution.
@@ -335,19 +335,13 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
             (posterior median), ``lower`` and ``upper`` end of the central interval, and
             ``probability_above_1``.
         """
-        return self._ratios("odds_ratio", level, increment)
+        return ratio_table(self, "odds_ratio", level, increment)
 
     # --- the model
 
-    def _marginal(self, rows):
-        return marginal_of(rows, Logistic())
-
-    def _unit(self, table):
-        return 1.0, 0.0
-
-    def _row_error(self, table):
+    def _units(self, table):
         # The information of a row about its logit is a quarter at most.
-        return 2.0
+        return 1.0, 0.0, 2.0
 
     def _residual_variance(self, model):
         # Of the standard logistic distribution.

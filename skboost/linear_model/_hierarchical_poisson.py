@@ -6,7 +6,6 @@ import numpy as np
 
 from skboost._base import callback_data
 from skboost._sklearn import Interval, StrOptions, fit_context
-from skboost.hierarchy import marginal_of
 from skboost.linear_model._count_predictive import warn_where_larger
 from skboost.linear_model._count_regressor import checked_offset
 from skboost.linear_model._hierarchical import HIERARCHICAL_CONSTRAINTS
@@ -268,8 +267,7 @@ class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
             self._exposed = total is not None
             if not self._noise_name:
                 vars(self).pop("dispersion_", None)
-                # Past scikit-learn's wrapper, where the user called.
-                warn_where_larger(*self._pearson(rows), stacklevel=3)
+                warn_where_larger(*self._pearson(rows))
             return self
 
     # --- the model
@@ -282,9 +280,9 @@ class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
     def _row_noise(self):
         return "the dispersion of counts" if self._noise_name else None
 
-    def _marginal(self, rows):
-        likelihood = NegativeBinomial() if self._noise_name else Poisson()
-        return marginal_of(rows, likelihood)
+    @property
+    def _likelihood(self):
+        return NegativeBinomial() if self._noise_name else Poisson()
 
     def _noise_prior(self, unit):
         if not self._noise_name:
@@ -316,16 +314,13 @@ class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
             found += weight @ np.stack([pearson, 2.0 + 1.0 / rate])
         return (*np.median(found, axis=1), rows.weight.sum())
 
-    def _unit(self, table):
-        return 1.0, float(log_rate(table))
-
-    def _row_error(self, table):
+    def _units(self, table):
+        level, summary = float(log_rate(table)), table.summary
         # The information of a row about its logarithm is its rate.
-        summary = table.summary
         variance = 1.0 / (summary.level + 0.5 / summary.weight)
         if self._noise_name:
             variance += self.dispersion_prior_median
-        return np.sqrt(variance)
+        return 1.0, level, np.sqrt(variance)
 
     def _residual_variance(self, model):
         # Of a logarithm, were counts lognormal with the same mean and variance, at the

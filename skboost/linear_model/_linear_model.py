@@ -142,7 +142,7 @@ class BoostedLinearModel(NamedFeatures, BoostedEstimator):
     def _labelled(self, has_intercept, further):
         """Names of coordinates, all different."""
         intercept = ["intercept"] if has_intercept else []
-        return distinct([*self._feature_names(), *intercept, *further])
+        return distinct([*self._coefficient_names(), *intercept, *further])
 
     def _updated(self, rows):
         """More data with the posterior so far as their prior, and where to start."""

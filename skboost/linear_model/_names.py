@@ -48,6 +48,10 @@ class NamedFeatures:
     def _renamed(self):
         """Nothing holds the names."""
 
+    def _coefficient_names(self):
+        """Names of the features that have a coefficient."""
+        return self._feature_names()
+
     def _forget_names(self):
         """Those that were set are of the data before."""
         vars(self).pop("_set_names", None)

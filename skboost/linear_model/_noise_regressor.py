@@ -3,7 +3,6 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skboost._math import log_sum_exp
 from skboost.linear_model._coefficients import (
     BayesianRegressor,
     check_quantiles,
@@ -13,6 +12,7 @@ from skboost.linear_model._outputs import over_outputs, staged_over_outputs
 from skboost.linear_model._predictive import (
     N_DRAWS,
     Predictive,
+    mixture_log_density,
     mixture_parts,
     mixture_quantiles,
     part_of,
@@ -234,10 +234,8 @@ class NoisePredictive(Predictive):
     def log_density(self, X, y):
         """Log predictive density of every response, (n,), nats."""
         out = np.empty(X.shape[0])
-        for rows, centres, scales, weights in self._parts(X):
-            z = (y[rows, None] - centres) / scales
-            table = self.noise.log_density(z) - np.log(scales)
-            out[rows] = log_sum_exp(table, np.log(weights))
+        for rows, *parts in self._parts(X):
+            out[rows] = mixture_log_density(self.noise, y[rows], *parts)
         return out
 
     def quantiles(self, X, p):

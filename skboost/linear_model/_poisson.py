@@ -394,8 +394,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         if not self._dispersed:
             vars(self).pop("dispersion_", None)
             coef = self.posterior_.mean()
-            # Past `fit` and scikit-learn's wrapper of it, where the user called.
-            warn_of_overdispersion(rows, coef, self._has_intercept, stacklevel=4)
+            warn_of_overdispersion(rows, coef, self._has_intercept)
         return self
 
     # --- the target

@@ -9,6 +9,7 @@ quasi-random draws of the posterior are taken, the same at every call.
 import numpy as np
 from scipy import sparse
 
+from skboost._math import log_sum_exp
 from skboost.serving import DrawsPart, GaussianPart, LaplacePart, StudentTPart
 from skboost.targets import student_t_radii
 
@@ -94,6 +95,12 @@ class Predictive:
     def latent(self, X):
         """Mean and standard deviation of the linear predictor, (n,) each."""
         return self.model.latent(X)
+
+
+def mixture_log_density(noise, x, centres, scales, weights):
+    """``ln sum_k weights_k noise((x - centre_k) / scale_k) / scale_k``, (n,)."""
+    table = noise.log_density((x[:, None] - centres) / scales) - np.log(scales)
+    return log_sum_exp(table, np.log(weights))
 
 
 def mixture_quantiles(noise, centres, scales, weights, p):

@@ -1,6 +1,7 @@
 """Ratios of odds and of rates: exponentials of coefficients, with intervals."""
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from skboost.linear_model._coefficients import tails_of
 from skboost.posterior import summary_table
@@ -9,26 +10,23 @@ from skboost.posterior import summary_table
 _N_DRAWS, _MOST_NUMBERS = 1 << 14, 1 << 24
 
 
-def ratio_table(
-    kind, posterior, features, has_intercept, level, increment, n_outputs=1
-):
-    """Exponentials of the first coordinates of a posterior, a table.
+def ratio_table(estimator, kind, level, increment):
+    """Exponentials of the coefficients and intercepts of an estimator, a table.
 
     Parameters
     ----------
+    estimator : object
+        With ``posterior_`` over (coefficients, intercept) of every output, and
+        whatever else.
     kind : str
         Name of the first column.
-    posterior : MixturePosterior
-        Over (coefficients, intercept) of every output, and whatever else.
-    features : list of str
-        Their names.
-    has_intercept : bool
     level : float
     increment : float, dict or array-like of shape (n_features,)
-    n_outputs : int, default=1
     """
+    check_is_fitted(estimator)
     tails_of(level)
-    factor = np.tile(_factors(increment, features, has_intercept), n_outputs)
+    posterior = estimator.posterior_
+    factor = np.tile(_factors(estimator, increment), estimator._n_outputs)
     table = posterior.summary(level)[: len(factor)]
     logs = np.array([table[name] for name in ("median", "lower", "upper")])
     above = np.array(table["probability_positive"])
@@ -45,8 +43,7 @@ def contrast_table(estimator, reference, level, increment):
             f"reference must be one of the classes {classes.tolist()}; got "
             f"{reference!r}."
         )
-    names = estimator._feature_names()
-    factor = _factors(increment, names, estimator._has_intercept)
+    names, factor = estimator._feature_names(), _factors(estimator, increment)
     n = int(np.clip(_MOST_NUMBERS // estimator.posterior_.dim, 256, _N_DRAWS))
     draws = np.dstack([*map(np.atleast_3d, estimator.sample_posterior(n, 0))])
     draws = draws[..., : len(factor)]
@@ -62,8 +59,9 @@ def contrast_table(estimator, reference, level, increment):
     return _table("odds_ratio", factor * logs, (contrasts > 0).mean(axis=0), names)
 
 
-def _factors(increment, features, has_intercept):
-    """What coefficients are multiplied with, 1 for the intercept."""
+def _factors(estimator, increment):
+    """What the coefficients of an output are multiplied with, 1 for the intercept."""
+    features = estimator._coefficient_names()
     try:
         values = increment
         if isinstance(increment, dict):
@@ -78,7 +76,7 @@ def _factors(increment, features, has_intercept):
             f"{len(features)} features, or a dict by the names of some of them; got "
             f"{increment!r}."
         )
-    return np.append(values, [1.0] * has_intercept)
+    return np.append(values, [1.0] * estimator._has_intercept)
 
 
 def _table(kind, logs, above, names):

@@ -5,7 +5,6 @@ from skboost.serving._grouped import (
     GroupedCounts,
     GroupedFactor,
     GroupedRegressor,
-    positions,
 )
 from skboost.serving._module import write_module
 from skboost.serving._onnx import onnx_model

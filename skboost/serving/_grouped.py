@@ -33,12 +33,11 @@ class GroupedFactor:
 
     def codes(self, values):
         """Groups of rows by the values of their columns; -1 where there is none."""
-        code, known = np.zeros(len(values[0]), dtype=int), True
-        for column, labels in zip(values, self.labels, strict=True):
-            place, found = positions(labels, column)
-            code, known = code * len(labels) + place, known & found
+        parts = map(positions, self.labels, values)
+        places, known = zip(*parts, strict=True)
+        code = np.ravel_multi_index(places, [len(labels) for labels in self.labels])
         place, found = positions(self.present, code)
-        return np.where(known & found, place, -1)
+        return np.where(found & np.all(known, axis=0), place, -1)
 
     def columns_of(self, numbers):
         """What the effects of a row's group multiply: ones, then slopes."""
@@ -77,7 +76,7 @@ class GroupedModel:
     noise: object = None
 
     def split(self, X):
-        """Numeric columns of rows and their groups, a tuple by factor."""
+        """Numeric columns of rows and their groups, a list by factor."""
         X = np.asarray(X)
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise ValueError(
@@ -86,8 +85,7 @@ class GroupedModel:
         numbers = X[:, self.numbers].astype(float)
         if not np.isfinite(numbers).all():
             raise ValueError("X must be finite; got NaN or infinity.")
-        codes = [f.codes([X[:, c] for c in f.columns]) for f in self.factors]
-        return numbers, tuple(codes)
+        return numbers, [f.codes([X[:, c] for c in f.columns]) for f in self.factors]
 
     def predictors(self, numbers, codes, offset=None):
         """Blocks of rows with their linear predictors, (n, n_draws)."""

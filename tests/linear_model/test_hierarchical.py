@@ -360,6 +360,16 @@ def test_groups_of_one_row_are_warned_of(kind, noise):
     assert np.isfinite(model.elbo_)
 
 
+def test_coefficients_are_named_until_the_next_fit(fitted):
+    model, X, y, _ = fitted
+    named = clone(model).set_params(max_iter=1, groups=[1]).fit(X.to_numpy(), y)
+    rest = named.posterior_.names[2:]
+    named.set_feature_names(["time", "place"])
+    assert named.posterior_.names == ("time", "intercept", *rest)
+    assert list(named.variance_components_.index) == list(rest)
+    assert named.fit(X.to_numpy(), y).posterior_.names[0] == "x0"
+
+
 def test_a_failed_fit_leaves_the_last_one(fitted):
     model, X, y, _ = fitted
     before = model.predict(X)

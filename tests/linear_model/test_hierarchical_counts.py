@@ -90,7 +90,7 @@ def test_the_dispersion_is_a_coordinate_and_an_answer(fitted):
 
 def test_predictions_are_those_of_a_mixture_of_negative_binomials(fitted):
     rows, offset = X[:3], np.array([0.0, 0.5, -0.5])
-    model = fitted._fitted_model()
+    model = fitted._model
     mean, std = fitted.predict(rows, offset=offset, return_std=True)
     ends = fitted.predict_interval(rows, 0.8, offset=offset)
     k = np.arange(400)
