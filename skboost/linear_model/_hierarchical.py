@@ -60,10 +60,12 @@ _ENGINE = {
 HIERARCHICAL_CONSTRAINTS = {
     name: SCALED_CONSTRAINTS[name]
     for name in (
-        "prior", "prior_scale", "fit_intercept", "intercept_scale", "max_iter", "tol",
-        "max_time", "random_state", "n_jobs",
+        "prior", "fit_intercept", "intercept_scale", "max_iter", "tol", "max_time",
+        "random_state", "n_jobs",
     )
 } | {
+    # No common scale of the coefficients is learned beside those of effects.
+    "prior_scale": [StrOptions({"auto"}), *SCALED_CONSTRAINTS["prior_scale"][2:]],
     "groups": ["array-like", str, Integral, None],
     "slopes": [dict, None],
     "nested": ["array-like", None],

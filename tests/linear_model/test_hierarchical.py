@@ -321,6 +321,7 @@ def test_it_works_in_a_pipeline_and_a_grid_search():
             "scale of HalfNormalPrior must be a positive finite number; got -1.0",
         ),
         ({"groups": ["school"], "handle_unknown": "drop"}, {}, "handle_unknown"),
+        ({"groups": ["school"], "prior_scale": "learn"}, {}, "prior_scale"),
     ],
 )
 def test_what_means_nothing_is_refused_by_name(params, change, message):
