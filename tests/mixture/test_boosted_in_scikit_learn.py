@@ -5,8 +5,11 @@ from copy import copy
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.datasets import load_iris
+from sklearn.metrics import adjusted_rand_score
 
 from skboost import BoostedGaussianMixture
+from skboost.proposals import _conjugate
 
 from .conftest import each_odd
 
@@ -31,6 +34,11 @@ def test_a_warm_start_is_one_long_fit(groups, model):
     same_fit(warm, long)
 
 
+@pytest.fixture(scope="module")
+def warm(groups, model):
+    return model(max_iter=1, n_draws=16, warm_start=True).fit(groups[0])
+
+
 @pytest.mark.parametrize(
     ("params", "scale", "message"),
     [
@@ -41,12 +49,11 @@ def test_a_warm_start_is_one_long_fit(groups, model):
         ({}, 2.0, "mean_prior"),
     ],
 )
-def test_a_warm_start_needs_the_same_model(params, scale, message, groups, model):
+def test_a_warm_start_needs_the_same_model(params, scale, message, groups, warm):
     # Draws carry the log prior of the model that they were drawn from.
-    X, _ = groups
-    warm = model(max_iter=1, warm_start=True).fit(X)
+    other = copy(warm).set_params(max_iter=2, **params)
     with pytest.raises(ValueError, match=f"warm_start=True goes on.*{message}"):
-        warm.set_params(max_iter=2, **params).fit(scale * X)
+        other.fit(scale * groups[0])
 
 
 def test_weights_are_repetition(groups, model):
@@ -54,10 +61,75 @@ def test_weights_are_repetition(groups, model):
     weight = np.random.default_rng(0).integers(0, 4, len(X))
     order = np.random.default_rng(1).permutation(weight.sum())
     repeated = np.repeat(X, weight, axis=0)[order]
-    same_fit(model().fit(X, sample_weight=weight), model().fit(repeated))
+    one = model(max_iter=1)
+    same_fit(one.fit(X, sample_weight=weight), model(max_iter=1).fit(repeated))
 
 
-# --- bad input and faults
+# --- scikit-learn's names
+
+
+def test_fitted_priors_and_bounds_have_scikit_learns_names(fitted, groups):
+    X, _ = groups
+    assert fitted.lower_bound_ == fitted.elbo_
+    assert len(fitted.lower_bounds_) == fitted.n_iter_
+    assert_allclose(fitted.mean_prior_, X.mean(axis=0))
+    assert_allclose(fitted.covariance_prior_, np.cov(X.T))
+    assert fitted.weight_concentration_prior_ == 0.5
+    root = fitted.precisions_cholesky_
+    assert_allclose(root @ np.swapaxes(root, -1, -2), fitted.precisions_)
+    total = fitted.score_samples(X).sum()
+    assert fitted.aic(X) == pytest.approx(2 * 11 - 2 * total)
+    assert fitted.bic(X) == pytest.approx(11 * np.log(len(X)) - 2 * total)
+
+
+def test_the_first_start_is_the_given_one(groups, model, monkeypatch):
+    X, labels = groups
+    means = np.array([X[labels == k].mean(axis=0) for k in (0, 1)])
+    starts, ascend = [], _conjugate.coordinate_ascent
+
+    def spy(target, natural, *limits):
+        starts.append(target.model.means(natural))
+        return ascend(target, natural, *limits)
+
+    monkeypatch.setattr(_conjugate, "coordinate_ascent", spy)
+    for order in ([0, 1], [1, 0]):
+        starts.clear()
+        model(max_iter=1, means_init=means[order]).fit(X)
+        assert_allclose(starts[0], means[order], atol=0.5)
+    with pytest.raises(ValueError, match="means_init must be finite and of shape"):
+        model(means_init=means[:1]).fit(X)
+
+
+def test_reg_covar_is_in_the_log_joint(groups, model):
+    X, _ = groups
+    plain = model(max_iter=1).fit(X)
+    wide = model(max_iter=1, reg_covar=0.5).fit(X)
+    draws = plain.sample_posterior(5, random_state=0)
+    traces = np.einsum("nkdd->nk", draws["precisions"])
+    lost = plain.make_log_joint(X)(draws) - wide.make_log_joint(X)(draws)
+    assert np.all(lost >= 0.25 * len(X) * traces.min(axis=1))
+    assert np.all(lost <= 0.25 * len(X) * traces.max(axis=1))
+    assert np.linalg.eigvalsh(wide.covariances_).min() > 0.4
+    with pytest.raises(ValueError, match="n_draws must be a positive integer"):
+        plain.sample_posterior(0)
+
+
+def test_verbose_writes_every_iteration(groups, model, capsys):
+    fit = model(verbose=2).fit(groups[0])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Boosting."
+    assert len(lines) == 2 + fit.n_iter_
+    assert "iteration 1" in lines[1] and "nats" in lines[1]
+
+
+def test_the_settings_that_the_guide_advises_find_the_species():
+    X, species = load_iris(return_X_y=True)
+    prior = {"covariance_type": "tied", "mean_precision_prior": 0.01}
+    model = BoostedGaussianMixture(3, max_iter=1, random_state=0, **prior).fit(X)
+    assert adjusted_rand_score(species, model.predict(X)) > 0.85
+
+
+# --- bad input and odd data
 
 
 @pytest.mark.parametrize(
@@ -109,16 +181,6 @@ def test_odd_data_fit(X, covariance_type, model):
 def test_the_unit_of_the_data_only_shifts_the_elbo(groups, model):
     """Default priors follow the data: rows in other units are the same rows."""
     X, _ = groups
-    one, other = model().fit(X), model().fit(1000.0 * X + 5.0)
+    one, other = model(max_iter=1).fit(X), model(max_iter=1).fit(1000.0 * X + 5.0)
     shift = X.size * np.log(1000.0)
     assert_allclose(other.elbo_ + shift, one.elbo_, atol=0.2)
-
-
-def test_missing_values_are_allowed_where_they_can_be_integrated_out():
-    allowed = {
-        name: BoostedGaussianMixture(covariance_type=name)
-        .__sklearn_tags__()
-        .input_tags.allow_nan
-        for name in ("full", "tied", "diag", "spherical")
-    }
-    assert allowed == {"full": True, "tied": False, "diag": True, "spherical": False}

@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import stats
 from sklearn.datasets import load_iris
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
@@ -117,14 +116,9 @@ def test_missing_entries_count_each_feature_for_itself():
 
 @pytest.mark.parametrize("batch", [None, 40])
 def test_the_process_takes_batches_streams_and_noise(batch):
-    model = SVIGaussianMixture(
-        3,
-        weight_concentration_prior_type="dirichlet_process",
-        batch_size=batch,
-        effective_batch_size=20,
-        max_iter=10,
-        random_state=0,
-    ).fit(IRIS)
+    settings = {"batch_size": batch, "effective_batch_size": 20, "max_iter": 10}
+    settings["weight_concentration_prior_type"] = "dirichlet_process"
+    model = SVIGaussianMixture(3, random_state=0, **settings).fit(IRIS)
     assert np.isfinite(model.elbo_)
     assert np.isfinite(model.partial_fit(IRIS[:30]).elbo_)
     draws = model.sample_posterior(50, random_state=0)
@@ -144,13 +138,7 @@ def test_given_parameters_are_where_the_first_step_begins():
     }
     # A first batch is nothing but the start.
     model = SVIGaussianMixture(3, **given).partial_fit(IRIS)
-    log_p = [
-        np.log(w) + stats.multivariate_normal(m, c).logpdf(IRIS)
-        for w, m, c in zip(
-            theirs.weights_, theirs.means_, theirs.covariances_, strict=True
-        )
-    ]
-    count = np.exp(log_p - np.logaddexp.reduce(log_p, axis=0)).sum(axis=1)
+    count = theirs.predict_proba(IRIS).sum(axis=0)
     assert_allclose(model.weight_concentration_ - 1 / 3, count, rtol=1e-6)
 
 
@@ -235,23 +223,6 @@ def test_verbose_writes_what_it_is_asked_for(capsys):
 # --- streams
 
 
-def ten_batches(seed, **settings):
-    X = IRIS[np.random.default_rng(seed).permutation(150)]
-    model = SVIGaussianMixture(3, random_state=seed, **settings)
-    for batch in np.split(X, 10):
-        model.partial_fit(batch)
-    return model
-
-
-@pytest.mark.slow
-def test_a_stream_with_a_first_buffer_is_close_to_one_fit():
-    whole = SVIGaussianMixture(3, random_state=0).fit(IRIS).score(IRIS)
-    buffered = [ten_batches(s, n_init_samples=75).score(IRIS) for s in range(5)]
-    plain = [ten_batches(s).score(IRIS) for s in range(5)]
-    assert whole - np.mean(buffered) < 0.1
-    assert np.mean(buffered) > np.mean(plain)
-
-
 def test_the_buffer_is_one_fit_of_its_rows():
     model = SVIGaussianMixture(2, n_init_samples=100, random_state=0)
     for batch in np.split(IRIS[:100], 4):
@@ -274,9 +245,8 @@ def test_a_given_prior_is_not_taken_from_the_first_batch():
 
 
 def test_a_first_batch_of_fewer_rows_than_clusters_warns():
-    with pytest.warns(
-        UserWarning, match="2 distinct rows for n_components=3"
-    ) as caught:
+    message = "2 distinct rows for n_components=3"
+    with pytest.warns(UserWarning, match=message) as caught:
         SVIGaussianMixture(3).partial_fit(IRIS[:2])
     assert caught[0].filename == __file__
     with warnings.catch_warnings():

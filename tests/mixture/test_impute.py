@@ -10,32 +10,32 @@ from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-X = load_iris().data
+X = load_iris().data[:, 1:]
 GAPS = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+COV = np.cov(X.T)
 TINY = {"max_iter": 2, "n_draws": 32, "n_restarts": 1}
 
 
 def models():
     for covariance in ("full", "diag"):
         settings = {"covariance_type": covariance, "random_state": 0}
-        yield SVIGaussianMixture(3, **settings)
+        yield SVIGaussianMixture(3, max_iter=30, **settings)
         yield BoostedGaussianMixture(2, **TINY, **settings)
-    yield SVIGaussianMixture(2, mean_prior_type="independent", random_state=0)
-    known = np.cov(X.T)
-    yield SVIGaussianMixture(2, known_covariances=known, random_state=0)
+    for prior in ({"mean_prior_type": "independent"}, {"known_covariances": COV}):
+        yield SVIGaussianMixture(2, max_iter=30, random_state=0, **prior)
 
 
 @pytest.mark.parametrize("model", list(models()))
 def test_expected_values_are_those_of_the_predictive_density(model):
-    model.fit(GAPS)
-    found = model.impute(GAPS)
-    seen = ~np.isnan(GAPS)
-    assert np.array_equal(found[seen], GAPS[seen])
+    gaps = GAPS[::3]
+    found = model.fit(gaps).impute(gaps)
+    seen = ~np.isnan(gaps)
+    assert np.array_equal(found[seen], gaps[seen])
     # One missing entry: the mean of the density along a line.
     row = np.flatnonzero((~seen).sum(axis=1) == 1)[0]
     column = np.flatnonzero(~seen[row])[0]
-    away = 8.0 * np.sinh(np.linspace(-7.0, 7.0, 4001))
-    line = np.tile(GAPS[row], (len(away), 1))
+    away = 8.0 * np.sinh(np.linspace(-7.0, 7.0, 1001))
+    line = np.tile(gaps[row], (len(away), 1))
     line[:, column] = found[row, column] + away
     step = np.gradient(away)
     density = np.exp(model.score_samples(line)) * step
@@ -43,11 +43,11 @@ def test_expected_values_are_those_of_the_predictive_density(model):
 
 
 def test_nearer_than_the_means_of_columns():
-    model = SVIGaussianMixture(3, n_init=3, random_state=0).fit(GAPS)
+    model = SVIGaussianMixture(3, max_iter=30, random_state=0).fit(GAPS)
     gone = np.isnan(GAPS)
     error = (model.impute(GAPS) - X)[gone].std()
     assert error < 0.5 * (SimpleImputer().fit_transform(GAPS) - X)[gone].std()
-    blank = np.full((1, 4), np.nan)
+    blank = np.full((1, 3), np.nan)
     assert_allclose(model.impute(blank)[0], model.weights_ @ model.means_)
     assert np.array_equal(model.impute(X), X)
 

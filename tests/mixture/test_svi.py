@@ -5,22 +5,21 @@ import warnings
 
 import joblib
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.mixture import BayesianGaussianMixture
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from skboost.callbacks import ELBOMonitor
 from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
-from skboost.svi import LearningRate, RobbinsMonro
+from skboost.svi import LearningRate
 
 from .conftest import each_odd
 
 TYPES = ["full", "tied", "diag", "spherical"]
+each_type = pytest.mark.parametrize("covariance_type", TYPES)
+each_prior = pytest.mark.parametrize(
+    "mean_prior_type", ["normal-wishart", "independent"]
+)
 
 
 def blobs(n=120, dim=2, seed=0):
@@ -30,21 +29,30 @@ def blobs(n=120, dim=2, seed=0):
     return X
 
 
+@pytest.fixture(scope="module")
+def fitted():
+    return SVIGaussianMixture(2, random_state=0).fit(blobs())
+
+
+def never_falls(path):
+    return np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
+
+
+def in_order(*models):
+    """The clusters' order by their first coordinates, for each model."""
+    return [np.argsort(model.means_[:, 0]) for model in models]
+
+
 # --- coordinate ascent
 
 
-@pytest.mark.parametrize("covariance_type", TYPES)
-@pytest.mark.parametrize("mean_prior_type", ["normal-wishart", "independent"])
+@each_type
+@each_prior
 def test_the_path_never_falls(covariance_type, mean_prior_type):
-    model = SVIGaussianMixture(
-        4,
-        covariance_type=covariance_type,
-        mean_prior_type=mean_prior_type,
-        init_params="random",
-        random_state=0,
-    ).fit(blobs())
-    path = model.elbo_path_
-    assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
+    shape = {"covariance_type": covariance_type, "mean_prior_type": mean_prior_type}
+    model = SVIGaussianMixture(4, init_params="random", random_state=0, **shape)
+    path = model.fit(blobs()).elbo_path_
+    assert never_falls(path)
     assert model.elbo_ == path[-1]
     assert len(path) == model.n_iter_ == len(model.history_)
     assert model.noise_shrunk_ == 0.0
@@ -90,26 +98,20 @@ def test_a_cooler_posterior_is_wider():
 
 
 def test_the_best_of_several_runs_is_kept():
-    model = SVIGaussianMixture(
-        4, n_init=5, init_params="random", random_state=0, max_iter=30
-    ).fit(blobs())
+    settings = {"init_params": "random", "random_state": 0, "max_iter": 30}
+    model = SVIGaussianMixture(4, n_init=5, **settings).fit(blobs())
     assert model.elbo_by_init_.shape == (5,)
     assert model.elbo_ == model.elbo_by_init_.max()
     assert np.ptp(model.elbo_by_init_) > 0
 
 
-@pytest.mark.parametrize("batch_size", [None, 20])
-def test_a_warm_start_goes_on_as_one_long_run(batch_size):
+@pytest.mark.parametrize(("batch_size", "n_init"), [(None, 2), (20, 1)])
+def test_a_warm_start_goes_on_as_one_long_run(batch_size, n_init):
     X = blobs()
-    settings = {"batch_size": batch_size, "effective_batch_size": 10, "random_state": 3}
-    long = SVIGaussianMixture(3, max_iter=9, n_init=2, **settings)
-    short = SVIGaussianMixture(3, max_iter=9, n_init=2, warm_start=True, **settings)
-    long.fit(X)
-    short.set_params(max_iter=4).fit(X)
-    if np.argmax(short.elbo_by_init_) != np.argmax(long.elbo_by_init_):
-        long.set_params(n_init=1)
-        short = clone(short).set_params(n_init=1).fit(X)
-        long.fit(X)
+    settings = {"batch_size": batch_size, "n_init": n_init, "random_state": 3}
+    settings["effective_batch_size"] = 10
+    long = SVIGaussianMixture(3, max_iter=9, **settings).fit(X)
+    short = SVIGaussianMixture(3, max_iter=4, warm_start=True, **settings).fit(X)
     short.set_params(max_iter=9).fit(X)
     assert np.array_equal(short.elbo_path_, long.elbo_path_)
     assert np.array_equal(short.means_, long.means_)
@@ -117,7 +119,7 @@ def test_a_warm_start_goes_on_as_one_long_run(batch_size):
 
 def test_a_warm_start_of_one_epoch_at_a_time_climbs_until_it_converges():
     X = blobs()
-    settings = {"tol": 1e-7, "random_state": 0}
+    settings = {"tol": 1e-4, "random_state": 0}
     step = SVIGaussianMixture(3, max_iter=1, warm_start=True, **settings)
     bounds = []
     while not bounds or not step.converged_:
@@ -169,16 +171,15 @@ def test_a_callback_stops_a_run():
 # --- weights of rows and missing values
 
 
-@pytest.mark.parametrize("covariance_type", TYPES)
+@each_type
 @pytest.mark.parametrize("batch_size", [None, 15])
 def test_a_weight_is_repetition_and_order_does_not_show(covariance_type, batch_size):
     X, times = blobs(40), np.arange(40) % 3
     settings = {"batch_size": batch_size, "max_iter": 5, "random_state": 0}
     model = SVIGaussianMixture(3, covariance_type=covariance_type, **settings)
     weighted = clone(model).fit(X, sample_weight=times)
-    repeated = clone(model).fit(
-        np.random.default_rng(0).permutation(np.repeat(X, times, 0))
-    )
+    repeated = np.random.default_rng(0).permutation(np.repeat(X, times, 0))
+    repeated = clone(model).fit(repeated)
     assert_allclose(weighted.means_, repeated.means_, rtol=1e-12)
     assert weighted.elbo_ == pytest.approx(repeated.elbo_, rel=1e-12)
 
@@ -186,42 +187,30 @@ def test_a_weight_is_repetition_and_order_does_not_show(covariance_type, batch_s
 @pytest.mark.parametrize("covariance_type", ["diag", "full"])
 def test_missing_values_are_survived(covariance_type):
     X = blobs(400, 3)
-    complete = SVIGaussianMixture(
-        2, covariance_type=covariance_type, random_state=0
-    ).fit(X)
+    shape = {"covariance_type": covariance_type, "random_state": 0}
+    complete = SVIGaussianMixture(2, **shape).fit(X)
     gaps = X.copy()
     gaps[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
+    # A row without any value says nothing.
+    gaps[7] = np.nan
     model = clone(complete).fit(gaps)
-    order = np.argsort(model.means_[:, 0]), np.argsort(complete.means_[:, 0])
-    assert_allclose(model.means_[order[0]], complete.means_[order[1]], atol=0.35)
+    one, other = in_order(model, complete)
+    assert_allclose(model.means_[one], complete.means_[other], atol=0.35)
     assert_allclose(model.predict_proba(gaps).sum(axis=1), 1.0)
     assert np.isfinite(model.score_samples(gaps)).all()
-    path = model.elbo_path_
-    assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
-
-
-def test_a_row_without_any_value_says_nothing():
-    X = np.vstack([blobs(), [np.nan, np.nan]])
-    for covariance_type in ("diag", "full"):
-        model = SVIGaussianMixture(2, covariance_type=covariance_type).fit(X)
-        empty = model.predict_proba([[np.nan, np.nan]])[0]
-        assert np.isfinite(empty).all()
-        assert model.score_samples([[np.nan, np.nan]])[0] == pytest.approx(0.0)
+    assert model.score_samples(gaps)[7] == pytest.approx(0.0)
+    assert never_falls(model.elbo_path_)
 
 
 # --- prediction
 
 
-@pytest.mark.parametrize("covariance_type", TYPES)
-@pytest.mark.parametrize("mean_prior_type", ["normal-wishart", "independent"])
+@each_type
+@each_prior
 def test_sampled_rows_have_the_predictive_moments(covariance_type, mean_prior_type):
     X = blobs(300)
-    model = SVIGaussianMixture(
-        2,
-        covariance_type=covariance_type,
-        mean_prior_type=mean_prior_type,
-        random_state=0,
-    ).fit(X)
+    shape = {"covariance_type": covariance_type, "mean_prior_type": mean_prior_type}
+    model = SVIGaussianMixture(2, random_state=0, **shape).fit(X)
     drawn, labels = model.sample(20_000)
     assert drawn.shape == (20_000, 2)
     assert np.array_equal(labels, np.sort(labels))
@@ -232,44 +221,25 @@ def test_sampled_rows_have_the_predictive_moments(covariance_type, mean_prior_ty
     assert abs(ours.mean() - model.score(X)) < 0.3
 
 
-def test_sampled_rows_have_a_seed_of_their_own():
-    model = SVIGaussianMixture(2, random_state=0).fit(blobs())
-    usual, _ = model.sample(5)
-    assert np.array_equal(usual, model.sample(5, random_state=0)[0])
-    assert not np.array_equal(usual, model.sample(5, random_state=1)[0])
-
-
-def test_score_is_the_mean_of_score_samples():
+def test_what_follows_from_predictions_and_seeds(fitted):
     X = blobs()
-    model = SVIGaussianMixture(2).fit(X)
-    assert model.score(X) == pytest.approx(model.score_samples(X).mean())
-    assert np.array_equal(model.fit_predict(X), model.predict(X))
-
-
-def test_posterior_draws_surround_the_fitted_means():
-    model = SVIGaussianMixture(2, random_state=0).fit(blobs())
-    draws = model.sample_posterior(4000, random_state=1)
-    for name, mean in (("weights", model.weights_), ("means", model.means_)):
-        se = draws[name].std(axis=0) / np.sqrt(4000)
-        assert np.all(np.abs(draws[name].mean(axis=0) - mean) < 5 * se)
-
-
-def test_held_out_density_beats_plugging_the_parameters_in():
-    # With few rows the Student-t tails must pay on new rows.
-    gains = []
-    for seed in range(20):
-        X, new = blobs(16, 3, seed), blobs(200, 3, seed + 1000)
-        ours = SVIGaussianMixture(2, random_state=0).fit(X)
-        theirs = BayesianGaussianMixture(
-            n_components=2,
-            weight_concentration_prior_type="dirichlet_distribution",
-            random_state=0,
-        ).fit(X)
-        gains.append(ours.score(new) - theirs.score(new))
-    assert np.mean(gains) > 2 * np.std(gains) / np.sqrt(len(gains))
+    assert fitted.score(X) == pytest.approx(fitted.score_samples(X).mean())
+    assert np.array_equal(clone(fitted).fit_predict(X), fitted.predict(X))
+    # Rows have the estimator's seed where they are given none.
+    usual, _ = fitted.sample(5)
+    assert np.array_equal(usual, fitted.sample(5, random_state=0)[0])
+    assert not np.array_equal(usual, fitted.sample(5, random_state=1)[0])
+    means = fitted.sample_posterior(4000, random_state=1)["means"]
+    se = means.std(axis=0) / np.sqrt(4000)
+    assert np.all(np.abs(means.mean(axis=0) - fitted.means_) < 5 * se)
 
 
 # --- streams
+
+
+def widths(model):
+    """Standard deviations of the clusters' means."""
+    return model.sample_posterior(2000, 0)["means"].std(axis=0)
 
 
 def test_a_stream_accumulates_rows():
@@ -278,19 +248,16 @@ def test_a_stream_accumulates_rows():
     for batch in np.array_split(X, 40):
         model.partial_fit(batch)
     whole = SVIGaussianMixture(2, random_state=0).fit(X)
-    order = np.argsort(model.means_[:, 0]), np.argsort(whole.means_[:, 0])
-    assert_allclose(model.means_[order[0]], whole.means_[order[1]], atol=0.1)
+    one, other = in_order(model, whole)
+    assert_allclose(model.means_[one], whole.means_[other], atol=0.1)
     # As sure as if it had seen the rows at once.
-    spread = model.sample_posterior(2000, 0)["means"].std(axis=0)[order[0]]
-    expected = whole.sample_posterior(2000, 0)["means"].std(axis=0)[order[1]]
-    assert_allclose(spread, expected, rtol=0.25)
+    assert_allclose(widths(model)[one], widths(whole)[other], rtol=0.25)
 
 
 def test_with_slow_rates_a_stream_is_an_exact_sum():
     X = blobs(300)
     model = SVIGaussianMixture(learning_rate=1e-9, random_state=0)
-    mean, covariance = X.mean(axis=0), np.cov(X.T)
-    model.set_params(mean_prior=mean, covariance_prior=covariance)
+    model.set_params(mean_prior=X.mean(axis=0), covariance_prior=np.cov(X.T))
     for batch in np.array_split(X, 7):
         model.partial_fit(batch)
     whole = clone(model).set_params(learning_rate="auto").fit(X)
@@ -307,22 +274,15 @@ def test_a_long_batch_is_cut():
     assert np.array_equal(cut.means_, each.means_)
 
 
-def test_a_stream_goes_on_after_fit():
+def test_a_stream_goes_on_after_fit_without_the_report_of_a_run():
     X = blobs(4000)
     model = SVIGaussianMixture(2, random_state=0).fit(X)
-    before = model.sample_posterior(2000, 0)["means"].std(axis=0)
-    for _ in range(3):
-        model.partial_fit(X)
-    after = model.sample_posterior(2000, 0)["means"].std(axis=0)
-    assert_allclose(before / after, 2.0, rtol=0.15)
-
-
-def test_a_stream_has_no_report_of_an_earlier_run():
-    X = blobs()
-    model = SVIGaussianMixture(2, random_state=0).fit(X)
+    before = widths(model)
     of_runs = {"elbo_path_", "elbo_by_init_", "converged_", "message_", "history_"}
     assert of_runs <= set(vars(model))
-    model.partial_fit(X)
+    for _ in range(3):
+        model.partial_fit(X)
+    assert_allclose(before / widths(model), 2.0, rtol=0.15)
     assert not of_runs & set(vars(model))
     assert of_runs <= set(vars(model.fit(X)))
 
@@ -337,28 +297,18 @@ def test_annealed_streams_stay_inside():
     assert 0 < model.noise_shrunk_ <= 1
 
 
-# --- the company of scikit-learn
+def test_the_first_batch_of_a_stream_is_step_one():
+    steps = []
 
+    def growing(t):
+        steps.append(t)
+        return 5.0 * t
 
-@pytest.mark.slow
-def test_pipeline_grid_search_clone_pickle_and_frames():
-    X = blobs()
-    frame = pd.DataFrame(X, columns=["a", "b"])
-    search = GridSearchCV(
-        make_pipeline(StandardScaler(), SVIGaussianMixture(2, random_state=0)),
-        {
-            "svigaussianmixture__n_components": [1, 2],
-            "svigaussianmixture__learning_rate": [1.0, RobbinsMonro()],
-        },
-        cv=2,
-        n_jobs=2,
-    ).fit(frame)
-    assert search.best_params_["svigaussianmixture__n_components"] == 2
-    model = SVIGaussianMixture(2, random_state=0).fit(frame)
-    assert list(model.feature_names_in_) == ["a", "b"]
-    again = pickle.loads(pickle.dumps(model))
-    assert np.array_equal(again.predict_proba(frame), model.predict_proba(frame))
-    assert clone(model).get_params() == model.get_params()
+    settings = {"effective_batch_size": growing, "batch_size": 20, "random_state": 0}
+    model = SVIGaussianMixture(2, **settings)
+    # The first batch makes the start and carries no noise.
+    assert model.partial_fit(blobs(80)).n_iter_ == 4
+    assert steps == [2, 3, 4]
 
 
 # --- bad input
@@ -372,7 +322,7 @@ def test_pipeline_grid_search_clone_pickle_and_frames():
             "greater than 1, but got 0.900. That is for covariance_type='full'",
         ),
         ({"mean_prior": [0.0]}, r"mean_prior must be finite and of shape \(2,\)"),
-        ({"covariance_prior": [1.0, 2.0]}, r"must be finite and of shape \(2, 2\) for"),
+        ({"covariance_prior": [1.0, 2.0]}, r"be finite and of shape \(2, 2\) for"),
         ({"covariance_prior": -np.eye(2)}, "symmetric and positive definite"),
         (
             {"covariance_prior": [[1e-9, 5e-10], [0.0, 1e-9]]},
@@ -388,22 +338,6 @@ def test_improper_priors_are_refused(parameters, message):
         SVIGaussianMixture(**parameters).fit(blobs())
 
 
-def test_the_first_batch_of_a_stream_is_step_one():
-    steps = []
-
-    def growing(t):
-        steps.append(t)
-        return 5.0 * t
-
-    X = np.random.default_rng(0).normal(size=(80, 2))
-    model = SVIGaussianMixture(
-        2, effective_batch_size=growing, batch_size=20, random_state=0
-    )
-    # The first batch makes the start and carries no noise.
-    assert model.partial_fit(X).n_iter_ == 4
-    assert steps == [2, 3, 4]
-
-
 class Gap(LearningRate):
     def at(self, step):
         return float("nan") if step == 2 else 0.5
@@ -411,42 +345,36 @@ class Gap(LearningRate):
 
 @pytest.mark.parametrize("batch_size", [None, 20])
 def test_a_schedule_that_leaves_the_interval_later_is_named(batch_size):
-    X = np.random.default_rng(0).normal(size=(60, 2))
     model = SVIGaussianMixture(2, learning_rate=Gap(), batch_size=batch_size)
-    with pytest.raises(ValueError, match=r"rates in \(0, 1\]; got nan at step 2"):
-        model.fit(X)
     stream = SVIGaussianMixture(2, learning_rate=Gap(), batch_size=20)
-    with pytest.raises(ValueError, match=r"rates in \(0, 1\]; got nan at step 2"):
-        stream.partial_fit(X)
+    for call in (model.fit, stream.partial_fit):
+        with pytest.raises(ValueError, match=r"rates in \(0, 1\]; got nan at step 2"):
+            call(blobs(60))
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.5, "two"])
-def test_samples_need_a_number(n):
-    model = SVIGaussianMixture().fit(blobs())
+@pytest.mark.parametrize("n", [0, 2.5, "two"])
+def test_samples_need_a_number(fitted, n):
     with pytest.raises(ValueError, match="n_samples must be a positive integer"):
-        model.sample(n)
+        fitted.sample(n)
     with pytest.raises(ValueError, match="n_draws must be a positive integer"):
-        model.sample_posterior(n)
+        fitted.sample_posterior(n)
 
 
 @each_odd
-@pytest.mark.parametrize("covariance_type", TYPES)
-@pytest.mark.parametrize("mean_prior_type", ["normal-wishart", "independent"])
-@pytest.mark.parametrize("effective", [None, 1])
+@each_type
+@pytest.mark.parametrize(
+    ("mean_prior_type", "effective"),
+    [("normal-wishart", None), ("normal-wishart", 1), ("independent", None)],
+)
 def test_awkward_rows_leave_a_proper_posterior(
     X, covariance_type, mean_prior_type, effective
 ):
+    shape = {"covariance_type": covariance_type, "mean_prior_type": mean_prior_type}
+    noise = {"batch_size": 1000, "effective_batch_size": effective}
+    model = SVIGaussianMixture(6, **shape, **noise, random_state=0, max_iter=10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = SVIGaussianMixture(
-            6,
-            covariance_type=covariance_type,
-            mean_prior_type=mean_prior_type,
-            batch_size=1000,
-            effective_batch_size=effective,
-            random_state=0,
-            max_iter=20,
-        ).fit(X)
+        model.fit(X)
     assert np.isfinite(model.elbo_path_).all()
     assert np.isfinite(model.means_).all()
     assert model.weights_.min() > 0
@@ -455,9 +383,7 @@ def test_awkward_rows_leave_a_proper_posterior(
         assert np.linalg.eigvalsh(model.covariances_).min() > 0
     else:
         assert np.min(model.covariances_) > 0
-    if effective is None:
-        path = model.elbo_path_
-        assert np.all(np.diff(path) >= -1e-9 * np.abs(path[1:]))
+    assert effective or never_falls(model.elbo_path_)
 
 
 # --- data and priors of odd scales, and priors that change later: refused or survived
@@ -467,6 +393,7 @@ MODELS = [
     SVIGaussianMixture(2, random_state=0),
     BoostedGaussianMixture(2, max_iter=1, n_draws=16, n_restarts=1, random_state=0),
 ]
+each_model = pytest.mark.parametrize("model", MODELS)
 
 
 def rows(n=60):
@@ -474,7 +401,7 @@ def rows(n=60):
     return rng.normal(size=(n, 2)) + 5.0 * (np.arange(n) % 2)[:, None]
 
 
-@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+@each_type
 @pytest.mark.parametrize("constant", [3.0, 123456789.123])
 def test_a_constant_column_has_no_scale_wherever_it_lies(constant, covariance_type):
     # Its mean is off by rounding, which is no spread.
@@ -486,14 +413,14 @@ def test_a_constant_column_has_no_scale_wherever_it_lies(constant, covariance_ty
     assert_allclose(bound(constant), bound(0.0), rtol=1e-6)
 
 
-@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
-@pytest.mark.parametrize("model", MODELS)
+@each_type
+@each_model
 def test_squares_that_overflow_are_refused(model, covariance_type):
     with pytest.raises(ValueError, match="X must have a variance that is a finite"):
         clone(model).set_params(covariance_type=covariance_type).fit(1e160 * rows())
 
 
-@pytest.mark.parametrize("model", MODELS)
+@each_model
 def test_priors_of_another_scale_are_refused_in_plain_words(model):
     far = clone(model).set_params(mean_prior=[1e8, 1e8])
     with pytest.raises(ValueError, match="X and the priors are of such different"):
@@ -501,7 +428,7 @@ def test_priors_of_another_scale_are_refused_in_plain_words(model):
 
 
 @pytest.mark.parametrize("name", ["mean_prior", "covariance_prior"])
-@pytest.mark.parametrize("model", MODELS)
+@each_model
 def test_a_fit_keeps_its_priors_to_itself(model, name):
     given = {"mean_prior": np.zeros(2), "covariance_prior": np.eye(2)}[name]
     fitted = clone(model).set_params(**{name: given})
@@ -515,7 +442,7 @@ def test_a_fit_keeps_its_priors_to_itself(model, name):
         assert not np.shares_memory(kept["rate"], given)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@each_model
 def test_missing_values_that_cannot_be_integrated_out_are_named(model):
     X = rows()
     X[3, 1] = np.nan
@@ -525,3 +452,11 @@ def test_missing_values_that_cannot_be_integrated_out_are_named(model):
     X[:, 1] = np.nan
     with pytest.raises(ValueError, match=r"columns \[1\] are NaN throughout"):
         clone(model).fit(X)
+
+
+@each_type
+def test_missing_values_are_allowed_where_they_can_be_integrated_out(covariance_type):
+    for model in MODELS:
+        tags = clone(model).set_params(covariance_type=covariance_type)
+        tags = tags.__sklearn_tags__()
+        assert tags.input_tags.allow_nan == (covariance_type in ("full", "diag"))
