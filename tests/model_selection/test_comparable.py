@@ -57,16 +57,6 @@ def test_temperatures_are_not_compared(rows, estimator, grid):
     assert "held-out log density: GridSearchCV" in str(caught.value)
 
 
-def test_the_smallest_temperature_would_win(rows):
-    # Why they are refused, where log likelihoods are negative: x around 5 and a prior
-    # around 0 with a scale of 0.1 fit badly, and the smallest power hides it best.
-    elbo = [
-        NormalMean(scale=0.1, temperature=a).fit(rows + 5.0).elbo_
-        for a in (0.01, 0.1, 0.5, 1.0)
-    ]
-    assert np.all(np.diff(elbo) < 0)
-
-
 def test_one_temperature_is_searched(rows):
     grid = {"temperature": [0.5], "scale": [0.1, 1.0]}
     search = EvidenceSearch(NormalMean(), grid, n_repeats=1).fit(rows)
@@ -88,10 +78,9 @@ class Warmed(FunctionTransformer):
 
 
 def test_class_weights_are_not_compared():
-    with pytest.raises(ValueError, match="must not vary class_weight"):
-        check(boosted(), {"class_weight": None}, {"class_weight": "balanced"})
-    with pytest.raises(ValueError, match="must not vary class_weight"):
-        check(boosted(), {"class_weight": {0: 1.0}}, {"class_weight": {0: 2.0}})
+    for one, other in ((None, "balanced"), ({0: 1.0}, {0: 2.0})):
+        with pytest.raises(ValueError, match="must not vary class_weight"):
+            check(boosted(), {"class_weight": one}, {"class_weight": other})
     check(boosted(), {"class_weight": {0: 2.0}}, {"class_weight": {0: 2.0}})
 
 
@@ -160,21 +149,14 @@ def test_parameters_that_end_like_steps_are_none():
     check(Pipeline([("model", Stepped())]), {"model__n_steps": 3}, {})
 
 
-def test_a_density_in_other_units_would_win(rows):
-    # Why it is refused: the same model of the same rows, in metres and in kilometres.
-    metres, kilometres = (
-        NormalMean(scale=s, noise=s).fit(rows * s).elbo_ for s in (1.0, 1e-3)
-    )
-    assert kilometres - metres == pytest.approx(len(rows) * np.log(1e3))
-
-
 def test_kinds_of_models_are_not_compared():
     with pytest.raises(ValueError, match="kind of model.*classifier.*model of X"):
         check(pipeline(), {"model": NormalMean()}, {"model": boosted()})
 
 
 def test_features_chosen_by_their_labels_get_a_warning():
-    select = Pipeline([("select", SelectKBest(f_classif)), ("model", boosted())])
+    model = boosted(max_iter=1, n_draws=32)
+    select = Pipeline([("select", SelectKBest(f_classif)), ("model", model)])
     with pytest.warns(UserWarning, match="'select' may look at y"):
         check(select, {"select__k": 1}, {"select__k": 2})
     encode = Pipeline([("encode", TargetEncoder()), ("model", boosted())])

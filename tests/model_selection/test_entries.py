@@ -104,7 +104,7 @@ def test_rows_are_emptied_only_where_that_many_are_asked_for():
 
 
 def test_unprotected_entries_are_held_out_equally_often():
-    X, n_splits = np.ones((6, 5)), 2000
+    X, n_splits = np.ones((6, 5)), 500
     counts = sum(
         seen(train_test_split_entries(X, test_size=0.2, random_state=s)[1])
         for s in range(n_splits)
@@ -123,16 +123,12 @@ def test_integers_become_floats_and_single_precision_stays():
     assert train.dtype == np.float32
 
 
-@pytest.mark.parametrize("test_size", [1, 0.99])
-def test_a_side_without_entries_is_refused(test_size):
-    X = np.array([[1.0, np.nan]]) if test_size == 1 else np.ones((2, 2))
-    with pytest.raises(ValueError, match="test_size must leave entries on both sides"):
-        train_test_split_entries(X, test_size=test_size)
-
-
-@pytest.mark.parametrize("test_size", [0.0, 1.0, -1, "half"])
+@pytest.mark.parametrize("test_size", [0.0, 1.0, -1, "half", 0.99, 9])
 def test_a_wrong_test_size_is_named(test_size):
-    with pytest.raises(ValueError, match="'test_size' parameter"):
+    message = "'test_size' parameter"
+    if test_size in (0.99, 9):
+        message = "test_size must leave entries on both sides"
+    with pytest.raises(ValueError, match=message):
         train_test_split_entries(np.ones((3, 3)), test_size=test_size)
 
 
@@ -151,11 +147,11 @@ def test_every_entry_is_held_out_once(make, shuffle):
     assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_only_rows_with_a_single_entry_are_ever_emptied(seed):
-    X = with_gaps(seed)
-    several = seen(X).sum(axis=1) > 1
-    for n_splits in (2, 5):
+@pytest.mark.parametrize("n_splits", [2, 5])
+def test_only_rows_with_a_single_entry_are_ever_emptied(n_splits):
+    for seed in range(3):
+        X = with_gaps(seed)
+        several = seen(X).sum(axis=1) > 1
         for train, _ in EntryKFold(n_splits, random_state=seed).split(X):
             assert seen(train)[several].any(axis=1).all()
 
@@ -175,16 +171,20 @@ def test_folds_follow_the_seed():
 
 
 @pytest.mark.parametrize(
-    "options", [{"n_splits": 1}, {"n_splits": 2.5}, {"shuffle": "yes"}]
+    ("options", "message"),
+    [
+        ({"n_splits": 1}, "n_splits must be"),
+        ({"n_splits": 2.5}, "n_splits must be"),
+        ({"shuffle": "yes"}, "shuffle must be"),
+        ({"shuffle": False, "random_state": 0}, "random_state has no effect"),
+    ],
 )
-def test_wrong_folds_are_named(options):
-    with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
+def test_wrong_folds_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
         EntryKFold(**options)
 
 
-def test_a_seed_without_shuffling_and_too_many_folds_are_refused():
-    with pytest.raises(ValueError, match="random_state has no effect"):
-        EntryKFold(shuffle=False, random_state=0)
+def test_too_many_folds_are_refused():
     with pytest.raises(ValueError, match="n_splits=5 must not be larger"):
         next(EntryKFold(5).split(np.ones((2, 2))))
 

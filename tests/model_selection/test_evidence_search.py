@@ -59,19 +59,10 @@ def test_exact_bounds_are_ranked_by_the_evidence(rows):
     assert_allclose(search.results_["elbo_se"], 0.0, atol=1e-12, rtol=0)
 
 
-def test_no_penalty_is_taken(rows):
-    # The largest bound wins by however little, whatever the number of parameters.
-    grid = [{"scale": [1.0]}, {"scale": [1.0 + 1e-9], "noise": [1.0]}]
-    search = EvidenceSearch(NormalMean(), grid).fit(rows)
-    evidence = [log_evidence(rows, 1.0), log_evidence(rows, 1.0 + 1e-9)]
-    assert search.best_index_ == np.argmax(evidence)
-
-
 def test_the_best_start_counts(rows):
     # Looser bounds on the average, the same evidence: the supremum is what is ranked.
-    search = EvidenceSearch(
-        NormalMean(scale=1.0, loss=5.0), {"noise": [1.0]}, n_repeats=8, random_state=0
-    ).fit(rows)
+    model, grid = NormalMean(scale=1.0, loss=5.0), {"noise": [1.0]}
+    search = EvidenceSearch(model, grid, n_repeats=8, random_state=0).fit(rows)
     repeats = [search.results_[f"repeat{r}_elbo"][0] for r in range(8)]
     assert search.best_elbo_ == max(repeats)
     assert search.results_["mean_elbo"][0] == pytest.approx(np.mean(repeats))
@@ -85,36 +76,10 @@ def test_the_best_estimator_is_the_best_fit(rows, labelled):
     search = EvidenceSearch(NormalMean(loss=3.0), grid, random_state=1).fit(rows)
     assert search.best_estimator_.elbo_ == search.best_elbo_
     assert search.refit_time_ >= 0
-    search = EvidenceSearch(
-        boosted(), {"prior_scale": [0.1, 2.0]}, n_repeats=2, random_state=1
-    ).fit(*labelled)
+    grid = {"prior_scale": [0.1, 2.0]}
+    search = EvidenceSearch(boosted(), grid, n_repeats=2, random_state=1).fit(*labelled)
     assert search.best_estimator_.elbo_ == search.best_elbo_
     assert search.best_estimator_.prior_scale == search.best_params_["prior_scale"]
-
-
-def test_bounds_of_a_classifier_agree_with_quadrature(labelled):
-    X, y = labelled
-    X = X[:, :1]
-    search = EvidenceSearch(
-        boosted(fit_intercept=False, n_draws=256),
-        {"prior_scale": [0.05, 0.5, 5.0]},
-        n_repeats=1,
-        random_state=0,
-    ).fit(X, y)
-    grid = np.linspace(-40.0, 40.0, 200_001)
-    signed = np.where(y == 1, 1.0, -1.0) * X[:, 0]
-    log_likelihood = sum(-np.logaddexp(0.0, -s * grid) for s in signed)
-    for scale, elbo, se in zip(
-        [0.05, 0.5, 5.0],
-        search.results_["elbo"],
-        search.results_["elbo_se"],
-        strict=True,
-    ):
-        prior = np.exp(-0.5 * (grid / scale) ** 2) / (scale * np.sqrt(2 * np.pi))
-        total = np.exp(log_likelihood) * prior
-        evidence = np.log(np.trapezoid(total, grid))
-        assert elbo <= evidence + 4 * se + 1e-6
-        assert elbo >= evidence - 0.05 - 4 * se
 
 
 # --- seeds and workers
@@ -151,8 +116,8 @@ def test_without_a_seed_of_its_own_the_estimators_counts(rows):
     one, two = (EvidenceSearch(pipeline, {name: [1.0]}).fit(rows) for _ in range(2))
     same_table(one.results_, two.results_)
     free = NormalMean(loss=3.0)
-    one, two = (EvidenceSearch(free, grid).fit(rows) for _ in range(2))
-    assert one.best_elbo_ != two.best_elbo_
+    elbos = {EvidenceSearch(free, grid).fit(rows).best_elbo_ for _ in range(2)}
+    assert len(elbos) == 2
 
 
 def test_preprocessing_is_the_same_in_all_repeats(rows):
@@ -182,9 +147,8 @@ class Jitter(BaseEstimator):
 
 def test_the_table_is_a_data_frame(rows):
     grid = [{"scale": [0.1, 1.0], "noise": [1.0, 2.0]}, {"n_init": [3]}]
-    search = EvidenceSearch(
-        NormalMean(loss=1.0), grid, n_repeats=2, random_state=0
-    ).fit(rows)
+    model = NormalMean(loss=1.0)
+    search = EvidenceSearch(model, grid, n_repeats=2, random_state=0).fit(rows)
     frame = pd.DataFrame(search.results_)
     assert len(frame) == 5
     assert frame["param_scale"].isna().tolist() == [False] * 4 + [True]
@@ -225,16 +189,6 @@ def test_errors_of_one_start(rows):
     assert 0.0 < error(n_init=4, loss=1.0) < 1.0
     assert error(n_init=4, loss=1.0, error=0.25) > 0.25
     assert error(n_init=4) == pytest.approx(0.0, abs=1e-12)
-
-
-@pytest.mark.slow
-def test_the_standard_error_covers_monte_carlo_noise(rows):
-    # Bounds with noise of 0.3: the mean over many searches of (elbo_se)² is near 0.3².
-    search = EvidenceSearch(NormalMean(error=0.3), {"scale": [1.0]}, n_repeats=1)
-    found = [clone(search).set_params(random_state=k).fit(rows) for k in range(100)]
-    actual = np.std([s.best_elbo_ for s in found], ddof=1)
-    # The standard error of a standard deviation from 100 values is 7 %.
-    assert actual == pytest.approx(found[0].results_["elbo_se"][0], rel=0.25)
 
 
 # --- what fails
@@ -383,24 +337,18 @@ def test_methods_are_those_of_the_best_estimator(rows, labelled):
     assert not hasattr(search, "classes_")
 
     X, y = labelled
-    search = EvidenceSearch(boosted(), {"prior_scale": [1.0]}, n_repeats=1).fit(X, y)
-    assert is_classifier(search)
-    assert search.classes_.tolist() == [0, 1]
-    assert_allclose(search.predict_proba(X), search.best_estimator_.predict_proba(X))
-    assert np.array_equal(search.predict(X), search.best_estimator_.predict(X))
-    assert_allclose(search.decision_function(X).shape, (40,))
-    assert search.score(X, y) > 0.6
-    assert not hasattr(search, "transform")
-    expected = search.best_estimator_.predict_log_proba(X)
-    assert_allclose(search.predict_log_proba(X), expected)
-
-
-def test_names_of_features(labelled):
-    frame = pd.DataFrame(labelled[0], columns=["age", "size"])
+    frame = pd.DataFrame(X, columns=["age", "size"])
     search = EvidenceSearch(boosted(), {"prior_scale": [1.0]}, n_repeats=1)
-    search.fit(frame, labelled[1])
+    search.fit(frame, y)
     assert search.feature_names_in_.tolist() == ["age", "size"]
     assert search.n_features_in_ == 2
+    assert is_classifier(search)
+    assert search.classes_.tolist() == [0, 1]
+    for name in ("predict_proba", "predict", "decision_function", "predict_log_proba"):
+        expected = getattr(search.best_estimator_, name)(frame)
+        assert np.array_equal(getattr(search, name)(frame), expected)
+    assert search.score(frame, y) > 0.6
+    assert not hasattr(search, "transform")
 
 
 def test_clone_and_pickle(rows):
@@ -457,14 +405,13 @@ def test_a_search_can_be_searched(labelled):
     assert outer.best_estimator_.best_params_.keys() == {"prior_scale"}
 
 
-def test_tags_are_those_of_the_estimator(labelled):
+def test_tags_are_those_of_the_estimator():
     tags = get_tags(EvidenceSearch(boosted(), {}))
     assert tags.estimator_type == "classifier"
     assert tags.input_tags.sparse
     assert tags.target_tags.required
-    assert get_tags(EvidenceSearch(NormalMean(), {})).estimator_type == (
-        "density_estimator"
-    )
+    tags = get_tags(EvidenceSearch(NormalMean(), {}))
+    assert tags.estimator_type == "density_estimator"
 
 
 # --- callbacks of a search and of the models that it fits
@@ -526,7 +473,7 @@ def test_callbacks_of_the_estimator_stay_its_own():
     assert hasattr(search, "best_estimator_")
 
 
-# --- the number and the shape of clusters, by evidence
+# --- the number of clusters, by evidence
 
 
 CENTERS = 6.0 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
@@ -538,59 +485,23 @@ def clusters(seed, n=90):
     return CENTERS[rng.integers(3, size=n)] + rng.standard_normal((n, 2))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_three_clusters_are_found(seed):
-    search = EvidenceSearch(
-        SVIGaussianMixture(n_init=3),
-        {"n_components": [1, 2, 3, 4, 5]},
-        n_repeats=1,
-        random_state=seed,
-    ).fit(clusters(seed))
+    model, grid = SVIGaussianMixture(n_init=3), {"n_components": [1, 2, 3, 4]}
+    search = EvidenceSearch(model, grid, n_repeats=1, random_state=seed)
+    search.fit(clusters(seed))
     assert search.best_params_ == {"n_components": 3}
-    assert search.results_["n_restarts"].tolist() == [3] * 5
+    assert search.results_["n_restarts"].tolist() == [3] * 4
     assert search.best_estimator_.elbo_ == search.best_elbo_
     assert search.predict(CENTERS).tolist() == [*dict.fromkeys(search.predict(CENTERS))]
 
 
-@pytest.mark.slow
-def test_restarts_in_one_fit_are_repeats_of_fits():
-    # The same ten starts' worth of luck, by either road.
-    X, grid = clusters(0), {"n_components": [3, 4]}
-    inside = EvidenceSearch(SVIGaussianMixture(n_init=10), grid, n_repeats=1)
-    outside = EvidenceSearch(SVIGaussianMixture(), grid, n_repeats=10)
-    one, two = (s.set_params(random_state=0).fit(X).results_ for s in (inside, outside))
-    assert one["n_restarts"].tolist() == two["n_restarts"].tolist() == [10, 10]
-    np.testing.assert_allclose(one["elbo"], two["elbo"], atol=0.01)
-
-
-def test_the_shape_of_round_clusters_is_found():
-    X = clusters(1, n=300)
-    grid = {"covariance_type": ["full", "diag", "spherical"], "n_components": [2, 3]}
-    search = EvidenceSearch(
-        SVIGaussianMixture(), grid, n_repeats=3, random_state=0, refit=False
-    ).fit(X)
-    assert search.best_params_ == {"covariance_type": "spherical", "n_components": 3}
-
-
-def test_scaled_rows_are_not_compared_with_rows():
-    pipeline = make_pipeline(StandardScaler(), SVIGaussianMixture(3))
-    grid = {"standardscaler": [StandardScaler(), "passthrough"]}
-    with pytest.raises(ValueError, match="preprocessing of a model of X"):
-        EvidenceSearch(pipeline, grid).fit(clusters(0))
-    grid = {"svigaussianmixture__n_components": [2, 3]}
-    search = EvidenceSearch(pipeline, grid, n_repeats=2, random_state=0)
-    search.fit(clusters(0))
-    assert search.best_params_ == {"svigaussianmixture__n_components": 3}
-    assert search.score_samples(clusters(1)).shape == (90,)
-
-
-def test_missing_values_are_let_through():
+def test_a_pipeline_is_searched_and_missing_values_are_let_through():
     X = clusters(0)
     X[::9, 0] = np.nan
-    search = EvidenceSearch(
-        SVIGaussianMixture(covariance_type="diag"),
-        {"n_components": [1, 3]},
-        n_repeats=3,
-        random_state=0,
-    ).fit(X)
-    assert search.best_params_ == {"n_components": 3}
+    model = SVIGaussianMixture(covariance_type="diag")
+    grid = {"svigaussianmixture__n_components": [1, 3]}
+    pipeline = make_pipeline(StandardScaler(), model)
+    search = EvidenceSearch(pipeline, grid, n_repeats=2, random_state=0).fit(X)
+    assert search.best_params_ == {"svigaussianmixture__n_components": 3}
+    assert search.score_samples(clusters(1)).shape == (90,)

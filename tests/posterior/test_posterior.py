@@ -29,7 +29,7 @@ def bimodal(normal_mixture):
 
 def test_marginal_is_the_derivative_of_its_cdf_and_integrates_to_one(posterior):
     marginal = posterior.marginal("b")
-    grid = np.linspace(*marginal.quantile([1e-9, 1 - 1e-9]), 400_001)
+    grid = np.linspace(*marginal.quantile([1e-9, 1 - 1e-9]), 200_001)
     density = marginal.pdf(grid)
     assert trapezoid(density, grid) == pytest.approx(1.0, abs=1e-6)
     between = np.linspace(grid[0], grid[-1], 21)
@@ -73,14 +73,10 @@ def test_quantile_of_one_gaussian_is_scipys(normal_mixture):
     )
 
 
-def test_densities_at_no_points_are_none(bimodal):
+def test_scalars_no_points_and_the_ends(bimodal):
     marginal = bimodal.marginal(0)
     assert marginal.component_log_pdf([]).shape == (0, bimodal.n_components)
     assert marginal.log_pdf([]).shape == marginal.cdf([]).shape == (0,)
-
-
-def test_quantile_ends_and_scalars(bimodal):
-    marginal = bimodal.marginal(0)
     np.testing.assert_array_equal(marginal.quantile([0.0, 1.0]), [-np.inf, np.inf])
     for value in (marginal.quantile(0.3), marginal.pdf(1.0), marginal.cdf(1.0)):
         assert np.ndim(value) == 0
@@ -204,9 +200,9 @@ def test_hellinger_is_symmetric_and_bounded(bimodal, normal_mixture):
     assert far.hellinger(bimodal, random_state=0).distance == pytest.approx(1.0)
 
 
-def test_hellinger_needs_one_dimension(bimodal, posterior):
+def test_hellinger_needs_one_dimension(bimodal):
     with pytest.raises(ValueError, match="other must have dimension 1"):
-        bimodal.hellinger(posterior)
+        bimodal.hellinger(Mixture.single(Gaussian("diag"), np.zeros(4)))
 
 
 def test_importance_weights_find_the_evidence(bimodal):
@@ -235,23 +231,19 @@ def test_resample_moves_a_wrong_mixture_to_the_target(normal_mixture):
     np.testing.assert_allclose(result.weights, 1 / 2000)
 
 
-def test_resample_takes_targets_and_repeats_itself(bimodal):
-    target = SimpleNamespace(log_density=lambda theta: -0.5 * theta[:, 0] ** 2)
-    first = bimodal.resample(target, n=50, random_state=3)
-    second = bimodal.resample(target.log_density, n=50, random_state=3)
-    np.testing.assert_array_equal(first.draws, second.draws)
-
-
 def test_a_function_of_one_point_is_told_how_to_be_one_of_rows(bimodal):
     def density(theta):
         return -0.5 * np.sum(theta**2)
 
     with pytest.raises(ValueError, match=r"one point can be mapped: lambda theta"):
         bimodal.resample(density, 10)
-    mapped = bimodal.resample(
-        lambda theta: [density(row) for row in theta], 10, random_state=0
+    mapped = SimpleNamespace(log_density=lambda theta: [density(row) for row in theta])
+    first, second = (
+        bimodal.resample(target, 10, random_state=3).draws
+        for target in (mapped, mapped.log_density)
     )
-    assert mapped.draws.shape == (10, 1)
+    assert first.shape == (10, 1)
+    np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -350,10 +342,9 @@ def test_own_families_cannot_be_saved(tmp_path):
 
 
 def test_immutable_pickled_and_short(posterior):
-    with pytest.raises(AttributeError):
-        posterior.weights = np.ones(3)
-    with pytest.raises(AttributeError):
-        posterior.anything = 1
+    for name in ("weights", "anything"):
+        with pytest.raises(AttributeError):
+            setattr(posterior, name, np.ones(3))
     again = pickle.loads(pickle.dumps(posterior))
     assert again.names == posterior.names
     assert len(repr(posterior)) < 79
