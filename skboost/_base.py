@@ -19,7 +19,6 @@ from skboost._sklearn import (
     InstanceOf,
     Interval,
     StrOptions,
-    registered_callbacks,
 )
 from skboost._stages import Corrected, boosted
 from skboost.boosting import COMBINATIONS, TOL, Boosting, enough_for
@@ -264,7 +263,7 @@ class BoostedEstimator(FittingEstimator):
         going_on = self.warm_start and not from_scratch and "_run" in vars(self)
         previous = self._run if going_on else None
         seed = self._seed if going_on else root_seed(self.random_state)
-        session = None if from_scratch else session_of(self, registered_callbacks(self))
+        session = None if from_scratch else session_of(self)
         keeper = None if session is None else RunKeeper(session)
         if starts is None:
             starts = np.zeros((1, target.dim))

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skboost._pickles import check_version
+from skboost._sklearn import registered_callbacks
 from skboost.families import VariationalFamily
 from skboost.posterior import reading_archive, write_archive
 from skboost.posterior._storage import is_public, refusing_damage
@@ -112,8 +113,9 @@ class Checkpoint:
         """The file stays."""
 
 
-def session_of(estimator, callbacks):
+def session_of(estimator):
     """The session of the `Checkpoint` among an estimator's callbacks, or None."""
+    callbacks = registered_callbacks(estimator)
     found = [one for one in callbacks if isinstance(one, Checkpoint)]
     if not found:
         return None
@@ -173,7 +175,11 @@ class Session:
     def _read(self):
         path = self.path
         with reading_archive(path, _FORMAT, _VERSION, _WRITER) as (header, arrays):
-            then, counts = dict(header["params"]), dict(header["runs"])
+            then = dict(header["params"])
+            runs = {key: (count, {}) for key, count in dict(header["runs"]).items()}
+            for name, array in arrays.items():
+                _, key, own = name.split("_", 2)
+                runs[key][1][own] = array
         try:
             check_version(header["skboost_version"])
         except pickle.UnpicklingError as error:
@@ -190,7 +196,7 @@ class Session:
                 f"{then.get(name)} and is {self._params.get(name)} now. Give this fit "
                 "a path of its own, or remove the file."
             )
-        return {key: (count, _own(arrays, key)) for key, count in counts.items()}
+        return runs
 
     def put(self, key, counts, arrays):
         """Keep a run under a name, and write the file."""
@@ -368,12 +374,6 @@ def unpickled(arrays, family):
     """
     file = io.BytesIO(arrays["pickle"].tobytes())
     return _Unpickler(file, family, arrays).load()
-
-
-def _own(arrays, key):
-    """The arrays of one run."""
-    start = f"run_{key}_"
-    return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
 
 
 def agree(recorded, now):

@@ -64,15 +64,14 @@ class Entries:
             )
         if sparse.issparse(X):
             found = X.tocoo()
-            rows, columns, values = found.row, found.col, found.data
-            values = np.asarray(values, dtype=dtype)
+            values = np.asarray(found.data, dtype=dtype)
             seen = ~np.isnan(values)
-            if not seen.all():
-                rows, columns, values = rows[seen], columns[seen], values[seen]
-            return cls.make(rows, columns, values, X.shape)
-        X = np.asarray(X, dtype=dtype)
-        rows, columns = np.nonzero(~np.isnan(X))
-        return cls(*_indices(rows, columns), _finite(X[rows, columns]), X.shape)
+            rows, columns, values = found.row[seen], found.col[seen], values[seen]
+        else:
+            X = np.asarray(X, dtype=dtype)
+            rows, columns = np.nonzero(~np.isnan(X))
+            values = X[rows, columns]
+        return cls.make(rows, columns, values, X.shape)
 
     @classmethod
     def make(cls, rows, columns, values, shape):
@@ -104,11 +103,14 @@ class Entries:
         if order.nnz < len(rows):
             raise ValueError(_twice(rows, columns))
         order = order.data
-        return cls(
-            *_indices(rows[order], columns[order]),
-            _finite(np.asarray(values)[order]),
-            tuple(int(n) for n in shape),
-        )
+        values = np.asarray(values)[order]
+        infinite = values[~np.isfinite(values)]
+        if infinite.size:
+            raise ValueError(
+                f"Observed entries of X must be finite; got {infinite[0]!r}."
+            )
+        parts = *_indices(rows[order], columns[order]), values
+        return cls(*parts, tuple(int(n) for n in shape))
 
     def __len__(self):
         """Number of entries."""
@@ -179,13 +181,6 @@ def _indices(rows, columns):
     last = max([len(rows), *(int(part.max(initial=0)) for part in (rows, columns))])
     kind = np.int32 if last <= np.iinfo(np.int32).max else np.int64
     return rows.astype(kind), columns.astype(kind)
-
-
-def _finite(values):
-    if not np.all(np.isfinite(values)):
-        first = values[~np.isfinite(values)][0]
-        raise ValueError(f"Observed entries of X must be finite; got {first!r}.")
-    return values
 
 
 def _check_inside(name, index, n):

@@ -12,7 +12,7 @@ from skboost._callbacks import interrupted, run
 from skboost._checkpoint import RunKeeper, session_of
 from skboost._parallel import chunked_map
 from skboost._random import generator
-from skboost._sklearn import InstanceOf, Interval, StrOptions, registered_callbacks
+from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost.svi import LEARNING_RATES, LearningRate, SVILimits, as_learning_rate
 
 # Streams of one fit: what runs start from, and their steps.
@@ -142,7 +142,7 @@ class NaturalGradientRuns(FittingEstimator):
         ]
         progress = Progress([None] * len(engines))
         # No closure: a backend may have to pickle it.
-        session = session_of(self, registered_callbacks(self))
+        session = session_of(self)
         previous = self._run if going_on else None
         one = partial(self._fit_one, previous, data, progress, session)
         items = list(zip(range(len(engines)), engines, tasks, strict=True))
