@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
+from sklearn.base import clone
 
 from skboost import (
     BoostedBayesianLinearRegression,
@@ -48,8 +49,6 @@ def fit_of(model, y):
 
 @pytest.mark.slow
 def test_eight_threads_fit_eight_estimators_at_once():
-    from sklearn.base import clone
-
     alone = [numbers(fit_of(clone(model), y)) for model, y in EIGHT]
     found, together = [None] * 8, threading.Barrier(8)
 
