@@ -88,14 +88,9 @@ def test_a_search_steps_back_from_where_it_fails():
     assert result.elbo == pytest.approx(np.log(2 * np.pi), abs=1e-2)
 
 
-@pytest.mark.parametrize("failures", ["raise", "zero"])
-def test_wrong_shapes_are_errors_whatever_is_said(failures):
-    with pytest.raises(LogDensityError, match="must return one number"):
-        boost(lambda t: np.zeros(3), 2, failures=failures, vectorized=False)
-
-
-@pytest.mark.parametrize("objective", ["kl", "hellinger"])
-@pytest.mark.parametrize("failures", ["raise", "zero"])
+@pytest.mark.parametrize(
+    ("failures", "objective"), [("raise", "kl"), ("zero", "hellinger")]
+)
 def test_failing_at_every_start_is_an_error_that_names_x0(failures, objective):
     def density(theta):
         raise ArithmeticError("no luck")
@@ -104,11 +99,12 @@ def test_failing_at_every_start_is_an_error_that_names_x0(failures, objective):
         boost(density, 2, x0=[1.25, 2.5], failures=failures, objective=objective)
     for words in ("x0=[1.25 2.5", "no luck", "Pass as x0"):
         assert words in str(caught.value)
-
-
-def test_one_good_start_is_enough():
+    with pytest.raises(LogDensityError, match="must return one number"):
+        boost(lambda t: np.zeros(3), 2, failures=failures, vectorized=False)
+    # One good start is enough.
     density = fails_right_of(8.0, divides_by_zero)
-    result = boost(**density, dim=2, x0=[[9.0, 0.0], [1.0, 1.0]], n_draws=128)
+    starts, settings = [[9.0, 0.0], [1.0, 1.0]], {"n_draws": 128, "skew": None}
+    result = boost(**density, dim=2, x0=starts, **settings)
     assert result.elbo == pytest.approx(np.log(2 * np.pi), abs=1e-2)
 
 

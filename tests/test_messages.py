@@ -81,7 +81,7 @@ def test_a_slow_density_says_before_its_first_iteration_what_one_takes(monkeypat
 
     def slow(theta):
         points.append(theta)
-        sleep(5e-3)
+        sleep(3.5e-3)
         return -0.5 * anp.sum(theta**2)
 
     with warnings.catch_warnings():
@@ -238,13 +238,6 @@ def test_a_value_that_means_nothing_names_its_parameter(model, name, value):
         clone(model).set_params(**{name: value}).fit(np.abs(X), LABELS)
 
 
-def test_a_warm_start_says_which_number_of_parameters_is_which():
-    model = BoostedBayesianLogisticRegression(warm_start=True, **FAST)
-    model.fit(X[:, :1], LABELS)
-    with pytest.raises(ValueError, match="the last fit had 2 parameters, .* have 3"):
-        model.fit(X, LABELS)
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -272,17 +265,50 @@ def test_a_stream_that_begins_with_few_rows_is_told_so():
         OnlineBayesianLinearRegression(noise_scale=1.0).partial_fit(X[:1], y[:1])
 
 
-def test_a_factorisation_that_goes_on_with_other_entries_says_so():
+def goes_on_with_other_entries():
     table = X @ X.T
     model = SVIMatrixFactorization(2, warm_start=True, max_iter=5, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.fit(table).fit(table.copy())
+    model.fit(table).fit(table.copy())
     other = table.copy()
     other[0, [0, 1]] = other[0, [1, 0]]
-    with pytest.warns(UserWarning, match="goes on with other entries") as caught:
-        model.fit(other)
+    return model, other, None
+
+
+FEW = np.random.default_rng(0).normal(size=(12, 10))
+FAR_OFF = {"family": "gaussian-diag", "tol": 0.01, **FAST}
+SIX_ROWS = np.repeat(X[:3], 2, axis=0)
+WARNINGS = {
+    "goes on with other entries": goes_on_with_other_entries,
+    "=4 clusters for 3 distinct rows": lambda: (
+        SVIGaussianMixture(4, max_iter=1), SIX_ROWS, None
+    ),
+    "clusters for 3 distinct": lambda: (
+        BoostedGaussianMixture(4, max_iter=1, n_draws=8), SIX_ROWS, None
+    ),
+    "For less, raise max_iter": lambda: (
+        BoostedBayesianLogisticRegression(**FAR_OFF), FEW @ FEW.T, np.arange(12) % 2
+    ),
+    "less, raise max_iter": lambda: (
+        BoostedBayesianPoissonRegression(**FAR_OFF), FEW @ FEW.T, np.arange(12) % 2
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", WARNINGS)
+def test_warnings_name_the_line_that_called(words):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model, rows, y = WARNINGS[words]()
+    with pytest.warns(UserWarning, match=words) as caught:
+        model.fit(rows, y)
     assert caught[0].filename == __file__
+
+
+def test_a_warm_start_says_which_number_of_parameters_is_which():
+    model = BoostedBayesianLogisticRegression(warm_start=True, **FAST)
+    model.fit(X[:, :1], LABELS)
+    with pytest.raises(ValueError, match="the last fit had 2 parameters, .* have 3"):
+        model.fit(X, LABELS)
 
 
 def test_tables_of_positions_are_refused():
@@ -363,29 +389,6 @@ def test_a_column_that_is_constant_far_from_zero_is_no_error():
     constant = np.column_stack([X[:, 0], np.full(len(X), 1e8)])
     for model in list(MODELS)[:3]:
         model.fit(constant, MODELS[model])
-
-
-@pytest.mark.parametrize("kind", [SVIGaussianMixture, BoostedGaussianMixture])
-def test_more_clusters_than_rows_are_not_taken_in_silence(kind):
-    rows = np.repeat(X[:3], 5, axis=0)
-    with pytest.warns(UserWarning, match="=4 clusters for 3 distinct rows") as caught:
-        kind(4, max_iter=1, random_state=0).fit(rows)
-    assert caught[0].filename == __file__
-
-
-def test_what_remains_is_reported_where_the_user_called():
-    few = np.random.default_rng(0).normal(size=(12, 10))
-    models = [
-        kind(family="gaussian-diag", tol=0.01, **FAST)
-        for kind in (
-            BoostedBayesianLogisticRegression,
-            BoostedBayesianPoissonRegression,
-        )
-    ]
-    for model in models:
-        with pytest.warns(ConvergenceWarning) as caught:
-            model.fit(few @ few.T, np.arange(12) % 2)
-        assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize(
