@@ -182,6 +182,7 @@ def truncated(theta):
     return anp.where(x + y > 0, -(x**2 + y**2 - 1.2 * x * y) / 1.28, -np.inf)
 
 
+OBJECTIVES = "kl", "hellinger"
 REGIONS = {
     "half-normal": (half_normal, [1.0], 0.5 * np.log(np.pi / 2)),
     "uniform on a square": (unit_square, [0.5, 0.5], 0.0),
@@ -190,12 +191,20 @@ REGIONS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", ["kl", "hellinger"])
-@pytest.mark.parametrize("name", REGIONS)
-def test_zero_density_beyond_a_border(name, objective):
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        *((name, {"objective": each}) for name in REGIONS for each in OBJECTIVES),
+        *(("half-normal", {"family": each}) for each in ("laplace", "student_t")),
+    ],
+)
+def test_zero_density_beyond_a_border(name, settings):
     density, x0, truth = REGIONS[name]
-    result = boost(density, len(x0), x0=x0, max_iter=6, objective=objective)
+    result = boost(density, len(x0), x0=x0, max_iter=6, **settings)
     assert result.posterior.n_components > 1
+    assert np.isfinite(result.posterior.mean()).all()
+    assert (result.posterior.std() > 0).all()
+    assert 0.0 < result.history[-1]["outside"] < 0.2
     assert "% of the posterior's draws lie where the density is zero" in result.message
     # The bound is one, and what is left of it is stated.
     assert result.elbo < truth + 4 * result.elbo_se
