@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import erfcx, gammaincinv, log_ndtr
 
+from skboost._parallel import row_blocks
 from skboost.targets._logistic_gaussian import sigmoid_expectation
 
 
@@ -104,10 +105,7 @@ def laplace_sigmoid_expectation(mean, X, scale):
     n, dim = X.shape
     out = np.empty(n)
     per_row = dim if isinstance(X, np.ndarray) else X.nnz // max(1, n)
-    # Temporaries of one block of rows stay in the cache.
-    rows = max(1, (1 << 16) // max(1, per_row))
-    for start in range(0, n, rows):
-        block = slice(start, start + rows)
+    for block in row_blocks(n, per_row, 1 << 16):
         tail = _tail_probability(np.abs(mean[block]), _Squares(X[block], scale))
         out[block] = np.where(mean[block] > 0.0, 1.0 - tail, tail)
     return out

@@ -16,25 +16,6 @@ FARTHEST = 1e8
 _MAX_STEPS, _CLOSE = 50, 4.0 * np.finfo(float).eps
 
 
-class Arguments(NamedTuple):
-    """What of z the tails need, whatever their exponents: fixed draws keep it.
-
-    Attributes
-    ----------
-    arcsinh, half_log : ndarray of the shape of z
-        ``asinh(z)`` and ``ln(1 + z^2) / 2``.
-    """
-
-    arcsinh: np.ndarray
-    half_log: np.ndarray
-
-    @classmethod
-    def of(cls, z):
-        """The arguments at z."""
-        z = np.clip(z, -FARTHEST, FARTHEST)
-        return cls(np.arcsinh(z), 0.5 * np.log1p(z**2))
-
-
 class Tails(NamedTuple):
     """Values of ``T(z) = expm1(a u) / 2a - expm1(-b u) / 2b`` with ``u = asinh z``.
 
@@ -45,22 +26,25 @@ class Tails(NamedTuple):
     ----------
     value, log_slope : ndarray of the shape of z
         ``T`` and ``ln T'``.
-    up, down : ndarray of the shape of z
-        ``exp(a u)`` and ``exp(-b u)``.
+    u, up, down : ndarray of the shape of z
+        ``u``, ``exp(a u)`` and ``exp(-b u)``.
     """
 
     value: np.ndarray
     log_slope: np.ndarray
+    u: np.ndarray
     up: np.ndarray
     down: np.ndarray
 
     @classmethod
-    def of(cls, arguments, a, b):
+    def of(cls, z, a, b):
         """The function with exponents a to the right and b to the left."""
-        up, down = np.exp(a * arguments.arcsinh), np.exp(-b * arguments.arcsinh)
+        z = np.clip(z, -FARTHEST, FARTHEST)
+        u = np.arcsinh(z)
+        up, down = np.exp(a * u), np.exp(-b * u)
         value = (up - 1.0) / (2.0 * a) - (down - 1.0) / (2.0 * b)
-        log_slope = np.log(0.5 * (up + down)) - arguments.half_log
-        return cls(value, log_slope, up, down)
+        log_slope = np.log(0.5 * (up + down)) - 0.5 * np.log1p(z**2)
+        return cls(value, log_slope, u, up, down)
 
     def log_slope_slope(self, z, a, b):
         """Derivative of ``ln T'`` in z."""
@@ -69,12 +53,12 @@ class Tails(NamedTuple):
         square = 1.0 + z**2
         return (a * share - b * (1.0 - share)) / np.sqrt(square) - z / square
 
-    def exponent_slopes(self, arguments, a, b):
+    def exponent_slopes(self, a, b):
         """Derivatives of ``T`` and of ``ln T'``, each in ``ln a`` and in ``ln b``."""
-        u = arguments.arcsinh
-        share = self.up / (self.up + self.down)
-        value_a = 0.5 * (u * self.up - (self.up - 1.0) / a)
-        value_b = 0.5 * (u * self.down + (self.down - 1.0) / b)
+        _, _, u, up, down = self
+        share = up / (up + down)
+        value_a = 0.5 * (u * up - (up - 1.0) / a)
+        value_b = 0.5 * (u * down + (down - 1.0) / b)
         return value_a, value_b, a * u * share, -b * u * (1.0 - share)
 
 
@@ -171,7 +155,7 @@ class Warp(Transform):
 
     def _pieces(self, z):
         z = np.clip(z, -FARTHEST, FARTHEST)
-        tails = Tails.of(Arguments.of(z), self.right, self.left)
+        tails = Tails.of(z, self.right, self.left)
         log_scale, clip_slope = soft_clip(z @ self.scales.T, self.limit)
         u = tails.value * np.exp(log_scale) + (z**2 - 1.0) @ self.curves.T
         return _Pieces(z, tails, log_scale, clip_slope, u)

@@ -14,7 +14,7 @@ from skboost._solver import ascend
 from skboost.approximation import Estimate, finite_value_and_score
 from skboost.families import Gaussian
 from skboost.transforms import Warp
-from skboost.transforms._warp import Arguments, Tails, soft_clip
+from skboost.transforms._warp import Tails, soft_clip
 from skboost.warps._structure import Sample, candidate_axes, find_edges
 
 # Weight of the squares of everything that is not linear: what draws do not decide
@@ -45,19 +45,13 @@ class WarpedELBO:
         self.edges, self.limit = edges, limit
         self.target, self.mean, self.factor, self.base = target, mean, factor, base
         self.squares = base**2 - 1.0
-        self.arguments = Arguments.of(base)
-        dim = len(mean)
+        self.dim = dim = len(mean)
         # In many dimensions the linear part is diagonal: dim^2 numbers would fit noise.
         linear = np.ones((dim, dim)) if dim <= 50 else np.eye(dim)
         self._masks = (linear.astype(bool), *edges)
         n_entries, *n_edges = (int(mask.sum()) for mask in self._masks)
         self._ends = np.cumsum([dim, n_entries, dim, dim, *n_edges])
         self._log_volume = np.linalg.slogdet(factor)[1] + 0.5 * dim * (1.0 + LOG_2PI)
-
-    @property
-    def dim(self):
-        """Number of coordinates."""
-        return len(self.mean)
 
     @property
     def start(self):
@@ -103,7 +97,7 @@ class WarpedELBO:
         if sign <= 0:
             return -np.inf, np.zeros_like(x)
         a, b = np.exp(log_a), np.exp(log_b)
-        tails = Tails.of(self.arguments, a, b)
+        tails = Tails.of(self.base, a, b)
         log_scale, clip_slope = soft_clip(self.base @ scales.T, self.limit)
         scale = np.exp(log_scale)
         stretched = tails.value * scale
@@ -116,7 +110,7 @@ class WarpedELBO:
         n = len(self.base)
         slope = score @ self.factor / n
         by_u = slope @ matrix
-        t_a, t_b, l_a, l_b = tails.exponent_slopes(self.arguments, a, b)
+        t_a, t_b, l_a, l_b = tails.exponent_slopes(a, b)
         by_tail = by_u * scale
         by_scale = (by_u * stretched + 1.0 / n) * clip_slope
         by_matrix = slope.T @ u + np.linalg.inv(matrix).T
