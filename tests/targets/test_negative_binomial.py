@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import sparse, stats
+from scipy import stats
 
 from skboost.targets import DispersionPrior, NegativeBinomial, NoisyGLMTarget, Poisson
 from skboost.targets._negative_binomial import gamma_terms
@@ -17,7 +17,7 @@ from .conftest import (
 )
 
 
-def make_target(X=None):
+def make_target():
     rng = np.random.default_rng(0)
     own, weight, offset = (
         rng.normal(size=(30, 3)),
@@ -25,7 +25,7 @@ def make_target(X=None):
         rng.normal(size=30),
     )
     y = rng.negative_binomial(2.0, 2.0 / (2.0 + np.exp(own[:, 0] + offset)))
-    rows = table(own if X is None else X, y.astype(float), weight, offset)
+    rows = table(own, y.astype(float), weight, offset)
     prior = DispersionPrior(0.25, 2.0)
     return NoisyGLMTarget(rows, NegativeBinomial(), prior, temperature=0.8)
 
@@ -107,18 +107,6 @@ def test_a_dispersion_of_nearly_zero_is_poisson():
     exact = Poisson().expected(mean, np.sqrt(variance), y)
     for one, other in zip((found.value, found.slope, found.bend), exact, strict=True):
         assert_allclose(one, other, atol=1e-4)
-
-
-def test_sparse_rows_are_the_same_rows():
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(30, 3)) * (rng.uniform(size=(30, 3)) < 0.5)
-    dense, thin = make_target(X), make_target(sparse.csr_matrix(X))
-    for a, b in zip(
-        dense.expected_log_density(*gaussian(5)),
-        thin.expected_log_density(*gaussian(5)),
-        strict=True,
-    ):
-        assert_allclose(a, b, rtol=1e-11)
 
 
 def test_the_prior_is_a_density():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import integrate, sparse, stats
+from scipy import sparse, stats
 
 from skboost.approximation import Mixture
 from skboost.families import Gaussian
@@ -37,10 +37,9 @@ def make_data(n=30, d=3, seed=0):
     return X, y, rng.uniform(0.2, 2.0, n), 0.3 * rng.normal(size=n)
 
 
-def make_target(noise, rows=slice(None), X=None):
+def make_target(noise, X=None):
     own, y, weight, offset = make_data()
-    X = own if X is None else X
-    rows = table(X[rows], y[rows], weight[rows], offset[rows])
+    rows = table(own if X is None else X, y, weight, offset)
     return NoisyGLMTarget(rows, noise, NoiseScalePrior(1.5, 0.2), temperature=0.8)
 
 
@@ -88,30 +87,18 @@ def test_slopes_of_expectations_equal_differences(noise):
     check_curvature(target, mean, factor, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "noise",
-    [StudentTNoise(4.0), pytest.param(StudentTNoise(1.5), marks=pytest.mark.slow)],
-)
-@pytest.mark.parametrize(
-    "sds",
-    [
-        (0.3, 0.1),
-        pytest.param((0.05, 0.02), marks=pytest.mark.slow),
-        pytest.param((1.0, 0.3), marks=pytest.mark.slow),
-    ],
-)
-def test_the_product_rule_agrees_with_adaptive_quadrature(noise, sds):
+@pytest.mark.parametrize("noise", [StudentTNoise(4.0), StudentTNoise(1.5)])
+@pytest.mark.parametrize("sds", [(0.05, 0.02), (0.3, 0.1), (1.0, 0.3)])
+def test_the_product_rule_agrees_with_dense_sums(noise, sds):
     (sd, sd_level), covariance = sds, 0.5 * sds[0] * sds[1]
-
-    def integrand(t, u):
-        level = -0.2 + sd_level * u
-        tilt = covariance / sd_level
-        eta = 0.3 + tilt * u + np.sqrt(sd**2 - tilt**2) * t
-        log = noise.log_density((1.7 - eta) * np.exp(-level)) - level
-        return log * stats.norm.pdf(t) * stats.norm.pdf(u)
-
-    limits = {"epsabs": 1e-10, "epsrel": 1e-10}
-    exact = integrate.nquad(integrand, [(-8, 8), (-8, 8)], opts=limits)[0]
+    tilt = covariance / sd_level
+    # A trapezoid rule is exact to rounding for analytic functions of a normal variable.
+    t = np.linspace(-8.0, 8.0, 801)
+    share = stats.norm.pdf(t) * (t[1] - t[0])
+    level = -0.2 + sd_level * t[:, None]
+    eta = 0.3 + tilt * t[:, None] + np.sqrt(sd**2 - tilt**2) * t
+    log = noise.log_density((1.7 - eta) * np.exp(-level)) - level
+    exact = share @ log @ share
     moments = (np.array([each]) for each in (0.3, 1.7, sd**2, covariance))
     found = noise.expected_with_scale(*moments, -0.2, sd_level**2)
     assert found.value[0] == pytest.approx(exact, abs=1e-8)
@@ -145,11 +132,10 @@ def test_a_known_scale_is_one_predictor(noise):
     np.testing.assert_allclose(score, slope[:, :-1], rtol=1e-10)
 
 
-@pytest.mark.parametrize("noise", [NormalNoise(), StudentTNoise(4.0)])
-def test_sparse_rows_are_the_same_rows(noise):
+def test_sparse_rows_are_the_same_rows():
     X = make_data()[0] * (np.arange(90).reshape(30, 3) % 2)
-    dense = make_target(noise, X=X)
-    thin = make_target(noise, X=sparse.csr_matrix(X))
+    dense = make_target(StudentTNoise(4.0), X=X)
+    thin = make_target(StudentTNoise(4.0), X=sparse.csr_matrix(X))
     mean, variance, factor = gaussian(dense.dim)
     for a, b in zip(
         dense.expected_log_density(mean, variance, factor),
@@ -183,10 +169,9 @@ def test_the_fixed_rule_for_a_normal_variable(width):
 # --- a Gaussian as prior of more data
 
 
-@each
-def test_one_gaussian_as_prior_is_exact(noise):
+def test_one_gaussian_as_prior_is_exact():
     family = Gaussian("full")
-    target = make_target(noise)
+    target = make_target(StudentTNoise(4.0))
     root = 0.3 * np.random.default_rng(8).normal(size=(target.dim, target.dim))
     prior = Mixture.single(
         family, family.from_moments(np.full(target.dim, 0.2), root @ root.T + np.eye(5))

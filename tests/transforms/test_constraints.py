@@ -23,17 +23,12 @@ def mixed():
     return Constraints(MIXED, dim=9)
 
 
-def test_counts_and_order_of_the_unconstrained_coordinates(mixed):
+def test_there_and_back_inside_all_constraints(mixed):
     assert (mixed.dim, mixed.n_free) == (9, 8)
     # Coordinate 6, the last of the simplex, follows from the others.
-    assert mixed.elementwise(5)[1] == 5
-    assert mixed.elementwise(7)[1] == 6
-    assert mixed.elementwise(8)[1] == 7
+    assert [mixed.elementwise(i)[1] for i in (5, 7, 8)] == [5, 6, 7]
     assert mixed.elementwise(4) is None
     assert not mixed.trivial
-
-
-def test_there_and_back_inside_all_constraints(mixed):
     z = np.random.default_rng(0).standard_normal((40, 8))
     theta = mixed.forward(z)
     assert mixed.contains(theta).all()
@@ -113,13 +108,11 @@ def test_no_constraint_is_none(nothing):
         ({0: "positive", (0, 1): "ordered"}, "coordinate 0 is named more than once"),
         ({(1, 1): "ordered"}, "coordinate 1 is named more than once"),
         ({0: "simplex"}, "needs at least 2"),
-        ({(2,): "ordered"}, "needs at least 2"),
         ({(): "positive"}, "at least one coordinate"),
         (["positive"], "a sequence of 3 entries"),
         ([0.0, 1.0], "a sequence of 3 entries"),
         (3, "must be a dict"),
         (["simplex"] * 3, "several coordinates together"),
-        ([None, "ordered", None], "several coordinates together"),
     ],
 )
 def test_what_means_nothing_is_refused_by_name(constraints, words):
@@ -157,7 +150,6 @@ def test_records_are_json_and_make_the_same(mixed):
 
 
 def test_the_repr_is_short():
-    assert repr(Constraints("positive", 500)) == (
-        "Constraints({range(0, 500): 'positive'}, dim=500)"
-    )
+    many = repr(Constraints("positive", 500))
+    assert many == "Constraints({range(0, 500): 'positive'}, dim=500)"
     assert repr(Constraints({1: (0, 2)}, 3)) == "Constraints({1: (0.0, 2.0)}, dim=3)"

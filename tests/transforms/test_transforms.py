@@ -20,7 +20,6 @@ from skboost.transforms import (
     Simplex,
     UpperBound,
     as_transform,
-    interval,
 )
 
 CASES = {name: make() for name, make in TRANSFORMS.items()} | {
@@ -160,7 +159,7 @@ def test_a_simplex_starts_at_its_centre_and_adds_up():
 
 def test_the_simplex_jacobian_integrates_dirichlet_densities():
     # Uniform on the simplex of 3: in z the density is its Jacobian times Gamma(3).
-    grid = np.linspace(-25, 25, 801)
+    grid = np.linspace(-25, 25, 401)
     z = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     transform = Simplex()
     alpha = np.array([2.0, 3.0, 1.5])
@@ -171,8 +170,7 @@ def test_the_simplex_jacobian_integrates_dirichlet_densities():
     assert np.exp(log_density).sum() * area == pytest.approx(1.0, abs=1e-8)
 
 
-@pytest.mark.parametrize(("eta", "mass"), [(1.0, np.pi**2 / 2), (2.0, None)])
-def test_the_jacobian_integrates_densities_of_correlations(eta, mass):
+def test_the_jacobian_integrates_densities_of_correlations():
     # The volume of correlation matrices of three variables is pi^2 / 2 (Rousseeuw and
     # Molenberghs 1994); LKJ densities have marginals that are beta distributions.
     grid = np.linspace(-5.9, 5.9, 80)
@@ -180,13 +178,13 @@ def test_the_jacobian_integrates_densities_of_correlations(eta, mass):
     transform = Correlation()
     a, b, c = theta = transform.forward(z).T
     determinant = 1.0 + 2.0 * a * b * c - a**2 - b**2 - c**2
-    density = determinant ** (eta - 1.0) * np.exp(transform.log_jacobian(z))
-    total = density.sum() * (grid[1] - grid[0]) ** 3
-    if mass:
-        assert total == pytest.approx(mass, rel=1e-4)
-    alpha = eta + 0.5
-    squares = (density * theta**2).sum(axis=1) / density.sum()
-    assert_allclose(squares, 1.0 / (2.0 * alpha + 1.0), rtol=1e-3)
+    volume = np.exp(transform.log_jacobian(z))
+    total = volume.sum() * (grid[1] - grid[0]) ** 3
+    assert total == pytest.approx(np.pi**2 / 2, rel=1e-4)
+    for eta in (1.0, 2.0):
+        density, alpha = determinant ** (eta - 1.0) * volume, eta + 0.5
+        squares = (theta**2 @ density) / density.sum()
+        assert_allclose(squares, 1.0 / (2.0 * alpha + 1.0), rtol=1e-3)
 
 
 def test_correlations_are_those_of_their_matrix():
@@ -220,19 +218,12 @@ def test_what_lies_outside():
         assert not transform.contains(outside).any()
 
 
-@pytest.mark.parametrize(
-    ("ends", "kind"),
-    [
-        ((0, None), LowerBound),
-        ((None, 3), UpperBound),
-        ((0, 2.5), Interval),
-        ((None, None), Real),
-        ((-np.inf, np.inf), Real),
-        ((0.0, np.inf), LowerBound),
-    ],
-)
-def test_pairs_make_intervals(ends, kind):
-    assert isinstance(as_transform(ends), kind)
+def test_pairs_make_intervals():
+    assert isinstance(as_transform((None, 3)), UpperBound)
+    assert isinstance(as_transform((0, 2.5)), Interval)
+    assert isinstance(as_transform((-np.inf, np.inf)), Real)
+    assert as_transform((0, None)) == as_transform("positive") == LowerBound(0.0)
+    assert as_transform((0, 1)) == as_transform("unit_interval") != LowerBound(0.0)
 
 
 @each
@@ -241,9 +232,3 @@ def test_a_record_makes_the_transform_again(transform):
     assert again == transform
     assert hash(again) == hash(transform)
     assert repr(transform) == repr(transform.record())
-
-
-def test_names_are_shorthands():
-    assert interval(0.0, np.inf) == as_transform("positive")
-    assert interval(0.0, 1.0) == as_transform("unit_interval")
-    assert interval(0.0, 1.0) != as_transform("positive")

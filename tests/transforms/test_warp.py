@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.integrate import quad
 
 from skboost.transforms import Constraints, Warp, WarpedConstraints
 from skboost.transforms._warp import Tails, inverse_tails, soft_clip
@@ -44,23 +43,14 @@ def z():
 
 
 @pytest.mark.parametrize(("a", "b"), EXPONENTS)
-def test_tails_increase_and_are_the_identity_at_zero(a, b):
+def test_tails_grow_like_powers(a, b):
     z = np.linspace(-50.0, 50.0, 2001)
     tails = Tails.of(z, a, b)
     assert (np.diff(tails.value) > 0).all()
-    assert_allclose(tails.value[1000], 0.0, atol=1e-15, rtol=0)
-    assert_allclose(tails.log_slope[1000], 0.0, atol=1e-15, rtol=0)
-
-
-def test_exponents_of_one_are_the_identity():
-    z = np.linspace(-30.0, 30.0, 101)
-    tails = Tails.of(z, 1.0, 1.0)
-    assert_allclose(tails.value, z, rtol=1e-12, atol=1e-14)
-    assert_allclose(tails.log_slope, 0.0, atol=1e-12, rtol=0)
-
-
-@pytest.mark.parametrize(("a", "b"), EXPONENTS)
-def test_tails_grow_like_powers(a, b):
+    near_zero = tails.value[1000], tails.log_slope[1000]
+    assert_allclose(near_zero, 0.0, atol=1e-15, rtol=0)
+    if a == b == 1.0:
+        assert_allclose(tails.value, z, rtol=1e-12, atol=1e-14)
     z = np.array([1e6, 1e7])
     right = Tails.of(z, a, b).value
     left = Tails.of(-z, a, b).value
@@ -163,12 +153,13 @@ def test_slopes_of_the_map_are_its_differences(warp, scale, free, z):
     assert_allclose(pull(np.cos(y)), of_values + of_volumes, atol=2e-6)
 
 
-def test_far_points_stay_finite():
+def test_far_points_stay_finite_and_only_finite_points_are_images():
     warp = random_warp(3)
     far = np.array([[1e300, -1e300, 1e300], [-1e9, 1e9, 0.0]])
-    assert np.isfinite(warp.forward(far)).all()
-    assert np.isfinite(warp.log_jacobian(far)).all()
-    assert np.isfinite(warp.log_jacobian_gradient(far)).all()
+    for function in (warp.forward, warp.log_jacobian, warp.log_jacobian_gradient):
+        assert np.isfinite(function(far)).all()
+    points = np.array([[0.0, 1.0], [np.inf, 0.0], [np.nan, 0.0]])
+    assert random_warp(2).contains(points).tolist() == [True, False, False]
 
 
 def test_records_and_pickles_are_equal_warps(z):
@@ -179,11 +170,6 @@ def test_records_and_pickles_are_equal_warps(z):
         assert_allclose(other.forward(z), warp.forward(z), rtol=0)
     assert warp != random_warp(4, seed=1)
     assert repr(warp) == "Warp(dim=4, n_edges=12)"
-
-
-def test_only_finite_points_are_images():
-    points = np.array([[0.0, 1.0], [np.inf, 0.0], [np.nan, 0.0]])
-    assert random_warp(2).contains(points).tolist() == [True, False, False]
 
 
 # --- constraints behind it
@@ -203,19 +189,11 @@ def test_composition_is_one_map_after_the_other(warped, z):
     assert not warped.trivial
     assert warped.elementwise(0) is None
     assert (warped.range_of(0).low, warped.range_of(4).high) == (0.0, 2.0)
-
-
-def test_a_mapped_normal_density_integrates_to_one():
-    warp = Warp([0.3], [[0.8]], [0.5], [1.8], [[0.0]], [[0.0]])
-    warped = WarpedConstraints(Constraints("positive", dim=1), warp)
-
-    def density(x):
-        z = warped.inverse(np.array([[x]]))
-        log_density = -0.5 * z[0, 0] ** 2 - 0.5 * np.log(2 * np.pi)
-        return np.exp(log_density - warped.log_jacobian(z)[0])
-
-    parts = [quad(density, *ends, limit=200)[0] for ends in [(0, 1), (1, 5), (5, 500)]]
-    assert_allclose(sum(parts), 1.0, atol=1e-6)
+    # What a point violates is named as without a warp.
+    point = np.array([-1.0, 0.2, 0.3, 0.5, 0.0])
+    assert warped.violated_by(point) == BASE.violated_by(point)
+    with pytest.raises(ValueError, match="warp must have dimension 4"):
+        WarpedConstraints(BASE, random_warp(3))
 
 
 def test_records_of_warped_constraints(warped):
@@ -225,13 +203,3 @@ def test_records_of_warped_constraints(warped):
     assert warped != BASE and BASE != warped
     assert hash(warped) == hash(WarpedConstraints(BASE, random_warp(4)))
     assert repr(warped).startswith("WarpedConstraints(Constraints(")
-
-
-def test_what_a_point_violates_is_named_as_without_a_warp(warped):
-    point = np.array([-1.0, 0.2, 0.3, 0.5, 0.0])
-    assert warped.violated_by(point) == BASE.violated_by(point)
-
-
-def test_the_dimensions_must_agree():
-    with pytest.raises(ValueError, match="warp must have dimension 4"):
-        WarpedConstraints(BASE, random_warp(3))

@@ -143,11 +143,9 @@ def test_a_reflection_is_no_way_to_go(problem):
 
 def test_in_many_dimensions_the_linear_part_is_diagonal():
     dim = 60
-    none = Edges(*np.zeros((2, dim, dim), dtype=bool))
-    base = np.random.default_rng(0).standard_normal((8, dim))
-    target = standard_normal(dim)
-    problem = WarpedELBO(target, np.zeros(dim), np.eye(dim), base, none, 2.0)
-    assert len(problem.start) == 4 * dim
+    none, base = Edges(*np.zeros((2, dim, dim), dtype=bool)), np.ones((8, dim))
+    frame = np.zeros(dim), np.eye(dim), base, none
+    assert len(WarpedELBO(standard_normal(dim), *frame, 2.0).start) == 4 * dim
 
 
 # --- structure
@@ -163,8 +161,6 @@ def test_edges_of_a_funnel_and_of_bananas():
     expected[[2, 3], [0, 1]] = True
     assert (edges.curves == expected).all() and not edges.scales.any()
 
-
-def test_a_gaussian_has_no_edges():
     edges = find_edges(sample(standard_normal(6), np.zeros(6), np.eye(6)))
     assert not edges.scales.any() and not edges.curves.any()
 
@@ -176,9 +172,8 @@ def test_drivers_come_first():
     assert np.abs(axes[:, 0]).argmax() == 4
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_rotated_drivers_and_independent_coordinates_are_found(seed):
-    turned = rotation(5, seed)
+def test_rotated_drivers_and_independent_coordinates_are_found():
+    turned = rotation(5, 0)
     draws = sample(funnel(5, turned), np.zeros(5), np.eye(5), 16384)
     axes = candidate_axes(draws)
     assert np.abs(axes["curvature"][:, 0] @ turned[:, 0]) > 0.98
@@ -201,19 +196,14 @@ def test_axes_are_orthonormal_and_few_where_tensors_would_be_large():
 # --- judgement
 
 
-@pytest.mark.parametrize("std", [1.0, 0.7])
-def test_gain_of_one_gaussian_over_another(std):
+def test_gain_of_one_gaussian_over_another():
+    std, target, rng = 0.7, standard_normal(2), np.random.default_rng(0)
     before, after = linear([0.5, 0.0], std * np.eye(2)), linear([0.0, 0.0], np.eye(2))
-    target, rng = standard_normal(2), np.random.default_rng(0)
     gain = elbo_gain(target, before, after, 4096, rng)
     # KL(N(m, s^2 I) || N(0, I)): half the square of m, and what the scales add.
     kl = 0.125 + std**2 - 1.0 - 2.0 * np.log(std)
     assert abs(gain.value - kl) < 3 * gain.se
-
-
-def test_tail_gain_of_one_gaussian_over_another():
-    before, after = linear([0.0, 0.0], 0.5 * np.eye(2)), linear([0.0, 0.0], np.eye(2))
-    target, rng = standard_normal(2), np.random.default_rng(0)
+    before = linear([0.0, 0.0], 0.5 * np.eye(2))
     gain = tail_gain(target, before, after, 8192, rng)
     # KL(N(0, I) || N(0, I / 4)): per coordinate ln s + 1 / 2 s^2 - 1 / 2, s = 1 / 2.
     assert abs(gain.value - 2 * (np.log(0.5) + 2.0 - 0.5)) < 3 * gain.se
@@ -264,8 +254,8 @@ def test_density_through_a_warp_integrates_to_one():
     bend, scale = [[0.0, 0.0], [0.4, 0.0]], [[0.0, 0.0], [0.5, 0.0]]
     matrix = [[1.0, 0.2], [0.0, 0.7]]
     warp = Warp([0.1, -0.2], matrix, [0.8, 1.3], [1.2, 0.7], scale, bend, 2.0)
-    x = np.linspace(-16.0, 16.0, 641)
-    y = np.linspace(-14.0, 30.0, 881)
+    x = np.linspace(-16.0, 16.0, 321)
+    y = np.linspace(-14.0, 30.0, 441)
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     normal = Mixture.single(Gaussian("diag"), np.zeros(4))
     beyond = BeyondWarp(normal, warp)
@@ -280,13 +270,6 @@ def test_density_through_a_warp_integrates_to_one():
 
 def settings(**other):
     return Settings(**{"seed": 0, "tol": 0.01} | other)
-
-
-def test_a_gaussian_needs_none():
-    report = find_warp(standard_normal(3), np.zeros(3), np.eye(3), settings())
-    assert not report.accepted and report.warp is None
-    assert report.reason.startswith("Declined: it gains")
-    assert abs(report.gain) < 1e-3
 
 
 @pytest.mark.parametrize("turned", [None, rotation(4)])
@@ -341,12 +324,14 @@ STEEP = Density(lambda x: -0.5 * (x**2).sum(axis=1), lambda x: 1e150 * x, 2)
         (HALF, np.eye(2), "zero, or too steep, at draws of the first component"),
         (STEEP, np.eye(2), "too steep"),
         (standard_normal(2), np.ones((2, 2)), "no Cholesky factor"),
+        (standard_normal(2), np.eye(2), "Declined: it gains"),
     ],
-    ids=["zero somewhere", "scores without squares", "singular covariance"],
+    ids=["zero somewhere", "scores without squares", "singular", "a Gaussian"],
 )
-def test_where_nothing_is_fitted(target, covariance, reason):
+def test_where_nothing_is_fitted_or_gained(target, covariance, reason):
     report = find_warp(target, np.zeros(2), covariance, settings())
-    assert not report.accepted and reason in report.reason
+    assert not report.accepted and report.warp is None and reason in report.reason
+    assert not abs(report.gain) > 1e-3
 
 
 def test_a_map_without_an_inverse_is_refused(monkeypatch):
@@ -366,7 +351,7 @@ def test_no_evaluation_after_the_budget():
 
 
 def test_reports_are_kept_as_json():
-    report = find_warp(bananas(4), np.zeros(4), 0.3 * np.eye(4), settings())
+    report = find_warp(bananas(2), np.zeros(2), 0.3 * np.eye(2), settings())
     for one in (report, report.declined("no reason"), not_tried("none")):
         again = WarpReport.from_record(json.loads(json.dumps(one.record())))
         assert again.record() == one.record() or not np.isfinite(one.gain)
