@@ -67,7 +67,7 @@ class TestClimbs:
 
     def test_climbs_do_not_depend_on_their_company(self):
         target = CallableTarget(corners, 2)
-        starts = np.random.default_rng(0).uniform(-10, 10, (12, 2))
+        starts = np.random.default_rng(0).uniform(-10, 10, (5, 2))
         together = climb_all(target, starts, np.ones(2))
         alone = [climb_all(target, row[None], np.ones(2)) for row in starts]
         points = np.concatenate([one.points for one in alone])
@@ -103,7 +103,7 @@ class TestClimbs:
         assert ends.heights.max() > -0.05
         assert len(modes.heaviest(10)) == 1
 
-    def test_they_end_where_they_arrive_at_a_known_mode(self):
+    def test_they_end_where_they_arrive_at_a_known_mode_or_with_the_budget(self):
         starts = np.random.default_rng(0).uniform(-10, 10, (10, 2))
         spent, ends = [], []
         for arrived in (None, lambda x: np.linalg.norm(x - CORNERS[0], axis=1) < 0.2):
@@ -117,9 +117,7 @@ class TestClimbs:
         assert np.array_equal(*away) and away[0].any()
         assert np.allclose(ends[0].points[~away[0]], ends[1].points[~away[0]])
 
-    def test_the_budget_ends_them(self):
         target = CallableTarget(corners, 2)
-        starts = np.random.default_rng(0).uniform(-10, 10, (10, 2))
         climb_all(target, starts, 1e-3 * np.ones(2), max_evaluations=35)
         assert target.n_evaluations <= 35 + 10
 
@@ -165,9 +163,8 @@ class TestToldApart:
 
 
 class TestBoxes:
-    @pytest.mark.parametrize("seed", range(3))
-    def test_all_modes_are_found_with_their_weights(self, seed):
-        result = boost_posterior(corners, 2, x0=(-10, 10), random_state=seed)
+    def test_all_modes_are_found_with_their_weights(self):
+        result = boost_posterior(corners, 2, x0=(-10, 10), random_state=0)
         assert result.stages[0].n_components == 4
         assert_allclose(weights_near(result.posterior, CORNERS), SHARES, atol=0.02)
         assert_allclose(result.elbo, 0.0, atol=0.01)
@@ -200,14 +197,9 @@ class TestBoxes:
 
     @pytest.mark.slow
     def test_the_same_answer_for_every_n_jobs(self):
-        one, two = (
-            boost_posterior(
-                corners, 2, x0=(-10, 10), max_iter=2, random_state=0, n_jobs=n_jobs
-            )
-            for n_jobs in (1, 2)
-        )
-        assert one.elbo == two.elbo
-        assert one.n_evaluations == two.n_evaluations
+        settings = {"x0": (-10, 10), "max_iter": 2, "random_state": 0}
+        one, two = (boost_posterior(corners, 2, n_jobs=n, **settings) for n in (1, 2))
+        assert (one.elbo, one.n_evaluations) == (two.elbo, two.n_evaluations)
 
     def test_on_the_users_scale(self):
         # Log-normal in the first coordinate: modes of the log at -2 and 3.
@@ -263,17 +255,11 @@ class TestBoxes:
         assert_allclose(result.elbo, 0.0, atol=0.01)
 
 
-def ten_normals(seed, dim):
-    rng = np.random.default_rng([dim, seed])
-    means = rng.uniform(-10, 10, (10, dim))
-    return means, rng.dirichlet(np.full(10, 20.0))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("dim", [2, 20])
-def test_ten_normals_in_a_box(seed, dim):
-    means, weights = ten_normals(seed, dim)
+@pytest.mark.parametrize(("dim", "seed"), [(2, 0), (2, 1), (20, 0)])
+def test_ten_normals_in_a_box(dim, seed):
+    rng = np.random.default_rng([dim, seed])
+    means, weights = rng.uniform(-10, 10, (10, dim)), rng.dirichlet(np.full(10, 20.0))
     result = boost_posterior(
         normals(means, weights), dim, x0=(-10, 10), random_state=seed
     )
@@ -395,10 +381,9 @@ class TestPoles:
         assert_allclose(result.elbo, log_z, atol=0.05)
         assert result.elbo < log_z + 4 * result.elbo_se
 
-    @pytest.mark.parametrize("x0", [None, (-5, 5)])
-    def test_a_pole_with_infinite_mass_is_refused(self, x0):
+    def test_a_pole_with_infinite_mass_is_refused(self):
         with pytest.warns(ConvergenceWarning, match="improper.*shrunk onto"):
-            result = boost_posterior(self.pole(1.5), 1, x0=x0, random_state=0)
+            result = boost_posterior(self.pole(1.5), 1, x0=(-5, 5), random_state=0)
         assert not result.converged
 
     def test_effects_of_a_scale_near_zero_are_not_improper(self):
