@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost import (
@@ -16,6 +17,7 @@ from skboost import (
 from skboost.priors import StudentTPrior
 from skboost.strategies import ResidualGain
 
+FAST = {"max_iter": 2, "n_draws": 64, "random_state": 0}
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 3))
 Y = (X[:, 0] + RNG.standard_normal(30) > 0).astype(int)
@@ -64,8 +66,6 @@ def assert_sound(fitted, rows=X):
         ({"y": np.column_stack([Y, Y])}, "y should be a 1d array"),
         ({"y": np.where(np.arange(30) == 3, np.nan, Y)}, "y contains NaN"),
         ({"y": np.array(["a", 1] * 15, object)}, "y must hold labels of one type"),
-        ({"y": np.array([1, "a"] * 15, object)}, "y must hold labels of one type"),
-        ({"y": np.array([None, "a"] * 15, object)}, "y must hold labels of one type"),
         ({"y": np.array([True, 3] * 15, object)}, "y must hold labels of one type"),
         ({"sample_weight": np.zeros(30)}, "[Ss]ample.weight"),
         ({"sample_weight": -np.ones(30)}, "sample_weight"),
@@ -117,11 +117,11 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("name", "value"), SETTINGS)
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_parameters_that_mean_nothing_are_named(name, value, method):
+def test_parameters_that_mean_nothing_are_named(name, value):
     estimator = BoostedBayesianLogisticRegression(**{name: value})
-    with pytest.raises(ValueError, match=f"'{name}' parameter"):
-        getattr(estimator, method)(X, Y)
+    for fit in (estimator.fit, estimator.partial_fit):
+        with pytest.raises(ValueError, match=f"'{name}' parameter"):
+            fit(X, Y)
 
 
 @pytest.mark.parametrize(
@@ -146,17 +146,14 @@ def test_combinations_that_mean_nothing_are_named(settings, words):
 
 # --- data that are hard, and answered
 
-FAMILIES = [{}, {"family": "laplace"}, {"family": "gaussian-diag"}]
 
-
-@pytest.fixture(params=FAMILIES, ids=["full", "laplace", "diag"])
+@pytest.fixture(params=["gaussian", "laplace"])
 def fit(request):
-    """``fit(X, y, sample_weight=None, **settings)`` for several families."""
+    """``fit(X, y, sample_weight=None, **settings)`` for two families."""
 
     def fitted(rows, y, sample_weight=None, **settings):
-        settings = {"max_iter": 2, "n_draws": 64, "random_state": 0} | settings
-        estimator = BoostedBayesianLogisticRegression(**settings, **request.param)
-        return estimator.fit(rows, y, sample_weight)
+        settings = FAST | {"family": request.param} | settings
+        return BoostedBayesianLogisticRegression(**settings).fit(rows, y, sample_weight)
 
     return fitted
 
@@ -164,7 +161,7 @@ def fit(request):
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0, -1e8, 1e-8])
+@pytest.mark.parametrize("value", [0.0, -1e8])
 def test_constant_columns(fit, value):
     rows = X.copy()
     rows[:, 1] = value
@@ -180,21 +177,18 @@ def test_constant_columns(fit, value):
 @pytest.mark.parametrize(
     ("rows", "y", "settings"),
     [
-        (RNG.standard_normal((6, 12)), np.arange(6) % 2, {}),
         (RNG.standard_normal((6, 50)), np.arange(6) % 2, {}),
         (X + 1e6, Y, {}),
         (X[:2], [0, 1], {}),
         (X, Y, {"prior_scale": 1e6}),
     ],
-    ids=["12 columns", "50 columns", "far from the origin", "two rows", "wide prior"],
+    ids=["50 columns", "far from the origin", "two rows", "wide prior"],
 )
 def test_little_to_learn_from(fit, rows, y, settings):
     assert_sound(fit(rows, y, **settings), rows)
 
 
-@pytest.mark.parametrize(
-    ("rows", "n_classes"), [(X * [1e8, 1.0, 1.0], 3), (X[:12], 3), (X[:12], 6)]
-)
+@pytest.mark.parametrize(("rows", "n_classes"), [(X * [1e8, 1.0, 1.0], 3), (X[:12], 6)])
 def test_several_classes(rows, n_classes):
     model = BoostedBayesianLogisticRegression(max_iter=2, random_state=0)
     assert_sound(model.fit(rows, np.arange(len(rows)) % n_classes), rows)
@@ -224,8 +218,7 @@ def test_separable_data(fit, prior, prior_scale):
     assert fitted.score(X, y) > 0.9
 
 
-@pytest.mark.parametrize("prior", ["normal", "cauchy"])
-@pytest.mark.parametrize("scale", [1e8, 1e-8])
+@pytest.mark.parametrize(("prior", "scale"), [("normal", 1e8), ("cauchy", 1e-8)])
 def test_a_column_of_another_scale(fit, prior, scale):
     rows = X.copy()
     rows[:, 0] *= scale
@@ -244,9 +237,8 @@ def test_all_rows_alike(fit):
     assert_allclose(fitted.predict_proba(np.ones((1, 2))), 0.5, atol=0.1)
 
 
-@pytest.mark.parametrize("weight", [1e-12, 1e-300])
-def test_weights_next_to_zero_leave_the_prior(fit, weight):
-    fitted = fit(X, Y, np.full(30, weight), max_iter=1)
+def test_weights_next_to_zero_leave_the_prior(fit):
+    fitted = fit(X, Y, np.full(30, 1e-300), max_iter=1)
     assert_sound(fitted)
     noise = 8 / np.sqrt(64)
     assert_allclose(fitted.posterior_.std(), [1, 1, 1, 10], rtol=noise)
@@ -278,21 +270,18 @@ def test_the_narrowest_priors(fit):
     assert np.abs(fitted.coef_).max() < 1e-5
 
 
-def test_integers_and_booleans_are_numbers(fit):
-    rows = (X > 0).astype(int)
-    expected = fit(rows.astype(float), Y).predict_proba(rows)
-    assert np.array_equal(fit(rows, Y).predict_proba(rows), expected)
-    assert np.array_equal(fit(rows.astype(bool), Y).predict_proba(rows), expected)
-    assert_allclose(
-        fit(rows.astype(np.float32), Y).predict_proba(rows), expected, rtol=1e-6
-    )
+def test_integers_and_booleans_are_numbers():
+    rows, model = (X > 0).astype(float), BoostedBayesianLogisticRegression(**FAST)
+    expected = model.fit(rows, Y).predict_proba(rows)
+    for kind in (int, bool, np.float32):
+        found = model.fit(rows.astype(kind), Y).predict_proba(rows)
+        assert np.array_equal(found, expected)
 
 
 # --- regressions
 
 REAL = X @ [1.0, 0.0, -1.0] + 0.7 + 0.5 * RNG.standard_normal(30)
 COUNTS = RNG.poisson(np.exp(0.6 * X[:, 0] + 0.3))
-FAST = {"max_iter": 2, "n_draws": 64, "random_state": 0}
 REGRESSIONS = {
     "normal": BoostedBayesianLinearRegression(**FAST),
     "student_t": BoostedBayesianLinearRegression(noise="student_t", **FAST),
@@ -337,6 +326,13 @@ def test_hard_data_get_a_sound_answer(kind, name):
         assert fitted.noise_scale_ > 1e-4 * max(np.std(y), 1e-2)
 
 
+@pytest.fixture(scope="module")
+def on_counts():
+    kinds = "normal", "poisson"
+    fits = {kind: clone(REGRESSIONS[kind]).fit(X, COUNTS) for kind in kinds}
+    return fits | {"logistic": BoostedBayesianLogisticRegression(**FAST).fit(X, Y)}
+
+
 @pytest.mark.parametrize(
     ("kind", "arguments", "words"),
     [
@@ -350,10 +346,13 @@ def test_hard_data_get_a_sound_answer(kind, name):
         ("normal", {"y": np.where(REAL > 1, np.nan, REAL)}, "y contains NaN"),
         ("normal", {"y": Y[:5]}, "inconsistent numbers of samples"),
         ("normal", {"sample_weight": -np.ones(30)}, "sample_weight"),
+        ("logistic", {"X": with_entry(np.nan), "y": Y}, "X contains NaN"),
+        ("logistic", {"y": np.ones(30)}, "at least two classes"),
+        ("logistic", {"X": X[:, :2], "y": Y, "sample_weight": -Y}, "sample_weight"),
     ],
 )
-def test_data_that_mean_nothing_leave_the_old_fit(kind, arguments, words):
-    fitted = REGRESSIONS[kind].fit(X, COUNTS)
+def test_data_that_mean_nothing_leave_the_old_fit(on_counts, kind, arguments, words):
+    fitted = on_counts[kind]
     before = dict(vars(fitted))
     with pytest.raises(ValueError, match=words):
         fitted.fit(**({"X": X, "y": COUNTS} | arguments))

@@ -1,12 +1,7 @@
 """The boosted models in the company of scikit-learn's tools."""
 
-import os
-import pickle
-import subprocess
-import sys
 import warnings
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,29 +10,22 @@ import sklearn
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.callback import ScoringMonitor
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import StackingRegressor
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
-    HalvingGridSearchCV,
-    cross_val_predict,
     cross_validate,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import SplineTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
-import skboost
 from skboost import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
 )
 from skboost.families import Gaussian
-from skboost.strategies import AdaptiveBacktracking, ResidualGain
+from skboost.strategies import AdaptiveBacktracking
 
 from .conftest import logistic_data, same_mixture
 
@@ -100,101 +88,7 @@ def test_grid_search_reaches_into_strategies(model, data):
     assert search.best_estimator_.family.rank in (1, 2)
 
 
-@pytest.mark.slow
-def test_halving_search_with_iterations_as_the_resource(model, data):
-    search = HalvingGridSearchCV(
-        model(tol=0.0),
-        {"prior_scale": [0.1, 1.0, 10.0]},
-        resource="max_iter",
-        min_resources=1,
-        max_resources=3,
-        factor=3,
-        cv=2,
-        scoring="neg_log_loss",
-        random_state=0,
-    ).fit(*data)
-    assert search.n_resources_ == [1, 3]
-    assert search.best_estimator_.max_iter == 3
-
-
-def test_meta_estimators_of_the_classifier(model, data):
-    X, y = data
-    calibrated = CalibratedClassifierCV(model(max_iter=1), method="temperature", cv=2)
-    p = calibrated.fit(X, y).predict_proba(X)
-    assert_allclose(p.sum(axis=1), 1.0)
-    assert calibrated.score(X, y) > 0.7
-    p = cross_val_predict(model(max_iter=1), X, y, cv=3, method="predict_proba")
-    assert p.shape == (60, 2)
-
-
-def test_nearly_as_good_as_plain_logistic_regression(model):
-    X, y = logistic_data(400, [1.0, -1.0, 0.5])
-    ours, theirs = (
-        cross_validate(e, X, y, cv=5, scoring="neg_log_loss")["test_score"]
-        for e in (model(), LogisticRegression())
-    )
-    error = (ours - theirs).std(ddof=1) / np.sqrt(5)
-    assert (ours - theirs).mean() > -4 * error
-
-
-@pytest.mark.slow
-def test_meta_estimators_of_regressors(kind):
-    spline = make_pipeline(SplineTransformer(n_knots=4), kind())
-    name = spline.steps[1][0]
-    grid = {f"{name}__prior": ["normal", "laplace"], f"{name}__prior_scale": [0.1, 1.0]}
-    scores = [
-        GridSearchCV(spline, grid, cv=2, n_jobs=n_jobs).fit(X, Y).cv_results_
-        for n_jobs in (1, 2)
-    ]
-    one, two = (each["mean_test_score"] for each in scores)
-    assert np.isfinite(one).all() and np.array_equal(one, two)
-    assert cross_val_predict(kind(), X, Y, cv=3).shape == (60,)
-    stack = StackingRegressor([("bayes", kind()), ("line", LinearRegression())], cv=2)
-    assert stack.fit(X, Y).predict(X).shape == (60,)
-    scaled = TransformedTargetRegressor(kind(), func=np.sqrt, inverse_func=np.square)
-    assert scaled.fit(X, Y).score(X, Y) > 0.0
-
-
 # --- copies
-
-
-def test_clone_copies_every_parameter():
-    parameters = {
-        "family": Gaussian("diag"),
-        "objective": ResidualGain(0.7),
-        "step_size": AdaptiveBacktracking(decrease=0.1),
-        "prior_scale": [1.0, 2.0],
-        "class_weight": {0: 1.0, 1: 2.0},
-        "max_iter": 4,
-    }
-    copy = clone(BoostedBayesianLogisticRegression(**parameters))
-    found = copy.get_params()
-    assert found["step_size__decrease"] == 0.1
-    assert found["family__covariance"] == "diag"
-    assert found["objective__entropy_weight"] == 0.7
-    for name in ("prior_scale", "class_weight"):
-        assert found[name] == parameters[name]
-    assert repr(copy).startswith("BoostedBayesianLogisticRegression(")
-
-
-@pytest.mark.slow
-def test_a_pickle_predicts_the_same_in_another_process(model, data, tmp_path):
-    X, y = data
-    fitted = model(family=Gaussian("full")).fit(X, y)
-    (tmp_path / "fit.pkl").write_bytes(pickle.dumps(fitted))
-    np.save(tmp_path / "rows.npy", X)
-    code = (
-        "import pickle, numpy as np\n"
-        "fitted = pickle.load(open('fit.pkl', 'rb'))\n"
-        "np.save('p.npy', fitted.predict_proba(np.load('rows.npy')))\n"
-    )
-    subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", code],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(Path(skboost.__file__).parents[1])},
-        check=True,
-    )
-    assert np.array_equal(np.load(tmp_path / "p.npy"), fitted.predict_proba(X))
 
 
 # --- data frames
@@ -297,22 +191,6 @@ def test_class_weights_are_sample_weights(model):
         assert same_mixture(by_class, by_row)
 
 
-def test_metadata_routing(model, data):
-    X, y = data
-    weight = np.where(y == 0, 3.0, 1.0)
-    with sklearn.config_context(enable_metadata_routing=True):
-        inner = model().set_fit_request(sample_weight=True)
-        inner.set_score_request(sample_weight=False)
-        scaler = StandardScaler().set_fit_request(sample_weight=False)
-        pipeline = make_pipeline(scaler, inner).fit(X, y, sample_weight=weight)
-        search = GridSearchCV(clone(inner), {"max_iter": [1]}, cv=2)
-        search.fit(X, y, sample_weight=weight)
-    alone = model().fit(StandardScaler().fit_transform(X), y, sample_weight=weight)
-    assert same_mixture(pipeline[-1], alone)
-    direct = model(max_iter=1).fit(X, y, sample_weight=weight)
-    assert same_mixture(search.best_estimator_, direct)
-
-
 def test_the_number_of_jobs_does_not_show(kind):
     assert same_mixture(kind(n_jobs=1).fit(X, Y), kind(n_jobs=2).fit(X, Y))
 
@@ -390,12 +268,3 @@ def test_inputs_are_left_alone(model, data):
 
 
 # --- what it says of itself
-
-
-def test_tags():
-    tags = BoostedBayesianLogisticRegression().__sklearn_tags__()
-    assert not tags._skip_test
-    assert not tags.non_deterministic
-    assert not tags.classifier_tags.poor_score
-    assert tags.input_tags.sparse
-    assert tags.classifier_tags.multi_class

@@ -16,8 +16,6 @@ from skboost.linear_model._class_predictive import class_predictive, contrasts_p
 from skboost.linear_model._predictive import plain_rows
 from skboost.targets import class_contrasts
 
-from .conftest import logistic_data
-
 N_DRAWS = 200_000
 METHODS = [
     "predict",
@@ -49,28 +47,32 @@ def rng():
     return np.random.default_rng(11)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rows(fitted):
     rng = np.random.default_rng(1)
     return 2.0 * rng.standard_normal((12, fitted.n_features_in_))
 
 
 @pytest.fixture(scope="module")
-def drawn(fitted):
-    """``drawn(rows)``: class probabilities under many draws, (n_draws, n, classes)."""
-    coef, intercept = fitted.sample_posterior(N_DRAWS, random_state=5)
-
-    def probabilities(X):
-        if len(fitted.classes_) == 2:
-            p = expit(coef @ X.T + intercept[:, None])
-            return np.stack([1 - p, p], axis=-1)
-        return softmax(np.einsum("nd,skd->snk", X, coef) + intercept[:, None], axis=2)
-
-    return probabilities
+def sample(fitted):
+    """Many draws of coefficients and intercepts."""
+    return fitted.sample_posterior(N_DRAWS, random_state=5)
 
 
-def test_probabilities_are_averages_over_the_posterior(fitted, rows, drawn):
-    p = drawn(rows)
+@pytest.fixture(scope="module")
+def eta(sample, rows):
+    """Linear predictors of the rows under many draws, (n_draws, n[, classes])."""
+    coef, intercept = sample
+    return np.moveaxis(coef @ rows.T, -1, 1) + intercept[:, None]
+
+
+@pytest.fixture(scope="module")
+def p(eta):
+    """Class probabilities of the rows under many draws, (n_draws, n, classes)."""
+    return softmax(eta if eta.ndim == 3 else np.stack([0.0 * eta, eta], -1), axis=2)
+
+
+def test_probabilities_are_averages_over_the_posterior(fitted, rows, p):
     error = p.std(axis=0) / np.sqrt(N_DRAWS)
     if len(fitted.classes_) > 2:
         # The predictions themselves average over 1024 fixed draws.
@@ -182,14 +184,9 @@ def test_decisions_are_finite_far_out(fitted):
     assert ((p >= 0) & (p <= 1)).all()
 
 
-def test_latent_moments(fitted, rows):
-    coef, intercept = fitted.sample_posterior(N_DRAWS, random_state=5)
-    eta = coef @ rows.T
-    if coef.ndim == 3:
-        eta = np.moveaxis(eta, 1, -1)
-    eta = eta + intercept[:, None]
+def test_latent_moments(fitted, rows, eta):
     mean, std = fitted.predict_latent(rows)
-    n = N_DRAWS if coef.ndim == 2 else 1024
+    n = N_DRAWS if eta.ndim == 2 else 1024
     error = eta.std(axis=0) / np.sqrt(n)
     assert (np.abs(mean - eta.mean(axis=0)) < 5 * error).all()
     # The error of a standard deviation, with room for excess kurtosis.
@@ -197,8 +194,8 @@ def test_latent_moments(fitted, rows):
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
-def test_intervals_hold_their_level(fitted, rows, drawn, level):
-    p, interval = drawn(rows), fitted.predict_proba_interval(rows, level)
+def test_intervals_hold_their_level(fitted, rows, p, level):
+    interval = fitted.predict_proba_interval(rows, level)
     if len(fitted.classes_) == 2:
         p = p[:, :, 1]
     below = (p < interval[..., 0]).mean(axis=0)
@@ -209,8 +206,7 @@ def test_intervals_hold_their_level(fitted, rows, drawn, level):
     assert_allclose(above, 0.5 * (1 - level), atol=error)
 
 
-def test_uncertainty_splits(fitted, rows, drawn):
-    p = drawn(rows)
+def test_uncertainty_splits(fitted, rows, p):
     total, aleatoric, epistemic = fitted.predict_uncertainty(rows)
     mean = fitted.predict_proba(rows)
     assert_allclose(total, -xlogy(mean, mean).sum(axis=1))
@@ -256,8 +252,8 @@ def test_sparse_rows_are_rows(fitted, rows, method):
 # --- coefficients
 
 
-def test_draws_have_their_shapes_moments_and_intervals(fitted):
-    coef, intercept = fitted.sample_posterior(N_DRAWS, random_state=1)
+def test_draws_have_their_shapes_moments_and_intervals(fitted, sample):
+    coef, intercept = sample
     shape = (N_DRAWS,) if len(fitted.classes_) == 2 else (N_DRAWS, 3)
     assert coef.shape == (*shape, fitted.n_features_in_)
     assert intercept.shape == shape
@@ -281,22 +277,16 @@ def test_levels_are_probabilities_and_numbers_of_draws_are_numbers(fitted, rows)
             fitted.sample_posterior(n)
 
 
-def test_without_intercept_draws_have_zeros(model):
-    fitted = model(fit_intercept=False).fit(*logistic_data(20, [1.0, 2.0]))
-    coef, intercept = fitted.sample_posterior(7)
-    assert coef.shape == (7, 2)
-    assert np.array_equal(intercept, np.zeros(7))
-    assert fitted.coef_interval().shape == (1, 2, 2)
-
-
-@pytest.mark.parametrize("method", [*METHODS, "sample_posterior", "coef_interval"])
-def test_unfitted_estimators_say_so(method):
-    estimator = BoostedBayesianLogisticRegression()
-    arguments = [] if method in ("sample_posterior", "coef_interval") else [[[0.0]]]
+def test_unfitted_estimators_say_so():
+    model, row = BoostedBayesianLogisticRegression(), [[0.0]]
     with pytest.raises(NotFittedError):
-        getattr(estimator, method)(*arguments)
-    with pytest.raises(NotFittedError):
-        next(estimator.staged_predict_proba([[0.0]]))
+        next(model.staged_predict_proba(row))
+    for method in (model.sample_posterior, model.coef_interval):
+        with pytest.raises(NotFittedError):
+            method()
+    for name in METHODS:
+        with pytest.raises(NotFittedError):
+            getattr(model, name)(row)
 
 
 @pytest.mark.parametrize("family", ["gaussian", "laplace", "student_t"])

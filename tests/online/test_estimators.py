@@ -1,8 +1,6 @@
 """Online estimators as scikit-learn users meet them."""
 
 import pickle
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -57,6 +55,7 @@ def test_a_fit_is_a_stream_of_batches(cls, params, cancer, diabetes):
     pieces = cls(**params)
     for part in np.array_split(np.arange(len(y)), 100):
         keywords = {"classes": [0, 1]} if hasattr(whole, "classes_") else {}
+        pieces = pickle.loads(pickle.dumps(pieces))
         pieces.partial_fit(X[part], y[part], **keywords)
     assert_array_equal(pieces.coef_, whole.coef_)
     assert_array_equal(pieces.coef_std_, whole.coef_std_)
@@ -162,27 +161,6 @@ def test_several_classes_are_each_against_the_rest(as_rows, covariance):
     assert np.all(aleatoric <= total + 0.02) and np.all(epistemic >= 0.0)
     assert model.posterior_.dim == 15
     assert model.sample_posterior(4, random_state=0)[0].shape == (4, 3, 4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_a_stream_goes_on_in_another_process(cls, cancer, diabetes, tmp_path):
-    X, y = data_for(cls, cancer, diabetes)
-    model = cls().partial_fit(X[:200], y[:200])
-    (tmp_path / "model").write_bytes(pickle.dumps(model))
-    np.savez(tmp_path / "rows.npz", X=X[200:], y=y[200:])
-    code = (
-        "import pickle, sys, numpy as np; from pathlib import Path;"
-        "folder = Path(sys.argv[1]); rows = np.load(folder / 'rows.npz');"
-        "model = pickle.loads((folder / 'model').read_bytes());"
-        "model.partial_fit(rows['X'], rows['y']);"
-        "(folder / 'model').write_bytes(pickle.dumps(model))"
-    )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
-    there = pickle.loads((tmp_path / "model").read_bytes())
-    model.partial_fit(X[200:], y[200:])
-    assert_array_equal(there.coef_, model.coef_)
-    assert there.cumulative_loss_ == model.cumulative_loss_
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
@@ -349,18 +327,6 @@ def test_frames_pipelines_and_searches():
     assert search.fit(X, labels).best_score_ > -0.35
 
 
-def test_forgetting_follows_what_changes():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((2000, 3))
-    truth = np.where(np.arange(2000)[:, None] < 1000, [2.0, 0.0, -1.0], [-2.0, 1.0, 0])
-    y = (X * truth).sum(axis=1) + 0.3 * rng.standard_normal(2000)
-    keeps = OnlineBayesianLinearRegression().fit(X, y)
-    forgets = OnlineBayesianLinearRegression(forgetting=0.98).fit(X, y)
-    assert np.abs(forgets.coef_ - truth[-1]).max() < 0.2
-    assert np.abs(keeps.coef_ - truth[-1]).max() > 1.0
-    assert forgets.cumulative_loss_ < keeps.cumulative_loss_
-
-
 def test_densities_need_one_number_for_each_row_and_quantiles_need_levels(diabetes):
     X, y = diabetes
     model = OnlineBayesianLinearRegression().fit(X, y)
@@ -376,18 +342,6 @@ def test_densities_need_one_number_for_each_row_and_quantiles_need_levels(diabet
             model.predict_quantiles(X, wrong)
 
 
-def test_columns_too_far_from_zero_are_refused_and_cost_nothing():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 3))
-    model = OnlineBayesianLinearRegression(prior_scale=100.0).partial_fit(X, X[:, 0])
-    coef = model.coef_.copy()
-    with pytest.raises(ValueError, match="Centre and scale them"):
-        # Every sum is exact, so that the prior is lost in rounding on any machine.
-        model.fit(np.full((4, 3), 2.0**30), np.zeros(4))
-    assert_array_equal(model.coef_, coef)
-    assert model.n_seen_ == 40
-
-
 @pytest.mark.parametrize("batch_size", [None, 16])
 def test_a_posterior_that_floating_point_can_not_hold_is_refused(batch_size):
     # Three columns that differ in their eighth digit, far from zero.
@@ -396,6 +350,10 @@ def test_a_posterior_that_floating_point_can_not_hold_is_refused(batch_size):
     y = 1e6 + rng.normal(size=12)
     sound = OnlineBayesianLinearRegression(batch_size=batch_size).fit(X - 1e6, y - 1e6)
     before = sound.coef_.copy()
+    with pytest.raises(ValueError, match="singular in floating .* Centre and scale"):
+        # Every sum is exact, so that the prior is lost in rounding on any machine.
+        sound.fit(np.full((4, 3), 2.0**30), np.zeros(4))
+    assert_array_equal(sound.coef_, before)
     try:
         sound.fit(X, y)
     except ValueError as error:
