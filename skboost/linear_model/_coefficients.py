@@ -1,15 +1,20 @@
 """What every linear model with a posterior knows of its coefficients."""
 
+from numbers import Real
+
 import numpy as np
 from scipy import sparse
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skboost._sklearn import Interval
 from skboost.linear_model._outputs import over_outputs
 from skboost.linear_model._predictive import plain_rows
 from skboost.posterior import check_level
 from skboost.serving import onnx_model, write_module
+
+POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
 def check_quantiles(quantiles):

@@ -1,13 +1,13 @@
 """Bayesian linear regression with a boosted mixture as posterior."""
 
 from functools import partial
-from numbers import Real
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import callback_data
-from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost._sklearn import StrOptions, fit_context
+from skboost.linear_model._coefficients import POSITIVE
 from skboost.linear_model._linear_model import (
     SCALED_CONSTRAINTS,
     BoostedLinearModel,
@@ -230,16 +230,10 @@ class BoostedBayesianLinearRegression(
     _parameter_constraints = {
         **SCALED_CONSTRAINTS,
         "noise": [StrOptions(set(NOISES))],
-        "noise_df": [Interval(Real, 0, None, closed="neither")],
-        "noise_scale": [
-            StrOptions({"infer"}),
-            Interval(Real, 0, None, closed="neither"),
-        ],
-        "noise_prior_weight": [Interval(Real, 0, None, closed="neither")],
-        "noise_prior_scale": [
-            StrOptions({"auto"}),
-            Interval(Real, 0, None, closed="neither"),
-        ],
+        "noise_df": [POSITIVE],
+        "noise_scale": [StrOptions({"infer"}), POSITIVE],
+        "noise_prior_weight": [POSITIVE],
+        "noise_prior_scale": [StrOptions({"auto"}), POSITIVE],
     }
 
     def __init__(

@@ -1,7 +1,6 @@
 """What the boosted linear models share: priors in the units of the data, updates."""
 
 from dataclasses import replace
-from numbers import Real
 
 import numpy as np
 from sklearn.base import clone
@@ -9,9 +8,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import BOOSTING_CONSTRAINTS, BoostedEstimator
 from skboost._elsewhere import MOVED
-from skboost._sklearn import InstanceOf, Interval, StrOptions
+from skboost._sklearn import InstanceOf, StrOptions
 from skboost._solver import climb
-from skboost.linear_model._coefficients import tails_of
+from skboost.linear_model._coefficients import POSITIVE, tails_of
 from skboost.linear_model._names import NamedFeatures, distinct
 from skboost.linear_model._summary import check_spread, column_moments
 from skboost.proposals import LOWEST_NODE, CommonScaleProposer
@@ -35,10 +34,10 @@ LINEAR_MODEL_CONSTRAINTS = {
         StrOptions({"learn"}),
         InstanceOf(ScalePrior, "skboost.priors"),
         "array-like",
-        Interval(Real, 0, None, closed="neither"),
+        POSITIVE,
     ],
     "fit_intercept": ["boolean"],
-    "intercept_scale": [Interval(Real, 0, None, closed="neither")],
+    "intercept_scale": [POSITIVE],
 }
 # Those of models whose scales follow the data by default.
 SCALED_CONSTRAINTS = {
@@ -47,10 +46,7 @@ SCALED_CONSTRAINTS = {
         StrOptions({"auto", "learn"}),
         *LINEAR_MODEL_CONSTRAINTS["prior_scale"][1:],
     ],
-    "intercept_scale": [
-        StrOptions({"auto"}),
-        *LINEAR_MODEL_CONSTRAINTS["intercept_scale"],
-    ],
+    "intercept_scale": [StrOptions({"auto"}), POSITIVE],
 }
 
 

@@ -12,6 +12,7 @@ from skboost._base import FittingEstimator, callback_data
 from skboost._report import warn_where_called
 from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost.families import Gaussian
+from skboost.linear_model._coefficients import POSITIVE
 from skboost.linear_model._names import NamedFeatures, distinct
 from skboost.linear_model._predictive import with_ones
 from skboost.linear_model._sources import row_weights
@@ -34,17 +35,16 @@ _SINGULAR = (
 )
 # Rows between two looks at callbacks and Ctrl-C.
 _PART = 8192
-_POSITIVE = Interval(Real, 0, None, closed="neither")
 
 ONLINE_CONSTRAINTS = {
     "covariance": [StrOptions({"auto", "diag", "full"})],
     "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, np.inf, closed="right"),
                       InstanceOf(LearningRate, "skboost.strategies")],
-    "beta": [StrOptions({"auto"}), _POSITIVE],
+    "beta": [StrOptions({"auto"}), POSITIVE],
     "forgetting": [Interval(Real, 0, 1, closed="right")],
-    "prior_scale": ["array-like", _POSITIVE],
+    "prior_scale": ["array-like", POSITIVE],
     "fit_intercept": ["boolean"],
-    "intercept_scale": [_POSITIVE],
+    "intercept_scale": [POSITIVE],
     "batch_size": [Interval(Integral, 1, None, closed="left"), None],
     "n_passes": [Interval(Integral, 1, None, closed="left")],
     "shuffle": ["boolean"],

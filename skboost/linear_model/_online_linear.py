@@ -1,16 +1,19 @@
 """Bayesian linear regression that learns from a stream."""
 
-from numbers import Real
-
 import numpy as np
 from scipy.stats import t as student_t
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._report import warn_where_called
-from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost._sklearn import StrOptions, fit_context
 from skboost.families import Gaussian, StudentT
-from skboost.linear_model._coefficients import Served, check_quantiles, tails_of
+from skboost.linear_model._coefficients import (
+    POSITIVE,
+    Served,
+    check_quantiles,
+    tails_of,
+)
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
@@ -129,14 +132,8 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
     _parameter_constraints = {
         **ONLINE_CONSTRAINTS,
         "method": [StrOptions(set(ONLINE_METHODS))],
-        "intercept_scale": [
-            StrOptions({"auto"}),
-            Interval(Real, 0, None, closed="neither"),
-        ],
-        "noise_scale": [
-            StrOptions({"infer"}),
-            Interval(Real, 0, None, closed="neither"),
-        ],
+        "intercept_scale": [StrOptions({"auto"}), POSITIVE],
+        "noise_scale": [StrOptions({"infer"}), POSITIVE],
         "noise_prior": ["array-like"],
     }
     _fixed_names = ("noise_scale",)

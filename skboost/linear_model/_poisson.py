@@ -1,14 +1,14 @@
 """Bayesian Poisson regression with a boosted mixture as posterior."""
 
 from functools import partial
-from numbers import Real
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import callback_data
 from skboost._row_blocks import RowBlocks
-from skboost._sklearn import Interval, StrOptions, fit_context, num_samples
+from skboost._sklearn import StrOptions, fit_context, num_samples
+from skboost.linear_model._coefficients import POSITIVE
 from skboost.linear_model._count_predictive import warn_of_overdispersion
 from skboost.linear_model._count_regressor import BayesianCountRegressor, checked_offset
 from skboost.linear_model._linear_model import (
@@ -228,8 +228,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
     _parameter_constraints = {
         **SCALED_CONSTRAINTS,
         "likelihood": [StrOptions({"poisson", "negative_binomial"})],
-        "dispersion_prior_median": [Interval(Real, 0, None, closed="neither")],
-        "dispersion_prior_sd": [Interval(Real, 0, None, closed="neither")],
+        "dispersion_prior_median": [POSITIVE],
+        "dispersion_prior_sd": [POSITIVE],
     }
 
     def __init__(
