@@ -143,30 +143,6 @@ def test_a_column_may_be_called_intercept(model, data, columns, names):
 # --- labels
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda y: np.array([-1, 1])[y],
-        lambda y: y == 1,
-        lambda y: np.array([2.0, 7.0])[y],
-        lambda y: np.array(["z", "ä"])[y],
-        lambda y: np.array(["no", "yes"], object)[y],
-        lambda y: ["yes" if code else "no" for code in y],
-        lambda y: pd.Series(np.array(["no", "yes"])[y], dtype="category"),
-    ],
-    ids=["integers", "booleans", "floats", "text", "objects", "list", "categories"],
-)
-def test_labels_of_any_type(model, data, made):
-    X, y = data
-    labels = made(y)
-    expected = model().fit(X, y).predict_proba(X)
-    fitted = model().fit(X, labels)
-    assert np.array_equal(fitted.classes_, np.unique(np.asarray(labels)[[0, -1]]))
-    assert np.array_equal(fitted.predict_proba(X), expected)
-    assert set(fitted.predict(X)) <= set(labels)
-
-
 # --- weights
 
 

@@ -237,21 +237,3 @@ def test_exposures_that_mean_nothing_leave_the_old_fit(fitted, value, words):
     with pytest.raises(ValueError, match=words):
         fitted.predict(X, exposure=value)
     assert all(vars(fitted)[name] is kept for name, kept in before.items())
-
-
-@pytest.mark.slow
-def test_simulation_based_calibration():
-    """Where the truth is drawn from the prior, its posterior probability is uniform."""
-    rng, ranks = np.random.default_rng(0), []
-    for seed in range(200):
-        theta = rng.normal(size=4) * [0.5, 0.5, 1.0, 2.0] + [0, 0, 0, np.log(0.25)]
-        rows, alpha = rng.normal(size=(40, 2)), np.exp(theta[3])
-        rate = np.exp(rows @ theta[:2] + theta[2])
-        y = rng.poisson(rate * rng.gamma(1.0 / alpha, alpha, 40))
-        found = regression(
-            prior_scale=0.5, intercept_scale=1.0, n_draws=256, random_state=seed
-        ).fit(rows, y)
-        ranks.append([found.posterior_.marginal(j).cdf(theta[j]) for j in range(4)])
-    for column in np.array(ranks).T:
-        table = np.histogram(column, bins=10, range=(0.0, 1.0))[0]
-        assert stats.chisquare(table).pvalue > 0.001 / 4

@@ -311,8 +311,23 @@ def poisson_truth(rng):
     return model, (rows, y, None, offset), theta
 
 
+def negative_binomial_truth(rng):
+    theta = rng.normal(size=4) * [0.5, 0.5, 1.0, 2.0] + [0, 0, 0, np.log(0.25)]
+    rows, alpha = rng.normal(size=(40, 2)), np.exp(theta[3])
+    rate = np.exp(rows @ theta[:2] + theta[2])
+    y = rng.poisson(rate * rng.gamma(1.0 / alpha, alpha, 40))
+    model = BoostedBayesianPoissonRegression(
+        likelihood="negative_binomial", prior_scale=0.5, intercept_scale=1.0,
+        max_iter=3, n_draws=256,
+    )  # fmt: skip
+    return model, (rows, y), theta
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("drawn", [linear_truth, poisson_truth])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "drawn", [linear_truth, poisson_truth, negative_binomial_truth]
+)
 def test_simulation_based_calibration(drawn):
     """Talts et al. 2018: where the truth is drawn from the prior, its posterior
     probability is uniform.
