@@ -250,24 +250,23 @@ class NoisePredictive(Predictive):
         draws = None if self.gaussian else posterior_draws(self.mixture)
         width = n_levels * (N_DRAWS if draws is not None else 512)
         for rows, block in self.model.blocks(X, width):
-            if draws is not None:
+            if draws is None:
+                yield from self._pieces(block, rows.start, n_levels)
+            else:
                 yield rows, *self._by_draws(block, draws)
-                continue
-            for some in self._pieces(block, n_levels):
-                inner = slice(rows.start + some.start, rows.start + some.stop)
-                yield inner, *self._by_quadrature(block[some])
 
-    def _pieces(self, block, n_levels):
-        """Slices of a block: a row far out needs many parts, its neighbours do not."""
-        waiting = [slice(0, block.shape[0])]
-        while waiting:
-            rows = waiting.pop()
-            n = rows.stop - rows.start
-            if n == 1 or n * n_levels * self._n_parts(block[rows]) <= 1 << 18:
-                yield rows
-                continue
-            middle = rows.start + n // 2
-            waiting += [slice(middle, rows.stop), slice(rows.start, middle)]
+    def _pieces(self, block, start, n_levels):
+        """What `_parts` gives of a block, in pieces that take little memory.
+
+        A row far out needs many parts, its neighbours do not.
+        """
+        n = block.shape[0]
+        if n == 1 or n * n_levels * self._n_parts(block) <= 1 << 18:
+            yield slice(start, start + n), *self._by_quadrature(block)
+            return
+        middle = n // 2
+        yield from self._pieces(block[:middle], start, n_levels)
+        yield from self._pieces(block[middle:], start + middle, n_levels)
 
     def _n_parts(self, block):
         """Parts that `_by_quadrature` makes of every row of a block."""
