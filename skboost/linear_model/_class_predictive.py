@@ -249,11 +249,10 @@ class SoftmaxPredictive(Predictive):
         return out
 
     def _log_by_draws(self, X):
-        out = np.empty((X.shape[0], len(self.model.classes)))
-        for rows, block in self._blocks(X):
-            logs = log_softmax(self._drawn.predictors(block), axis=2)
-            out[rows] = logsumexp(logs, axis=1)
-        return out - logsumexp(out, axis=1, keepdims=True)
+        drawn = (self._drawn.predictors(block) for _, block in self._blocks(X))
+        logs = [logsumexp(log_softmax(eta, axis=2), axis=1) for eta in drawn]
+        logs = np.concatenate(logs)
+        return logs - logsumexp(logs, axis=1, keepdims=True)
 
     def interval(self, X, tails):
         """Quantiles of every probability, (n, n_classes, 2)."""
@@ -293,10 +292,8 @@ class SoftmaxPredictive(Predictive):
 
     def aleatoric(self, X):
         """Expected entropy given the coefficients, (n,)."""
-        out = np.empty(X.shape[0])
-        for rows, block in self._blocks(X):
-            out[rows] = entropy_of(self._drawn.drawn(block)).mean(axis=1)
-        return out
+        drawn = (self._drawn.drawn(block) for _, block in self._blocks(X))
+        return np.concatenate([entropy_of(p).mean(axis=1) for p in drawn])
 
     def _blocks(self, X):
         return self._drawn.blocks(X, self._drawn.width)
@@ -310,10 +307,9 @@ class OneVsRestPredictive(Predictive):
 
     def latent(self, X):
         """Mean and standard deviation of every linear predictor, (n, n_classes)."""
-        mean, std = np.empty((2, X.shape[0], len(self.model.classes)))
-        for rows, block in self.model.blocks(X, self.model.width):
-            mean[rows], std[rows] = self.model.moments(block)
-        return mean, std
+        blocks = self.model.blocks(X, self.model.width)
+        moments = [self.model.moments(block) for _, block in blocks]
+        return tuple(map(np.concatenate, zip(*moments, strict=True)))
 
     def log_proba(self, X):
         """Logarithms of the probabilities, (n, n_classes), however small they are."""
@@ -322,25 +318,23 @@ class OneVsRestPredictive(Predictive):
 
     def interval(self, X, tails):
         """Quantiles of every probability, (n, n_classes, 2)."""
-        out = np.empty((X.shape[0], len(self.model.classes), 2))
-        for rows, p in self._draws(X):
-            out[rows] = np.moveaxis(np.quantile(p, tails, axis=0), 0, -1)
-        return out
+        ends = [np.quantile(p, tails, axis=0) for p in self._draws(X)]
+        return np.moveaxis(np.concatenate(ends, axis=1), 0, -1)
 
     def aleatoric(self, X):
         """Expected entropy given the coefficients, (n,)."""
-        out = np.empty(X.shape[0])
-        for rows, p in self._draws(X):
-            out[rows] = np.mean([entropy_of(draw) for draw in p], axis=0)
-        return out
+        means = [
+            np.mean([entropy_of(draw) for draw in p], axis=0) for p in self._draws(X)
+        ]
+        return np.concatenate(means)
 
     def _draws(self, X):
-        """Blocks of rows with fixed draws of their probabilities."""
+        """Fixed draws of the probabilities of rows, a block at a time."""
         mean, std = self.latent(X)
         z = np.random.default_rng(0).standard_normal((N_DRAWS, 1, mean.shape[1]))
         for begin in range(0, len(mean), 256):
             rows = slice(begin, begin + 256)
-            yield rows, shares(expit(mean[rows] + std[rows] * z))
+            yield shares(expit(mean[rows] + std[rows] * z))
 
 
 def entropy_of(probabilities):

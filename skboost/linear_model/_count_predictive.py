@@ -69,17 +69,15 @@ class CountPredictive(Predictive):
 
     def log_density(self, X, y, offset):
         """Log predictive probability of every count, (n,), nats."""
-        out = np.empty(X.shape[0])
-        for rows, *parts in self._parts(X, offset):
-            out[rows] = log_mixed_probability(y[rows], *parts)
-        return out
+        blocks = self._parts(X, offset)
+        return np.concatenate(
+            [log_mixed_probability(y[rows], *parts) for rows, *parts in blocks]
+        )
 
     def quantiles(self, X, p, offset):
         """Smallest counts whose distribution function reaches p, (n, n_levels)."""
-        out = np.empty((X.shape[0], len(p)))
-        for rows, *parts in self._parts(X, offset):
-            out[rows] = smallest_counts(p, *parts)
-        return out
+        blocks = self._parts(X, offset)
+        return np.concatenate([smallest_counts(p, *parts) for _, *parts in blocks])
 
     def _parts(self, X, offset):
         """Blocks of rows, as mixtures of parts whose counts have one lambda each.

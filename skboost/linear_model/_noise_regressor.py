@@ -240,10 +240,10 @@ class NoisePredictive(Predictive):
 
     def quantiles(self, X, p):
         """Predictive quantiles, (n, n_levels)."""
-        out = np.empty((X.shape[0], len(p)))
-        for rows, *parts in self._parts(X, len(p)):
-            out[rows] = mixture_quantiles(self.noise, *parts, p)
-        return out
+        blocks = self._parts(X, len(p))
+        return np.concatenate(
+            [mixture_quantiles(self.noise, *parts, p) for _, *parts in blocks]
+        )
 
     def _parts(self, X, n_levels=1):
         """Blocks of rows with centres, scales (n, n_parts) and weights of the parts."""
