@@ -246,7 +246,7 @@ class Counted:
 def log_evidence(name):
     """Log evidence and its standard error, from a long fit and its wider copies."""
     from skboost import boost_posterior
-    from skboost.surrogates import Proposals, widened
+    from skboost.surrogates import log_proposal, widened
 
     density, dim, start, _ = DENSITIES[name]
     fit = boost_posterior(
@@ -259,7 +259,7 @@ def log_evidence(name):
     rng = numpy.random.default_rng(1)
     theta = numpy.concatenate([wide.sample(m, rng) for wide, m in pairs])
     log_p = numpy.concatenate([density(t) for t in numpy.array_split(theta, 100)])
-    log_w = log_p - Proposals().and_more(*pairs).log_density(theta)
+    log_w = log_p - log_proposal(pairs, theta)
     w = numpy.exp(log_w - log_w.max())
     value = log_w.max() + numpy.log(w.mean())
     return float(value), float(w.std() / w.mean() / numpy.sqrt(n))

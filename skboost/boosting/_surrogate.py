@@ -19,11 +19,9 @@ from skboost.approximation import Estimate, Mixture
 from skboost.boosting._engine import Boosting
 from skboost.boosting._state import Move, State
 from skboost.calibration import skew
-from skboost.families import Gaussian
 from skboost.proposals import usable_starts
 from skboost.surrogates import (
     Evaluations,
-    Proposals,
     fit_surrogate,
     judged_draws,
     laplace,
@@ -47,30 +45,25 @@ class Round(NamedTuple):
 
     Attributes
     ----------
-    mixture : Mixture
+    components : Mixture
     searched, drawn : Evaluations
         On the way to the mode, and at draws.
-    proposals : Proposals
-        What was drawn from.
+    pairs : tuple of (Mixture, int)
+        What was drawn from, and how often.
     modes : Mixture
         Gaussians near the modes that are known.
     """
 
-    mixture: Mixture
+    components: Mixture
     searched: Evaluations
     drawn: Evaluations
-    proposals: Proposals
+    pairs: tuple
     modes: Mixture
 
     @property
-    def components(self):
-        """The mixture itself, as other iterates have it."""
-        return self.mixture
-
-    @property
-    def n_components(self):
-        """Components of the mixture."""
-        return self.mixture.n_components
+    def scored(self):
+        """Whether the target gives gradients."""
+        return bool(np.isfinite(self.searched.scores).any())
 
     @property
     def known(self):
@@ -80,8 +73,7 @@ class Round(NamedTuple):
     def and_more(self, evaluations, pairs):
         """The same with further draws."""
         return self._replace(
-            drawn=self.drawn.and_more(evaluations),
-            proposals=self.proposals.and_more(*pairs),
+            drawn=self.drawn.and_more(evaluations), pairs=(*self.pairs, *pairs)
         )
 
 
@@ -119,16 +111,14 @@ class SurrogateBoosting(Boosting):
         State, Info
         """
         began = perf_counter()
-        known, scored = self._first_round()
-        known = self._with_other_modes(self._with_wide_draws(known, scored), scored)
-        mixture = known.modes
-        fresh, drawn, pairs = self._judged_draws(mixture, scored, 0)
+        known = self._with_other_modes(self._with_wide_draws(self._first_round()))
+        fresh, known = self._judged(known.modes, known, 0)
         self.proposer.check_reached(fresh)
-        known = known._replace(mixture=mixture).and_more(drawn, pairs)
-        remaining = remaining_of(fresh, known.drawn, known.proposals)
+        known = known._replace(components=known.modes)
+        remaining = remaining_of(fresh, known.drawn, known.pairs)
         state = State(1, known, fresh, None, fresh, 1, remaining)
-        heaviest = mixture.components[int(mixture.weights.argmax())]
-        return state, self._info(state, Move("first", "first", 1.0), heaviest, began)
+        move = Move("first", "first", 1.0)
+        return state, self._info(state, move, _heaviest(known.modes), began)
 
     def _first_round(self):
         """A Gaussian near the mode that the best start leads to, and no draws yet."""
@@ -140,12 +130,9 @@ class SurrogateBoosting(Boosting):
         start = starts[int(values.argmax())]
         scored = has_gradient(self.target, start)
         found = laplace(target, start, scored, self.settings.budget)
-        family = Gaussian("full")
-        params = family.from_moments(found.mean, found.covariance)
-        mixture, dim = Mixture.single(family, params), target.dim
-        drawn = Evaluations(np.empty((0, dim)), np.empty(0), np.empty((0, dim)))
-        known = Round(mixture, found.evaluations, drawn, Proposals(), mixture)
-        return known, scored
+        mixture, none = Mixture.single(*found.component), np.empty((0, target.dim))
+        drawn = Evaluations(none, np.empty(0), none)
+        return Round(mixture, found.evaluations, drawn, (), mixture)
 
     def step(self, state):
         """One round.
@@ -165,8 +152,6 @@ class SurrogateBoosting(Boosting):
         """
         began, t = perf_counter(), state.iteration
         engine = self.watched()
-        known = state.iterate
-        scored = bool(np.isfinite(known.searched.scores).any())
         if self.settings.budget.n_left < _FEWEST:
             most = self.settings.budget.whole.max_evaluations
             message = (
@@ -174,24 +159,22 @@ class SurrogateBoosting(Boosting):
                 "another round."
             )
             raise BudgetSpent(End("max_evaluations", message))
-        mixture, known = engine._boosted(known, scored, t)
-        fresh, drawn, pairs = engine._judged_draws(mixture, scored, t)
-        known = known.and_more(drawn, pairs)
+        mixture, known = engine._boosted(state.iterate, t)
+        fresh, known = engine._judged(mixture, known, t)
         gain = self.combination.gain(state.fresh, fresh)
         # What gains no more than its noise is dropped, and so gains nothing.
         kept = gain.value > max(self.combination.least_gain(self.settings), gain.se)
         if kept:
-            known = known._replace(mixture=mixture)
+            known = known._replace(components=mixture)
             state = replace(state, fresh=fresh, best=fresh, best_iteration=t + 1)
-        remaining = remaining_of(state.fresh, known.drawn, known.proposals)
+        remaining = remaining_of(state.fresh, known.drawn, known.pairs)
         dropped = 0.0 if kept else 1.0 + (state.memory or 0.0)
         after = replace(
             state, iteration=t + 1, iterate=known, remaining=remaining, memory=dropped
         )
         move = Move("surrogate" if kept else "rejected", "surrogate", 1.0)
-        heaviest = mixture.components[int(mixture.weights.argmax())]
         gain = gain if kept else Estimate(0.0, 0.0)
-        info = self._info(after, move, heaviest, began, gain)
+        info = self._info(after, move, _heaviest(mixture), began, gain)
         # Rounds in a row that may gain nothing where draws see that much is left.
         patience = 3
         # A surrogate that was wrong is better once it knows where: it is tried again
@@ -206,25 +189,23 @@ class SurrogateBoosting(Boosting):
     @property
     def _n_judge(self):
         # Fresh draws that judge a round: so many, and for every coordinate.
-        n_judge, n_judge_each = 60, 25
-        return n_judge + n_judge_each * min(self.target.dim, _COUNTED)
+        return 60 + 25 * min(self.target.dim, _COUNTED)
 
-    def _with_wide_draws(self, known, scored):
+    def _with_wide_draws(self, known):
         """With draws of wider copies, where a judgement can be paid for after them."""
-        # Wider draws: so many, and for every coordinate.
-        n_wide, n_wide_each = 32, 16
-        wanted = n_wide + n_wide_each * min(self.target.dim, _COUNTED)
+        # So many, and for every coordinate.
+        wanted = 32 + 16 * min(self.target.dim, _COUNTED)
         left = self.settings.budget.n_left - self._n_judge
         each = int(np.clip(left, 0, wanted)) // len(_WIDTHS)
         if not each:
             return known
         rng = generator(self.settings.seed, SEARCH, 0)
-        pairs = [(widened(known.mixture, width), each) for width in _WIDTHS]
+        pairs = [(widened(known.modes, width), each) for width in _WIDTHS]
         points = np.concatenate([wide.sample(n, rng) for wide, n in pairs])
-        found = Evaluations.at(self.target.tolerant(), points, scored)
+        found = Evaluations.at(self.target.tolerant(), points, known.scored)
         return known.and_more(found, pairs)
 
-    def _with_other_modes(self, known, scored):
+    def _with_other_modes(self, known):
         """With Gaussians at modes that draws hint at, and draws of these.
 
         Where the density is far above what is explained, the highest point is climbed
@@ -245,22 +226,23 @@ class SurrogateBoosting(Boosting):
                 break
             values = np.where(surprise, known.drawn.values, -np.inf)
             start = known.drawn.points[values.argmax()]
-            found = laplace(target, start, scored, budget)
+            found = laplace(target, start, known.scored, budget)
             known = known._replace(searched=known.searched.and_more(found.evaluations))
             if not _is_new(found, known.modes):
                 break
             modes = _with_mode(known.modes, found, log_evidence)
             wide = widened(Mixture(modes.components[-1:], np.ones(1)), _WIDTHS[0])
             n = self._n_judge // 2
-            drawn = Evaluations.at(target, wide.sample(n, rng), scored)
+            drawn = Evaluations.at(target, wide.sample(n, rng), known.scored)
             known = known._replace(modes=modes).and_more(drawn, [(wide, n)])
         return known
 
-    def _judged_draws(self, mixture, scored, t):
-        """Draws that nothing was fitted to; see `judged_draws`."""
+    def _judged(self, mixture, known, t):
+        """Draws that nothing was fitted to, and what is known with them."""
         rng = generator(self.settings.seed, FRESH, t)
         n = int(np.clip(self.settings.budget.n_left, _FEWEST, self._n_judge))
-        return judged_draws(self.target, mixture, n, scored, rng)
+        fresh, *more = judged_draws(self.target, mixture, n, known.scored, rng)
+        return fresh, known.and_more(*more)
 
     def doubts(self, info):
         """Whether a small gain proves little: more seems to be left."""
@@ -286,7 +268,7 @@ class SurrogateBoosting(Boosting):
         """Nothing: the signs of an improper density take many evaluations."""
         return ""
 
-    def _boosted(self, known, scored, t):
+    def _boosted(self, known, t):
         """What ordinary boosting makes of surrogates, and what was learned on the way.
 
         Where it has gone to where its surrogate knows little, the density is asked at a
@@ -297,44 +279,41 @@ class SurrogateBoosting(Boosting):
         # nats, so many points, and for every coordinate, are asked for, among so many
         # draws.
         max_fits, doubt, n_candidates = 3, 1.5, 512
-        n_asked, n_asked_each = 8, 4
+        n_asked = 8 + 4 * self.target.dim
         for fits in range(max_fits):
-            plain = known.mixture.base
+            plain = known.components.base
             if plain.n_components < known.modes.n_components:
                 plain = known.modes
             moments = plain.mean(), plain.covariance()
             surrogate = fit_surrogate(known.known, *moments)
             mixture = self._boosted_on(surrogate, known, t)
             left = self.settings.budget.n_left - self._n_judge
-            n = int(np.clip(left, 0, n_asked + n_asked_each * self.target.dim))
+            n = int(np.clip(left, 0, n_asked))
             if fits + 1 == max_fits or not n:
                 break
             draws = mixture.sample(n_candidates, rng)
             asked = draws[least_known(surrogate, draws, n, doubt)]
             if not len(asked):
                 break
-            found = Evaluations.at(self.target.tolerant(), asked, scored)
+            found = Evaluations.at(self.target.tolerant(), asked, known.scored)
             known = known._replace(searched=known.searched.and_more(found))
         return mixture, known
 
     def _boosted_on(self, surrogate, known, t):
         """The mixture, skewed where that is asked for, that boosting ends with."""
-        # Iterations on a surrogate at most, and draws of a component there.
-        max_steps, n_draws, n_fresh = 6, 256, 512
-        settings, starts = self.settings, known.modes.component_means()
+        starts = known.modes.component_means()
         if len(starts) == 1:
-            best = known.known.values.argmax()
-            starts = known.known.points[best][None]
+            starts = known.known.points[known.known.values.argmax()][None]
         settings = replace(
-            settings,
-            tol=0.5 * settings.tol,
-            n_draws=n_draws,
-            n_fresh=n_fresh,
+            self.settings,
+            tol=0.5 * self.settings.tol,
+            n_draws=256,
+            n_fresh=512,
             draw_growth=1,
             search_modes=False,
             exact=False,
             enough=None,
-            budget=settings.budget.uncounted(),
+            budget=self.settings.budget.uncounted(),
         )
         engine = Boosting(
             surrogate,
@@ -343,7 +322,8 @@ class SurrogateBoosting(Boosting):
             settings,
         )
         inner, info = engine.init()
-        for _ in range(max_steps - 1):
+        # Six iterations on a surrogate at most.
+        for _ in range(5):
             gain = info.gain.value + N_ERRORS * info.gain.se
             if info.exhausted or info.improper or gain <= settings.tol:
                 break
@@ -353,6 +333,10 @@ class SurrogateBoosting(Boosting):
             rng = generator(settings.seed, SKEW, t)
             mixture, *_ = skew(surrogate, mixture, 0.1 * settings.tol, rng)
         return mixture
+
+
+def _heaviest(mixture):
+    return mixture.components[int(mixture.weights.argmax())]
 
 
 def _is_new(found, modes):
@@ -370,8 +354,7 @@ def _is_new(found, modes):
 
 def _with_mode(modes, found, log_evidence):
     """One more Gaussian, weighted by its mass beside that of the others."""
-    family = Gaussian("full")
-    params = family.from_moments(found.mean, found.covariance)
+    family, params = found.component
     height = found.evaluations.values.max() - family.log_peak(params)
     mass = np.exp(min(height - log_evidence, 300.0))
     weights = np.append(modes.weights, mass) / (1.0 + mass)

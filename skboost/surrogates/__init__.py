@@ -2,9 +2,9 @@
 
 from skboost.surrogates._evaluations import (
     Evaluations,
-    Proposals,
     judged_draws,
     laplace,
+    log_proposal,
     remaining_of,
     widened,
 )

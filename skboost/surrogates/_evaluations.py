@@ -19,6 +19,7 @@ import numpy as np
 from skboost._math import N_ERRORS, log_sum_exp, mean_and_se
 from skboost._solver import climb
 from skboost.approximation import FreshDraws, Mixture, RemainingKL, psis
+from skboost.families import Gaussian
 from skboost.targets import LogDensityError
 
 # Nats that the density falls by at the ends of differences, and how far off they may
@@ -66,6 +67,12 @@ class Laplace(NamedTuple):
     mean: np.ndarray
     covariance: np.ndarray
     evaluations: Evaluations
+
+    @property
+    def component(self):
+        """The Gaussian as a component of a mixture."""
+        family = Gaussian("full")
+        return family, family.from_moments(self.mean, self.covariance)
 
 
 def laplace(target, start, scored, budget=None):
@@ -208,32 +215,18 @@ def _measured(log, mode, precision):
     return mean, factor @ factor.T
 
 
-class Proposals(NamedTuple):
-    """Densities that were drawn from, and how often.
+def log_proposal(pairs, theta):
+    """Log density of a draw of any of some mixtures, nats.
 
-    Attributes
+    Parameters
     ----------
-    mixtures : tuple of Mixture
-    counts : tuple of int
+    pairs : sequence of (Mixture, int)
+        With how many draws there are of each.
+    theta : ndarray of shape (n, dim)
     """
-
-    mixtures: tuple = ()
-    counts: tuple = ()
-
-    def and_more(self, *pairs):
-        """These and further pairs of a mixture and a number of draws."""
-        mixtures, counts = zip(*pairs, strict=True)
-        return Proposals((*self.mixtures, *mixtures), (*self.counts, *counts))
-
-    @property
-    def n(self):
-        """Draws in all."""
-        return sum(self.counts)
-
-    def log_density(self, theta):
-        """Log density of a draw of any of them, nats."""
-        table = np.column_stack([m.log_density(theta) for m in self.mixtures])
-        return log_sum_exp(table, np.log(np.array(self.counts) / self.n))
+    mixtures, counts = zip(*pairs, strict=True)
+    table = np.column_stack([mixture.log_density(theta) for mixture in mixtures])
+    return log_sum_exp(table, np.log(np.array(counts) / sum(counts)))
 
 
 def widened(mixture, width):
@@ -269,7 +262,7 @@ def judged_draws(target, mixture, n, scored, rng):
     parts = [mixture.sample(n - n_wide, rng), wide.sample(n_wide, rng)]
     found = Evaluations.at(target, np.concatenate(parts), scored)
     pairs = [(mixture, n - n_wide), (wide, n_wide)]
-    log_r = Proposals().and_more(*pairs).log_density(found.points)
+    log_r = log_proposal(pairs, found.points)
     weights = np.exp(mixture.log_density(found.points) - log_r)
     source = np.zeros(n, dtype=int)
     fresh = FreshDraws(
@@ -278,7 +271,7 @@ def judged_draws(target, mixture, n, scored, rng):
     return fresh, found, pairs
 
 
-def remaining_of(fresh, drawn, proposals):
+def remaining_of(fresh, drawn, pairs):
     """What is left between the ELBO of a mixture and the evidence.
 
     Parameters
@@ -287,8 +280,8 @@ def remaining_of(fresh, drawn, proposals):
         Of the mixture.
     drawn : Evaluations
         All that was drawn.
-    proposals : Proposals
-        From what.
+    pairs : sequence of (Mixture, int)
+        From what, and how often.
 
     Returns
     -------
@@ -296,7 +289,7 @@ def remaining_of(fresh, drawn, proposals):
     """
     if fresh.outside == 1.0:
         return RemainingKL(np.nan, np.nan, np.inf, np.inf, 1.0)
-    log_r = proposals.log_density(drawn.points)
+    log_r = log_proposal(pairs, drawn.points)
     log_w = drawn.values - log_r
     top = log_w.max()
     ratio = np.exp(fresh.mixture.log_density(drawn.points) - log_r)
