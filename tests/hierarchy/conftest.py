@@ -1,8 +1,19 @@
-"""Rows in groups of one or several factors, and how derivatives are checked."""
+"""Rows in groups of one or several factors, and what brute force needs of them."""
 
 import numpy as np
 
-from skboost.hierarchy import Factor, GroupedRows
+from skboost.hierarchy import Factor, GroupedRows, _crossed
+from skboost.targets import Logistic, NegativeBinomial, Poisson
+
+# Groups and effects of each factor: none; one factor; crossed ones with slopes, the
+# largest in the middle; and classes that are nested in schools.
+DESIGNS = {
+    "none": (),
+    "intercepts": ((5, 1),),
+    "slopes": ((5, 2),),
+    "crossed": ((3, 1), (8, 2), (4, 2)),
+    "nested": ((3, 1), (9, 1)),
+}
 
 
 def zeros_and_ones(rng, n):
@@ -15,6 +26,15 @@ def counts(rng, n):
 
 def normal(rng, n):
     return rng.normal(size=n)
+
+
+LIKELIHOODS = [(Logistic(), zeros_and_ones), (Poisson(), counts)]
+ALL_LIKELIHOODS = [*LIKELIHOODS, (NegativeBinomial(), counts)]
+
+
+def of(name, response, **options):
+    """Rows of a design by its name."""
+    return grouped(DESIGNS[name], response, nested=name == "nested", **options)
 
 
 def grouped(design, response, n=60, offset=True, nested=False, seed=0):
@@ -63,3 +83,36 @@ def assert_score_is_the_slope(marginal, theta, rows, noise, atol):
 
     slopes = differences(lambda t: value_and_score(t)[0], theta)
     np.testing.assert_allclose(value_and_score(theta)[1], slopes, atol=atol)
+
+
+def effects_matrix(rows):
+    """Z of all effects, factor by factor and group by group, and their scales."""
+    parts, scale_of, n_scales = [np.zeros((len(rows.y), 0))], [], 0
+    for factor in rows.factors:
+        one_hot = factor.codes[:, None] == np.arange(factor.n_groups)
+        part = one_hot[:, :, None] * factor.columns[:, None]
+        parts.append(part.reshape(len(one_hot), -1))
+        scale_of += [*range(n_scales, n_scales + factor.n_effects)] * factor.n_groups
+        n_scales += factor.n_effects
+    return np.hstack(parts), np.array(scale_of, dtype=int)
+
+
+def standard_normals(rows, n, seed=3):
+    rng = np.random.default_rng(seed)
+    return tuple(rng.normal(size=(f.n_effects, n, f.n_groups)) for f in rows.factors)
+
+
+def flattened(draws):
+    """Draws of all effects in the order of `effects_matrix`, (2 * n_draws, size)."""
+    tables = [np.moveaxis(table, 1, 3) for table in draws]
+    parts = [table.reshape(-1, *table.shape[2:]) for table in tables]
+    return np.hstack([part.reshape(len(part), -1) for part in parts])
+
+
+def choose_tables(monkeypatch, sparse):
+    """The table of cells is kept whole, or only where it is filled."""
+    if sparse:
+        monkeypatch.setattr(_crossed, "_DENSE_SIZE", 0)
+        monkeypatch.setattr(_crossed, "_DENSE_SHARE", 0)
+        # Entries of the inverse are read from blocks of two groups.
+        monkeypatch.setattr(_crossed, "_BLOCK", 100)

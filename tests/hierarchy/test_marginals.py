@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import expit, gammaln
-from scipy.stats import multivariate_normal, nbinom, norm
+from scipy.special import expit
+from scipy.stats import multivariate_normal, nbinom, norm, poisson
 
 from skboost.hierarchy import (
+    CrossedNormalMarginal,
     Factor,
     GroupedRows,
     HierarchicalTarget,
@@ -24,44 +25,81 @@ from skboost.targets import (
 )
 
 from .conftest import (
+    ALL_LIKELIHOODS,
     assert_score_is_the_slope,
+    choose_tables,
     counts,
     differences,
+    effects_matrix,
+    flattened,
     grouped,
     normal,
+    of,
     points,
     split,
+    standard_normals,
     zeros_and_ones,
 )
 
-N_GROUPS, N_COLUMNS = 5, 2
 
-
-def in_one_factor(n_effects, response):
-    """Rows in five groups, or in none."""
-    design = ((N_GROUPS, n_effects),) if n_effects else ()
-    return grouped(design, response, n=40, offset=False)
-
-
-@pytest.mark.parametrize("n_effects", [0, 1, 2])
-def test_normal_marginal_is_the_density_of_all_responses(n_effects):
-    rows = in_one_factor(n_effects, normal)
+@pytest.mark.parametrize(
+    ("kind", "name", "sparse"),
+    [
+        (NormalMarginal, "none", False),
+        (NormalMarginal, "intercepts", False),
+        (NormalMarginal, "slopes", False),
+        (CrossedNormalMarginal, "slopes", False),
+        (CrossedNormalMarginal, "nested", False),
+        (CrossedNormalMarginal, "crossed", False),
+        (CrossedNormalMarginal, "crossed", True),
+    ],
+)
+def test_normal_marginals_are_the_density_of_all_responses(
+    kind, name, sparse, monkeypatch
+):
+    choose_tables(monkeypatch, sparse)
+    rows = of(name, normal, offset=False)
     theta = points(rows, 1)
-    marginal = NormalMarginal(rows)
+    marginal = kind(rows)
     found, _ = marginal.value_and_score(*split(theta, rows, True))
     # A weight of two is a row that stands twice.
     repeated = np.repeat(np.arange(len(rows.y)), rows.weight.astype(int))
+    Z, scale_of = effects_matrix(rows)
     for one, value in zip(theta, found, strict=True):
-        covariance = np.exp(2.0 * one[-1]) * np.eye(len(repeated))
-        for factor in rows.factors:
-            codes, columns = factor.codes[repeated], factor.columns[repeated]
-            variances = np.exp(2.0 * one[N_COLUMNS:-1])
-            covariance += ((columns * variances) @ columns.T) * (
-                codes[:, None] == codes
-            )
-        exact = multivariate_normal(rows.X[repeated] @ one[:N_COLUMNS], covariance)
+        sized = Z[repeated] * np.exp(one[2:-1])[scale_of]
+        covariance = sized @ sized.T + np.exp(2.0 * one[-1]) * np.eye(len(repeated))
+        exact = multivariate_normal(rows.X[repeated] @ one[:2], covariance)
         assert value == pytest.approx(exact.logpdf(rows.y[repeated]), abs=1e-9)
     assert_score_is_the_slope(marginal, theta, rows, True, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "n", "sparse"),
+    [
+        (NormalMarginal, "intercepts", 4000, False),
+        (NormalMarginal, "slopes", 4000, False),
+        (CrossedNormalMarginal, "crossed", 400, False),
+        (CrossedNormalMarginal, "crossed", 400, True),
+    ],
+)
+def test_effects_of_normal_models_are_drawn_from_their_gaussian(
+    kind, name, n, sparse, monkeypatch
+):
+    choose_tables(monkeypatch, sparse)
+    rows = of(name, normal, offset=False)
+    theta = np.repeat(points(rows, 1)[:1], n, axis=0)
+    draws = kind(rows).effects(standard_normals(rows, n), *split(theta, rows, True))
+    flat = flattened(draws)
+    Z, scale_of = effects_matrix(rows)
+    weight = rows.weight / np.exp(2.0 * theta[0, -1])
+    precision = (Z.T * weight) @ Z + np.diag(np.exp(-2.0 * theta[0, 2:-1])[scale_of])
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ (Z.T @ (weight * (rows.y - rows.X @ theta[0, :2])))
+    np.testing.assert_allclose(flat.mean(axis=0), mean, atol=1e-9)
+    # Four standard errors of draws that come in pairs.
+    size = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    atol = 4.0 * np.sqrt(2.0 / n)
+    np.testing.assert_allclose(np.cov(flat.T) / size, covariance / size, atol=atol)
 
 
 @pytest.mark.parametrize(("n_groups", "cheap"), [(12, True), (200, False)])
@@ -71,32 +109,48 @@ def test_few_groups_with_slopes_need_no_surrogate(n_groups, cheap):
     assert NormalMarginal(rows).cheap is cheap
 
 
+def log_probability(likelihood, y, eta, level):
+    if isinstance(likelihood, Logistic):
+        return y * eta - np.logaddexp(0.0, eta)
+    if level is None or level < -20.0:
+        # Beyond what SciPy resolves negative binomial counts are Poisson counts.
+        return poisson.logpmf(y, np.exp(eta))
+    alpha = np.exp(level)
+    return nbinom.logpmf(y, 1.0 / alpha, 1.0 / (1.0 + alpha * np.exp(eta)))
+
+
 @pytest.mark.parametrize(
-    ("likelihood", "response"), [(Logistic(), zeros_and_ones), (Poisson(), counts)]
+    ("likelihood", "response", "level", "error"),
+    [
+        (Logistic(), zeros_and_ones, None, 1e-5),
+        (Poisson(), counts, None, 1e-5),
+        # Responses that vary a lot.
+        *((NegativeBinomial(), counts, at, 5e-5) for at in (-30.0, -9.0, -1.0, 1.5)),
+    ],
 )
-def test_quadrature_is_the_integral_over_every_group(likelihood, response):
-    rows = in_one_factor(1, response)
-    theta = points(rows)
-    found, _ = QuadratureMarginal(rows, likelihood).value_and_score(*split(theta, rows))
-    (factor,) = rows.factors
+def test_quadrature_is_the_integral_over_every_group(
+    likelihood, response, level, error
+):
+    rows = of("intercepts", response, n=40, offset=False)
+    theta = points(rows)[:1]
+    parts = split(theta, rows)
+    parts = parts if level is None else (*parts, np.array([level]))
+    codes = rows.factors[0].codes
 
-    def log_likelihood(eta, y):
-        if isinstance(likelihood, Logistic):
-            return y * eta - np.logaddexp(0.0, eta)
-        return y * eta - np.exp(eta) - gammaln(y + 1.0)
+    def integrand(v, group):
+        held = codes == group
+        eta = rows.X[held] @ theta[0, :2] + np.exp(theta[0, 2]) * v
+        log = log_probability(likelihood, rows.y[held], eta, level)
+        return np.exp(rows.weight[held] @ log - 0.5 * v**2) / np.sqrt(2.0 * np.pi)
 
-    def integrand(v, group, one):
-        held = factor.codes == group
-        eta = rows.X[held] @ one[:N_COLUMNS] + np.exp(one[N_COLUMNS]) * v
-        total = rows.weight[held] @ log_likelihood(eta, rows.y[held])
-        return np.exp(total - 0.5 * v**2) / np.sqrt(2.0 * np.pi)
-
-    for one, value in zip(theta, found, strict=True):
-        parts = [
-            quad(integrand, -9.0, 9.0, (group, one), epsabs=0.0, epsrel=1e-9)[0]
-            for group in range(N_GROUPS)
-        ]
-        assert value == pytest.approx(np.log(parts).sum(), abs=1e-5)
+    exact = [
+        quad(integrand, -9.0, 9.0, (group,), epsabs=0.0, epsrel=1e-9)[0]
+        for group in range(5)
+    ]
+    # With ten nodes each, and with more.
+    for n_nodes, atol in ((5, error), (10, 1e-6)):
+        found = QuadratureMarginal(rows, likelihood, n_nodes).value_and_score(*parts)
+        assert found[0][0] == pytest.approx(np.log(exact).sum(), abs=atol)
 
 
 @pytest.mark.parametrize("n_rows", [1, 3])
@@ -118,98 +172,31 @@ def test_quadrature_of_groups_whose_responses_are_equal(n_rows, scale):
     assert found[0] == pytest.approx(np.log(parts).sum(), abs=4e-3)
 
 
-@pytest.mark.parametrize("n_effects", [1, 2])
-@pytest.mark.parametrize(
-    ("likelihood", "response"), [(Logistic(), zeros_and_ones), (Poisson(), counts)]
-)
-def test_gradients_of_quadrature_are_those_of_the_integral(
-    likelihood, response, n_effects
-):
-    rows = in_one_factor(n_effects, response)
+@pytest.mark.parametrize("name", ["intercepts", "slopes"])
+@pytest.mark.parametrize(("likelihood", "response"), ALL_LIKELIHOODS)
+def test_gradients_of_quadrature_are_those_of_the_integral(likelihood, response, name):
+    rows = of(name, response, n=40, offset=False)
+    noise = likelihood.has_level
     marginal = QuadratureMarginal(rows, likelihood, n_nodes=13)
-    assert_score_is_the_slope(marginal, points(rows), rows, False, 2e-5)
+    assert_score_is_the_slope(marginal, points(rows, noise), rows, noise, 2e-5)
 
 
-@pytest.mark.parametrize("level", [-30.0, -9.0, -1.0, 1.5])
-def test_quadrature_integrates_counts_with_a_dispersion(level):
-    rows = in_one_factor(1, counts)
-    theta = np.append(points(rows)[0], level)[None]
-    alpha = np.exp(level)
-    found = [
-        QuadratureMarginal(rows, NegativeBinomial(), n_nodes).value_and_score(
-            *split(theta, rows, True)
-        )[0][0]
-        for n_nodes in (5, 10)
-    ]
-    (factor,) = rows.factors
-
-    def integrand(v, group):
-        held = factor.codes == group
-        eta = rows.X[held] @ theta[0, :2] + np.exp(theta[0, 2]) * v
-        if level < -20.0:
-            # Beyond what SciPy resolves these are Poisson counts.
-            y = rows.y[held]
-            log = y * eta - np.exp(eta) - gammaln(y + 1.0)
-        else:
-            log = nbinom.logpmf(rows.y[held], 1 / alpha, 1 / (1 + alpha * np.exp(eta)))
-        return np.exp(rows.weight[held] @ log - 0.5 * v**2) / np.sqrt(2.0 * np.pi)
-
-    parts = [
-        quad(integrand, -9.0, 9.0, (group,), epsabs=0.0, epsrel=1e-9)[0]
-        for group in range(N_GROUPS)
-    ]
-    # Five groups whose responses vary a lot, with ten nodes each and with more.
-    assert found[0] == pytest.approx(np.log(parts).sum(), abs=5e-5)
-    assert found[1] == pytest.approx(np.log(parts).sum(), abs=1e-6)
-
-
-@pytest.mark.parametrize("n_effects", [0, 1, 2])
-def test_gradients_with_a_dispersion_are_those_of_the_integral(n_effects):
-    rows = in_one_factor(n_effects, counts)
-    if n_effects:
-        marginal = QuadratureMarginal(rows, NegativeBinomial(), n_nodes=13)
-    else:
-        marginal = UngroupedMarginal(rows, NegativeBinomial())
+def test_counts_without_groups_know_the_slope_of_their_dispersion():
+    rows = of("none", counts, n=40, offset=False)
+    marginal = UngroupedMarginal(rows, NegativeBinomial())
     assert_score_is_the_slope(marginal, points(rows, 1), rows, True, 2e-5)
 
 
-@pytest.mark.parametrize("n_effects", [1, 2])
-def test_effects_of_a_normal_model_are_drawn_from_their_gaussian(n_effects):
-    rows = in_one_factor(n_effects, normal)
-    theta = np.repeat(points(rows, 1)[:1], 4000, axis=0)
-    (factor,) = rows.factors
-    normals = np.random.default_rng(3).normal(size=(n_effects, 4000, N_GROUPS))
-    (draws,) = NormalMarginal(rows).effects((normals,), *split(theta, rows, True))
-    one = theta[0]
-    for group in range(N_GROUPS):
-        held = factor.codes == group
-        Z, weight = factor.columns[held], rows.weight[held]
-        residual = rows.y[held] - rows.X[held] @ one[:N_COLUMNS]
-        precision = (Z.T * weight) @ Z / np.exp(2.0 * one[-1])
-        precision += np.diag(np.exp(-2.0 * one[N_COLUMNS:-1]))
-        covariance = np.linalg.inv(precision)
-        mean = covariance @ (Z.T @ (weight * residual)) / np.exp(2.0 * one[-1])
-        found = draws[..., group].swapaxes(0, 1).reshape(n_effects, -1)
-        np.testing.assert_allclose(found.mean(axis=1), mean, atol=1e-10)
-        # Four standard errors of 8,000 draws that come in pairs.
-        np.testing.assert_allclose(
-            np.cov(found).reshape(n_effects, n_effects), covariance,
-            atol=4.0 * np.sqrt(2.0 / 4000) * covariance.max(),
-        )  # fmt: skip
-
-
 def test_effects_of_counts_have_the_skewness_of_their_density():
-    rows = in_one_factor(1, counts)
+    rows = of("intercepts", counts, n=40, offset=False)
     theta = np.repeat(points(rows)[:1], 20_000, axis=0)
     (factor,) = rows.factors
-    normals = np.random.default_rng(3).normal(size=(1, 20_000, N_GROUPS))
-    (draws,) = QuadratureMarginal(rows, Poisson()).effects(
-        (normals,), *split(theta, rows)
-    )
-    scale, grid = np.exp(theta[0, N_COLUMNS]), np.linspace(-9.0, 9.0, 4001)
-    for group in range(N_GROUPS):
+    normals = standard_normals(rows, 20_000)
+    (draws,) = QuadratureMarginal(rows, Poisson()).effects(normals, *split(theta, rows))
+    scale, grid = np.exp(theta[0, 2]), np.linspace(-9.0, 9.0, 4001)
+    for group in range(5):
         held = factor.codes == group
-        eta = rows.X[held] @ theta[0, :N_COLUMNS] + scale * grid[:, None]
+        eta = rows.X[held] @ theta[0, :2] + scale * grid[:, None]
         log_density = (rows.y[held] * eta - np.exp(eta)) @ rows.weight[held]
         density = np.exp(log_density - 0.5 * grid**2 - log_density.max())
         density /= density.sum()
@@ -237,7 +224,7 @@ def test_priors_of_scales_refuse_parameters_that_mean_nothing(prior):
 
 
 def test_the_target_adds_priors_to_the_marginal():
-    rows = in_one_factor(2, normal)
+    rows = of("slopes", normal, n=40, offset=False)
     target = HierarchicalTarget(
         NormalMarginal(rows),
         NormalPrior(),
