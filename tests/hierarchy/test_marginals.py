@@ -181,10 +181,16 @@ def test_gradients_of_quadrature_are_those_of_the_integral(likelihood, response,
     assert_score_is_the_slope(marginal, points(rows, noise), rows, noise, 2e-5)
 
 
-def test_counts_without_groups_know_the_slope_of_their_dispersion():
-    rows = of("none", counts, n=40, offset=False)
+def test_counts_without_groups_have_their_likelihood():
+    rows = of("none", counts, n=40)
+    theta = points(rows, 1)
     marginal = UngroupedMarginal(rows, NegativeBinomial())
-    assert_score_is_the_slope(marginal, points(rows, 1), rows, True, 2e-5)
+    found, _ = marginal.value_and_score(*split(theta, rows, True))
+    for one, value in zip(theta, found, strict=True):
+        eta = rows.X @ one[:2] + rows.offset
+        log = log_probability(marginal.target.likelihood, rows.y, eta, one[-1])
+        assert value == pytest.approx(rows.weight @ log)
+    assert_score_is_the_slope(marginal, theta, rows, True, 2e-5)
 
 
 def test_effects_of_counts_have_the_skewness_of_their_density():
