@@ -303,8 +303,8 @@ def test_the_sample_does_not_depend_on_who_looks(clusters, monkeypatch):
     one = reader.together(parts)
     pair = reader.together(parts[:2])
     two = reader.together([pair, parts[2]])
-    assert len(one.values) == 100
-    assert np.array_equal(one.values, two.values)
+    assert len(one.drawn) == 100
+    assert np.array_equal(one.drawn, two.drawn)
 
 
 def test_batches_of_a_mapped_file(clusters, tmp_path, monkeypatch):

@@ -125,6 +125,8 @@ class ConvergenceDisplay:
         ConvergenceDisplay
         """
         draw = [self._plot_elbo]
+        # Passes over data are of some steps each.
+        epochs = "n_steps" in self.history[0]
         if self._recorded(self.stopping):
             draw.append(self._plot_criterion)
         if self._recorded("remaining_kl"):
@@ -135,7 +137,7 @@ class ConvergenceDisplay:
             self.figure_, axes = panels(ax, len(draw), 3, (3.1, 2.9))
             for panel, axis in zip(draw, axes, strict=True):
                 panel(axis)
-                axis.set_xlabel("epoch" if self._epochs else "boosting iteration")
+                axis.set_xlabel("epoch" if epochs else "boosting iteration")
                 axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
                 axis.set_xlim(self._iteration[0] - 0.4, self._iteration[-1] + 0.4)
                 tidy(axis)
@@ -155,11 +157,6 @@ class ConvergenceDisplay:
     def _iteration(self):
         numbers = _column(self.history, "iteration")
         return np.where(np.isnan(numbers), np.arange(numbers.size), numbers)
-
-    @property
-    def _epochs(self):
-        """Whether these are passes over data, of some steps each."""
-        return "n_steps" in self.history[0]
 
     def _recorded(self, key):
         values = [entry.get(key) for entry in self.history]
@@ -191,15 +188,12 @@ class ConvergenceDisplay:
                 fontsize="small",
                 color="0.3",
             )
-        ax.set_ylabel(self._criterion)
-
-    @property
-    def _criterion(self):
-        """What the tolerance is compared with."""
+        label = "gain in ELBO (nats)"
         if self.stopping == "gap":
-            return "duality gap (nats)"
-        roots = any(entry.get("branch") == "geodesic" for entry in self.history)
-        return "fall in squared Hellinger distance" if roots else "gain in ELBO (nats)"
+            label = "duality gap (nats)"
+        elif any(entry.get("branch") == "geodesic" for entry in self.history):
+            label = "fall in squared Hellinger distance"
+        ax.set_ylabel(label)
 
     def _plot_remaining(self, ax):
         self._plot_positive(ax, "remaining_kl", color(2))

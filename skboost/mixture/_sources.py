@@ -1,6 +1,6 @@
 """How a mixture reads rows: in memory as they are, else by sums and a sample."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -54,38 +54,26 @@ class Sample:
     ----------
     n_rows : int
     observed : ColumnSums
-    keys : ndarray of shape (n_sample,)
-        Uniform numbers, one of every row; the rows of the smallest are the sample.
-    values : ndarray of shape (n_sample, n_features)
-    weight : ndarray of shape (n_sample,)
+    drawn : ndarray of shape (n_sample, 2 + n_features)
+        A uniform number for each row, its weight and its values. Of more rows than a
+        sample has, those of the smallest numbers are kept.
     """
 
     n_rows: int
     observed: ColumnSums
-    keys: np.ndarray
-    values: np.ndarray
-    weight: np.ndarray
+    drawn: np.ndarray
+
+    def __post_init__(self):
+        if len(self.drawn) > SAMPLE:
+            kept = np.argpartition(self.drawn[:, 0], SAMPLE)[:SAMPLE]
+            self.drawn = self.drawn[np.sort(kept)]
 
     def with_others(self, other):
         """Of the rows of both."""
         return Sample(
             self.n_rows + other.n_rows,
             self.observed.with_others(other.observed),
-            np.concatenate([self.keys, other.keys]),
-            np.concatenate([self.values, other.values]),
-            np.concatenate([self.weight, other.weight]),
-        ).trimmed()
-
-    def trimmed(self):
-        """The same with no more than so many rows as a sample has."""
-        if len(self.keys) <= SAMPLE:
-            return self
-        kept = np.sort(np.argpartition(self.keys, SAMPLE)[:SAMPLE])
-        return replace(
-            self,
-            keys=self.keys[kept],
-            values=self.values[kept],
-            weight=self.weight[kept],
+            np.concatenate([self.drawn, other.drawn]),
         )
 
     def moments(self, rows):
@@ -96,14 +84,26 @@ class Sample:
 
     def start(self):
         """The sample, which has the weight of all rows."""
-        weight = self.weight
+        weight = self.drawn[:, 1]
         if self.n_rows > SAMPLE:
             weight = weight * (self.observed.total / weight.sum())
-        return canonical(self.values, weight)
+        return canonical(self.drawn[:, 2:], weight)
 
     def engine(self, estimator, rows, at_hand):
         """What makes the engine of a run; batches need rows with positions."""
-        check_batches(estimator, rows)
+        size, noise = estimator.batch_size, estimator.effective_batch_size
+        if size is not None and not isinstance(rows, Table):
+            raise ValueError(
+                "batch_size needs rows that positions select from, such as those of an "
+                f"array or numpy.memmap; got batch_size={size} for rows in blocks. "
+                "Leave it None, or pass one block after another to partial_fit."
+            )
+        if noise is not None and (size is None or size >= len(rows)):
+            raise ValueError(
+                "effective_batch_size needs a batch_size below the number of rows "
+                f"where rows are not held in memory; got batch_size={size} for "
+                f"{len(rows)} rows."
+            )
         return partial(FarGradient, estimator._model, rows)
 
 
@@ -137,7 +137,8 @@ class MixtureRows(RowReader):
         weight = np.broadcast_to(checked_weights(weight, len(X)), len(X))
         # Streams 0 and 1 of the seed are those of starts and steps.
         keys = generator(self.seed, 2, index).random(len(X))
-        return Sample(len(X), ColumnSums.of(X, weight), keys, X, weight).trimmed()
+        drawn = np.column_stack([keys, weight, X])
+        return Sample(len(X), ColumnSums.of(X, weight), drawn)
 
     def together(self, parts):
         """The `Sample` of all blocks; at least one row has a weight."""
@@ -158,22 +159,6 @@ def canonical(X, weight):
 def _scatter(mean, block):
     weight = np.broadcast_to(block.weight, len(block))
     return (scatter(block.X, weight, mean),)
-
-
-def check_batches(estimator, rows):
-    """Refuse batches of rows that only come in blocks."""
-    size, noise = estimator.batch_size, estimator.effective_batch_size
-    if size is not None and not isinstance(rows, Table):
-        raise ValueError(
-            "batch_size needs rows that positions select from, such as those of an "
-            f"array or numpy.memmap; got batch_size={size} for rows in blocks. Leave "
-            "it None, or pass one block after another to partial_fit."
-        )
-    if noise is not None and (size is None or size >= len(rows)):
-        raise ValueError(
-            "effective_batch_size needs a batch_size below the number of rows where "
-            f"rows are not held in memory; got batch_size={size} for {len(rows)} rows."
-        )
 
 
 # --- the engine

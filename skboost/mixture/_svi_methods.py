@@ -1,12 +1,11 @@
 """Methods of a mixture with one conjugate distribution as posterior, and its stream."""
 
-import warnings
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
+from skboost._report import warn_where_called
 from skboost._sklearn import fit_context
 from skboost.conjugate import ConjugateTarget, GaussianMixtureModel, coordinate_ascent
 from skboost.mixture._fitted import (
@@ -146,13 +145,10 @@ class SVIMethods(ClusterMethods):
             for begin in range(0, len(X), size):
                 part = slice(begin, begin + size)
                 if weight[part].any():
-                    self._take_in(X[part], weight[part])
+                    begins = "_model" not in vars(self) or self._held is not None
+                    after = self._begun if begins else self._absorbed
+                    self._keep_stream(after(X[part], weight[part]))
             return self
-
-    def _take_in(self, X, weight):
-        begins = "_model" not in vars(self) or self._held is not None
-        stream = self._begun(X, weight) if begins else self._absorbed(X, weight)
-        self._keep_stream(stream)
 
     def _begun(self, X, weight):
         """The stream after its first rows, those kept from earlier batches included."""
@@ -165,13 +161,11 @@ class SVIMethods(ClusterMethods):
         self._held = None if enough else (X, weight)
         X, weight = canonical(X, weight)
         if enough and len(X) < self.n_components:
-            # Past `partial_fit` and the wrapper of it, where the user called.
-            warnings.warn(
+            warn_where_called(
                 f"The stream begins with {len(X)} distinct rows for n_components="
                 f"{self.n_components}: they set its priors and its first clusters. "
                 "Pass more rows at first, or set n_init_samples.",
                 UserWarning,
-                stacklevel=5,
             )
         self._settings = mixture_settings(self, *moments(X, weight))
         self._model = GaussianMixtureModel(**self._settings)

@@ -159,7 +159,13 @@ def _check_power(found, early, word, neutral):
 def _warn_used_twice(found, varying):
     """Warn where steps that look at `y` differ between candidates."""
     for step in varying:
-        if any(_looks_at_y(params.get(step)) for params in found):
+        values = [params.get(step) for params in found]
+        # Some need y; what selects features may use it.
+        if any(
+            hasattr(one, "get_support") or get_tags(one).target_tags.required
+            for one in values
+            if _has_params(one)
+        ):
             warnings.warn(
                 f"The step {step!r} may look at y and differs between candidates. "
                 "Labels that choose the features and are modelled as well count twice: "
@@ -167,13 +173,6 @@ def _warn_used_twice(found, varying):
                 "held-out scores.",
                 stacklevel=5,
             )
-
-
-def _looks_at_y(step):
-    """Whether a step needs `y`, or selects features, for which it may use `y`."""
-    if not _has_params(step):
-        return False
-    return hasattr(step, "get_support") or get_tags(step).target_tags.required
 
 
 def _varies(found, step):

@@ -170,18 +170,16 @@ class EntryKFold:
                 f"n_splits={self.n_splits} must not be larger than the number of "
                 f"observed entries of X; got {len(entries)}. Use fewer folds."
             )
+        # Positions of the entries, those of a row together.
+        order = np.arange(len(entries))
+        if self.shuffle:
+            rng = generator(root_seed(self.random_state))
+            place = rng.permutation(entries.shape[0])
+            order = np.lexsort((rng.random(len(entries)), place[entries.rows]))
         fold = np.empty(len(entries), dtype=int)
-        fold[self._order(entries)] = np.arange(len(entries)) % self.n_splits
+        fold[order] = np.arange(len(entries)) % self.n_splits
         for k in range(self.n_splits):
             yield _only(X, entries[fold != k]), _only(X, entries[fold == k])
-
-    def _order(self, entries):
-        """Positions of the entries, those of a row together."""
-        if not self.shuffle:
-            return np.arange(len(entries))
-        rng = generator(root_seed(self.random_state))
-        place = rng.permutation(entries.shape[0])
-        return np.lexsort((rng.random(len(entries)), place[entries.rows]))
 
 
 def _only(X, entries):

@@ -134,8 +134,10 @@ class SampledMarginal(BaseMarginal):
         out = np.full((*x.shape, self.weights.size), -np.inf)
         z = self.range.inverse(x[inside])
         slope = self.range.log_derivative(z)
-        columns = [_log_kernel_sum(z, *kernel) for kernel in self._kernels]
-        out[inside] = np.column_stack(columns) - slope[:, None]
+        for k, (centres, weights, width) in enumerate(self._kernels):
+            residual = (z[:, None] - centres) / width
+            log_kernel = -0.5 * residual**2 - 0.5 * LOG_2PI - np.log(width)
+            out[inside, k] = log_sum_exp(log_kernel, np.log(weights)) - slope
         return out
 
     def cdf(self, x):
@@ -160,12 +162,6 @@ def _binned(z):
     full = counts > 0
     centres = 0.5 * (edges[1:] + edges[:-1])
     return centres[full], counts[full] / z.size, width
-
-
-def _log_kernel_sum(z, centres, weights, width):
-    residual = (z[:, None] - centres) / width
-    log_kernel = -0.5 * residual**2 - 0.5 * LOG_2PI - np.log(width)
-    return log_sum_exp(log_kernel, np.log(weights))
 
 
 # --- moments
