@@ -84,9 +84,8 @@ def test_scalars_no_points_and_the_ends(bimodal):
         marginal.quantile(1.2)
 
 
-@pytest.mark.parametrize("level", [0.5, 0.9])
-def test_interval_covers_its_share_of_draws(posterior, level):
-    n = 20_000
+def test_interval_covers_its_share_of_draws(posterior):
+    n, level = 20_000, 0.5
     draws = posterior.sample(n, random_state=1)
     interval = posterior.interval(level)
     assert interval.shape == (3, 2)
@@ -122,18 +121,12 @@ def test_marginal_by_index_and_name(posterior, bimodal):
     for wrong in (3, 1.5, None, (0, 1)):
         with pytest.raises(ValueError, match="below dim=3 or a name; got"):
             posterior.marginal(wrong)
-    with pytest.raises(ValueError, match="names"):
-        posterior.marginal("d")
-    with pytest.raises(ValueError, match="names"):
-        bimodal.marginal("a")
-
-
-@pytest.mark.parametrize(
-    ("names", "message"), [(["a", "b"], "one name"), (["a"] * 3, "distinct")]
-)
-def test_names_must_fit(mixture, names, message):
-    with pytest.raises(ValueError, match=message):
-        MixturePosterior(mixture, names)
+    for one, name in ((posterior, "d"), (bimodal, "a")):
+        with pytest.raises(ValueError, match="one of the posterior's names"):
+            one.marginal(name)
+    for names, message in ((["a", "b"], "one name"), (["a"] * 3, "distinct")):
+        with pytest.raises(ValueError, match=message):
+            posterior.renamed(names)
 
 
 # --- modes
@@ -153,10 +146,7 @@ def test_overlapping_components_share_a_mode(normal_mixture):
     modes = MixturePosterior(mixture).modes()
     assert [mode.components for mode in modes] == [(0, 1), (2,)]
     assert modes[0].location == pytest.approx(0.0, abs=1e-4)
-
-
-def test_a_mean_between_the_modes_is_no_mode(normal_mixture):
-    # By symmetry the gradient vanishes at the wide component's mean.
+    # By symmetry the gradient vanishes at the wide component's mean: no mode.
     mixture = normal_mixture([-3, 0, 3], [0.5, 3, 0.5], [0.45, 0.1, 0.45])
     modes = MixturePosterior(mixture).modes()
     assert sorted(round(float(mode.location[0])) for mode in modes) == [-3, 3]
@@ -198,9 +188,6 @@ def test_hellinger_is_symmetric_and_bounded(bimodal, normal_mixture):
     assert bimodal.hellinger(bimodal, random_state=0) == (0.0, 0.0, 0.0, 0.0)
     assert bimodal.hellinger(far, random_state=0).distance == pytest.approx(1.0)
     assert far.hellinger(bimodal, random_state=0).distance == pytest.approx(1.0)
-
-
-def test_hellinger_needs_one_dimension(bimodal):
     with pytest.raises(ValueError, match="other must have dimension 1"):
         bimodal.hellinger(Mixture.single(Gaussian("diag"), np.zeros(4)))
 
@@ -281,33 +268,24 @@ def test_save_and_load_are_bit_equal(posterior, tmp_path):
         assert type(family) is type(own_family)
         assert family.get_params() == own_family.get_params()
         np.testing.assert_array_equal(params, own_params)
-    np.testing.assert_array_equal(
-        again.sample(10, random_state=0), posterior.sample(10, random_state=0)
-    )
 
 
 def test_load_refuses_foreign_files(tmp_path, bimodal):
-    def npz(**arrays):
+    def npz(save=np.savez, **arrays):
         buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
+        save(buffer, **arrays)
         return buffer.getvalue()
 
-    def npy(array):
-        buffer = io.BytesIO()
-        np.save(buffer, array)
-        return buffer.getvalue()
-
-    foreign = {
-        "npy": npy(np.ones(3)),
-        "text": b"weights: 1",
-        "empty": b"",
-        "npz": npz(weights=np.ones(1)),
-        "json": npz(header=np.array(json.dumps({"format": "other"}))),
-        "object": npz(header=np.array({"format": "skboost-posterior"}, dtype=object)),
-        "pickle": pickle.dumps(bimodal),
-    }
-    for name, content in foreign.items():
-        path = tmp_path / name
+    path = tmp_path / "foreign"
+    for content in (
+        npz(np.save, arr=np.ones(3)),
+        b"weights: 1",
+        b"",
+        npz(weights=np.ones(1)),
+        npz(header=np.array(json.dumps({"format": "other"}))),
+        npz(header=np.array({"format": "skboost-posterior"}, dtype=object)),
+        pickle.dumps(bimodal),
+    ):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"written by MixturePosterior\.save"):
             MixturePosterior.load(path)
