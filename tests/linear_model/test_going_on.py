@@ -133,7 +133,7 @@ def test_two_halves_are_the_whole(model):
 
 def test_partial_fits_keep_the_mixture_small(model):
     estimator = model(max_components=2, **SETTINGS)
-    for _ in range(3):
+    for _ in range(2):
         estimator.partial_fit(X, Y)
         assert estimator.posterior_.n_components <= 2
 

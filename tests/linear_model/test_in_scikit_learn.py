@@ -119,7 +119,7 @@ def test_data_frames_give_their_names(name):
 def test_frames_of_several_responses():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     both = pd.DataFrame({"one": Y, "two": -Y})
-    model = BoostedBayesianLinearRegression(max_iter=1, random_state=0)
+    model = BoostedBayesianLinearRegression(max_iter=1, n_draws=64, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         fitted = model.fit(frame, both)
@@ -208,19 +208,6 @@ def test_sparse_rows_are_dense_rows(name):
         if hasattr(dense, "predict_interval"):
             ends = found.predict_interval(container(X))
             assert_allclose(ends, dense.predict_interval(X), rtol=1e-4, atol=1e-3)
-
-
-def test_repeated_entries_are_added(model, data):
-    X, y = data
-    rows, columns = np.indices(X.shape)
-    halves = sparse.coo_matrix(
-        (
-            np.tile(0.5 * X.ravel(), 2),
-            (np.tile(rows.ravel(), 2), np.tile(columns.ravel(), 2)),
-        )
-    )
-    found = model().fit(halves, y)
-    assert_allclose(found.elbo_, model().fit(X, y).elbo_, rtol=1e-8)
 
 
 # --- seeds

@@ -217,13 +217,6 @@ def test_uncertainty_splits(fitted, rows, p):
     assert (total <= np.log(len(fitted.classes_)) + 1e-12).all()
 
 
-def test_far_from_the_data_the_model_is_unsure(data):
-    fitted = BoostedBayesianLogisticRegression(random_state=0, max_iter=1).fit(*data)
-    along = np.array([[0.0, 0.0, 1.0]])
-    near, far = (fitted.predict_uncertainty(s * along)[2][0] for s in (0.1, 20.0))
-    assert far > near
-
-
 def test_the_last_stage_is_the_fit(fitted, rows):
     stages = list(fitted.staged_predict_proba(rows))
     assert len(stages) == fitted.n_iter_

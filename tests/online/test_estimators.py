@@ -323,6 +323,18 @@ def test_frames_pipelines_and_searches():
     assert search.fit(X, labels).best_score_ > -0.35
 
 
+def test_forgetting_follows_what_changes():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 3))
+    truth = np.where(np.arange(2000)[:, None] < 1000, [2.0, 0.0, -1.0], [-2.0, 1.0, 0])
+    y = (X * truth).sum(axis=1) + 0.3 * rng.standard_normal(2000)
+    keeps = OnlineBayesianLinearRegression().fit(X, y)
+    forgets = OnlineBayesianLinearRegression(forgetting=0.98).fit(X, y)
+    assert np.abs(forgets.coef_ - truth[-1]).max() < 0.2
+    assert np.abs(keeps.coef_ - truth[-1]).max() > 1.0
+    assert forgets.cumulative_loss_ < keeps.cumulative_loss_
+
+
 def test_densities_need_one_number_for_each_row_and_quantiles_need_levels(diabetes):
     X, y = diabetes
     model = OnlineBayesianLinearRegression().fit(X, y)
