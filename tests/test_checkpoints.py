@@ -178,27 +178,6 @@ def test_a_killed_run_of_any_density_goes_on(settings, tmp_path):
     same(vars(plain), vars(again))
 
 
-def bent(theta):
-    x, y = theta[:, 0], theta[:, 1]
-    return -(x**2) / 8 - 2 * (y - x**2 / 4) ** 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", [{}, {"max_evaluations": 20_000}])
-def test_limits_of_another_call_find_no_other_warp(first, tmp_path):
-    """A search of its own would end elsewhere; the coordinates are those on file."""
-    path = tmp_path / "run.npz"
-    settings = TINY | {"warp": "auto", "max_iter": 1, "callback": Checkpoint(path)}
-    begun = boost_posterior(bent, 2, **settings | first)
-    assert begun.warp.accepted is not bool(first)
-    limits = {} if first else {"max_time": 0.3}
-    again = boost_posterior(bent, 2, **settings | {"max_iter": 2} | limits)
-    assert repr(again.warp.record()) == repr(begun.warp.record())
-    assert again.history[0]["elbo"] == begun.history[0]["elbo"]
-    if first:
-        assert begun.warp.reason.startswith("Given up") and again.n_iter == 2
-
-
 class Own(Gaussian):
     """The package's family under the name of a user."""
 
