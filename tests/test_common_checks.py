@@ -33,9 +33,10 @@ SECONDS = {
 
 # Every way through the estimators in few iterations, and in the slow suite the defaults
 # of boosted models and several other settings at once.
+FEW = {"max_iter": 2, "n_draws": 64, "skew": None}
 QUICK = [
-    BoostedBayesianLogisticRegression(max_iter=2),
-    BoostedBayesianPoissonRegression(max_iter=2),
+    BoostedBayesianLogisticRegression(**FEW),
+    BoostedBayesianPoissonRegression(**FEW),
     SVIGaussianMixture(),
     OnlineBayesianLinearRegression(),
     OnlineBayesianLogisticRegression(),
