@@ -54,8 +54,12 @@ class Modes:
 
         The unbounded spikes of a mixture's likelihood have height without mass.
         """
+        return self._heavier(_LIGHTEST)
+
+    def _heavier(self, share):
+        """Which modes have more than a share of the heaviest mode's mass."""
         mass = np.array(self.mass)
-        return mass > mass.max(initial=-np.inf) + np.log(_LIGHTEST)
+        return mass > mass.max(initial=-np.inf) + np.log(share)
 
     @property
     def several(self):
@@ -63,11 +67,8 @@ class Modes:
 
         Flat or heavy tails have bumps that climbs end at.
         """
-        mass = np.array(self.mass)
-        # Share of the heaviest mode's mass below which another one is none for a
-        # mixture.
-        light = 0.01
-        return bool((mass > mass.max(initial=-np.inf) + np.log(light)).sum() > 1)
+        # Below a hundredth of the mass another mode is none for a mixture.
+        return bool(self._heavier(0.01).sum() > 1)
 
     def heaviest(self, n):
         """Laplace approximations at the modes that matter, at most `n`."""
@@ -144,16 +145,14 @@ class _ModeAssignment:
 
     def _settle(self, i):
         point = self.ends.points[i]
-        if self.params:
-            nearest = int(self.distance[i].argmin())
-            if self._connected(point, self.family.location(self.params[nearest])):
-                self.owner[i], self.open[i] = nearest, False
-                return
-        params = laplace_approximation(self.target, self.family, point)
-        self.params.append(params)
-        self.mass.append(self.ends.heights[i] + self.family.entropy(params))
-        self._claim(len(self.params) - 1)
-        self.owner[i], self.open[i] = len(self.params) - 1, False
+        k = int(self.distance[i].argmin()) if self.params else None
+        if k is None or not self._connected(point, self.params[k]):
+            params = laplace_approximation(self.target, self.family, point)
+            k = len(self.params)
+            self.params.append(params)
+            self.mass.append(self.ends.heights[i] + self.family.entropy(params))
+            self._claim(k)
+        self.owner[i], self.open[i] = k, False
 
     def _claim(self, k):
         distance = _distance(self.family, self.params[k], self.ends.points)
@@ -161,9 +160,9 @@ class _ModeAssignment:
         near = self.open & (distance < _SAME)
         self.owner[near], self.open[near] = k, False
 
-    def _connected(self, a, b):
-        """Whether the density hardly dips on the way from one point to the other."""
-        n_between = 9
+    def _connected(self, a, params):
+        """Whether the density hardly dips on the way from a point to a mode."""
+        n_between, b = 9, self.family.location(params)
         way = np.linspace(0.0, 1.0, n_between + 2)[:, None]
         heights = self.target.log_density(a + way * (b - a))
         return heights.min() > min(heights[0], heights[-1]) - _DIP

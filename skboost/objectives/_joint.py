@@ -11,6 +11,7 @@ import numpy as np
 
 from skboost._math import log_sum_exp, log_weights, responsibilities
 from skboost.approximation import finite, finite_value_and_score
+from skboost.approximation._pooled_draws import expectations
 from skboost.objectives._base import Candidate, Objective, OneComponent
 
 # Keeps every share above e-12 of the others within one search; weights are set to
@@ -316,7 +317,7 @@ def joint_gains(context, family, starts, base_draws, weights):
     everywhere = np.concatenate(theta)
     cuts = np.cumsum([len(t) for t in theta])[:-1]
     if context.exact:
-        expected = target.expected_values([family.structure(p) for p in starts])
+        expected = expectations(target, [(family, params) for params in starts])
     else:
         log_joint = np.split(finite(target.log_density(everywhere)), cuts)
         expected = [values.mean() for values in log_joint]

@@ -27,7 +27,7 @@ class Target:
         Whether results are exponentials of coordinates: under a Student-t distribution
         of these they have no mean.
     ledgers : tuple of Ledger
-        What counts its evaluations and failures.
+        What counts its evaluations and failures; that of a likelihood comes first.
     knows_curvature : bool
         Whether there is ``expected_curvature(mean, factor)``, as regressions have it.
     scale_prior : CommonScale or None
@@ -56,7 +56,7 @@ class Target:
     @property
     def n_evaluations(self):
         """Draws at which it was evaluated, where these are counted."""
-        return sum(ledger.n_evaluations for ledger in self.ledgers)
+        return self.ledgers[0].n_evaluations if self.ledgers else 0
 
     @property
     def n_failures(self):
@@ -83,20 +83,6 @@ class Target:
         """
         return self.value_and_score(theta)[0]
 
-    def expected_values(self, structures):
-        """Exact expectations of the log joint under several Gaussians.
-
-        Parameters
-        ----------
-        structures : list of tuple
-            What ``expected_log_density`` takes of each.
-
-        Returns
-        -------
-        array (n_structures,), in nats
-        """
-        return np.array([self.expected_log_density(*s)[0] for s in structures])
-
     def value_and_score(self, theta):
         """Log joint density (n_draws,) and its gradient (n_draws, dim)."""
         raise NotImplementedError(
@@ -106,8 +92,7 @@ class Target:
     def tolerant(self):
         """This target as a search sees it.
 
-        It survives points where it fails, and its expectations are no better than a
-        search needs. Most targets are their own view.
+        It survives points where it fails. Most targets are their own view.
         """
         return self
 

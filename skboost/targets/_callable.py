@@ -60,6 +60,8 @@ class CallableTarget(Target):
 
     Attributes
     ----------
+    vectorized : bool
+        Whether the function takes batches.
     n_evaluations : int
         Draws at which the function was evaluated; one with its gradient counts once.
     n_failures : int
@@ -101,11 +103,7 @@ class CallableTarget(Target):
             probe = 0.1 * np.random.default_rng(0).standard_normal((n, dim))
         user = _UserFunction(log_density, gradient, bool(vectorized), name)
         self._user = user.tried_out(probe) if vectorized is None else user
-
-    @property
-    def vectorized(self):
-        """Whether the function takes batches."""
-        return self._user.vectorized
+        self.vectorized = self._user.vectorized
 
     def tolerant(self):
         """This target as searches see it: with ``failures="zero"``, counted together.
@@ -128,7 +126,7 @@ class CallableTarget(Target):
 
     def _chunks(self, theta, with_score):
         theta = np.atleast_2d(theta)
-        user, step = self._user, _CHUNK[self._user.vectorized]
+        user, step = self._user, _CHUNK[self.vectorized]
         evaluated = _by_batches if user.vectorized else _by_points
         func = partial(evaluated, user, with_score, self.failures == "zero")
         argument = nullcontext(theta)

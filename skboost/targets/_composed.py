@@ -24,17 +24,11 @@ class ComposedTarget(Target):
         self.likelihood, self.prior = likelihood, prior
         self.temperature = temperature
         self.dim = likelihood.dim
-
         self.light_tails = likelihood.light_tails
         # A mixture as prior cannot fail.
         self._function_as_prior = isinstance(prior, Target)
         more = prior.ledgers if self._function_as_prior else ()
         self.ledgers = (*likelihood.ledgers, *more)
-
-    @property
-    def n_evaluations(self):
-        """Evaluations of the likelihood, where it counts them."""
-        return self.likelihood.n_evaluations
 
     def tolerant(self):
         """This target as searches see it; see `CallableTarget.tolerant`."""
@@ -111,19 +105,6 @@ class GaussianPriorTarget(ComposedTarget):
             g_factor = g_factor - spread
         return value, g_mean + pull, g_variance, g_factor
 
-    def expected_values(self, structures):
-        """As `GLMTarget.expected_values`."""
-        values = self.temperature * self.likelihood.expected_values(structures)
-        return values + np.array([self._expected_prior(*s) for s in structures])
-
-    def _expected_prior(self, mean, variance=None, factor=None):
-        value = self._prior_at(mean)[0]
-        if variance is not None:
-            value -= 0.5 * np.diagonal(self._precision) @ variance
-        if factor is not None:
-            value -= 0.5 * np.sum(factor * (self._precision @ factor))
-        return value
-
     def expected_curvature(self, mean, factor):
         """As `GLMTarget.expected_curvature`."""
         value, g_mean, curvature = self.likelihood.expected_curvature(mean, factor)
@@ -192,11 +173,6 @@ class TransformedTarget(Target):
         # A coordinate may be mapped by an exponential.
         mapped = any(part.transform.exponential for part in constraints.parts)
         self.light_tails = mapped or target.light_tails
-
-    @property
-    def n_evaluations(self):
-        """Evaluations of the target, where it counts them."""
-        return self.target.n_evaluations
 
     @property
     def largest_coordinate(self):

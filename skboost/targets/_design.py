@@ -6,8 +6,6 @@ The matrix is never copied and no column of ones is ever appended: with an inter
 the last parameter meets a constant that is added or summed where it is due.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy import sparse
 
@@ -175,10 +173,6 @@ def sum_log(values, limit=512):
 # --- under Gaussian parameters
 
 
-# Relative difference of factors that are one up to rounding.
-_ROUNDING = 1e-12
-
-
 class GaussianPredictors:
     """Means and covariances of the linear predictors of every row.
 
@@ -251,15 +245,11 @@ class GaussianPredictors:
             result.append(-0.5 * np.concatenate(parts))
         if self.spread is None:
             return result
-        total = self.spread
-        if self._n_outputs == 1:
-            total[0] *= bend[0][:, None]
-        else:
-            total = [np.zeros_like(spread) for spread in self.spread]
-            for pair, (k, m) in enumerate(self._pairs):
-                total[k] += bend[pair][:, None] * self.spread[m]
-                if k != m:
-                    total[m] += bend[pair][:, None] * self.spread[k]
+        total = [np.zeros_like(spread) for spread in self.spread]
+        for pair, (k, m) in enumerate(self._pairs):
+            total[k] += bend[pair][:, None] * self.spread[m]
+            if k != m:
+                total[m] += bend[pair][:, None] * self.spread[k]
         result.append(-np.concatenate([self.block.pull(each) for each in total]))
         return result
 
@@ -281,49 +271,3 @@ def signed_gram(block, weights):
     if weights.max() <= 0.0:
         return -block.gram(-weights)
     return block.gram(np.maximum(weights, 0.0)) - block.gram(np.maximum(-weights, 0.0))
-
-
-class SharedShapes(NamedTuple):
-    """Several Gaussians, of which some have covariances that are multiples.
-
-    A full covariance costs ``n dim^2`` operations for its predictors' variances. Copies
-    of one component that were moved or rescaled have the same ones up to a factor.
-
-    Attributes
-    ----------
-    shapes : list of (variance, factor)
-        Those that are told apart.
-    members : list of (mean, shape, scale)
-        Every Gaussian: which shape it has, and by what its covariance is multiplied.
-    """
-
-    shapes: list
-    members: list
-
-    @classmethod
-    def of(cls, structures):
-        """Of (mean, variance, factor), as `GLMTarget.expected_log_density` has them."""
-        shapes, members = [], []
-        for mean, *shape in structures:
-            shape = (*shape, None, None)[:2]
-            ratios = [_ratio(shape, known) for known in shapes]
-            same = [k for k, ratio in enumerate(ratios) if ratio is not None]
-            if same:
-                members.append((mean, same[0], ratios[same[0]] ** 2))
-            else:
-                members.append((mean, len(shapes), 1.0))
-                shapes.append(shape)
-        return cls(shapes, members)
-
-
-def _ratio(shape, known):
-    """By what one factor is a multiple of another; None where it is not."""
-    (variance, factor), (other_variance, other) = shape, known
-    if not (variance is None and other_variance is None):
-        return None
-    if factor is None or other is None or factor.shape != other.shape:
-        return None
-    largest = np.unravel_index(np.abs(other).argmax(), other.shape)
-    ratio = factor[largest] / other[largest] if other[largest] else 0.0
-    same = np.abs(factor - ratio * other) <= _ROUNDING * np.abs(factor)
-    return ratio if same.all() else None

@@ -187,15 +187,10 @@ def shown_point(target, starts):
 
 def numbers_of(name, value, theta):
     """A user's answer as floats, a copy."""
-    got = type(value).__name__
-    # What to do about answers that are no numbers.
-    advice = {
-        "None": "Is a `return` missing?",
-        "": "Return a float, or an array of floats.",
-    }
+    got, advice = type(value).__name__, "Return a float, or an array of floats."
     try:
         if value is None:
-            got = "None"
+            got, advice = "None", "Is a `return` missing?"
             raise TypeError(got)
         # A conversion would drop imaginary parts, with a warning at best.
         if np.iscomplexobj(value):
@@ -205,7 +200,7 @@ def numbers_of(name, value, theta):
     except (TypeError, ValueError) as error:
         raise LogDensityError(
             f"{name} must return numbers; got {got} at "
-            f"theta={np.atleast_2d(theta)[0]}. {advice.get(got, advice[''])}"
+            f"theta={np.atleast_2d(theta)[0]}. {advice}"
         ) from error
 
 

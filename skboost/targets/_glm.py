@@ -11,7 +11,7 @@ import numpy as np
 
 from skboost._parallel import scratch
 from skboost.targets._base import Target
-from skboost.targets._design import Block, GaussianPredictors, SharedShapes
+from skboost.targets._design import Block, GaussianPredictors
 from skboost.targets._likelihood import WeightedRows
 from skboost.targets._priors import NormalPrior
 
@@ -77,47 +77,23 @@ class RowSums:
 
     def expected(self, mean, variance, factor, table):
         """Expected log likelihood, and its slopes in mean, variance and factor."""
-        rows = self.rows(table)
-        n_outputs = self.likelihood.n_outputs
-        given = GaussianPredictors(rows.block, n_outputs, mean, variance, factor)
-        # Per row the expected log likelihood, E[l'] and E[-l''].
-        value, slope, bend = self.likelihood.expected_rows(
-            given.mean, given.covariance, rows.y
-        )
-        weights = rows.weights
-        return [weights @ value, *given.pull(weights * slope, weights * bend)]
-
-    def values(self, gaussians, table):
-        """Expected log likelihood under several Gaussians, as one array."""
-        rows, found = self.rows(table), []
-        block, n_outputs = rows.block, self.likelihood.n_outputs
-        means = np.array([mean for mean, _, _ in gaussians.members])
-        centre = np.zeros(means.shape[1])
-        shapes = [
-            GaussianPredictors(block, n_outputs, centre, *shape).covariance
-            for shape in gaussians.shapes
-        ]
-        # One product with the rows for all means.
-        predicted = block.predict(means.reshape(len(means) * n_outputs, -1).T).T
-        predicted = predicted.reshape(len(means), n_outputs, -1)
-        for mean, (_, shape, scale) in zip(predicted, gaussians.members, strict=True):
-            value, *_ = self.likelihood.expected_rows(
-                mean, scale * shapes[shape], rows.y
-            )
-            found.append(rows.weights @ value)
-        return (np.array(found),)
+        given, value, slope, bend = self._expected(mean, variance, factor, table)
+        return [value, *given.pull(slope, bend)]
 
     def curvature(self, mean, factor, table):
         """Expected log likelihood, its slope in the mean and minus its Hessian."""
-        rows = self.rows(table)
-        n_outputs = self.likelihood.n_outputs
-        given = GaussianPredictors(rows.block, n_outputs, mean, None, factor)
+        given, value, slope, bend = self._expected(mean, None, factor, table)
+        return value, given.pull_mean(slope), given.grams(bend)
+
+    def _expected(self, mean, variance, factor, table):
+        """Predictors, the expected log likelihood, and weighted E[l'] and E[-l'']."""
+        rows, n_outputs = self.rows(table), self.likelihood.n_outputs
+        given = GaussianPredictors(rows.block, n_outputs, mean, variance, factor)
         value, slope, bend = self.likelihood.expected_rows(
             given.mean, given.covariance, rows.y
         )
         weights = rows.weights
-        slope = given.pull_mean(weights * slope)
-        return weights @ value, slope, given.grams(weights * bend)
+        return given, weights @ value, weights * slope, weights * bend
 
 
 class GLMTarget(Target):
@@ -201,12 +177,6 @@ class GLMTarget(Target):
         """This target where the factor that `CommonScale` learns is known."""
         view = copy(self)
         view.prior, view.scale = self.prior.given(self.scale, s)
-        return view
-
-    def tolerant(self):
-        """This target as searches see it: its expectations are coarser, and cheaper."""
-        view = copy(self)
-        view.likelihood = self.likelihood.coarse()
         return view
 
     def _checked(self, theta):
@@ -297,26 +267,6 @@ class GLMTarget(Target):
             g_factor = others.pop(0) + 2.0 * prior.d_variance[:, None] * factor
         return value + prior.value, g_mean + prior.d_mean, g_variance, g_factor
 
-    def expected_values(self, structures):
-        """E[log joint] under several Gaussians, without gradients.
-
-        Those whose covariances are multiples of each other share what costs most.
-
-        Parameters
-        ----------
-        structures : list of (mean, variance, factor)
-            As `expected_log_density` takes them.
-
-        Returns
-        -------
-        values : array (n_structures,), in nats
-        """
-        gaussians = SharedShapes.of(structures)
-        part = partial(self._sums.values, gaussians)
-        width = self.dim * self.likelihood.n_outputs * self._sums.n_temporaries
-        (values,) = self.rows.sum(part, width, len(structures))
-        return values + np.array([self._expected_prior(*s).value for s in structures])
-
     def expected_curvature(self, mean, factor):
         """E[log joint], its mean gradient and E[-Hessian] under N(mean, F F^T).
 
@@ -339,7 +289,8 @@ class GLMTarget(Target):
         width *= self._sums.n_temporaries
         value, g_mean, curvature = self.rows.sum(part, width, self.dim**2)
         prior = self._expected_prior(mean, None, factor)
-        curvature[np.diag_indices(self.dim)] += prior.curvature
+        # By Price's theorem.
+        curvature[np.diag_indices(self.dim)] -= 2.0 * prior.d_variance
         return value + prior.value, g_mean + prior.d_mean, curvature
 
     def _expected_prior(self, mean, variance=None, factor=None):

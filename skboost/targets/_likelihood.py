@@ -1,7 +1,5 @@
 """What a generalised linear model brings of its own: the likelihood of one row."""
 
-from copy import copy
-
 import numpy as np
 from scipy.special import gammaln
 
@@ -136,10 +134,6 @@ class Likelihood:
         value, slope, bend = self.expected(mean[0], np.sqrt(covariance[0]), y)
         return value, slope[None], bend[None]
 
-    def coarse(self):
-        """This likelihood with expectations as accurate as a search needs."""
-        return self
-
     def linear(self, y):
         """Coefficients of the linear part of the log likelihood, for sums done once.
 
@@ -183,7 +177,6 @@ class Logistic(Likelihood):
 
     log_concave = True
     linear_in_y = True
-    _coarse = False
 
     def linear(self, y):
         return y - 0.5
@@ -228,13 +221,8 @@ class Logistic(Likelihood):
         return self.bend(eta, y) * np.tanh(0.5 * eta)
 
     def expected(self, mean, sd, y):
-        softplus, sigmoid, bend = logistic_gaussian_expectations(mean, sd, self._coarse)
+        softplus, sigmoid, bend = logistic_gaussian_expectations(mean, sd)
         return y * mean - softplus, y - sigmoid, bend
-
-    def coarse(self):
-        view = copy(self)
-        view._coarse = True
-        return view
 
 
 class Poisson(Likelihood):
@@ -285,6 +273,7 @@ class Multinomial(Likelihood):
     Parameters
     ----------
     n_classes : int
+        Three or more.
     """
 
     log_concave = True
@@ -293,13 +282,11 @@ class Multinomial(Likelihood):
         self.n_outputs = n_classes
         self.n_temporaries = n_classes + 2
         self.exact_gaussian = has_product_rule(n_classes)
-        # Errors of the expectations of a row, in reports and in searches: with four
-        # classes a digit costs twice the nodes, and 1e-5 is far below what a search can
-        # tell.
-        tolerances = {4: (1e-5, 1e-3)}
-        self._tol, self._search_tol = tolerances.get(n_classes, (1e-10, 1e-7))
+        # Errors of the expectations of a row: with four classes a digit costs twice the
+        # nodes, and 1e-5 is far below what a search can tell.
+        self._tol = 1e-5 if n_classes == 4 else 1e-10
         # Sums of n_classes terms of at most 1 stay far from overflow in a product.
-        self._limit = max(1, min(512, int(600 / np.log(max(2, n_classes)))))
+        self._limit = max(1, min(512, int(600 / np.log(n_classes))))
 
     def linear(self, y):
         return (y[:, None] == np.arange(self.n_outputs)).astype(float)
@@ -339,8 +326,3 @@ class Multinomial(Likelihood):
             slope,
             -products[:, first, second].T,
         )
-
-    def coarse(self):
-        view = copy(self)
-        view._tol = self._search_tol
-        return view

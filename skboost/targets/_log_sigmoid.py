@@ -35,19 +35,19 @@ class _Squares:
         starts = np.cumsum(self.lengths) - self.lengths
         self.starts = starts[self.filled]
 
-    def totals(self):
-        total = np.zeros(self.n_rows)
+    def _reduced(self, ufunc, values):
+        out = np.full(self.n_rows, ufunc.identity, dtype=values.dtype)
         if self.filled.size:
-            total[self.filled] = np.add.reduceat(self.values, self.starts)
-        return total
+            out[self.filled] = ufunc.reduceat(values, self.starts)
+        return out
+
+    def totals(self):
+        return self._reduced(np.add, self.values)
 
     def products(self, square):
         """Product over a row's terms of ``1 - square * term``."""
-        product = np.ones(self.n_rows, dtype=complex)
-        if self.filled.size:
-            factors = 1.0 - np.repeat(square, self.lengths) * self.values
-            product[self.filled] = np.multiply.reduceat(factors, self.starts)
-        return product
+        factors = 1.0 - np.repeat(square, self.lengths) * self.values
+        return self._reduced(np.multiply, factors)
 
 
 def _tail_probability(mean, squares):

@@ -5,13 +5,36 @@ accuracy), bins the pairs by standard deviation and gives each bin the cheapest 
 that holds 1e-11: Gauss-Hermite while the integrand is nearly a polynomial over the
 Gaussian, a trapezoid rule in the Gaussian variable up to standard deviation 3, and
 beyond it a midpoint rule in the frequency domain, where a wide Gaussian is narrow.
-Searches, which need less, have coarser rules in fewer bins.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
+
+# (largest standard deviation, number of nodes, step; None is Gauss-Hermite): the fewest
+# nodes whose error, searched over means, stays below 3e-12.
+_DIRECT = (
+    (1e-6, 1, None),
+    (0.003, 2, None),
+    (0.02, 3, None),
+    (0.07, 4, None),
+    (0.1, 5, None),
+    (0.15, 6, None),
+    (0.25, 8, None),
+    (0.35, 10, None),
+    (0.5, 13, None),
+    (0.7, 19, None),
+    (0.85, 23, 0.62),
+    (1.0, 27, 0.54),
+    (1.25, 31, 0.46),
+    (1.5, 37, 0.40),
+    (2.0, 49, 0.30),
+    (2.5, 57, 0.26),
+    (3.0, 67, 0.22),
+)
+# (largest standard deviation, |mean|/sd beyond which the tail is below 1e-12), and the
+# frequency beyond which nothing is left.
+_FOURIER = ((4.0, 11.0), (5.5, 9.2), (np.inf, 8.0))
+_FREQUENCY_CUT = 7.8
 
 
 def _direct_rule(n_nodes, step):
@@ -23,83 +46,8 @@ def _direct_rule(n_nodes, step):
     return nodes[:, None], weights / weights.sum()
 
 
-class _Rules(NamedTuple):
-    """Rules for bins of standard deviations: direct ones, then those of `_Waves`."""
-
-    edges: np.ndarray
-    direct: tuple
-    half_widths: tuple
-    frequency_cut: float
-
-    def apply(self, kind, rule, mean, sd):
-        """Expectations at one bin's rows."""
-        if rule < len(self.direct):
-            nodes, weights = self.direct[rule]
-            return kind.direct(nodes * sd + mean, weights)
-        half_width = self.half_widths[rule - len(self.direct)]
-        return kind.fourier(_Waves(mean, sd, half_width, self.frequency_cut))
-
-    def block_size(self, rule):
-        """Rows whose temporaries stay small."""
-        fourier_block, block_entries = 4096, 1 << 15
-        if rule >= len(self.direct):
-            return fourier_block
-        return max(512, block_entries // len(self.direct[rule][1]))
-
-    @classmethod
-    def of(cls, direct, fourier, frequency_cut):
-        """The rules of two tables."""
-        return cls(
-            np.array([rule[0] for rule in direct + fourier[:-1]]),
-            tuple(_direct_rule(n_nodes, step) for _, n_nodes, step in direct),
-            tuple(half_width for _, half_width in fourier),
-            frequency_cut,
-        )
-
-
-_FINE = _Rules.of(
-    # (largest standard deviation, number of nodes, step; None is Gauss-Hermite): the
-    # fewest nodes whose error, searched over means, stays below 3e-12.
-    (
-        (1e-6, 1, None),
-        (0.003, 2, None),
-        (0.02, 3, None),
-        (0.07, 4, None),
-        (0.1, 5, None),
-        (0.15, 6, None),
-        (0.25, 8, None),
-        (0.35, 10, None),
-        (0.5, 13, None),
-        (0.7, 19, None),
-        (0.85, 23, 0.62),
-        (1.0, 27, 0.54),
-        (1.25, 31, 0.46),
-        (1.5, 37, 0.40),
-        (2.0, 49, 0.30),
-        (2.5, 57, 0.26),
-        (3.0, 67, 0.22),
-    ),
-    # (largest standard deviation, |mean|/sd beyond which the tail is below 1e-12).
-    ((4.0, 11.0), (5.5, 9.2), (np.inf, 8.0)),
-    frequency_cut=7.8,
-)
-# The same for errors of 1e-7: the rows of a search add up to 1e-5 nats and less. Few
-# bins, for each costs more than its nodes where rows are few.
-_COARSE = _Rules.of(
-    (
-        (1e-6, 1, None),
-        (0.15, 3, None),
-        (0.3, 4, None),
-        (0.5, 6, None),
-        (0.8, 9, None),
-        (1.2, 15, 0.72),
-        (1.8, 19, 0.60),
-        (2.7, 27, 0.42),
-        (4.0, 39, 0.30),
-    ),
-    ((6.0, 6.6), (np.inf, 5.9)),
-    frequency_cut=5.3,
-)
+_DIRECT_RULES = tuple(_direct_rule(n_nodes, step) for _, n_nodes, step in _DIRECT)
+_RULE_EDGES = np.array([rule[0] for rule in _DIRECT + _FOURIER[:-1]])
 
 
 class _Sigmoid:
@@ -176,17 +124,17 @@ class _Waves:
     which is chosen so that only tails below the tolerance overlap.
     """
 
-    def __init__(self, mean, sd, half_width, cut):
-        self.half_width, self.cut = half_width, cut
+    def __init__(self, mean, sd, half_width):
+        self.half_width = half_width
         self.mean = np.minimum(mean, half_width * sd)
         self.sd = sd
         self.step = np.pi / half_width
         self.angle = self.step * self.mean / sd
 
     @staticmethod
-    def frequencies(step, cut):
+    def frequencies(step):
         """Midpoints up to the cut, (n,)."""
-        return step * (np.arange(int(cut / step) + 1) + 0.5)
+        return step * (np.arange(int(_FREQUENCY_CUT / step) + 1) + 0.5)
 
     def clenshaw(self, transform):
         """The two last terms of Clenshaw's recurrence: sines without a sine call.
@@ -196,7 +144,7 @@ class _Waves:
         """
         twice_cosine = 2.0 * np.cos(self.angle)
         first = second = 0.0
-        for v in self.frequencies(self.step, self.cut)[::-1]:
+        for v in self.frequencies(self.step)[::-1]:
             t = v / self.sd
             decay = np.expm1(-np.pi * t)
             term = transform(t, -2.0 * (decay + 1.0) / (decay * (decay + 2.0)))
@@ -231,19 +179,30 @@ class _Waves:
         return np.where(x < 0.03, series, full) * inverse_sinh / t
 
 
-def _folded_expectations(kind, mean, sd, rules=_FINE):
+def _by_rule(kind, rule, mean, sd):
+    """Expectations at one bin's rows."""
+    if rule < len(_DIRECT_RULES):
+        nodes, weights = _DIRECT_RULES[rule]
+        return kind.direct(nodes * sd + mean, weights)
+    _, half_width = _FOURIER[rule - len(_DIRECT_RULES)]
+    return kind.fourier(_Waves(mean, sd, half_width))
+
+
+def _folded_expectations(kind, mean, sd):
     """Expectations at ``|mean|``, shape (n_outputs, n), for flat inputs."""
-    bins = np.searchsorted(rules.edges, sd).astype(np.uint8)
+    bins = np.searchsorted(_RULE_EDGES, sd).astype(np.uint8)
     counts = np.bincount(bins)
     out = np.empty((kind.n_outputs, mean.size))
     for rule in np.flatnonzero(counts):
-        size = rules.block_size(rule)
+        # Temporaries of one block stay small.
+        n_arrays = len(_DIRECT_RULES[rule][1]) if rule < len(_DIRECT_RULES) else 8
+        size = max(512, (1 << 15) // n_arrays)
         whole = counts[rule] == mean.size
         rows = None if whole else np.flatnonzero(bins == rule)
         for start in range(0, counts[rule], size):
             block = slice(start, start + size)
             block = block if whole else rows[block]
-            values = rules.apply(kind, rule, np.abs(mean[block]), sd[block])
+            values = _by_rule(kind, rule, np.abs(mean[block]), sd[block])
             for k, value in enumerate(values):
                 out[k, block] = value
     # Rounding can leave -1e-17 where the truth is a positive tail.
@@ -261,7 +220,7 @@ def _unfold_sigmoid(mean, lower):
     return np.where(mean > 0.0, 1.0 - lower, lower)
 
 
-def logistic_gaussian_expectations(mean, sd, coarse=False):
+def logistic_gaussian_expectations(mean, sd):
     """E softplus(t), E sigma(t) and E sigma'(t) for t ~ N(mean, sd^2).
 
     They are the expected log partition of a Bernoulli observation and its first two
@@ -271,8 +230,6 @@ def logistic_gaussian_expectations(mean, sd, coarse=False):
     ----------
     mean, sd : array-like of floats, broadcast against each other
         ``sd`` is not negative; zero gives the functions themselves.
-    coarse : bool, default=False
-        Whether an error of 1e-6 will do, in a third of the time.
 
     Returns
     -------
@@ -281,8 +238,7 @@ def logistic_gaussian_expectations(mean, sd, coarse=False):
         softplus is in nats.
     """
     shape, mean, sd = _flat_pairs(mean, sd)
-    rules = _COARSE if coarse else _FINE
-    softplus, sigmoid, slope = _folded_expectations(_Logistic, mean, sd, rules)
+    softplus, sigmoid, slope = _folded_expectations(_Logistic, mean, sd)
     softplus += np.maximum(mean, 0.0)
     return (
         softplus.reshape(shape),
@@ -324,22 +280,22 @@ def scalar_rules():
         below the tolerance. Infinite for the direct rules.
     n_direct : int
     """
-    nodes = [nodes.ravel() for nodes, _ in _FINE.direct]
-    weights = [weights for _, weights in _FINE.direct]
+    nodes = [nodes.ravel() for nodes, _ in _DIRECT_RULES]
+    weights = [weights for _, weights in _DIRECT_RULES]
     half_width = [np.inf] * len(nodes)
-    for width in _FINE.half_widths:
+    for _, width in _FOURIER:
         step = np.pi / width
-        nodes.append(_Waves.frequencies(step, _FINE.frequency_cut))
+        nodes.append(_Waves.frequencies(step))
         weights.append(step * np.exp(-0.5 * nodes[-1] ** 2))
         half_width.append(width)
     first = np.concatenate([[0], np.cumsum([len(rule) for rule in nodes])])
     return (
-        _FINE.edges,
+        _RULE_EDGES,
         first,
         np.concatenate(nodes),
         np.concatenate(weights),
         np.array(half_width),
-        len(_FINE.direct),
+        len(_DIRECT_RULES),
     )
 
 

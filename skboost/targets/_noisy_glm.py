@@ -126,16 +126,6 @@ class NoisyRowSums(RowSums):
             result.append(-np.vstack([block.pull(spread), by_scale]))
         return result
 
-    def values(self, gaussians, table):
-        """See `RowSums.values`."""
-        found = []
-        for mean, shape, scale in gaussians.members:
-            variance, factor = gaussians.shapes[shape]
-            factor = None if factor is None else np.sqrt(scale) * factor
-            _, e = self._expected_rows(table, mean, variance, factor)
-            found.append(e.value.sum())
-        return (np.array(found),)
-
     def curvature(self, mean, factor, table):
         """See `RowSums.curvature`."""
         given, e = self._expected_rows(table, mean, None, factor)

@@ -1,7 +1,7 @@
 """Prior densities of independent coordinates, and their Gaussian expectations."""
 
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, ndtr
@@ -11,8 +11,7 @@ from skboost._math import LOG_2PI
 from skboost.targets._quadrature import gaussian_expectation_1d
 
 
-@dataclass(frozen=True)
-class PriorExpectation:
+class PriorExpectation(NamedTuple):
     """Expected log prior under independent Gaussian margins, and its derivatives.
 
     Attributes
@@ -26,11 +25,6 @@ class PriorExpectation:
     value: float
     d_mean: np.ndarray
     d_variance: np.ndarray
-
-    @property
-    def curvature(self):
-        """E[-d^2 log prior / d theta_j^2] per coordinate, by Price's theorem."""
-        return -2.0 * self.d_variance
 
 
 def validate_scale(scale, n):

@@ -149,9 +149,8 @@ def softmax_rows(mean, covariance, tol, groups, dtype=np.float64):
 
 def has_product_rule(n_classes):
     """Whether expectations have the accuracy that they are asked for."""
-    # Axes up to which product rules are affordable: four take thousands of nodes.
-    most_axes = 3
-    return n_classes - 1 <= most_axes
+    # Product rules are affordable along three axes: four take thousands of nodes.
+    return n_classes <= 4
 
 
 def softmax_expectation(mean, covariance, tol=1e-4, dtype=np.float32):
@@ -182,11 +181,14 @@ def softmax_expectation(mean, covariance, tol=1e-4, dtype=np.float32):
     rule_share = 0.25
     axes, rule_tol = principal_axes(covariance), rule_share * tol
     shifted = mean - mean.max(axis=1, keepdims=True)
-    far = _farthest(axes, shifted) >= _LARGEST_EXPONENT
+    beyond = _farthest(axes, shifted) >= _LARGEST_EXPONENT
+    near, far = np.flatnonzero(~beyond), np.flatnonzero(beyond)
     probability = np.empty(mean.shape)
-    if far.any():
-        probability[far] = _node_by_node(mean[far], covariance[far], rule_tol, dtype)
-    near = np.flatnonzero(~far)
+    # Exponentials so far out have to be scaled at every node.
+    rows = softmax_rows(mean[far], covariance[far], rule_tol, groups_by_rule, dtype)
+    for some, p, total, _, weights in rows:
+        np.divide(weights, total, out=total)
+        probability[far[some]] = (p @ total[:, :, None])[:, :, 0]
     axes, shifted = axes.astype(dtype, copy=False), shifted.astype(dtype, copy=False)
     for group, bins in _same_bins(axes[near]):
         rules = [normal_rule(_EDGES[k] / np.pi, rule_tol) for k in bins]
@@ -194,16 +196,6 @@ def softmax_expectation(mean, covariance, tol=1e-4, dtype=np.float32):
         for block in row_blocks(len(group), n_nodes, _ENTRIES):
             some = near[group[block]]
             probability[some] = _on_grid(axes[some], shifted[some], rules)
-    return probability
-
-
-def _node_by_node(mean, covariance, tol, dtype):
-    """The same for rows so far out that exponentials have to be scaled everywhere."""
-    probability = np.empty(mean.shape)
-    rows = softmax_rows(mean, covariance, tol, groups_by_rule, dtype)
-    for some, p, total, _, weights in rows:
-        np.divide(weights, total, out=total)
-        probability[some] = (p @ total[:, :, None])[:, :, 0]
     return probability
 
 

@@ -14,11 +14,11 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from skboost._parallel import row_blocks
 from skboost.targets._logistic_gaussian import logistic_gaussian_expectations
 from skboost.targets._softmax_gaussian import (
     class_contrasts,
     groups_by_rule,
-    has_product_rule,
     softmax_rows,
     with_ones,
 )
@@ -27,8 +27,6 @@ from skboost.targets._softmax_gaussian import (
 _N_NODES = 512
 # Pairs of a row and a node that are evaluated together.
 _ENTRIES = 1 << 15
-# Below this tolerance the inner expectations are those of reports.
-_FINE = 1e-8
 # What is left of a variance beside rounding.
 _ROUNDING = 1e-14
 
@@ -39,6 +37,7 @@ def softmax_gaussian_expectations(mean, covariance, tol=1e-10):
     Parameters
     ----------
     mean : array (n, n_classes)
+        Of three classes or more.
     covariance : array (n, n_classes, n_classes)
         Only that of differences between classes counts.
     tol : float, default=1e-10
@@ -58,7 +57,7 @@ def softmax_gaussian_expectations(mean, covariance, tol=1e-10):
         sum to zero.
     """
     n_classes = mean.shape[1]
-    average = _by_groups if has_product_rule(n_classes) else _by_nodes
+    average = _by_groups if n_classes in _SPLITS else _by_nodes
     log_sum, products = average(mean, covariance, tol)
     # Probabilities sum to one at every node.
     return log_sum, products.sum(axis=2), products
@@ -70,10 +69,10 @@ def softmax_gaussian_expectations(mean, covariance, tol=1e-10):
 class _Split(NamedTuple):
     """Two groups of classes, and the coordinates that tell all classes apart.
 
+    The first group has two classes, which come first.
+
     Attributes
     ----------
-    n_first : int
-        Classes of the first group, which come first.
     orders : array (n_orders, K)
         Every way to split the classes.
     contrasts : array (K - 1, K)
@@ -82,38 +81,22 @@ class _Split(NamedTuple):
         Predictors from contrasts, less the mean of the first group.
     """
 
-    n_first: int
     orders: np.ndarray
     contrasts: np.ndarray
     centred: np.ndarray
 
 
-def _split(n_first, orders):
-    """The `_Split` with these orders."""
-    n_classes = len(orders[0])
-    groups = [range(n_first), range(n_first, n_classes)]
-    means = np.zeros((2, n_classes))
-    differences, halves = [], []
-    for mean, group in zip(means, groups, strict=True):
-        mean[group] = 1.0 / len(group)
-        if len(group) == 2:
-            difference = np.zeros(n_classes)
-            difference[group] = 1.0, -1.0
-            differences.append(difference)
-            halves.append(0.5 * difference)
-    between = (np.arange(n_classes) >= n_first).astype(float)
-    return _Split(
-        n_first,
-        np.array(orders),
-        np.array([*differences, means[1] - means[0]]),
-        np.array([*halves, between]).T,
-    )
-
-
 _SPLITS = {
-    2: _split(1, [[0, 1]]),
-    3: _split(2, [[0, 1, 2], [0, 2, 1], [1, 2, 0]]),
-    4: _split(2, [[0, 1, 2, 3], [0, 2, 1, 3], [0, 3, 1, 2]]),
+    3: _Split(
+        np.array([[0, 1, 2], [0, 2, 1], [1, 2, 0]]),
+        np.array([[1, -1, 0], [-0.5, -0.5, 1]]),
+        np.array([[0.5, -0.5, 0], [0, 0, 1]]).T,
+    ),
+    4: _Split(
+        np.array([[0, 1, 2, 3], [0, 2, 1, 3], [0, 3, 1, 2]]),
+        np.array([[1, -1, 0, 0], [0, 0, 1, -1], [-0.5, -0.5, 0.5, 0.5]]),
+        np.array([[0.5, -0.5, 0, 0], [0, 0, 0.5, -0.5], [0, 0, 1, 1]]).T,
+    ),
 }
 
 
@@ -155,7 +138,7 @@ def _best_split(split, covariance):
 
 
 def _by_groups(mean, covariance, tol):
-    """`softmax_gaussian_expectations` of two to four classes, without the sums."""
+    """`softmax_gaussian_expectations` of three or four classes, without the sums."""
     n, n_classes = mean.shape
     split = _SPLITS[n_classes]
     order, root, axes = _best_split(split, covariance)
@@ -163,10 +146,12 @@ def _by_groups(mean, covariance, tol):
     contrasts = (mean @ split.contrasts.T)[:, :, None]
     linear = np.concatenate([root[:, :, :-1], contrasts], axis=2)
     sums = np.empty((n, 1 + n_classes**2))
-    for nodes in _batches(linear, axes, tol):
-        width = np.repeat(root[nodes.rows, -1, -1], nodes.counts)
-        sums[nodes.rows] = _at_nodes(split, nodes, width, coarse=tol > _FINE)
-    log_sum = mean[:, : split.n_first].mean(axis=1) + sums[:, 0]
+    for rows, nodes, weights in groups_by_rule(axes, tol):
+        for block in row_blocks(len(rows), len(weights), _ENTRIES):
+            some = rows[block]
+            at_nodes = (linear[some] @ nodes).transpose(1, 0, 2)
+            sums[some] = _averages(at_nodes, root[some, -1, -1], weights)
+    log_sum = mean[:, :2].mean(axis=1) + sums[:, 0]
     products = np.empty((n, n_classes, n_classes))
     rows = np.arange(n)[:, None, None]
     products[rows, order[:, :, None], order[:, None]] = sums[:, 1:].reshape(
@@ -175,72 +160,25 @@ def _by_groups(mean, covariance, tol):
     return log_sum, products
 
 
-class _Nodes(NamedTuple):
-    """Some rows at the nodes of their rules, one row after the other.
+def _averages(contrasts, width, weights):
+    """Log sums above the first group's mean, and all products: (n, 1 + K^2).
 
-    Attributes
+    Parameters
     ----------
-    rows, counts : array (n,)
-        The rows, and how many nodes each has.
-    contrasts : array (K - 1, n_nodes)
+    contrasts : array (K - 1, n, n_nodes)
         The last is the mean of what is left to integrate.
+    width : array (n,)
+        Its standard deviation.
     weights : array (n_nodes,)
-        Those of a row sum to one.
     """
-
-    rows: np.ndarray
-    counts: np.ndarray
-    contrasts: np.ndarray
-    weights: np.ndarray
-
-    def sums(self, terms):
-        """Weighted sums over the nodes of every row: (n, n_terms)."""
-        starts = np.cumsum(self.counts) - self.counts
-        return np.add.reduceat(terms * self.weights, starts, axis=1).T
-
-
-def _batches(linear, axes, tol):
-    """`_Nodes` of all rows, not too many at once."""
-    parts, size = [], 0
-    for rows, nodes, weights in _rules(axes, tol):
-        step = max(1, _ENTRIES // len(weights))
-        for start in range(0, len(rows), step):
-            some = rows[start : start + step]
-            parts.append((some, linear[some] @ nodes, weights))
-            size += len(some) * len(weights)
-            if size >= _ENTRIES:
-                yield _joined(parts)
-                parts, size = [], 0
-    if parts:
-        yield _joined(parts)
-
-
-def _joined(parts):
-    return _Nodes(
-        np.concatenate([rows for rows, _, _ in parts]),
-        np.repeat([len(w) for _, _, w in parts], [len(rows) for rows, _, _ in parts]),
-        np.hstack([c.transpose(1, 0, 2).reshape(c.shape[1], -1) for _, c, _ in parts]),
-        np.concatenate([np.tile(w, len(rows)) for rows, _, w in parts]),
-    )
-
-
-def _rules(axes, tol):
-    """Rows that share a rule, with its nodes and weights; one node without axes."""
-    if axes.shape[2]:
-        return groups_by_rule(axes, tol)
-    return iter([(np.arange(len(axes)), np.ones((1, 1)), np.ones(1))])
-
-
-def _at_nodes(split, nodes, width, coarse):
-    """Log sums above the first group's mean, and all products: (n, 1 + K^2)."""
-    pairs = [_pair(difference) for difference in nodes.contrasts[:-1]]
+    pairs = [_pair(difference) for difference in contrasts[:-1]]
     # A group of one class has all of its own probability.
-    pairs += [(np.ones((1, len(width))), 0.0)] * (2 - len(pairs))
+    pairs += [(np.ones((1, *contrasts.shape[1:])), 0.0)] * (2 - len(pairs))
     (first, log_first), (last, log_last) = pairs
-    gap = nodes.contrasts[-1] + (log_last - log_first)
-    softplus, second, both = logistic_gaussian_expectations(gap, width, coarse)
-    # Expected products of the groups' probabilities; rounding and coarse rules can
-    # leave less than nothing.
+    gap = contrasts[-1] + (log_last - log_first)
+    softplus, second, both = logistic_gaussian_expectations(gap, width[:, None])
+    # Expected products of the groups' probabilities; rounding can leave less than
+    # nothing.
     shares = np.concatenate([first, last])
     squares = (
         np.maximum((1.0 - second) - both, 0.0),
@@ -250,14 +188,12 @@ def _at_nodes(split, nodes, width, coarse):
     terms = [log_first + softplus]
     upper = [(k, m) for k in range(n_classes) for m in range(k, n_classes)]
     for k, m in upper:
-        inside = (k < split.n_first) == (m < split.n_first)
-        factor = squares[int(k >= split.n_first)] if inside else both
+        factor = squares[int(k > 1)] if (k < 2) == (m < 2) else both
         terms.append(shares[k] * shares[m] * factor)
-    sums = nodes.sums(np.array(terms))
     where = np.zeros((n_classes, n_classes), dtype=int)
     for position, (k, m) in enumerate(upper, 1):
         where[k, m] = where[m, k] = position
-    return sums[:, np.append(0, where.ravel())]
+    return (np.array(terms) @ weights)[np.append(0, where.ravel())].T
 
 
 def _pair(difference):

@@ -20,6 +20,8 @@ class Transform:
         first ``k - n_dropped`` coordinates.
     each : Elementwise
         Has the range of a single coordinate.
+    name : str
+        What a user writes for it, where that is a word.
     exponential : bool
         Whether theta is so steep in z, as an exponential is, that Student-t
         distributions of z may leave it without moments.
@@ -72,7 +74,7 @@ class Transform:
 
     def record(self):
         """What a user writes for this constraint: a string or (low, high)."""
-        raise NotImplementedError
+        return self.name
 
     def __eq__(self, other):
         return type(self) is type(other) and self.record() == other.record()
@@ -82,6 +84,14 @@ class Transform:
 
     def __repr__(self):
         return repr(self.record())
+
+
+# What users write for some ranges.
+_NAMES = {
+    (None, None): "real",
+    (0.0, None): "positive",
+    (0.0, 1.0): "unit_interval",
+}
 
 
 class Elementwise(Transform):
@@ -136,4 +146,5 @@ class Elementwise(Transform):
 
     def record(self):
         ends = (self.low, self.high)
-        return tuple(float(end) if np.isfinite(end) else None for end in ends)
+        ends = tuple(float(end) if np.isfinite(end) else None for end in ends)
+        return _NAMES.get(ends, ends)

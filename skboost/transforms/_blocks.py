@@ -18,6 +18,7 @@ class Simplex(Transform):
     Reference Manual, "Unit simplex").
     """
 
+    name = "simplex"
     min_size = 2
     n_dropped = 1
     each = Interval()
@@ -71,9 +72,6 @@ class Simplex(Transform):
     def from_box(self, theta):
         return theta / theta.sum(axis=1, keepdims=True)
 
-    def record(self):
-        return "simplex"
-
 
 class Ordered(Transform):
     """Increasing coordinates: the first is real, then ``exp(z_k)`` is added each time.
@@ -83,6 +81,7 @@ class Ordered(Transform):
     """
 
     exponential = True
+    name = "ordered"
     min_size = 2
     each = Real()
 
@@ -118,9 +117,6 @@ class Ordered(Transform):
     def from_box(self, theta):
         return np.sort(theta, axis=1)
 
-    def record(self):
-        return "ordered"
-
 
 class Correlation(Transform):
     """Correlations below the diagonal of a correlation matrix, row by row.
@@ -133,6 +129,7 @@ class Correlation(Transform):
     for abs(z) up to 6, constant beyond.
     """
 
+    name = "correlation"
     min_size = 1
     each = Interval(-1.0, 1.0)
 
@@ -219,6 +216,3 @@ class Correlation(Transform):
         # Towards the identity, as far as the smallest eigenvalue asks for.
         smallest = np.linalg.eigvalsh(self._correlations(theta))[:, 0]
         return theta * np.minimum(1.0, 0.99 / (1.0 - smallest))[:, None]
-
-    def record(self):
-        return "correlation"

@@ -32,17 +32,7 @@ class Real(Elementwise):
     def log_derivative(self, z):
         return np.zeros_like(z)
 
-    def log_derivative_slope(self, z):
-        return np.zeros_like(z)
-
-    def pull(self, z, gradient):
-        return gradient
-
-    def inside(self, theta):
-        return np.isfinite(theta)
-
-    def record(self):
-        return "real"
+    log_derivative_slope = log_derivative
 
 
 class LowerBound(Elementwise):
@@ -75,9 +65,6 @@ class LowerBound(Elementwise):
 
     def derivative(self, z):
         return np.exp(clipped(z)) * within(z)
-
-    def record(self):
-        return "positive" if self.low == 0.0 else super().record()
 
 
 class Scale(Elementwise):
@@ -200,10 +187,6 @@ class Interval(Elementwise):
 
     def log_derivative_slope(self, z):
         return -np.tanh(0.5 * z)
-
-    def record(self):
-        both = (self.low, self.high)
-        return "unit_interval" if both == (0.0, 1.0) else super().record()
 
 
 def interval(low, high):

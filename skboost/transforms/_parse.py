@@ -1,7 +1,6 @@
 """From what a user writes as ``constraints`` to transforms and their coordinates."""
 
 from collections.abc import Mapping
-from functools import partial
 from numbers import Integral
 from numbers import Real as RealNumber
 
@@ -20,7 +19,7 @@ from skboost.transforms._elementwise import (
 TRANSFORMS = {
     "real": Real,
     "positive": LowerBound,
-    "unit_interval": partial(Interval, 0.0, 1.0),
+    "unit_interval": Interval,
     "simplex": Simplex,
     "ordered": Ordered,
     "correlation": Correlation,

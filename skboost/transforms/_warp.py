@@ -350,9 +350,6 @@ class WarpedConstraints(Constraints):
         base, warp = record
         return cls(Constraints.from_record(base, dim), Warp.from_record(warp))
 
-    def __eq__(self, other):
-        return isinstance(other, WarpedConstraints) and super().__eq__(other)
-
     def __hash__(self):
         return hash((self.dim, self.warp))
 

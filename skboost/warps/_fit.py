@@ -244,9 +244,11 @@ def find_warp(target, mean, covariance, settings):
             "the density is zero, or too steep, at draws of the first component"
         )
     axes, warp = fitted
-    if not _is_regular(warp):
+    finite = all(np.isfinite(part).all() for part in warp.record().values())
+    if not (finite and np.linalg.cond(warp.matrix) < 1.0 / np.finfo(float).eps):
         return not_tried("the search ended at a map without an inverse")
-    gaussian = _linear(mean, factor)
+    one, none = np.ones(target.dim), np.zeros(factor.shape)
+    gaussian = Warp(mean, factor, one, one, none, none)
     n, seed = 4096, settings.seed
     gain = elbo_gain(target, gaussian, warp, n, generator(seed, 0, WARP, 1))
     tails = tail_gain(target, gaussian, warp, n, generator(seed, 0, WARP, 2))
@@ -318,22 +320,6 @@ def _fitted(target, mean, factor, settings):
         if bold[0] > value + settings.least_gain:
             _, x, problem = bold
     return best, problem.unpack(x)
-
-
-def _is_regular(warp):
-    """Whether everything in a warp is finite, and its linear part has an inverse."""
-    record = [np.asarray(part) for part in warp.record().values()]
-    return bool(
-        all(np.isfinite(part).all() for part in record)
-        and np.linalg.cond(warp.matrix) < 1.0 / np.finfo(float).eps
-    )
-
-
-def _linear(mean, factor):
-    """A Gaussian as a warp."""
-    dim = len(mean)
-    none = np.zeros((dim, dim))
-    return Warp(mean, factor, np.ones(dim), np.ones(dim), none, none)
 
 
 # --- whether a warp is worth having: draws that it was not fitted to

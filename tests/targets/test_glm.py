@@ -276,29 +276,6 @@ def test_unused_structure_has_no_gradient():
     assert point[0] == pytest.approx(target.log_density(mean[None])[0], rel=1e-12)
 
 
-@classes
-def test_searches_see_expectations_that_are_nearly_as_good(kind):
-    X, y, weight = make_data(200)
-    target = make_target(kind, X, y, sample_weight=weight)
-    factor = 0.2 * np.tril(draws(target, target.dim, seed=5))
-    exact = target.expected_log_density(np.zeros(target.dim), None, factor)
-    coarse = target.tolerant().expected_log_density(np.zeros(target.dim), None, factor)
-    assert 0.0 < abs(exact[0] - coarse[0]) < 1e-4
-    np.testing.assert_allclose(coarse[1], exact[1], atol=1e-4)
-    np.testing.assert_allclose(coarse[3], exact[3], atol=1e-4)
-
-
-def test_two_classes_differ_from_the_binary_model_by_the_parameterisation_only():
-    X, y, weight = make_data()
-    y = (y > 0).astype(int)
-    binary = glm(X, y, Logistic(), weight, scale=1e8)
-    double = glm(X, y, Multinomial(2), weight, scale=1e8)
-    theta = draws(double)
-    difference = theta[:, binary.dim :] - theta[:, : binary.dim]
-    gap = double.log_density(theta) - binary.log_density(difference)
-    np.testing.assert_allclose(gap, gap[0], rtol=1e-9)
-
-
 def test_scale_of_one_class_serves_every_class_and_few_classes_are_exact():
     X, y, _ = make_data()
     scale = np.linspace(1.0, 2.0, X.shape[1] + 1)
@@ -328,7 +305,7 @@ def test_draws_of_another_width_are_named():
         target.log_density(np.zeros(5))
 
 
-@pytest.mark.parametrize("n_classes", [2, 20, 1000])
+@pytest.mark.parametrize("n_classes", [3, 20, 1000])
 def test_products_over_many_rows_and_classes_do_not_overflow(n_classes):
     # Of so many columns each is a product of its own.
     totals = np.full((600, 64), float(n_classes))

@@ -1,4 +1,4 @@
-"""Regressions whose noise scale is a parameter, and offsets."""
+"""Regressions whose noise scale or dispersion is a parameter, and offsets."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,9 @@ from scipy import sparse, stats
 from skboost.approximation import Mixture
 from skboost.families import Gaussian
 from skboost.targets import (
+    DispersionPrior,
     KnownScale,
+    NegativeBinomial,
     NoiseScalePrior,
     NoisyGLMTarget,
     NormalNoise,
@@ -16,6 +18,7 @@ from skboost.targets import (
     normal_rule,
     updated_target,
 )
+from skboost.targets._negative_binomial import gamma_terms
 
 from .conftest import (
     check_curvature,
@@ -27,20 +30,25 @@ from .conftest import (
 )
 
 NOISES = {"normal": NormalNoise(), "t4": StudentTNoise(4.0), "t1.5": StudentTNoise(1.5)}
-each = pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES.keys())
+COUNTS = NegativeBinomial()
+each_noise = pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES.keys())
+each = pytest.mark.parametrize("noise", [*NOISES.values(), COUNTS], ids=[*NOISES, "nb"])
 
 
-def make_data(n=30, d=3, seed=0):
+def make_data(noise, n=30, d=3, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     y = X @ np.linspace(1.0, -1.0, d) + 0.3 + 0.5 * rng.normal(size=n)
+    if noise is COUNTS:
+        y = rng.negative_binomial(2.0, 2.0 / (2.0 + np.exp(y))).astype(float)
     return X, y, rng.uniform(0.2, 2.0, n), 0.3 * rng.normal(size=n)
 
 
 def make_target(noise, X=None):
-    own, y, weight, offset = make_data()
+    own, y, weight, offset = make_data(noise)
     rows = table(own if X is None else X, y, weight, offset)
-    return NoisyGLMTarget(rows, noise, NoiseScalePrior(1.5, 0.2), temperature=0.8)
+    prior = DispersionPrior(0.25, 2.0) if noise is COUNTS else NoiseScalePrior(1.5, 0.2)
+    return NoisyGLMTarget(rows, noise, prior, temperature=0.8)
 
 
 def gaussian(dim, seed=1):
@@ -51,16 +59,20 @@ def gaussian(dim, seed=1):
 
 @each
 def test_the_log_density_is_the_model_written_out(noise):
-    X, y, weight, offset = make_data()
+    X, y, weight, offset = make_data(noise)
     theta = np.array([0.4, -0.2, 0.9, 0.1, -0.7])
-    sigma = np.exp(theta[-1])
-    z = (y - X @ theta[:3] - theta[3] - offset) / sigma
-    residual = stats.norm() if isinstance(noise, NormalNoise) else stats.t(noise.df)
-    expected = 0.8 * weight @ (residual.logpdf(z) - np.log(sigma))
-    expected += stats.norm.logpdf(theta[:4]).sum()
-    # 1.5 * 0.2^2 / sigma^2 is chi-squared with 1.5 degrees of freedom.
-    square = stats.invgamma(0.75, scale=0.75 * 0.2**2)
-    expected += square.logpdf(sigma**2) + np.log(2.0 * sigma**2)
+    eta, sigma = X @ theta[:3] + theta[3] + offset, np.exp(theta[-1])
+    expected = stats.norm.logpdf(theta[:4]).sum()
+    if noise is COUNTS:
+        rows = stats.nbinom.logpmf(y, 1 / sigma, 1 / (1 + sigma * np.exp(eta)))
+        expected += stats.norm.logpdf(theta[-1], np.log(0.25), 2.0)
+    else:
+        residual = stats.norm() if isinstance(noise, NormalNoise) else stats.t(noise.df)
+        rows = residual.logpdf((y - eta) / sigma) - np.log(sigma)
+        # 1.5 * 0.2^2 / sigma^2 is chi-squared with 1.5 degrees of freedom.
+        square = stats.invgamma(0.75, scale=0.75 * 0.2**2)
+        expected += square.logpdf(sigma**2) + np.log(2.0 * sigma**2)
+    expected += 0.8 * weight @ rows
     found = make_target(noise).log_density(theta[None])[0]
     assert found == pytest.approx(expected, rel=1e-12)
 
@@ -87,21 +99,33 @@ def test_slopes_of_expectations_equal_differences(noise):
     check_curvature(target, mean, factor, atol=1e-4)
 
 
-@pytest.mark.parametrize("noise", [StudentTNoise(4.0), StudentTNoise(1.5)])
-@pytest.mark.parametrize("sds", [(0.05, 0.02), (0.3, 0.1), (1.0, 0.3)])
-def test_the_product_rule_agrees_with_dense_sums(noise, sds):
-    (sd, sd_level), covariance = sds, 0.5 * sds[0] * sds[1]
+T4, T1 = StudentTNoise(4.0), StudentTNoise(1.5)
+
+
+@pytest.mark.parametrize(
+    ("noise", "level", "sd", "sd_level"),
+    [
+        *((t, -0.2, *sds) for t in (T4, T1) for sds in [(0.05, 0.02), (1.0, 0.3)]),
+        *((COUNTS, -9.0, *sds) for sds in [(0.05, 0.02), (0.3, 0.5), (1.0, 1.5)]),
+        *((COUNTS, -0.5, *sds) for sds in [(0.05, 0.02), (0.3, 0.5), (1.0, 1.5)]),
+    ],
+)
+def test_the_product_rule_agrees_with_dense_sums(noise, level, sd, sd_level):
+    y, covariance = 5.0 if noise is COUNTS else 1.7, 0.5 * sd * sd_level
     tilt = covariance / sd_level
     # A trapezoid rule is exact to rounding for analytic functions of a normal variable.
     t = np.linspace(-8.0, 8.0, 801)
     share = stats.norm.pdf(t) * (t[1] - t[0])
-    level = -0.2 + sd_level * t[:, None]
+    levels = level + sd_level * t[:, None]
     eta = 0.3 + tilt * t[:, None] + np.sqrt(sd**2 - tilt**2) * t
-    log = noise.log_density((1.7 - eta) * np.exp(-level)) - level
-    exact = share @ log @ share
-    moments = (np.array([each]) for each in (0.3, 1.7, sd**2, covariance))
-    found = noise.expected_with_scale(*moments, -0.2, sd_level**2)
-    assert found.value[0] == pytest.approx(exact, abs=1e-8)
+    if noise is COUNTS:
+        log = noise.log_probability(y, eta, levels)
+    else:
+        log = noise.log_density((y - eta) * np.exp(-levels)) - levels
+    moments = (np.array([each]) for each in (0.3, y, sd**2, covariance))
+    found = noise.expected_with_scale(*moments, level, sd_level**2)
+    tolerance = 1e-7 if noise is COUNTS else 1e-8
+    assert found.value[0] == pytest.approx(share @ log @ share, abs=tolerance)
 
 
 def test_normal_noise_agrees_with_the_product_rule():
@@ -118,9 +142,9 @@ def test_normal_noise_agrees_with_the_product_rule():
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
 
 
-@each
+@each_noise
 def test_a_known_scale_is_one_predictor(noise):
-    X, y, weight, offset = make_data()
+    X, y, weight, offset = make_data(noise)
     free = make_target(noise)
     known = glm(X, y, KnownScale(noise, 0.6), weight, offset, temperature=0.8)
     theta = np.array([[0.4, -0.2, 0.9, 0.1]])
@@ -133,9 +157,8 @@ def test_a_known_scale_is_one_predictor(noise):
 
 
 def test_sparse_rows_are_the_same_rows():
-    X = make_data()[0] * (np.arange(90).reshape(30, 3) % 2)
-    dense = make_target(StudentTNoise(4.0), X=X)
-    thin = make_target(StudentTNoise(4.0), X=sparse.csr_matrix(X))
+    X = make_data(T4)[0] * (np.arange(90).reshape(30, 3) % 2)
+    dense, thin = make_target(T4, X=X), make_target(T4, X=sparse.csr_matrix(X))
     mean, variance, factor = gaussian(dense.dim)
     for a, b in zip(
         dense.expected_log_density(mean, variance, factor),
@@ -145,14 +168,53 @@ def test_sparse_rows_are_the_same_rows():
         np.testing.assert_allclose(a, b, rtol=1e-11)
 
 
-def test_the_prior_of_the_noise_scale_is_a_density():
-    prior = NoiseScalePrior(1.5, 0.2)
-    level = np.linspace(-6.0, 30.0, 200_001)
+@pytest.mark.parametrize(
+    ("prior", "ends"),
+    [
+        (NoiseScalePrior(1.5, 0.2), (-6.0, 30.0)),
+        (DispersionPrior(0.25, 2.0), (-25, 25)),
+    ],
+)
+def test_the_prior_of_the_noise_scale_is_a_density(prior, ends):
+    level = np.linspace(*ends, 200_001)
     mass = np.trapezoid(np.exp(prior.value_and_score(level)[0]), level)
     assert mass == pytest.approx(1.0, abs=1e-8)
     nodes, weights = normal_rule(1.0)
-    values = prior.value_and_score(-0.4 + 0.3 * nodes)[0]
-    assert weights @ values == pytest.approx(prior.expected(-0.4, 0.09)[0], rel=1e-8)
+    averages = np.array(prior.value_and_score(-0.4 + 0.3 * nodes)) @ weights
+    assert averages == pytest.approx(prior.expected(-0.4, 0.09)[:2], rel=1e-8)
+
+
+# --- counts
+
+
+@pytest.mark.parametrize("dispersion", [1e-15, 1e-4, 0.3, 4.0, 200.0])
+def test_probabilities_are_those_of_scipy(dispersion):
+    y, mean = np.array([0.0, 1.0, 3.0, 40.0, 1e4]), np.array([0.1, 2.0, 90.0])[:, None]
+    found = COUNTS.log_probability(y, np.log(mean), np.log(dispersion))
+    exact = stats.nbinom.logpmf(y, 1 / dispersion, 1 / (1 + dispersion * mean))
+    if dispersion < 1e-6:
+        exact = stats.poisson.logpmf(y, mean)
+    np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [0.01, 1.0, 99.0, 101.0, 1e3, 1e6])
+def test_differences_of_gamma_functions_are_sums(shape):
+    for y in (0, 1, 7, 300):
+        j = np.arange(y)
+        exact = [np.log1p(j / shape), -j / (shape + j)]
+        exact += [j * (2 * shape + j) / (shape + j) ** 2]
+        exact = [terms.sum() for terms in exact]
+        found = gamma_terms(y, shape)
+        np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-12)
+
+
+def test_a_dispersion_of_nearly_zero_is_poisson():
+    rng = np.random.default_rng(3)
+    mean, variance, y = rng.normal(size=9), np.full(9, 0.1), rng.poisson(2.0, 9) + 0.0
+    found = COUNTS.expected_with_scale(mean, y, variance, np.zeros(9), -16.0, 0.04)
+    exact = Poisson().expected(mean, np.sqrt(variance), y)
+    found = found.value, found.slope, found.bend
+    np.testing.assert_allclose(found, exact, atol=1e-4)
 
 
 @pytest.mark.parametrize("width", [0.0, 0.05, 0.2, 0.5, 1.0, 3.0, 8.0])
@@ -171,7 +233,7 @@ def test_the_fixed_rule_for_a_normal_variable(width):
 
 def test_one_gaussian_as_prior_is_exact():
     family = Gaussian("full")
-    target = make_target(StudentTNoise(4.0))
+    target = make_target(T4)
     root = 0.3 * np.random.default_rng(8).normal(size=(target.dim, target.dim))
     prior = Mixture.single(
         family, family.from_moments(np.full(target.dim, 0.2), root @ root.T + np.eye(5))
@@ -195,7 +257,7 @@ def test_several_components_as_prior_are_met_by_draws():
 
 
 def test_an_offset_is_a_coefficient_of_one():
-    X, _, weight, offset = make_data()
+    X, _, weight, offset = make_data(T4)
     y = np.random.default_rng(5).poisson(1.0, len(X))
     target = glm(X, y, Poisson(), weight, offset)
     wide = glm(np.column_stack([offset, X]), y, Poisson(), weight)
@@ -215,7 +277,7 @@ def test_an_offset_is_a_coefficient_of_one():
 
 
 def test_rates_beyond_floating_point_are_walls_not_errors():
-    X, *_ = make_data()
+    X, *_ = make_data(T4)
     target = glm(X, np.ones(30), Poisson())
     with np.errstate(all="raise"):
         value, score = target.value_and_score(np.full((1, 4), 1e5))

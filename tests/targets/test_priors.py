@@ -103,7 +103,6 @@ def test_derivatives_of_the_expected_value(prior):
             )
             numerical = (above.value - below.value) / (2.0 * step[j])
             assert derivative[j] == pytest.approx(numerical, rel=1e-5, abs=1e-6)
-    np.testing.assert_array_equal(found.curvature, -2.0 * found.d_variance)
 
 
 @pytest.mark.parametrize("name", PRIORS)
