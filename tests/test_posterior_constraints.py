@@ -57,66 +57,37 @@ def normal(theta):
 # largest 3 / (2 sqrt(pi)); variances by David & Nagaraja, Order Statistics.
 TOP = 1.5 / np.sqrt(np.pi)
 SORTED = np.sqrt([0.5594672, 0.4486711, 0.5594672])
+LKJ = 11 * np.log(2) + 2 * betaln(2.5, 2.5) + betaln(2, 2)
+# Density, dimension, constraints; logarithm of the integral, means and deviations.
 CASES = {
     "gamma": (gamma, 2, "positive", 2 * (gammaln(3) - 3 * np.log(2)), 1.5, 0.75**0.5),
     "beta": (
-        beta,
-        1,
-        "unit_interval",
-        betaln(0.7, 3),
-        0.7 / 3.7,
-        np.sqrt(0.7 * 3 / 3.7**2 / 4.7),
+        beta, 1, "unit_interval", betaln(0.7, 3),
+        0.7 / 3.7, np.sqrt(0.7 * 3 / 3.7**2 / 4.7),
     ),
     "lognormal": (
-        lognormal,
-        1,
-        "positive",
-        np.log(0.4 * np.sqrt(2 * np.pi)),
-        np.exp(0.58),
-        np.exp(0.58) * np.sqrt(np.expm1(0.16)),
+        lognormal, 1, "positive", np.log(0.4 * np.sqrt(2 * np.pi)),
+        np.exp(0.58), np.exp(0.58) * np.sqrt(np.expm1(0.16)),
     ),
     "dirichlet": (
-        dirichlet,
-        3,
-        "simplex",
-        gammaln(ALPHA).sum() - gammaln(10),
-        ALPHA / 10,
-        np.sqrt(ALPHA * (10 - ALPHA) / 1100),
+        dirichlet, 3, "simplex", gammaln(ALPHA).sum() - gammaln(10),
+        ALPHA / 10, np.sqrt(ALPHA * (10 - ALPHA) / 1100),
     ),
     "truncated": (
-        normal,
-        1,
-        (0, None),
-        np.log(np.sqrt(np.pi / 2)),
-        np.sqrt(2 / np.pi),
-        np.sqrt(1 - 2 / np.pi),
+        normal, 1, (0, None), 0.5 * np.log(np.pi / 2),
+        np.sqrt(2 / np.pi), np.sqrt(1 - 2 / np.pi),
     ),
     "uniform": (
-        lambda theta: 0.0 * anp.sum(theta, axis=-1),
-        2,
-        (-1, 3),
-        2 * np.log(4),
-        1.0,
-        4 / np.sqrt(12),
+        lambda theta: 0.0 * theta[..., 0], 2, (-1, 3), 2 * np.log(4),
+        1.0, 4 / np.sqrt(12),
     ),
     "ordered": (
-        normal,
-        3,
-        "ordered",
-        1.5 * np.log(2 * np.pi) - np.log(6),
-        np.array([-TOP, 0.0, TOP]),
-        SORTED,
+        normal, 3, "ordered", 1.5 * np.log(2 * np.pi) - np.log(6),
+        np.array([-TOP, 0.0, TOP]), SORTED,
     ),
     # Lewandowski, Kurowicka, Joe 2009.
-    "correlation": (
-        correlations,
-        3,
-        "correlation",
-        11 * np.log(2) + 2 * betaln(2.5, 2.5) + betaln(2, 2),
-        0.0,
-        np.sqrt(1 / 6),
-    ),
-}
+    "correlation": (correlations, 3, "correlation", LKJ, 0.0, np.sqrt(1 / 6)),
+}  # fmt: skip
 
 
 def test_correlations_are_saved_and_drawn_inside_of_their_set(tmp_path):
@@ -235,18 +206,15 @@ def test_bad_values_show_the_point_on_the_users_scale():
 
 
 @pytest.mark.parametrize(
-    ("constraints", "slope", "place"),
-    [
-        ({1: "positive"}, -3.0, r"theta\[1\] on its unconstrained"),
-        ({1: "positive"}, 2.0, r"theta\[1\] on its unconstrained"),
-        ({1: (None, 0)}, 2.0, r"theta\[1\] on its unconstrained"),
-    ],
+    ("constraints", "slope"),
+    [({1: "positive"}, -3.0), ({1: "positive"}, 2.0), ({1: (None, 0)}, 2.0)],
 )
-def test_powers_that_can_not_be_integrated_are_improper(constraints, slope, place):
+def test_powers_that_can_not_be_integrated_are_improper(constraints, slope):
     def power(theta):
         return -(theta[:, 0] ** 2) + slope * anp.log(anp.abs(theta[:, 1]))
 
-    with pytest.warns(ConvergenceWarning, match=f"improper.*along {place}"):
+    where = r"improper.*along theta\[1\] on its unconstrained"
+    with pytest.warns(ConvergenceWarning, match=where):
         result = boost(power, 2, constraints, max_iter=3)
     assert not result.converged
 
@@ -285,18 +253,10 @@ def test_starts_outside_are_refused_by_name(constraints, x0, words):
         boost(normal, 2, constraints, x0=x0)
 
 
-@pytest.mark.parametrize(
-    "constraints", [{"a": "positive"}, {5: "positive"}, "posit", {0: (2, 1)}, 3]
-)
-def test_constraints_that_mean_nothing_are_refused_before_any_work(constraints):
+def test_constraints_that_mean_nothing_are_refused_before_any_work():
     calls = []
-
-    def density(theta):
-        calls.append(theta)
-        return normal(theta)
-
     with pytest.raises(ValueError, match="^constraints"):
-        boost(density, 2, constraints)
+        boost(calls.append, 2, {"a": "positive"})
     assert not calls
 
 

@@ -30,6 +30,12 @@ def banana(theta):
     return -0.5 * x**2 - 2.0 * (y - x**2 + 1.0) ** 2
 
 
+def banana_gradient(theta):
+    x, y = theta[..., 0], theta[..., 1]
+    residual = 4.0 * (y - x**2 + 1.0)
+    return np.stack([2.0 * x * residual - x, -residual], axis=-1)
+
+
 BANANA_LOG_Z = LOG_2PI + np.log(0.5)
 
 
@@ -49,7 +55,11 @@ def boost(log_density, dim, **settings):
 
 @pytest.fixture(scope="module")
 def bent():
-    return boost(banana, 2, names=["x", "y"])
+    heard = []
+    result = boost(banana, 2, names=["x", "y"], callback=heard.append)
+    # A callback hears every iteration.
+    assert [record["iteration"] for record in heard] == [*range(1, result.n_iter + 1)]
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -272,13 +282,9 @@ def test_densities_that_fail_far_out():
         far = theta[..., 1] > 8.0
         return np.where(far, np.nan, value)
 
-    def gradient(theta):
-        x, y = theta[..., 0], theta[..., 1]
-        residual = 4.0 * (y - x**2 + 1.0)
-        return np.stack([2.0 * x * residual - x, -residual], axis=-1)
-
+    settings = {"gradient": banana_gradient, "failures": "zero", "max_iter": 2}
     with pytest.warns(FailedEvaluationWarning):
-        result = boost(failing, 2, gradient=gradient, failures="zero", max_iter=2)
+        result = boost(failing, 2, **settings)
     assert result.warp is not None
     assert np.isfinite(result.elbo)
     assert result.posterior.sample(10, random_state=0).shape == (10, 2)
@@ -318,22 +324,9 @@ def test_an_interruption_while_the_warp_is_sought():
         calls.append(len(theta))
         if sum(calls) > 20_000:
             raise KeyboardInterrupt
-        return (
-            -0.5 * theta[..., 0] ** 2 - 2.0 * (theta[..., 1] - theta[..., 0] ** 2) ** 2
-        )
-
-    def gradient(theta):
-        x, y = theta[..., 0], theta[..., 1]
-        residual = 4.0 * (y - x**2)
-        return np.stack([2.0 * x * residual - x, -residual], axis=-1)
+        return banana(theta)
 
     with pytest.raises(KeyboardInterrupt) as error:
-        boost(stop, 2, gradient=gradient)
+        boost(stop, 2, gradient=banana_gradient)
     # Before the first iteration there is nothing to keep.
     assert not isinstance(error.value, FitInterrupted)
-
-
-def test_a_callback_hears_every_iteration():
-    heard = []
-    result = boost(banana, 2, callback=lambda record: heard.append(record["iteration"]))
-    assert heard == list(range(1, result.n_iter + 1))

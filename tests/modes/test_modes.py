@@ -217,20 +217,6 @@ class TestBoxes:
         low = (result.posterior.sample(20_000, random_state=0)[:, 0] < 1.5).mean()
         assert_allclose(low, 0.3, atol=0.02)
 
-    @pytest.mark.slow
-    def test_where_the_density_fails(self):
-        def log_density(theta):
-            if (theta[0] ** 2 + theta[1] ** 2) > 15.0**2:
-                raise FloatingPointError("too far")
-            return corners(theta[None])[0]
-
-        with pytest.warns(UserWarning, match="too far"):
-            result = boost_posterior(
-                log_density, 2, x0=(-14, 14), failures="zero", max_iter=2,
-                n_draws=64, random_state=0,
-            )  # fmt: skip
-        assert_allclose(weights_near(result.posterior, CORNERS), SHARES, atol=0.04)
-
     def test_a_budget_bounds_the_search(self):
         result = boost_posterior(
             corners, 2, x0=(-10, 10), max_evaluations=2000, n_draws=32, random_state=0

@@ -2,6 +2,7 @@
 
 import json
 
+import autograd.numpy as anp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -11,73 +12,46 @@ from skboost._settings import Settings
 from skboost.approximation import Estimate, Mixture
 from skboost.families import Gaussian
 from skboost.posterior._distances import BeyondWarp
-from skboost.targets import Target
-from skboost.targets._failures import Ledger
+from skboost.targets import CallableTarget
 from skboost.transforms import Warp
 from skboost.warps import WarpReport, _fit, find_warp, not_tried
 from skboost.warps._fit import WarpedELBO, _why_not, elbo_gain, tail_gain
 from skboost.warps._structure import Edges, Sample, candidate_axes, find_edges
 
 
-class Density(Target):
-    """A log density and its gradient, in rotated coordinates where asked."""
-
-    def __init__(self, value, gradient, dim, rotation=None):
-        self.value, self.gradient, self.dim = value, gradient, dim
-        self.rotation = np.eye(dim) if rotation is None else rotation
-        self.ledgers = (Ledger(),)
-
-    def value_and_score(self, theta):
-        self.ledgers[0].add(len(theta))
-        own = theta @ self.rotation
-        return self.value(own), self.gradient(own) @ self.rotation.T
+def density(function, dim, rotation=None):
+    """A log density, in rotated coordinates where asked."""
+    turned = np.eye(dim) if rotation is None else rotation
+    return CallableTarget(lambda x: function(anp.dot(x, turned)), dim, vectorized=True)
 
 
 def standard_normal(dim):
-    return Density(lambda x: -0.5 * (x**2).sum(axis=1), lambda x: -x, dim)
+    return density(lambda x: -0.5 * anp.sum(x**2, axis=1), dim)
 
 
 def funnel(dim=5, rotation=None):
     """First coordinate standard normal, the others with log variance it."""
 
     def value(x):
-        scaled = (x[:, 1:] ** 2).sum(axis=1) * np.exp(-x[:, 0])
+        scaled = anp.sum(x[:, 1:] ** 2, axis=1) * anp.exp(-x[:, 0])
         return -0.5 * (x[:, 0] ** 2 + scaled + (dim - 1) * x[:, 0])
 
-    def gradient(x):
-        shrunk = np.exp(-x[:, :1])
-        rest = 0.5 * (x[:, 1:] ** 2 * shrunk).sum(axis=1) - 0.5 * (dim - 1)
-        return np.column_stack([rest - x[:, 0], -x[:, 1:] * shrunk])
-
-    return Density(value, gradient, dim, rotation)
+    return density(value, dim, rotation)
 
 
 def bananas(dim=4, rotation=None):
     """Pairs of x ~ N(0, 1) and y ~ N(x^2 - 1, 1 / 4), all x first."""
-    half = dim // 2
-
-    def parts(x):
-        return x[:, :half], 4.0 * (x[:, half:] - x[:, :half] ** 2 + 1.0)
 
     def value(x):
-        first, residual = parts(x)
-        return -0.5 * (first**2).sum(axis=1) - (residual**2).sum(axis=1) / 8.0
+        first, second = x[:, : dim // 2], x[:, dim // 2 :]
+        return -0.5 * anp.sum(first**2 + 4.0 * (second - first**2 + 1.0) ** 2, axis=1)
 
-    def gradient(x):
-        first, residual = parts(x)
-        return np.column_stack([2.0 * first * residual - first, -residual])
-
-    return Density(value, gradient, dim, rotation)
+    return density(value, dim, rotation)
 
 
 def log_gammas(dim=5, rotation=None):
     """Independent logarithms of gamma variables of shape 1.5."""
-    return Density(
-        lambda x: (1.5 * x - np.exp(x)).sum(axis=1),
-        lambda x: 1.5 - np.exp(x),
-        dim,
-        rotation,
-    )
+    return density(lambda x: anp.sum(1.5 * x - anp.exp(x), axis=1), dim, rotation)
 
 
 def rotation(dim, seed=0):
@@ -243,9 +217,7 @@ def test_mass_beyond_where_an_inverse_overflows_counts():
     before = Warp(far, np.eye(3), one, one, none, none)
     tails = np.array([0.1, 0.1, 1.0])
     after = Warp(np.zeros(3), np.eye(3), tails, tails, none, chain)
-    target = Density(
-        lambda y: -0.5 * ((y - far) ** 2).sum(axis=1), lambda y: far - y, 3
-    )
+    target = density(lambda y: -0.5 * anp.sum((y - far) ** 2, axis=1), 3)
     lost = tail_gain(target, before, after, 4096, np.random.default_rng(0))
     assert "KL(p || q) rises by inf" in _why_not(Estimate(1.0, 0.0), lost, 0.01)
 
@@ -312,10 +284,12 @@ def test_tails_that_are_lost_are_seen():
     assert "not finite" in _why_not(Estimate(1.0, np.inf), Estimate(0, 0), 0.01)
 
 
-HALF = Density(
-    lambda x: np.where(x[:, 0] > 0, -0.5 * (x**2).sum(axis=1), -np.inf), lambda x: -x, 2
+HALF = CallableTarget(
+    lambda x: np.where(x[:, 0] > 0, -0.5 * (x**2).sum(axis=1), -np.inf), 2, np.negative
 )
-STEEP = Density(lambda x: -0.5 * (x**2).sum(axis=1), lambda x: 1e150 * x, 2)
+STEEP = CallableTarget(
+    lambda x: -0.5 * (x**2).sum(axis=1), 2, lambda x: 1e150 * x, vectorized=True
+)
 
 
 @pytest.mark.parametrize(
