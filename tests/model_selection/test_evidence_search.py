@@ -236,13 +236,6 @@ def test_a_repeat_that_fails_leaves_the_others(rows):
     assert search.best_elbo_ == pytest.approx(log_evidence(rows, 1.0))
 
 
-def test_when_all_fits_fail_it_is_an_error(rows):
-    search = EvidenceSearch(NormalMean(fail_at=1.0), {"scale": [1.0]})
-    with pytest.raises(ValueError, match="All the 5 fits failed") as caught:
-        search.fit(rows)
-    assert "scale 1.0 fails" in str(caught.value)
-
-
 class Strange(NormalMean):
     """Has `value` as its bound where the scale is one."""
 
@@ -273,21 +266,17 @@ def test_minus_infinity_is_a_legal_bound(rows, monkeypatch):
 
 
 def test_bad_parameters_are_named(rows):
-    model = NormalMean()
-    with pytest.raises(ValueError, match="Invalid parameter 'scales'"):
-        EvidenceSearch(model, {"scales": [1.0]}).fit(rows)
-    with pytest.raises(ValueError, match="empty"):
-        EvidenceSearch(model, {"scale": []}).fit(rows)
-    with pytest.raises(ValueError, match="param_grid must have at least one candidate"):
-        EvidenceSearch(model, []).fit(rows)
-
-
-def test_a_failure_leaves_the_old_fit(rows):
     search = EvidenceSearch(NormalMean(), {"scale": [1.0]}).fit(rows)
     before = search.best_elbo_, search.best_estimator_
-    search.set_params(param_grid={"scale": [1.0], "fail_at": [1.0]})
-    with pytest.raises(ValueError):
-        search.fit(rows)
+    for grid, message in (
+        ({"scales": [1.0]}, "Invalid parameter 'scales'"),
+        ({"scale": []}, "empty"),
+        ([], "param_grid must have at least one candidate"),
+        ({"scale": [1.0], "fail_at": [1.0]}, "All the 5 fits failed(.|\n)*1.0 fails"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            search.set_params(param_grid=grid).fit(rows)
+    # A failure leaves the old fit.
     assert (search.best_elbo_, search.best_estimator_) == before
 
 
@@ -417,12 +406,6 @@ def test_tags_are_those_of_the_estimator():
 # --- callbacks of a search and of the models that it fits
 
 
-MODEL = BoostedBayesianLogisticRegression(max_iter=1, n_draws=64)
-SEARCH = EvidenceSearch(
-    MODEL, {"prior_scale": [0.5, 2.0]}, n_repeats=1, error_score="raise"
-)
-
-
 class Log(AutoPropagatedCallback):
     """Names of all tasks that ended."""
 
@@ -453,24 +436,19 @@ def test_callbacks_see_every_fit(rows):
     assert names == ["candidate fit"] * 4 + ["refit", "fit"]
 
 
-def test_callbacks_reach_the_iterations():
-    X = [[0.0], [1.0], [2.0], [3.0]] * 5
-    y = [0, 1, 0, 1] * 5
-    log = Log()
-    search = clone(SEARCH).set_params(param_grid={"prior_scale": [1.0]})
-    search.set_callbacks(log).fit(X, y)
+def test_callbacks_reach_the_iterations(labelled):
+    model, grid, log = boosted(max_iter=1), {"prior_scale": [1.0]}, Log()
+    search = EvidenceSearch(model, grid, n_repeats=1, error_score="raise")
+    search.set_callbacks(log).fit(*labelled)
     assert log.tasks.count(("iteration", None)) == 2
     assert ("fit", "candidate fit") in log.tasks
     assert ("fit", "refit") in log.tasks
 
 
-def test_callbacks_of_the_estimator_stay_its_own():
-    monitor = ELBOMonitor()
-    model = clone(MODEL).set_callbacks(monitor)
-    pipeline = make_pipeline(StandardScaler(), model)
-    search = EvidenceSearch(pipeline, {}, n_repeats=1)
-    search.fit([[0.0], [1.0], [2.0], [3.0]] * 5, [0, 1, 0, 1] * 5)
-    assert hasattr(search, "best_estimator_")
+def test_callbacks_of_the_estimator_stay_its_own(labelled):
+    model = boosted(max_iter=1).set_callbacks(ELBOMonitor())
+    search = EvidenceSearch(make_pipeline(StandardScaler(), model), {}, n_repeats=1)
+    assert hasattr(search.fit(*labelled), "best_estimator_")
 
 
 # --- the number of clusters, by evidence
