@@ -19,31 +19,20 @@ from skboost.svi import NaturalGradient
 SAMPLE = 1 << 16
 
 
-@dataclass
 class Held:
-    """Rows in memory in canonical form.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n_rows, n_features)
-    weight : ndarray of shape (n_rows,)
-    """
-
-    values: np.ndarray
-    weight: np.ndarray
+    """What runs need of rows in memory in canonical form: these themselves."""
 
     def moments(self, rows):
         """Mean and covariance from which priors come that are left open."""
-        return moments(self.values, self.weight)
+        return moments(rows.X, rows.weight)
 
-    def start(self):
+    def start(self, rows):
         """Rows, and their weights, from which runs start."""
-        return self.values, self.weight
+        return rows.X, rows.weight
 
     def engine(self, estimator, rows, at_hand):
         """What makes the engine of a run; `at_hand` are the rows of `start`."""
-        model = estimator._model
-        return partial(NaturalGradient, model, at_hand, weight=self.weight)
+        return partial(NaturalGradient, estimator._model, at_hand, weight=rows.weight)
 
 
 @dataclass
@@ -82,7 +71,7 @@ class Sample:
         (sums,) = rows.sum(partial(_scatter, mean), 2 * len(mean), len(mean) ** 2)
         return mean, covariance_of(self.observed, sums)
 
-    def start(self):
+    def start(self, rows):
         """The sample, which has the weight of all rows."""
         weight = self.drawn[:, 1]
         if self.n_rows > SAMPLE:
@@ -123,7 +112,7 @@ class MixtureRows(RowReader):
         """A `Table` of rows in memory, in canonical form."""
         X, weight = canonical(*estimator._weighted(X, sample_weight, reset=True))
         rows = Table(X, None, weight)
-        rows.summary = Held(X, weight)
+        rows.summary = Held()
         return rows
 
     def look(self, index, X, y=None, weight=None, offset=None):

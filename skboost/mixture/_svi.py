@@ -328,7 +328,7 @@ class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
 
     def _engines(self, rows, going_on):
         """One for each run."""
-        values, weight = rows.summary.start()
+        values, weight = rows.summary.start(rows)
         at_hand = self._model.rows(values)
         make = rows.summary.engine(self, rows, at_hand)
         return [
