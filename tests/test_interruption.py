@@ -119,7 +119,7 @@ def assert_same_fit(one, two):
 
 @pytest.mark.slow
 @each_estimator
-@pytest.mark.parametrize(("iteration", "when"), [(2, "end"), (4, "begin")])
+@pytest.mark.parametrize(("iteration", "when"), [(2, "end"), (3, "begin")])
 def test_an_interrupted_fit_keeps_the_iterations_done_and_goes_on(
     name, iteration, when
 ):
