@@ -120,6 +120,9 @@ class Mixture:
     components: tuple
     weights: np.ndarray
 
+    # Whether components have skewing weights.
+    skewed = False
+
     def __post_init__(self):
         components = tuple((f, _read_only(params)) for f, params in self.components)
         if not components:
@@ -162,11 +165,6 @@ class Mixture:
     def base(self):
         """The mixture whose components are skewed, if they are; see `SkewedMixture`."""
         return self
-
-    @property
-    def skewed(self):
-        """Whether components have skewing weights."""
-        return False
 
     # --- densities
 
@@ -359,11 +357,7 @@ class Mixture:
 
     def with_weights(self, weights):
         """The same components under other weights."""
-        other = Mixture(self.components, weights)
-        for name in ("dim", "_stacked"):
-            if name in self.__dict__:
-                other.__dict__[name] = self.__dict__[name]
-        return other
+        return Mixture(self.components, weights)
 
     def append(self, family, params):
         """One more component, at weight zero."""
@@ -373,9 +367,8 @@ class Mixture:
 
     def replace(self, k, family, params):
         """Component k exchanged, its weight kept."""
-        components = list(self.components)
-        components[k] = (family, params)
-        return Mixture(tuple(components), self.weights)
+        others = self.components[:k], self.components[k + 1 :]
+        return Mixture((*others[0], (family, params), *others[1]), self.weights)
 
     def keep(self, mask):
         """The components where `mask` is True, weights divided by their sum."""
@@ -385,9 +378,7 @@ class Mixture:
             raise ValueError(
                 "mask must keep a component of positive weight; it keeps none."
             )
-        components = tuple(
-            c for c, keep in zip(self.components, mask, strict=True) if keep
-        )
+        components = tuple(self.components[k] for k in np.flatnonzero(mask))
         return Mixture(components, kept / kept.sum())
 
     @property

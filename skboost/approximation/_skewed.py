@@ -205,6 +205,8 @@ class SkewedMixture(Mixture):
     target: object = None
     before: object = None
 
+    skewed = True
+
     def __reduce__(self):
         # Without a target that holds the data: a pickle must not carry them.
         carried = self.target is not None and self.target.portable
@@ -221,11 +223,6 @@ class SkewedMixture(Mixture):
     def base(self):
         """The mixture of the components that are skewed."""
         return Mixture(self.components, self.weights)
-
-    @property
-    def skewed(self):
-        """Whether components have skewing weights."""
-        return True
 
     def with_target(self, target):
         """The same with a target."""

@@ -19,12 +19,7 @@ from skboost.approximation import (
     psis,
 )
 from skboost.calibration._chains import Scatter
-from skboost.calibration._problem import (
-    Calibration,
-    Declined,
-    allowed_loss,
-    refusal,
-)
+from skboost.calibration._problem import Calibration, Declined, allowed_loss, refusal
 from skboost.families import Gaussian, StudentT
 
 # Degrees of freedom that a component may have, all with a variance; inf is a Gaussian,

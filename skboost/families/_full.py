@@ -135,9 +135,8 @@ class FullCovariance(Structure):
         return eps @ factor.T + mean
 
     def pull_transport(self, params, eps, cotangent):
-        return self.pull_structure(
-            params, cotangent.sum(axis=0), None, cotangent.T @ eps
-        )
+        g_mean, g_factor = cotangent.sum(axis=0), cotangent.T @ eps
+        return self.pull_structure(params, g_mean, None, g_factor)
 
     def at(self, params, theta):
         return FullEvaluation(*self.split(params), theta)
@@ -216,10 +215,7 @@ class FullCovariance(Structure):
         return np.concatenate([mean, packed])
 
     def _stretched(self, x):
-        x = x.copy()
-        dim = self.dim_of(x)
-        x[dim + _packing(dim)[1]] *= _DIAGONAL_STEP
-        return x
+        return np.where(self.scale_mask(self.dim_of(x)), _DIAGONAL_STEP * x, x)
 
     def _log_affinity(self, a, b):
         pair = _Pair(*self.split(a), *self.split(b))

@@ -19,12 +19,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.special import expit
 
 from skboost._math import log_cosh
-from skboost.families._moments import (
-    checked_moments,
-    checked_size,
-    narrowed,
-    whitened,
-)
+from skboost.families._moments import checked_moments, checked_size, narrowed, whitened
 from skboost.families._structure import Evaluation, Structure
 
 
@@ -175,9 +170,7 @@ class LowRankCovariance(Structure):
         return dim + self.n_columns(dim)
 
     def scale_mask(self, dim):
-        mask = np.zeros(self.n_params(dim), dtype=bool)
-        mask[dim : 2 * dim] = True
-        return mask
+        return np.repeat([False, True, False], [dim, dim, dim * self.n_columns(dim)])
 
     def split(self, params):
         """Mean, log sigma and factor of a component, or of each row of parameters."""
