@@ -125,14 +125,6 @@ def test_elbo_of_a_mixture_agrees_with_quadrature(family, exact, weights, seed):
     assert abs(elbo.value - quadrature_elbo(target, mixture)) < 4 * elbo.se
 
 
-def test_exact_expectations_leave_less_noise():
-    mixture = normals([-0.2, 0.3], [0.6, 0.7], [0.5, 0.5])
-    rough = fresh(logistic(), mixture).elbo()
-    precise = fresh(logistic(), mixture, exact=True).elbo()
-    assert abs(rough.value - precise.value) < 4 * np.hypot(rough.se, precise.se)
-    assert precise.se < 0.5 * rough.se
-
-
 def test_exact_elbo_of_one_component_has_no_noise_at_all():
     target, mixture = logistic(3), normal([0.1, 0.2, 0.3], 0.5)
     ((family, params),) = mixture.components
@@ -326,23 +318,6 @@ def test_exact_targets_are_evaluated_for_the_remaining_kl():
     draws = fresh(target, mixture, exact=True)
     remaining = draws.remaining_kl(target, N, np.random.default_rng(0))
     assert abs(remaining.value - truth) < 4 * remaining.se
-
-
-def test_a_mode_that_is_never_reached_is_not_seen():
-    """The remaining KL is blind, by nature: no draw of q ever gets there."""
-
-    class TwoFarModes(Target):
-        dim = 1
-
-        def log_density(self, theta):
-            halves = [Normal(m, 1.0).log_density(theta) for m in (0.0, 40.0)]
-            return np.logaddexp(*halves) - np.log(2.0)
-
-    target, mixture = TwoFarModes(), normal(0.0, 1.0)
-    remaining = fresh(target, mixture).remaining_kl(target, N, np.random.default_rng(0))
-    # What is missing is ln 2; what is reported is nothing, and with confidence.
-    assert abs(remaining.value) < 1e-6
-    assert remaining.se < 1e-6
 
 
 # --- where the density is zero: the mixture restricted to the support

@@ -172,7 +172,10 @@ def test_a_guarded_map_wins_more_than_it_costs_for_sure():
     assert_allclose(allowed_loss(record, True, 0.5, 1000), 0.15)
     # A hundredth of a nat and a tenth of what remains.
     assert_allclose(allowed_loss(record, True, 0.5, 1), 0.06)
-    assert allowed_loss(record, False, 0.5, 1) > 2.0
+    # A correction of moments may cost nats, and by chains more in many dimensions.
+    tails = replace(record, method="heavy-tailed")
+    assert 0.06 < allowed_loss(tails, False, 0.5, 500) < 3.0
+    assert allowed_loss(record, False, 0.5, 500) > 10.0
 
 
 # --- Student-t components
@@ -291,14 +294,6 @@ def test_what_is_refused(change, gain, se, found):
     record = Calibration("affine", 1.0, change, 0.01, gain, se)
     reason = refusal(record, 0.1)
     assert found in reason and bool(reason) == bool(found)
-
-
-def test_a_correction_of_moments_is_not_bought_at_any_price():
-    tails = Calibration("heavy-tailed", elbo_change_se=0.0)
-    chains = replace(tails, method="affine")
-    guarded, bare = (allowed_loss(tails, each, 0.2, 500) for each in (True, False))
-    assert guarded < bare < 3.0
-    assert allowed_loss(chains, False, 0.2, 500) > 10.0
 
 
 @pytest.mark.parametrize("method", sorted(CALIBRATIONS))

@@ -1,4 +1,4 @@
-"""Affinities and root products: against quadrature, draws and one another."""
+"""Affinities and root products: identities, closed forms and differences."""
 
 import re
 
@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
-from scipy.integrate import quad
 
 from skboost.families import (
     Gaussian,
@@ -37,25 +36,6 @@ def affinity(family, a, b):
     """Value and gradients of one pair."""
     value, grad_a, grad_b = family.log_affinity(a[None], b[None])
     return value[0], grad_a[0], grad_b[0]
-
-
-def root_density(family, a, b):
-    """``sqrt(s_a s_b)`` at one point."""
-
-    def density(*theta):
-        theta = np.array([theta])
-        return np.exp(
-            0.5 * (family.log_density(theta, a) + family.log_density(theta, b))[0]
-        )
-
-    return density
-
-
-def test_affinity_is_the_integral_in_one_dimension(family, component):
-    a, b = component(family, 1), component(family, 1)
-    ends = [float(family.mean(p)[0]) for p in (a, b)]
-    expected, _ = quad(root_density(family, a, b), -60, 60, points=ends, limit=400)
-    assert_allclose(np.exp(affinity(family, a, b)[0]), expected, rtol=1e-8)
 
 
 def test_affinity_slopes(family, component, slope):
@@ -89,11 +69,9 @@ def test_laplace_affinity_is_campbell_and_lis(gap):
     # Their closed form, as printed: a difference of rates in the denominator.
     p, q, apart = 0.5 * np.exp(-gap), 0.5, 1.3
     value = affinity(Laplace(), np.array([apart, gap]), np.zeros(2))[0]
-    near = (
-        apart * np.exp(-q * apart)
-        if p == q
-        else (np.exp(-q * apart) - np.exp(-p * apart)) / (p - q)
-    )
+    near = apart * np.exp(-q * apart)
+    if p != q:
+        near = (np.exp(-q * apart) - np.exp(-p * apart)) / (p - q)
     printed = (np.exp(-q * apart) + np.exp(-p * apart)) / (p + q) + near
     expected = printed / (2 * np.sqrt(np.exp(gap)))
     assert_allclose(np.exp(value), expected, rtol=1e-6)
@@ -130,12 +108,9 @@ def test_close_components_have_half_the_fisher_distance(family, component, rng):
     # ln integral sqrt(s_a s_b) = -|b - a|^2 / 8 in the Fisher metric, to third order.
     a = component(family, 3)
     step = 1e-4 * rng.standard_normal(a.size)
-    theta = family.transport(
-        a, family._quantile(rng.uniform(size=(4000, family.base_dim(3))))
-    )
-    squares = [
-        (family.at(a, point[None]).pull(np.ones(1)) @ step) ** 2 for point in theta
-    ]
+    eps = family._quantile(rng.uniform(size=(4000, family.base_dim(3))))
+    theta, one = family.transport(a, eps), np.ones(1)
+    squares = [(family.at(a, point[None]).pull(one) @ step) ** 2 for point in theta]
     error = np.std(squares) / np.sqrt(len(squares))
     value = affinity(family, a, a + step)[0]
     assert abs(-8 * value - np.mean(squares)) < 5 * error + 1e-3 * np.mean(squares)
@@ -146,10 +121,8 @@ def test_far_pairs_do_not_overflow(family, component):
     far = family.recentre(b, family.mean(b) + 1e6)
     for other in (far, family.widen(b, 1e-40), family.widen(far, 1e40)):
         value, grad_a, grad_b = affinity(family, a, other)
-        assert np.isfinite(value)
         assert value < -20
-        assert np.isfinite(grad_a).all()
-        assert np.isfinite(grad_b).all()
+        assert np.isfinite([value, *grad_a, *grad_b]).all()
 
 
 @pytest.mark.parametrize("name", ["full", "rank2", "rank10"])
@@ -186,11 +159,9 @@ def test_root_product_is_normalised(family, component, rng, dim):
 def test_rank_of_a_low_rank_product_is_the_sum_of_both(component):
     family = Gaussian("low_rank", 3)
     for dim, rank in ((2, 2), (5, 5), (6, 6), (40, 6)):
-        product, params = family.root_product(
-            component(family, dim), component(family, dim)
-        )
-        assert product.covariance == "low_rank"
-        assert product.rank == rank
+        a, b = component(family, dim), component(family, dim)
+        product, params = family.root_product(a, b)
+        assert (product.covariance, product.rank) == ("low_rank", rank)
         assert params.shape == (product.n_params(dim),)
 
 

@@ -33,12 +33,10 @@ def scale_matrix(family, params):
 def test_density_is_scipys(family, component, rng):
     params = component(family, 4)
     theta = 3 * rng.standard_normal((20, 4))
-    expected = stats.multivariate_t(
-        params[:4], scale_matrix(family, params), df=family.df
-    )
-    assert_allclose(
-        family.log_density(theta, params), expected.logpdf(theta), rtol=1e-10
-    )
+    matrix = scale_matrix(family, params)
+    expected = stats.multivariate_t(params[:4], matrix, df=family.df)
+    found = family.log_density(theta, params)
+    assert_allclose(found, expected.logpdf(theta), rtol=1e-10)
     assert_allclose(family.log_peak(params), expected.logpdf(params[:4]), rtol=1e-10)
 
 
@@ -61,19 +59,6 @@ def test_entropy_is_the_integral(component, df, dim):
     reach = 60 / min(1.0, 0.5 * df)
     expected, _ = integrate.quad(at, -60, reach, limit=500, points=[-3, 0, 3])
     assert_allclose(family.entropy(params), expected, rtol=1e-7)
-
-
-def test_many_degrees_of_freedom_are_a_gaussian(component, rng):
-    theta = rng.standard_normal((9, 3))
-    for covariance in ("full", "diag"):
-        near, gaussian = StudentT(covariance, 1e7), Gaussian(covariance)
-        params = component(gaussian, 3)
-        assert_allclose(
-            near.log_density(theta, params),
-            gaussian.log_density(theta, params),
-            rtol=1e-5,
-        )
-        assert_allclose(near.entropy(params), gaussian.entropy(params), rtol=1e-5)
 
 
 def test_length_of_the_draws(family, component, rng):
@@ -134,11 +119,10 @@ def test_marginals_are_scipys(family, component):
     scale = family.scale(params)
     x = np.array([-50.0, -1.0, 0.2, 3.0])
     for i in range(3):
-        expected = stats.t(family.df, params[i], scale[i])
-        assert_allclose(family.marginal_cdf(params, i, x), expected.cdf(x), rtol=1e-9)
-        assert_allclose(
-            family.marginal_log_density(params, i, x), expected.logpdf(x), rtol=1e-9
-        )
+        exact = stats.t(family.df, params[i], scale[i])
+        assert_allclose(family.marginal_cdf(params, i, x), exact.cdf(x), rtol=1e-9)
+        found = family.marginal_log_density(params, i, x)
+        assert_allclose(found, exact.logpdf(x), rtol=1e-9)
 
 
 def test_linear_combinations(family, component, rng):
@@ -193,10 +177,9 @@ def test_posteriors_without_moments(few, component, rng):
     params = component(family, 2)
     posterior = MixturePosterior(Mixture.single(family, params))
     exact = stats.t(few, params[0], family.scale(params)[0])
-    marginal = posterior.marginal(0)
-    assert_allclose(
-        marginal.quantile([0.05, 0.5, 0.999]), exact.ppf([0.05, 0.5, 0.999]), rtol=1e-7
-    )
+    levels = [0.05, 0.5, 0.999]
+    found = posterior.marginal(0).quantile(levels)
+    assert_allclose(found, exact.ppf(levels), rtol=1e-7)
     (mode,) = posterior.modes()
     assert_allclose(mode.location, params[:2], atol=1e-6)
     assert np.isinf(posterior.std()).all() or few < 1
