@@ -76,8 +76,8 @@ class FreshDraws:
         """``ln p - ln q`` at the draws, shape (n,), nats; needs `log_joint`."""
         return self.log_joint - self.mixture.log_density(self.theta)
 
-    def underrated(self, n, least=1.0):
-        """Draws, at most `n`, at which ``ln p - ln q`` is `least` nats above its mean.
+    def underrated(self, n):
+        """Draws, at most `n`, at which ``ln p - ln q`` is one nat above its mean.
 
         None where their log joint is not known.
         """
@@ -86,7 +86,7 @@ class FreshDraws:
         ratio = self.log_ratio
         above = ratio - inside_mean(ratio, self.row_weights).value
         order = np.argsort(-above, kind="stable")[:n]
-        return self.theta[order[above[order] > least]]
+        return self.theta[order[above[order] > 1.0]]
 
     def elbo(self):
         """ELBO of the mixture, nats; restricted to the support where it leaves it.

@@ -289,16 +289,15 @@ class Mixture:
                 parts.append(family.transport(params, eps))
         return np.concatenate(parts)
 
-    def stratified_draws(self, n, rng, minimum=8):
+    def stratified_draws(self, n, rng):
         """Draws by component, with row weights that make averages unbiased.
 
         Parameters
         ----------
         n : int
-            Shared out in proportion to the weights; at least `minimum` go to every
+            Shared out in proportion to the weights; eight at least go to every
             component of positive weight, so the total may exceed n.
         rng : numpy.random.Generator
-        minimum : int, default=8
 
         Returns
         -------
@@ -308,7 +307,7 @@ class Mixture:
         source : ndarray of int of shape (m,)
             Component of each draw.
         """
-        counts = np.maximum(np.ceil(self.weights * n).astype(int), minimum)
+        counts = np.maximum(np.ceil(self.weights * n).astype(int), 8)
         counts[self.weights == 0] = 0
         source = np.repeat(np.arange(self.n_components), counts)
         row_weights = (self.weights / np.maximum(counts, 1))[source]
