@@ -175,11 +175,6 @@ class Pool:
         weights = np.exp(smoothed - smoothed.max())
         return cls(theta, log_joint, log_proposal, weights / weights.sum())
 
-    @property
-    def effective_sample_size(self):
-        """Kish's, of the weights."""
-        return effective_sample_size(log_weights(self.weights))
-
 
 def student_fit(problem, n_draws, rng):
     """A mixture of Student-t components near a target, and the draws it was fitted to.
@@ -211,94 +206,72 @@ def student_fit(problem, n_draws, rng):
     classes. Peel & McLachlan 2000, Robust mixture modelling using the t distribution.
     """
     target, mixture = problem.target, problem.mixture
-    fit = _Fit.start(mixture, _LIGHT_DF if target.light_tails else _DF)
+    choices = _LIGHT_DF if target.light_tails else _DF
+    weights, parts = mixture.weights, _first_parts(mixture, choices)
     theta, log_joint, proposals = [], [], []
     for _ in range(4):
-        proposals.append(fit.proposal(mixture))
+        proposals.append(_proposal(weights, parts, mixture))
         theta.append(proposals[-1].sample(n_draws, rng))
         log_joint.append(target.log_density(theta[-1]))
         pool = Pool.of(np.concatenate(theta), np.concatenate(log_joint), proposals)
         for _ in range(8):
             problem.check_budget()
-            fit = fit.improved(pool)
-    return fit.mixture, pool, fit.proposal(mixture)
+            weights, parts = _improved(weights, parts, pool, choices)
+    return _mixture(weights, parts), pool, _proposal(weights, parts, mixture)
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """Weights, locations, scale matrices and degrees of freedom of the components."""
+def _first_parts(mixture, choices):
+    """Location, scale matrix and degrees of freedom of the components of a mixture."""
+    # Of the first proposal, whose components are those of the mixture.
+    df = 5.0 if 5.0 in choices else np.inf
+    parts = []
+    for component in mixture.components:
+        alone = Scatter(Mixture.single(*component))
+        factor = alone.whitening.factor
+        parts.append((alone.location, factor @ factor.T, df))
+    return parts
 
-    weights: np.ndarray
-    locations: np.ndarray
-    scatters: np.ndarray
-    df: np.ndarray
-    choices: tuple
 
-    @classmethod
-    def start(cls, mixture, choices):
-        """The components of a mixture, with tails where these are among the choices."""
-        alone = [Scatter(Mixture.single(*part)) for part in mixture.components]
-        factors = [part.whitening.factor for part in alone]
-        return cls(
-            mixture.weights,
-            np.array([part.location for part in alone]),
-            np.array([factor @ factor.T for factor in factors]),
-            # Of the first proposal, whose components are those of the mixture.
-            np.full(len(alone), 5.0 if 5.0 in choices else np.inf),
-            choices,
-        )
+def _proposal(weights, parts, mixture):
+    """The fit, copies of it with heavier tails, and one wide component.
 
-    @property
-    def mixture(self):
-        """The fit as a mixture of densities."""
-        return _mixture(self.weights, self.locations, self.scatters, self.df)
+    Copies and the wide one have 2 degrees of freedom. Half of the draws are in such
+    tails: with a quarter few draws carried them.
+    """
+    heavy = [(location, scatter, min(df, 2.0)) for location, scatter, df in parts]
+    wide = Scatter(mixture)
+    factor = wide.whitening.factor
+    widest = wide.location, 1.5**2 * factor @ factor.T, 2.0
+    shares = np.concatenate([0.4 * weights, 0.5 * weights, [0.1]])
+    return _mixture(shares, [*parts, *heavy, widest])
 
-    def proposal(self, mixture):
-        """The fit, copies of it with heavier tails, and one wide component.
 
-        Copies and the wide one have 2 degrees of freedom. Half of the draws are in such
-        tails: with a quarter few draws carried them.
-        """
-        wide = Scatter(mixture)
-        factor = wide.whitening.factor
-        scatter = 1.5**2 * factor @ factor.T
-        heavy = np.minimum(self.df, 2.0)
-        shares = (0.4, 0.5, 0.1)
-        return _mixture(
-            np.concatenate([shares[0] * self.weights, shares[1] * self.weights,
-                            [shares[2]]]),
-            np.concatenate([self.locations, self.locations, wide.location[None]]),
-            np.concatenate([self.scatters, self.scatters, scatter[None]]),
-            np.concatenate([self.df, heavy, [2.0]]),
-        )  # fmt: skip
+def _improved(weights, parts, pool, choices):
+    """One step of EM on the weighted draws, and of the degrees of freedom."""
+    table = _mixture(weights, parts).log_components(pool.theta) + log_weights(weights)
+    share = responsibilities(table)[0] * pool.weights[:, None]
+    weights = share.sum(axis=0)
+    kept = np.flatnonzero(weights > LEAST_WEIGHT)
+    parts = [_likelier(parts[k], share[:, k], pool, choices) for k in kept]
+    return weights[kept] / weights[kept].sum(), parts
 
-    def improved(self, pool):
-        """One step of EM on the weighted draws, and of the degrees of freedom."""
-        table = self.mixture.log_components(pool.theta) + log_weights(self.weights)
-        share = responsibilities(table)[0] * pool.weights[:, None]
-        weights = share.sum(axis=0)
-        kept = np.flatnonzero(weights > LEAST_WEIGHT)
-        parts = [self._part(pool, share[:, k], k) for k in kept]
-        locations, scatters, df = map(np.array, zip(*parts, strict=True))
-        weights = weights[kept] / weights[kept].sum()
-        return _Fit(weights, locations, scatters, df, self.choices)
 
-    def _part(self, pool, share, k):
-        """Location, scale matrix and degrees of freedom of one component.
+def _likelier(part, share, pool, choices):
+    """One component, from its share of the draws.
 
-        The scale matrix that it had counts as one draw for each dimension: no component
-        collapses onto a few heavy draws.
-        """
-        dim, df = pool.theta.shape[1], self.df[k]
-        squared = _squared(pool.theta, self.locations[k], self.scatters[k])
-        pulled = share if np.isinf(df) else share * (df + dim) / (df + squared)
-        location = pulled @ pool.theta / pulled.sum()
-        apart = pool.theta - location
-        prior = dim / pool.effective_sample_size
-        scatter = (apart * pulled[:, None]).T @ apart + prior * self.scatters[k]
-        scatter /= share.sum() + prior
-        squared = _squared(pool.theta, location, scatter)
-        return location, scatter, _likeliest_df(self.choices, share, squared, dim)
+    The scale matrix that it had counts as one draw for each dimension: no component
+    collapses onto a few heavy draws.
+    """
+    (location, scatter, df), dim = part, pool.theta.shape[1]
+    squared = _squared(pool.theta, location, scatter)
+    pulled = share if np.isinf(df) else share * (df + dim) / (df + squared)
+    location = pulled @ pool.theta / pulled.sum()
+    apart = pool.theta - location
+    prior = dim / effective_sample_size(log_weights(pool.weights))
+    scatter = (apart * pulled[:, None]).T @ apart + prior * scatter
+    scatter /= share.sum() + prior
+    squared = _squared(pool.theta, location, scatter)
+    return location, scatter, _likeliest_df(choices, share, squared, dim)
 
 
 def _squared(theta, location, scatter):
@@ -317,11 +290,11 @@ def _likeliest_df(choices, share, squared, dim):
     return choices[int(np.argmax(np.append(values, normal)))]
 
 
-def _mixture(weights, locations, scatters, df):
-    """The mixture of Student-t densities, or normal ones, with these scale matrices."""
+def _mixture(weights, parts):
+    """The mixture of Student-t densities, or normal ones, that have these parts."""
     components = []
-    for location, scatter, nu in zip(locations, scatters, df, strict=True):
+    for location, scatter, df in parts:
         normal = Gaussian("full").from_moments(location, scatter)
-        family = Gaussian("full") if np.isinf(nu) else StudentT("full", float(nu))
+        family = Gaussian("full") if np.isinf(df) else StudentT("full", df)
         components.append((family, normal))
     return Mixture(tuple(components), weights / weights.sum())
