@@ -83,23 +83,18 @@ class _Woodbury:
         self.leverage = np.einsum("ij,ij->i", self.projection, self.whitened)
 
 
-class _SymmetricRoot:
-    """(I + U U^T)^(1/2) = I + U K U^T, with K a rank x rank matrix.
+def _rooted(whitened, *blocks):
+    """Blocks of columns times (I + U U^T)^(1/2) = I + U K U^T, with K rank x rank.
 
     Moving the mean by scale * root keeps its Fisher information at the identity
     however large the factor is; moving the factor so lets a long axis stretch in
     proportion to its length.
     """
-
-    def __init__(self, whitened):
-        values, vectors = np.linalg.eigh(whitened.T @ whitened)
-        # (sqrt(1 + s) - 1) / s without its cancellation at s = 0.
-        inner = 1 / (1 + np.sqrt(1 + np.maximum(values, 0.0)))
-        self._left = whitened @ ((vectors * inner) @ vectors.T)
-        self._right = whitened.T
-
-    def times(self, columns):
-        return columns + self._left @ (self._right @ columns)
+    values, vectors = np.linalg.eigh(whitened.T @ whitened)
+    # (sqrt(1 + s) - 1) / s without its cancellation at s = 0.
+    inner = 1 / (1 + np.sqrt(1 + np.maximum(values, 0.0)))
+    left = whitened @ ((vectors * inner) @ vectors.T)
+    return [block + left @ (whitened.T @ block) for block in blocks]
 
 
 class LowRankEvaluation(Evaluation):
@@ -246,19 +241,18 @@ class LowRankCovariance(Structure):
         mean, log_scale, factor = self.split(params)
         x_mean, x_scale, x_factor = self.split(x)
         scale = np.exp(log_scale)[:, None]
-        root = _SymmetricRoot(factor / scale)
-        mean = mean + (scale * root.times(x_mean[:, None]))[:, 0]
-        factor = factor + scale * root.times(x_factor)
+        x_mean, x_factor = _rooted(factor / scale, x_mean[:, None], x_factor)
+        mean = mean + (scale * x_mean)[:, 0]
+        factor = factor + scale * x_factor
         return _packed(mean, log_scale + sqrt(0.5) * x_scale, factor)
 
     def pull_move(self, params, x, gradient):
         _, log_scale, factor = self.split(params)
         g_mean, g_log_scale, g_factor = self.split(gradient)
         scale = np.exp(log_scale)[:, None]
-        root = _SymmetricRoot(factor / scale)
-        g_mean = root.times(scale * g_mean[:, None])[:, 0]
-        g_factor = root.times(scale * g_factor)
-        return _packed(g_mean, sqrt(0.5) * g_log_scale, g_factor)
+        moved = scale * g_mean[:, None], scale * g_factor
+        g_mean, g_factor = _rooted(factor / scale, *moved)
+        return _packed(g_mean[:, 0], sqrt(0.5) * g_log_scale, g_factor)
 
     def _log_affinity(self, a, b):
         a, b = self.split(a), self.split(b)

@@ -22,11 +22,12 @@ class StudentTEvaluation(Evaluation):
     the Gaussian times ``(df + dim) / (df + length^2)``.
     """
 
-    def __init__(self, gaussian, df, log_peak, scale_mask, dim):
-        self._gaussian = gaussian
-        self._scale_mask = scale_mask
+    def __init__(self, gaussian, family, params):
+        df, dim = family._nu, family.dim_of(params)
+        self._gaussian, self._scale_mask = gaussian, family.scale_mask(dim)
         self._share = (df + dim) / (df + gaussian.squared)
-        self.log_density = log_peak - 0.5 * (df + dim) * np.log1p(gaussian.squared / df)
+        fall = 0.5 * (df + dim) * np.log1p(gaussian.squared / df)
+        self.log_density = family.log_peak(params) - fall
 
     def score(self, rows=slice(None)):
         return self._share[rows, None] * self._gaussian.score(rows)
@@ -115,14 +116,7 @@ class StudentT(Structured):
         return super().pull_transport(params, eps, cotangent)
 
     def at(self, params, theta):
-        dim = self.dim_of(params)
-        return StudentTEvaluation(
-            super().at(params, theta),
-            self._nu,
-            self.log_peak(params),
-            self.scale_mask(dim),
-            dim,
-        )
+        return StudentTEvaluation(super().at(params, theta), self, params)
 
     def log_peak(self, params):
         nu, dim = self._nu, self.dim_of(params)
