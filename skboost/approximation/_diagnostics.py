@@ -55,14 +55,9 @@ class FreshDraws:
     def of(cls, target, mixture, n, rng, exact):
         """Draw `n` points from `mixture` and evaluate the target where it must be."""
         theta, row_weights, source = mixture.stratified_draws(n, rng)
-        return cls(
-            mixture,
-            theta,
-            row_weights,
-            source,
-            None if exact else target.log_density(theta),
-            expectations(target, mixture.components) if exact else None,
-        )
+        log_joint = None if exact else target.log_density(theta)
+        expected = expectations(target, mixture.components) if exact else None
+        return cls(mixture, theta, row_weights, source, log_joint, expected)
 
     @property
     def outside(self):

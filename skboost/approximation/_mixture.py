@@ -360,9 +360,8 @@ class Mixture:
 
     def append(self, family, params):
         """One more component, at weight zero."""
-        return Mixture(
-            (*self.components, (family, params)), np.append(self.weights, 0.0)
-        )
+        components = (*self.components, (family, params))
+        return Mixture(components, np.append(self.weights, 0.0))
 
     def replace(self, k, family, params):
         """Component k exchanged, its weight kept."""

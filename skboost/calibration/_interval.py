@@ -152,9 +152,8 @@ def _lacking(mixture, beside):
 def _starts(target, copies, shares, n, rng):
     """Draws of the copies resampled by their weights, and which ones; none of few."""
     counts = np.ceil(5 * n * shares).astype(int)
-    theta = np.concatenate(
-        [copy.sample(m, rng) for copy, m in zip(copies, counts, strict=True)]
-    )
+    pairs = zip(copies, counts, strict=True)
+    theta = np.concatenate([copy.sample(m, rng) for copy, m in pairs])
     log_r = log_sum_exp(_table(copies, theta), np.log(counts / counts.sum()))
     log_w = target.log_density(theta) - log_r
     # From fewer effective draws nothing can be said.

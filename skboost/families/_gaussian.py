@@ -71,8 +71,7 @@ class Gaussian(Structured):
         if params.size == self.n_params(dim):
             return params
         own = self.constructor("low_rank", rank_of(params, dim)).structure(params)
-        converted = with_columns(*own, self.rank)
-        return self.from_structure(*converted)[1]
+        return self.from_structure(*with_columns(*own, self.rank))[1]
 
     def matched_draws(self, n, dim, rng):
         eps = self.base_draws(n, dim, rng)

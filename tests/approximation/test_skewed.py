@@ -55,14 +55,6 @@ def kl(target, log_q, points, cell):
     return float((np.where(q > 0, q * (log_q - log_p), 0.0)).sum() * cell)
 
 
-@pytest.fixture(scope="module", params=MIXTURES)
-def one_dimensional(request):
-    mixture = MIXTURES[request.param](1)
-    skewed, report, _ = skew(LogGamma(1), mixture, 0.0, np.random.default_rng(0))
-    assert report.applied
-    return mixture, skewed, report
-
-
 @pytest.mark.parametrize("dim", [1, 2])
 @pytest.mark.parametrize("name", ["one", "two"])
 def test_the_gain_is_the_bound_and_nothing_is_lost(name, dim):
@@ -78,8 +70,11 @@ def test_the_gain_is_the_bound_and_nothing_is_lost(name, dim):
         assert abs(left.value - after) < 4.0 * left.se
 
 
-def test_it_is_a_density_with_these_moments(one_dimensional):
-    mixture, skewed, _ = one_dimensional
+@pytest.mark.parametrize("name", MIXTURES)
+def test_it_is_a_density_with_these_moments_draws_and_marginals(name):
+    mixture = MIXTURES[name](1)
+    skewed, report, _ = skew(LogGamma(1), mixture, 0.0, np.random.default_rng(0))
+    assert report.applied
     q = np.exp(skewed.log_density(GRID[:, None]))
     assert q.sum() * STEP == pytest.approx(1.0, abs=1e-3)
     mean = (q * GRID).sum() * STEP
@@ -90,10 +85,22 @@ def test_it_is_a_density_with_these_moments(one_dimensional):
     assert skewed.covariance()[0, 0] == pytest.approx(skewed.std()[0] ** 2)
     # Even functions about a centre keep their expectations.
     if mixture.n_components == 1:
-        centre = mixture.component_locations()[0]
-        even = np.abs(GRID - centre)
+        even = np.abs(GRID - mixture.component_locations()[0])
         p = np.exp(mixture.log_density(GRID[:, None]))
         assert (q * even).sum() * STEP == pytest.approx((p * even).sum() * STEP, 1e-3)
+    exact = np.cumsum(q) * STEP
+    draws = np.sort(skewed.sample(20_000, np.random.default_rng(1)).ravel())
+    found = np.interp(draws, GRID, exact)
+    # Kolmogorov's bound at one in ten thousand.
+    assert np.abs(found - (np.arange(20_000) + 0.5) / 20_000).max() < 2.2 / np.sqrt(2e4)
+    marginal = MixturePosterior(skewed).marginal(0)
+    pdf, cdf = marginal.pdf(GRID), marginal.cdf(GRID)
+    assert np.abs(pdf - q).max() < 0.03 * q.max()
+    assert np.abs(cdf - exact).max() < 0.01
+    assert (np.diff(cdf) > -1e-12).all()
+    assert_allclose(np.gradient(cdf, STEP)[1:-1], pdf[1:-1], atol=1e-2)
+    levels = np.array([0.05, 0.5, 0.95])
+    assert_allclose(marginal.cdf(marginal.quantile(levels)), levels, atol=1e-6)
 
 
 def test_second_moments_of_four_images():
@@ -116,28 +123,6 @@ def test_second_moments_of_four_images():
         kl(target, m.log_density(PLANE), PLANE, CELL) for m in (mixture, skewed)
     )
     assert after < before - by_reflection
-
-
-def test_draws_follow_the_density(one_dimensional):
-    _, skewed, _ = one_dimensional
-    cdf = np.cumsum(np.exp(skewed.log_density(GRID[:, None]))) * STEP
-    draws = np.sort(skewed.sample(20_000, np.random.default_rng(1)).ravel())
-    found = np.interp(draws, GRID, cdf)
-    # Kolmogorov's bound at one in ten thousand.
-    assert np.abs(found - (np.arange(20_000) + 0.5) / 20_000).max() < 2.2 / np.sqrt(2e4)
-
-
-def test_marginals_are_near_the_density(one_dimensional):
-    _, skewed, _ = one_dimensional
-    q = np.exp(skewed.log_density(GRID[:, None]))
-    marginal = MixturePosterior(skewed).marginal(0)
-    assert np.abs(marginal.pdf(GRID) - q).max() < 0.03 * q.max()
-    cdf = marginal.cdf(GRID)
-    assert np.abs(cdf - np.cumsum(q) * STEP).max() < 0.01
-    assert (np.diff(cdf) > -1e-12).all()
-    assert_allclose(np.gradient(cdf, STEP)[1:-1], marginal.pdf(GRID)[1:-1], atol=1e-2)
-    levels = np.array([0.05, 0.5, 0.95])
-    assert_allclose(marginal.cdf(marginal.quantile(levels)), levels, atol=1e-6)
 
 
 def test_marginals_of_transformed_coordinates():
