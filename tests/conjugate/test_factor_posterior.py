@@ -156,15 +156,6 @@ def test_draws_have_the_moments_of_the_factors():
     assert close(away[..., None] * away[..., None, :], moments.covariance)
 
 
-def test_parameters_survive_the_row_of_numbers():
-    target = posterior(True)
-    natural = after_rounds(target)
-    again = target.family.natural(target.family.params(natural))
-    for name, own in natural.items():
-        for key, value in own.items():
-            assert_allclose(again[name][key], value)
-
-
 # --- ascent
 
 

@@ -66,7 +66,7 @@ def seconds(moments):
 @pytest.mark.parametrize("scales", SCALES)
 def test_the_bound_never_falls(biases, scales):
     model = MatrixFactorizationModel((9, 6), 3, *scales, biases=biases)
-    _, _, history = ascent(model, gappy(), 200)
+    _, _, history = ascent(model, gappy(), 80)
     for info in history[1:]:
         assert info.gain >= -1e-9 * abs(info.elbo)
 

@@ -99,15 +99,15 @@ def test_sticks_and_weights_are_scikit_learns(factor):
     np.testing.assert_allclose(factor.expected_log(own), theirs._estimate_log_weights())
 
 
-def two_rows(n_components, alpha):
-    """Log evidences of two rows: of all clusters, and of the first ones."""
+def two_rows(n_components, alpha, weights="stick-breaking"):
+    """Log evidences of two rows: of infinitely many clusters, and of those given."""
     X = np.array([[-1.0], [1.2]])
     model = GaussianMixtureModel(
         "known",
         "spherical",
         np.full(n_components, alpha),
         np.zeros(1),
-        weights="stick-breaking",
+        weights=weights,
         mean_variance=4.0,
         known=1.0,
     )
@@ -122,12 +122,18 @@ def two_rows(n_components, alpha):
     return model, model.rows(X), infinite, truncated
 
 
-@pytest.mark.parametrize("n_components", [1, 2, 4])
-@pytest.mark.parametrize("alpha", [0.3, 2.0])
-def test_the_bound_is_below_the_evidence_of_infinitely_many(n_components, alpha):
-    model, rows, infinite, truncated = two_rows(n_components, alpha)
+@pytest.mark.parametrize(
+    ("weights", "n_components", "alpha"),
+    [
+        *(("stick-breaking", k, alpha) for k in (1, 2, 4) for alpha in (0.3, 2.0)),
+        ("dirichlet", 2, 1.0),
+    ],
+)
+def test_the_bound_is_below_the_evidence(weights, n_components, alpha):
+    model, rows, infinite, truncated = two_rows(n_components, alpha, weights)
     natural, path = ascended(model, rows, n_iter=60)
-    assert path[-1] <= truncated + 1e-12 < infinite
+    assert path[-1] <= truncated + 1e-12
+    assert truncated < infinite or weights == "dirichlet"
     if n_components == 1:
         assert path[-1] == pytest.approx(truncated)
     draws = model.sample(natural, 5_000, np.random.default_rng(0))

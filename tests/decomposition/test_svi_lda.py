@@ -1,6 +1,7 @@
 """The estimator of topics: runs, scikit-learn's company, streams, and bad input."""
 
 import pickle
+from copy import copy
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
+from skboost._random import generator, root_seed
 from skboost.conjugate import Documents
 from skboost.decomposition import SVILatentDirichletAllocation
 from skboost.decomposition._topics import halves, npmi
@@ -35,6 +37,11 @@ X, TOPICS = corpus()
 def made(n_components=3, **settings):
     settings = {"max_iter": 8, "random_state": 0} | settings
     return SVILatentDirichletAllocation(n_components, **settings)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return made().fit(X)
 
 
 # --- what is found
@@ -108,12 +115,6 @@ def test_scikit_learns_schedule():
     assert named.history_[0]["learning_rate"] == 14**-0.7
 
 
-def test_noise_is_counted():
-    model = made(batch_size=50, effective_batch_size=5).fit(X)
-    assert 0 < model.noise_shrunk_ < 1
-    assert np.all(model.components_ > 0)
-
-
 def test_bounds_are_estimated_from_some_documents():
     few, all_of_them = (made(batch_size=50, elbo_size=n).fit(X) for n in (60, None))
     assert np.array_equal(few.components_, all_of_them.components_)
@@ -163,14 +164,13 @@ def test_a_stream_goes_on_after_fit():
 
 
 @pytest.mark.parametrize("kind", ["csr_matrix", "csc_matrix", "coo_array", "lil_array"])
-def test_every_sparse_format_is_the_same_data(kind):
+def test_every_sparse_format_is_the_same_data(kind, fitted):
     made_of = getattr(sparse, kind)(X)
-    assert np.array_equal(
-        made().fit(made_of).transform(made_of), made().fit(X).transform(X)
-    )
+    found = made().fit(made_of).transform(made_of)
+    assert np.array_equal(found, fitted.transform(X))
 
 
-def test_stored_zeros_and_duplicates_do_not_matter():
+def test_stored_zeros_and_duplicates_do_not_matter(fitted):
     stored = sparse.coo_matrix(
         (
             np.r_[X[X > 0] / 2.0, X[X > 0] / 2.0, 0.0],
@@ -183,7 +183,7 @@ def test_stored_zeros_and_duplicates_do_not_matter():
     kept = zeros.copy()
     made().fit(zeros)
     assert (zeros != kept).nnz == 0 and zeros.nnz == kept.nnz
-    assert_allclose(made().fit(stored).components_, made().fit(X).components_)
+    assert_allclose(made().fit(stored).components_, fitted.components_)
 
 
 def test_fractional_counts_are_weights():
@@ -222,22 +222,15 @@ def test_halves_are_all_of_the_tokens():
     assert np.array_equal(one, again)
 
 
-def test_completion_is_by_posterior_means():
-    model = made().fit(X)
-    first, second = halves(Documents.of(X), np.random.default_rng(0))
-    shares = model.transform(first.counts)
-    words = model.components_ / model.components_.sum(axis=1, keepdims=True)
+def test_completion_is_by_posterior_means(fitted):
+    first, second = halves(Documents.of(X), generator(root_seed(0)))
+    words = fitted.components_ / fitted.components_.sum(axis=1, keepdims=True)
     held_out = second.counts.toarray()
-    expected = np.exp(-(held_out * np.log(shares @ words)).sum() / held_out.sum())
-    means = model._model.log_predictive(
-        model._natural, model.transform(first.counts, normalize=False), second
-    )
-    found = np.exp(-(second.counts.data @ means) / held_out.sum())
-    assert found == pytest.approx(expected, rel=1e-10)
-    assert model.document_completion_perplexity(X) < 40
-    assert model.document_completion_perplexity(
-        X, 1
-    ) != model.document_completion_perplexity(X, 2)
+    log_p = np.log(fitted.transform(first.counts) @ words)
+    expected = np.exp(-(held_out * log_p).sum() / held_out.sum())
+    found = [fitted.document_completion_perplexity(X, seed) for seed in (0, 1)]
+    assert found[0] == pytest.approx(expected, rel=1e-10)
+    assert found[0] != found[1] and found[0] < 40
 
 
 def test_the_perplexity_of_one_topic_has_a_closed_form():
@@ -268,30 +261,20 @@ def test_coherence_of_pairs():
     assert np.isnan(npmi(Documents.of(np.zeros((4, 2))).counts, np.array([0, 1])))
 
 
-def test_topics_are_more_coherent_than_random_words():
-    model = made().fit(X)
-    found = model.coherence(X, top_n=5)
-    assert found.shape == (3,)
-    words = np.random.default_rng(0).permutation(40)[:20].reshape(4, 5)
-    random = [npmi(Documents.of(X).counts, some) for some in words]
-    assert found.mean() > np.mean(random)
-
-
-def test_top_words_have_names():
+def test_top_words_have_names_and_are_coherent(fitted):
     names = [f"word{k}" for k in range(40)]
     model = made().fit(pd.DataFrame(X, columns=names))
     top = model.top_words(n=4)
     assert top == model.top_words(names, 4)
     assert [len(words) for words in top] == [4, 4, 4]
     assert top[0][0] == names[model.components_[0].argmax()]
-    assert made().fit(X).top_words(n=1)[0][0] == model.components_[0].argmax()
-    named = made().fit(X)
-    with pytest.raises(ValueError, match="feature_names must have a name for each"):
-        named.top_words(names[1:])
-    with pytest.raises(ValueError, match="n must be an integer of at least 1"):
-        named.top_words(n=0)
-    with pytest.raises(ValueError, match="top_n must be an integer of at least 2"):
-        named.coherence(X, 1)
+    numbers = fitted.top_words(n=5)
+    assert [f"word{k}" for k in numbers[0][:4]] == top[0]
+    counts, words = Documents.of(X).counts, np.random.default_rng(0).permutation(40)
+    found = fitted.coherence(X, top_n=5)
+    assert_allclose(found, [npmi(counts, np.array(some)) for some in numbers])
+    random = [npmi(counts, some) for some in words[:20].reshape(4, 5)]
+    assert found.mean() > np.mean(random)
 
 
 # --- in scikit-learn's company
@@ -332,25 +315,29 @@ def test_evidence_chooses_the_number_of_topics():
 # --- bad input
 
 
-def test_bad_data_leaves_the_old_fit():
-    model = made().fit(X)
-    before = model.components_
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "transform", "score"])
+def test_bad_data_leaves_the_old_fit(method, fitted):
+    model, before = copy(fitted), fitted.components_
     for bad, match in ((-X, "Negative values"), (np.full((3, 40), np.nan), "NaN")):
-        for method in ("fit", "partial_fit", "transform", "score", "coherence"):
-            with pytest.raises(ValueError, match=match):
-                getattr(model, method)(bad)
+        with pytest.raises(ValueError, match=match):
+            getattr(model, method)(bad)
     assert model.components_ is before
     assert model.transform(X).shape == (200, 3)
-    with pytest.raises(ValueError, match="X must have tokens"):
-        model.perplexity(np.zeros((2, 40)))
-    with pytest.raises(ValueError, match="X must have tokens"):
-        model.document_completion_perplexity(np.zeros((2, 40)))
 
 
-def test_not_fitted():
-    model = made()
-    for method in ("transform", "score", "perplexity", "coherence"):
-        with pytest.raises(NotFittedError):
-            getattr(model, method)(X)
+@pytest.mark.parametrize(
+    ("method", "arguments", "message"),
+    [
+        ("perplexity", (np.zeros((2, 40)),), "X must have tokens"),
+        ("document_completion_perplexity", (np.zeros((2, 40)),), "X must have tokens"),
+        ("top_words", (["one"],), "feature_names must have a name for each"),
+        ("top_words", (None, 0), "n must be an integer of at least 1"),
+        ("coherence", (X, 1), "top_n must be an integer of at least 2"),
+        ("coherence", (-X,), "Negative values"),
+    ],
+)
+def test_what_means_nothing_is_refused(fitted, method, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(fitted, method)(*arguments)
     with pytest.raises(NotFittedError):
-        model.top_words()
+        getattr(made(), method)(*arguments)
