@@ -292,16 +292,12 @@ def halves(rows, rng):
     size = np.bincount(document, minlength=len(rows))
     rank = np.arange(len(entry)) - np.repeat(np.cumsum(size) - size, size)
     first = rank < (size // 2)[document[order]]
-    return tuple(
-        _with_counts(counts, np.bincount(entry[part], weight[part], counts.nnz))
-        for part in (order[first], order[~first])
-    )
-
-
-def _with_counts(counts, data):
-    made = counts.copy()
-    made.data = data.astype(float)
-    return Documents.of(made)
+    found = []
+    for part in (order[first], order[~first]):
+        half = counts.copy()
+        half.data = np.bincount(entry[part], weight[part], counts.nnz)
+        found.append(Documents.of(half))
+    return tuple(found)
 
 
 def _n_tokens(counts):

@@ -43,9 +43,6 @@ class FactorProposer(Proposer):
 
     target: object
 
-    # No probe looks for modes that no run has ended at.
-    modes_not_searched = False
-
     @property
     def _smallest_tol(self):
         return max(_ASCENT_TOL * len(self.target.entries), SMALLEST_TOL)

@@ -222,7 +222,9 @@ class NaturalGradient:
             elbo=state.elbo,
             gain=state.elbo - before.elbo,
             learning_rate=self.learning_rate.at(last),
-            effective_batch_size=self._effective(last),
+            effective_batch_size=effective_size(
+                self.effective_batch_size, last, self.size
+            ),
             n_groups=state.n_groups - before.n_groups,
             n_shrunk=state.n_shrunk - before.n_shrunk,
             seconds=perf_counter() - began,
@@ -287,9 +289,6 @@ class NaturalGradient:
         """Rows at positions, and their weights."""
         weight = None if self.weight is None else self.weight[batch]
         return self.rows[batch], weight
-
-    def _effective(self, step):
-        return effective_size(self.effective_batch_size, step, self.size)
 
 
 @dataclass(frozen=True)

@@ -319,15 +319,13 @@ class WeightedEntries:
         """
         last = self._memory.get(side)
         if last is None or last[0] is not moments:
-            last = self._memory[side] = (moments, self._sums(side, moments))
+            pattern, values = self._sides[side]
+            second = unpacked(pattern @ moments.second, moments.augmented.shape[1])
+            last = moments, (second, values @ moments.augmented)
+            self._memory[side] = last
         if self.scale == 1.0:
             return last[1]
         return tuple(part.dtype.type(self.scale) * part for part in last[1])
-
-    def _sums(self, side, moments):
-        pattern, values = self._sides[side]
-        second = unpacked(pattern @ moments.second, moments.augmented.shape[1])
-        return second, values @ moments.augmented
 
     @cached_property
     def _sides(self):

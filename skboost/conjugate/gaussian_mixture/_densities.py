@@ -30,9 +30,6 @@ class MatrixGaussians:
     roots: np.ndarray
     offset: np.ndarray
 
-    # Whether there is a `completed`.
-    fills = True
-
     def log_density(self, rows):
         """Log densities, shape (n_rows, n_components).
 
@@ -47,12 +44,10 @@ class MatrixGaussians:
             if seen.all():
                 found[index] = self._complete(values)
                 continue
-            for k, conditional in enumerate(self._conditionals(seen)):
-                away = (values[:, seen] - self.means[k, seen]) @ conditional.root
+            for k, (root, log_volume, *_) in enumerate(self._conditionals(seen)):
+                away = (values[:, seen] - self.means[k, seen]) @ root
                 squares = np.einsum("nd,nd->n", away, away)
-                found[index, k] = (
-                    self.offset[k] + conditional.log_volume - squares / 2.0
-                )
+                found[index, k] = self.offset[k] + log_volume - squares / 2.0
         return found
 
     def _complete(self, values):
@@ -84,45 +79,42 @@ class MatrixGaussians:
         first = np.zeros((n_components, dim))
         second = np.zeros((n_components, dim, dim))
         for seen, index in rows.groups():
-            for k, conditional in enumerate(self._conditionals(seen)):
+            for k, (*_, slope, covariance) in enumerate(self._conditionals(seen)):
                 values, r = rows.values[index], resp[index, k]
                 away = values[:, seen] - self.means[k, seen]
-                values[:, ~seen] = self.means[k, ~seen] + away @ conditional.slope
+                values[:, ~seen] = self.means[k, ~seen] + away @ slope
                 first[k] += r @ values
                 second[k] += (values * r[:, None]).T @ values
                 hidden = np.ix_(~seen, ~seen)
-                second[k][hidden] += r.sum() * conditional.covariance
+                second[k][hidden] += r.sum() * covariance
         return first, second
 
     def _conditionals(self, seen):
         """Of each Gaussian, what the observed entries say about the missing ones."""
         roots = np.broadcast_to(self.roots, (len(self.means), *self.roots.shape[-2:]))
-        return [_Conditional.of(root @ root.T, seen) for root in roots]
+        return [_conditional(root @ root.T, seen) for root in roots]
 
 
-@dataclass(frozen=True)
-class _Conditional:
-    """The missing part of a row, given the observed part."""
+def _conditional(precision, seen):
+    """The missing part of a row, given the observed part.
 
-    root: np.ndarray  # of the marginal precision of what is observed
-    log_volume: float  # of the integral over what is missing
-    slope: np.ndarray  # (n_seen, n_missing)
-    covariance: np.ndarray  # (n_missing, n_missing)
-
-    @classmethod
-    def of(cls, precision, seen):
-        hidden = ~seen
-        lower = np.linalg.cholesky(precision[np.ix_(hidden, hidden)])
-        half = solve_triangular(lower, precision[np.ix_(hidden, seen)], lower=True)
-        marginal = precision[np.ix_(seen, seen)] - half.T @ half
-        inverse = solve_triangular(lower, np.eye(len(lower)), lower=True)
-        log_det = np.log(np.diag(lower)).sum()
-        return cls(
-            np.linalg.cholesky(marginal),
-            0.5 * len(lower) * LOG_2PI - log_det,
-            -half.T @ inverse,
-            inverse.T @ inverse,
-        )
+    Returns
+    -------
+    root : ndarray of shape (n_seen, n_seen)
+        Of the marginal precision of what is observed.
+    log_volume : float
+        Of the integral over what is missing.
+    slope : ndarray of shape (n_seen, n_missing)
+    covariance : ndarray of shape (n_missing, n_missing)
+    """
+    hidden = ~seen
+    lower = np.linalg.cholesky(precision[np.ix_(hidden, hidden)])
+    half = solve_triangular(lower, precision[np.ix_(hidden, seen)], lower=True)
+    marginal = precision[np.ix_(seen, seen)] - half.T @ half
+    inverse = solve_triangular(lower, np.eye(len(lower)), lower=True)
+    log_volume = 0.5 * len(lower) * LOG_2PI - np.log(np.diag(lower)).sum()
+    root = np.linalg.cholesky(marginal)
+    return root, log_volume, -half.T @ inverse, inverse.T @ inverse
 
 
 @dataclass(frozen=True)
@@ -140,8 +132,6 @@ class DiagonalGaussians:
     means: np.ndarray
     precisions: np.ndarray
     offset: np.ndarray
-
-    fills = False
 
     def log_density(self, rows):
         """Log densities of what is observed, shape (n_rows, n_components)."""

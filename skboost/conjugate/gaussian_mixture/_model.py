@@ -208,7 +208,7 @@ class GaussianMixtureModel:
             entries) for diagonal covariances.
         """
         covariance, found = self.clusters.covariance, {"count": resp.sum(axis=0)}
-        if rows.patterns is not None and gaussians.fills:
+        if rows.patterns is not None and not covariance.counts_entries:
             found["first"], found["second"] = gaussians.completed(rows, resp)
         else:
             found["first"] = resp.T @ rows.values
