@@ -145,26 +145,18 @@ def test_permuted_clusters_are_the_same_posterior(law_and_shape):
 
 def test_full_coordinate_ascent_is_scikit_learns():
     X = blobs(n=120, dim=3)
-    n_components = 3
-    resp = np.random.default_rng(0).dirichlet(np.ones(n_components), len(X))
+    resp = np.random.default_rng(0).dirichlet(np.ones(3), len(X))
     theirs = BayesianGaussianMixture(
-        n_components=n_components,
+        n_components=3, weight_concentration_prior=0.4, mean_precision_prior=0.6,
         weight_concentration_prior_type="dirichlet_distribution",
-        weight_concentration_prior=0.4,
-        mean_precision_prior=0.6,
-        degrees_of_freedom_prior=4.5,
-        reg_covar=0.0,
-    )
+        degrees_of_freedom_prior=4.5, reg_covar=0.0,
+    )  # fmt: skip
     theirs._check_parameters(X)
     theirs._initialize(X, resp)
+    prior = {"mean_precision": 0.6, "dof": 4.5, "rate": np.cov(X.T)}
+    alpha = np.full(3, 0.4)
     ours = GaussianMixtureModel(
-        "normal-wishart",
-        "full",
-        np.full(n_components, 0.4),
-        X.mean(axis=0),
-        mean_precision=0.6,
-        dof=4.5,
-        rate=np.cov(X.T),
+        "normal-wishart", "full", alpha, X.mean(axis=0), **prior
     )
     rows = ours.rows(X)
     natural, dropped = ours.start(rows, resp), []
@@ -211,14 +203,13 @@ def test_the_independent_predictive_has_the_right_covariance(shape):
     X = blobs(n=30)
     model = make_model("independent", shape, X, n_components=1)
     natural, _ = ascended(model, model.rows(X))
-    clusters = model.clusters.predictive(natural)
-    dof = np.asarray(clusters.dof)
-    scale = clusters.scales[0]
-    found = scale * (dof / (dof - 2)).reshape((-1,) + (1,) * (scale.ndim - 1))[0]
+    student = model.clusters.predictive(natural)
+    excess = np.reshape(student.dof / (student.dof - 2), (-1,))
+    scale = student.scales[0]
+    found = excess * scale if scale.ndim == 2 else np.diag(excess * scale)
     draws = model.sample(natural, 40_000, np.random.default_rng(0))
     inner = matrices_of(model, draws["precisions"])[:, 0]
     expected = inner.mean(axis=0) + np.cov(draws["means"][:, 0].T)
-    found = np.diag(found) if found.ndim == 1 else found
     np.testing.assert_allclose(found, expected, atol=0.05 * np.trace(expected))
 
 
@@ -319,23 +310,18 @@ def test_a_walk_that_stays_inside_goes_all_the_way(law_and_shape):
         assert np.all(largest_step(start, end) > 1.0)
 
 
-def test_cones_are_the_domains():
+@pytest.mark.parametrize("shape", COVARIANCES)
+def test_cones_are_the_domains(shape):
     # A Normal-Wishart is proper exactly where its rate is positive definite.
-    for shape in COVARIANCES:
-        X = blobs()
-        model = make_model("normal-wishart", shape, X)
-        natural, _ = ascended(model, model.rows(X))
-        factor, own = model.clusters, natural["clusters"]
-        rate = factor.covariance.matrices(factor._rate(own))
-        lowest = np.linalg.eigvalsh(rate)[..., 0]
-        shifted = dict(own)
-        outside = np.max(lowest) * 1.01
-        eye = np.eye(rate.shape[-1])
-        shifted["second"] = factor.covariance.native(
-            factor.covariance.matrices(own["second"]) - outside * eye
-        )
-        cone = factor.cone(shifted)
-        assert np.linalg.eigvalsh(cone.matrices)[..., 0].max() < 0
+    X = blobs()
+    model = make_model("normal-wishart", shape, X)
+    natural, _ = ascended(model, model.rows(X))
+    factor, own, covariance = model.clusters, natural["clusters"], COVARIANCES[shape]
+    rate = covariance.matrices(factor._rate(own))
+    outside = np.linalg.eigvalsh(rate)[..., 0].max() * 1.01 * np.eye(rate.shape[-1])
+    second = covariance.native(covariance.matrices(own["second"]) - outside)
+    cone = factor.cone(own | {"second": second})
+    assert np.linalg.eigvalsh(cone.matrices)[..., 0].max() < 0
 
 
 def test_a_step_of_a_subnormal_number_meets_no_boundary():

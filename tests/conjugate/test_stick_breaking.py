@@ -102,15 +102,9 @@ def test_sticks_and_weights_are_scikit_learns(factor):
 def two_rows(n_components, alpha, weights="stick-breaking"):
     """Log evidences of two rows: of infinitely many clusters, and of those given."""
     X = np.array([[-1.0], [1.2]])
-    model = GaussianMixtureModel(
-        "known",
-        "spherical",
-        np.full(n_components, alpha),
-        np.zeros(1),
-        weights=weights,
-        mean_variance=4.0,
-        known=1.0,
-    )
+    prior = {"weights": weights, "mean_variance": 4.0, "known": 1.0}
+    alphas = np.full(n_components, alpha)
+    model = GaussianMixtureModel("known", "spherical", alphas, np.zeros(1), **prior)
     same = stats.multivariate_normal(np.zeros(2), np.eye(2) + 4.0).pdf(X[:, 0])
     apart = stats.norm(0, np.sqrt(5.0)).pdf(X[:, 0]).prod()
     together = 1.0 / (1.0 + alpha)
@@ -190,29 +184,17 @@ def test_a_cloud_is_the_mean_log_density_of_its_points(shape):
 
 @pytest.mark.parametrize("shape", ["full", "diag", "spherical"])
 def test_updates_for_given_responsibilities_are_scikit_learns(shape):
-    X = blobs()
+    X, center = blobs(), blobs().mean(axis=0) + 0.3
     resp = np.random.default_rng(0).dirichlet(np.ones(3), len(X))
     theirs = BayesianGaussianMixture(
-        n_components=3,
-        covariance_type=shape,
-        reg_covar=0.4,
-        mean_precision_prior=0.7,
-        degrees_of_freedom_prior=3.5,
-        mean_prior=X.mean(axis=0) + 0.3,
-    )
+        n_components=3, covariance_type=shape, reg_covar=0.4, mean_precision_prior=0.7,
+        degrees_of_freedom_prior=3.5, mean_prior=center,
+    )  # fmt: skip
     theirs._check_parameters(X)
     theirs._initialize(X, resp)
-    prior = np.asarray(theirs.covariance_prior_)
-    model = GaussianMixtureModel(
-        "normal-wishart",
-        shape,
-        np.ones(3),
-        X.mean(axis=0) + 0.3,
-        reg_covar=0.4,
-        mean_precision=0.7,
-        dof=3.5,
-        rate=prior,
-    )
+    rate = np.asarray(theirs.covariance_prior_)
+    prior = {"mean_precision": 0.7, "dof": 3.5, "rate": rate, "reg_covar": 0.4}
+    model = GaussianMixtureModel("normal-wishart", shape, np.ones(3), center, **prior)
     natural = model.start(model.rows(X), resp)
     np.testing.assert_allclose(model.means(natural), theirs.means_)
     np.testing.assert_allclose(model.covariances(natural), theirs.covariances_)

@@ -3,6 +3,7 @@
 import pickle
 import tracemalloc
 import warnings
+from copy import copy
 
 import numpy as np
 import pytest
@@ -37,8 +38,19 @@ def as_sparse(X):
     return sparse.csr_array((X[rows, columns], (rows, columns)), shape=X.shape)
 
 
+def error_of(fitted, hidden):
+    """Mean squared error of what is predicted of hidden entries."""
+    rows, columns, values = hidden
+    return np.mean((fitted.predict_entries(rows, columns) - values) ** 2)
+
+
 def model(**params):
     return SVIMatrixFactorization(**({"n_components": 3, "random_state": 0} | params))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return model(max_iter=5).fit(gappy()[0])
 
 
 # --- the fit
@@ -57,14 +69,10 @@ def test_hidden_entries_are_predicted_within_their_errors():
 
 
 def test_superfluous_coordinates_shrink():
-    X, (rows, columns, values) = gappy()
-    errors = [
-        np.mean((model(n_components=r).fit(X).predict_entries(rows, columns) - v) ** 2)
-        for r, v in [(3, values), (12, values)]
-    ]
-    assert errors[1] < 1.5 * errors[0]
-    scales = model(n_components=12, max_iter=400).fit(X)
-    products = np.sort(scales.row_scales_ * scales.column_scales_)
+    X, hidden = gappy()
+    few, many = (model(n_components=r, max_iter=400).fit(X) for r in (3, 12))
+    assert error_of(many, hidden) < 1.5 * error_of(few, hidden)
+    products = np.sort(many.row_scales_ * many.column_scales_)
     assert products[-4] < 0.3 * products[-3]
 
 
@@ -77,14 +85,10 @@ def test_known_scales_are_kept():
 
 
 def test_the_fit_scales_with_the_data():
-    X, (rows, columns, _) = gappy()
+    X, (*pairs, _) = gappy()
     plain, scaled = model(max_iter=20).fit(X), model(max_iter=20).fit(1e4 * X)
-    assert_allclose(
-        1e4 * plain.predict_entries(rows, columns),
-        scaled.predict_entries(rows, columns),
-        rtol=1e-6,
-        atol=1e-3,
-    )
+    found, expected = (fit.predict_entries(*pairs) for fit in (scaled, plain))
+    assert_allclose(found, 1e4 * expected, rtol=1e-6, atol=1e-3)
     n = np.sum(~np.isnan(X))
     assert_allclose(scaled.elbo_, plain.elbo_ - n * np.log(1e4), rtol=1e-8)
 
@@ -92,15 +96,11 @@ def test_the_fit_scales_with_the_data():
 @pytest.mark.slow
 @pytest.mark.parametrize("biases", [False, True])
 def test_batches_come_near_to_coordinate_ascent(biases):
-    X, (rows, columns, values) = gappy(0.7, n_rows=120)
+    X, hidden = gappy(0.7, n_rows=120)
     whole = model(biases=biases).fit(X)
     batches = model(biases=biases, batch_size=400, max_iter=40).fit(X)
     assert batches.history_[0]["n_steps"] == -(-np.sum(~np.isnan(X)) // 400)
-    errors = [
-        np.mean((fitted.predict_entries(rows, columns) - values) ** 2)
-        for fitted in (whole, batches)
-    ]
-    assert errors[1] < 1.3 * errors[0]
+    assert error_of(batches, hidden) < 1.3 * error_of(whole, hidden)
     assert batches.elbo_ > whole.elbo_ - 0.1 * abs(whole.elbo_)
     assert whole.converged_ and not batches.converged_
 
@@ -156,26 +156,22 @@ def test_warm_start_is_one_long_fit(params):
     assert_allclose(short.components_, long.components_, rtol=1e-6, atol=1e-9)
     with pytest.raises(ValueError, match="warm_start=True goes on with the same data"):
         short.fit(X[:-1])
-    with pytest.raises(ValueError, match="warm_start=True goes on with the same model"):
-        short.set_params(n_components=2).fit(X)
-    assert short.components_.shape == (3, 25)
-    with pytest.raises(ValueError, match="'noise_scale': 0.5"):
-        short.set_params(n_components=3, noise_scale=0.5).fit(X)
+    for changed in ({"n_components": 2}, {"noise_scale": 0.5}):
+        other = copy(short).set_params(**changed)
+        with pytest.raises(ValueError, match=rf"the same model; got .*{[*changed][0]}"):
+            other.fit(X)
+        assert other.components_.shape == (3, 25)
 
 
 def test_single_precision_is_kept_and_close():
-    X, (rows, columns, _) = gappy()
+    X, (*pairs, _) = gappy()
     double = model(max_iter=30).fit(X)
     single = model(max_iter=30, dtype="float32").fit(X)
-    assert single.components_.dtype == np.float32
-    assert single.transform(X).dtype == np.float32
-    assert single.reconstruct().dtype == np.float32
+    for found in (single.components_, single.transform(X), single.reconstruct()):
+        assert found.dtype == np.float32
     assert_allclose(single.elbo_, double.elbo_, rtol=1e-3)
-    assert_allclose(
-        single.predict_entries(rows, columns),
-        double.predict_entries(rows, columns),
-        atol=0.01,
-    )
+    found, expected = (fit.predict_entries(*pairs) for fit in (single, double))
+    assert_allclose(found, expected, atol=0.01)
 
 
 # --- what is observed
@@ -233,15 +229,22 @@ def test_few_entries_and_a_rank_above_the_matrix(X, biases):
     assert np.isfinite(fitted.score(X))
 
 
-def test_a_fit_that_fails_leaves_the_one_before():
-    X, _ = gappy()
-    fitted = model(max_iter=5).fit(X)
-    before = fitted.reconstruct()
-    with pytest.raises(ValueError, match="at least one observed"):
-        fitted.fit(np.full(X.shape, np.nan))
-    with pytest.raises(ValueError, match="effective_batch_size must return"):
-        fitted.set_params(effective_batch_size=lambda t: "all").fit(X)
-    assert_array_equal(fitted.reconstruct(), before)
+@pytest.mark.parametrize(
+    ("params", "X", "message"),
+    [
+        ({}, np.full((60, 25), np.nan), "at least one observed"),
+        (
+            {"effective_batch_size": lambda t: "all"},
+            low_rank(),
+            "effective_batch_size must return",
+        ),
+    ],
+)
+def test_a_fit_that_fails_leaves_the_one_before(params, X, message, fitted):
+    before, own = fitted.reconstruct(), copy(fitted).set_params(**params)
+    with pytest.raises(ValueError, match=message):
+        own.fit(X)
+    assert_array_equal(own.reconstruct(), before)
 
 
 def test_memory_is_linear_in_the_observed_entries():
@@ -279,16 +282,18 @@ def test_transform_and_its_inverse_reconstruct(biases):
         fitted.inverse_transform(factors[:, :-1])
 
 
-def test_positions_that_do_not_exist_are_refused():
-    fitted = model(max_iter=2).fit(low_rank())
-    with pytest.raises(ValueError, match="rows must be from 0 to 59"):
-        fitted.predict_entries([60], [0])
-    with pytest.raises(ValueError, match="columns must be from 0 to 24"):
-        fitted.predict_entries([0], [-1])
-    with pytest.raises(ValueError, match="rows must be integers"):
-        fitted.predict_entries([0.5], [1])
-    with pytest.raises(ValueError, match="one position each"):
-        fitted.predict_entries([0, 1], [1])
+@pytest.mark.parametrize(
+    ("rows", "columns", "message"),
+    [
+        ([60], [0], "rows must be from 0 to 59"),
+        ([0], [-1], "columns must be from 0 to 24"),
+        ([0.5], [1], "rows must be integers"),
+        ([0, 1], [1], "one position each"),
+    ],
+)
+def test_positions_that_do_not_exist_are_refused(rows, columns, message, fitted):
+    with pytest.raises(ValueError, match=message):
+        fitted.predict_entries(rows, columns)
     assert fitted.predict_entries([], []).shape == (0,)
 
 
@@ -321,22 +326,16 @@ def test_a_larger_rank_does_not_always_score_higher():
 
 @pytest.mark.parametrize("biases", [False, True])
 def test_new_rows_are_folded_in_and_teach_the_columns(biases):
-    X, _ = gappy(0.6, n_rows=120)
+    X, hidden = gappy(0.6, n_rows=120)
     fitted = model(biases=biases).fit(X[:80])
-    before = fitted.components_.copy()
-    more = np.full(X.shape, np.nan)
-    more[80:] = X[80:]
-    own = fitted.row_factors_[:80].copy()
+    before, own = fitted.components_.copy(), fitted.row_factors_.copy()
+    more = np.where(np.arange(120)[:, None] < 80, np.nan, X)
     fitted.partial_fit(more)
     assert fitted.row_factors_.shape == (120, 3)
     assert_array_equal(fitted.row_factors_[:80], own)
     assert not np.allclose(fitted.components_, before)
-    truth, hidden = low_rank(120), np.isnan(X)
     refit = model(biases=biases).fit(X)
-    errors = [
-        np.sqrt(np.mean((f.reconstruct() - truth)[hidden] ** 2))
-        for f in (fitted, refit)
-    ]
+    errors = [np.sqrt(error_of(f, hidden)) for f in (fitted, refit)]
     assert errors[0] < errors[1] + 0.05
     for name in ("elbo_path_", "converged_", "history_"):
         assert not hasattr(fitted, name)
@@ -454,18 +453,16 @@ def test_nothing_is_predicted_before_a_fit():
 # --- time, interruptions, callbacks
 
 
-def test_new_entries_that_are_interrupted_leave_no_trace(monkeypatch):
+def test_new_entries_that_are_interrupted_leave_no_trace(monkeypatch, fitted):
     def pressed(engine, state):
         raise KeyboardInterrupt
 
-    X, _ = gappy()
-    fitted = model(max_iter=5).fit(X)
-    before = fitted.reconstruct()
+    before, own = fitted.reconstruct(), copy(fitted)
     monkeypatch.setattr("skboost.svi.NaturalGradient.step", pressed)
     with pytest.raises(KeyboardInterrupt):
-        fitted.partial_fit(np.vstack([X, X[:1]]))
-    assert_array_equal(fitted.reconstruct(), before)
-    assert fitted.n_iter_ == 5 and len(fitted.history_) == 5
+        own.partial_fit(gappy()[0][[*range(60), 0]])
+    assert_array_equal(own.reconstruct(), before)
+    assert own.n_iter_ == 5 and len(own.history_) == 5
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

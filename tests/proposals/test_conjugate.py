@@ -26,6 +26,8 @@ from skboost.conjugate.gaussian_mixture._ascent import (
 from skboost.proposals import ConjugateProposer
 from skboost.proposals._conjugate import first_distribution, local_optima
 
+from ..conjugate.conftest import matrices_of
+
 MEAN_PRECISION, ALPHA = 0.4, 0.7
 
 
@@ -33,8 +35,7 @@ def make_target(
     X, n_components, covariance_type="full", n_jobs=None, weight=None,
     clusters="normal-wishart",
 ):  # fmt: skip
-    rate = {"full": np.eye(X.shape[1]), "tied": np.eye(X.shape[1]),
-            "diag": np.ones(X.shape[1]), "spherical": 1.0}[covariance_type]  # fmt: skip
+    rate = COVARIANCES[covariance_type].of_matrix(np.eye(X.shape[1]))
     scale = {"normal-wishart": "mean_precision", "independent": "mean_variance"}
     model = GaussianMixtureModel(
         clusters, covariance_type, np.full(n_components, ALPHA), np.zeros(X.shape[1]),
@@ -126,12 +127,7 @@ def test_the_log_joint_against_scipy(covariance_type, missing):
     theta = target.family.transport(params, DrawStream(5, rng))
     draws = target.family.draws_layout.tree(theta)
     expected = target.model.log_prior(draws)
-    covariances = {
-        "full": np.linalg.inv,
-        "tied": lambda p: np.repeat(np.linalg.inv(p)[:, None], 2, axis=1),
-        "diag": lambda p: p[..., None] ** -1 * np.eye(3),
-        "spherical": lambda p: p[..., None, None] ** -1 * np.eye(3),
-    }[covariance_type](draws["precisions"])
+    covariances = matrices_of(target.model, draws["precisions"])
     for i, (x, w) in itertools.product(range(5), zip(X, weight, strict=True)):
         seen = ~np.isnan(x)
         clusters = zip(draws["means"][i], covariances[i], strict=True)
@@ -265,15 +261,14 @@ def test_louis_widths_raise_the_elbo_where_clusters_overlap():
     X[::2] += 2.0, 3.0
     target = make_target(X, 2)
     mode = local_optima(target, "kmeans", Settings(n_restarts=3))[0]
-    values = {}
+    elbos = []
     for power in (0.0, 1.0):
         params = target.family.params(with_louis_widths(target, mode.natural, power))
-        theta = target.family.transport(
-            params, DrawStream(2000, np.random.default_rng(1))
-        )
+        stream = DrawStream(2000, np.random.default_rng(1))
+        theta = target.family.transport(params, stream)
         ratio = target.log_density(theta) - target.family.log_density(theta, params)
-        values[power] = ratio.mean(), ratio.std() / np.sqrt(2000)
-    (narrow, se), (wide, se_wide) = values[0.0], values[1.0]
+        elbos.append((ratio.mean(), ratio.std() / np.sqrt(2000)))
+    (narrow, se), (wide, se_wide) = elbos
     assert wide - narrow > 4.0 * np.hypot(se, se_wide)
 
 
