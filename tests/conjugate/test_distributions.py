@@ -72,32 +72,25 @@ def test_wishart_kl_is_the_expected_log_ratio(rng):
 
 @pytest.mark.parametrize("alpha", [[0.5, 2.0, 3.0], [0.05, 0.05, 4.0]])
 def test_dirichlet_agrees_with_scipy(rng, alpha):
-    alpha = np.array(alpha)
-    factor, theirs = DirichletWeights(np.ones(3)), stats.dirichlet(alpha)
-    draws = factor.sample({"alpha": alpha}, 20_000, rng)
-    pi = draws["weights"]
+    own, alpha = {"alpha": np.array(alpha)}, np.array(alpha)
+    factor, theirs = DirichletWeights(np.full(3, 0.5)), stats.dirichlet(alpha)
+    draws = factor.sample(own, 20_000, rng)
+    pi, log_prior = draws["weights"], factor.log_density(factor.prior, draws)
+    assert close(factor.log_density(own, draws) - log_prior, factor.kl(own))
     np.testing.assert_allclose(pi.sum(axis=1), 1.0)
     inside = np.flatnonzero(pi.min(axis=1) > 1e-10)[:20]
     np.testing.assert_allclose(
-        factor.log_density({"alpha": alpha}, {"weights": pi[inside]}),
+        factor.log_density(own, {"weights": pi[inside]}),
         [theirs.logpdf(row / row.sum()) for row in pi[inside]],
         rtol=1e-8,
     )
-    assert factor.entropy({"alpha": alpha}) == pytest.approx(theirs.entropy())
-    mean, covariance = factor.moments({"alpha": alpha})["weights"]
+    assert factor.entropy(own) == pytest.approx(theirs.entropy())
+    mean, covariance = factor.moments(own)["weights"]
     np.testing.assert_allclose(mean, theirs.mean())
     np.testing.assert_allclose(np.diag(covariance), theirs.var())
     np.testing.assert_allclose(covariance.sum(axis=1), 0.0, atol=1e-15, rtol=0)
     assert close(pi, theirs.mean())
-    assert close(np.log(pi), factor.expected_log({"alpha": alpha}))
-
-
-def test_dirichlet_kl_is_the_expected_log_ratio(rng):
-    own = {"alpha": np.array([3.0, 0.7, 1.5])}
-    factor = DirichletWeights(np.full(3, 0.5))
-    draws = factor.sample(own, 20_000, rng)
-    log_prior = factor.log_density(factor.prior, draws)
-    assert close(factor.log_density(own, draws) - log_prior, factor.kl(own))
+    assert close(np.log(pi), factor.expected_log(own))
 
 
 # --- steps in natural parameters: how far they go, and where noise has to end
@@ -137,12 +130,15 @@ def test_noise_ends_one_hundredth_before_the_boundary():
 # --- closed-form moments of the clusters' parameters against draws
 
 
-def test_means_and_variances_are_those_of_draws(law_and_shape):
+def test_entropies_means_and_variances_are_those_of_draws(law_and_shape):
     # Rows enough that fourth moments of all parameters exist.
     X = blobs(n=120)
     model = make_model(*law_and_shape, X, n_components=2)
     natural, _ = ascended(model, model.rows(X), n_iter=30)
     draws = model.sample(natural, 20_000, np.random.default_rng(1))
+    log_q = model.log_density(natural, draws)
+    assert close(-log_q, model.entropy(natural))
+    assert close(log_q - model.log_prior(draws), model.kl(natural))
     shape = model.clusters.covariance
     inverse = np.linalg.inv(shape.matrices(draws["precisions"]))
     draws["covariances"] = shape.native(inverse)

@@ -23,17 +23,7 @@ from .conftest import (
     matrices_of,
 )
 
-# --- densities of the parameters
-
-
-def test_entropy_and_kl_are_expectations_of_log_densities(law_and_shape):
-    X = blobs()
-    model = make_model(*law_and_shape, X)
-    natural, _ = ascended(model, model.rows(X))
-    draws = model.sample(natural, 4000, np.random.default_rng(1))
-    log_q = model.log_density(natural, draws)
-    assert close(-log_q, model.entropy(natural))
-    assert close(log_q - model.log_prior(draws), model.kl(natural))
+# --- one cluster
 
 
 @pytest.mark.parametrize(

@@ -181,15 +181,15 @@ def test_sums_of_weighted_entries_are_linear_in_the_weights(share):
     moments = model.rows.moments(model.start(generator(3))["rows"])
     rng = np.random.default_rng(0)
     first, second = rng.standard_normal((2, len(observed)))
-    mixed = 2.0 * WeightedEntries(observed, first) + 3.0 * WeightedEntries(
-        observed, second
-    )
-    parts = [
-        WeightedEntries(observed, w).sums("columns", moments) for w in (first, second)
-    ]
-    for found, a, b in zip(mixed.sums("columns", moments), *parts, strict=True):
-        assert_allclose(found, 2.0 * a + 3.0 * b, rtol=1e-12, atol=1e-12)
-    assert_allclose(mixed.total, np.sum(2.0 * first + 3.0 * second))
+    weights = (first, second, 2.0 * first + 3.0 * second)
+    one, two, both = (WeightedEntries(observed, weight) for weight in weights)
+    mixed = 2.0 * one + 3.0 * two
+    found, expected = (w.sums("columns", moments) for w in (mixed, both))
+    parts = (w.sums("columns", moments) for w in (one, two))
+    for own, whole, a, b in zip(found, expected, *parts, strict=True):
+        assert_allclose(own, whole, rtol=1e-12, atol=1e-12)
+        assert_allclose(own, 2.0 * a + 3.0 * b, rtol=1e-12, atol=1e-12)
+    assert_allclose((mixed.total, mixed.squares), (both.total, both.squares))
 
 
 def test_noise_halves_a_precision_at_most():

@@ -134,33 +134,33 @@ def test_every_way_to_move_weights(step_size, corrective):
 # --- predictions
 
 
-def test_predictions_are_those_of_the_mixture():
-    X = two_groups(4)
-    fitted = BoostedMatrixFactorization(
+@pytest.fixture(scope="module")
+def several():
+    return BoostedMatrixFactorization(
         1, step_size="predefined", corrective="none", random_state=0, **KNOWN
-    ).fit(X)
-    draws = fitted.posterior_.sample(20_000, random_state=1)
+    ).fit(two_groups(4))
+
+
+def test_predictions_are_those_of_the_mixture(several):
+    draws = several.posterior_.sample(20_000, random_state=1)
     entries = np.einsum("nik,njk->nij", draws["row_factors"], draws["column_factors"])
-    mean, std = fitted.reconstruct(return_std=True)
+    mean, std = several.reconstruct(return_std=True)
     error = entries.std(axis=0) / np.sqrt(len(entries))
     assert (np.abs(entries.mean(axis=0) - mean) < 4.5 * error + 1e-12).all()
     assert_allclose(np.sqrt(entries.var(axis=0) + 0.09), std, rtol=0.05)
 
 
-def test_densities_of_entries_are_mixtures_of_normals():
-    fitted = BoostedMatrixFactorization(
-        1, step_size="predefined", corrective="none", random_state=0, **KNOWN
-    ).fit(two_groups(4))
+def test_densities_of_entries_are_mixtures_of_normals(several):
     expected = 0.0
-    for weight, rows, columns, noise in fitted._pieces():
+    for weight, rows, columns, noise in several._pieces():
         u, v = rows.mean[1, 0], columns.mean[2, 0]
         a, b = rows.covariance[1, 0, 0], columns.covariance[2, 0, 0]
         variance = u**2 * b + v**2 * a + a * b + noise
         expected += weight * stats.norm(u * v, np.sqrt(variance)).pdf(0.7)
-    found = fitted.log_density_entries([1], [2], [0.7])
+    found = several.log_density_entries([1], [2], [0.7])
     assert_allclose(found, np.log(expected), rtol=1e-10)
     with pytest.raises(ValueError, match="values must have shape"):
-        fitted.log_density_entries([1], [2], [0.7, 0.8])
+        several.log_density_entries([1], [2], [0.7, 0.8])
 
 
 def test_stages_end_at_the_final_prediction():
