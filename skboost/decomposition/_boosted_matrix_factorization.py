@@ -2,7 +2,7 @@
 
 from copy import copy
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -20,6 +20,7 @@ from skboost.boosting import Boosting, Simplex
 from skboost.conjugate import FactorTarget, MatrixFactorizationModel, ObservedEntries
 from skboost.decomposition._posterior import MatrixFactorizationPosterior
 from skboost.decomposition._predictions import (
+    FACTOR_CONSTRAINTS,
     MatrixPredictions,
     Piece,
     magnitude_of,
@@ -31,7 +32,6 @@ from skboost.proposals import FACTOR_PROPOSERS, factor_proposer
 
 # Hyperparameters of other boosted estimators that factorisations lack.
 _LACKING = ("family", "objective", "refine", "calibrate", "skew", "temperature")
-_POSITIVE = Interval(Real, 0, None, closed="neither")
 # Numbers in the draws that are kept for a component, and how many draws that may be.
 _DRAW_ENTRIES, _FEWEST, _MOST = 1 << 20, 8, 64
 
@@ -182,10 +182,7 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
     dtype = "float64"
 
     _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "noise_scale": [_POSITIVE, StrOptions({"infer"})],
-        "prior_scale": [_POSITIVE, StrOptions({"infer"})],
-        "biases": ["boolean"],
+        **FACTOR_CONSTRAINTS,
         "proposal": [
             StrOptions(set(FACTOR_PROPOSERS)),
             InstanceOf(ResidualGain, "skboost.strategies"),

@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import contextmanager
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._entries import Entries
 from skboost._random import generator
+from skboost._sklearn import Interval, StrOptions
 from skboost.conjugate import predicted_entries, predicted_rows
+
+_SCALE = [Interval(Real, 0, None, closed="neither"), StrOptions({"infer"})]
+FACTOR_CONSTRAINTS = {
+    "n_components": [Interval(Integral, 1, None, closed="left")],
+    "noise_scale": _SCALE,
+    "prior_scale": _SCALE,
+    "biases": ["boolean"],
+}
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Bayesian matrix factorisation by natural gradients: coordinate ascent, SVI, SVI+."""
 
 import warnings
-from numbers import Real
 
 import numpy as np
 
@@ -10,9 +9,10 @@ from skboost._callbacks import run
 from skboost._parallel import single_threaded_blas
 from skboost._random import generator, root_seed
 from skboost._runs import START, SVI_CONSTRAINTS, NaturalGradientRuns, check_same_model
-from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost._sklearn import StrOptions, fit_context
 from skboost.conjugate import MatrixFactorizationModel, ObservedEntries
 from skboost.decomposition._predictions import (
+    FACTOR_CONSTRAINTS,
     MatrixPredictions,
     Piece,
     magnitude_of,
@@ -20,8 +20,6 @@ from skboost.decomposition._predictions import (
     plain_errors,
 )
 from skboost.svi import ConstantRate, NaturalGradient, SVILimits
-
-_POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
 class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
@@ -159,9 +157,7 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
 
     _parameter_constraints = {
         **SVI_CONSTRAINTS,
-        "noise_scale": [_POSITIVE, StrOptions({"infer"})],
-        "prior_scale": [_POSITIVE, StrOptions({"infer"})],
-        "biases": ["boolean"],
+        **FACTOR_CONSTRAINTS,
         "dtype": [StrOptions({"float64", "float32"})],
     }
 
@@ -284,7 +280,8 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
             natural = with_rows(self._model, self._natural, shape[0])
             elbo, n_iter = self.elbo_, self.n_iter_
             if len(entries):
-                limits = self._limits_for(len(entries))
+                tol = self.tol * len(entries)
+                limits = SVILimits(self.max_iter, tol, self.max_time)
                 natural, done = taken_in(self._model, natural, entries, limits)
                 elbo, n_iter = elbo + done.state.elbo, n_iter + done.n_iter
             # The report of a run over all entries does not hold any longer.
@@ -319,10 +316,8 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
         return engines
 
     def _limits(self, engine, began):
-        return self._limits_for(len(engine.rows), began)
-
-    def _limits_for(self, n_entries, began=None):
-        return SVILimits(self.max_iter, self.tol * n_entries, self.max_time, began)
+        tol = self.tol * len(engine.rows)
+        return SVILimits(self.max_iter, tol, self.max_time, began)
 
     def _check_goes_on(self, what, advice):
         check_same_model(what, self._made_with, self._of_model(), advice)

@@ -374,7 +374,7 @@ class GaussianMixtureModel:
         return self.clusters.covariances(natural)
 
     def moments(self, natural):
-        """Of the factor of the weights and of `NormalWishart.moments`, means moved."""
+        """Of the weights, and `Clusters.moments` with the means moved."""
         found = self.clusters.moments(natural)
         means, spread = found["means"]
         moved = {"means": (means + self.center, spread)}
