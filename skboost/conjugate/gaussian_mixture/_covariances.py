@@ -32,7 +32,7 @@ from skboost.conjugate.gaussian_mixture._wishart import Wishart, log_det
 
 
 class Covariance:
-    """One shape of precisions; stateless. Without overrides it is one number each."""
+    """One shape of precisions; stateless. The base knows those that are numbers."""
 
     name: str
     handles_missing = False

@@ -264,7 +264,7 @@ class KnownCovariances(SeparateMeans):
         super().__init__(covariance, n_components, dim, mean_variance)
         self.factors = (self._means,)
         known = covariance.matrices(covariance.cover(known, n_components, dim))
-        self._known = KnownPrecisions(known, covariance)
+        self._known = FixedPrecisions(known, covariance)
 
     def wishart(self, natural):
         """The known precisions, in place of Wisharts of them."""
@@ -278,8 +278,14 @@ class KnownCovariances(SeparateMeans):
         return self.covariance.student(self.means(natural), dof, scale + shift)
 
 
-class KnownPrecisions:
-    """What `Clusters` asks of a `Wishart`, for precisions without uncertainty."""
+class FixedPrecisions:
+    """What `Clusters` asks of a `Wishart`, for precisions without uncertainty.
+
+    Parameters
+    ----------
+    covariances : ndarray of shape (\\*group, p, p)
+    shape : Covariance
+    """
 
     def __init__(self, covariances, shape):
         self.rate = self.inverse_mean = covariances
