@@ -200,7 +200,7 @@ def test_sparse_rows_are_dense_rows(name):
     dense = clone(estimator).fit(X, y, **more)
     # Rounding differs, and a search over kinks amplifies it: it ends as well elsewhere.
     near = 0.1 if name == "laplace" else 1e-6
-    for container in (sparse.csr_matrix, sparse.csr_array, sparse.coo_array):
+    for container in (sparse.csr_matrix, sparse.coo_array):
         found = clone(estimator).fit(container(X), y, **more)
         shift = np.abs(found.posterior_.mean() - dense.posterior_.mean())
         assert (shift < near * dense.posterior_.std()).all()

@@ -97,6 +97,12 @@ def test_what_asks_for_a_log_joint_takes_it(case):
     assert posterior.importance_weights(log_joint, 500, random_state=0).khat < 1.0
     assert posterior.resample(log_joint, 20, random_state=0).draws.shape[0] == 20
     assert posterior.error_estimates(log_joint, 500, random_state=0).hellinger < 0.5
+
+
+@pytest.mark.parametrize("case", ["binary", "linear"], indirect=True)
+def test_it_is_boosted_to_the_same_posterior(case):
+    log_joint = case.fitted.make_log_joint(*case.data, **case.more)
+    posterior = case.fitted.posterior_
     settings = {"gradient": log_joint.gradient, "max_iter": 1, "n_draws": 64}
     result = boost_posterior(
         log_joint, log_joint.dim, x0=posterior.mean(), random_state=0, **settings
