@@ -3,15 +3,7 @@
 import numpy as np
 
 from skboost.boosting import TOL
-from skboost.inspection._axes import (
-    bars,
-    color,
-    look,
-    one_or_all,
-    panels,
-    shown,
-    tidy,
-)
+from skboost.inspection._axes import bars, color, look, one_or_all, panels, shown, tidy
 
 
 def _column(history, key):

@@ -99,7 +99,13 @@ class EvidenceDisplay:
             for number, (label, rows) in enumerate(self._lines(param).items()):
                 x = [places(params[row][param]) for row in rows]
                 self._plot_line(np.array(x), np.array(rows), color(number), label)
-            self._plot_best(param, places)
+            best = self.best_index
+            best = np.argmin(self.results["rank_elbo"]) if best is None else best
+            if param in params[best]:
+                value, elbo = params[best][param], self._finite("elbo")[best]
+                style = {"color": "0.15", "markersize": 11, "zorder": 5}
+                label = f"chosen: {_text(value)}"
+                self.ax_.plot(places(value), elbo, "*", label=label, **style)
             if ticks is not None:
                 self.ax_.set_xticks(range(len(ticks)), ticks)
             elif all(float(value).is_integer() for value in given):
@@ -177,16 +183,6 @@ class EvidenceDisplay:
         """A column with gaps where there is nothing to draw."""
         values = np.asarray(self.results[name], dtype=float)
         return np.where(np.isfinite(values), values, np.nan)
-
-    def _plot_best(self, param, places):
-        best = self.best_index
-        best = np.argmin(self.results["rank_elbo"]) if best is None else best
-        params = self.results["params"][best]
-        if param in params:
-            style = {"color": "0.15", "markersize": 11, "zorder": 5}
-            style |= {"label": f"chosen: {_text(params[param])}"}
-            elbo = self._finite("elbo")[best]
-            self.ax_.plot(places(params[param]), elbo, "*", **style)
 
 
 def _places(values):

@@ -23,10 +23,7 @@ from skboost.posterior._posterior import (
 )
 from skboost.posterior._storage import reading_archive, write_archive
 from skboost.posterior._tables import summary_table
-from skboost.posterior._transformed import (
-    SampledMarginal,
-    TransformedMarginal,
-)
+from skboost.posterior._transformed import SampledMarginal, TransformedMarginal
 
 __all__ = [
     "CalibrationWarning",

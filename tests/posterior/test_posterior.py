@@ -12,11 +12,7 @@ from scipy.integrate import quad, trapezoid
 from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace
 from skboost.posterior import MixturePosterior
-from skboost.posterior._storage import (
-    FORMAT_VERSION,
-    pack_mixtures,
-    unpack_mixtures,
-)
+from skboost.posterior._storage import FORMAT_VERSION, pack_mixtures, unpack_mixtures
 
 
 @pytest.fixture

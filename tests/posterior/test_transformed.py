@@ -434,10 +434,8 @@ def test_what_does_not_fit_is_refused(normal_mixture):
 
 
 def test_from_components():
-    family = Gaussian("diag")
-    parts = [(family, np.zeros(2)), (family, np.array([1.0, -1.0]))]
-    posterior = TransformedPosterior.from_components(
-        parts, [0.25, 0.75], Constraints("unit_interval", 1), ["share"]
-    )
+    parts = [(Gaussian("diag"), params) for params in np.array([[0.0, 0], [1.0, -1]])]
+    given = [0.25, 0.75], Constraints("unit_interval", 1), ["share"]
+    posterior = TransformedPosterior.from_components(parts, *given)
     assert posterior.dim == 1
     assert 0.5 < posterior.mean()[0] < 1.0
