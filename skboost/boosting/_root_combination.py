@@ -24,7 +24,7 @@ from skboost.approximation import (
 )
 from skboost.boosting._simplex import Combination
 from skboost.boosting._state import Move
-from skboost.frank_wolfe import best_coefficients, geodesic_step
+from skboost.frank_wolfe import best_coefficients
 from skboost.objectives import (
     JointRoots,
     RootControl,
@@ -208,7 +208,9 @@ class RootCombination(Combination):
             np.append(old.coefficients, 0.0),
         )
         overlap = pool.overlaps(RootControl(roots, control.log_overlap))[-1]
-        kept, new = geodesic_step(1.0, overlap, between)
+        # Campbell and Li 2019, equation 4; the combination so far overlaps by one.
+        table = np.array([[1.0, between], [between, 1.0]])
+        kept, new = best_coefficients(table, np.array([1.0, overlap]))
         return np.append(kept * old.coefficients, new)
 
     def _moved(self, control, t, settings, tol):

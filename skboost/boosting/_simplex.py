@@ -20,10 +20,11 @@ from skboost.approximation import (
 )
 from skboost.boosting._state import Move
 from skboost.frank_wolfe import (
+    DIRECTIONS,
     Step,
     apply,
-    as_direction,
     as_step_size,
+    frank_wolfe_direction,
     minimise_on_simplex,
 )
 from skboost.objectives import FixedMixture, JointELBO
@@ -211,9 +212,8 @@ class Simplex(Combination):
         mixture = state.mixture.append(family, params)
         began = perf_counter()
         table, weights = pool.weight_objective(), mixture.weights
-        direction = as_direction(self.corrective).find(
-            table.slope(weights), weights, len(weights) - 1
-        )
+        find = DIRECTIONS.get(self.corrective, frank_wolfe_direction)
+        direction = find(table.slope(weights), weights, len(weights) - 1)
         step = self.step_size.choose(
             table, weights, direction, state.memory, state.iteration
         )

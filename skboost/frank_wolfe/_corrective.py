@@ -16,8 +16,8 @@ def minimise_on_simplex(objective, weights0, tol=1e-10, max_iter=100):
     to exact zeros. A few mirror-descent steps come first and find the order of
     magnitude of each weight, where Newton's model of x ln x is poor. Where a Newton
     step does not halve the gap, as when it emptied a component that is needed, it
-    is mended by a mirror step, shortened until the objective falls, or followed by
-    an exact Frank-Wolfe line search toward the most promising component.
+    is mended by a mirror step, or followed by an exact Frank-Wolfe line search toward
+    the most promising component.
 
     Parameters
     ----------
@@ -39,23 +39,9 @@ def minimise_on_simplex(objective, weights0, tol=1e-10, max_iter=100):
         Certificate: the objective at ``weights`` is at most ``gap`` above its
         minimum over the simplex. It is above ``tol`` only where rounding or
         ``max_iter`` ended the search.
-
-    Raises
-    ------
-    ValueError
-        If ``weights0`` is not a vector that can be scaled to the simplex, or if
-        ``tol`` is negative.
     """
     weights = np.array(weights0, dtype=float)
-    fits = weights.ndim == 1 and weights.size and np.isfinite(weights).all()
-    if not (fits and weights.min() >= 0 and weights.sum() > 0):
-        raise ValueError(
-            "weights0 must be a non-negative vector with a positive sum; got "
-            f"{weights0!r}. Start from equal weights if nothing better is known."
-        )
-    if not tol >= 0:
-        raise ValueError(f"tol must be a number >= 0; got {tol!r}. Use 1e-10.")
-    weights = weights / weights.sum()
+    weights /= weights.sum()
     if len(weights) == 1:
         return weights, 0.0
     zeros = weights == 0
@@ -106,12 +92,12 @@ def _next_point(point):
         if candidate.gap <= 0.5 * point.gap:
             return candidate
         tried.append(candidate)
+    least_fall = 1e-15 * (1.0 + abs(point.value))
     lowest = min(tried, key=lambda candidate: candidate.value)
-    if lowest.value >= point.value - _rounding(point):
-        lowest = _damped_step(point, tried[0].weights)
-    tried.append(_frank_wolfe_step(lowest))
-    lowest = min(*tried, lowest, key=lambda candidate: candidate.value)
-    if lowest.value < point.value - _rounding(point):
+    falls = lowest.value < point.value - least_fall
+    tried.append(_frank_wolfe_step(lowest if falls else point))
+    lowest = min(tried, key=lambda candidate: candidate.value)
+    if lowest.value < point.value - least_fall:
         return lowest
     tightest = min(tried, key=lambda candidate: candidate.gap)
     return tightest if tightest.gap < 0.99 * point.gap else None
@@ -129,14 +115,6 @@ def _candidates(point):
     newton = point.at(target)
     yield newton
     yield _mirror_step(newton)
-    emptied = (target == 0) & (weights > 0)
-    if emptied.any():
-        # Newton's model of x ln x overshoots where a weight should shrink by more
-        # than a factor e; the mirror step has the right order of magnitude.
-        shrunk = weights * np.exp(-np.maximum(slope - point.level, 0.0))
-        soft = point.at(np.where(emptied, shrunk, target))
-        yield soft
-        yield _mirror_step(soft)
     yield _mirror_step(point)
 
 
@@ -148,23 +126,6 @@ def _mirror_step(point):
     least = point.slope[point.weights > 0].min()
     factors = np.exp(np.minimum(least - point.slope, 0.0))
     return point.at(point.weights * factors)
-
-
-def _rounding(point):
-    return 1e-15 * (1.0 + abs(point.value))
-
-
-def _damped_step(point, target):
-    """Point on the way to the Newton target that lowers the value, if there is one."""
-    decrease = point.level - float(point.slope @ target)
-    step = 0.5
-    while step * decrease > _rounding(point):
-        # A mean of two points of the simplex keeps common zeros exact.
-        moved = point.at((1.0 - step) * point.weights + step * target)
-        if moved.value <= point.value - 1e-4 * step * decrease:
-            return moved
-        step *= 0.5
-    return point
 
 
 def _frank_wolfe_step(point):
@@ -276,26 +237,3 @@ def best_coefficients(gram, overlaps):
     scaled = overlaps / np.abs(overlaps).max()
     x, _ = nnls(lower.T, solve_triangular(lower, scaled, lower=True))
     return x / np.sqrt(x @ gram @ x)
-
-
-def geodesic_step(overlap_old, overlap_new, between):
-    """Coefficients of the old combination and a new root on their great circle.
-
-    Campbell and Li 2019, equation 4: the unit combination of both with the largest
-    overlap with the target.
-
-    Parameters
-    ----------
-    overlap_old, overlap_new : float
-        Inner products of both with the root of the target.
-    between : float
-        Their inner product with each other, below one.
-
-    Returns
-    -------
-    old, new : float
-        Not negative; ``old^2 + 2 between old new + new^2 = 1``.
-    """
-    table = np.array([[1.0, between], [between, 1.0]])
-    old, new = best_coefficients(table, np.array([overlap_old, overlap_new]))
-    return old, new

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,81 +37,65 @@ class Direction:
 
 
 def frank_wolfe_direction(slope, weights, new):
-    """Direction from the mixture to component ``new`` (P0, Algorithm 1)."""
+    """From the mixture to the new component (Locatello et al. 2018, Algorithm 1).
+
+    Parameters
+    ----------
+    slope : ndarray of shape (n_components,)
+        Gradient of the objective at `weights`.
+    weights : ndarray of shape (n_components,)
+        Point of the simplex; the component just appended has weight 0.
+    new : int
+        Index of the component just appended.
+
+    Returns
+    -------
+    direction : Direction
+    """
     d = -np.asarray(weights, dtype=float)
     d[new] += 1.0
     return Direction(d, -float(slope @ d), 1.0, "frank-wolfe", new, None, new)
 
 
-def worst_component(slope, weights, excluding=None):
-    """Index of the component in use with the largest slope, None if there is none."""
-    candidates = np.asarray(weights) > 0
-    if excluding is not None:
-        candidates[excluding] = False
-    if not candidates.any():
-        return None
-    return int(np.argmax(np.where(candidates, slope, -np.inf)))
-
-
-class FrankWolfe(BaseEstimator):
-    """Always move toward the new component (Locatello et al. 2018, Algorithm 1)."""
-
-    def find(self, slope, weights, new):
-        """Direction toward component ``new``.
-
-        Parameters
-        ----------
-        slope : ndarray of shape (n_components,)
-            Gradient of the objective at ``weights``.
-        weights : ndarray of shape (n_components,)
-            Point of the simplex; the component just appended has weight 0.
-        new : int
-            Index of the component just appended.
-
-        Returns
-        -------
-        direction : Direction
-        """
-        return frank_wolfe_direction(slope, weights, new)
-
-
-class Away(BaseEstimator):
+def away_direction(slope, weights, new):
     """Toward the new component or away from the worst one, whichever promises more.
 
     Dresdner et al. 2021, appendix A, with the sign of their equation 15 put right:
     the worst component is the one with the largest slope. An away step adds no
     component; at its largest step the worst one is dropped. With a single component
-    in use there is no away step.
+    in use there is no away step. Parameters as in `frank_wolfe_direction`.
     """
-
-    def find(self, slope, weights, new):
-        """Direction; parameters as in `FrankWolfe.find`."""
-        toward = frank_wolfe_direction(slope, weights, new)
-        worst = worst_component(slope, weights)
-        share = weights[worst]
-        d = np.array(weights, dtype=float)
-        d[worst] -= 1.0
-        gap = -float(slope @ d)
-        if toward.gap >= gap or np.count_nonzero(weights) < 2:
-            return toward
-        return Direction(d, gap, share / (1.0 - share), "away", None, worst, new)
+    toward = frank_wolfe_direction(slope, weights, new)
+    worst = _worst_component(slope, weights)
+    d = np.array(weights, dtype=float)
+    d[worst] -= 1.0
+    gap = -float(slope @ d)
+    if toward.gap >= gap or np.count_nonzero(weights) < 2:
+        return toward
+    gamma_max = weights[worst] / (1.0 - weights[worst])
+    return Direction(d, gap, gamma_max, "away", None, worst, new)
 
 
-class Pairwise(BaseEstimator):
+def pairwise_direction(slope, weights, new):
     """Move weight from the worst component to the new one.
 
     Dresdner et al. 2021, appendix A. At the largest step the worst one is dropped.
+    Parameters as in `frank_wolfe_direction`.
     """
+    d = np.zeros(len(weights))
+    d[new] = 1.0
+    others = np.where(d > 0, 0.0, weights)
+    if not others.any():
+        return frank_wolfe_direction(slope, weights, new)
+    worst = _worst_component(slope, others)
+    d[worst] = -1.0
+    gap = float(slope[worst] - slope[new])
+    return Direction(d, gap, float(weights[worst]), "pairwise", new, worst, new)
 
-    def find(self, slope, weights, new):
-        """Direction; parameters as in `FrankWolfe.find`."""
-        worst = worst_component(slope, weights, excluding=new)
-        if worst is None:
-            return frank_wolfe_direction(slope, weights, new)
-        d = np.zeros(len(weights))
-        d[new], d[worst] = 1.0, -1.0
-        gap = float(slope[worst] - slope[new])
-        return Direction(d, gap, float(weights[worst]), "pairwise", new, worst, new)
+
+def _worst_component(slope, weights):
+    """Index of the component in use with the largest slope."""
+    return int(np.argmax(np.where(np.asarray(weights) > 0, slope, -np.inf)))
 
 
 def apply(weights, direction, gamma):

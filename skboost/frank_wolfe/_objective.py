@@ -1,6 +1,7 @@
 """The Kullback-Leibler divergence as a convex function of the mixture weights."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -15,30 +16,8 @@ from skboost._parallel import row_blocks
 DENSITY_FLOOR = 1e-20
 
 
-class SimplexObjective:
-    """A smooth convex function of weights on the simplex.
-
-    Subclasses give ``value(weights)``, ``slope(weights)`` and, for the corrective
-    solver, ``hessian(weights, columns)``; the Lipschitz form of the adaptive step takes
-    ``divergence(i, weights)`` as well.
-    """
-
-    def value_and_slope(self, weights):
-        """`value` and `slope` for little more than the price of one, where possible."""
-        return self.value(weights), self.slope(weights)
-
-    def along(self, weights, end):
-        """Derivative at ``(1 - t) weights + t end`` in t, as a function of t alone."""
-        d = end - weights
-        return lambda t: float(self.slope((1.0 - t) * weights + t * end) @ d)
-
-    def difference(self, weights, other):
-        """Value at `weights` minus that at `other`, and its standard error."""
-        return self.value(weights) - self.value(other), 0.0
-
-
 @dataclass(frozen=True, eq=False)
-class WeightObjective(SimplexObjective):
+class WeightObjective:
     """Divergence of a mixture from its target as a function of the weights.
 
     With pooled draws z_n from r, the mixture of all components in proportion to
@@ -59,45 +38,14 @@ class WeightObjective(SimplexObjective):
         B = A (ln r - l), row by row; finite. Subtract a constant near the ELBO from
         l first: the sample means of A are 1 only up to noise, and a large constant
         would multiply that noise.
-
-    Raises
-    ------
-    ValueError
-        If the tables differ in shape, are empty, not finite, or A is negative.
     """
 
     ratio: np.ndarray
     offset: np.ndarray
 
-    def __post_init__(self):
-        ratio, offset = np.asarray(self.ratio), np.asarray(self.offset)
-        if ratio.ndim != 2 or ratio.shape != offset.shape or ratio.size == 0:
-            raise ValueError(
-                "ratio and offset must be non-empty tables of one shape (n_draws, "
-                f"n_components); got {ratio.shape} and {offset.shape}. Evaluate "
-                "every component at every pooled draw."
-            )
-        # Sums are finite only if every entry is, and cost no temporary.
-        if not (np.isfinite(ratio.sum()) and ratio.min() >= 0):
-            raise ValueError(
-                "ratio must be finite and non-negative; got entries from "
-                f"{ratio.min()} to {ratio.max()}. Draw from a pool that contains "
-                "every component."
-            )
-        if not np.isfinite(offset.sum()):
-            raise ValueError(
-                "offset must be finite; got "
-                f"{np.count_nonzero(~np.isfinite(offset))} entries that are not. "
-                "Bound the log joint density below at the draws where it is -inf."
-            )
-        object.__setattr__(self, "ratio", ratio)
-        object.__setattr__(self, "offset", offset)
-        object.__setattr__(self, "_mean_offset", offset.mean(axis=0))
-
-    @property
-    def n_components(self):
-        """Number of weights."""
-        return self.ratio.shape[1]
+    @cached_property
+    def _mean_offset(self):
+        return self.offset.mean(axis=0)
 
     def value(self, weights):
         """D(weights), in nats up to the target's log normaliser."""

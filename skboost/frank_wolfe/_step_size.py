@@ -153,12 +153,8 @@ class Constant(StepSize):
 
     def choose(self, objective, weights, direction, memory=None, iteration=1):
         """Step length; parameters as in `StepSize.choose`."""
-        _require(
-            _is_real(self.value) and 0 < self.value <= 1,
-            "value",
-            "a number in (0, 1]",
-            self.value,
-        )
+        valid = _is_real(self.value) and 0 < self.value <= 1
+        _require(valid, "value", "a number in (0, 1]", self.value)
         gamma = min(float(self.value), direction.gamma_max)
         return Step(gamma, direction, memory, "constant")
 
@@ -199,7 +195,6 @@ class _Trial(NamedTuple):
     change: float
     branch: str
     curvature: float | None = None
-    passed: bool = False
 
     def step(self, memory):
         branch = self.branch if self.gamma > 0 else "zero"
@@ -305,9 +300,9 @@ class AdaptiveBacktracking(StepSize):
 
     def _published(self, line, memory, iteration):
         start = self._start(memory)
-        last = self._search(line, start, self.max_increases + 1, iteration)[-1]
-        taken = last if last.passed else line.fallback(iteration)
-        return taken.step(last.curvature)
+        trials, passed = self._search(line, start, self.max_increases + 1, iteration)
+        taken = trials[-1] if passed else line.fallback(iteration)
+        return taken.step(trials[-1].curvature)
 
     def _guarded(self, line, memory, iteration):
         direction = line.direction
@@ -318,7 +313,7 @@ class AdaptiveBacktracking(StepSize):
         excess = start * _predefined(direction, iteration) / steepness
         if excess > 1:
             start /= self.increase ** math.ceil(math.log(excess, self.increase))
-        trials = self._search(line, start, self.max_increases, iteration)
+        trials, _ = self._search(line, start, self.max_increases, iteration)
         fallbacks = line.fallback(iteration), line.toward_new().fallback(iteration)
         best = min(trials[-1], *trials, *fallbacks, key=lambda trial: trial.change)
         if best.change >= 0:
@@ -332,32 +327,24 @@ class AdaptiveBacktracking(StepSize):
         return self.decrease * (self.initial if memory is None else memory)
 
     def _search(self, line, curvature, n_increases, iteration):
-        """Trials of rising curvature, the last of which passes if any does."""
+        """Trials of rising curvature, and whether the last of them passes."""
         gap, size = line.direction.gap, line.size(self.form)
         trials = []
         for _ in range(n_increases + 1):
             step = max(gap, 0.0) / (curvature * size)
             gamma = min(step, line.direction.gamma_max)
             change, error = line.change(gamma)
-            bound = -gamma * gap + 0.5 * curvature * size * gamma**2
-            bound += self._slack(error, iteration)
+            noise = N_ERRORS * error
+            slack = noise if self.slack == "noise" else 2.0 * self.slack / iteration**2
+            bound = -gamma * gap + 0.5 * curvature * size * gamma**2 + slack
             if self.safeguard:
                 bound = min(bound, 0.0)
-            trials.append(
-                _Trial(
-                    gamma, line.direction, change, "adaptive", curvature,
-                    passed=change <= bound,
-                )
-            )  # fmt: skip
-            if trials[-1].passed:
-                break
+            trial = _Trial(gamma, line.direction, change, "adaptive", curvature)
+            trials.append(trial)
+            if change <= bound:
+                return trials, True
             curvature *= self.increase
-        return trials
-
-    def _slack(self, error, iteration):
-        if self.slack == "noise":
-            return N_ERRORS * error
-        return 2.0 * self.slack / iteration**2
+        return trials, False
 
     def _check(self):
         real = _is_real(self.decrease) and 0 < self.decrease <= 1

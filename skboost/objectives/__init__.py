@@ -9,7 +9,6 @@ from skboost.objectives._hellinger import (
     between_roots,
     defensive_draws,
     log_defensive_density,
-    start_values,
 )
 from skboost.objectives._joint import (
     FixedMixture,
@@ -33,30 +32,14 @@ def as_objective(objective):
     Parameters
     ----------
     objective : {"kl", "relbo", "hellinger"} or Objective
+        That it is one of them has been checked.
 
     Returns
     -------
     Objective
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown.
-    TypeError
-        If `objective` is neither a name nor an instance.
+        Its own hyperparameters are checked.
     """
-    if isinstance(objective, Objective):
-        objective.check()
-        return objective
-    if not isinstance(objective, str):
-        raise TypeError(
-            f"objective must be one of {list(OBJECTIVES)} or an instance of one of "
-            "their classes in skboost.strategies; got an object of type "
-            f"{type(objective).__name__}. Pass an instance, not the class."
-        )
-    if objective not in OBJECTIVES:
-        raise ValueError(
-            f"objective must be one of {list(OBJECTIVES)} or an instance of one of "
-            f"their classes in skboost.strategies; got {objective!r}. Choose one."
-        )
-    return OBJECTIVES[objective]()
+    if isinstance(objective, str):
+        return OBJECTIVES[objective]()
+    objective.check()
+    return objective

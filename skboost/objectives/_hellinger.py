@@ -143,7 +143,10 @@ class RootGain(Objective):
     def rank_starts(self, context, family, starts, base_draws, rng, settings):
         """The objective at every start; see `Objective.rank_starts`."""
         few = defensive_draws(family, 128, context.target.dim, rng)
-        values = start_values(context.target, context.fixed, family, starts, few)
+        problems = (self.problem(context, (family, p), np.nan, few) for p in starts)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = [p.value_and_gradient(p.start)[0] for p in problems]
+        values = np.where(np.isfinite(values), values, -np.inf)
         return values, np.full(len(starts), np.nan)
 
     def problem(self, context, component, weight, base_draws):
@@ -231,35 +234,6 @@ def lower_confidence_sum(terms, dim):
     most_caution = 2.0
     caution = of_low_dim.get(dim, most_caution)
     return float(total - caution * se), 1.0 - caution * spread / se
-
-
-def start_values(target, control, family, starts, base_draws):
-    """UBVI's objective at many starts, on common draws, in one evaluation.
-
-    Parameters
-    ----------
-    target, control, family
-        As in `ResidualRoot`.
-    starts : list of ndarray of shape (n_params,)
-    base_draws : ndarray of shape (n, base_dim)
-
-    Returns
-    -------
-    ndarray of shape (n_starts,)
-    """
-    theta = [family.transport(params, base_draws) for params in starts]
-    everywhere = np.concatenate(theta)
-    residual = control.residual(everywhere, target.log_density(everywhere))
-    residual = residual.reshape(len(starts), -1)
-    cosines, _ = between_roots(family, np.array(starts), control.roots)
-    values = np.empty(len(starts))
-    for k, params in enumerate(starts):
-        weight, _, _ = defensive_weights(family, params, theta[k])
-        sine2 = max(1.0 - cosines[k] ** 2, _SMALLEST_SINE)
-        values[k] = lower_confidence_sum(weight * residual[k], target.dim)[0] / np.sqrt(
-            sine2
-        )
-    return np.where(np.isfinite(values), values, -np.inf)
 
 
 def defensive_weights(family, params, theta):

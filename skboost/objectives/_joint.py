@@ -102,7 +102,6 @@ class JointELBO:
         self.base_draws = base_draws
         self.fixed = fixed
         self.exact = exact
-        self.dim = target.dim
         self._sizes = [len(params) for _, params in components]
         # The ELBO bends less at a small share; below this, steps become no longer.
         bends = np.maximum(shares, 1e-3)
@@ -162,33 +161,29 @@ class _Points:
     """All draws of one evaluation, with the densities of everything and the ELBO."""
 
     def __init__(self, problem, params, shares):
-        self.problem, self.params = problem, params
-        fixed, families = problem.fixed, [f for f, _ in problem.components]
-        self.families = families
-        self.theta = [
-            f.transport(p, eps)
-            for f, p, eps in zip(families, params, problem.base_draws, strict=True)
-        ]
+        self.problem, fixed = problem, problem.fixed
+        families = [family for family, _ in problem.components]
+        self.components = list(zip(families, params, strict=True))
+        drawn = zip(self.components, problem.base_draws, strict=True)
+        self.theta = [f.transport(p, eps) for (f, p), eps in drawn]
+        self.cuts = np.cumsum([len(t) for t in self.theta])
         self.moving = shares if fixed is None else shares[1:]
         self.fixed_share = None if fixed is None else shares[0]
         own = np.concatenate(self.theta)
         everywhere = own if fixed is None else np.concatenate([own, fixed.theta])
-        self.n_own = len(own)
-        self.evaluations = [
-            f.at(p, everywhere) for f, p in zip(families, params, strict=True)
-        ]
+        self.evaluations = [f.at(p, everywhere) for f, p in self.components]
         self._mix(own)
         if problem.exact:
             self._expected = [
                 problem.target.expected_log_density(*f.structure(p))
-                for f, p in zip(families, params, strict=True)
+                for f, p in self.components
             ]
             self.expected = np.array([e[0] for e in self._expected])
             self.score = np.zeros_like(own)
         else:
             value, self.score = finite_value_and_score(problem.target, own)
-            cuts = np.cumsum([len(t) for t in self.theta])[:-1]
-            self.expected = np.array([v.mean() for v in np.split(value, cuts)])
+            values = np.split(value, self.cuts[:-1])
+            self.expected = np.array([v.mean() for v in values])
         value = self.moving @ self.expected - self._mass @ self.log_m
         if fixed is not None:
             value += self.fixed_share * fixed.expected
@@ -214,7 +209,7 @@ class _Points:
 
     def gradients(self):
         """Gradients in the parameters of each moving component, and in ln shares."""
-        n = self.n_own
+        *cuts, n = self.cuts
         rho = self.responsibility
         score_m = np.zeros_like(self.score)
         for j, e in enumerate(self.evaluations):
@@ -224,22 +219,19 @@ class _Points:
         if self.fixed_share is not None:
             score_m = score_m + rho[:n, -1, None] * self.fixed_score
         through = self._mass[:n, None] * (self.score - score_m)
-        cuts = np.cumsum([len(t) for t in self.theta])[:-1]
-        pulled = zip(
-            self.families,
-            self.params,
+        drawn = zip(
+            self.components,
             self.problem.base_draws,
             np.split(through, cuts),
             strict=True,
         )
-        d_params = [f.pull_transport(p, eps, c) for f, p, eps, c in pulled]
-        for j, e in enumerate(self.evaluations):
+        d_params = [f.pull_transport(p, eps, c) for (f, p), eps, c in drawn]
+        for j, (family, params) in enumerate(self.components):
             # What the log density of a component at every point costs.
-            d_params[j] -= e.pull(self._mass * rho[:, j])
+            d_params[j] -= self.evaluations[j].pull(self._mass * rho[:, j])
             if self.problem.exact:
-                d_params[j] += self.moving[j] * self.families[j].pull_structure(
-                    self.params[j], *self._expected[j][1:]
-                )
+                slopes = family.pull_structure(params, *self._expected[j][1:])
+                d_params[j] += self.moving[j] * slopes
         # In the logarithm of each share on its own: the simplex comes later.
         *spent, rest = np.split(self._mass * self.log_m, [*cuts, n])
         gains = self.moving * self.expected - [s.sum() for s in spent]
@@ -261,8 +253,17 @@ class JointGain(Objective):
     """
 
     def rank_starts(self, context, family, starts, base_draws, rng, settings):
-        """Gain of every start at its best weight; see `Objective.rank_starts`."""
-        return ranked_by_joint_gain(context, family, starts, base_draws, settings)
+        """Gain of every start at its best weight; see `Objective.rank_starts`.
+
+        A start that gains nothing yet is best searched from a large weight: at a small
+        one its slope vanishes.
+        """
+        weights = np.array(settings.start_weights)
+        # They rank, and need no precision.
+        few = base_draws[:64]
+        values = joint_gains(context, family, starts, few, weights)
+        best = np.where(values.max(axis=1) > 0, values.argmax(axis=1), 0)
+        return values[range(len(starts)), best], weights[best]
 
     def problem(self, context, component, weight, base_draws):
         """The problem that the solver sees; see `JointELBO`."""
@@ -279,20 +280,6 @@ class JointGain(Objective):
         """The component at the solver's last point."""
         (params,), shares = problem.unpack(x)
         return Candidate(problem.components[0][0], params, float(shares[-1]))
-
-
-def ranked_by_joint_gain(context, family, starts, base_draws, settings):
-    """Gain of every start at its best weight, and that weight.
-
-    A start that gains nothing yet is best searched from a large weight: at a small
-    one its slope vanishes.
-    """
-    weights = np.array(settings.start_weights)
-    # They rank, and need no precision.
-    few = base_draws[:64]
-    values = joint_gains(context, family, starts, few, weights)
-    best = np.where(values.max(axis=1) > 0, values.argmax(axis=1), 0)
-    return values[range(len(starts)), best], weights[best]
 
 
 def joint_gains(context, family, starts, base_draws, weights):

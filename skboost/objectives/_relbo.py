@@ -7,7 +7,7 @@ import numpy as np
 
 from skboost.approximation import finite_value_and_score
 from skboost.objectives._base import Candidate, Objective, OneComponent
-from skboost.objectives._joint import JointGain, ranked_by_joint_gain
+from skboost.objectives._joint import JointGain
 
 
 class DegenerateComponentWarning(UserWarning):
@@ -71,18 +71,6 @@ class ResidualELBO(OneComponent):
         return float(value), self.family.pull_move(self.params, x, gradient)
 
 
-def _called(entropy_weight, iteration):
-    """What a user's schedule returns."""
-    try:
-        return entropy_weight(iteration)
-    except Exception as error:
-        raise ValueError(
-            "entropy_weight must be a function of the step t = 1, 2, ..., such as "
-            f"lambda t: 1 / (t + 1); got one that failed with {error!r} at "
-            f"t = {iteration}."
-        ) from error
-
-
 class ResidualGain(Objective):
     """Residual ELBO (``"relbo"``): Locatello et al. 2018, equation 9.
 
@@ -129,7 +117,14 @@ class ResidualGain(Objective):
         if weight is None:
             return 1.0 / np.sqrt(iteration + 1.0)
         if callable(weight):
-            weight = _called(weight, iteration)
+            try:
+                weight = weight(iteration)
+            except Exception as error:
+                raise ValueError(
+                    "entropy_weight must be a function of the step t = 1, 2, ..., such "
+                    f"as lambda t: 1 / (t + 1); got one that failed with {error!r} at "
+                    f"t = {iteration}."
+                ) from error
         if not (isinstance(weight, Real) and 0 <= weight < np.inf):
             raise ValueError(
                 "entropy_weight must be a finite number >= 0, or a function of the "
@@ -138,9 +133,8 @@ class ResidualGain(Objective):
             )
         return float(weight)
 
-    def rank_starts(self, context, family, starts, base_draws, rng, settings):
-        """Joint gain of every start; see `Objective.rank_starts`."""
-        return ranked_by_joint_gain(context, family, starts, base_draws, settings)
+    # Starts are ranked by the joint gain, too.
+    rank_starts = JointGain.rank_starts
 
     def problem(self, context, component, weight, base_draws):
         """The problem that the solver sees, in which the weight has no part."""

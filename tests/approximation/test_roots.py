@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from skboost.approximation import Roots
 from skboost.families import Gaussian, Laplace
-from skboost.frank_wolfe import best_coefficients, geodesic_step
+from skboost.frank_wolfe import best_coefficients
 
 FAMILIES = [
     Gaussian("diag"),
@@ -74,9 +74,10 @@ def test_the_scale_of_the_target_cancels(rng):
 
 
 def test_geodesic_step_is_equation_four():
-    old, new = geodesic_step(0.8, 0.6, 0.25)
+    between = np.array([[1.0, 0.25], [0.25, 1.0]])
+    old, new = best_coefficients(between, np.array([0.8, 0.6]))
     # The best point on the great circle, in closed form.
     ratio = (0.6 - 0.8 * 0.25) / (0.8 - 0.6 * 0.25)
     assert_allclose(new / old, ratio)
     assert_allclose(old**2 + 2 * 0.25 * old * new + new**2, 1.0)
-    assert geodesic_step(0.8, 0.1, 0.25) == (1.0, 0.0)
+    assert best_coefficients(between, np.array([0.8, 0.1])).tolist() == [1.0, 0.0]

@@ -79,7 +79,7 @@ def test_the_weights_take_the_step_of_the_rule(engine, corrective, step_size):
         assert_allclose(weights, np.append(before.mixture.weights, 0.0))
         # Line 4: the direction for the slope there, with the new component as s_t.
         slope = table.slope(weights)
-        expected = DIRECTIONS[corrective]().find(slope, weights, len(weights) - 1)
+        expected = DIRECTIONS[corrective](slope, weights, len(weights) - 1)
         assert_allclose(direction.d, expected.d)
         assert direction.gamma_max == expected.gamma_max
         # Steps that minimise are refused where they lose on fresh draws.

@@ -7,10 +7,9 @@ import pytest
 from scipy.stats import norm
 
 from skboost.frank_wolfe import WeightObjective, apply
-from skboost.frank_wolfe._objective import SimplexObjective
 
 
-class Quadratic(SimplexObjective):
+class Quadratic:
     """(w - center)' H (w - center) / 2, a stand-in without any noise."""
 
     def __init__(self, hessian, center):
@@ -21,6 +20,16 @@ class Quadratic(SimplexObjective):
 
     def slope(self, weights):
         return self.H @ (weights - self.center)
+
+    def value_and_slope(self, weights):
+        return self.value(weights), self.slope(weights)
+
+    def difference(self, weights, other):
+        return self.value(weights) - self.value(other), 0.0
+
+    def along(self, weights, end):
+        d = end - weights
+        return lambda t: float(self.slope((1.0 - t) * weights + t * end) @ d)
 
     def hessian(self, weights, columns=None):
         return self.H if columns is None else self.H[np.ix_(columns, columns)]
@@ -87,7 +96,7 @@ def descend():
         weights, memory, steps = np.array(start, float), None, []
         for iteration in range(1, n_iter + 1):
             slope = objective.slope(weights)
-            direction = strategy.find(slope, weights, int(np.argmin(slope)))
+            direction = strategy(slope, weights, int(np.argmin(slope)))
             step = rule.choose(objective, weights, direction, memory, iteration)
             weights = apply(weights, step.direction, step.gamma)
             memory = step.memory

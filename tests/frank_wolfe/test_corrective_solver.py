@@ -139,17 +139,6 @@ def test_few_newton_steps_suffice(table, monkeypatch):
     assert len(calls) <= 12 * 10
 
 
-@pytest.mark.parametrize(
-    "weights0", [[], [0.0, 0.0], [-0.5, 1.5], [np.nan, 1.0], [[0.5, 0.5]]]
-)
-def test_invalid_arguments(weights0):
-    f = WeightObjective(np.ones((5, 2)), np.ones((5, 2)))
-    with pytest.raises(ValueError, match="weights0 must be"):
-        minimise_on_simplex(f, weights0)
-    with pytest.raises(ValueError, match="tol must be"):
-        minimise_on_simplex(f, [0.5, 0.5], tol=-1.0)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_newton_targets_are_the_minimisers_of_quadratics(seed):
     rng = np.random.default_rng(seed)

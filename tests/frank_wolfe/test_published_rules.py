@@ -126,7 +126,7 @@ def packaged(variant, rule, alpha=START, steps=(2, 3, 4, 5)):
         log_ratio = (-np.log(N_CELLS) - np.log(TARGET))[:, None]
         table = WeightObjective(ratio[:, : t + 1], ratio[:, : t + 1] * log_ratio)
         weights = alpha[: t + 1]
-        direction = DIRECTIONS[variant]().find(table.slope(weights), weights, t)
+        direction = DIRECTIONS[variant](table.slope(weights), weights, t)
         step = rule.choose(table, weights, direction, memory, t)
         alpha = np.zeros(len(COMPONENTS))
         alpha[: t + 1] = apply(weights, step.direction, step.gamma)

@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
-from skboost.frank_wolfe import DENSITY_FLOOR, WeightObjective
+from skboost.frank_wolfe import DENSITY_FLOOR
 
 MEANS, SDS = [-1.0, 0.5, 2.0], [1.0, 0.5, 2.0]
 WEIGHTS = np.array([0.2, 0.5, 0.3])
@@ -85,19 +85,3 @@ def test_objective_is_convex(table):
     weights = rng.dirichlet(np.ones(10))
     eigenvalues = np.linalg.eigvalsh(f.hessian(weights))
     assert eigenvalues.min() > -1e-12 * eigenvalues.max()
-
-
-@pytest.mark.parametrize(
-    "ratio, offset, message",
-    [
-        (np.ones((3, 2)), np.ones((3, 1)), "one shape"),
-        (np.ones(3), np.ones(3), "one shape"),
-        (np.ones((0, 2)), np.ones((0, 2)), "non-empty"),
-        (-np.ones((3, 2)), np.ones((3, 2)), "non-negative"),
-        (np.full((3, 2), np.nan), np.ones((3, 2)), "finite"),
-        (np.ones((3, 2)), np.full((3, 2), np.inf), "offset must be finite"),
-    ],
-)
-def test_invalid_tables(ratio, offset, message):
-    with pytest.raises(ValueError, match=message):
-        WeightObjective(ratio, offset)
