@@ -190,9 +190,7 @@ class Boosting:
                 state.fresh, state.modes, engine.settings, t
             )
             state = replace(state, modes=modes)
-        trial = engine._best_trial(state, settings)
-        iterate, fresh, gain = trial.iterate, trial.fresh, trial.gain
-        move, component, gap = trial.move, trial.component, trial.gap
+        iterate, fresh, gain, move, component, gap = engine._best_trial(state, settings)
         kept = gain.value > combination.least_gain(settings)
         if combination.monotone and not kept:
             move = replace(move, kind="rejected")
@@ -344,7 +342,7 @@ class Boosting:
         return iterate, fresh, gain
 
     def _gain(self, state, iterate, settings):
-        if self.combination.unchanged(state.iterate, iterate):
+        if state.mixture.equals(iterate.mixture):
             return state.fresh, Estimate(0.0, 0.0)
         fresh = self._fresh(iterate.mixture, settings, state.iteration)
         return fresh, self.combination.gain(state.fresh, fresh)

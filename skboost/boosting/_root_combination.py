@@ -14,7 +14,6 @@ from skboost._math import N_ERRORS
 from skboost._random import FRESH, POOL, REFINE, generator
 from skboost._solver import SMALLEST_TOL, ascend
 from skboost.approximation import (
-    Estimate,
     FreshDraws,
     RootDraws,
     Roots,
@@ -64,9 +63,7 @@ class RootIterate:
 
     def pruned(self, max_components):
         """The iterate without roots of no use, and without the lightest of too many."""
-        kept = self.roots.coefficients > 0
-        if max_components is not None and kept.sum() > max_components:
-            kept = kept_components(self.roots.shares, max_components)
+        kept = kept_components(self.roots.shares, max_components)
         if kept.all():
             return self
         return RootIterate(self.roots.keep(kept), self.pool.keep(kept))
@@ -118,7 +115,6 @@ class RootCombination(Combination):
             roots = self._moved(iterate.fixed, 0, settings, SMALLEST_TOL)
             if not self._overlaps_less(iterate.roots, roots, settings):
                 iterate = RootIterate(roots, self._pool(roots, 0, settings))
-            roots = iterate.roots
         if roots.n_components > 1 and self.fully_corrective:
             iterate = _settled(iterate).pruned(settings.max_components)
         return iterate
@@ -127,15 +123,15 @@ class RootCombination(Combination):
         """The old roots and the new one in the best combination."""
         family, params = component
         old = state.iterate.roots
-        pool = self._joined(state.iterate, family, params, state.iteration, settings)
+        single = Roots.of(family, params, np.ones(1))
+        pool = self._joined(state.iterate, single, state.iteration, settings)
         began = perf_counter()
         coefficients = np.append(old.coefficients, 0.0)
-        if not self.fully_corrective:
-            coefficients = self._geodesic(state.iterate, family, params, pool)
         roots = Roots.of(family, np.vstack([old.params, params]), coefficients)
-        iterate = RootIterate(roots, pool)
         if self.fully_corrective:
-            iterate = _settled(iterate)
+            iterate = _settled(RootIterate(roots, pool))
+        else:
+            iterate = RootIterate(_geodesic(state.iterate.fixed, roots, pool), pool)
         move = Move(
             kind="frank-wolfe",
             branch="geodesic",
@@ -160,10 +156,6 @@ class RootCombination(Combination):
 
     def gain(self, before, after):
         return hellinger_gain(before, after)
-
-    def gap(self, state, component, settings):
-        """Roots have no duality gap: their best combination is closed."""
-        return Estimate(float("nan"), float("nan"))
 
     def least_gain(self, settings):
         return 0.0
@@ -197,21 +189,6 @@ class RootCombination(Combination):
         ]
         gain = hellinger_gain(*fresh)
         return gain.value < -N_ERRORS * gain.se
-
-    def _geodesic(self, iterate, family, params, pool):
-        """Coefficients on the great circle of the combination and a new root."""
-        old, control = iterate.roots, iterate.fixed
-        (between,), _ = between_roots(family, params[None], old)
-        roots = Roots.of(
-            family,
-            np.vstack([old.params, params]),
-            np.append(old.coefficients, 0.0),
-        )
-        overlap = pool.overlaps(RootControl(roots, control.log_overlap))[-1]
-        # Campbell and Li 2019, equation 4; the combination so far overlaps by one.
-        table = np.array([[1.0, between], [between, 1.0]])
-        kept, new = best_coefficients(table, np.array([1.0, overlap]))
-        return np.append(kept * old.coefficients, new)
 
     def _moved(self, control, t, settings, tol):
         """All roots moved together towards a larger overlap."""
@@ -259,14 +236,27 @@ class RootCombination(Combination):
         )
         return table, roots.log_peaks + log_r
 
-    def _joined(self, iterate, family, params, t, settings):
-        single = Roots.of(family, params, np.ones(1))
+    def _joined(self, iterate, single, t, settings):
         new = self._pool(single, t, settings)
         return iterate.pool.join(
             new,
             self._log_densities(single, iterate.pool.theta),
             self._log_densities(iterate.roots, new.theta),
         )
+
+
+def _geodesic(control, roots, pool):
+    """The best point on the great circle of a combination and a new root, the last.
+
+    Campbell and Li 2019, equation 4.
+    """
+    old = control.roots
+    (between,), _ = between_roots(roots.family, roots.params[-1:], old)
+    overlap = pool.overlaps(RootControl(roots, control.log_overlap))[-1]
+    # The combination so far overlaps with the target by one.
+    table = np.array([[1.0, between], [between, 1.0]])
+    kept, new = best_coefficients(table, np.array([1.0, overlap]))
+    return roots.with_coefficients(np.append(kept * old.coefficients, new))
 
 
 def _settled(iterate):

@@ -11,6 +11,7 @@ import numpy as np
 from skboost._random import FRESH, POOL, REFINE, SEARCH, generator
 from skboost._solver import SMALLEST_TOL, ascend
 from skboost.approximation import (
+    Estimate,
     FreshDraws,
     Mixture,
     PooledDraws,
@@ -110,9 +111,9 @@ class Combination(ABC):
     def gain(self, before, after):
         """What one iterate gains over another by their fresh draws, an `Estimate`."""
 
-    @abstractmethod
     def gap(self, state, component, settings):
         """The duality gap of a proposed component, an `Estimate`; nan without one."""
+        return Estimate(float("nan"), float("nan"))
 
     @abstractmethod
     def least_gain(self, settings):
@@ -124,10 +125,6 @@ class Combination(ABC):
         None where components cannot be split.
         """
         return None
-
-    def unchanged(self, before, after):
-        """Whether two iterates are known to be one and the same density."""
-        return False
 
     def candidates(self, state, components):
         """Those of the components at modes that are worth a search."""
@@ -266,9 +263,6 @@ class Simplex(Combination):
     def redrawn(self, iterate, t, settings):
         mixture = iterate.mixture
         return SimplexIterate(mixture, self._pool(mixture, t, settings))
-
-    def unchanged(self, before, after):
-        return before.mixture.equals(after.mixture)
 
     def gap(self, state, component, settings):
         rng = generator(settings.seed, FRESH, state.iteration, 1)

@@ -19,6 +19,7 @@ from skboost.approximation import Mixture
 from skboost.families import Gaussian
 from skboost.modes import Modes, climb_all
 from skboost.objectives import SingleELBO
+from skboost.proposals._base import Proposer
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._first import enough_draws, first_component
 from skboost.proposals._gaussian import natural_gaussian
@@ -84,14 +85,9 @@ class CommonScaleProposer(DensityProposer):
         components = tuple((node.family, node.params) for node in nodes)
         return Mixture(components, weights).keep(weights >= least), Modes()
 
-    def find_modes(self, mixture, modes, settings, *key):
-        return modes
-
-    def missed_modes(self, mixture, modes, log_evidence, settings, *key):
-        return ()
-
-    def improper(self, mixture, settings, *key):
-        return ""
+    find_modes = Proposer.find_modes
+    missed_modes = Proposer.missed_modes
+    improper = Proposer.improper
 
 
 class _Nodes:

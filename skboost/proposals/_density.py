@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -55,16 +54,12 @@ class DensityProposer(Proposer):
     starts: np.ndarray
     box: Box | None = None
 
-    @cached_property
-    def _tolerant(self):
-        """The target as searches see it: they step back from where it fails."""
-        return self.target.tolerant()
-
     def mode_search(self, settings):
         """Looks for modes, from the starts and around mixtures."""
         # Variants share their parameters' layout, and the last has the lightest tail.
         family = self.family.variants()[-1].with_rank()
-        return ModeSearch(self._tolerant, family, self.starts, self.box, settings)
+        target = self.target.tolerant()
+        return ModeSearch(target, family, self.starts, self.box, settings)
 
     @property
     def modes_not_searched(self):
@@ -131,33 +126,28 @@ class DensityProposer(Proposer):
         return [(family, p) for p in modes.heaviest(MAX_CANDIDATES)]
 
     def check_reached(self, fresh):
-        check_reached(self.target, fresh, self.starts)
+        if fresh.outside < 1.0:
+            return
+        what, why = what_came(self.target)
+        raise LogDensityError(
+            f"log_density {what} at all {len(fresh.theta)} draws of the first "
+            "component, which was looked for from "
+            f"x0={shown_point(self.target, self.starts)}.{why} Pass as x0 a point well "
+            "inside the support, and parameters whose scale is near one; or "
+            "constraints=."
+        )
 
     def improper(self, mixture, settings, *key):
-        rng = generator(settings.seed, PROBE, *key, 1)
-        return drift_to_infinity(
-            self._tolerant, mixture, self.starts, rng
-        ) or collapse_to_pole(self._tolerant, mixture, rng)
+        target, rng = self.target.tolerant(), generator(settings.seed, PROBE, *key, 1)
+        drift = drift_to_infinity(target, mixture, self.starts, rng)
+        return drift or collapse_to_pole(target, mixture, rng)
 
 
-# --- signs that a density can not be normalised, or is zero where it was looked for
+# --- signs that a density can not be normalised
 
 
 # A component this narrow, in units of one or of the widest, is climbed from.
 _NARROW = 1e-4
-
-
-def check_reached(target, fresh, starts):
-    """Refuse a first component of which no draw has positive density."""
-    if fresh.outside < 1.0:
-        return
-    what, why = what_came(target)
-    raise LogDensityError(
-        f"log_density {what} at all {len(fresh.theta)} draws of the first component, "
-        f"which was looked for from x0={shown_point(target, starts)}.{why} Pass as x0 "
-        "a point well inside the support, and parameters whose scale is near one; or "
-        "constraints=."
-    )
 
 
 def drift_to_infinity(target, mixture, starts, rng):
@@ -194,12 +184,14 @@ def drift_to_infinity(target, mixture, starts, rng):
     if len(away) < 2:
         return ""
     away, score = away / usual, score * usual
-    loose = (v for v in _directions(away) if _loose(away, score, v))
-    direction = next(loose, None)
-    if direction is None:
+    # Along the axes, then along the principal directions of the draws.
+    _, _, principal = np.linalg.svd(away / np.abs(away).max(), full_matrices=False)
+    directions = (*np.eye(mixture.dim), *principal)
+    loose = [v for v in directions if _loose(away, score, v)]
+    if not loose:
         return ""
-    i = int(np.abs(direction).argmax())
-    size = f"{usual[i] * np.abs(away @ direction).max():.1g}"
+    i = int(np.abs(loose[0]).argmax())
+    size = f"{usual[i] * np.abs(away @ loose[0]).max():.1g}"
     if target.proper:
         return (
             "Stopped: the prior is too weak for these rows. Coefficients have grown to "
@@ -277,12 +269,6 @@ def log_mass_near(target, x, scale):
         return np.inf
     curvature = np.linalg.eigvalsh(0.5 * (curvature + curvature.T))
     return value[0] - 0.5 * np.log(np.maximum(np.abs(curvature), 1.0)).sum()
-
-
-def _directions(away):
-    """The axes, then the principal directions of some draws."""
-    _, _, principal = np.linalg.svd(away / np.abs(away).max(), full_matrices=False)
-    return [*np.eye(away.shape[1]), *principal]
 
 
 def _loose(away, score, direction):

@@ -305,14 +305,14 @@ def _fitted(target, family, settings, item):
     if family.low_rank and len(group) < 2:
         return _fitted_low_rank(target, family, settings, group[0])
     tol = max(1e-3 * settings.tol, SMALLEST_TOL)
-    best = (-np.inf,)
+    fits = []
     for variant in family.variants():
-        problem = _problem(target, variant.with_rank(), group, settings, k)
+        variant = variant.with_rank()
+        problem = _problem(target, variant, group, settings, k)
         x, value = ascend(problem, max_iter=50, tol=tol, budget=settings.budget)
-        if value > best[0] or len(best) == 1:
-            best = value, variant.with_rank(), *problem.unpack(x)
-    value, family, params, shares = best
-    return [(family, p) for p in params], shares, value
+        params, shares = problem.unpack(x)
+        fits.append(([(variant, p) for p in params], shares, value))
+    return max(fits, key=lambda fit: fit[-1])
 
 
 def _fitted_low_rank(target, family, settings, params):

@@ -119,7 +119,7 @@ def _log_volume(factor):
     return float(np.log(np.diagonal(factor)).sum())
 
 
-def fit_low_rank(target, params, rank, settings, max_growths=12, max_iter=40):
+def fit_low_rank(target, params, rank, settings):
     """A low-rank Gaussian from a diagonal one, by curvature and by ELBO in turns.
 
     Each step adds the directions in which the averaged curvature says that the
@@ -136,8 +136,6 @@ def fit_low_rank(target, params, rank, settings, max_growths=12, max_iter=40):
         Columns of the factor, at most dim; None lets the curvature decide.
     settings : Settings
         A direction, and a step, has to gain more than its ``tol``.
-    max_growths, max_iter : int
-        Times that the factor grows at most, and quasi-Newton steps after each.
 
     Returns
     -------
@@ -147,22 +145,19 @@ def fit_low_rank(target, params, rank, settings, max_growths=12, max_iter=40):
         Of low rank.
     params : ndarray of shape (n_params,)
     """
-    found = -np.inf, *_with_column(params)
+    mean, variance, _ = Gaussian("diag").structure(params)
+    family, start = Gaussian.from_structure(mean, variance, np.zeros((len(mean), 1)))
+    found = -np.inf, family, start
     with suppress(BudgetSpent):
-        for grown in _growing(target, params, rank, settings, max_growths, max_iter):
+        for grown in _growing(target, params, rank, settings):
             found = grown
     return found
 
 
-def _with_column(params):
-    """A diagonal Gaussian as one of low rank."""
-    mean, variance, _ = Gaussian("diag").structure(params)
-    return Gaussian.from_structure(mean, variance, np.zeros((len(mean), 1)))
-
-
-def _growing(target, params, rank, settings, max_growths, max_iter):
+def _growing(target, params, rank, settings):
     """Value, family and parameters after every growth."""
     family, n, tol = Gaussian("diag"), settings.n_draws, settings.tol
+    max_growths = 12
     for step in range(max_growths):
         rng = generator(settings.seed, 0, BASE, 2, step)
         last = family, params
@@ -172,12 +167,8 @@ def _growing(target, params, rank, settings, max_growths, max_iter):
             SingleELBO(target, family, start, base, settings.exact)
             for base in (family.matched_draws(n, target.dim, rng) for _ in range(2))
         )
-        x, value = ascend(
-            problem,
-            max_iter=max_iter,
-            tol=max(1e-2 * tol, SMALLEST_TOL),
-            budget=settings.budget,
-        )
+        least = max(1e-2 * tol, SMALLEST_TOL)
+        x, value = ascend(problem, max_iter=40, tol=least, budget=settings.budget)
         found = problem.unpack(x)
         # The search's own draws flatter; both ends on common draws do not.
         own = value - problem.elbo(before)

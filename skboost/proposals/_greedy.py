@@ -257,14 +257,13 @@ def best_stop(context, objective, problems, draws, settings):
         Its gain at its best weight is by construction never below that of a start.
     """
     paths = chunked_map(points_at_stops, problems, settings.n_jobs, "shared")
-    best = (-np.inf,)
+    found = []
     for problem, path in zip(problems, paths, strict=True):
         family, members = problem.family, [problem.unpack(x) for x in path]
         values = joint_gains(context, family, members, draws(family), _WEIGHTS)
         stop, k = np.unravel_index(values.argmax(), values.shape)
-        if values[stop, k] > best[0] or len(best) == 1:
-            best = float(values[stop, k]), problem, path[stop], _WEIGHTS[k]
-    value, problem, x, weight = best
+        found.append((float(values[stop, k]), problem, path[stop], _WEIGHTS[k]))
+    value, problem, x, weight = max(found, key=lambda one: one[0])
     return objective.candidate(problem, x, value)._replace(weight=weight)
 
 
