@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skboost._solver import SMALLEST_TOL
+from skboost.approximation import Roots
 from skboost.objectives._base import Candidate, Objective, OneComponent
 from skboost.objectives._joint import LOGIT_RANGE
 
@@ -303,11 +304,13 @@ class JointRoots:
         if not total > 0:
             return -np.inf, np.zeros_like(x)
         d_params *= (coefficients / total)[:, None]
-        norm2, d_norm2, d_logs = self._norm(params, coefficients)
-        d_params -= 0.5 * d_norm2 / norm2
-        d_logs = coefficients * d / total - 0.5 * d_logs / norm2
-        *coordinates, _ = np.split(x, self._cuts)
         starts, family = self.roots.params, self.roots.family
+        moved = Roots(family, params, None, coefficients)
+        products, slopes = between_roots(family, params, moved)
+        norm2 = float(coefficients @ products)
+        d_params -= (coefficients / norm2)[:, None] * slopes
+        d_logs = coefficients * (d / total - products / norm2)
+        *coordinates, _ = np.split(x, self._cuts)
         pulled = [
             family.pull_move(start, z, g)
             for start, z, g in zip(starts, coordinates, d_params, strict=True)
@@ -333,19 +336,3 @@ class JointRoots:
             d[k] += value
             d_params[k] += gradient
         return d, d_params
-
-    def _norm(self, params, coefficients):
-        """Squared norm, its gradients in all parameters and in the log lambda."""
-        d_params = np.zeros_like(params)
-        d_logs = 2.0 * coefficients**2
-        norm2 = float(coefficients @ coefficients)
-        if len(params) == 1:
-            return norm2, d_params, d_logs
-        i, j = np.triu_indices(len(params), 1)
-        log_affinity, d_i, d_j = self.roots.family.log_affinity(params[i], params[j])
-        terms = 2.0 * coefficients[i] * coefficients[j] * np.exp(log_affinity)
-        np.add.at(d_params, i, terms[:, None] * d_i)
-        np.add.at(d_params, j, terms[:, None] * d_j)
-        np.add.at(d_logs, i, terms)
-        np.add.at(d_logs, j, terms)
-        return norm2 + terms.sum(), d_params, d_logs

@@ -358,19 +358,21 @@ class SingleELBO(OneComponent):
             expected = finite(self.target.log_density(theta)).mean()
         return float(expected + self.family.entropy(params))
 
+    def expected_log_joint(self, params):
+        """``E_s[log joint]`` in nats, and its gradient in the parameters."""
+        family, base_draws = self.family, self.base_draws
+        if self.exact:
+            value, *slopes = self.target.expected_log_density(*family.structure(params))
+            return value, family.pull_structure(params, *slopes)
+        theta = family.transport(params, base_draws)
+        log_joint, score = finite_value_and_score(self.target, theta)
+        gradient = family.pull_transport(params, base_draws, score / len(theta))
+        return log_joint.mean(), gradient
+
     def value_and_gradient(self, x):
         """ELBO in nats and its gradient in `x`."""
         family, params = self.family, self.unpack(x)
-        if self.exact:
-            value, *slopes = self.target.expected_log_density(*family.structure(params))
-            gradient = family.pull_structure(params, *slopes)
-        else:
-            theta = family.transport(params, self.base_draws)
-            log_joint, score = finite_value_and_score(self.target, theta)
-            value = log_joint.mean()
-            gradient = family.pull_transport(
-                params, self.base_draws, score / len(theta)
-            )
+        value, gradient = self.expected_log_joint(params)
         gradient = gradient + family.entropy_gradient(params)
         pulled = family.pull_move(self.params, x, gradient)
         return float(value + family.entropy(params)), pulled

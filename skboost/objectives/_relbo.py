@@ -5,16 +5,15 @@ from numbers import Real
 
 import numpy as np
 
-from skboost.approximation import finite_value_and_score
-from skboost.objectives._base import Candidate, Objective, OneComponent
-from skboost.objectives._joint import JointGain
+from skboost.objectives._base import Candidate, Objective
+from skboost.objectives._joint import JointGain, SingleELBO
 
 
 class DegenerateComponentWarning(UserWarning):
     """The residual ELBO ran to an infinite scale or collapsed to a point."""
 
 
-class ResidualELBO(OneComponent):
+class ResidualELBO(SingleELBO):
     """``E_s[log joint] + lam H(s) - E_s[ln q]`` as a function of how s moves.
 
     Parameters
@@ -35,9 +34,8 @@ class ResidualELBO(OneComponent):
     def __init__(
         self, target, mixture, family, params, base_draws, entropy_weight, exact
     ):
-        super().__init__(target, family, params, base_draws)
+        super().__init__(target, family, params, base_draws, exact)
         self.mixture, self.entropy_weight = mixture, entropy_weight
-        self.exact = exact
 
     @property
     def limits(self):
@@ -52,21 +50,11 @@ class ResidualELBO(OneComponent):
         family, params = self.family, self.unpack(x)
         theta = family.transport(params, self.base_draws)
         score, log_q = self.mixture.score_and_log_density(theta)
-        value = self.entropy_weight * family.entropy(params) - log_q.mean()
-        gradient = self.entropy_weight * family.entropy_gradient(params)
-        through = -score
-        if self.exact:
-            expected, *slopes = self.target.expected_log_density(
-                *family.structure(params)
-            )
-            value += expected
-            gradient = gradient + family.pull_structure(params, *slopes)
-        else:
-            log_joint, score_joint = finite_value_and_score(self.target, theta)
-            value += log_joint.mean()
-            through = through + score_joint
-        gradient = gradient + family.pull_transport(
-            params, self.base_draws, through / len(theta)
+        value, gradient = self.expected_log_joint(params)
+        value += self.entropy_weight * family.entropy(params) - log_q.mean()
+        gradient = gradient + self.entropy_weight * family.entropy_gradient(params)
+        gradient = gradient - family.pull_transport(
+            params, self.base_draws, score / len(theta)
         )
         return float(value), self.family.pull_move(self.params, x, gradient)
 

@@ -59,8 +59,10 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
             new_precision = (1.0 - rho) * precision + rho * target_precision
             try:
                 new_factor = inverse_factor(new_precision)
+                cholesky(new_factor @ new_factor.T, lower=True)
             except LinAlgError:
-                # A heavy-tailed prior's expected curvature can be negative.
+                # A heavy-tailed prior's expected curvature can be negative, and
+                # correlations that rounding makes one have no root.
                 rho *= 0.5
                 continue
             step = rho * (new_factor @ (new_factor.T @ gradient))
@@ -68,8 +70,6 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
             new_elbo = found[0] + _log_volume(new_factor)
             # A fall of rounding size is no fall: the optimum is flat.
             accepted = new_elbo > elbo - 1e-13 * max(1.0, abs(elbo))
-            # Correlations that rounding makes one have no root, and end the ascent.
-            accepted = accepted and has_root(new_factor @ new_factor.T)
             if not accepted:
                 rho *= 0.5
         if not accepted:
@@ -103,15 +103,6 @@ def inverse_factor(precision):
     dim = len(precision)
     root = cholesky(precision, lower=True)
     return solve_triangular(root, np.eye(dim), lower=True).T
-
-
-def has_root(covariance):
-    """Whether a covariance is positive definite in floating point."""
-    try:
-        cholesky(covariance, lower=True)
-    except LinAlgError:
-        return False
-    return True
 
 
 def _log_volume(factor):
