@@ -122,7 +122,7 @@ class Limits:
             return End("tol", message)
         if info.enough and not info.improper:
             return End("enough", info.enough)
-        if info.kind == "first" or info.improper:
+        if info.move.kind == "first" or info.improper:
             return None
         if info.grown or engine.doubts(info):
             return None
@@ -151,7 +151,7 @@ class Limits:
         """
         by_gain = self.stopping == "gain" and engine.judges_gains
         # A split reaches what is near: a search is tried before a run ends.
-        found = info.kind not in ("split", "rejected") and info.gamma > 0
+        found = info.move.kind not in ("split", "rejected") and info.move.gamma > 0
         if not (by_gain and found) or engine.combination.noisy:
             return None
         gain = info.gain
@@ -190,7 +190,7 @@ class Limits:
 
     def _stuck(self, engine, info):
         """Whether an iteration gained little although much is left, on all draws."""
-        began = info.kind == "first" or info.grown
+        began = info.move.kind == "first" or info.grown
         return not began and engine.doubts(info) and self._small(engine, info)
 
     def over(self, engine, history):

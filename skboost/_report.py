@@ -27,9 +27,9 @@ def history_record(info):
     """One iteration as a flat dict of plain numbers, as `history_` holds it."""
     return {
         "iteration": info.iteration,
-        "kind": info.kind,
+        "kind": info.move.kind,
         "branch": info.move.branch,
-        "gamma": info.gamma,
+        "gamma": info.move.gamma,
         "curvature": info.move.curvature,
         "n_components": info.n_components,
         "elbo": info.elbo.value,

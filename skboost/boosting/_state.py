@@ -141,16 +141,6 @@ class Info:
     enough: str = ""
     cut_short: bool = False
 
-    @property
-    def kind(self):
-        """What became of the proposal; see `Move`."""
-        return self.move.kind
-
-    @property
-    def gamma(self):
-        """Step length."""
-        return self.move.gamma
-
 
 # --- tol="auto": a run ends once it is as good as a Gaussian fitted to exact draws
 

@@ -92,7 +92,7 @@ def test_a_rejected_step_leaves_the_state(engine):
     for seed in range(3):
         states, infos = iterate(engine("normal", dim=2, seed=seed), 6)
         for k in range(1, 6):
-            if infos[k].kind != "rejected":
+            if infos[k].move.kind != "rejected":
                 continue
             n_rejected += 1
             before, after = states[k - 1], states[k]
@@ -185,7 +185,7 @@ def test_an_away_step_adds_no_component(engine):
     boosting = engine("far modes", corrective="away", refine=False)
     state = with_a_useless_component(boosting)
     after, info = boosting.step(state)
-    assert info.kind == "away"
+    assert info.move.kind == "away"
     assert info.move.branch == "line-search"
     assert after.mixture.n_components == 2
 
@@ -198,11 +198,11 @@ def test_reports_hold_what_they_say(engine, step_size):
     boosting = engine("cauchy", step_size=step_size, corrective="none")
     _, infos = iterate(boosting, 4)
     first, *others = infos
-    assert first.kind == "first"
+    assert first.move.kind == "first"
     assert np.isnan(first.gain.value)
     for info in others:
-        assert info.kind in ("frank-wolfe", "rejected")
-        assert 0 <= info.gamma <= 1
+        assert info.move.kind in ("frank-wolfe", "rejected")
+        assert 0 <= info.move.gamma <= 1
         assert info.gain.se >= 0
         assert 0 <= info.move.seconds <= info.seconds
         assert np.isfinite(info.entropy)

@@ -83,8 +83,8 @@ def test_the_weights_take_the_step_of_the_rule(engine, corrective, step_size):
         assert_allclose(direction.d, expected.d)
         assert direction.gamma_max == expected.gamma_max
         # Steps that minimise are refused where they lose on fresh draws.
-        assert info.kind != "rejected" or (rule.monotone and t > 1)
-        if info.kind != "rejected":
+        assert info.move.kind != "rejected" or (rule.monotone and t > 1)
+        if info.move.kind != "rejected":
             after = np.zeros(len(weights))
             after[kept_columns(before, state, objective)] = state.mixture.weights
             moved = weights + step.gamma * step.direction.d
