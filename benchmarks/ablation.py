@@ -30,11 +30,8 @@ WITHOUT = {
     "refine": {"refine": False},
     "search_modes": {"search_modes": False},
     "draw_growth": {"draw_growth": 1},
-    "skewness_starts": {"skewness_starts": False},
     "split": {"split": False},
-    "split and skewness": {"split": False, "skewness_starts": False},
     "second start": {"n_restarts": 1},
-    "small start weights": {"start_weights": (0.25,)},
 }
 DEFAULT = "default"
 # Nats below which a gain is none, however sure: a tenth of the default `tol`, which

@@ -68,8 +68,6 @@ class Settings:
 
     # Climbs from far around the mixture find modes that its own draws never see.
     search_modes: bool = True
-    # Starts shifted along the most skewed direction of a component.
-    skewness_starts: bool = True
     # A component split in two, before a search or after one that found little: on t2
     # synth it took a third of the seconds of a search with its refinement.
     split: bool = True
@@ -77,12 +75,6 @@ class Settings:
     # what is gained they double. Twice was too little on a logistic model with 25
     # coefficients; four times at once cost four times as much from the first doubt on.
     draw_growth: int = 4
-
-    # --- the greedy search
-
-    # Weights tried at every start, the largest first; the solver moves them. A tail
-    # wants a small one.
-    start_weights: tuple = (0.25, 0.02, 0.002)
 
     # --- what is kept, and what is reported
 

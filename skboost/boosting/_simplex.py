@@ -234,8 +234,7 @@ class Simplex(Combination):
         return iterate.pruned(settings.max_components), move
 
     def refine(self, iterate, state, settings):
-        mixture, pool, t = iterate.mixture, iterate.pool, state.iteration
-        return self._refined(mixture, pool, [-1], t, settings)
+        return self._refined(iterate.mixture, state.iteration, settings)
 
     def split(self, state, settings):
         """The heaviest component split in two, or the two heaviest, and all refined.
@@ -254,11 +253,7 @@ class Simplex(Combination):
         halves = state.mixture
         for k in heaviest:
             halves = split_component(target, halves, k, rng)
-        new = np.arange(state.mixture.n_components, halves.n_components)
-        both = [*heaviest, *new]
-        return self._refined(
-            halves, state.iterate.pool, both, state.iteration, settings
-        )
+        return self._refined(halves, state.iteration, settings)
 
     def redrawn(self, iterate, t, settings):
         mixture = iterate.mixture
@@ -278,26 +273,30 @@ class Simplex(Combination):
     def least_gain(self, settings):
         return settings.least_gain
 
-    def _refined(self, mixture, pool, new, t, settings):
+    def _refined(self, mixture, t, settings):
         """Components and weights moved together towards a higher ELBO.
 
-        The greedy step's own problem with several components moving, in place of a
-        sweep over components one by one. Those that have next to no slope stay where
-        they are, as the fixed part on the draws of `pool`: an evaluation then costs
-        less, and noise is not fitted once more. The `new` ones always move.
+        The greedy step's own problem with all components moving, in place of a sweep
+        over components one by one.
         """
-        target = self.target.tolerant()
-        problem = _moving(target, mixture, t, settings)
-        moving = np.ones(mixture.n_components, dtype=bool)
-        if mixture.n_components > 2:
-            # Fewer draws for light components in its place lost 0.02 nats on t2 synth
-            # and 0.08 on ds1_100.
-            moving = steepest(problem.predicted_gains(), 0.9)
-            moving[new] = True
-        if not moving.all():
-            rest = pool.keep(~moving[: pool.n_components])
-            fixed = FixedMixture.of(mixture.keep(~moving), rest)
-            problem = _moving(target, mixture, t, settings, moving, fixed)
+        base = [
+            family.matched_draws(
+                settings.n_draws,
+                self.target.dim,
+                generator(settings.seed, t, REFINE, k),
+            )
+            for k, (family, _) in enumerate(mixture.components)
+        ]
+        problem = JointELBO(
+            self.target.tolerant(),
+            mixture.components,
+            # Fewer draws for light components lost 0.02 nats on t2 synth and 0.08 on
+            # ds1_100.
+            base,
+            mixture.weights,
+            None,
+            settings.exact,
+        )
         x, _ = ascend(
             problem,
             # The next refinement goes on from where this one ends, and one that ended
@@ -306,7 +305,9 @@ class Simplex(Combination):
             tol=max(1e-2 * settings.tol, SMALLEST_TOL),
             share=0.02,
         )
-        mixture = _moved(mixture, moving, *problem.unpack(x))
+        params, weights = problem.unpack(x)
+        families = [family for family, _ in mixture.components]
+        mixture = Mixture(tuple(zip(families, params, strict=True)), weights)
         iterate = SimplexIterate(mixture, self._pool(mixture, t, settings))
         if self.fully_corrective:
             iterate = self._reweighted(iterate)
@@ -334,49 +335,3 @@ class Simplex(Combination):
             single.log_components(state.iterate.pool.theta),
             state.mixture.log_components(new.theta),
         )
-
-
-def steepest(predicted_gains, share):
-    """Fewest components that are predicted to gain that share of the whole.
-
-    Parameters
-    ----------
-    predicted_gains : ndarray of shape (n_components,)
-        Nats, none negative.
-    share : float
-
-    Returns
-    -------
-    ndarray of bool of shape (n_components,)
-    """
-    order = np.argsort(-predicted_gains, kind="stable")
-    before = np.cumsum(predicted_gains[order]) - predicted_gains[order]
-    chosen = np.zeros(len(order), dtype=bool)
-    chosen[order] = before <= share * predicted_gains.sum()
-    return chosen
-
-
-def _moving(target, mixture, t, settings, moving=None, fixed=None):
-    """The problem of some components of a mixture, on draws of their own."""
-    chosen = np.arange(mixture.n_components)[moving if moving is not None else ...]
-    components = [mixture.components[k] for k in chosen]
-    base = [
-        family.matched_draws(
-            settings.n_draws, target.dim, generator(settings.seed, t, REFINE, int(k))
-        )
-        for k, (family, _) in zip(chosen, components, strict=True)
-    ]
-    weights = mixture.weights[chosen]
-    return JointELBO(target, components, base, weights, fixed, settings.exact)
-
-
-def _moved(mixture, moving, params, shares):
-    """The mixture with components where a search left them."""
-    components, weights = list(mixture.components), np.array(mixture.weights)
-    for k, new in zip(np.flatnonzero(moving), params, strict=True):
-        components[k] = (components[k][0], new)
-    if not moving.all():
-        weights[~moving] *= shares[0] / weights[~moving].sum()
-        shares = shares[1:]
-    weights[moving] = shares
-    return Mixture(tuple(components), weights)

@@ -141,16 +141,6 @@ class JointELBO:
         d_logits = d_log_shares - shares * d_log_shares.sum()
         return points.value, np.concatenate([*pulled, d_logits[1:]])
 
-    def predicted_gains(self):
-        """What every moving component gains by a first step, nats, (n_moving,).
-
-        Half of the squared slope in coordinates of unit curvature.
-        """
-        x = self.start
-        _, gradient = self.value_and_gradient(x)
-        coordinates, _ = self._split(0.5 * (self.scale * gradient) ** 2)
-        return np.array([part.sum() for part in coordinates])
-
     def _split(self, x):
         cuts = np.cumsum(self._sizes)
         *coordinates, logits = np.split(x, cuts)
@@ -253,17 +243,12 @@ class JointGain(Objective):
     """
 
     def rank_starts(self, context, family, starts, base_draws, rng, settings):
-        """Gain of every start at its best weight; see `Objective.rank_starts`.
-
-        A start that gains nothing yet is best searched from a large weight: at a small
-        one its slope vanishes.
-        """
-        weights = np.array(settings.start_weights)
+        """Gain of every start at one weight; see `Objective.rank_starts`."""
+        # From a small weight the slope of a start that gains nothing yet vanishes.
+        weight = 0.25
         # They rank, and need no precision.
-        few = base_draws[:64]
-        values = joint_gains(context, family, starts, few, weights)
-        best = np.where(values.max(axis=1) > 0, values.argmax(axis=1), 0)
-        return values[range(len(starts)), best], weights[best]
+        values = joint_gains(context, family, starts, base_draws[:64], [weight])
+        return values[:, 0], np.full(len(starts), weight)
 
     def problem(self, context, component, weight, base_draws):
         """The problem that the solver sees; see `JointELBO`."""

@@ -26,6 +26,8 @@ from skboost.proposals._base import Proposer
 # Shares of a limited time after which the first component's search ends and its optima
 # are no longer compared: drawing from the best and the report need the rest.
 _SEARCH_SHARE, _RANK_SHARE = 0.4, 0.6
+# Weights at which a distribution is tried beside the mixture.
+_WEIGHTS = (0.25, 0.02, 0.002)
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class ConjugateProposer(Proposer):
         runs = list(range(2 * settings.n_restarts))
         for natural in chunked_map(run, runs, settings.n_jobs):
             found += _all_widths(target, natural)
-        values = partial(_gains, context, settings.start_weights, rng)
+        values = partial(_gains, context, _WEIGHTS, rng)
         return self.family, _best(found, values, max(settings.n_restarts, 2))
 
 

@@ -55,29 +55,6 @@ def skew_direction(target, mixture, k, rng, n_draws=512, n_starts=8, n_steps=15)
     return scale.lift(best / (np.linalg.norm(best) + _TINY))
 
 
-def skewed_starts(target, mixture, k, family, params, rng):
-    """Copies of a component, shifted both ways along its most skewed direction.
-
-    Parameters
-    ----------
-    target : Target
-    mixture : Mixture
-    k : int
-        The component.
-    family, params : VariationalFamily, ndarray of shape (n_params,)
-        The same component in the layout of the family.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    list of ndarray of shape (n_params,)
-    """
-    shift = skew_direction(target, mixture, k, rng)
-    centre = family.location(params)
-    # A standard deviation along the most skewed direction.
-    return [family.recentre(params, centre + s * shift) for s in (-1.0, 1.0)]
-
-
 def split_component(target, mixture, k, rng):
     """The mixture with a component split where it is most skewed.
 
@@ -181,8 +158,6 @@ def starting_components(context, family, settings, rng):
     starts = []
     for k in np.argsort(-owners.weights, kind="stable")[:2]:
         params = family.convert(owners.components[k][1], dim)
-        if settings.skewness_starts:
-            starts += skewed_starts(context.target, owners, k, family, params, rng)
         # Widths of the copies of heavy components.
         starts += [family.widen(params, width) for width in (0.6, 1.7)]
     points = residual_points(context, 2 * settings.n_restarts + 2, rng)

@@ -11,9 +11,8 @@ from numpy.testing import assert_allclose
 from skboost._callbacks import Limits, run
 from skboost._settings import Settings
 from skboost._solver import ascend, climb
-from skboost.approximation import Estimate, FreshDraws, Mixture
-from skboost.boosting import Boosting
-from skboost.boosting._simplex import steepest
+from skboost.approximation import Estimate, FreshDraws
+from skboost.boosting import Boosting, Move
 from skboost.modes import Modes
 
 
@@ -88,34 +87,6 @@ class TestSteps:
         assert values[0] - values[1] < 0.5 * (values[1] + abs(start))
 
 
-class TestMoving:
-    """Which components a refinement moves."""
-
-    def test_the_fewest_that_gain_enough(self):
-        gains = np.array([0.01, 0.5, 0.0, 0.3])
-        assert steepest(gains, 0.5).tolist() == [False, True, False, False]
-        assert steepest(gains, 0.9).tolist() == [False, True, False, True]
-        assert steepest(gains, 1.0).sum() >= 3
-
-    def test_those_without_a_slope_stay(self, engine):
-        boosting = engine("far modes", starts=np.array([[8.0]]), refine=True)
-        state, _ = boosting.init()
-        family, params = state.mixture.components[0]
-        there = family.recentre(params, -family.location(params))
-        mixture = Mixture.single(family, params).append(family, there)
-        mixture = mixture.append(family, family.widen(there, 3.0))
-        mixture = mixture.with_weights(np.array([0.5, 0.3, 0.2]))
-        simplex, settings = boosting.combination, boosting.settings
-        iterate = simplex.begin(mixture, settings)
-        weights = np.array([0.5, 0.3, 0.2])
-        iterate = type(iterate)(
-            mixture.with_weights(weights), simplex._pool(mixture, 0, settings)
-        )
-        refined = simplex.refine(iterate, state, settings).mixture
-        # The component at a mode that it fits is the one without a slope.
-        assert any(np.array_equal(p, params) for _, p in refined.components)
-
-
 class TestFirstMixture:
     """Fitted anew where modes are known that have nearly all of the mass."""
 
@@ -147,7 +118,7 @@ class TestSplit:
         assert halves.components.n_components == 2
         assert gain.value > 5 * gain.se
         after, info = boosting.step(state)
-        assert info.kind == "split"
+        assert info.move.kind == "split"
         assert info.gain.value > boosting.settings.tol
         assert after.mixture.n_components == 2
         assert after.split_first
@@ -163,7 +134,7 @@ class TestSplit:
         boosting = engine("normal", dim=2)
         state, _ = boosting.init()
         _, info = boosting.step(state)
-        assert info.kind != "split"
+        assert info.move.kind != "split"
 
     @pytest.mark.parametrize(("n_draws", "grows"), [(128, True), (512, False)])
     def test_draws_double_for_parameters_that_move(self, engine, n_draws, grows):
@@ -292,8 +263,8 @@ class TestEnd:
     @staticmethod
     def info(gain, *, kept=True, exhausted=False, kind="frank-wolfe", left=0.05):
         return SimpleNamespace(
-            kind=kind, gamma=0.5 * kept, improper="", enough="", exhausted=exhausted,
-            gain=Estimate(gain, 1e-4), grown=False,
+            move=Move(kind, "", 0.5 * kept), improper="", enough="", grown=False,
+            exhausted=exhausted, gain=Estimate(gain, 1e-4),
             remaining=SimpleNamespace(value=left, least=left),
         )  # fmt: skip
 
