@@ -89,9 +89,9 @@ def test_every_iterate_is_a_mixture_with_its_pool(
 def test_a_rejected_step_leaves_the_state(engine):
     # One Gaussian is the target itself: all that is left to gain is noise.
     n_rejected = 0
-    for seed in range(3):
-        states, infos = iterate(engine("normal", dim=2, seed=seed), 6)
-        for k in range(1, 6):
+    for seed in range(2):
+        states, infos = iterate(engine("normal", dim=2, seed=seed), 4)
+        for k in range(1, 4):
             if infos[k].move.kind != "rejected":
                 continue
             n_rejected += 1
@@ -173,14 +173,6 @@ def test_useless_components_are_dropped(engine, corrective, step_size):
     assert state.iterate.pool.n_components == len(means)
 
 
-def test_without_correction_nothing_is_dropped(engine):
-    boosting = engine("far modes", corrective="none", refine=False)
-    state = with_a_useless_component(boosting)
-    for _ in range(2):
-        state, _ = boosting.step(state)
-    assert np.abs(state.mixture.component_means()).min() < 1e-12
-
-
 def test_an_away_step_adds_no_component(engine):
     boosting = engine("far modes", corrective="away", refine=False)
     state = with_a_useless_component(boosting)
@@ -209,15 +201,6 @@ def test_reports_hold_what_they_say(engine, step_size):
         if step_size == "adaptive":
             assert info.move.branch in ("adaptive", "fallback", "zero")
         assert (info.move.curvature is not None) == (info.move.branch == "adaptive")
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_seed_decides(engine, seed):
-    (one, *_), _ = iterate(engine("two modes", seed=seed), 1)
-    (same, *_), _ = iterate(engine("two modes", seed=seed), 1)
-    (other, *_), _ = iterate(engine("two modes", seed=seed + 1), 1)
-    assert np.array_equal(one.iterate.pool.theta, same.iterate.pool.theta)
-    assert not np.array_equal(one.iterate.pool.theta, other.iterate.pool.theta)
 
 
 def test_a_gaussian_is_found_exactly(engine):

@@ -66,11 +66,3 @@ def test_the_unstopped_residual_objective_does_not_find_it():
     with pytest.warns(UserWarning, match="degenerated"):
         result = boost("ring", corrective="none", objective=objective, n_draws=256)
     assert result.posterior.n_components == 1
-
-
-def test_the_name_of_an_objective_is_its_default_instance():
-    by_name, by_instance = (
-        boost("two bumps", objective=objective, corrective="none", n_draws=256)
-        for objective in ("relbo", ResidualGain())
-    )
-    assert by_name.elbo == by_instance.elbo

@@ -47,9 +47,8 @@ def test_a_student_t_density_is_one_component():
 
 
 @pytest.mark.parametrize("df", [2.5, 4.0, 8.0])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_degrees_of_freedom_are_found(df, seed):
-    result = boost(df, StudentT(df="auto"), seed, max_iter=1)
+def test_degrees_of_freedom_are_found(df):
+    result = boost(df, StudentT(df="auto"), max_iter=1)
     ((family, _),) = result.posterior.mixture.components
     assert family.df == df
     assert isinstance(family.df, float)
@@ -88,19 +87,10 @@ def test_one_component_has_the_tails_that_a_gaussian_lacks():
     assert heavy.pareto_k < 0.3 < gaussian.pareto_k
 
 
-def test_a_continued_choice_is_reproducible():
-    one, two = (boost(4.0, StudentT("diag", "auto"), max_iter=3) for _ in "ab")
-    for (f, p), (g, q) in zip(
-        one.posterior.mixture.components, two.posterior.mixture.components, strict=True
-    ):
-        assert f.df == g.df
-        assert np.array_equal(p, q)
-
-
-@pytest.mark.parametrize("objective", ["kl", "relbo"])
 @pytest.mark.filterwarnings("ignore::skboost.objectives.DegenerateComponentWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_every_objective_takes_an_open_family(objective):
-    result = boost(4.0, StudentT("diag", (3.0, 30.0)), objective=objective, max_iter=3)
+def test_the_residual_objective_takes_an_open_family():
+    family = StudentT("diag", (3.0, 30.0))
+    result = boost(4.0, family, objective="relbo", max_iter=2, n_draws=64)
     assert np.isfinite(result.elbo)
     assert {f.df for f, _ in result.posterior.mixture.components} <= {3.0, 30.0}

@@ -54,16 +54,6 @@ def test_corrective_steps_converge_linearly(problem, descend, corrective):
     np.testing.assert_array_equal(weights == 0, problem.optimum == 0)
 
 
-@pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("strategy", DIRECTIONS.values(), ids=list(DIRECTIONS))
-def test_step_is_within_bounds(problem, strategy, name):
-    weights = np.array([0.9, 0.1, 0.0])
-    direction = strategy(problem.objective.slope(weights), weights, 2)
-    step = RULES[name].choose(problem.objective, weights, direction, None, 1)
-    assert 0 <= step.gamma <= step.direction.gamma_max
-    apply(weights, step.direction, step.gamma)
-
-
 @pytest.mark.parametrize("rule", [*RULES.values(), Constant(0.3)])
 def test_rules_are_scikit_learn_objects(rule):
     assert clone(rule).get_params() == rule.get_params()

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
-from skboost.approximation import finite_value_and_score
 from skboost.families import Gaussian, Laplace, StudentT
 from skboost.objectives import FixedMixture, JointELBO, SingleELBO
 from skboost.targets import CallableTarget
@@ -17,11 +16,11 @@ CLOSE = {"rtol": 1e-5, "atol": 2e-6}
 
 @pytest.fixture
 def problem(case, components, pooled):
-    """``problem(n_moving, with_rest, n_draws)``: a joint ELBO of the case."""
+    """``problem(n_moving, with_rest)``: a joint ELBO of the case."""
     family, make, exact = case
     target = make(DIM)
 
-    def build(n_moving, with_rest, n_draws=64):
+    def build(n_moving, with_rest):
         rng = np.random.default_rng(1)
         rest, shares = None, rng.dirichlet(np.full(n_moving, 5.0))
         if with_rest:
@@ -30,7 +29,7 @@ def problem(case, components, pooled):
                 FixedMixture.of(*pooled(target, fixed, [0.3, 0.7], exact)),
                 0.4 * shares,
             )
-        base = [family.base_draws(n_draws, DIM, rng) for _ in range(n_moving)]
+        base = [family.base_draws(16, DIM, rng) for _ in range(n_moving)]
         return JointELBO(
             target, components(family, DIM, n_moving), base, shares, rest, exact
         )
@@ -44,11 +43,10 @@ def near(problem, seed=2):
     return problem.start + 0.2 * rng.standard_normal(problem.start.size)
 
 
-@pytest.mark.parametrize("n_moving", [1, 2, 3])
+@pytest.mark.parametrize("n_moving", [1, 3])
 @pytest.mark.parametrize("with_rest", [False, True], ids=["alone", "with rest"])
-@pytest.mark.parametrize("n_draws", [64, 8], ids=["all coordinates", "few draws"])
-def test_gradient_equals_differences(problem, n_moving, with_rest, n_draws, slope):
-    elbo = problem(n_moving, with_rest, n_draws)
+def test_gradient_equals_differences(problem, n_moving, with_rest, slope):
+    elbo = problem(n_moving, with_rest)
     x = near(elbo)
     _, gradient = elbo.value_and_gradient(x)
     assert_allclose(
@@ -65,30 +63,6 @@ def test_start_is_the_given_mixture(problem, with_rest):
     assert_allclose(shares.sum(), 1.0)
     assert len(shares) == 2 + with_rest
     assert len(elbo.limits) == len(elbo.start)
-
-
-def test_evaluations_have_no_memory(problem):
-    elbo = problem(2, True)
-    x = near(elbo)
-    first = elbo.value_and_gradient(x)
-    elbo.value_and_gradient(near(elbo, seed=9))
-    again = elbo.value_and_gradient(x)
-    assert first[0] == again[0]
-    assert np.array_equal(first[1], again[1])
-
-
-def test_one_component_alone_is_ordinary_variational_inference(case, components):
-    family, make, exact = case
-    target, (component,) = make(DIM), components(family, DIM, 1)
-    base = family.base_draws(64, DIM, np.random.default_rng(0))
-    elbo = JointELBO(target, [component], [base], np.ones(1), None, exact)
-    theta = family.transport(component[1], base)
-    if exact:
-        expected = target.expected_log_density(*family.structure(component[1]))[0]
-    else:
-        expected = target.log_density(theta).mean()
-    value, _ = elbo.value_and_gradient(elbo.start)
-    assert_allclose(value, expected - family.log_density(theta, component[1]).mean())
 
 
 # --- quadrature, one dimension
@@ -167,14 +141,6 @@ class HalfLine:
     def value_and_score(self, theta):
         value = np.where(theta[:, 0] > 0, -theta[:, 0], -np.inf)
         return value, np.where(theta > 0, -1.0, 0.0)
-
-
-def test_zero_densities_are_bad_but_finite():
-    theta = np.array([[-1.0], [2.0], [0.5]])
-    value, _ = finite_value_and_score(HalfLine(), theta)
-    assert np.isfinite(value).all()
-    assert_allclose(value[1:], [-2.0, -0.5])
-    assert value[0] < -100.0
 
 
 @pytest.mark.parametrize("family", [Gaussian("full"), Laplace()], ids=repr)

@@ -31,10 +31,9 @@ def relbo(case, components, dim, lam, n_draws=64, seed=1):
     return ResidualELBO(make(dim), mixture, family, start, base, lam, exact)
 
 
-@pytest.mark.parametrize("lam", [0.0, 0.7, 1.0])
-@pytest.mark.parametrize("n_draws", [64, 8], ids=["all coordinates", "few draws"])
-def test_gradient_equals_differences(case, components, lam, n_draws, slope):
-    problem = relbo(case, components, DIM, lam, n_draws)
+@pytest.mark.parametrize("lam", [0.0, 0.7])
+def test_gradient_equals_differences(case, components, lam, slope):
+    problem = relbo(case, components, DIM, lam, n_draws=16)
     x = 0.2 * np.random.default_rng(2).standard_normal(problem.start.size)
     _, gradient = problem.value_and_gradient(x)
     expected = slope(lambda v: problem.value_and_gradient(v)[0], x)
@@ -54,14 +53,6 @@ def test_value_agrees_with_quadrature(case, components):
     )
     truth = np.trapezoid(s * integrand, z[:, 0])
     assert abs(np.mean(values) - truth) < 3 * np.std(values, ddof=1) + 1e-9
-
-
-def test_the_price_of_entropy_is_lambda(case, components):
-    problem = relbo(case, components, DIM, 1.0)
-    other = relbo(case, components, DIM, 0.25)
-    x = problem.start
-    difference = problem.value_and_gradient(x)[0] - other.value_and_gradient(x)[0]
-    assert_allclose(difference, 0.75 * problem.family.entropy(problem.params))
 
 
 def test_entropy_weight_schedules():

@@ -92,19 +92,6 @@ def test_whitening_of_a_family_without_variances():
     assert_allclose(family.whitening(params).lift(np.ones(2)), [2.0, 3.0])
 
 
-@pytest.mark.parametrize("dim", [20, 300])
-def test_diagonal_curvature_of_independent_coordinates(dim, rng):
-    variance = np.exp(4.0 * rng.standard_normal(dim))
-    target = CallableTarget(
-        lambda theta: -0.5 * np.sum(theta**2 / variance, axis=1),
-        dim,
-        lambda theta: -theta / variance,
-        True,
-    )
-    found = diagonal_curvature(target, np.ones(dim), rng)
-    assert_allclose(found, 1.0 / variance, rtol=1e-5)
-
-
 def test_a_flat_direction_gets_no_width_beyond_what_has_a_cholesky_factor():
     precision = np.array([1e10, 1e-6])
     target = CallableTarget(
@@ -115,6 +102,12 @@ def test_a_flat_direction_gets_no_width_beyond_what_has_a_cholesky_factor():
     )
     found = inverse_curvature(target, np.zeros(2), Gaussian("full"))
     assert_allclose(np.diag(found), [1e-10, 100.0], rtol=1e-6)
+
+
+def test_diagonal_curvature_of_independent_coordinates(rng):
+    gaussian = Spiked(300, n_strong=1, variance=1.0)
+    found = diagonal_curvature(gaussian.target, np.ones(300), rng)
+    assert_allclose(found, gaussian.scale**-2, rtol=1e-5)
 
 
 def test_diagonal_curvature_of_coupled_coordinates(rng):
@@ -181,19 +174,19 @@ def test_columns_that_lose_on_other_draws_are_left_out(monkeypatch):
     def flattered(problem, **settings):
         x, value = ascend(problem, **settings)
         found.append(problem.unpack(x))
-        # The second search ends far off, and boasts.
+        # Later searches end far off, and boast.
         return (x, value) if len(found) == 1 else (x + 3.0, value + 100.0)
 
     monkeypatch.setattr("skboost.proposals._gaussian.ascend", flattered)
     start = Gaussian("diag").from_moments(gaussian.mean, gaussian.scale**2)
-    _, _, params = fit_low_rank(gaussian.target, start, None, Settings(), 2, 3)
-    assert len(found) == 2
+    _, _, params = fit_low_rank(gaussian.target, start, None, Settings())
+    assert len(found) > 1
     assert np.array_equal(params, found[0])
 
 
 def test_a_given_rank_stays():
-    gaussian = Spiked(150, n_strong=5)
-    result = gaussian.boosted(family=Gaussian("low_rank", 3), max_iter=2, n_draws=128)
+    gaussian = Spiked(60, n_strong=5)
+    result = gaussian.boosted(family=Gaussian("low_rank", 3), max_iter=2, n_draws=64)
     ranks = {family.rank for family, _ in result.posterior.mixture.components}
     assert ranks == {3}
 
