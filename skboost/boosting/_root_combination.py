@@ -177,16 +177,11 @@ class RootCombination(Combination):
 
         In ten dimensions the overlap on a few hundred draws has its maximum far off.
         """
-        fresh = [
-            FreshDraws.of(
-                self.target,
-                roots.mixture(),
-                settings.n_fresh,
-                generator(settings.seed, FRESH, 0, k),
-                False,
-            )
-            for k, roots in enumerate((before, after), 3)
-        ]
+        fresh = []
+        for k, roots in enumerate((before, after), 3):
+            rng, mixture = generator(settings.seed, FRESH, 0, k), roots.mixture()
+            drawn = FreshDraws.of(self.target, mixture, settings.n_fresh, rng, False)
+            fresh.append(drawn)
         gain = hellinger_gain(*fresh)
         return gain.value < -N_ERRORS * gain.se
 
@@ -198,29 +193,20 @@ class RootCombination(Combination):
         # One that ends early is gone on with after the next root.
         n_iter = int(np.clip(300 // roots.n_components, 10, 40))
         x, _ = ascend(problem, max_iter=n_iter, tol=tol, budget=settings.budget)
-        return Roots.of(roots.family, *problem.unpack(x))
+        return problem.unpack(x)
 
     # --- draws
 
     def _base_draws(self, roots, t, purpose, settings):
-        return [
-            defensive_draws(
-                roots.family,
-                settings.n_draws,
-                self.target.dim,
-                generator(settings.seed, t, purpose, k),
-            )
-            for k in range(roots.n_components)
-        ]
+        family, n, dim = roots.family, settings.n_draws, self.target.dim
+        keys = range(roots.n_components)
+        rngs = [generator(settings.seed, t, purpose, k) for k in keys]
+        return [defensive_draws(family, n, dim, rng) for rng in rngs]
 
     def _pool(self, roots, t, settings):
         eps = self._base_draws(roots, t, POOL, settings)
-        theta = np.concatenate(
-            [
-                roots.family.transport(p, e)
-                for p, e in zip(roots.params, eps, strict=True)
-            ]
-        )
+        pairs = zip(roots.params, eps, strict=True)
+        theta = np.concatenate([roots.family.transport(p, e) for p, e in pairs])
         return RootDraws(
             theta,
             self.target.log_density(theta),

@@ -261,13 +261,8 @@ class Simplex(Combination):
 
     def gap(self, state, component, settings):
         rng = generator(settings.seed, FRESH, state.iteration, 1)
-        fresh = FreshDraws.of(
-            self.target,
-            Mixture.single(*component),
-            settings.n_fresh,
-            rng,
-            settings.exact,
-        )
+        single, n = Mixture.single(*component), settings.n_fresh
+        fresh = FreshDraws.of(self.target, single, n, rng, settings.exact)
         return duality_gap(state.fresh, fresh, state.iterate.pool)
 
     def least_gain(self, settings):
@@ -279,34 +274,21 @@ class Simplex(Combination):
         The greedy step's own problem with all components moving, in place of a sweep
         over components one by one.
         """
-        base = [
-            family.matched_draws(
-                settings.n_draws,
-                self.target.dim,
-                generator(settings.seed, t, REFINE, k),
-            )
-            for k, (family, _) in enumerate(mixture.components)
-        ]
-        problem = JointELBO(
-            self.target.tolerant(),
-            mixture.components,
-            # Fewer draws for light components lost 0.02 nats on t2 synth and 0.08 on
-            # ds1_100.
-            base,
-            mixture.weights,
-            None,
-            settings.exact,
-        )
-        x, _ = ascend(
-            problem,
-            # The next refinement goes on from where this one ends, and one that ended
-            # at a share of 0.05 left ds1_100 at a saddle.
-            max_iter=30,
-            tol=max(1e-2 * settings.tol, SMALLEST_TOL),
-            share=0.02,
-        )
-        params, weights = problem.unpack(x)
         families = [family for family, _ in mixture.components]
+        # Fewer draws for light components lost 0.02 nats on t2 synth, 0.08 on ds1_100.
+        n, dim, seed = settings.n_draws, self.target.dim, settings.seed
+        base = [
+            family.matched_draws(n, dim, generator(seed, t, REFINE, k))
+            for k, family in enumerate(families)
+        ]
+        target, weights = self.target.tolerant(), mixture.weights
+        components, exact = mixture.components, settings.exact
+        problem = JointELBO(target, components, base, weights, None, exact)
+        # The next refinement goes on from where this one ends, and one that ended at a
+        # share of 0.05 left ds1_100 at a saddle.
+        tol = max(1e-2 * settings.tol, SMALLEST_TOL)
+        x, _ = ascend(problem, max_iter=30, tol=tol, share=0.02)
+        params, weights = problem.unpack(x)
         mixture = Mixture(tuple(zip(families, params, strict=True)), weights)
         iterate = SimplexIterate(mixture, self._pool(mixture, t, settings))
         if self.fully_corrective:
@@ -320,10 +302,9 @@ class Simplex(Combination):
         return SimplexIterate(mixture.with_weights(weights), pool)
 
     def _pool(self, mixture, t, settings):
+        n, dim, seed = settings.n_draws, self.target.dim, settings.seed
         base = [
-            family.base_draws(
-                settings.n_draws, self.target.dim, generator(settings.seed, t, POOL, k)
-            )
+            family.base_draws(n, dim, generator(seed, t, POOL, k))
             for k, (family, _) in enumerate(mixture.components)
         ]
         return PooledDraws.of(self.target, mixture, base, settings.exact)

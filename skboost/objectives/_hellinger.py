@@ -290,33 +290,34 @@ class JointRoots:
         return np.concatenate([*limits, np.full(len(limits), LOGIT_RANGE)])
 
     def unpack(self, x):
-        """Parameters (K, n_params) and coefficients (K,) of all roots."""
+        """All roots where they have moved to, in the combination that is meant."""
         *coordinates, logs = np.split(x, self._cuts)
         starts, family = self.roots.params, self.roots.family
         params = [family.move(p, z) for p, z in zip(starts, coordinates, strict=True)]
-        return np.array(params), np.exp(self._logs + logs)
+        return Roots.of(family, np.array(params), np.exp(self._logs + logs))
 
     def value_and_gradient(self, x):
         """Log overlap and its gradient in `x`."""
-        params, coefficients = self.unpack(x)
-        d, d_params = self._overlaps(params)
+        moved = self.unpack(x)
+        starts, family, coefficients = (
+            self.roots.params,
+            moved.family,
+            moved.coefficients,
+        )
+        d, d_params = self._overlaps(moved.params)
         total = coefficients @ d
         if not total > 0:
             return -np.inf, np.zeros_like(x)
-        d_params *= (coefficients / total)[:, None]
-        starts, family = self.roots.params, self.roots.family
-        moved = Roots(family, params, None, coefficients)
-        products, slopes = between_roots(family, params, moved)
-        norm2 = float(coefficients @ products)
-        d_params -= (coefficients / norm2)[:, None] * slopes
-        d_logs = coefficients * (d / total - products / norm2)
+        # The slope of the norm, which is one: what roots have in common with all.
+        products, slopes = between_roots(family, moved.params, moved)
+        d_params = coefficients[:, None] * (d_params / total - slopes)
+        d_logs = coefficients * (d / total - products)
         *coordinates, _ = np.split(x, self._cuts)
         pulled = [
             family.pull_move(start, z, g)
             for start, z, g in zip(starts, coordinates, d_params, strict=True)
         ]
-        value = np.log(total) - 0.5 * np.log(norm2)
-        return float(value), np.concatenate([*pulled, d_logs])
+        return float(np.log(total)), np.concatenate([*pulled, d_logs])
 
     def _overlaps(self, params):
         """``<f, h_k>`` (K,) and the gradients in each component's parameters."""

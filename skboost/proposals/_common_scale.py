@@ -216,13 +216,8 @@ class _Nodes:
         start = target.first_guess
         if near is not None:
             start = mean, near.family.structure(near.params)[2]
-        found = natural_gaussian(
-            target.expected_curvature,
-            target.dim,
-            settings.budget,
-            tol=_TOL,
-            start=start,
-        )
+        curvature, budget = target.expected_curvature, settings.budget
+        found = natural_gaussian(curvature, target.dim, budget, _TOL, start)
         return family, family.from_moments(*found)
 
 
