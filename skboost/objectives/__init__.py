@@ -11,6 +11,7 @@ from skboost.objectives._hellinger import (
     log_defensive_density,
 )
 from skboost.objectives._joint import (
+    START_WEIGHTS,
     FixedMixture,
     JointELBO,
     JointGain,

@@ -20,14 +20,12 @@ from skboost.conjugate import (
     with_louis_widths,
 )
 from skboost.modes import Modes
-from skboost.objectives import joint_gains
+from skboost.objectives import START_WEIGHTS, joint_gains
 from skboost.proposals._base import Proposer
 
 # Shares of a limited time after which the first component's search ends and its optima
 # are no longer compared: drawing from the best and the report need the rest.
 _SEARCH_SHARE, _RANK_SHARE = 0.4, 0.6
-# Weights at which a distribution is tried beside the mixture.
-_WEIGHTS = (0.25, 0.02, 0.002)
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class ConjugateProposer(Proposer):
         runs = list(range(2 * settings.n_restarts))
         for natural in chunked_map(run, runs, settings.n_jobs):
             found += _all_widths(target, natural)
-        values = partial(_gains, context, _WEIGHTS, rng)
+        values = partial(_gains, context, START_WEIGHTS, rng)
         return self.family, _best(found, values, max(settings.n_restarts, 2))
 
 
