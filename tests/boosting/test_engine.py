@@ -187,8 +187,8 @@ def test_an_away_step_adds_no_component(engine):
 
 @pytest.mark.parametrize("step_size", ["line-search", "adaptive"])
 def test_reports_hold_what_they_say(engine, step_size):
-    boosting = engine("cauchy", step_size=step_size, corrective="none")
-    _, infos = iterate(boosting, 4)
+    settings = {"corrective": "none", "refine": False}
+    _, infos = iterate(engine("cauchy", step_size=step_size, **settings), 4)
     first, *others = infos
     assert first.move.kind == "first"
     assert np.isnan(first.gain.value)
