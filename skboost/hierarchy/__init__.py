@@ -6,14 +6,3 @@ from skboost.hierarchy._normal import NormalMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
 from skboost.hierarchy._rows import Factor, GroupedRows
 from skboost.hierarchy._target import HierarchicalTarget, marginal_of
-
-__all__ = [
-    "CrossedNormalMarginal",
-    "Factor",
-    "GroupedRows",
-    "HierarchicalTarget",
-    "LaplaceMarginal",
-    "NormalMarginal",
-    "QuadratureMarginal",
-    "marginal_of",
-]

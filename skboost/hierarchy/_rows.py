@@ -58,11 +58,6 @@ class GroupedRows:
     factors: tuple = ()
     offset: np.ndarray | None = None
 
-    @property
-    def n_scales(self):
-        """Scales of group effects, of all factors."""
-        return sum(factor.n_effects for factor in self.factors)
-
     def taken(self, rows):
         """Some of the rows, by index; the groups are the same."""
         factors = tuple(

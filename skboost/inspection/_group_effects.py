@@ -121,43 +121,38 @@ class GroupEffectsDisplay:
         -------
         GroupEffectsDisplay
         """
-        n = len(self.means)
-        # More groups than this get no labels of their own.
-        most_labels = 40
-        named = n <= most_labels
-        height = 1.0 + 0.2 * n if named else 5.0
         order = np.argsort(self.means, kind="stable")
+        n, place = len(order), np.arange(len(order))
+        # More groups than this get no labels of their own.
+        named = n <= 40
+        height = 1.0 + 0.2 * n if named else 5.0
+        low, high = self.intervals[order].T
+        away = (low > 0.0) | (high < 0.0)
+        inner_low, inner_high = self.inner[order].T
         with look():
             self.figure_, axes = panels(ax, 1, 1, (5.2, height))
             self.ax_ = axes[0]
-            self._draw(axes[0], order)
-            axes[0].set(xlabel=f"{self.name} (thick: 50 % intervals)", ylim=(-1, n))
-            axes[0].set_yticks(range(n) if named else [])
+            self.ax_.axvline(0.0, color="0.6", linewidth=0.8)
+            for some, hue, label in (
+                (~away, "0.55", f"{100 * self.level:.0f} % interval holds zero"),
+                (away, color(0), "interval excludes zero"),
+            ):
+                if some.any():
+                    at, means = place[some], self.means[order][some]
+                    thick = inner_low[some], inner_high[some]
+                    self.ax_.hlines(at, low[some], high[some], color=hue, linewidth=0.9)
+                    self.ax_.hlines(at, *thick, color=hue, linewidth=2.6)
+                    self.ax_.plot(means, at, "o", color=hue, ms=4, label=label)
+            label = f"{self.name} (thick: 50 % intervals)"
+            self.ax_.set(xlabel=label, ylim=(-1, n), yticks=place if named else [])
             if named:
-                axes[0].set_yticklabels([self.labels[j] for j in order])
+                self.ax_.set_yticklabels([self.labels[j] for j in order])
             else:
-                axes[0].set_ylabel(f"{n} groups")
-            axes[0].tick_params(axis="y", length=0)
-            tidy(axes[0])
+                self.ax_.set_ylabel(f"{n} groups")
+            self.ax_.tick_params(axis="y", length=0)
+            tidy(self.ax_)
             finish(axes, ax is not None)
         return self
-
-    def _draw(self, ax, order):
-        """Intervals of groups, coloured where they exclude zero."""
-        low, high = self.intervals[order].T
-        place, away = np.arange(len(order)), (low > 0.0) | (high < 0.0)
-        inner_low, inner_high = self.inner[order].T
-        ax.axvline(0.0, color="0.6", linewidth=0.8)
-        for some, hue, label in (
-            (~away, "0.55", f"{100 * self.level:.0f} % interval holds zero"),
-            (away, color(0), "interval excludes zero"),
-        ):
-            if some.any():
-                at = place[some]
-                ax.hlines(at, low[some], high[some], color=hue, linewidth=0.9)
-                thick = inner_low[some], inner_high[some]
-                ax.hlines(at, *thick, color=hue, linewidth=2.6)
-                ax.plot(self.means[order][some], at, "o", color=hue, ms=4, label=label)
 
 
 def _named(label):

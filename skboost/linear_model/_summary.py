@@ -146,8 +146,7 @@ def level_and_spread(rows):
     """Weighted mean of a response and its standard deviation, never zero."""
     found = summary_of(rows)
     # Responses may lie far from zero: moments of dense columns cancel nothing.
-    spread = _deviation(np.array([found.level]), np.array([found.spread]), _ROUNDING)
-    return found.level, float(spread[0])
+    return found.level, float(_deviation(found.level, found.spread, _ROUNDING))
 
 
 def root_mean_squares(rows, fit_intercept):
@@ -164,8 +163,6 @@ def log_rate(rows):
 
 def _deviation(mean, variance, rounding):
     """A column whose deviation is at most so much of its mean is constant."""
-    std = np.sqrt(np.maximum(variance, 0.0))
-    constant = std <= rounding * np.abs(mean)
-    std[constant] = np.abs(mean[constant])
-    std[std == 0.0] = 1.0
-    return std
+    std, size = np.sqrt(np.maximum(variance, 0.0)), np.abs(mean)
+    std = np.where(std <= rounding * size, size, std)
+    return np.where(std == 0.0, 1.0, std)

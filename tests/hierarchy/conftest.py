@@ -57,14 +57,18 @@ def grouped(design, response, n=60, offset=True, nested=False, seed=0):
     return GroupedRows(X, response(rng, n), weight, factors, offset)
 
 
+def n_scales(rows):
+    return sum(factor.n_effects for factor in rows.factors)
+
+
 def points(rows, further=0, n=3, seed=1):
     """Coefficients, logarithms of scales and further parameters."""
-    size = n, rows.X.shape[1] + rows.n_scales + further
+    size = n, rows.X.shape[1] + n_scales(rows) + further
     return 0.5 * np.random.default_rng(seed).normal(size=size)
 
 
 def split(theta, rows, noise=False):
-    levels = theta[:, 2 : 2 + rows.n_scales]
+    levels = theta[:, 2 : 2 + n_scales(rows)]
     return (theta[:, :2], levels, theta[:, -1]) if noise else (theta[:, :2], levels)
 
 
@@ -87,13 +91,13 @@ def assert_score_is_the_slope(marginal, theta, rows, noise, atol):
 
 def effects_matrix(rows):
     """Z of all effects, factor by factor and group by group, and their scales."""
-    parts, scale_of, n_scales = [np.zeros((len(rows.y), 0))], [], 0
+    parts, scale_of, seen = [np.zeros((len(rows.y), 0))], [], 0
     for factor in rows.factors:
         one_hot = factor.codes[:, None] == np.arange(factor.n_groups)
         part = one_hot[:, :, None] * factor.columns[:, None]
         parts.append(part.reshape(len(one_hot), -1))
-        scale_of += [*range(n_scales, n_scales + factor.n_effects)] * factor.n_groups
-        n_scales += factor.n_effects
+        scale_of += [*range(seen, seen + factor.n_effects)] * factor.n_groups
+        seen += factor.n_effects
     return np.hstack(parts), np.array(scale_of, dtype=int)
 
 

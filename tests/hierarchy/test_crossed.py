@@ -27,6 +27,7 @@ from .conftest import (
     effects_matrix,
     flattened,
     grouped,
+    n_scales,
     of,
     points,
     split,
@@ -176,7 +177,7 @@ def test_too_many_effects_outside_the_largest_factor_are_refused():
 @pytest.mark.parametrize("level", [-100.0, -20.0, 10.0, 40.0])
 def test_extreme_scales_are_a_wall_without_nan(level):
     rows = of("crossed", counts, offset=False)
-    beta, levels = np.zeros((1, 2)), np.full((1, rows.n_scales), level)
+    beta, levels = np.zeros((1, 2)), np.full((1, n_scales(rows)), level)
     for value, score in (
         LaplaceMarginal(rows, Poisson()).value_and_score(beta, levels),
         LaplaceMarginal(rows, NegativeBinomial()).value_and_score(
