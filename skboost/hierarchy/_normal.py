@@ -98,8 +98,7 @@ class NormalMarginal:
         if not self.n_effects:
             return value, np.column_stack([slope, square - self.mass])
         ratio = bounded_exp(levels.T) / noise
-        inverse, log_det = self._inverses(ratio)
-        b, v = self._effects(self.blocks, self.member, h, ratio, noise, inverse)
+        inverse, log_det, b, v = self._solved(h, ratio, noise, self.blocks, self.member)
         quadratic = np.einsum("qsb,qsb->s", b, v)
         value += 0.5 * quadratic - 0.5 * log_det @ self.n_of_kind
         for effect, block, size in zip(v, self.blocks, ratio / noise, strict=True):
@@ -111,19 +110,18 @@ class NormalMarginal:
         by_noise = square - quadratic - sizes.sum(axis=1) + lost - self.mass
         return value, np.column_stack([slope, by_scale, by_noise])
 
-    def _inverses(self, ratio):
-        """K^-1 (q, q, n_draws, n_kinds) and ln|K| of every kind of group."""
+    def _solved(self, h, ratio, noise, blocks, member):
+        """K^-1 (q, q, n_draws, n_kinds), ln|K|, and b and v (q, n_draws, n_groups).
+
+        The last two are of the groups whose sums are in `blocks`, of kinds `member`.
+        """
         scaled = np.einsum("qs,rs,qrj->qrsj", ratio, ratio, self.squares)
         for k in range(self.n_effects):
             scaled[k, k] += 1.0
-        return inverse_and_log_det(scaled)
-
-    @staticmethod
-    def _effects(blocks, member, h, ratio, noise, inverse):
-        """b and v of some groups, (q, n_draws, n_groups) each."""
+        inverse, log_det = inverse_and_log_det(scaled)
         b = h @ blocks.swapaxes(1, 2)
         b *= (ratio / noise)[..., None]
-        return b, np.einsum("qrsb,rsb->qsb", inverse[..., member], b)
+        return inverse, log_det, b, np.einsum("qrsb,rsb->qsb", inverse[..., member], b)
 
     def effects(self, normals, beta, levels, noise_level):
         """Draws of the group effects given everything else.
@@ -144,9 +142,8 @@ class NormalMarginal:
             return ()
         h = np.column_stack([-beta, np.ones(len(beta))])
         scale, noise = bounded_exp(levels.T), bounded_exp(noise_level)
-        ratio = scale / noise
-        inverse, _ = self._inverses(ratio)
-        _, v = self._effects(self.crossed, self.kind, h, ratio, noise, inverse)
+        groups = self.crossed, self.kind
+        inverse, _, _, v = self._solved(h, scale / noise, noise, *groups)
         size = scale[..., None]
         root = (size[:, None] * cholesky(inverse))[..., self.kind]
         return (Conditional(size * v, root).both(normals[0]),)

@@ -62,8 +62,10 @@ class Surrogate(Target):
 
     def _above_normal(self, z):
         """Trend and kernel, and their gradients in z."""
-        constant, slope, bend = _unpacked(self.trend, self.dim)
-        pulled = z @ bend
+        constant, slope, products = np.split(self.trend, [1, 1 + self.dim])
+        bend = np.zeros((self.dim, self.dim))
+        bend[np.triu_indices(self.dim)] = products
+        pulled = z @ (bend + bend.T)
         value, gradient = self.kernel.value_and_gradient(z)
         value += constant + z @ slope + 0.5 * (z * pulled).sum(axis=1)
         return value, gradient + slope + pulled
@@ -174,13 +176,6 @@ def _terms(z):
     """1, the coordinates and their products, shape (n, n_terms)."""
     first, second = np.triu_indices(z.shape[1])
     return np.column_stack([np.ones(len(z)), z, z[:, first] * z[:, second]])
-
-
-def _unpacked(trend, dim):
-    """Constant, slope (dim,) and second derivatives (dim, dim) of a trend."""
-    bend = np.zeros((dim, dim))
-    bend[np.triu_indices(dim)] = trend[1 + dim :]
-    return trend[0], trend[1 : 1 + dim], bend + bend.T
 
 
 def _fitted_trend(z, above, slopes, noise):

@@ -223,28 +223,22 @@ def test_densities_of_responses_integrate_to_one(fitted):
         assert total.sum() * step == pytest.approx(1.0, abs=2e-3)
 
 
-def test_exported_files_predict_the_same(fitted, tmp_path):
+def test_files_pickles_and_frames_of_polars_predict_the_same(fitted, tmp_path):
     model, X, _, _ = fitted
-    path = tmp_path / "exported.py"
-    model.export(path)
-    spec = spec_from_file_location("exported", path)
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    name = "predict_proba" if hasattr(model, "predict_proba") else "predict"
     rows = X.head(5).copy()
     rows.loc[rows.index[0], "school"] = "new"
-    table = rows.to_numpy()
-    name = "predict_proba" if hasattr(model, "predict_proba") else "predict"
-    found = getattr(module, name)(table)
-    np.testing.assert_array_equal(found, getattr(model, name)(rows))
-
-
-def test_pickles_and_frames_of_polars_predict_the_same(fitted):
-    model, X, _, _ = fitted
+    expected = getattr(model, name)(rows)
+    model.export(tmp_path / "exported.py")
+    spec = spec_from_file_location("exported", tmp_path / "exported.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    np.testing.assert_array_equal(getattr(module, name)(rows.to_numpy()), expected)
     again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(getattr(again, name)(rows), expected)
     polars = pytest.importorskip("polars")
-    frame = polars.DataFrame({name: X[name].tolist() for name in X})
-    np.testing.assert_array_equal(model.predict(frame), model.predict(X))
+    frame = polars.DataFrame({column: rows[column].tolist() for column in rows})
+    np.testing.assert_array_equal(getattr(model, name)(frame), expected)
 
 
 def test_it_works_in_a_pipeline_and_a_grid_search():
@@ -324,22 +318,18 @@ def test_what_data_cannot_tell_apart_is_warned_of(kind, n_groups, message):
     assert np.isfinite(model.elbo_)
 
 
-def test_coefficients_are_named_until_the_next_fit(fitted):
+def test_names_and_answers_stay_until_the_next_fit(fitted):
     model, X, y, _ = fitted
     named = clone(model).set_params(max_iter=1, groups=[1]).fit(X.to_numpy(), y)
     rest = named.posterior_.names[2:]
     named.set_feature_names(["time", "place"])
     assert named.posterior_.names == ("time", "intercept", *rest)
     assert list(named.variance_components_.index) == list(rest)
-    assert named.fit(X.to_numpy(), y).posterior_.names[0] == "x0"
-
-
-def test_a_failed_fit_leaves_the_last_one(fitted):
-    model, X, y, _ = fitted
-    before = model.predict(X)
+    before = named.predict(X.to_numpy())
     with pytest.raises(ValueError, match="a label in every row"):
-        model.fit(X.assign(school=None), y)
-    np.testing.assert_array_equal(model.predict(X), before)
+        named.fit(X.assign(school=None).to_numpy(), y)
+    np.testing.assert_array_equal(named.predict(X.to_numpy()), before)
+    assert named.fit(X.to_numpy(), y).posterior_.names[0] == "x0"
 
 
 @pytest.mark.slow
