@@ -1,9 +1,9 @@
 """Maps over fixed chunks: the same answer for every ``n_jobs`` and backend.
 
 Work is cut by its own size, never by the number of workers, and results come back
-in order, so sums are added in one order whoever computes them. BLAS runs on one
-thread inside: in a pool of workers more would oversubscribe the machine, and
-without one the rounding would depend on how many threads BLAS was given.
+in order, so sums are added in one order whoever computes them. BLAS and OpenMP run
+on one thread inside: in a pool of workers more would oversubscribe the machine, and
+without one the rounding would depend on how many threads they were given.
 """
 
 import multiprocessing
@@ -25,9 +25,12 @@ BLOCK_ENTRIES = 1 << 17
 _SCRATCH = threading.local()
 
 
-def single_threaded_blas():
-    """Context in which BLAS uses one thread."""
-    return _loaded_libraries().limit(limits=1, user_api="blas")
+def single_threaded():
+    """Context in which BLAS and OpenMP use one thread.
+
+    In OpenMP the order of sums would show in the labels of scikit-learn's k-means.
+    """
+    return _loaded_libraries().limit(limits=1)
 
 
 @cache
@@ -74,8 +77,8 @@ class SharedWithWorkers:
 
 
 def limited(func, *args):
-    """``func(*args)`` on one thread of BLAS."""
-    with single_threaded_blas():
+    """``func(*args)`` on one thread of BLAS and OpenMP."""
+    with single_threaded():
         return func(*args)
 
 

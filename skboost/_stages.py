@@ -15,7 +15,7 @@ from skboost._budget import BudgetSpent
 from skboost._callbacks import Prepared, run
 from skboost._checkpoint import agree
 from skboost._math import N_ERRORS
-from skboost._parallel import single_threaded_blas
+from skboost._parallel import single_threaded
 from skboost._random import SKEW, generator
 from skboost.approximation import Mixture, RemainingKL
 from skboost.boosting import Boosting
@@ -71,7 +71,7 @@ def boosted(
             _check_same_density(found.engine, previous.state)
         return found
 
-    with single_threaded_blas():
+    with single_threaded():
         return run(
             engine,
             limits,

@@ -8,14 +8,13 @@ import pytest
 from joblib import parallel_config
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skboost._parallel import chunked_map, row_blocks, scratch, single_threaded_blas
+from skboost._parallel import chunked_map, row_blocks, scratch, single_threaded
 from skboost._random import generator, root_seed
 
 
-def blas_threads(_):
-    return {
-        pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"
-    }
+def threads(_):
+    """Threads of BLAS and OpenMP, as they stand here."""
+    return {(pool["user_api"], pool["num_threads"]) for pool in threadpool_info()}
 
 
 @pytest.mark.slow
@@ -63,19 +62,14 @@ def test_one_item_or_one_job_needs_no_worker():
     assert here not in chunked_map(thread, [0, 1], 2)
 
 
-@pytest.fixture
-def two_blas_threads():
-    """Two threads to take away: the workers of pytest-xdist have one."""
-    with threadpool_limits(limits=2, user_api="blas"):
-        assert blas_threads(0) == {2}
-        yield
-
-
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_blas_is_single_threaded_inside(n_jobs, two_blas_threads):
-    with single_threaded_blas():
-        found = chunked_map(blas_threads, [0, 1], n_jobs)
-    assert found == [{1}, {1}]
+def test_libraries_are_single_threaded_inside(n_jobs):
+    # Two threads to take away: the workers of pytest-xdist have one.
+    with threadpool_limits(limits=2):
+        assert threads(0) == {("blas", 2), ("openmp", 2)}
+        with single_threaded():
+            found = chunked_map(threads, [0, 1], n_jobs)
+    assert found == [{("blas", 1), ("openmp", 1)}] * 2
 
 
 @pytest.mark.parametrize(("n", "columns"), [(1, 1), (7, 3), (100_000, 11), (5, 10**9)])

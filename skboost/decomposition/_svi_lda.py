@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from skboost._base import callback_data
-from skboost._parallel import single_threaded_blas
+from skboost._parallel import single_threaded
 from skboost._random import generator, root_seed
 from skboost._runs import START, SVI_CONSTRAINTS, NaturalGradientRuns, check_same_model
 from skboost._sklearn import Interval, StrOptions, fit_context
@@ -238,7 +238,7 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
         KeyboardInterrupt
             Once more, after the epochs done were kept with every fitted attribute.
         """
-        with self._keeping_old_fit(), single_threaded_blas():
+        with self._keeping_old_fit(), single_threaded():
             matrix = self._validated(X, reset=True, whom="fit")
             going_on = self.warm_start and "_run" in vars(self)
             self._set_model(going_on, "warm_start=True", "Set warm_start=False.")
@@ -273,7 +273,7 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
         ValueError
             As `fit` does, and for a model that has changed since the first batch.
         """
-        with self._keeping_old_fit(), single_threaded_blas():
+        with self._keeping_old_fit(), single_threaded():
             first = "_model" not in vars(self)
             matrix = self._validated(X, reset=first, whom="partial_fit")
             self._set_model(not first, "partial_fit", "Begin with a clone.")

@@ -6,7 +6,7 @@ import numpy as np
 
 from skboost._base import callback_data
 from skboost._callbacks import run
-from skboost._parallel import single_threaded_blas
+from skboost._parallel import single_threaded
 from skboost._random import generator, root_seed
 from skboost._runs import START, SVI_CONSTRAINTS, NaturalGradientRuns, check_same_model
 from skboost._sklearn import StrOptions, fit_context
@@ -226,7 +226,7 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
         UserWarning
             If ``warm_start=True`` goes on with other entries.
         """
-        with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
+        with self._keeping_old_fit(), plain_errors(), single_threaded():
             entries = observed_entries(self, X, self.dtype, reset=True)
             going_on = self.warm_start and "_run" in vars(self)
             if going_on:
@@ -273,7 +273,7 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
         """
         if "_natural" not in vars(self):
             return self.fit(X)
-        with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
+        with self._keeping_old_fit(), plain_errors(), single_threaded():
             self._check_goes_on("partial_fit", "Begin with a clone.")
             entries = self._about_mean(X)
             shape = (max(entries.shape[0], self._model.shape[0]), entries.shape[1])

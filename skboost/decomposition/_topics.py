@@ -9,7 +9,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from skboost._random import generator, root_seed
 from skboost.conjugate import Documents
@@ -41,8 +40,7 @@ def kmeans(rows, n_components, rng):
     n_clusters = min(n_components, counts.shape[0])
     vectors = TfidfTransformer(sublinear_tf=False).fit_transform(counts.log1p())
     seed = int(rng.integers(2**31))
-    # One thread, also in OpenMP: the order of its sums would show in the labels.
-    with threadpool_limits(limits=1), warnings.catch_warnings():
+    with warnings.catch_warnings():
         # Equal documents are one cluster; the rest stay empty.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = KMeans(n_clusters, n_init=1, max_iter=_N_ROUNDS, random_state=seed)

@@ -1,7 +1,6 @@
 """Where a mixture starts: responsibilities by name, or given parameters."""
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from skboost._math import responsibilities
 from skboost.conjugate import LABELS, log_parts
@@ -73,10 +72,8 @@ def started(estimator, model, rows, weight, natural):
 
 def kmeans(values, weight, n_components, rng):
     """Each row belongs to its k-means cluster."""
-    # One thread, also in OpenMP: the order of its sums would show in the labels.
-    with threadpool_limits(limits=1):
-        n_clusters = min(n_components, len(values))
-        return np.eye(n_components)[LABELS["kmeans"](values, weight, n_clusters, rng)]
+    n_clusters = min(n_components, len(values))
+    return np.eye(n_components)[LABELS["kmeans"](values, weight, n_clusters, rng)]
 
 
 def random(values, weight, n_components, rng):
@@ -99,10 +96,9 @@ def plusplus(values, weight, n_components, rng):
 
     n_clusters = min(n_components, len(values))
     seed = int(rng.integers(2**31))
-    with threadpool_limits(limits=1):
-        _, index = kmeans_plusplus(
-            values, n_clusters, sample_weight=weight, random_state=seed
-        )
+    _, index = kmeans_plusplus(
+        values, n_clusters, sample_weight=weight, random_state=seed
+    )
     return _one_each(index, len(values), n_components)
 
 

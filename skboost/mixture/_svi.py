@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import DensityMixin
 
 from skboost._base import callback_data
-from skboost._parallel import single_threaded_blas
+from skboost._parallel import single_threaded
 from skboost._random import generator, root_seed
 from skboost._runs import START, SVI_CONSTRAINTS, NaturalGradientRuns, check_same_model
 from skboost._sklearn import Interval, fit_context
@@ -302,7 +302,7 @@ class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
         KeyboardInterrupt
             Once more, after the epochs done were kept with every fitted attribute.
         """
-        with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
+        with self._keeping_old_fit(), plain_errors(), single_threaded():
             going_on = self.warm_start and "_run" in vars(self)
             seed = self._seed if going_on else root_seed(self.random_state)
             rows = self._source(MixtureRows(seed=seed), X, None, sample_weight)

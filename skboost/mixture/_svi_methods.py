@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._parallel import single_threaded_blas
+from skboost._parallel import single_threaded
 from skboost._random import generator, root_seed
 from skboost._report import warn_where_called
 from skboost._sklearn import fit_context
@@ -136,7 +136,7 @@ class SVIMethods(ClusterMethods):
         UserWarning
             If the stream begins with fewer distinct rows than there are clusters.
         """
-        with self._keeping_old_fit(), plain_errors(), single_threaded_blas():
+        with self._keeping_old_fit(), plain_errors(), single_threaded():
             first = "_model" not in vars(self)
             X, weight = self._weighted(X, sample_weight, reset=first)
             if not first:

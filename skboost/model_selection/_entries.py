@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from skboost._entries import Entries
-from skboost._parallel import single_threaded_blas
+from skboost._parallel import single_threaded
 from skboost._random import generator, root_seed
 from skboost._sklearn import HasMethods, Interval, StrOptions, validate_params
 
@@ -293,7 +293,7 @@ def cross_val_score_entries(estimator, X, *, cv=5, scoring=None, n_jobs=None):
 
 def _fold_score(estimator, train, held_out, scoring):
     fitted = clone(estimator)
-    with single_threaded_blas():
+    with single_threaded():
         fitted.fit(train)
         if callable(scoring):
             return scoring(fitted, train, held_out)

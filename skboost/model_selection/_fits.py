@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import get_tags
 
-from skboost._parallel import single_threaded_blas
+from skboost._parallel import single_threaded
 from skboost._sklearn import param_columns
 from skboost.model_selection._candidates import candidate, model_of
 
@@ -71,7 +71,7 @@ def fit_candidate(task, search, data, fit_params):
     # An estimator that needs y says so best itself.
     needs_y = get_tags(estimator).target_tags.required
     args = [data["X"], data["y"]] if needs_y or data["y"] is not None else [data["X"]]
-    with single_threaded_blas(), task.context.propagate_callback_context(estimator):
+    with single_threaded(), task.context.propagate_callback_context(estimator):
         task.context.call_on_fit_task_begin(estimator=search, **data)
         try:
             return estimator.fit(*args, **fit_params)
