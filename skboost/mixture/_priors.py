@@ -88,7 +88,7 @@ def mixture_settings(estimator, mean, covariance):
     }
 
 
-def check_same_model(before, now):
+def check_same_settings(before, now):
     """Refuse to go on from a fit of another model.
 
     Parameters
