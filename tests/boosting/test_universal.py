@@ -21,14 +21,12 @@ def squared_hellinger(log_density, posterior, scale=1.0):
     return 1.0 - np.exp(0.5 * (log_p + log_q) + log_jacobian).sum() / np.sqrt(z)
 
 
-def boost(log_density, **settings):
-    settings = {"objective": "hellinger", "tol": 0.0} | settings
-    return boost_posterior(log_density, 1, **settings)
+ROOTS = {"objective": "hellinger", "tol": 0.0}
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_two_normals_need_two_components(densities, seed):
-    result = boost(densities["figure 1b"], max_iter=2, random_state=seed)
+def test_two_normals_need_two_components(boosted, densities, seed):
+    result = boosted("figure 1b", max_iter=2, random_state=seed, **ROOTS)
     assert squared_hellinger(densities["figure 1b"], result.posterior, 10.0) < 1e-4
 
 
@@ -65,8 +63,11 @@ def test_a_run_that_is_stuck_has_not_converged():
     ],
     ids=repr,
 )
-def test_more_components_come_closer_to_heavy_tails(densities, settings, share_left):
-    result = boost(densities["cauchy"], **{"max_iter": 4, "random_state": 1} | settings)
+def test_more_components_come_closer_to_heavy_tails(
+    boosted, densities, settings, share_left
+):
+    settings = {"max_iter": 4, "random_state": 1} | ROOTS | settings
+    result = boosted("cauchy", **settings)
     path = [squared_hellinger(densities["cauchy"], stage) for stage in result.stages]
     assert path[-1] < share_left * path[0]
     assert np.all(np.diff(path) < 1e-4)
@@ -74,8 +75,8 @@ def test_more_components_come_closer_to_heavy_tails(densities, settings, share_l
     assert result.posterior.n_components <= pairs * (pairs + 1) // 2
 
 
-def test_the_gain_is_the_fall_in_distance(densities):
-    result = boost(densities["cauchy"], max_iter=3, random_state=2)
+def test_the_gain_is_the_fall_in_distance(boosted, densities):
+    result = boosted("cauchy", max_iter=3, random_state=2, **ROOTS)
     path = [squared_hellinger(densities["cauchy"], stage) for stage in result.stages]
     assert_allclose(path[0], 0.0685, atol=1e-3)
     assert np.all(np.diff(path) < 1e-4)
@@ -84,10 +85,8 @@ def test_the_gain_is_the_fall_in_distance(densities):
             assert abs(record["gain"] - (before - after)) < 5 * record["gain_se"]
 
 
-def test_it_stops_on_its_own_scale():
-    result = boost_posterior(
-        lambda theta: -0.5 * theta[:, 0] ** 2, 1, objective="hellinger", random_state=0
-    )
+def test_it_stops_on_its_own_scale(boosted):
+    result = boosted("normal", objective="hellinger", random_state=0)
     assert result.converged
     assert result.n_iter <= 4
     assert abs(result.remaining_kl) < 1e-3
@@ -97,9 +96,9 @@ def test_it_stops_on_its_own_scale():
     ("name", "value"),
     [("corrective", "away"), ("step_size", "adaptive"), ("stopping", "gap")],
 )
-def test_what_roots_do_not_have(densities, name, value):
+def test_what_roots_do_not_have(boosted, name, value):
     with pytest.raises(ValueError, match=f"objective='hellinger' needs {name}"):
-        boost(densities["cauchy"], **{name: value})
+        boosted("cauchy", **ROOTS, **{name: value})
 
 
 @pytest.mark.slow
