@@ -18,58 +18,24 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A room is a subpackage or a top-level module. The files of the floor that fits
 # estimators work together, so they count as one room.
 FLOORS = {
-    "_random": 0,
-    "_parallel": 0,
-    "_elsewhere": 0,
-    "_math": 0,
-    "_rows": 0,
-    "_entries": 0,
-    "_budget": 0,
-    "_pickles": 0,
-    "_row_blocks": 1,
-    "_settings": 1,
-    "_solver": 1,
-    "families": 1,
-    "frank_wolfe": 1,
-    "transforms": 1,
-    "approximation": 2,
-    "targets": 2,
-    "calibration": 3,
-    "objectives": 3,
-    "modes": 3,
-    "conjugate": 3,
-    "hierarchy": 3,
-    "warps": 3,
-    "surrogates": 3,
-    "posterior": 4,
-    "proposals": 4,
-    "svi": 4,
-    "boosting": 5,
-    "online": 5,
-    "_result": 5,
-    "serving": 5,
-    "_base": 6,
-    "_report": 6,
-    "_starting_points": 6,
-    "_callbacks": 6,
-    "_checkpoint": 6,
-    "_stages": 6,
-    "_runs": 6,
-    "_sklearn": 6,
-    "adapters": 7,
-    "linear_model": 7,
-    "inspection": 7,
-    "model_selection": 7,
-    "mixture": 7,
-    "decomposition": 7,
-    "_posterior_api": 7,
-    "dask": 8,
-    # What users import from: these only pass names on.
-    "callbacks": 8,
-    "exceptions": 8,
-    "priors": 8,
-    "strategies": 8,
-    "__init__": 9,
+    room: floor
+    for floor, rooms in enumerate(
+        (
+            "_random _parallel _elsewhere _math _rows _entries _budget _pickles",
+            "_row_blocks _settings _solver families frank_wolfe transforms",
+            "approximation targets",
+            "calibration objectives modes conjugate hierarchy warps surrogates",
+            "posterior proposals svi",
+            "boosting online _result serving",
+            "_base _report _starting_points _callbacks _checkpoint _stages _runs "
+            "_sklearn",
+            "adapters linear_model inspection model_selection mixture decomposition "
+            "_posterior_api",
+            "dask callbacks exceptions priors strategies",
+            "__init__",
+        )
+    )
+    for room in rooms.split()
 }
 ONE_ROOM = {
     "_base", "_callbacks", "_checkpoint", "_report", "_runs", "_sklearn",
@@ -103,6 +69,11 @@ def tree(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def walked(path):
+    return list(ast.walk(tree(path)))
+
+
 def dotted(path):
     """``skboost/boosting/_greedy.py`` -> ``skboost.boosting._greedy``."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
@@ -125,7 +96,7 @@ def absolute(node, path):
 
 def imports(path, nodes=None):
     """Every import of a file, or of the given nodes of it."""
-    for node in ast.walk(tree(path)) if nodes is None else nodes:
+    for node in walked(path) if nodes is None else nodes:
         if isinstance(node, ast.Import):
             yield from (Import(alias.name, None, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -258,7 +229,7 @@ def test_private_names_of_scikit_learn_stay_in_one_file():
 def test_nothing_prints_or_is_verbose():
     def wrong(path):
         names = set()
-        for node in ast.walk(tree(path)):
+        for node in walked(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 names.add(node.func.id)
             elif isinstance(node, (ast.arg, ast.keyword)):
@@ -277,7 +248,7 @@ def test_functions_and_files_stay_small():
         functions = (ast.FunctionDef, ast.AsyncFunctionDef)
         long = {
             f"{node.name} (line {node.lineno})": body_lines(node)
-            for node in ast.walk(tree(path))
+            for node in walked(path)
             if isinstance(node, functions) and body_lines(node) > MAX_BODY_LINES
         }
         n_lines = len(path.read_text(encoding="utf-8").splitlines())
@@ -301,7 +272,8 @@ def test_functions_and_files_stay_small():
     ],
 )
 def test_the_parser_finds_the_file_behind_an_import(source, files, monkeypatch):
-    monkeypatch.setattr(f"{__name__}.tree", lambda path: ast.parse(source))
+    nodes = list(ast.walk(ast.parse(source)))
+    monkeypatch.setattr(f"{__name__}.walked", lambda path: nodes)
     found = imported_files(PACKAGE / "boosting" / "_greedy.py", MODULES)
     assert found == {f"skboost.{name}" for name in files}
     assert [room_of(name) for name in found] == [name.split(".")[0] for name in files]
