@@ -8,10 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.callback import ScoringMonitor
 from sklearn.model_selection import GridSearchCV
 
-from skboost import (
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-)
+from skboost import BoostedBayesianLogisticRegression, BoostedBayesianPoissonRegression
 from skboost._callbacks import Limits, run
 from skboost._settings import Settings
 from skboost.approximation import Estimate

@@ -150,8 +150,7 @@ class Bomb:
 
 
 @pytest.mark.parametrize(
-    "load",
-    [MixturePosterior.load, BoostingResult.load, ConjugateMixturePosterior.load],
+    "load", [MixturePosterior.load, BoostingResult.load, ConjugateMixturePosterior.load]
 )
 def test_no_pickle_is_read(load, tmp_path):
     mark, path = tmp_path / "exploded", tmp_path / "bomb.npz"

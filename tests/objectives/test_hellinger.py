@@ -30,18 +30,10 @@ class Quartic(Target):
         self.dim = dim
 
     def value_and_score(self, theta):
-        return (
-            -np.sum(0.25 * theta**4 - 0.3 * theta, axis=1) + 3.0,
-            0.3 - theta**3,
-        )
+        return (-np.sum(0.25 * theta**4 - 0.3 * theta, axis=1) + 3.0, 0.3 - theta**3)
 
 
-FAMILIES = [
-    Gaussian("diag"),
-    Gaussian("full"),
-    Gaussian("low_rank", rank=1),
-    Laplace(),
-]
+FAMILIES = [Gaussian("diag"), Gaussian("full"), Gaussian("low_rank", rank=1), Laplace()]
 
 
 def problem_parts(family, rng, dim=2, n=64):
