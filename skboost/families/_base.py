@@ -77,13 +77,16 @@ class VariationalFamily(BaseEstimator):
         """A component whose rank may be another, in this family's layout."""
         return params
 
+    def _lacks(self, method):
+        return NotImplementedError(f"{type(self).__name__} does not define {method}.")
+
     def n_params(self, dim):
         """Length of the parameter vector of one component on R^dim."""
-        raise NotImplementedError
+        raise self._lacks("n_params")
 
     def dim_of(self, params):
         """Dimension of the space on which the component `params` lives."""
-        raise NotImplementedError
+        raise self._lacks("dim_of")
 
     def base_dim(self, dim):
         """Number of base variables behind one draw."""
@@ -96,7 +99,7 @@ class VariationalFamily(BaseEstimator):
         -------
         ndarray of bool of shape (n_params,)
         """
-        raise NotImplementedError
+        raise self._lacks("scale_mask")
 
     def base_draws(self, n, dim, rng):
         """Base draws: scrambled Sobol' points through the inverse cdf.
@@ -123,7 +126,7 @@ class VariationalFamily(BaseEstimator):
 
     def _quantile(self, u):
         """Inverse distribution function of one base variable."""
-        raise NotImplementedError
+        raise self._lacks("_quantile")
 
     def transport(self, params, eps):
         """Draws from the component, as a smooth function of its parameters.
@@ -137,7 +140,7 @@ class VariationalFamily(BaseEstimator):
         -------
         ndarray of shape (n, dim)
         """
-        raise NotImplementedError
+        raise self._lacks("transport")
 
     def pull_transport(self, params, eps, cotangent):
         """Vector-Jacobian product of `transport` in the parameters.
@@ -153,7 +156,7 @@ class VariationalFamily(BaseEstimator):
         ndarray of shape (n_params,)
             ``sum_n cotangent_n . d theta_n / d params``.
         """
-        raise NotImplementedError
+        raise self._lacks("pull_transport")
 
     def at(self, params, theta):
         """Evaluate a component at points.
@@ -167,7 +170,7 @@ class VariationalFamily(BaseEstimator):
         -------
         Evaluation
         """
-        raise NotImplementedError
+        raise self._lacks("at")
 
     def log_density(self, theta, params):
         """Log density in nats at `theta` (n, dim), ndarray of shape (n,)."""
@@ -179,11 +182,11 @@ class VariationalFamily(BaseEstimator):
 
     def entropy(self, params):
         """Differential entropy in nats, in closed form."""
-        raise NotImplementedError
+        raise self._lacks("entropy")
 
     def entropy_gradient(self, params):
         """Gradient of `entropy`, ndarray of shape (n_params,)."""
-        raise NotImplementedError
+        raise self._lacks("entropy_gradient")
 
     def log_peak(self, params):
         """``ln s`` at the highest point of the density, in nats.
@@ -222,6 +225,9 @@ class VariationalFamily(BaseEstimator):
         # Pairs a block at a time, so that the temporaries of many stay small.
         parts = [self._log_affinity(a[r], b[r]) for r in row_blocks(*a.shape)]
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+
+    def _log_affinity(self, a, b):
+        raise self._lacks("log_affinity")
 
     def root_product(self, a, b):
         """The density proportional to ``sqrt(s_a s_b)``.
@@ -265,7 +271,7 @@ class VariationalFamily(BaseEstimator):
 
     def std(self, params):
         """Marginal standard deviations, ndarray of shape (dim,)."""
-        raise NotImplementedError
+        raise self._lacks("std")
 
     def scale(self, params):
         """Marginal scales, shape (dim,): lengths that exist where `std` is infinite.
@@ -307,7 +313,7 @@ class VariationalFamily(BaseEstimator):
 
     def moments(self, params):
         """Mean of shape (dim,) and covariance matrix of shape (dim, dim)."""
-        raise NotImplementedError
+        raise self._lacks("moments")
 
     def from_moments(self, mean, covariance):
         """Member of the family with given moments, as far as it can have them.
@@ -331,7 +337,7 @@ class VariationalFamily(BaseEstimator):
             If a variance is not positive, or a full Gaussian is asked for and
             `covariance` is not positive definite.
         """
-        raise NotImplementedError
+        raise self._lacks("from_moments")
 
     def widen(self, params, width):
         """The component stretched about its centre, coordinate by coordinate.
@@ -346,7 +352,7 @@ class VariationalFamily(BaseEstimator):
         -------
         ndarray of shape (n_params,)
         """
-        raise NotImplementedError
+        raise self._lacks("widen")
 
     def recentre(self, params, mean):
         """The component with another mean of shape (dim,)."""
@@ -364,7 +370,7 @@ class VariationalFamily(BaseEstimator):
         ndarray of shape (n_params,)
             Parameters of the moved component; ``move(params, 0) = params``.
         """
-        raise NotImplementedError
+        raise self._lacks("move")
 
     def pull_move(self, params, x, gradient):
         """Gradient in `x` from the gradient in ``move(params, x)``.
@@ -377,7 +383,7 @@ class VariationalFamily(BaseEstimator):
         -------
         ndarray of shape (n_params,)
         """
-        raise NotImplementedError
+        raise self._lacks("pull_move")
 
     def limits(self, params):
         """How far a search may go in each coordinate of `move`, inf for free ones.
@@ -437,8 +443,8 @@ class VariationalFamily(BaseEstimator):
 
     def marginal_cdf(self, params, i, x):
         """Distribution function of coordinate `i` at `x` (n,)."""
-        raise NotImplementedError
+        raise self._lacks("marginal_cdf")
 
     def marginal_log_density(self, params, i, x):
         """Log density in nats of coordinate `i` at `x` (n,)."""
-        raise NotImplementedError
+        raise self._lacks("marginal_log_density")

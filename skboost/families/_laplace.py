@@ -214,11 +214,8 @@ class _Pieces:
         middle = self.length * faded(np.abs(self.rise))
         above = self.tail * np.exp(-np.maximum(-self.rise, 0.0))
         total = below + middle + above
-        self.below, self.middle, self.above = (
-            below / total,
-            middle / total,
-            above / total,
-        )
+        shares = (mass / total for mass in (below, middle, above))
+        self.below, self.middle, self.above = shares
         # Log density at the higher kink.
         self.log_peak = -np.log(total)
         self.log_constant = self.log_peak + np.minimum(alpha, beta) * self.length

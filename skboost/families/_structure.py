@@ -32,7 +32,7 @@ class Evaluation:
         -------
         ndarray of shape (n, dim)
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define score.")
 
     def pull(self, cotangent):
         """Vector-Jacobian product of the log densities in the parameters.
@@ -46,7 +46,7 @@ class Evaluation:
         ndarray of shape (n_params,)
             ``sum_n cotangent_n * d ln s(theta_n) / d params``.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define pull.")
 
 
 class Structure(VariationalFamily):
@@ -93,7 +93,7 @@ class Structure(VariationalFamily):
         factor : ndarray of shape (dim, rank) or None
             The Cholesky factor for a full covariance; None for a diagonal one.
         """
-        raise NotImplementedError
+        raise self._lacks("structure")
 
     def pull_structure(self, params, g_mean, g_variance, g_factor):
         """Gradient in `params` from gradients in what `structure` returns.
@@ -110,7 +110,7 @@ class Structure(VariationalFamily):
         -------
         ndarray of shape (n_params,)
         """
-        raise NotImplementedError
+        raise self._lacks("pull_structure")
 
 
 class UnknownStructure(Structure):

@@ -212,3 +212,13 @@ def test_a_family_without_a_closed_form_says_which_have_one():
             with pytest.raises(ValueError, match=re.escape(repr(other))) as caught:
                 call(at, at)
             assert str(caught.value).endswith(f"family={' or '.join(with_roots)}.")
+
+
+def test_a_family_that_lacks_a_method_says_which():
+    class Own(VariationalFamily):
+        root_products = True
+
+    one = np.zeros((1, 2))
+    for name, arguments in (("log_affinity", (one, one)), ("entropy", (one[0],))):
+        with pytest.raises(NotImplementedError, match=rf"Own does not define {name}\."):
+            getattr(Own(), name)(*arguments)
