@@ -18,7 +18,7 @@ from skboost.mixture._messages import ProgressLines
 from skboost.mixture._posterior import ConjugateMixturePosterior
 from skboost.mixture._priors import (
     MIXTURE_CONSTRAINTS,
-    check_same_model,
+    check_same_settings,
     mixture_settings,
     moments,
 )
@@ -26,8 +26,8 @@ from skboost.mixture._sources import canonical, warn_of_few_rows
 from skboost.mixture._starts import any_given, started
 from skboost.proposals import ConjugateProposer
 
-# Parameters of boosting that conjugate components have no use for.
-_NOT_OURS = {"family", "objective", "refine", "calibrate", "skew"}
+# Hyperparameters of other boosted estimators that mixtures lack.
+_LACKING = ("family", "objective", "refine", "calibrate", "skew")
 
 
 class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
@@ -198,7 +198,7 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
 
     _parameter_constraints = {
         **MIXTURE_CONSTRAINTS,
-        **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k not in _NOT_OURS},
+        **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k not in _LACKING},
     }
 
     def __init__(
@@ -306,7 +306,7 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
             settings = mixture_settings(self, *moments(X, weight))
             warn_of_few_rows(self.n_components, len(X))
             if self.warm_start and "_run" in vars(self):
-                check_same_model(self._settings, settings)
+                check_same_settings(self._settings, settings)
             self._settings = settings
             model = GaussianMixtureModel(**self._settings)
             target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)

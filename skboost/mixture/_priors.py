@@ -88,7 +88,7 @@ def mixture_settings(estimator, mean, covariance):
     }
 
 
-def check_same_model(before, now):
+def check_same_settings(before, now):
     """Refuse to go on from a fit of another model.
 
     Parameters
@@ -276,12 +276,14 @@ def given(estimator, name, *shapes):
         raise ValueError(
             f"{name} must be an array of numbers; got {value!r}. None is the default."
         ) from error
-    if array.shape not in shapes or not np.isfinite(array).all():
+    finite = np.isfinite(array).all()
+    if array.shape not in shapes or not finite:
         wanted = " or ".join(map(str, dict.fromkeys(shapes)))
         raise ValueError(
             f"{name} must be finite and of shape {wanted} for n_components="
             f"{estimator.n_components} and covariance_type="
-            f"{estimator.covariance_type!r}; got shape {array.shape}."
+            f"{estimator.covariance_type!r}; got shape {array.shape}"
+            f"{'' if finite else ' with entries that are not finite'}."
         )
     return array
 

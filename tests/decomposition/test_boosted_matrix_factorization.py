@@ -163,6 +163,15 @@ def test_densities_of_entries_are_mixtures_of_normals(several):
         several.log_density_entries([1], [2], [0.7, 0.8])
 
 
+def test_factors_are_those_of_the_heaviest_component(several):
+    assert np.ptp(several.posterior_.weights) > 0.1
+    factors = several.transform(two_groups(4))
+    assert_allclose(factors, several.row_factors_, atol=5e-3)
+    (heaviest,) = several.posterior_.truncate(1).components
+    columns = several._model.columns.moments(heaviest["columns"]).mean
+    assert_allclose(several.inverse_transform(factors), factors @ columns.T)
+
+
 def test_stages_end_at_the_final_prediction():
     X, (rows, columns, _) = low_rank((8, 6))
     fitted = model().fit(X)

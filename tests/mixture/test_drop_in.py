@@ -1,6 +1,7 @@
 """What `SVIGaussianMixture` takes over from scikit-learn's mixtures."""
 
 import warnings
+from copy import copy
 
 import numpy as np
 import pytest
@@ -224,15 +225,22 @@ def test_verbose_writes_what_it_is_asked_for(capsys):
 
 
 def test_the_buffer_is_one_fit_of_its_rows():
-    model = SVIGaussianMixture(2, n_init_samples=100, random_state=0)
+    settings = {"n_init": 3, "init_params": "random", "random_state": 0}
+    model = SVIGaussianMixture(3, n_init_samples=100, **settings)
     for batch in np.split(IRIS[:100], 4):
         model.partial_fit(batch)
         assert np.isfinite(model.score(IRIS))
-    whole = SVIGaussianMixture(2, random_state=0).fit(IRIS[:100])
+    whole = SVIGaussianMixture(3, **settings).fit(IRIS[:100])
     assert_allclose(model.means_, whole.means_, atol=1e-2)
+    assert model.elbo_ == pytest.approx(whole.elbo_)
+    assert whole.elbo_ > whole.elbo_by_init_[0] + 1.0
     assert_allclose(model.mean_prior_, IRIS[:100].mean(axis=0))
-    # From here on nothing is kept.
-    model.partial_fit(IRIS[100:])
+    # From here on nothing is kept, and nothing forgotten, as with the slowest rates.
+    slow, fast = (copy(model).set_params(learning_rate=r) for r in (1e-9, 1.0))
+    for each in (model, slow, fast):
+        each.partial_fit(IRIS[100:])
+    assert np.array_equal(model.means_, slow.means_)
+    assert not np.allclose(model.means_, fast.means_)
     assert_allclose(model.mean_prior_, IRIS[:100].mean(axis=0))
     assert model.weight_concentration_.sum() == pytest.approx(151)
 

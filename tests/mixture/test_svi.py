@@ -1,14 +1,23 @@
 """The estimator: closed forms, scikit-learn's company, streams, and bad input."""
 
+import os
 import pickle
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+import skboost
 from skboost.callbacks import ELBOMonitor
 from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
 from skboost.svi import LearningRate
@@ -323,6 +332,7 @@ def test_the_first_batch_of_a_stream_is_step_one():
         ),
         ({"mean_prior": [0.0]}, r"mean_prior must be finite and of shape \(2,\)"),
         ({"covariance_prior": [1.0, 2.0]}, r"be finite and of shape \(2, 2\) for"),
+        ({"covariance_prior": np.diag([1, np.nan])}, r"\(2, 2\) with entries that are"),
         ({"covariance_prior": -np.eye(2)}, "symmetric and positive definite"),
         (
             {"covariance_prior": [[1e-9, 5e-10], [0.0, 1e-9]]},
@@ -460,3 +470,33 @@ def test_missing_values_are_allowed_where_they_can_be_integrated_out(covariance_
         tags = clone(model).set_params(covariance_type=covariance_type)
         tags = tags.__sklearn_tags__()
         assert tags.input_tags.allow_nan == (covariance_type in ("full", "diag"))
+
+
+# --- the company of scikit-learn
+
+READS = """
+import pickle, sys
+search, X = pickle.load(sys.stdin.buffer)
+sys.stdout.buffer.write(pickle.dumps(search.score_samples(X)))
+"""
+
+
+@pytest.mark.slow
+@each_model
+def test_a_search_of_pipelines_answers_the_same_in_a_new_process(model):
+    X, name = pd.DataFrame(rows(), columns=["a", "b"]), type(model).__name__.lower()
+    pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), model)
+    grid = {f"{name}__n_components": [1, 2]}
+    search = GridSearchCV(pipeline, grid, cv=2, n_jobs=2).fit(X)
+    assert search.best_params_ == {f"{name}__n_components": 2}
+    fitted = search.best_estimator_[-1]
+    assert list(fitted.feature_names_in_) == ["a", "b"]
+    assert clone(fitted).get_params() == fitted.get_params()
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", READS],
+        input=pickle.dumps((search, X)),
+        env=os.environ | {"PYTHONPATH": str(Path(skboost.__file__).parents[1])},
+        capture_output=True,
+        check=True,
+    )
+    assert np.array_equal(pickle.loads(done.stdout), search.score_samples(X))

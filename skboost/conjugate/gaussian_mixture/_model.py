@@ -7,7 +7,7 @@ densities.
 
 import numpy as np
 
-from skboost._math import log_sum_exp, responsibilities
+from skboost._math import responsibilities
 from skboost._parallel import row_blocks
 from skboost.conjugate._natural import Expectation, combine, natural_step, scaled
 from skboost.conjugate.gaussian_mixture._covariances import COVARIANCES
@@ -389,19 +389,6 @@ class GaussianMixtureModel:
         """
         predictive = self.clusters.predictive(natural)
         return predictive.log_density(rows) + np.log(self.mean_weights(natural))
-
-    def log_predictive(self, natural, rows):
-        """Log posterior predictive density of rows, shape (n_rows,), nats.
-
-        A mixture of Student-t distributions under "normal-wishart", of Gaussians under
-        "known": both exact under q. Under "independent" each cluster's distribution is
-        replaced by a Student-t of equal mean and covariance.
-        """
-        parts = [
-            log_sum_exp(self.predictive_parts(natural, rows[block]))
-            for block in self._blocks(rows)
-        ]
-        return np.concatenate(parts)
 
     def sample_rows(self, natural, counts, rng):
         """Rows from the posterior predictive, given how many of each cluster.
