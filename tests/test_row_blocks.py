@@ -305,6 +305,9 @@ def test_the_sample_does_not_depend_on_who_looks(clusters, monkeypatch):
     two = reader.together([pair, parts[2]])
     assert len(one.drawn) == 100
     assert np.array_equal(one.drawn, two.drawn)
+    # It stands for all rows.
+    _, weight = one.start(None)
+    assert weight.sum() == pytest.approx(N)
 
 
 def test_batches_of_a_mapped_file(clusters, tmp_path, monkeypatch):

@@ -35,16 +35,6 @@ def make_model(clusters, shape, X, n_components=3, temperature=1.0, **settings):
     )
 
 
-def matrices_of(model, precisions):
-    """Covariance matrices of the clusters, (..., n_components, dim, dim)."""
-    shape, dim = model.clusters.covariance, model.dim
-    covariances = shape.native(np.linalg.inv(shape.matrices(precisions)))
-    found = shape.whole_matrices(covariances, dim)
-    if shape.name == "tied":
-        found = np.repeat(found[..., None, :, :], model.n_components, axis=-3)
-    return found
-
-
 def blobs(seed=0, n=40, dim=2):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, dim))
