@@ -288,16 +288,16 @@ class BoostedEstimator(FittingEstimator):
                 vars(self).update(attributes)
             return attributes
 
-        # Conjugate posteriors have nothing to correct, and no such parameter.
         attributes = boosted(
             engine,
             make_limits(params),
-            report,
-            previous,
-            begin_iteration,
-            keeper,
-            calibrate=params.get("calibrate"),
-            skew=params.get("skew"),
+            prepare=None,
+            # Conjugate posteriors have nothing to correct, and no such parameters.
+            correct=(params.get("calibrate"), params.get("skew")),
+            report=report,
+            previous=previous,
+            begin_iteration=begin_iteration,
+            keeper=keeper,
         )
         context.call_on_fit_task_end(
             estimator=self, reconstruction_attributes=lambda: attributes, **data

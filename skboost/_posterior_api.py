@@ -253,12 +253,11 @@ def boost_posterior(
     done, fitted, result = boosted(
         engine,
         make_limits(arguments, max_evaluations or float("inf")),
-        partial(_reported, names, constraints),
+        prepare=warp,
+        correct=(calibrate, skew),
+        report=partial(_reported, names, constraints),
         begin_iteration=begin_iteration,
         keeper=keeper,
-        warp=warp,
-        calibrate=calibrate,
-        skew=skew,
     )
     # A surrogate chooses its draws and its family.
     warn_unfinished(done, fitted, arguments if surrogate is None else ())
@@ -390,13 +389,13 @@ def _reported(names, constraints, engine, done, corrected):
         place,
         partial(as_posterior, constraints=constraints),
     )
-    result = _result(fitted, done, engine.target, names, constraints, warp)
+    result = _result(fitted, engine.target, names, constraints, warp)
     if done.interrupted:
         raise FitInterrupted(result.message, result)
     return done, fitted, result
 
 
-def _result(fitted, done, target, names, constraints, warp):
+def _result(fitted, target, names, constraints, warp):
     reported = {name.rstrip("_"): value for name, value in fitted.items()}
     known = {f.name for f in fields(BoostingResult)}
     stages = (as_posterior(stage, names, constraints) for stage in fitted["_stages"])

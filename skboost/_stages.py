@@ -43,8 +43,8 @@ _NO_ROOM = "half of what the limits of the run (max_time, ...) left was not enou
 
 
 def boosted(
-    engine, limits, report, previous=None, begin_iteration=None, keeper=None, *,
-    warp=None, calibrate=None, skew=None,
+    engine, limits, *, prepare, correct, report,
+    previous=None, begin_iteration=None, keeper=None,
 ):  # fmt: skip
     """Prepare, boost, correct and report.
 
@@ -52,24 +52,26 @@ def boosted(
     ----------
     engine, limits, previous, begin_iteration, keeper
         As in `skboost._callbacks.run`.
+    prepare : str or None
+        Value of ``warp``; None prepares nothing.
+    correct : tuple of (str or None)
+        Values of ``calibrate`` and ``skew``; None is no such correction.
     report : callable
         ``report(engine, run, corrected)`` makes what is returned.
-    warp, calibrate, skew : str or None
-        As in `boost_posterior`; None leaves that out.
 
     Returns
     -------
     What `report` returns
     """
 
-    def correct_and_report(engine, done):
-        return report(engine, done, correct(engine, done, calibrate, skew))
-
     def prepared(engine, known):
-        found = Prepared(engine) if warp is None else warped(engine, known)
+        found = Prepared(engine) if prepare is None else warped(engine, known)
         if previous is not None:
             _check_same_density(found.engine, previous.state)
         return found
+
+    def reported(engine, done):
+        return report(engine, done, with_corrections(engine, done, *correct))
 
     with single_threaded():
         return run(
@@ -77,7 +79,7 @@ def boosted(
             limits,
             previous,
             begin_iteration,
-            finish=correct_and_report,
+            finish=reported,
             keeper=keeper,
             prepare=prepared,
         )
@@ -234,7 +236,7 @@ class Corrected(NamedTuple):
         )
 
 
-def correct(engine, done, method=None, skews=None):
+def with_corrections(engine, done, method, skews):
     """The mixture of a run after corrections.
 
     Parameters

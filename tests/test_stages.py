@@ -8,7 +8,7 @@ import pytest
 from skboost import _stages
 from skboost._base import make_engine
 from skboost._callbacks import Limits
-from skboost._stages import boosted, correct
+from skboost._stages import boosted, with_corrections
 from skboost.approximation import Mixture
 from skboost.calibration import Calibration
 from skboost.targets import CallableTarget
@@ -18,6 +18,11 @@ SETTINGS = {
     "corrective": "fully-corrective", "refine": True, "n_draws": 64,
     "max_components": None, "tol": 0.0,
 }  # fmt: skip
+STAGES = {
+    "prepare": None,
+    "correct": (None, None),
+    "report": lambda *reported: reported,
+}
 
 
 def banana(theta):
@@ -38,11 +43,7 @@ def engine():
 @pytest.fixture(scope="module")
 def warped(engine):
     """Engine, run and mixture after one iteration behind a warp."""
-    return boosted(engine, Limits(1, tol=0.0), report, warp="auto")
-
-
-def report(*reported):
-    return reported
+    return boosted(engine, Limits(1, tol=0.0), **STAGES | {"prepare": "auto"})
 
 
 def test_a_run_that_goes_on_has_the_map_that_was_found(engine, warped, monkeypatch):
@@ -50,7 +51,8 @@ def test_a_run_that_goes_on_has_the_map_that_was_found(engine, warped, monkeypat
     assert short.prepared.accepted and behind.target.dim == 2
     monkeypatch.setattr(_stages, "find_warp", None)
     limits = Limits(2, tol=0.0)
-    _, done, _ = boosted(engine, limits, report, short, warp="auto")
+    stages = STAGES | {"prepare": "auto", "previous": short}
+    _, done, _ = boosted(engine, limits, **stages)
     assert done.prepared is short.prepared
     assert done.history[0] == short.history[0] and done.n_iter == 2
 
@@ -58,7 +60,7 @@ def test_a_run_that_goes_on_has_the_map_that_was_found(engine, warped, monkeypat
 def test_a_warm_start_compares_draws_in_the_coordinates_of_its_run(engine, warped):
     short = replace(warped[1], prepared=None)
     with pytest.raises(ValueError, match="same data and the same model"):
-        boosted(engine, Limits(2, tol=0.0), report, short)
+        boosted(engine, Limits(2, tol=0.0), **STAGES, previous=short)
 
 
 def test_skewing_follows_the_calibration_and_both_are_declined_together(
@@ -69,12 +71,12 @@ def test_skewing_follows_the_calibration_and_both_are_declined_together(
     wide, known = family.widen(params.copy(), 2.0), Calibration("affine", step=1.0)
     other = Mixture.single(family, wide)
     monkeypatch.setattr(_stages, "calibrate", lambda *args, **more: (other, known))
-    corrected = correct(behind, done, "auto", "auto")
+    corrected = with_corrections(behind, done, "auto", "auto")
     assert corrected.calibration is known and corrected.skewing.n_pairs > 0
     assert np.array_equal(corrected.mixture.components[0][1], wide)
     last = replace(done.history[-1], improper="Stopped: no mass.")
     improper = replace(done, history=(last,))
-    declined = correct(behind, improper, "auto", "auto")
+    declined = with_corrections(behind, improper, "auto", "auto")
     assert "improper" in declined.calibration.reason
     assert "improper" in declined.skewing.reason
-    assert correct(behind, improper, None, None).skewing is None
+    assert with_corrections(behind, improper, None, None).skewing is None

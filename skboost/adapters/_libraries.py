@@ -169,8 +169,8 @@ class _Compiled(Density):
         return (value, gradient) if theta.ndim == 2 else (value[0], gradient[0])
 
     def constrain(self, draws):
-        found, outputs = {}, zip(self._names.items(), self._outputs(draws), strict=True)
-        for (name, ndim), values in outputs:
+        found, outputs = {}, self._outputs(draws)
+        for (name, ndim), values in zip(self._names.items(), outputs, strict=True):
             if values.ndim == ndim:
                 # What depends on no free variable is the same in every row.
                 values = np.broadcast_to(values, (len(draws), *values.shape))

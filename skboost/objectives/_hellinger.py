@@ -299,11 +299,7 @@ class JointRoots:
     def value_and_gradient(self, x):
         """Log overlap and its gradient in `x`."""
         moved = self.unpack(x)
-        starts, family, coefficients = (
-            self.roots.params,
-            moved.family,
-            moved.coefficients,
-        )
+        family, coefficients = moved.family, moved.coefficients
         d, d_params = self._overlaps(moved.params)
         total = coefficients @ d
         if not total > 0:
@@ -315,7 +311,9 @@ class JointRoots:
         *coordinates, _ = np.split(x, self._cuts)
         pulled = [
             family.pull_move(start, z, g)
-            for start, z, g in zip(starts, coordinates, d_params, strict=True)
+            for start, z, g in zip(
+                self.roots.params, coordinates, d_params, strict=True
+            )
         ]
         return float(np.log(total)), np.concatenate([*pulled, d_logs])
 

@@ -354,3 +354,6 @@ class TestLastLook:
         done = run(found, Limits(3, tol=1e-2))
         assert done.n_iter > 1
         assert done.state.mixture.n_components == 2
+        # Where a limit is reached as well, nothing is looked for.
+        done = run(found, Limits(1, tol=1e-2))
+        assert done.n_iter == 1 and done.converged
