@@ -50,12 +50,14 @@ class Conditional(NamedTuple):
 def inverse_and_log_det(matrices):
     """Inverses and log determinants, by Gauss-Jordan steps over the q pivots.
 
-    Positive definite matrices need no exchange of rows.
+    Positive definite matrices need no exchange of rows. Where rounding has left too few
+    digits of a pivot, the determinant is infinite and the inverse lacks that axis.
     """
     inverse = np.array(matrices)
     log_det = np.zeros(inverse.shape[2:])
     for k in range(len(inverse)):
-        pivot = inverse[k, k].copy()
+        known = inverse[k, k] > 1e-11 * matrices[k, k]
+        pivot = np.where(known, inverse[k, k], np.inf)
         log_det += np.log(pivot)
         row = inverse[k] / pivot
         row[k] = 1.0 / pivot
@@ -69,11 +71,12 @@ def inverse_and_log_det(matrices):
 
 
 def cholesky(matrices):
-    """Lower triangular factors."""
-    root = np.zeros_like(matrices)
+    """Lower triangular factors, where rounding has not left a pivot positive, too."""
+    root, tiny = np.zeros_like(matrices), np.finfo(float).tiny
     for k in range(len(matrices)):
         rest = matrices[k:, k] - np.einsum(
             "ij...,j...->i...", root[k:, :k], root[k, :k]
         )
-        root[k:, k] = rest / np.sqrt(rest[0])
+        least = np.finfo(float).eps * matrices[k, k] + tiny
+        root[k:, k] = rest / np.sqrt(np.maximum(rest[0], least))
     return root

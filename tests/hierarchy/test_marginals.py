@@ -102,6 +102,27 @@ def test_effects_of_normal_models_are_drawn_from_their_gaussian(
     np.testing.assert_allclose(np.cov(flat.T) / size, covariance / size, atol=atol)
 
 
+@pytest.mark.filterwarnings("error")
+def test_scales_that_leave_no_digits_are_never_likely():
+    """One row in every group and a constant slope: scales went to 1e150."""
+    rng, n = np.random.default_rng(0), 500
+    y = rng.normal(size=60)
+    factor = Factor(np.arange(60), 60, np.ones((60, 2)))
+    marginal = NormalMarginal(
+        GroupedRows(np.ones((60, 1)), y, np.ones(60), (factor,), None)
+    )
+    beta, levels = np.zeros((n, 1)), rng.uniform(-8.0, 8.0, size=(n, 2))
+    noise = rng.uniform(-30.0, 1.0, size=n)
+    found, score = marginal.value_and_score(beta, levels, noise)
+    variance = np.exp(2.0 * levels).sum(axis=1) + np.exp(2.0 * noise)
+    exact = norm.logpdf(y[:, None], scale=np.sqrt(variance)).sum(axis=0)
+    # Of a weak prior of the noise, which has to outweigh rounding.
+    assert (found - exact < 1e-6 + 0.1 * np.exp(-2.0 * noise)).all()
+    np.testing.assert_allclose(found[noise > -2.0], exact[noise > -2.0], rtol=1e-5)
+    (effects,) = marginal.effects([np.ones((2, n, 60))], beta, levels, noise)
+    assert np.isfinite(effects).all() and np.isfinite(score).all()
+
+
 @pytest.mark.parametrize(("n_groups", "cheap"), [(12, True), (200, False)])
 def test_few_groups_with_slopes_need_no_surrogate(n_groups, cheap):
     """Twelve groups with a slope each took 40 seconds on one, and 1.5 without."""
