@@ -156,8 +156,8 @@ class Served:
             Of a classifier with outputs ``label`` and ``probabilities``, of a linear
             regression with ``mean`` and ``std`` (noise included). Write it with
             ``onnx.save``. Two classes agree with the estimator to 1e-9, five and more
-            to rounding; three, by a rule with 1,800 nodes, to 1e-4 on rows like those
-            of the fit and to 0.01 on rows thirty times as far out.
+            to rounding; three, by a rule with 1,600 nodes, to 1e-4 on rows like those
+            of the fit and to 0.02 however far out.
 
         Raises
         ------
