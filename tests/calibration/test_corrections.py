@@ -101,6 +101,12 @@ def test_steins_moments_of_a_normal_need_no_converged_chains(rng):
     # A ridge of 1e-9 on correlations is between them.
     assert_allclose(shift, target.mean, atol=1e-7)
     assert_allclose(log_scale, 0.0, atol=1e-7)
+    # Scales need draws of the target: these have its moments.
+    narrow = NormalTarget(target.mean, 0.49 * SCATTER)
+    steps = 0.7 * Gaussian("full").matched_draws(64, 2, rng) @ ROOT.T
+    chains = Chains.at(narrow, target.mean + steps)
+    _, log_scale = stein_map(chains, Scatter(mixture))
+    assert_allclose(log_scale, np.log(0.7), atol=1e-7)
 
 
 @pytest.mark.parametrize("dim", [3, 1500])
