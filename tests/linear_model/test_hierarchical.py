@@ -130,8 +130,8 @@ def test_slopes_differ_between_groups():
 
 def test_crossed_factors_have_effects_each_and_weights_that_are_reliable():
     rng = np.random.default_rng(5)
-    X, eta, effects = schools(n=300)
-    X["year"] = rng.integers(0, 5, 300)
+    X, eta, effects = schools(n=150)
+    X["year"] = rng.integers(0, 5, 150)
     years = rng.normal(size=5)
     y = response(BoostedHierarchicalPoissonRegression, eta + years[X["year"]])
     model = BoostedHierarchicalPoissonRegression(
