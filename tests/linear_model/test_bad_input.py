@@ -190,16 +190,14 @@ def test_little_to_learn_from(fit, rows, y, settings):
 
 @pytest.mark.parametrize(("rows", "n_classes"), [(X * [1e8, 1.0, 1.0], 3), (X[:12], 6)])
 def test_several_classes(rows, n_classes):
-    model = BoostedBayesianLogisticRegression(max_iter=2, random_state=0)
+    model = BoostedBayesianLogisticRegression(**FAST)
     assert_sound(model.fit(rows, np.arange(len(rows)) % n_classes), rows)
 
 
 def test_a_prior_that_is_too_weak_for_separable_rows_is_named():
     rows = np.random.default_rng(0).normal(size=(40, 2))
     y = (rows[:, 0] > 0).astype(int)
-    model = BoostedBayesianLogisticRegression(
-        prior_scale=1e9, max_iter=3, random_state=0
-    )
+    model = BoostedBayesianLogisticRegression(prior_scale=1e9, **FAST | {"max_iter": 3})
     with pytest.warns(ConvergenceWarning, match="smaller prior_scale") as caught:
         model.fit(rows, y)
     words = str(caught[0].message)

@@ -21,13 +21,13 @@ from skboost import (
 )
 
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(60, 2)) + [3.0, 0.0]
-WEIGHT = RNG.uniform(0.5, 2.0, 60)
-BINARY = (X[:, 0] + RNG.logistic(size=60) > 3.0).astype(int)
-CLASSES = np.digitize(X[:, 0] + RNG.normal(size=60), [2.5, 3.5])
-REAL = 5.0 + 2.0 * X[:, 0] + RNG.normal(size=60)
+X = RNG.normal(size=(40, 2)) + [3.0, 0.0]
+WEIGHT = RNG.uniform(0.5, 2.0, 40)
+BINARY = (X[:, 0] + RNG.logistic(size=40) > 3.0).astype(int)
+CLASSES = np.digitize(X[:, 0] + RNG.normal(size=40), [2.5, 3.5])
+REAL = 5.0 + 2.0 * X[:, 0] + RNG.normal(size=40)
 COUNTS = RNG.poisson(np.exp(0.3 * X[:, 0]))
-OFFSET = RNG.normal(scale=0.1, size=60)
+OFFSET = RNG.normal(scale=0.1, size=40)
 
 FAST = {"max_iter": 2, "n_draws": 64, "random_state": 0}
 CASES = {
@@ -125,7 +125,7 @@ def test_prior_and_likelihood_are_those_of_the_model_by_hand():
 
 
 def test_after_partial_fit_the_prior_is_that_of_the_first_call():
-    first, second = slice(0, 30), slice(30, 60)
+    first, second = slice(0, 20), slice(20, 40)
     fixed = {"noise_scale": 1.0, "prior_scale": "auto"}
     streamed = BoostedBayesianLinearRegression(**fixed, **FAST)
     streamed.partial_fit(X[first], REAL[first]).partial_fit(X[second], REAL[second])

@@ -35,7 +35,7 @@ def log_joint(theta, prior="normal", scale=1.0, intercept_scale=10.0, weight=1.0
 class Grid:
     """The exact posterior, as far as a fine grid around an approximation reaches."""
 
-    def __init__(self, posterior, log_density, n=301, reach=10.0):
+    def __init__(self, posterior, log_density, n=151, reach=10.0):
         mean, std = posterior.mean(), posterior.std()
         axes = [
             m + s * np.linspace(-reach, reach, n)
@@ -156,22 +156,16 @@ def test_a_prior_scale_per_feature(model, data):
 
 
 @pytest.mark.parametrize(
-    ("prior", "named"),
+    ("objects", "named"),
     [
-        (NormalPrior(2.0), {"prior": "normal", "prior_scale": 2.0}),
-        (StudentTPrior(df=1.0), {"prior": "cauchy"}),
-        (NormalPrior([1.0, 2.0, 3.0]), {"prior_scale": [1.0, 2.0, 3.0]}),
+        ({"prior": NormalPrior(2.0), "prior_scale": 3.0}, {"prior_scale": 6.0}),
+        ({"prior": StudentTPrior(df=1.0)}, {"prior": "cauchy"}),
+        ({"prior": NormalPrior([1.0, 2.0, 3.0])}, {"prior_scale": [1.0, 2.0, 3.0]}),
     ],
     ids=["normal", "cauchy", "per feature"],
 )
-def test_a_prior_object_says_the_same_as_its_name(model, data, prior, named):
-    one, two = model(prior=prior).fit(*data), model(**named).fit(*data)
-    assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
-
-
-def test_the_prior_scale_multiplies_that_of_a_prior_object(model, data):
-    one = model(prior=NormalPrior(2.0), prior_scale=3.0).fit(*data)
-    two = model(prior_scale=6.0).fit(*data)
+def test_a_prior_object_says_the_same_as_its_name(model, data, objects, named):
+    one, two = (model(max_iter=1, **each).fit(*data) for each in (objects, named))
     assert np.array_equal(one.posterior_.mean(), two.posterior_.mean())
 
 
@@ -193,8 +187,8 @@ def test_a_wide_prior_finds_the_maximum_likelihood(model):
 
 @pytest.fixture(scope="module")
 def softmax_fit(three_classes):
-    X, y = three_classes
-    return BoostedBayesianLogisticRegression(random_state=0, tol=3e-3).fit(X, y)
+    model = BoostedBayesianLogisticRegression(random_state=0, tol=3e-3)
+    return model.fit(*three_classes)
 
 
 def log_softmax_joint(theta, X, y):
@@ -242,26 +236,19 @@ def test_three_classes_against_importance_sampling(softmax_fit, three_classes):
     assert (np.abs(softmax_fit.predict_proba(X[:8]) - mean) < allowed).all()
 
 
-def test_three_classes_have_their_layout(softmax_fit, three_classes):
-    X, _ = three_classes
-    assert softmax_fit.coef_.shape == (3, 2)
-    assert softmax_fit.intercept_.shape == (3,)
-    assert softmax_fit.posterior_.names[:4] == (
-        "0: x0",
-        "0: x1",
-        "0: intercept",
-        "1: x0",
-    )
-    mean = softmax_fit.posterior_.mixture.mean().reshape(3, 3)
-    assert_allclose(softmax_fit.coef_, mean[:, :2])
-    assert_allclose(softmax_fit.intercept_, mean[:, 2])
+def test_three_classes_have_their_layout(model, three_classes):
+    fitted = model(max_iter=1).fit(*three_classes)
+    names = ("0: x0", "0: x1", "0: intercept", "1: x0")
+    assert fitted.posterior_.names[:4] == names
+    mean = fitted.posterior_.mixture.mean().reshape(3, 3)
+    assert_allclose(np.column_stack([fitted.coef_, fitted.intercept_]), mean)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_two_classes_are_not_a_special_case_of_three(model):
     # A third class that never occurs gets what the prior leaves it.
     X, y = logistic_data(40, [1.0])
-    fitted = model().partial_fit(X, y, classes=[0, 1, 2])
+    fitted = model(max_iter=1).partial_fit(X, y, classes=[0, 1, 2])
     probabilities = fitted.predict_proba(X)
     assert probabilities.shape == (40, 3)
     assert probabilities[:, 2].max() < 0.2
@@ -287,14 +274,11 @@ def test_fitted_attributes(model, data):
         fitted.history_[0]
     )
     assert isinstance(fitted.message_, str)
-    assert fitted.n_features_in_ == 3
-    assert fitted.classes_.tolist() == [0, 1]
-    assert not hasattr(fitted, "feature_names_in_")
 
 
 def test_more_iterations_never_hurt(model):
     X, y = logistic_data(15, [2.0, -1.0], seed=2)
-    fitted = model(max_iter=6, tol=0.0, prior="cauchy").fit(X, y)
+    fitted = model(max_iter=4, tol=0.0, prior="cauchy").fit(X, y)
     noise = [record["elbo_se"] for record in fitted.history_]
     falls = -np.diff(fitted.elbo_path_)
     assert (falls < 2 * np.hypot(noise[1:], noise[:-1])).all()

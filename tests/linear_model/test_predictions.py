@@ -50,7 +50,7 @@ def rng():
 @pytest.fixture(scope="module")
 def rows(fitted):
     rng = np.random.default_rng(1)
-    return 2.0 * rng.standard_normal((12, fitted.n_features_in_))
+    return 2.0 * rng.standard_normal((6, fitted.n_features_in_))
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def mixture(widths, seed=1, family=None):
     return Mixture(tuple(components), np.array([0.3, 0.7]))
 
 
-def by_grid(q, row, values, n=321):
+def by_grid(q, row, values, n=161):
     """E values(eta, sigma) under a mixture by a fine grid in both variables."""
     u = np.linspace(-8.0, 8.0, n)
     share = stats.norm.pdf(u)
@@ -244,16 +244,15 @@ def test_a_row_far_out_does_not_cost_its_neighbours_memory():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((60, 2))
     y = X[:, 0] + 0.3 * rng.standard_normal(60)
-    model = BoostedBayesianLinearRegression(
-        noise="student_t", max_iter=1, random_state=0
-    ).fit(X, y)
+    settings = {"noise": "student_t", "max_iter": 1, "n_draws": 64, "random_state": 0}
+    model = BoostedBayesianLinearRegression(**settings).fit(X, y)
     X[7] *= 200.0
     pieces = list(model._predictive()._parts(X, 2))
     assert [rows.start for rows, *_ in pieces[1:]] == [r.stop for r, *_ in pieces[:-1]]
     assert pieces[-1][0].stop == 60
     assert max(centres.size for _, centres, *_ in pieces if len(centres) > 1) <= 1 << 18
-    alone = np.vstack([model.predict_interval(X[i : i + 1]) for i in range(60)])
-    np.testing.assert_allclose(model.predict_interval(X), alone, rtol=1e-7)
+    alone = np.vstack([model.predict_interval(X[i : i + 1]) for i in range(5, 10)])
+    np.testing.assert_allclose(model.predict_interval(X)[5:10], alone, rtol=1e-7)
 
 
 def test_without_an_intercept_the_noise_is_not_taken_for_one():
