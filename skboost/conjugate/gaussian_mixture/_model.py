@@ -414,11 +414,9 @@ class GaussianMixtureModel:
         """
         found = {"weights": self.weights.permuted(natural["weights"], order)}
         tied = not self.clusters.covariance.group(*self.clusters.shape)
+        # What tied clusters share has no order.
+        shared = ("dof", "second", "rate") if tied else ()
         for factor in self.clusters.factors:
-            # What tied clusters share has no order.
-            shared = (
-                ("dof", "second", "rate") if tied and factor.name != "means" else ()
-            )
             found[factor.name] = {
                 key: value if key in shared else np.take(value, order, 0)
                 for key, value in natural[factor.name].items()
