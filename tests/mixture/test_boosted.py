@@ -330,3 +330,6 @@ def test_known_covariances_are_kept(groups, model):
     assert_allclose(fit.covariances_, 0.5)
     draws = fit.posterior_.sample(4, random_state=0)
     assert_allclose(draws["precisions"], 2.0)
+    # One weight and two means of two numbers are free.
+    total = fit.score_samples(groups[0]).sum()
+    assert fit.aic(groups[0]) == pytest.approx(2 * 5 - 2 * total)

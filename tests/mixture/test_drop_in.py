@@ -203,6 +203,9 @@ def test_criteria_count_scikit_learns_parameters(covariance_type):
     p, total = theirs._n_parameters(), ours.score_samples(IRIS).sum()
     assert ours.aic(IRIS) == pytest.approx(2 * p - 2 * total)
     assert ours.bic(IRIS) == pytest.approx(p * np.log(150) - 2 * total)
+    # Every row counts once, as in scikit-learn, however many coordinates it has.
+    rise = ours.degrees_of_freedom_ - ours.degrees_of_freedom_prior_
+    assert rise.sum() == pytest.approx(150)
 
 
 def test_verbose_writes_what_it_is_asked_for(capsys):
