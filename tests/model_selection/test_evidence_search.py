@@ -191,6 +191,19 @@ def test_errors_of_one_start(rows):
     assert error(n_init=4) == pytest.approx(0.0, abs=1e-12)
 
 
+def test_the_monte_carlo_error_is_that_of_the_best_repeat(rows):
+    class Unequal(NormalMean):
+        def fit(self, X, y=None):
+            self.elbo_se_ = -1e6 * super().fit(X).elbo_
+            return self
+
+    search = EvidenceSearch(Unequal(loss=5.0), {"scale": [1.0]}, random_state=0)
+    found = search.fit(rows).results_
+    (best,) = found["best_repeat"]
+    assert best > 0
+    assert found["elbo_se"] == pytest.approx(found[f"repeat{best}_elbo_se"])
+
+
 # --- what fails
 
 
