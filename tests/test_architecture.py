@@ -203,18 +203,13 @@ def test_no_files_import_each_other_in_a_circle():
     assert not found, " imported by ".join(found)
 
 
-def test_extras_are_imported_where_they_are_used():
+def test_extras_are_imported_where_they_are_used_and_autograd_in_targets():
     def wrong(path):
         at_import = imports(path, module_level(tree(path).body))
-        return [item for item in at_import if item.top in EXTRAS]
-
-    assert not offenders(wrong)
-
-
-def test_autograd_stays_in_targets():
-    def wrong(path):
-        uses = [item for item in imports(path) if item.top == "autograd"]
-        return uses if room_of(dotted(path)) != "targets" else []
+        found = [item for item in at_import if item.top in EXTRAS]
+        if room_of(dotted(path)) != "targets":
+            found += [item for item in imports(path) if item.top == "autograd"]
+        return found
 
     assert not offenders(wrong)
 

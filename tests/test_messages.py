@@ -336,6 +336,8 @@ MODELS = {
     OnlineBayesianLinearRegression(): X[:, 0],
 }
 HIERARCHICAL = BoostedHierarchicalLinearRegression
+FIRST, TOPICS = HIERARCHICAL(groups=[0]), SVILatentDirichletAllocation(2)
+RATINGS = np.array([["ann", "jaws", 5], ["bob", "jaws", 2]], dtype=object)
 # Data that mean nothing to a model, and what it says of them.
 BAD_DATA = [
     *(
@@ -343,34 +345,14 @@ BAD_DATA = [
         for m, y in [*MODELS.items()][:3]
     ),
     *((m, WIDE, y, "'x0' overflow. Divide them by") for m, y in MODELS.items()),
-    (
-        SVILatentDirichletAllocation(2),
-        np.abs(X) * 1e200,
-        None,
-        r"at most 1e100; got 2\.\d\de\+200",
-    ),
-    (
-        SVILatentDirichletAllocation(2),
-        [["a b"], ["c"]],
-        None,
-        "'a b'. Count those .*CountVectorizer",
-    ),
+    (TOPICS, np.abs(X) * 1e200, None, r"at most 1e100; got 2\.\d\de\+200"),
+    (TOPICS, [["a b"], ["c"]], None, "'a b'. Count those .*CountVectorizer"),
     (HIERARCHICAL(), GROUPED, X[:, 0], r"numbers in column 'x1'.* Name it in groups"),
-    (
-        HIERARCHICAL(groups=[0]),
-        GAP,
-        X[:, 1],
-        "NaN in column 'x1', row 4 .*SimpleImputer",
-    ),
-    (
-        HIERARCHICAL(groups=[0]),
-        INFINITE,
-        X[:, 1],
-        r"infinity in column 'x1', row 4 \(1 such",
-    ),
+    (FIRST, GAP, X[:, 1], "NaN in column 'x1', row 4 .*SimpleImputer"),
+    (FIRST, INFINITE, X[:, 1], r"infinity in column 'x1', row 4 \(1 such"),
     (
         SVIMatrixFactorization(2),
-        np.array([["ann", "jaws", 5], ["bob", "jaws", 2]], dtype=object),
+        RATINGS,
         None,
         "'ann'. For labels .* use RatingRegressor",
     ),

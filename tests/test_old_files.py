@@ -74,22 +74,17 @@ def test_warped_and_calibrated_results_are_read(name):
 
 
 @pytest.mark.parametrize(
-    ("path", "cls", "expected", "close"),
+    ("cls", "name", "folder", "close"),
     [
-        (FOLDER / "mixture.npz", ConjugateMixturePosterior, EXPECTED["mixture"], 1e-12),
-        (NEW / "sticks.npz", ConjugateMixturePosterior, NEW_EXPECTED["sticks"], 1e-9),
-        (
-            NEW / "factors.npz",
-            MatrixFactorizationPosterior,
-            NEW_EXPECTED["factors"],
-            1e-9,
-        ),
+        (ConjugateMixturePosterior, "mixture", FOLDER, 1e-12),
+        (ConjugateMixturePosterior, "sticks", NEW, 1e-9),
+        (MatrixFactorizationPosterior, "factors", NEW, 1e-9),
     ],
-    ids=["mixture", "sticks", "factors"],
 )
-def test_conjugate_posteriors_are_read(path, cls, expected, close):
+def test_conjugate_posteriors_are_read(cls, name, folder, close):
+    expected = (EXPECTED if folder == FOLDER else NEW_EXPECTED)[name]
     draws = {key: np.array(value) for key, value in expected["draws"].items()}
-    found = cls.load(path).log_density(draws)
+    found = cls.load(folder / f"{name}.npz").log_density(draws)
     assert_allclose(found, expected["log_density"], rtol=close, atol=close)
 
 
@@ -179,11 +174,9 @@ def test_the_version_is_checked_before_anything_else_is_looked_up(written, monke
             return super().find_class(module, name)
 
     known = {
-        "check_version",
-        "BoostingResult",
-        "BoostedBayesianLogisticRegression",
+        "check_version", "BoostingResult", "BoostedBayesianLogisticRegression",
         "SVIGaussianMixture",
-    }
+    }  # fmt: skip
     with pytest.raises(pickle.UnpicklingError, match=r"skboost 0\.9\.0"):
         Reader(io.BytesIO(data)).load()
 

@@ -107,7 +107,7 @@ def test_the_seed_decides():
 @pytest.mark.parametrize("vectorized", [None, True, False])
 @pytest.mark.parametrize("gradient", [None, correlated_gradient])
 def test_ways_to_give_the_density_agree(vectorized, gradient):
-    settings = {"max_iter": 1, "n_draws": 64, "skew": None}
+    settings = {"max_iter": 1, "n_draws": 16, "skew": None}
     result = boost(vectorized=vectorized, gradient=gradient, **settings)
     expected = boost(**settings)
     assert_allclose(result.posterior.mean(), expected.posterior.mean(), rtol=1e-6)

@@ -129,17 +129,12 @@ def test_everything_is_on_the_users_scale():
         seen.append(np.asarray(theta, dtype=float))
         return dirichlet(theta[:, :3]) + gamma(theta[:, 3:])
 
-    result = boost(
-        density,
-        4,
-        {("a", "b", "c"): "simplex", "rate": "positive"},
-        gradient=lambda theta: np.column_stack(
-            [(ALPHA - 1) / theta[:, :3], 2 / theta[:, 3:] - 2]
-        ),
-        names=["a", "b", "c", "rate"],
-        max_iter=2,
-        skew=None,
-    )
+    def gradient(theta):
+        return np.column_stack([(ALPHA - 1) / theta[:, :3], 2 / theta[:, 3:] - 2])
+
+    constraints = {("a", "b", "c"): "simplex", "rate": "positive"}
+    settings = {"names": ["a", "b", "c", "rate"], "max_iter": 2, "skew": None}
+    result = boost(density, 4, constraints, gradient=gradient, **settings)
     # Also where it was tried out: no point outside was ever asked for.
     points = np.concatenate(seen)
     assert (points > 0).all()

@@ -158,6 +158,7 @@ def test_a_search_counts_the_gain():
     search = EvidenceSearch(
         BoostedBayesianLogisticRegression(max_iter=1, random_state=0),
         {"prior_scale": [0.5, 2.0]},
+        n_repeats=1,
     ).fit(*FEW)
     best = search.best_estimator_
     assert best.skewing_.applied
@@ -369,7 +370,7 @@ def eight_schools(theta):
     ("log_density", "dim"), [(banana, 2), (bumps, 1), (wide_bumps, 40)]
 )
 def test_boosting_goes_on_where_it_must(log_density, dim):
-    result = boost_posterior(log_density, dim, max_iter=4, **AUTO)
+    result = boost_posterior(log_density, dim, max_iter=2, **AUTO)
     assert result.posterior.n_components > 1
 
 

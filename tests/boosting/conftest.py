@@ -79,7 +79,8 @@ def make_boosting(density, dim=1, **chosen):
         "n_fresh": 512,
         "n_restarts": 1,
     } | chosen
-    log_density, gradient = KNOWN.get(density, (density, None))
+    pair = density if isinstance(density, tuple) else (density, None)
+    log_density, gradient = KNOWN.get(density, pair)
     target = CallableTarget(log_density, dim, gradient)
     objective = as_objective(values.pop("objective"))
     family = as_family(values.pop("family"), dim)

@@ -16,14 +16,13 @@ from skboost.frank_wolfe import DIRECTIONS, as_step_size
 from skboost.objectives import ResidualGain
 from skboost.strategies import StepSize
 
+from .conftest import normal_mixture
+
 N_STEPS = 5
 
 
-def lopsided(theta):
-    """Two normals of different width that overlap."""
-    x = theta[:, 0]
-    narrow, wide = -0.5 * ((x + 2.0) / 0.6) ** 2, -0.5 * (x - 1.0) ** 2
-    return anp.logaddexp(narrow + np.log(0.5), wide + np.log(0.7))
+# Two normals of different width that overlap.
+LOPSIDED = normal_mixture([-2.0, 1.0], [0.6, 1.0], [0.3, 0.7])
 
 
 class Overheard(StepSize):
@@ -66,7 +65,7 @@ def test_the_weights_take_the_step_of_the_rule(engine, corrective, step_size):
     rule = Overheard(as_step_size(step_size))
     objective = Watched(early_stopping=False)
     boosting = engine(
-        lopsided, objective=objective, step_size=rule, corrective=corrective,
+        LOPSIDED, objective=objective, step_size=rule, corrective=corrective,
         refine=False, n_restarts=1, tol=0.0, starts=np.ones((1, 1)),
     )  # fmt: skip
     state, _ = boosting.init()
@@ -97,7 +96,7 @@ def test_the_weights_take_the_step_of_the_rule(engine, corrective, step_size):
 def test_the_component_maximises_the_residual_elbo(engine, entropy_weight):
     objective = Watched(entropy_weight, early_stopping=False)
     boosting = engine(
-        lopsided, objective=objective, step_size="predefined", corrective="none",
+        LOPSIDED, objective=objective, step_size="predefined", corrective="none",
         refine=False, n_restarts=1, tol=0.0, starts=np.ones((1, 1)),
     )  # fmt: skip
     state, _ = boosting.init()
@@ -111,7 +110,7 @@ def test_the_component_maximises_the_residual_elbo(engine, entropy_weight):
             # Line 3, and equation 9 of Locatello et al., on the draws of the search.
             family, params = problem.family, problem.unpack(z)
             theta = family.transport(params, problem.base_draws)
-            residual = lopsided(theta) - mixture.log_density(theta)
+            residual = LOPSIDED[0](theta) - mixture.log_density(theta)
             return residual.mean() + weight * family.entropy(params)
 
         assert_allclose(relbo(x), value, rtol=1e-9)
@@ -141,15 +140,8 @@ def roots(engine):
     """``roots(density, starts, refine)``: an engine under the Hellinger distance."""
 
     def make(density, starts, refine=False):
-        return engine(
-            density,
-            objective="hellinger",
-            refine=refine,
-            n_draws=1024,
-            n_restarts=1,
-            tol=0.0,
-            starts=np.array(starts),
-        )
+        settings = {"objective": "hellinger", "n_draws": 1024, "tol": 0.0}
+        return engine(density, refine=refine, starts=np.array(starts), **settings)
 
     return make
 

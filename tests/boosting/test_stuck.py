@@ -60,13 +60,8 @@ class TestSteps:
             far.append(np.abs(z).max())
             return -0.5 * float(z @ z), -z
 
-        climb(
-            value_and_gradient,
-            np.full(3, 1e-3),
-            {"maxiter": 5, "gtol": 1e-7},
-            1e-12,
-            True,
-        )
+        options = {"maxiter": 5, "gtol": 1e-7}
+        climb(value_and_gradient, np.full(3, 1e-3), options, 1e-12, True)
         assert max(far) < 2e-3
 
     def test_the_start_is_asked_for_once(self):

@@ -62,15 +62,9 @@ def test_every_component_chooses_for_itself():
         cauchy = -anp.log1p(wide**2) - np.log(3 * np.pi)
         return anp.logaddexp(normal, cauchy) - np.log(2)
 
-    result = boost_posterior(
-        log_density,
-        1,
-        x0=[[0.0], [30.0]],
-        family=StudentT(df=(1.0, 30.0)),
-        random_state=0,
-        max_iter=6,
-        tol=1e-3,
-    )
+    settings = {"x0": [[0.0], [30.0]], "max_iter": 6, "tol": 1e-3, "random_state": 0}
+    family = StudentT(df=(1.0, 30.0))
+    result = boost_posterior(log_density, 1, family=family, **settings)
     components = result.posterior.mixture.components
     assert {family.df for family, _ in components} == {1.0, 30.0}
     truth = 0.5 * stats.norm.cdf(2.0) + 0.5 * stats.cauchy(30.0, 3.0).cdf(2.0)

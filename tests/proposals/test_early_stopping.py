@@ -19,6 +19,8 @@ from skboost.objectives import (
 from skboost.proposals._greedy import STOPS, best_stop, points_at_stops
 from skboost.targets import CallableTarget
 
+from ..boosting.conftest import FAR_MODES
+
 FAMILY = Gaussian("full")
 BASE = FAMILY.matched_draws(512, 1, np.random.default_rng(5))
 
@@ -28,22 +30,9 @@ def component(mean, std):
 
 
 @pytest.fixture
-def far_modes():
-    """Normals at -8 and 8, with weights .3 and .7."""
-
-    def log_density(theta):
-        x = theta[:, 0]
-        near = anp.log(0.7) - 0.5 * (x - 8.0) ** 2
-        far = anp.log(0.3) - 0.5 * (x + 8.0) ** 2
-        return anp.logaddexp(near, far) - 0.5 * np.log(2.0 * np.pi)
-
-    return log_density
-
-
-@pytest.fixture
-def context(far_modes):
+def context():
     """The mixture has one of two far modes."""
-    target = CallableTarget(far_modes, 1)
+    target = CallableTarget(FAR_MODES[0], 1, FAR_MODES[1])
     mixture = Mixture.single(*component(8.0, 1.0))
     base = [FAMILY.base_draws(512, 1, np.random.default_rng(0))]
     pool = PooledDraws.of(target, mixture, base, False)
@@ -114,14 +103,14 @@ def test_the_best_of_all_paths_wins(problem, gains, stop):
     assert FAMILY.location(found.params)[0] < -5.0
 
 
-def test_values_are_gains_of_the_mixture(problem, gains, stop, far_modes):
+def test_values_are_gains_of_the_mixture(problem, gains, stop):
     found = stop([problem(-7.0, 1.5)])
     value = gains([found.params], [found.weight]).item()
     z = np.linspace(-60, 60, 60_001)[:, None]
 
     def elbo(mixture):
         log_q = mixture.log_density(z)
-        return np.trapezoid(np.exp(log_q) * (far_modes(z) - log_q), z[:, 0])
+        return np.trapezoid(np.exp(log_q) * (FAR_MODES[0](z) - log_q), z[:, 0])
 
     old = Mixture.single(*component(8.0, 1.0))
     weights = [1 - found.weight, found.weight]
@@ -152,17 +141,10 @@ def test_components_of_open_rank_take_part():
         return anp.logaddexp(near, far) - np.log(2.0) - 3.0 * np.log(2 * np.pi)
 
     result = boost_posterior(
-        two_bumps,
-        6,
-        x0=[-3.0] + [0.0] * 5,
-        objective="relbo",
-        family="gaussian-low-rank",
-        corrective="none",
-        refine=False,
-        max_iter=15,
-        n_draws=256,
+        two_bumps, 6, x0=[-3.0] + [0.0] * 5, objective="relbo", corrective="none",
+        family="gaussian-low-rank", refine=False, max_iter=15, n_draws=256,
         random_state=0,
-    )
+    )  # fmt: skip
     theta = result.posterior.sample(20_000, random_state=99)
     kl = np.mean(result.posterior.log_density(theta) - two_bumps(theta))
     assert kl < 0.2

@@ -225,15 +225,10 @@ def test_components_at_two_modes_have_their_own_ranks():
         return share * one.gradient(theta) + (1.0 - share) * other.gradient(theta)
 
     result = boost_posterior(
-        lambda theta: np.logaddexp(*logs(theta)) - np.log(2.0),
-        100,
-        gradient=gradient,
-        vectorized=True,
-        x0=np.array([one.mean, other.mean]),
-        family="gaussian-low-rank",
-        max_iter=2,
-        random_state=0,
-    )
+        lambda theta: np.logaddexp(*logs(theta)) - np.log(2.0), 100, gradient=gradient,
+        vectorized=True, x0=np.array([one.mean, other.mean]), max_iter=2,
+        family="gaussian-low-rank", random_state=0,
+    )  # fmt: skip
     ranks = sorted(family.rank for family, _ in result.posterior.mixture.components)
     assert ranks == [1, 5]
     # A missing direction would cost 1.8 nats, a missing mode 0.7.
