@@ -391,6 +391,16 @@ def skewed(theta):
     return (2.5 * theta - anp.exp(theta)).sum(axis=1)
 
 
+def test_moments_come_first_only_where_the_density_is_known_to_be_concave():
+    """Of other shapes short chains do not see all, however strong the skewness."""
+
+    def density(theta):
+        return (theta - anp.exp(theta)).sum(axis=1)
+
+    result = boost_posterior(density, 16, max_iter=1, **AUTO)
+    assert result.skewing.gain > 0.5 and result.calibration is None
+
+
 @pytest.mark.parametrize("options", [{"constraints": "positive"}, {"warp": "auto"}])
 def test_constraints_and_warps(options):
     """On the scale of the user, and behind a warp, weights are those of the density."""
