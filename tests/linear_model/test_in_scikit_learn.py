@@ -20,6 +20,7 @@ from skboost import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
+    OnlineBayesianLogisticRegression,
 )
 from skboost.families import Gaussian
 from skboost.strategies import AdaptiveBacktracking
@@ -192,6 +193,19 @@ def test_sparse_rows_are_dense_rows(name):
         if hasattr(dense, "predict_interval"):
             ends = found.predict_interval(container(X))
             assert_allclose(ends, dense.predict_interval(X), rtol=1e-4, atol=1e-3)
+
+
+def test_repeated_entries_are_added(data):
+    """Updates with variances square the entries of rows."""
+    X, y = data
+    n, d = X.shape
+    columns = np.tile(np.arange(d), 2 * n)
+    halves = 0.5 * np.hstack([X, X]).ravel()
+    twice = sparse.csr_matrix((halves, columns, 2 * d * np.arange(n + 1)), X.shape)
+    estimator = OnlineBayesianLogisticRegression(covariance="diag")
+    found, dense = clone(estimator).fit(twice, y), estimator.fit(X, y)
+    assert_allclose(found.coef_, dense.coef_, rtol=1e-6)
+    assert twice.nnz == 2 * n * d
 
 
 # --- seeds, and what is given
