@@ -1,5 +1,7 @@
 """Small data on which a default fit takes a fraction of a second."""
 
+from importlib.util import module_from_spec, spec_from_file_location
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -29,6 +31,14 @@ def counted(n=80, dispersion=0.5, seed=0, level=0.3):
     if dispersion:
         rate = rate * rng.gamma(1.0 / dispersion, dispersion, n)
     return X, rng.poisson(rate), years
+
+
+def written(path):
+    """The module in an exported file."""
+    spec = spec_from_file_location("exported", path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def count_regression(likelihood, **settings):

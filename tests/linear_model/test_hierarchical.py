@@ -2,7 +2,6 @@
 
 import pickle
 import warnings
-from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
 import pytest
@@ -19,6 +18,8 @@ from skboost import (
 )
 from skboost.inspection import GroupEffectsDisplay
 from skboost.priors import HalfNormalPrior
+
+from .conftest import written
 
 pd = pytest.importorskip("pandas")
 
@@ -55,6 +56,10 @@ def fitted(request):
     y = response(request.param, eta)
     model = request.param(groups=["school"], random_state=0).fit(X, y)
     return model, X, y, effects
+
+
+# Where nothing depends on the response.
+of_one_kind = pytest.mark.parametrize("fitted", [LINEAR], indirect=True)
 
 
 def test_what_is_fitted_recovers_groups_and_scales(fitted):
@@ -230,9 +235,7 @@ def test_files_pickles_and_frames_of_polars_predict_the_same(fitted, tmp_path):
     rows.loc[rows.index[0], "school"] = "new"
     expected = getattr(model, name)(rows)
     model.export(tmp_path / "exported.py")
-    spec = spec_from_file_location("exported", tmp_path / "exported.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = written(tmp_path / "exported.py")
     np.testing.assert_array_equal(getattr(module, name)(rows.to_numpy()), expected)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(getattr(again, name)(rows), expected)
@@ -318,6 +321,7 @@ def test_what_data_cannot_tell_apart_is_warned_of(kind, n_groups, message):
     assert np.isfinite(model.elbo_)
 
 
+@of_one_kind
 def test_names_and_answers_stay_until_the_next_fit(fitted):
     model, X, y, _ = fitted
     named = clone(model).set_params(max_iter=1, groups=[1]).fit(X.to_numpy(), y)
@@ -351,6 +355,7 @@ def test_hard_data_give_finite_results():
         assert found[0] < 0.3 and found[1] > 0.7
 
 
+@of_one_kind
 def test_effects_are_drawn_in_order_with_their_intervals(fitted):
     pytest.importorskip("matplotlib")
     model, _, _, _ = fitted

@@ -2,7 +2,6 @@
 
 import pickle
 import warnings
-from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
 import pytest
@@ -13,6 +12,8 @@ from sklearn.exceptions import NotFittedError
 from skboost import BoostedHierarchicalPoissonRegression
 from skboost.exceptions import OverdispersionWarning
 from skboost.priors import HalfNormalPrior
+
+from .conftest import written
 
 
 def counts(n=150, n_groups=10, dispersion=0.5, seed=0):
@@ -113,10 +114,7 @@ def test_files_and_pickles_predict_the_same(fitted, tmp_path):
     np.testing.assert_array_equal(again.predict(X, return_std=True)[1], std)
     assert again.dispersion_ == fitted.dispersion_
     fitted.export(tmp_path / "counts.py")
-    spec = spec_from_file_location("counts", tmp_path / "counts.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found = module.predict(X, return_std=True)
+    found = written(tmp_path / "counts.py").predict(X, return_std=True)
     np.testing.assert_allclose(found, [mean, std])
 
 

@@ -1,7 +1,5 @@
 """Steps of a pipeline before the model are written with it, where they are affine."""
 
-from importlib.util import module_from_spec, spec_from_file_location
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -22,6 +20,8 @@ from skboost import (
     OnlineBayesianLinearRegression,
 )
 
+from ..linear_model.conftest import written
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4)) * [1.0, 300.0, 0.2, 1.0] + [0.0, 5000.0, -3.0, 1.0]
 ETA = (X - X.mean(axis=0)) @ [1.0, -0.005, 2.0, 0.0] + RNG.logistic(size=60)
@@ -34,13 +34,6 @@ STEPS = {
         (StandardScaler(), [1, 0]), ("passthrough", [2])
     ),
 }
-
-
-def written(path):
-    spec = spec_from_file_location("exported", path)
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("classes", [2, 3])
