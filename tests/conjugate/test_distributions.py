@@ -7,6 +7,10 @@ from scipy import stats
 
 from skboost.conjugate import COVARIANCES, GaussianMixtureModel, natural_step
 from skboost.conjugate._natural import Cone
+from skboost.conjugate.gaussian_mixture._densities import (
+    JointStudentTs,
+    SeparateStudentTs,
+)
 from skboost.conjugate.gaussian_mixture._weights import DirichletWeights
 from skboost.conjugate.gaussian_mixture._wishart import Wishart
 
@@ -49,6 +53,21 @@ def test_wishart_draws_have_its_moments(rng, p):
     draws = clusters.sample(20_000, rng)
     assert close(draws, clusters.mean)
     assert close(np.linalg.slogdet(draws)[1], clusters.expected_log_det)
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_draws_of_student_t_clusters_are_scipys(rng, joint):
+    """In each coordinate; one cluster has Gaussian rows."""
+    means, scales = rng.normal(size=(2, 2)), rng.uniform(0.5, 2.0, size=(2, 2))
+    dof = np.array([2.5, np.inf])
+    if joint:
+        clusters = JointStudentTs(means, dof, np.array([np.diag(s) for s in scales]))
+    else:
+        clusters = SeparateStudentTs(means, np.repeat(dof[:, None], 2, 1), scales)
+    draws = clusters.sample(np.repeat([0, 1], 5_000), rng).reshape(2, 5_000, 2)
+    for k, i in np.ndindex(2, 2):
+        exact = stats.t(dof[k], means[k, i], np.sqrt(scales[k, i]))
+        assert stats.kstest(draws[k, :, i], exact.cdf).pvalue > 1e-3
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,8 @@ def test_halves_are_all_of_the_tokens():
     assert np.array_equal(one[1:] % 1, np.zeros_like(one[1:]))
     again = halves(rows, np.random.default_rng(0))[0].counts.toarray()
     assert np.array_equal(one, again)
+    odd = halves(Documents.of(np.array([[3.0, 0.0], [1.0, 4.0]])), generator(0))
+    assert [half.counts.sum(axis=1).tolist() for half in odd] == [[1, 2], [2, 3]]
 
 
 def test_completion_is_by_posterior_means(fitted):

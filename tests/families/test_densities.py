@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse, special, stats
 from scipy.special import ndtri
 
-from skboost.families import Gaussian, Laplace, StudentT
+from skboost.families import Gaussian, Laplace, StudentT, VariationalFamily
 from skboost.families._moments import open_unit_cube
 
 from .conftest import EVERY
@@ -135,6 +135,20 @@ def test_marginals(family, component, rng):
         density = np.exp(family.marginal_log_density(params, i, x))
         difference = (cdf(x + step) - cdf(x - step)) / (2 * step)
         assert_allclose(density, difference, rtol=1e-5, atol=1e-9)
+
+
+def test_mean_exponential(family, component):
+    """Its own where it has one, and what a family has that says nothing of it."""
+    params = component(family, 3)
+    x = family.mean(params)[1] + family.std(params)[1] * np.linspace(-30, 30, 20_001)
+    terms = np.exp(family.marginal_log_density(params, 1, x) + 0.5 * x)
+    own = family.mean_exponential(params, 1, 0.5)
+    if isinstance(family, StudentT):
+        assert own == np.inf
+        return
+    assert own == pytest.approx(np.trapezoid(terms, x), rel=1e-4)
+    usual = VariationalFamily.mean_exponential(family, params, 1, 0.5)
+    assert usual == pytest.approx(own, rel=0.1)
 
 
 @pytest.mark.parametrize("indices", [[1], [2, 0], [0, 1, 3], [3, 2, 1, 0]])

@@ -4,7 +4,11 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from skboost.frank_wolfe import WeightObjective, best_coefficients, minimise_on_simplex
-from skboost.frank_wolfe._corrective import _minimise_quadratic
+from skboost.frank_wolfe._corrective import (
+    _minimise_quadratic,
+    _mirror_step,
+    _Point,
+)
 
 TOL = 1e-10
 
@@ -160,3 +164,10 @@ def test_equal_roots_are_combined_to_one(n):
     found = best_coefficients(np.ones((n, n)), np.ones(n))
     assert found.min() >= 0.0
     assert found.sum() == pytest.approx(1.0, rel=1e-9)
+
+
+def test_a_mirror_step_is_exact_where_components_do_not_overlap():
+    offset = np.array([0.0, 1.0, -2.0])
+    apart = WeightObjective(3.0 * np.eye(3), 3.0 * np.diag(offset))
+    found = _mirror_step(_Point(apart, np.array([0.6, 0.1, 0.3]))).weights
+    np.testing.assert_allclose(found, np.exp(-offset) / np.exp(-offset).sum())

@@ -206,6 +206,7 @@ def test_marginals_intervals_and_summary_agree(fitted):
     assert interval["weights"].shape == (2, 2)
     assert interval["means"].shape == (2, 2, 2)
     assert interval["covariances"].shape == (2, 2, 2, 2)
+    assert_allclose(posterior.interval()["means"], posterior.interval(0.9)["means"])
     places = {"weights": (1,), "means": (0, 1), "covariances": (1, 0, 0)}
     for name, place in places.items():
         marginal = posterior.marginal(f"{name}{list(place)}")

@@ -2,6 +2,7 @@
 
 import warnings
 from copy import copy
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -219,9 +220,13 @@ def test_verbose_writes_what_it_is_asked_for(capsys):
     assert lines[1] == "  Initialization 0, iteration 2."
     assert sum("iteration" in line for line in lines) == 4
     assert lines[-1] == "Initialization 1 did not converge."
+    began = perf_counter()
     SVIGaussianMixture(2, verbose=2, **settings).fit(IRIS)
+    taken = perf_counter() - began
     lines = capsys.readouterr().out.splitlines()
     assert "bound" in lines[1] and "nats" in lines[-1]
+    *iterations, run = (float(line.split(", ")[-2][:-2]) for line in lines[-3:])
+    assert sum(iterations) - 1e-4 < run < taken + 1e-4
 
 
 # --- streams

@@ -8,6 +8,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from skboost.posterior import ImportanceWarning, MixturePosterior
+from skboost.posterior._importance import evaluate_log_joint
 
 N_SE = 4
 
@@ -231,3 +232,11 @@ def test_good_weights_do_not_warn(wide):
         warnings.simplefilter("error")
         wide.importance_weights(log_joint, random_state=0)
         wide.resample(log_joint, random_state=0)
+
+
+def test_the_first_draw_at_which_a_log_joint_fails_is_named():
+    theta = np.arange(4.0)[:, None]
+    with pytest.raises(ValueError, match=r"got nan at theta = \[1\.\]"):
+        evaluate_log_joint(lambda theta: [0.0, np.nan, np.inf, np.nan], theta)
+    values = [0.0, -np.inf, 1.0, 2.0]
+    assert evaluate_log_joint(lambda theta: values, theta).tolist() == values

@@ -13,8 +13,8 @@ from scipy.special import expit
 from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace
 from skboost.posterior import MixturePosterior, TransformedPosterior, _posterior
-from skboost.posterior._transformed import fixed_draws
-from skboost.transforms import Constraints
+from skboost.posterior._transformed import SampledMarginal, fixed_draws
+from skboost.transforms import Constraints, Interval
 
 from .conftest import make_mixture
 
@@ -303,6 +303,14 @@ def test_the_first_coordinate_of_a_simplex_has_a_known_marginal(normal_mixture):
     assert_allclose(marginal.pdf(np.array([-0.5, 1.5])), 0.0)
     assert marginal.cdf(-0.5) == 0.0
     assert marginal.cdf(1.5) == 1.0
+
+
+def test_draws_that_rounding_puts_at_the_ends_count():
+    draws = np.repeat([0.0, 0.3, 0.5, 0.6, 1.0], 20)
+    source, ones = np.zeros(draws.size, dtype=int), np.ones(1)
+    shares = np.full(draws.size, 1.0 / draws.size)
+    marginal = SampledMarginal(draws, shares, source, ones, Interval())
+    assert np.isfinite(marginal.component_log_pdf([0.3, 0.9])).all()
 
 
 def test_interval_and_summary_are_those_of_the_marginals(mixed):
