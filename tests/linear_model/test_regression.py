@@ -180,7 +180,6 @@ def test_a_refit_forgets_what_was_said_of_another_shape():
     assert set(vars(fitted.fit(X, Y[:, None]))) - {"_noise_model"} <= names
 
 
-@pytest.mark.slow
 def test_more_data_for_several_outputs():
     both = np.column_stack([Y, -Y])
     fitted = regression().partial_fit(X[:20], both[:20])

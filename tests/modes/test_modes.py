@@ -153,6 +153,14 @@ class TestToldApart:
         assert ends.settled.all()
         assert len(add_ends(target, Gaussian(), Modes(), ends).params) == n
 
+    def test_a_slope_is_no_mode_of_its_own(self):
+        target = CallableTarget(lambda t: -0.5 * t[:, 0] ** 2, 1)
+        ends = SimpleNamespace(
+            points=np.array([[0.0], [3.0]]), heights=np.array([0.0, -4.5]),
+            settled=np.ones(2, dtype=bool),
+        )  # fmt: skip
+        assert len(add_ends(target, Gaussian(), Modes(), ends).params) == 1
+
     def test_a_flat_top_gets_a_scale_of_its_own(self):
         target = CallableTarget(lambda theta: -anp.sum(theta**4, axis=1), 2)
         ends = climb_all(target, np.array([[0.5, -0.4]]), np.ones(2))

@@ -14,6 +14,7 @@ from skboost import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
+    BoostedHierarchicalPoissonRegression,
     OnlineBayesianLinearRegression,
     OnlineBayesianLogisticRegression,
 )
@@ -138,6 +139,13 @@ def test_offsets_are_taken(folder):
     assert np.array_equal(found, model.predict(NEW[:40], offset))
     with pytest.raises(ValueError, match="offset"):
         names["predict"](NEW[:40], offset[1:])
+    rows = np.column_stack([NEW[:40, :1], np.arange(40) % 4])
+    counts = np.arange(40) % 3
+    grouped = BoostedHierarchicalPoissonRegression(groups=[1], max_iter=1)
+    grouped.fit(rows, counts).export(folder / "grouped.py")
+    exec((folder / "grouped.py").read_text(encoding="utf-8"), names)
+    expected = grouped.predict(rows) * np.exp(offset)
+    assert_allclose(names["predict"](rows, offset=offset), expected)
 
 
 def test_bad_rows_are_refused(exported):
