@@ -32,7 +32,7 @@ SECONDS = {
 }
 
 # Every way through the estimators in few iterations, and in the slow suite the defaults
-# of boosted models and several other settings at once.
+# of those and several other settings at once.
 FEW = {"max_iter": 1, "n_draws": 64, "skew": None}
 # Answers of a mixture may depend on what those of one component do not.
 OF_MIXTURES = {
@@ -68,6 +68,8 @@ SLOW = [
     BoostedHierarchicalPoissonRegression(),
     BoostedGaussianMixture(),
     BoostedMatrixFactorization(),
+    SVIMatrixFactorization(),
+    SVILatentDirichletAllocation(),
     BoostedMatrixFactorization(
         2, proposal="residual", biases=True, max_iter=2, n_restarts=1
     ),
