@@ -14,10 +14,11 @@ from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost import boost_posterior
+from skboost._settings import Settings
 from skboost.approximation import Mixture
 from skboost.families import Gaussian, StudentT
 from skboost.modes._climb import climb_all
-from skboost.modes._modes import Modes, add_ends, missed_modes
+from skboost.modes._modes import Box, Modes, ModeSearch, add_ends, missed_modes
 from skboost.targets import CallableTarget
 
 CORNERS = np.array([[-7.0, -6.0], [6.0, -7.0], [-5.0, 7.0], [7.0, 6.0]])
@@ -45,6 +46,17 @@ def weights_near(posterior, means, radius=4.0):
     theta = posterior.sample(20_000, random_state=1)
     distance = np.linalg.norm(theta[:, None] - means, axis=2)
     return (distance < radius).mean(axis=0)
+
+
+def test_one_start_is_not_climbed_from_unless_a_box_has_more():
+    box = Box(np.full(2, -10.0), np.full(2, 10.0), place=np.array)
+    target, start = CallableTarget(corners, 2), np.zeros((1, 2))
+    found = [
+        ModeSearch(target, Gaussian("full"), start, where, Settings()).from_starts()
+        for where in (None, box)
+    ]
+    assert not found[0].params
+    assert len(found[1].params) == 4
 
 
 class TestClimbs:

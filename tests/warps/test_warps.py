@@ -16,7 +16,16 @@ from skboost.targets import CallableTarget
 from skboost.transforms import Warp
 from skboost.warps import WarpReport, _fit, find_warp, not_tried
 from skboost.warps._fit import WarpedELBO, _why_not, elbo_gain, tail_gain
-from skboost.warps._structure import Edges, Sample, candidate_axes, find_edges
+from skboost.warps._structure import (
+    Edges,
+    Sample,
+    _Contrast,
+    _fourth_derivatives,
+    _third_derivatives,
+    candidate_axes,
+    drivers_first,
+    find_edges,
+)
 
 
 def density(function, dim, rotation=None):
@@ -156,6 +165,28 @@ def test_rotated_drivers_and_independent_coordinates_are_found():
     found = candidate_axes(sample(log_gammas(5, turned), centre, 0.85 * np.eye(5)))
     overlap = np.abs(found["contrast"].T @ turned)
     assert (overlap.max(axis=0) > 0.97).all()
+
+
+def test_fourth_derivatives_order_axes_beside_third_ones():
+    w = np.random.default_rng(0).standard_normal((20_000, 2))
+    x, y = w.T
+    residual = np.column_stack([0.1 * (x**2 - 1), 0.08 * (y**3 - 3 * y)])
+    # 0.2 of the first third derivative's square over 6 is less than of the second's
+    # fourth, 0.48, over 24.
+    assert_allclose(drivers_first(Sample(w, residual), np.eye(2)), np.eye(2)[::-1])
+
+
+def test_no_small_turn_of_the_axis_of_greatest_contrast_has_more():
+    w = np.random.default_rng(3).standard_normal((4000, 3))
+    u = w @ rotation(3, 3)
+    residual = u**2 * [0.3, 0.15, 0.06] + u**3 * [0.06, -0.2, 0.12]
+    draws = Sample(w, residual @ rotation(3, 3).T + 0.2 * w[:, [1, 0, 1]] * w[:, [2]])
+    contrast = _Contrast(_third_derivatives(draws), _fourth_derivatives(draws))
+    axis = contrast.best_axes()[:, :1]
+    aside = 1e-4 * np.linalg.qr(axis, mode="complete")[0][:, 1:]
+    turned = [(axis + s * aside) / np.sqrt(1 + 1e-8) for s in (1, -1)]
+    slopes = (contrast(turned[0]) - contrast(turned[1])) / 2e-4
+    assert_allclose(slopes, 0.0, atol=1e-6)
 
 
 def test_axes_are_orthonormal_and_few_where_tensors_would_be_large():
