@@ -6,7 +6,6 @@ on one thread inside: in a pool of workers more would oversubscribe the machine,
 without one the rounding would depend on how many threads they were given.
 """
 
-import multiprocessing
 import shutil
 import tempfile
 import threading
@@ -82,9 +81,7 @@ def limited(func, *args):
         return func(*args)
 
 
-def chunked_map(
-    func, items, n_jobs=None, backend="threading", shared=None, timeout=None
-):
+def chunked_map(func, items, n_jobs=None, backend="threading", shared=None):
     """``[func(item) for item in items]``, in parallel where ``n_jobs`` asks.
 
     Parameters
@@ -100,17 +97,8 @@ def chunked_map(
         threads whatever surrounds them: for work on an object that keeps count.
     shared : SharedWithWorkers, default=None
         Then ``func(shared, item)`` is called.
-    timeout : float, default=None
-        Seconds for one item. Where there are workers, even a single item is given to
-        one, and processes are ended.
-
-    Raises
-    ------
-    TimeoutError
-        If an item took longer than `timeout`.
     """
-    few = len(items) < 2 and timeout is None
-    if few or effective_n_jobs(n_jobs) == 1:
+    if len(items) < 2 or effective_n_jobs(n_jobs) == 1:
         first = () if shared is None else (shared,)
         return [func(*first, item) for item in items]
     kinds = {
@@ -120,14 +108,10 @@ def chunked_map(
     }
     where = kinds[backend]
     first = () if shared is None else (shared.there(where),)
-    try:
-        # The work is in chunks already; batching them again would leave workers idle.
-        return Parallel(n_jobs=n_jobs, batch_size=1, timeout=timeout, **where)(
-            delayed(limited)(func, *first, item) for item in items
-        )
-    except multiprocessing.TimeoutError as error:
-        # Some backends have one of their own.
-        raise TimeoutError(f"{timeout} seconds were not enough.") from error
+    # The work is in chunks already; batching them again would leave workers idle.
+    return Parallel(n_jobs=n_jobs, batch_size=1, **where)(
+        delayed(limited)(func, *first, item) for item in items
+    )
 
 
 def row_blocks(n_rows, n_columns, entries=BLOCK_ENTRIES):

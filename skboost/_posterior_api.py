@@ -3,10 +3,9 @@
 import warnings
 from dataclasses import fields
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from skboost._base import BOOSTING_CONSTRAINTS, make_engine, make_limits
 from skboost._checkpoint import Checkpoint, RunKeeper, Session
@@ -46,16 +45,20 @@ _CONSTRAINTS = {
     "max_evaluations": [Interval(Integral, 1, None, closed="left"), None],
     "callback": [callable, Checkpoint, list, tuple, None],
     "names": ["array-like", None],
-    "timeout": [Interval(Real, 0, None, closed="neither"), None],
 }
 
+# Until 0.2.0.
+_MOVED = {
+    "timeout": "A function that may hang can raise an error itself after some seconds, "
+    "which failures='zero' takes for a point of zero density.",
+}
 # Parameters by which no run on disk is told from another.
 _FUNCTIONS = ("log_density", "gradient", "log_prior")
 # Seconds of evaluations one by one that are worth a word.
 _LONG = 2.0
 
 
-@known_parameters(MOVED)
+@known_parameters(MOVED | _MOVED)
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
 def boost_posterior(
     log_density,
@@ -75,7 +78,6 @@ def boost_posterior(
     max_evaluations=None,
     random_state=None,
     n_jobs=None,
-    timeout=None,
     callback=None,
     warp=None,
     surrogate=None,
@@ -145,11 +147,6 @@ def boost_posterior(
     n_jobs : int, default=None
         Processes over fixed chunks of draws; worth it where one evaluation takes
         milliseconds. The result does not depend on it.
-    timeout : float, default=None
-        Seconds for one batch of `log_density` in a worker process, after which the
-        processes are ended and `LogDensityError` is raised: for functions that may
-        hang. Needs ``n_jobs`` of at least 2, since nothing but a process can be ended.
-        A few points are tried out here, before there are workers.
     callback : callable, Checkpoint or list of these, default=None
         Called with a dict per iteration, as in ``history``; True stops the run. Or a
         `skboost.callbacks.Checkpoint`, which keeps the run on disk. All of a list are
@@ -227,9 +224,8 @@ def boost_posterior(
     starts, box = starting_points(x0, constraints, seed)
     probe = _probe(None if x0 is None else starts, constraints)
     evaluated = CallableTarget(
-        log_density, dim, gradient, vectorized, n_jobs, probe, failures,
-        timeout=_checked_timeout(timeout, n_jobs),
-    )  # fmt: skip
+        log_density, dim, gradient, vectorized, n_jobs, probe, failures
+    )
     slow = SlowPoints(_LONG, depth=4)
     if vectorized is None and not evaluated.vectorized:
         evaluated.ledgers[0].before = slow
@@ -289,15 +285,6 @@ def _warn_of_failures(target, failures):
         FailedEvaluationWarning,
         stacklevel=5,
     )
-
-
-def _checked_timeout(timeout, n_jobs):
-    if timeout is not None and effective_n_jobs(n_jobs) == 1:
-        raise ValueError(
-            f"timeout={timeout} needs worker processes, which alone can be ended; got "
-            f"n_jobs={n_jobs}. Pass n_jobs=2 or more."
-        )
-    return timeout
 
 
 def _probe(starts, constraints):

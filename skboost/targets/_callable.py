@@ -55,8 +55,6 @@ class CallableTarget(Target):
         zero there (value -inf, gradient 0), which is counted.
     name : str, default="log_density"
         Of the function, in messages.
-    timeout : float, default=None
-        Seconds that a chunk may take in a process.
 
     Attributes
     ----------
@@ -86,10 +84,8 @@ class CallableTarget(Target):
         probe=None,
         failures="raise",
         name="log_density",
-        timeout=None,
     ):
         self.dim = dim
-        self.timeout = timeout
         self.n_jobs = n_jobs
         self.failures = failures
         # Of functions that know: those of fitted models and of adapters.
@@ -136,18 +132,9 @@ class CallableTarget(Target):
             argument = lent(name, theta)
         self._ledger.add(len(theta))
         began = perf_counter()
-        try:
-            with argument as given:
-                parts = [given[a : a + step] for a in range(0, len(theta), step)]
-                chunks = chunked_map(
-                    func, parts, self.n_jobs, backend="loky", timeout=self.timeout
-                )
-        except TimeoutError as error:
-            raise LogDensityError(
-                f"{user.name} gave no answer within timeout={self.timeout} "
-                f"seconds, for a batch of at most {step} of {len(theta)} points, the "
-                f"first of them {theta[0]}. The worker processes were ended."
-            ) from error
+        with argument as given:
+            parts = [given[a : a + step] for a in range(0, len(theta), step)]
+            chunks = chunked_map(func, parts, self.n_jobs, backend="loky")
         failures = [pair for chunk in chunks for pair in chunk.failures]
         self._ledger.finish(len(theta), failures, perf_counter() - began)
         return chunks
