@@ -1,31 +1,29 @@
-"""How large the package is, and how much of it one boosting step enters.
+"""How large the package is, and how much of it one fit enters.
 
-    python benchmarks/trace_step.py [--list banana|logistic]
+    python benchmarks/trace_step.py [--list defaults|two]
 
-A step is the second iteration under `sys.setprofile`: the call of ``Boosting.step``,
-without the first component and without the report at the end. One is that of
-`boost_posterior` on a two-dimensional banana, the other that of the logistic
-regression on the standardised breast cancer data; both with their defaults, except
-that `tol` is a number and nothing is skewed: by ``tol="auto"`` the regression ends with
-its first component. Only code of the package is counted: functions by their names
-within a file (three lambdas of a file are one name), depth in frames, the step itself
-being one.
+Fits are those of the logistic regression on the standardised breast cancer data: one by
+its defaults, one of two iterations whatever they gain. Each is made twice, the second
+time under `sys.setprofile`, so that imports and caches do not count. Functions are
+distinct by file and qualified name: several lambdas of one function are one. Frames
+are those of the package above an evaluation of the density, a banana, in
+`boost_posterior`.
 
-Lines of code are those without docstrings, comments and blanks; lines of tests and of
-benchmark scripts are all lines. A module constant is an upper-case name that a file
-binds to a literal. Other commits are measured by the same script: put their checkout
-first on ``PYTHONPATH``.
+Lines of code are those without docstrings, comments and blanks. Private imports are
+import statements of tests that name something of the package with a leading
+underscore, module or member. Other commits are measured by the same script: put their
+checkout first on ``PYTHONPATH``.
 """
 
 import argparse
 import ast
 import io
+import statistics
 import sys
 import threading
 import tokenize
 import warnings
 from collections import Counter
-from dataclasses import fields
 from pathlib import Path
 
 import autograd.numpy as anp
@@ -34,7 +32,6 @@ from sklearn.preprocessing import scale
 
 import skboost
 from skboost import BoostedBayesianLogisticRegression, boost_posterior
-from skboost._settings import Settings
 
 _PACKAGE = Path(skboost.__file__).resolve().parent
 _NO_CODE = {
@@ -47,75 +44,74 @@ _NO_CODE = {
 }
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
-
-# --- one step
-
-
-SETTINGS = {"tol": 1e-2, "skew": None, "max_iter": 2, "random_state": 0}
-
-
-def banana(theta):
-    x, y = theta[:, 0], theta[:, 1]
-    return -0.125 * x**2 - 2.0 * (y - 0.25 * anp.square(x)) ** 2
+FITS = {
+    "defaults": {},
+    "two": {"max_iter": 2, "tol": 0, "random_state": 0},
+}
 
 
-def fit_banana():
-    boost_posterior(banana, 2, **SETTINGS)
+# --- whole fits
 
 
-def fit_logistic():
+def is_ours(code):
+    return code.co_filename.startswith(str(_PACKAGE))
+
+
+def calls_of(settings):
+    """How often a fit enters every function (file, name) of the package."""
     X, y = load_breast_cancer(return_X_y=True)
-    BoostedBayesianLogisticRegression(**SETTINGS).fit(scale(X), y)
+    X, calls = scale(X), Counter()
 
-
-STEPS = {"banana": fit_banana, "logistic": fit_logistic}
-
-
-class Trace:
-    """Calls into the package while ``step`` runs."""
-
-    def __init__(self):
-        self.calls, self.depth, self.deepest = Counter(), 0, 0
-
-    def __call__(self, frame, event, _):
+    def count(frame, event, _):
         code = frame.f_code
-        inside = code.co_filename.startswith(str(_PACKAGE))
-        if event not in ("call", "return") or not inside:
-            return
-        place = Path(code.co_filename).relative_to(_PACKAGE)
-        begins = code.co_name == "step" and place.parts[0] == "boosting"
-        if not (self.depth or begins):
-            return
-        if event == "return":
-            self.depth -= 1
-            return
-        self.depth += 1
-        self.deepest = max(self.deepest, self.depth)
-        self.calls[place, code.co_firstlineno, code.co_qualname] += 1
+        if event == "call" and is_ours(code):
+            place = Path(code.co_filename).relative_to(_PACKAGE)
+            calls[str(place), code.co_qualname] += 1
 
-    def __enter__(self):
-        # Searches may run in threads.
-        threading.setprofile(self)
-        sys.setprofile(self)
-        return self
-
-    def __exit__(self, *_):
+    first, again = (BoostedBayesianLogisticRegression(**settings) for _ in range(2))
+    first.fit(X, y)
+    # Searches may run in threads.
+    threading.setprofile(count)
+    sys.setprofile(count)
+    try:
+        again.fit(X, y)
+    finally:
         sys.setprofile(None)
         threading.setprofile(None)
-
-    @property
-    def figures(self):
-        """Files, functions and depth."""
-        files = {place for place, _, _ in self.calls}
-        names = {(place, name.rpartition(".")[2]) for place, _, name in self.calls}
-        return len(files), len(names), self.deepest
+    return calls
 
 
-# --- the whole package
+def frames_above_density():
+    """Frames of the package above every evaluation of a banana."""
+    depths = []
+
+    def banana(theta):
+        frame, depth = sys._getframe(), 0
+        while frame := frame.f_back:
+            depth += is_ours(frame.f_code)
+        depths.append(depth)
+        x, y = theta[:, 0], theta[:, 1]
+        return -0.125 * x**2 - 2.0 * (y - 0.25 * anp.square(x)) ** 2
+
+    boost_posterior(banana, 2, random_state=0)
+    return depths
 
 
-def code_lines(text, tree):
-    """Lines without docstrings, comments and blanks."""
+def own_classes():
+    """Classes of the package in the resolution order of every public estimator."""
+    members = {name: getattr(skboost, name) for name in skboost.__all__}
+    return {
+        name: sum(c.__module__.partition(".")[0] == "skboost" for c in member.__mro__)
+        for name, member in members.items()
+        if isinstance(member, type) and hasattr(member, "get_params")
+    }
+
+
+# --- lines
+
+
+def lines_of(text, tree):
+    """Lines of code and of docstrings."""
     docstrings = set()
     for node in ast.walk(tree):
         if isinstance(node, _DOCUMENTED) and ast.get_docstring(node) is not None:
@@ -125,49 +121,36 @@ def code_lines(text, tree):
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in _NO_CODE:
             lines |= set(range(token.start[0], token.end[0] + 1))
-    return len(lines - docstrings)
+    return len(lines - docstrings), len(docstrings)
 
 
-def is_literal(node):
-    try:
-        ast.literal_eval(node)
-    except ValueError:
-        return False
-    return True
+def private_imports(tree):
+    """Import statements that name something private of the package."""
+    count = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            module = getattr(node, "module", None) or ""
+            names = [f"{module}.{a.name}".strip(".").split(".") for a in node.names]
+            count += any(n[0] == "skboost" and any(map(_is_private, n)) for n in names)
+    return count
 
 
-def module_constants(tree):
-    """Upper-case names that are bound to literals at the top of a file."""
-    assigned = [n for n in tree.body if isinstance(n, ast.Assign)]
-    targets = [t for n in assigned if is_literal(n.value) for t in n.targets]
-    names = [n for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
-    return [name.id for name in names if name.id.isupper()]
-
-
-def probes(tree):
-    """Calls of `getattr` and `hasattr`."""
-    calls = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    names = [f.id for f in calls if isinstance(f, ast.Name)]
-    return sum(name in ("getattr", "hasattr") for name in names)
-
-
-def total_lines(folder):
-    """All lines of a folder's Python files."""
-    return sum(len(p.read_text().splitlines()) for p in folder.rglob("*.py"))
+def _is_private(name):
+    return name.startswith("_") and not name.startswith("__")
 
 
 def sizes():
-    """Figures of the package, the tests and the benchmark scripts."""
+    """Figures of the package and its tests that need no fit."""
     texts = [path.read_text(encoding="utf-8") for path in _PACKAGE.rglob("*.py")]
-    trees = [ast.parse(text) for text in texts]
+    counts = [lines_of(text, ast.parse(text)) for text in texts]
+    tests = (_PACKAGE.parent / "tests").rglob("*.py")
+    tests = [path.read_text(encoding="utf-8") for path in tests]
     return {
-        "lines of code": sum(map(code_lines, texts, trees)),
+        "lines of code": sum(code for code, _ in counts),
+        "lines of docstrings": sum(docstring for _, docstring in counts),
         "files": len(texts),
-        "module constants": sum(len(module_constants(tree)) for tree in trees),
-        "fields of Settings": len(fields(Settings)),
-        "getattr + hasattr": sum(map(probes, trees)),
-        "lines of tests": total_lines(_PACKAGE.parent / "tests"),
-        "lines of benchmark scripts": total_lines(_PACKAGE.parent / "benchmarks"),
+        "lines of tests": sum(len(text.splitlines()) for text in tests),
+        "private imports in tests": sum(private_imports(ast.parse(t)) for t in tests),
     }
 
 
@@ -175,23 +158,27 @@ def main():
     made = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made.add_argument("--list", choices=list(STEPS), help="name a step's functions")
-    args = made.parse_args()
+    made.add_argument("--list", choices=list(FITS), help="name a fit's functions")
+    chosen = made.parse_args().list
     warnings.simplefilter("ignore")
-    if args.list is None:
-        for name, value in sizes().items():
-            print(f"{name:<55}{value:>15,}")
-    for name, fit in STEPS.items():
-        if args.list not in (None, name):
-            continue
-        with Trace() as trace:
-            fit()
-        figures = " / ".join(map(str, trace.figures))
-        print(f"{'step, ' + name + ': files / functions / depth':<55}{figures:>15}")
-        if args.list is None:
-            continue
-        for (place, line, function), n in sorted(trace.calls.items()):
-            print(f"{n:>8}  {place}:{line}  {function}")
+    if chosen:
+        for (place, function), n in sorted(calls_of(FITS[chosen]).items()):
+            print(f"{n:>8}  {place}  {function}")
+        return
+    rows, classes, depths = sizes(), own_classes(), frames_above_density()
+    least, most = min(classes.values()), max(classes.values())
+    rows["own classes of an estimator, least / most"] = f"{least} / {most}"
+    many = sorted(name for name, n in classes.items() if n > 5)
+    rows["estimators of more than five"] = len(many)
+    median = statistics.median(depths)
+    rows["frames above a density, median / most"] = f"{median:g} / {max(depths)}"
+    for name, settings in FITS.items():
+        calls = calls_of(settings)
+        files = {place for place, _ in calls}
+        rows[f"fit, {name}: functions / files"] = f"{len(calls)} / {len(files)}"
+    for name, value in rows.items():
+        print(f"{name:<55}{value if isinstance(value, str) else f'{value:,}':>15}")
+    print(*(f"    {name}: {classes[name]}" for name in many), sep="\n")
 
 
 if __name__ == "__main__":
