@@ -2,6 +2,7 @@
 
 from skboost._posterior_api import BoostingResult, boost_posterior
 from skboost._row_blocks import RowBlocks
+from skboost._version import __version__ as __version__
 from skboost.decomposition import (
     BoostedMatrixFactorization,
     SVILatentDirichletAllocation,
@@ -20,8 +21,6 @@ from skboost.linear_model import (
 from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
 from skboost.model_selection import EvidenceSearch
 from skboost.posterior import MixturePosterior
-
-__version__ = "0.2.0"
 
 __all__ = [
     "BoostedBayesianLinearRegression",

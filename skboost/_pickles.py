@@ -6,35 +6,21 @@ the next. Archives (``save`` and ``load`` of posteriors and results) are what la
 
 from pickle import UnpicklingError
 
+from skboost._version import __version__
+
 # The version that noted itself in estimators only, and there behind all else.
 _FIRST = "0.1.0"
 
 
 def check_version(written):
-    """The version that wrote a pickle, where this one can read it.
-
-    Parameters
-    ----------
-    written : str
-
-    Raises
-    ------
-    UnpicklingError
-        If its first two numbers are not those of this version.
-    """
-    from skboost import __version__
-
-    if _series(written) == _series(__version__):
+    """The version that wrote a pickle; any but this one is an UnpicklingError."""
+    if written == __version__:
         return written
     raise UnpicklingError(
         f"This pickle was written by skboost {written} and cannot be read by skboost "
         f"{__version__}: fit again, or keep posteriors with their save method in the "
         "version that wrote it, for load reads the archives of earlier versions."
     )
-
-
-def _series(version):
-    return version.split(".")[:2]
 
 
 class WrittenBy(str):
@@ -46,8 +32,6 @@ class WrittenBy(str):
 
 def reconstruction(cls, *arguments):
     """What ``__reduce__`` of an immutable class returns, the version first."""
-    from skboost import __version__
-
     return _reconstructed, (WrittenBy(__version__), cls, *arguments)
 
 
@@ -63,8 +47,6 @@ class VersionedPickle:
     """
 
     def __getstate__(self):
-        from skboost import __version__
-
         return {"_skboost_version": WrittenBy(__version__), **super().__getstate__()}
 
     def __setstate__(self, state):

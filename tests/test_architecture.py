@@ -21,8 +21,8 @@ FLOORS = {
     room: floor
     for floor, rooms in enumerate(
         (
-            "_random _parallel _elsewhere _math _rows _entries _budget _pickles",
-            "_row_blocks _settings _solver families frank_wolfe transforms",
+            "_random _parallel _elsewhere _math _rows _entries _budget _version",
+            "_pickles _row_blocks _settings _solver families frank_wolfe transforms",
             "approximation targets",
             "calibration objectives modes conjugate hierarchy warps surrogates",
             "posterior proposals svi",
@@ -124,12 +124,11 @@ def imported_files(path, modules):
     """Names of the package's files that a file imports, inside of functions too.
 
     ``from skboost.posterior import _tables`` imports a file where `modules` has it,
-    ``from skboost.posterior import Mode`` the folder's ``__init__``. The version is a
-    literal that the package's own ``__init__`` sets first: anyone may ask for it.
+    ``from skboost.posterior import Mode`` the folder's ``__init__``.
     """
     found = set()
     for item in imports(path):
-        if item.top == "skboost" and item.name != "__version__":
+        if item.top == "skboost":
             full = f"{item.module}.{item.name}"
             found.add(full if full in modules else item.module)
     return found
@@ -262,7 +261,6 @@ def test_functions_and_files_stay_small():
         ("from . import _simplex", ["boosting._simplex"]),
         ("def f():\n    from ._simplex import g", ["boosting._simplex"]),
         ("import skboost.linear_model as models", ["linear_model"]),
-        ("from skboost import __version__", []),
         ("import numpy as np", []),
     ],
 )

@@ -79,10 +79,13 @@ def test_public_names_are_those_of_all(name):
     assert all(value.__doc__ for value in [module, *filter(callable, public)])
 
 
-def test_the_version_is_in_the_changelog():
+def test_the_version_is_in_the_changelog_and_the_citation():
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", skboost.__version__)
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert re.search(rf"^{re.escape(skboost.__version__)}\b", text, re.MULTILINE)
+    release = skboost.__version__.partition(".dev")[0]
+    assert re.search(rf"^{re.escape(release)}\b", text, re.MULTILINE)
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version: {skboost.__version__}\n" in citation
 
 
 def modules_with_examples():

@@ -9,6 +9,7 @@ from uuid import uuid4
 import numpy as np
 
 import skboost.families as families
+from skboost._version import __version__
 from skboost.approximation import Mixture, SkewedMixture, Skewing
 from skboost.transforms import Constraints, WarpedConstraints
 
@@ -26,8 +27,6 @@ def write_archive(path, file_format, version, header, arrays):
 
     An earlier file is replaced when the new one is complete.
     """
-    from skboost import __version__
-
     header = {
         "format": file_format,
         "format_version": version,

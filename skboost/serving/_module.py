@@ -11,6 +11,7 @@ from numbers import Real
 
 import numpy as np
 
+from skboost._version import __version__
 from skboost.posterior._storage import write_atomically
 
 _HEAD = '''"""Predictions of a fitted {estimator}: NumPy is all that this file needs.
@@ -47,8 +48,6 @@ def write_module(path, model, estimator, before=None):
     before : tuple of ndarray, default=None
         Matrix and shift of an affine map of rows before the model.
     """
-    from skboost import __version__
-
     functions = ["predict"]
     if hasattr(model, "predict_proba"):
         functions.append("predict_proba")

@@ -7,6 +7,7 @@ beyond it. The nodes are those of `scalar_rules`.
 
 import numpy as np
 
+from skboost._version import __version__
 from skboost.serving._plain import (
     BinaryClassifier,
     ContrastsClassifier,
@@ -128,8 +129,6 @@ def _import_onnx():
 
 
 def _assembled(onnx, graph, n_features, dtype, outputs):
-    from skboost import __version__
-
     make = onnx.helper.make_tensor_value_info
     made = onnx.helper.make_graph(
         graph.nodes,

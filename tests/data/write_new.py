@@ -1,7 +1,6 @@
 """Writes files of what skboost 0.2.0 brought: ``python write_new.py FOLDER``.
 
-Those in the folder ``0.2.0`` are written again while 0.2.0 is not released, and never
-after. Those in ``0.1.0`` were written by that version, by a script of its time.
+The folders ``0.1.0`` and ``0.2.0`` were written by these versions and stay as they are.
 """
 
 import json
