@@ -14,6 +14,12 @@ MOVED = {
     "numbers change next to nothing.",
 }
 
+# Of predictions of hierarchical regressions, until 0.2.0.
+MOVED_LEVEL = {
+    "level": "Use population=True for level='population', and nothing for "
+    "level='group'. A level is a probability, of intervals."
+}
+
 
 def refuse_unknown(name, function, moved, given):
     """Refuse arguments that a function does not have.

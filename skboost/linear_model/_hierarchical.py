@@ -73,8 +73,6 @@ HIERARCHICAL_CONSTRAINTS = {
     "handle_unknown": [StrOptions({"population", "error"})],
 }  # fmt: skip
 
-LEVELS = ("group", "population")
-
 
 class HierarchicalModel(Served, BoostedLinearModel):
     """A boosted posterior over coefficients and scales, and effects of groups.
@@ -161,14 +159,14 @@ class HierarchicalModel(Served, BoostedLinearModel):
         names = self._feature_names()
         return [names[i] for i in self._columns.numbers]
 
-    def _split(self, X, level):
+    def _split(self, X, population):
         """Numeric columns of new rows, and their groups by factor."""
         check_is_fitted(self)
-        if level not in LEVELS:
-            raise ValueError(f"level must be one of {list(LEVELS)}; got {level!r}.")
+        if not isinstance(population, bool | np.bool_):
+            raise ValueError(f"population must be True or False; got {population!r}.")
         X = self._seen(X, reset=False)
         numbers = numbers_of(X, self._columns)
-        if level == "population":
+        if population:
             return numbers, [np.full(len(numbers), -1)] * len(self._factors)
         return numbers, [
             codes_of(X, factor, self._columns, self.handle_unknown)

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skboost._elsewhere import MOVED_LEVEL, known_parameters
 from skboost._sklearn import check_sample_weight
 from skboost.linear_model._coefficients import (
     check_quantiles,
@@ -20,7 +21,7 @@ from skboost.linear_model._count_regressor import (
     explained_deviance,
     warn_of_missing_exposure,
 )
-from skboost.linear_model._hierarchical import LEVELS, HierarchicalModel
+from skboost.linear_model._hierarchical import HierarchicalModel
 from skboost.linear_model._ratios import ratio_table
 from skboost.serving import GroupedCounts
 from skboost.targets import Poisson
@@ -34,22 +35,24 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
 
     _plain = GroupedCounts
 
-    def predict(self, X, level="group", offset=None, return_std=False, exposure=None):
+    @known_parameters(MOVED_LEVEL)
+    def predict(
+        self, X, offset=None, *, return_std=False, exposure=None, population=False
+    ):
         """Mean of the posterior predictive distribution.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-        level : {"group", "population"}, default="group"
-            ``"group"`` uses the effects of the row's groups; those that `fit` has not
-            seen have the population's spread. ``"population"`` is a new group for every
-            row.
         offset : array-like of shape (n_samples,), default=None
             Logarithm of the exposure; None is zero.
         return_std : bool, default=False
             Return the standard deviation of the count too.
         exposure : array-like of shape (n_samples,), default=None
             Positive factor of the rate; its logarithm is added to `offset`.
+        population : bool, default=False
+            False uses the effects of the row's groups; those that `fit` has not seen
+            have the population's spread. True is a new group for every row.
 
         Returns
         -------
@@ -57,12 +60,12 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         std : ndarray of shape (n_samples,)
             Only where `return_std` is True.
         """
-        rows = self._rows(X, level, offset, exposure)
+        rows = self._rows(X, population, offset, exposure)
         mean, std = self._model.mean_and_std(*rows)
         return (mean, std) if return_std else mean
 
     def predict_interval(
-        self, X, level=0.9, offset=None, population=False, exposure=None
+        self, X, level=0.9, offset=None, exposure=None, *, population=False
     ):
         """Central interval of the predictive distribution of the count.
 
@@ -73,25 +76,28 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
             At least this predictive probability lies between the ends, which are
             counts; in (0, 1).
         offset : array-like of shape (n_samples,), default=None
-        population : bool, default=False
-            A new group for every row, as ``level="population"`` of `predict`.
         exposure : array-like of shape (n_samples,), default=None
             Positive factor of the rate; its logarithm is added to `offset`.
+        population : bool, default=False
+            A new group for every row.
 
         Returns
         -------
         ndarray of shape (n_samples, 2)
             Lower and upper end, both inside.
         """
-        return self.predict_quantiles(X, tails_of(level), offset, population, exposure)
+        return self.predict_quantiles(
+            X, tails_of(level), offset, exposure, population=population
+        )
 
     def predict_quantiles(
         self,
         X,
         quantiles=(0.05, 0.5, 0.95),
         offset=None,
-        population=False,
         exposure=None,
+        *,
+        population=False,
     ):
         """Quantiles of the predictive distribution of the count.
 
@@ -102,10 +108,10 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
                 default=(0.05, 0.5, 0.95)
             In (0, 1).
         offset : array-like of shape (n_samples,), default=None
-        population : bool, default=False
-            A new group for every row.
         exposure : array-like of shape (n_samples,), default=None
             Positive factor of the rate; its logarithm is added to `offset`.
+        population : bool, default=False
+            A new group for every row.
 
         Returns
         -------
@@ -113,13 +119,13 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
             Smallest counts whose distribution function reaches these.
         """
         p = check_quantiles(quantiles)
-        rows = self._rows(X, LEVELS[bool(population)], offset, exposure)
+        rows = self._rows(X, population, offset, exposure)
         return np.concatenate(
             [smallest_counts(p, *parts) for _, *parts in self._mixtures(*rows)]
         )
 
     def log_predictive_density(
-        self, X, y, offset=None, population=False, exposure=None
+        self, X, y, offset=None, exposure=None, *, population=False
     ):
         """Log probability of counts under the posterior predictive distribution.
 
@@ -128,10 +134,10 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         X : array-like or DataFrame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         offset : array-like of shape (n_samples,), default=None
-        population : bool, default=False
-            A new group for every row.
         exposure : array-like of shape (n_samples,), default=None
             Positive factor of the rate; its logarithm is added to `offset`.
+        population : bool, default=False
+            A new group for every row.
 
         Returns
         -------
@@ -139,7 +145,7 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
             Nats.
         """
         y = checked_counts(self, X, y)
-        rows = self._rows(X, LEVELS[bool(population)], offset, exposure)
+        rows = self._rows(X, population, offset, exposure)
         warn_of_missing_exposure(self, rows[-1])
         return np.concatenate(
             [
@@ -148,9 +154,9 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
             ]
         )
 
-    def _rows(self, X, level, offset, exposure):
+    def _rows(self, X, population, offset, exposure):
         """Numeric columns, groups and offsets of new rows."""
-        split = self._split(X, level)
+        split = self._split(X, population)
         return *split, checked_offset(offset, exposure, len(split[0]))
 
     def _mixtures(self, *rows):

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from skboost._base import callback_data
+from skboost._elsewhere import MOVED_LEVEL, known_parameters
 from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.linear_model._coefficients import (
     check_quantiles,
@@ -14,7 +15,6 @@ from skboost.linear_model._coefficients import (
 )
 from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
-    LEVELS,
     HierarchicalModel,
 )
 from skboost.linear_model._predictive import mixture_log_density, mixture_quantiles
@@ -240,19 +240,19 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
             rows, table = self._grouped(X, y, sample_weight)
             return self._learn_groups(rows, table, callback_data(X, y, sample_weight))
 
-    def predict(self, X, level="group", return_std=False):
+    @known_parameters(MOVED_LEVEL)
+    def predict(self, X, *, return_std=False, population=False):
         """Mean of the posterior predictive distribution.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-        level : {"group", "population"}, default="group"
-            ``"group"`` uses the effects of the row's groups; those that `fit` has not
-            seen have the population's spread. ``"population"`` is a new group for every
-            row.
         return_std : bool, default=False
             Return the standard deviation of the predictive distribution too, noise
             included.
+        population : bool, default=False
+            False uses the effects of the row's groups; those that `fit` has not seen
+            have the population's spread. True is a new group for every row.
 
         Returns
         -------
@@ -260,7 +260,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
         std : ndarray of shape (n_samples,)
             Only where `return_std` is True.
         """
-        split = self._split(X, level)
+        split = self._split(X, population)
         mean, std = self._model.mean_and_std(*split)
         return (mean, std) if return_std else mean
 
@@ -273,7 +273,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
         level : float, default=0.9
             Predictive probability inside, in (0, 1).
         population : bool, default=False
-            A new group for every row, as ``level="population"`` of `predict`.
+            A new group for every row.
 
         Returns
         -------
@@ -328,7 +328,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
 
     def _mixtures(self, X, population):
         """Blocks of rows with the mixture that is the distribution of each response."""
-        split = self._split(X, LEVELS[bool(population)])
+        split = self._split(X, population)
         noise = self._model.noise
         weights = np.full(len(noise), 1.0 / len(noise))
         for rows, eta in self._model.predictors(*split):

@@ -6,11 +6,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import callback_data
+from skboost._elsewhere import MOVED_LEVEL, known_parameters
 from skboost._sklearn import fit_context
 from skboost.linear_model._coefficients import one_for_each_row, tails_of
 from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
-    LEVELS,
     HierarchicalModel,
 )
 from skboost.linear_model._ratios import ratio_table
@@ -228,40 +228,40 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
             )
         return codes.astype(float)
 
-    def predict_proba(self, X, level="group"):
+    @known_parameters(MOVED_LEVEL)
+    def predict_proba(self, X, population=False):
         """Posterior predictive probabilities of both classes.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-        level : {"group", "population"}, default="group"
-            ``"group"`` uses the effects of the row's groups; those that `fit` has not
-            seen have the population's spread. ``"population"`` is a new group for every
-            row.
+        population : bool, default=False
+            False uses the effects of the row's groups; those that `fit` has not seen
+            have the population's spread. True is a new group for every row.
 
         Returns
         -------
         ndarray of shape (n_samples, 2)
         """
-        split = self._split(X, level)
+        split = self._split(X, population)
         return self._model.proba(*split)
 
-    def predict(self, X, level="group"):
+    @known_parameters(MOVED_LEVEL)
+    def predict(self, X, population=False):
         """More probable class of every row.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-        level : {"group", "population"}, default="group"
-            ``"group"`` uses the effects of the row's groups; those that `fit` has not
-            seen have the population's spread. ``"population"`` is a new group for every
-            row.
+        population : bool, default=False
+            False uses the effects of the row's groups; those that `fit` has not seen
+            have the population's spread. True is a new group for every row.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        codes = self.predict_proba(X, level).argmax(axis=1)
+        codes = self.predict_proba(X, population).argmax(axis=1)
         return self.classes_[codes]
 
     def predict_proba_interval(self, X, level=0.9, population=False):
@@ -273,7 +273,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
         level : float, default=0.9
             Posterior probability inside, in (0, 1).
         population : bool, default=False
-            A new group for every row, as ``level="population"`` of `predict_proba`.
+            A new group for every row.
 
         Returns
         -------
@@ -281,7 +281,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
             Lower and upper end.
         """
         tails = tails_of(level)
-        split = self._split(X, LEVELS[bool(population)])
+        split = self._split(X, population)
         predictors = self._model.predictors(*split)
         ends = [np.quantile(eta, tails, axis=1) for _, eta in predictors]
         return sigmoid(np.hstack(ends)).T
@@ -308,7 +308,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
             raise ValueError(
                 f"y must hold labels among {self.classes_.tolist()}; got others."
             )
-        proba = self.predict_proba(X, LEVELS[bool(population)])
+        proba = self.predict_proba(X, population)
         codes = np.searchsorted(self.classes_, y)
         return np.log(proba[np.arange(len(y)), codes])
 

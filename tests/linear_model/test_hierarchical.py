@@ -89,14 +89,14 @@ def test_unknown_groups_have_the_spread_of_the_population(fitted):
     new = X.head(3).assign(school="s99")
     if hasattr(model, "predict_proba"):
         known, unknown = model.predict_proba(X.head(3)), model.predict_proba(new)
-        population = model.predict_proba(X.head(3), level="population")
+        population = model.predict_proba(X.head(3), population=True)
         ends = [model.predict_proba_interval(rows) for rows in (X.head(3), new)]
     else:
         (known, narrow), (unknown, wide) = (
             model.predict(rows, return_std=True) for rows in (X.head(3), new)
         )
         assert (wide > narrow).all() or "Poisson" in type(model).__name__
-        population = model.predict(X.head(3), level="population")
+        population = model.predict(X.head(3), population=True)
         ends = [model.predict_interval(rows) for rows in (X.head(3), new)]
     np.testing.assert_array_equal(unknown, population)
     assert np.abs(known - unknown).max() > 0.01
@@ -105,6 +105,16 @@ def test_unknown_groups_have_the_spread_of_the_population(fitted):
     strict = pickle.loads(pickle.dumps(model)).set_params(handle_unknown="error")
     with pytest.raises(ValueError, match=r"groups that fit has seen in 'school'.*s99"):
         strict.predict(new)
+
+
+def test_populations_are_asked_for_by_one_name(fitted):
+    model, X, _, _ = fitted
+    for name in {"predict", "predict_proba"} & set(dir(model)):
+        method = getattr(model, name)
+        with pytest.raises(TypeError, match="no parameter 'level'. Use population="):
+            method(X, level="population")
+        with pytest.raises(ValueError, match="True or False; got 'population'"):
+            method(X, population="population")
 
 
 def test_columns_may_be_positions_and_labels_integers_or_categories():
@@ -172,7 +182,7 @@ def test_classes_in_schools_are_groups_of_their_own():
     new = X.head(1).assign(**{"class": "c"})
     _, known = model.predict(X.head(1), return_std=True)
     _, unknown = model.predict(new, return_std=True)
-    _, population = model.predict(new, level="population", return_std=True)
+    _, population = model.predict(new, population=True, return_std=True)
     assert known < unknown < population
 
 
