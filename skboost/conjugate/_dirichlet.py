@@ -7,15 +7,7 @@ from skboost.conjugate._natural import Cone
 
 
 class DirichletFactor:
-    """Factor of Dirichlet distributions, each over the first axis of its parameters.
-
-    Natural parameter: ``{key: parameters}``; statistics add their ``count``.
-
-    Parameters
-    ----------
-    prior : array-like
-        Parameters of the prior.
-    """
+    """Dirichlet distributions over the first axis of ``{key: parameters}``."""
 
     name: str
     key: str

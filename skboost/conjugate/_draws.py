@@ -20,13 +20,7 @@ class DrawStream(NamedTuple):
 
 
 class Layout:
-    """Nested dicts of arrays as rows of numbers, and back.
-
-    Parameters
-    ----------
-    shapes : dict
-        Of one row: shapes, or dicts of them. Rows have their order.
-    """
+    """Nested dicts of arrays as rows of numbers; `shapes` are those of one row."""
 
     def __init__(self, shapes):
         self.shapes = shapes
@@ -37,10 +31,7 @@ class Layout:
         return sum(int(np.prod(shape)) for shape in _leaves(self.shapes, self.shapes))
 
     def flat(self, tree):
-        """Rows (n, size) of a tree whose arrays have a leading axis of n.
-
-        Only what has a place in the layout is looked at.
-        """
+        """Rows (n, size) of a tree whose arrays have a leading axis of n."""
         parts = _leaves(self.shapes, tree)
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
@@ -63,12 +54,7 @@ class Layout:
 
 
 class RowFamily:
-    """Distributions whose parameters are natural parameters of a model in a row.
-
-    The part of `VariationalFamily` that mixtures, pools of draws and their diagnostics
-    use. A subclass has the `Layout` of its draws, ``draws_layout``, and that of its
-    natural parameters, ``_natural_layout``.
-    """
+    """Distributions whose parameters are natural parameters of a model in a row."""
 
     def natural(self, params):
         """Natural parameters of a row."""

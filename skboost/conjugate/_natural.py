@@ -27,37 +27,19 @@ def scaled(a, tree):
 
 
 class Cone(NamedTuple):
-    """What must be positive for a natural parameter to lie in its domain.
+    """What must be positive where a natural parameter lies in its domain."""
 
-    Attributes
-    ----------
-    scalars : tuple of ndarray of shape (\\*group)
-        Affine functions of the natural parameter that must be positive.
-    matrices : ndarray of shape (\\*group, q, q) or None
-        Affine function of it that must be positive definite.
-    reach : float, default=0.99
-        How far noise may lead, of the way to the boundary (Paisley et al. leave this
-        case open).
-    """
-
+    # Affine functions of it for each group, numbers and matrices (*group, q, q).
     scalars: tuple
     matrices: np.ndarray | None = None
+    # How far noise may lead, of the way to the boundary (Paisley et al. leave this
+    # case open).
     reach: float = 0.99
 
 
 def largest_step(start, end):
-    """Largest fractions of the way from `start` to `end` inside the domain.
-
-    Parameters
-    ----------
-    start, end : Cone
-        Of the natural parameters at both ends; `start` lies inside.
-
-    Returns
-    -------
-    ndarray of shape (\\*group)
-        For each group on its own where it meets the boundary; above 1 if that is
-        beyond the end, and infinite if there is none.
+    """How far each group may go from `start` to `end` inside the domain, as fractions
+    of the way (*group); inf where it never leaves.
     """
     steps = [_to_zero(a, b) for a, b in zip(start.scalars, end.scalars, strict=True)]
     if start.matrices is not None:
@@ -66,16 +48,7 @@ def largest_step(start, end):
 
 
 class NaturalStep(NamedTuple):
-    """Where a natural-gradient step led.
-
-    Attributes
-    ----------
-    natural : dict
-    n_groups : int
-        Parts of the factors, such as one cluster's, that noise was added to.
-    n_shrunk : int
-        Of which the noise had to be shrunk to stay in the domain.
-    """
+    """Where a natural-gradient step led, and the groups whose noise was shrunk."""
 
     natural: dict
     n_groups: int = 0
@@ -88,25 +61,9 @@ def natural_step(factors, natural, statistics, rate, noise=None):
     ``lambda <- (1 - rate) lambda + rate (eta + statistics + kappa noise)`` (Paisley et
     al., Algorithm 1), where kappa, at most 1, is the ``reach`` of the factor's
     `Cone` times what leads to the boundary of the factor's domain, for each of its
-    groups.
-
-    Parameters
-    ----------
-    factors : tuple
-        In the order of the updates. Each has a ``name``, ``target(natural,
-        statistics)``, affine in the statistics, and ``cone(own)``, affine too.
-    natural : dict
-        Natural parameters by the factors' names.
-    statistics : dict
-        Estimated sums over all rows.
-    rate : float
-        In (0, 1]; 1 with exact statistics is coordinate ascent.
-    noise : dict, default=None
-        Like `statistics`, of mean zero.
-
-    Returns
-    -------
-    NaturalStep
+    groups. A rate of 1 with exact statistics is coordinate ascent. A factor has a
+    ``name``, ``target(natural, statistics)``, affine in the statistics, and
+    ``cone(own)``, affine too.
     """
     natural, n_groups, n_shrunk = dict(natural), 0, 0
     noisy = None if noise is None else combine(1.0, statistics, 1.0, noise)
@@ -121,15 +78,8 @@ def natural_step(factors, natural, statistics, rate, noise=None):
 
 
 def inside(factor, start, end):
-    """The point nearest to `end`, on the line from `start`, that is well inside.
-
-    Returns
-    -------
-    own : dict
-        Natural parameter of the factor.
-    kappa : ndarray of shape (\\*group)
-        How far each group went: the ``reach`` of its cone times as far as it could,
-        at most 1.
+    """The point nearest to `end`, on the line from `start`, that is well inside, and
+    how far each group went (*group).
     """
     cone = factor.cone(start)
     kappa = np.minimum(cone.reach * largest_step(cone, factor.cone(end)), 1.0)
@@ -160,57 +110,26 @@ def _to_singular(a, b):
 
 
 class Expectation(NamedTuple):
-    """Sums over rows under the optimal local factors.
-
-    Attributes
-    ----------
-    statistics : tuple of dict
-        Weighted sums of expected sufficient statistics, one for each weighting.
-    evidence : float
-        The local part of the bound for the first weighting, nats; for a mixture
-        ``sum_n w_n ln sum_k exp(E[ln pi_k] + E[ln N(x_n | k)])``.
-    local : object, default=None
-        The local factors themselves, where they are found by an iteration; None where
-        they have a closed form.
-    """
+    """Sums over rows under the optimal local factors, one for each weighting."""
 
     statistics: tuple
+    # Of a mixture ``sum_n w_n ln sum_k exp(E[ln pi_k] + E[ln N(x_n | k)])``, nats.
     evidence: float
+    # Local factors that are found by an iteration; None where they have a closed form.
     local: object = None
 
 
 class Optimum(NamedTuple):
-    """Where coordinate ascent ended.
-
-    Attributes
-    ----------
-    natural : dict
-    bound : float
-        ELBO, with the local factors where there are any; nats.
-    """
+    """Where coordinate ascent ended, and its ELBO in nats."""
 
     natural: dict
     bound: float
 
 
 def fading_noise(n_steps, size, rng, budget=None):
-    """Random weights of mean one whose noise fades out, for one step after another.
-
-    The tuneable annealing of Paisley et al. (Algorithm 1 with the whole data as the
-    batch). Theirs are normal and have to be projected; these are Gamma of the same
-    variance and never leave the space of natural parameters.
-
-    Parameters
-    ----------
-    n_steps, size : int
-    rng : numpy.random.Generator
-    budget : Budget, default=None
-        Once nothing is left of it there are no more steps.
-
-    Yields
-    ------
-    ndarray of shape (size,)
-    """
+    """Random weights of mean one, step by step, whose noise fades out."""
+    # Normal weights, as published, have to be projected; Gamma weights of the same
+    # variance never leave the space of natural parameters.
     for variance in 4.0 * np.linspace(1.0, 0.0, n_steps, endpoint=False):
         if budget is not None and budget.cuts():
             return

@@ -18,24 +18,7 @@ _N_NOISY = 15
 
 
 def factor_ascent(target, natural, n_iter, tol, budget=None):
-    """Rounds of coordinate ascent, each followed by the best gauge.
-
-    Parameters
-    ----------
-    target : FactorTarget
-    natural : dict
-        Where to begin.
-    n_iter : int
-        Rounds at most.
-    tol : float
-        Nats per round below which it has converged.
-    budget : Budget, default=None
-        Once nothing is left of it the round under way is the last.
-
-    Returns
-    -------
-    Optimum
-    """
+    """Rounds of coordinate ascent, each followed by the best gauge: an `Optimum`."""
     budget = Budget() if budget is None else budget
     bound = -np.inf
     for _ in range(n_iter):
@@ -47,10 +30,7 @@ def factor_ascent(target, natural, n_iter, tol, budget=None):
 
 
 def factor_round(target, natural, weight=None):
-    """Every factor at its optimum in turn, then the best gauge.
-
-    `weight` (n_entries,) is that of the entries; None weighs all alike.
-    """
+    """Every factor at its optimum in turn for weighted entries, then the best gauge."""
     model = target.model
     statistics = model.expect(natural, target.observed, weight).statistics[0]
     natural = balanced(model, model.updated(natural, statistics))
@@ -64,21 +44,7 @@ def factor_round(target, natural, weight=None):
 
 
 def annealed_factors(target, natural, rng, budget=None):
-    """Rounds under noise that fades out, so that they leave the optimum next to them.
-
-    Every entry counts with a random weight of mean one, as in `annealed`.
-
-    Parameters
-    ----------
-    target : FactorTarget
-    natural : dict
-    rng : numpy.random.Generator
-    budget : Budget, default=None
-
-    Returns
-    -------
-    dict
-    """
+    """Rounds under noise that fades out, which leave the optimum next to them."""
     for noise in fading_noise(_N_NOISY, len(target.entries), rng, budget):
         natural = factor_round(target, natural, noise)
     return natural
@@ -150,12 +116,7 @@ def _power(matrix, power):
 
 
 def _centred(model, natural):
-    """The same predictions, with what factors and biases share where it costs least.
-
-    ``u_i + s`` with ``c_j - s . v_j`` predicts as ``u_i`` with ``c_j``, and so for the
-    other side, and a constant may move from ``b_i`` to ``c_j``. The bound is quadratic
-    in what is moved.
-    """
+    """The same predictions, with what factors and biases share where it costs least."""
     r, found = model.n_components, dict(natural)
     prior = {name: model.scales[name].expected(natural)[0] for name in SIDES}
     for one, other in ((model.rows, model.columns), (model.columns, model.rows)):
@@ -197,15 +158,7 @@ def _mapped(own, inverse):
 
 
 def transformed(model, natural, a):
-    """Natural parameters of ``(U A, V A^-T)``; biases stay.
-
-    Parameters
-    ----------
-    model : MatrixFactorizationModel
-    natural : dict
-    a : ndarray of shape (rank, rank)
-        Invertible.
-    """
+    """Natural parameters of ``(U A, V A^-T)``, A (rank, rank); biases stay."""
     found = dict(natural)
     # A row's factors become A' u, and a column's A^-1 v.
     for name, inverse in (("rows", np.linalg.inv(a).T), ("columns", a)):
@@ -216,12 +169,7 @@ def transformed(model, natural, a):
 
 
 def turned_towards(model, natural, base):
-    """The rotation of a distribution that brings its means nearest to those of another.
-
-    Neither bound nor prediction changes: without this the same explanation of the
-    data, found twice, would pass for two. Where prior precisions differ between
-    coordinates there are only changes of sign to choose from.
-    """
+    """The rotation, or change of signs, that brings means nearest to another's."""
     r, overlap = model.n_components, np.zeros((model.n_components,) * 2)
     for side in (model.rows, model.columns):
         mine = side.stack(natural[side.name]).mean[:, :r]

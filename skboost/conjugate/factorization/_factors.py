@@ -15,22 +15,8 @@ from skboost.conjugate._natural import Cone
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What the other side needs of a stack of Gaussians, and what the bound does.
-
-    The factors of a row (u, b) and of a column (v, c), with b and c their biases, are
-    augmented by a constant: (u, b, 1) and (v, 1, c) have u'v + b + c as their inner
-    product, so that biases need no formulas of their own.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (n, p)
-    covariance : ndarray of shape (n, p, p)
-    log_det : ndarray of shape (n,)
-        Of the precisions.
-    augmented : ndarray of shape (n, d)
-        Means with the constant, if there is one.
-    free : ndarray of shape (p,)
-        Where the factors stand among the augmented ones.
+    """Moments of a stack of Gaussians, with factors augmented: (u, b, 1) and (v, 1, c)
+    have u'v + b + c as their inner product.
     """
 
     mean: np.ndarray
@@ -78,23 +64,8 @@ def unpacked(packed, dim):
 
 
 class GaussianFactors:
-    """Independent Gaussians with full covariances, one for each row or column.
-
-    The factors of one side are the coefficients of linear regressions whose features
-    are the factors of the other. Natural parameters are ``precision`` (n, p, p) and
-    ``first`` (n, p), the precision times the mean.
-
-    Parameters
-    ----------
-    name : {"rows", "columns"}
-    free : ndarray of int of shape (p,)
-        Where the factors stand among the augmented ones.
-    constant : int or None
-        Where the constant 1 stands.
-    dtype : dtype
-    prior : dict, default=None
-        Natural parameters of each Gaussian's own prior. None is a prior about zero
-        that all share, with precisions that updates and the bound are told.
+    """Independent Gaussians with full covariances for rows or columns: ``precision``
+    (n, p, p) and ``first`` (n, p), precision times mean.
     """
 
     def __init__(self, name, free, constant, dtype, prior=None):
@@ -131,18 +102,8 @@ class GaussianFactors:
         return found
 
     def regressed(self, sums, noise, shared, prior=None):
-        """The optimum of q for given sums over the entries of each Gaussian.
-
-        Parameters
-        ----------
-        sums : tuple of ndarray of shape (n, d, d) and (n, d)
-            Of the other side's second moments, and of its means times the values.
-        noise : float
-            Expected precision of the noise.
-        shared : ndarray of shape (p,)
-            Expected precisions of the shared prior.
-        prior : dict, default=None
-            Natural parameters of each Gaussian's own prior instead.
+        """The optimum of q, given sums over entries of the other side's second moments
+        (n, d, d) and of its means times values (n, d).
         """
         second, first = sums
         if self.constant is not None:
@@ -177,14 +138,8 @@ class GaussianFactors:
         return spread + np.square(q.mean, dtype=float).sum(axis=0)
 
     def kl(self, own, shared, log_shared):
-        """KL of all Gaussians from their priors, nats.
-
-        Parameters
-        ----------
-        own : dict
-            Natural parameters.
-        shared, log_shared : ndarray of shape (p,)
-            Expected precisions of the shared prior, and their expected logarithms.
+        """KL of all Gaussians from their priors, whose expected precisions and log
+        precisions are (p,); nats.
         """
         q = self.moments(own)
         change = np.sum(q.log_det, dtype=float) - q.mean.size
@@ -203,13 +158,7 @@ class GaussianFactors:
 
 @dataclass(frozen=True, eq=False)
 class ObservedEntries:
-    """Entries as the engine sees them: data units with a length and selections.
-
-    Parameters
-    ----------
-    entries : Entries
-        Values about the global bias.
-    """
+    """Entries about the global bias as data units with a length and selections."""
 
     entries: Entries
     _memory: dict = field(default_factory=dict, repr=False)
@@ -254,18 +203,7 @@ class ObservedEntries:
 
 
 class WeightedEntries:
-    """Weights of entries, closed under sums and multiples.
-
-    Parameters
-    ----------
-    observed : ObservedEntries
-    weight : ndarray of shape (n_entries,), default=None
-        None weighs all alike.
-    scale : float, default=1.0
-        Multiplies the weights.
-    memory : dict, default=None
-        Sums that are remembered: those of the entries without weights outlast a step.
-    """
+    """Weights of entries, closed under sums and multiples."""
 
     def __init__(self, observed, weight=None, scale=1.0, memory=None):
         self.observed, self.weight, self.scale = observed, weight, scale
@@ -302,20 +240,8 @@ class WeightedEntries:
         return self.scale * float(self.weight @ self.observed.squares)
 
     def sums(self, side, moments):
-        """Sums over the entries of each row, or each column.
-
-        Parameters
-        ----------
-        side : {"rows", "columns"}
-        moments : Moments
-            Of the other side.
-
-        Returns
-        -------
-        second : ndarray of shape (n, d, d)
-            Of the second moments.
-        first : ndarray of shape (n, d)
-            Of the means times the values.
+        """Sums over the entries of each row or column, of the other side's second
+        moments (n, d, d) and means times values (n, d).
         """
         last = self._memory.get(side)
         if last is None or last[0] is not moments:

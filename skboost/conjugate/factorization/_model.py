@@ -16,15 +16,7 @@ from skboost.conjugate.factorization._factors import (
 
 
 class MatrixExpectation:
-    """Entries whose sums the factors take, and the bound's part of them.
-
-    Attributes
-    ----------
-    statistics : tuple of dict
-        ``entries``: `WeightedEntries`, for each weighting.
-    local : None
-        There are no local factors.
-    """
+    """Entries whose sums the factors take, and the bound's part of them."""
 
     local = None
 
@@ -34,10 +26,7 @@ class MatrixExpectation:
 
     @cached_property
     def evidence(self):
-        """E[ln p(values | factors)] of the first weighting, nats.
-
-        Computed when asked for: steps on batches have no use for it.
-        """
+        """E[ln p(values | factors)] of the first weighting, once it is asked for."""
         return self._model.log_likelihood(self._natural, self.statistics[0])
 
 
@@ -75,28 +64,6 @@ class MatrixFactorizationModel:
     "row_scales", "column_scales" and "noise". Nothing here has a state but the moments
     of the last natural parameters of each side, which are remembered: each run should
     have a model of its own.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Rows and columns.
-    n_components : int
-        Rank r.
-    noise_scale : float or None, default=None
-        Standard deviation of the noise. None infers it: the precision has a
-        Gamma(1/2, magnitude^2 / 2) prior, worth one entry.
-    prior_scale : float, dict or None, default=None
-        Prior standard deviation of every factor and bias, or by "rows" and "columns"
-        those of the coordinates, (p,). None infers them, for each coordinate of each
-        side: the precisions have Gamma priors worth one variable, of a variance with
-        which products of factors vary as the values do.
-    magnitude : float, default=1.0
-        Root mean square of the values.
-    biases : bool, default=False
-    dtype : dtype, default=float64
-    priors : dict, default=None
-        By "rows" and "columns", natural parameters of a prior of its own for each of
-        them; by "noise", shape and rate.
     """
 
     temperature = 1.0
@@ -113,6 +80,9 @@ class MatrixFactorizationModel:
         priors=None,
     ):
         self.shape, self.n_components, self.biases = shape, n_components, biases
+        # `magnitude` is the root mean square of the values. Without a noise_scale the
+        # precision has a Gamma(1/2, magnitude^2 / 2) prior, worth one entry; without a
+        # prior_scale those of each coordinate and side have priors worth one variable.
         self.dtype, self.magnitude = np.dtype(dtype), magnitude
         priors = {} if priors is None else priors
         # (u, b, 1) and (v, 1, c).
@@ -156,19 +126,7 @@ class MatrixFactorizationModel:
     # --- expectations over the entries
 
     def expect(self, natural, observed, *weightings):
-        """Entries with their weights, and the evidence of the first weighting.
-
-        Parameters
-        ----------
-        natural : dict
-        observed : ObservedEntries
-        *weightings : ndarray of shape (n_entries,)
-            Of any sign. None weighs all alike.
-
-        Returns
-        -------
-        MatrixExpectation
-        """
+        """Entries with their weights, and the evidence of the first weighting."""
         found = []
         for weight in weightings or (None,):
             if weight is not None:
@@ -235,20 +193,7 @@ class MatrixFactorizationModel:
         return found | self.noise.start(self.magnitude**2)
 
     def folded_in(self, natural, entries):
-        """The optimal factors of other rows, given those of the columns.
-
-        Parameters
-        ----------
-        natural : dict
-        entries : Entries
-            Of any number of rows, about mu.
-
-        Returns
-        -------
-        Moments
-            Of the rows' Gaussians: their exact posterior under q of the columns and
-            the expected precision of the noise.
-        """
+        """The optimal factors of other rows given those of the columns: `Moments`."""
         columns = self.columns.moments(natural["columns"])
         sums = WeightedEntries(ObservedEntries(entries)).sums("rows", columns)
         noise, _ = self.noise.expected(natural)
@@ -257,18 +202,7 @@ class MatrixFactorizationModel:
 
 
 def predicted_entries(rows, columns, pairs):
-    """Mean and variance of ``u_i'v_j + b_i + c_j`` at some entries.
-
-    Parameters
-    ----------
-    rows, columns : Moments
-    pairs : tuple of ndarray of int of shape (n,)
-        Rows and columns.
-
-    Returns
-    -------
-    mean, variance : ndarray of shape (n,)
-    """
+    """Mean and variance of ``u_i'v_j + b_i + c_j`` at pairs of positions."""
     twice = times_in_full(rows.augmented.shape[1])
     means, variances = [np.empty(0)], [np.empty(0)]
     for block in row_blocks(len(pairs[0]), 4 * len(twice)):
@@ -288,13 +222,7 @@ def predicted_rows(rows, columns):
 
 
 class KnownPrecisions:
-    """Precisions that are given.
-
-    Parameters
-    ----------
-    scale : float or ndarray
-        Standard deviations.
-    """
+    """Precisions that are given by standard deviations."""
 
     factors = ()
 
@@ -325,17 +253,7 @@ def worth_one(variance):
 
 
 class GammaPrecisions:
-    """Precisions tau ~ Gamma(shape, rate): the variances are inverse-Gamma.
-
-    Parameters
-    ----------
-    name : str
-    prior : dict
-        ``shape`` and ``rate``.
-    evidence : callable
-        ``evidence(natural, statistics)``: how many normal variables have these
-        precisions, and their expected sums of squares.
-    """
+    """Precisions ~ Gamma; `evidence` counts their variables and sums the squares."""
 
     def __init__(self, name, prior, evidence):
         self.name, self.prior, self._evidence = name, prior, evidence

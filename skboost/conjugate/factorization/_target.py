@@ -16,12 +16,7 @@ SIDES = ("rows", "columns")
 
 @dataclass(frozen=True, eq=False)
 class FactorFamily(RowFamily):
-    """Products of a Gaussian for each row and column, and of Gammas of precisions.
-
-    Parameters
-    ----------
-    model : MatrixFactorizationModel
-    """
+    """Products of a Gaussian for each row and column, and of Gammas of precisions."""
 
     model: object
     exact_expectations = True
@@ -127,21 +122,7 @@ def _log_roots(root):
 
 @dataclass(frozen=True, eq=False)
 class FactorTarget(SharedWithWorkers, Target):
-    """``ln p(R, U, V)``, the noise's precision included where it is inferred.
-
-    Parameters
-    ----------
-    model : MatrixFactorizationModel
-    observed : ObservedEntries
-    n_jobs : int, default=None
-        Threads over draws.
-
-    References
-    ----------
-    Mnih, Salakhutdinov: Probabilistic Matrix Factorization, 2007. Locatello, Dresdner,
-    Khanna, Valera, Rätsch: Boosting Black Box Variational Inference, 2018 (section
-    5.3).
-    """
+    """``ln p(R, U, V)``, the noise's precision included where it is inferred."""
 
     model: object
     observed: object
@@ -238,23 +219,8 @@ class FactorTarget(SharedWithWorkers, Target):
     # --- expectations
 
     def expected_log_density(self, mean, variance, factor=None):
-        """E[log joint] under a component, exactly.
-
-        Parameters
-        ----------
-        mean : ndarray of shape (dim,) or None
-        variance : ndarray of shape (dim,) or dict
-            Of a diagonal Gaussian; or the natural parameters of a member of
-            `FactorFamily`.
-        factor : None
-
-        Returns
-        -------
-        value : float
-            Nats.
-        g_mean, g_variance : ndarray of shape (dim,), or None
-            Gradients, for a diagonal Gaussian.
-        g_factor : None
+        """E[log joint] under a component, exactly, with gradients in mean and variance
+        for a diagonal Gaussian.
         """
         if isinstance(variance, dict):
             entropy = self.family.entropy(self.family.params(variance))
@@ -302,13 +268,8 @@ class FactorTarget(SharedWithWorkers, Target):
         return self._value(squares, precisions, logs), *slopes
 
     def _expected_errors(self, means, variances):
-        """Expected squared errors under diagonal Gaussians, with what slopes need.
-
-        Returns
-        -------
-        errors : float
-        pulls, bends : list of ndarray
-            Minus half the slope in the means, and the slope in the variances.
+        """Expected squared errors, minus half their slopes in the means, and their
+        slopes in the variances.
         """
         rows, columns = self._augmented(means)
         row_var, column_var = self._augmented(variances, constant=0.0)

@@ -15,22 +15,7 @@ _EPSILON = np.finfo(float).eps
 
 
 def coordinate_ascent(target, natural, max_iter, tol, budget=None):
-    """Coordinate ascent until an iteration gains less than `tol` nats.
-
-    Parameters
-    ----------
-    target : ConjugateTarget
-    natural : dict
-        Where to start.
-    max_iter : int
-    tol : float
-    budget : Budget, default=None
-        Once nothing is left of it, the ascent ends where it is.
-
-    Returns
-    -------
-    Optimum
-    """
+    """Coordinate ascent until an iteration gains less than `tol` nats."""
     model, bound = target.model, -np.inf
     for _ in range(max_iter):
         found = target.expect(natural)
@@ -87,22 +72,7 @@ INITS = ("kmeans", "k-means++", "random", "random_from_data")
 
 
 def start(target, init, rng, scaled=False):
-    """Natural parameters after one step from chosen responsibilities.
-
-    Parameters
-    ----------
-    target : ConjugateTarget
-    init : {"kmeans", "k-means++", "random", "random_from_data"}
-        As `init_params` of scikit-learn's mixtures, except that rows go to the
-        nearest of the chosen centres.
-    rng : numpy.random.Generator
-    scaled : bool, default=False
-        Whether distances are in units of each feature's spread.
-
-    Returns
-    -------
-    dict
-    """
+    """Natural parameters after one step from responsibilities that `init` makes."""
     values, n_components = target.rows.values, target.model.n_components
     if init == "random":
         resp = rng.random((len(values), n_components)) + _EPSILON
@@ -118,11 +88,7 @@ def start(target, init, rng, scaled=False):
 
 
 def split_and_merge(target, natural, rng):
-    """One cluster's rows shared with a similar one, and another cut in two.
-
-    After Ueda et al. 2000, with the pair and the cut drawn at random by how much
-    they promise.
-    """
+    """One cluster shared with a similar one, another cut (Ueda et al. 2000)."""
     model, rows = target.model, target.rows
     if model.n_components < 3:
         return start(target, "random_from_data", rng, scaled=True)
@@ -157,29 +123,12 @@ def responsibilities_of(target, theta):
 
 
 def with_louis_widths(target, natural, power, factor=1.0, resp=None):
-    """The same clusters as wide as the posterior with assignments summed out.
-
-    Coordinate ascent takes the assignments for independent of the parameters and
-    ends too narrow. What a row says about a cluster, its assignment unknown, is
-    less: by Louis' formula the precision of a cluster's own parameters has the
-    *squares* of the responsibilities in place of the responsibilities, and that of
-    the weights the share of the assignments' variance that is resolved.
-
-    Parameters
-    ----------
-    target : ConjugateTarget
-    natural : dict
-    power : float
-        Of those shares: 0 leaves coordinate ascent's widths, 1 is Louis' formula.
-    factor : float or ndarray of shape (n_components,), default=1.0
-        Multiplies what the rows count for.
-    resp : ndarray of shape (n_rows, n_components), default=None
-        Responsibilities; those of `natural` if None.
-
-    Returns
-    -------
-    dict
-    """
+    """The same clusters widened by a power of Louis' formula; 0 leaves them."""
+    # Coordinate ascent takes the assignments for independent of the parameters and
+    # ends too narrow. What a row says about a cluster, its assignment unknown, is less:
+    # the precision of a cluster's own parameters has the squares of the
+    # responsibilities in place of these, and that of the weights the share of the
+    # assignments' variance that is resolved.
     model, weight = target.model, target.weight
     if resp is None:
         resp = model.responsibilities(natural, target.rows)
@@ -204,11 +153,7 @@ def with_louis_widths(target, natural, power, factor=1.0, resp=None):
 
 
 def aligned(model, natural, reference):
-    """The same distribution with its clusters in the order of a reference.
-
-    Minimum-cost assignment on the Bhattacharyya distances between the clusters'
-    Gaussians, with the affinity of their weights.
-    """
+    """The same distribution with its clusters in the order of a reference."""
     cost = _distances(model, reference, natural)
     _, order = linear_sum_assignment(cost)
     return model.permuted(natural, order)

@@ -175,16 +175,8 @@ class Covariance:
     # --- densities of rows
 
     def gaussians(self, means, roots, log_det, spread):
-        """Gaussians for log densities of rows.
-
-        Parameters
-        ----------
-        means : ndarray of shape (n_components, dim)
-        roots : ndarray of shape (\\*group, p, p)
-            Triangular square roots of the (expected) precisions.
-        log_det, spread : ndarray
-            Parts of the (expected) log determinants, and of the expected squared
-            error of the means in units of the rows' own noise.
+        """Gaussians for log densities of rows; `spread` is the expected squared error
+        of the means in units of the rows' noise.
         """
         constant = self.parts(LOG_2PI, means.shape[1])
         offset = (log_det - spread - constant) / 2.0
@@ -290,11 +282,8 @@ class Full(Covariance):
         return log_densities_at_draws(means, each, rows)
 
     def cone_matrix(self, mean_precision, first, second):
-        """Positive definite exactly where the rate of a Normal-Wishart is.
-
-        The rate, ``second - first first' / mean_precision``, is its Schur complement,
-        and it is linear in the natural parameters, which the rate is not.
-        """
+        """Linear in the natural parameters, and positive definite where the rate is."""
+        # The rate, ``second - first first' / mean_precision``, is its Schur complement.
         return _bordered(second, first[:, :, None], mean_precision[:, None, None])
 
 

@@ -15,27 +15,14 @@ from skboost._math import LOG_2PI
 
 @dataclass(frozen=True)
 class MatrixGaussians:
-    """Gaussians with a precision matrix for each or for all.
-
-    Parameters
-    ----------
-    means : ndarray of shape (n_components, dim)
-    roots : ndarray of shape (n_components, dim, dim) or (dim, dim)
-        Triangular square roots of precisions: ``P = root root'``.
-    offset : ndarray of shape (n_components,)
-        Log density at the mean.
-    """
+    """Gaussians with precisions ``root root'`` for each or for all."""
 
     means: np.ndarray
     roots: np.ndarray
     offset: np.ndarray
 
     def log_density(self, rows):
-        """Log densities, shape (n_rows, n_components).
-
-        Missing entries are integrated out; the missing part of a row then is normal
-        with the conditional mean and precision of the Gaussian (`completed`).
-        """
+        """Log densities (n_rows, n_components), missing entries integrated out."""
         if rows.patterns is None:
             return self._complete(rows.values)
         found = np.empty((len(rows), len(self.means)))
@@ -68,13 +55,7 @@ class MatrixGaussians:
         return found
 
     def completed(self, rows, resp):
-        """Sums of first and second moments, with missing entries filled in.
-
-        Returns
-        -------
-        first : ndarray of shape (n_components, dim)
-        second : ndarray of shape (n_components, dim, dim)
-        """
+        """Sums of first and second moments, with missing entries filled in."""
         n_components, dim = self.means.shape
         first = np.zeros((n_components, dim))
         second = np.zeros((n_components, dim, dim))
@@ -96,16 +77,8 @@ class MatrixGaussians:
 
 
 def _conditional(precision, seen):
-    """The missing part of a row, given the observed part.
-
-    Returns
-    -------
-    root : ndarray of shape (n_seen, n_seen)
-        Of the marginal precision of what is observed.
-    log_volume : float
-        Of the integral over what is missing.
-    slope : ndarray of shape (n_seen, n_missing)
-    covariance : ndarray of shape (n_missing, n_missing)
+    """Of the missing part of a row given the observed: root of the marginal precision,
+    log volume, slope (n_seen, n_missing) and covariance.
     """
     hidden = ~seen
     lower = np.linalg.cholesky(precision[np.ix_(hidden, hidden)])
@@ -119,15 +92,7 @@ def _conditional(precision, seen):
 
 @dataclass(frozen=True)
 class DiagonalGaussians:
-    """Gaussians with independent coordinates.
-
-    Parameters
-    ----------
-    means : ndarray of shape (n_components, dim)
-    precisions : ndarray of shape (n_components, dim)
-    offset : ndarray of shape (n_components, dim)
-        Log density of each coordinate at its mean.
-    """
+    """Gaussians with independent coordinates; arrays are (n_components, dim)."""
 
     means: np.ndarray
     precisions: np.ndarray
@@ -146,18 +111,7 @@ class DiagonalGaussians:
 
 
 def log_densities_at_draws(means, precisions, rows):
-    """Log densities under Gaussians of many draws, missing entries integrated out.
-
-    Parameters
-    ----------
-    means : ndarray of shape (n_draws, n_components, dim)
-    precisions : ndarray of shape (n_draws, n_components, dim, dim)
-    rows : Rows
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_draws, n_components)
-    """
+    """Log densities (n_rows, n_draws, n_components), missing entries left out."""
     if rows.patterns is None:
         return _at_draws(means, np.linalg.cholesky(precisions), rows.values)
     found = np.empty((len(rows), *means.shape[:2]))
@@ -217,15 +171,7 @@ def _stretch(dof, rng):
 
 @dataclass(frozen=True)
 class JointStudentTs:
-    """Elliptical distributions.
-
-    Parameters
-    ----------
-    means : ndarray of shape (n_components, dim)
-    dof : ndarray of shape (n_components,)
-    scales : ndarray of shape (n_components, dim, dim)
-        Positive definite.
-    """
+    """Elliptical Student-t distributions, scales (n_components, dim, dim)."""
 
     means: np.ndarray
     dof: np.ndarray
@@ -280,13 +226,7 @@ class JointStudentTs:
 
 @dataclass(frozen=True)
 class SeparateStudentTs:
-    """Products of one-dimensional distributions.
-
-    Parameters
-    ----------
-    means, dof, scales : ndarray of shape (n_components, dim)
-        Scales are squares: variances where `dof` is infinite.
-    """
+    """Products of Student-t distributions; scales are squares (variances at inf)."""
 
     means: np.ndarray
     dof: np.ndarray
@@ -319,20 +259,7 @@ class SeparateStudentTs:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows about the prior mean.
-
-    Centring makes the prior means of all clusters zero, and keeps second moments
-    accurate where the data lie far from the origin.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, dim)
-        Zero where missing.
-    patterns : ndarray of bool of shape (n_patterns, dim), default=None
-        Distinct patterns of observed entries; None where nothing is missing.
-    pattern : ndarray of int of shape (n_rows,), default=None
-        Which pattern a row has.
-    """
+    """Rows about the prior mean, zero where missing, and what is observed."""
 
     values: np.ndarray
     patterns: np.ndarray | None = None

@@ -19,12 +19,7 @@ from skboost.targets import Target
 
 @dataclass(frozen=True, eq=False)
 class ConjugateFamily(RowFamily):
-    """The distributions q(pi) prod_k q(mu_k, P_k) of one conjugate model.
-
-    Parameters
-    ----------
-    model : GaussianMixtureModel
-    """
+    """The distributions q(pi) prod_k q(mu_k, P_k) of one conjugate model."""
 
     model: object
     exact_expectations = False
@@ -62,13 +57,7 @@ class ConjugateFamily(RowFamily):
         return self.rows(self.model.sample(self.natural(params), eps.n, eps.rng))
 
     def rows(self, draws):
-        """Draws as rows (n, dim).
-
-        Parameters
-        ----------
-        draws : dict
-            As the model samples them, with a leading axis of draws.
-        """
+        """Draws of the model as rows (n, dim)."""
         known = {
             "statistics": self.model.sufficient(draws),
             "log_prior": self.model.log_prior(draws),
@@ -96,16 +85,7 @@ class ConjugateFamily(RowFamily):
 
 @dataclass(frozen=True, eq=False)
 class ConjugateTarget(SharedWithWorkers, Target):
-    """The posterior of a conjugate model, with the assignments summed out.
-
-    Parameters
-    ----------
-    model : GaussianMixtureModel
-    rows : Rows
-    weight : ndarray of shape (n_rows,)
-    n_jobs : int or None
-        Threads over draws.
-    """
+    """The posterior of a conjugate model, with the assignments summed out."""
 
     model: object
     rows: object
@@ -141,20 +121,8 @@ def _log_joint(target, theta):
 
 
 def log_parts(model, draws, rows):
-    """``ln pi_k + ln N(x_n | mu_k, P_k)`` of every draw, missing entries left out.
-
-    With `reg_covar` of the model less half of it times the trace of P_k.
-
-    Parameters
-    ----------
-    model : GaussianMixtureModel
-    draws : dict
-        ``weights``, ``means``, ``precisions``, with a leading axis of draws.
-    rows : Rows
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_draws, n_components)
+    """``ln pi_k + ln N(x_n | mu_k, P_k)``, shape (n_rows, n_draws, n_components), less
+    half of `reg_covar` times the trace of P_k.
     """
     means, precisions = draws["means"] - model.center, draws["precisions"]
     covariance = model.clusters.covariance
@@ -170,10 +138,7 @@ def log_parts(model, draws, rows):
 
 
 def log_likelihood(model, draws, rows, weight):
-    """``sum_n w_n ln sum_k pi_k N(x_n | mu_k, P_k)``, shape (n_draws,), nats.
-
-    Parameters as in `log_parts`, and the weights (n_rows,) of the rows.
-    """
+    """``sum_n w_n ln sum_k pi_k N(x_n | mu_k, P_k)``, shape (n_draws,), nats."""
     n_draws, n_components = draws["weights"].shape
     found = np.zeros(n_draws)
     # As many draws at a time as leave all rows in one block, at least one.

@@ -8,20 +8,8 @@ from skboost.conjugate.gaussian_mixture._wishart import Clusters, log_det
 
 
 class NormalMeans:
-    """Factor q(mu_k) = N(m_k, V_k) for each cluster.
-
-    Natural parameter: ``precision`` (the inverse of V, of the shape that follows from
-    the rows' precision) and ``first`` (precision times m); means are about the prior
-    mean.
-
-    Parameters
-    ----------
-    covariance : Covariance
-    n_components, dim : int
-    precision : float
-        Of the prior, for every coordinate.
-    expected_precision : callable
-        Expected precisions of the rows, of all natural parameters.
+    """Factor q(mu_k) = N(m_k, V_k) about the prior mean, with natural parameters
+    ``precision`` (inverse of V) and ``first`` (precision times m).
     """
 
     name = "means"
@@ -101,19 +89,8 @@ class NormalMeans:
 
 
 class WishartPrecisions:
-    """Factor q(P_k) = Wishart(dof, rate) for each cluster, or one for all.
-
-    Natural parameter: ``dof`` and ``rate``.
-
-    Parameters
-    ----------
-    covariance : Covariance
-    n_components, dim : int
-    dof : float
-        Of the prior.
-    rate : ndarray
-        Of the prior: ``dof`` times a covariance.
-    means : NormalMeans
+    """Factor q(P_k) = Wishart(dof, rate) for each cluster, or one for all; the prior's
+    rate is ``dof`` times a covariance.
     """
 
     name = "precisions"
@@ -204,22 +181,7 @@ class SeparateMeans(Clusters):
 
 
 class Independent(SeparateMeans):
-    """``mu ~ N(0, variance I)`` and ``P ~ Wishart(dof, rate)``, independent.
-
-    The prior of Paisley et al., section IV-C. Updates are coordinate-wise: first the
-    means, given the expected precisions, then the precisions, given the means.
-
-    Parameters
-    ----------
-    covariance : Covariance
-    n_components, dim : int
-    mean_variance : float
-        c of the paper.
-    dof : float
-        a of the paper.
-    rate : ndarray
-        B of the paper.
-    """
+    """The independent prior of Paisley et al., section IV-C."""
 
     def __init__(self, covariance, n_components, dim, mean_variance, dof, rate):
         super().__init__(covariance, n_components, dim, mean_variance)
@@ -233,10 +195,8 @@ class Independent(SeparateMeans):
         return self._precisions.wishart(natural["precisions"])
 
     def predictive(self, natural):
-        """Student-t distributions of a new row, given its cluster: an approximation.
-
-        The exact distribution, a Student-t with a normal shift, has no closed form.
-        This one has its mean, its tails, and its covariance where that exists.
+        """Student-t distributions of a new row, given its cluster, with the mean, the
+        tails and where it exists the covariance of the exact ones.
         """
         own = natural["precisions"]
         dof = own["dof"] - self.covariance.least_dof(self.shape[1])
@@ -249,16 +209,7 @@ class Independent(SeparateMeans):
 
 
 class KnownCovariances(SeparateMeans):
-    """Clusters of known covariance: ``mu ~ N(0, variance I)``.
-
-    Parameters
-    ----------
-    covariance : Covariance
-    n_components, dim : int
-    mean_variance : float
-    known : ndarray
-        Native array of covariances.
-    """
+    """Clusters of known covariance: ``mu ~ N(0, variance I)``."""
 
     def __init__(self, covariance, n_components, dim, mean_variance, known):
         super().__init__(covariance, n_components, dim, mean_variance)
@@ -279,13 +230,7 @@ class KnownCovariances(SeparateMeans):
 
 
 class FixedPrecisions:
-    """What `Clusters` asks of a `Wishart`, for precisions without uncertainty.
-
-    Parameters
-    ----------
-    covariances : ndarray of shape (\\*group, p, p)
-    shape : Covariance
-    """
+    """What `Clusters` asks of a `Wishart`, for precisions without uncertainty."""
 
     def __init__(self, covariances, shape):
         self.rate = self.inverse_mean = covariances

@@ -35,46 +35,7 @@ WEIGHT_DISTRIBUTIONS = {
 
 
 class GaussianMixtureModel:
-    """A conjugate Bayesian Gaussian mixture (Paisley et al., section IV-C).
-
-    Natural parameters are dicts of dicts of arrays, one for each factor ("weights",
-    then "clusters" or "means" and "precisions"): linear combinations of them are
-    `combine(a, x, b, y)`. Nothing here is stateful.
-
-    Parameters
-    ----------
-    clusters : {"normal-wishart", "independent", "known"}
-        Distribution of the clusters.
-    covariance_type : {"full", "tied", "diag", "spherical"}
-    alpha : ndarray of shape (n_components,)
-        Of the Dirichlet prior, or the concentration for each stick.
-    center : ndarray of shape (dim,)
-        Prior mean of the clusters' means.
-    temperature : float, default=1.0
-        Power a of the likelihood in (0, 1] (Alquier, Algorithm 1): statistics, and
-        the bound's sum over rows with the entropy of the assignments, count a times.
-    weights : {"dirichlet", "stick-breaking"}, default="dirichlet"
-    reg_covar : float, default=0.0
-        Every row stands for a cloud of this variance around it: it adds this much to
-        the scatter of its cluster and takes half of this times the trace of the
-        precision from the log likelihood, which stays below what it is without.
-    **prior
-        ``mean_precision``, ``dof`` and ``rate`` for "normal-wishart";
-        ``mean_variance``, ``dof`` and ``rate`` for "independent"; ``mean_variance``
-        and ``known`` (covariances) for "known". Rates and covariances have
-        scikit-learn's shape for the type, or one for all.
-
-    Attributes
-    ----------
-    weights : DirichletWeights or StickBreakingWeights
-        Factor of the mixture weights, with its prior.
-    clusters : Clusters
-        Distribution of the clusters, with its prior.
-    factors : tuple
-        The factors in the order in which coordinate ascent updates them.
-    prior : dict
-        Natural parameters of the prior.
-    """
+    """A conjugate Bayesian Gaussian mixture (Paisley et al., section IV-C)."""
 
     def __init__(
         self,
@@ -87,6 +48,10 @@ class GaussianMixtureModel:
         reg_covar=0.0,
         **prior,
     ):
+        # The temperature is a power of the likelihood in (0, 1] (Alquier, Algorithm 1).
+        # With reg_covar every row stands for a cloud of this variance around it: its
+        # cluster's scatter grows, and the log likelihood falls by half of it times the
+        # trace of the precision.
         self.center = np.asarray(center, dtype=float)
         self.temperature, self.reg_covar = temperature, reg_covar
         self.weights = WEIGHT_DISTRIBUTIONS[weights](alpha)
@@ -112,22 +77,7 @@ class GaussianMixtureModel:
         return self.clusters.covariance.name
 
     def rows(self, X):
-        """Data in the form that the methods below take.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, dim)
-            NaN is missing.
-
-        Returns
-        -------
-        Rows
-
-        Raises
-        ------
-        ValueError
-            For missing values under a covariance that cannot integrate them out.
-        """
+        """`Rows` of an array, or a ValueError where NaN cannot be integrated out."""
         rows = Rows.of(X, self.center)
         if rows.patterns is not None and not self.clusters.covariance.handles_missing:
             able = [name for name, c in COVARIANCES.items() if c.handles_missing]
@@ -140,12 +90,7 @@ class GaussianMixtureModel:
     # --- expectations over the rows
 
     def joint(self, natural, rows, gaussians=None):
-        """E[ln pi_k] + E[ln N(x_n | k)], missing entries integrated out.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_components)
-        """
+        """E[ln pi_k] + E[ln N(x_n | k)], shape (n_rows, n_components)."""
         gaussians = self._gaussians(natural) if gaussians is None else gaussians
         found = gaussians.log_density(rows)
         found += self.weights.expected_log(natural["weights"])
@@ -161,20 +106,7 @@ class GaussianMixtureModel:
         return found
 
     def expect(self, natural, rows, *weightings):
-        """Expected statistics and evidence under the optimal assignments.
-
-        Parameters
-        ----------
-        natural : dict
-        rows : Rows
-        *weightings : ndarray of shape (n_rows,)
-            Weights of rows, of any sign; the statistics are linear in them. The first
-            weighs the evidence. None weighs all alike.
-
-        Returns
-        -------
-        Expectation
-        """
+        """Expected statistics of each weighting of rows, evidence of the first."""
         gaussians, totals, evidence = self._gaussians(natural), None, 0.0
         for block in self._blocks(rows):
             part = rows[block]
@@ -192,21 +124,7 @@ class GaussianMixtureModel:
         return Expectation(tuple(totals.values()), float(evidence))
 
     def statistics(self, rows, resp, gaussians):
-        """Sums of sufficient statistics for given (weighted) responsibilities.
-
-        Parameters
-        ----------
-        rows : Rows
-        resp : ndarray of shape (n_rows, n_components)
-        gaussians : MatrixGaussians or DiagonalGaussians
-            Those of matrix precisions fill missing entries in.
-
-        Returns
-        -------
-        dict
-            ``count``, ``first``, ``second``, and ``seen`` (counts of observed
-            entries) for diagonal covariances.
-        """
+        """Sums of sufficient statistics for responsibilities times weights."""
         covariance, found = self.clusters.covariance, {"count": resp.sum(axis=0)}
         if rows.patterns is not None and not covariance.counts_entries:
             found["first"], found["second"] = gaussians.completed(rows, resp)
@@ -246,34 +164,12 @@ class GaussianMixtureModel:
     # --- updates
 
     def updated(self, natural, statistics):
-        """Every factor in turn at its optimum: a round of coordinate ascent.
-
-        Parameters
-        ----------
-        natural : dict
-        statistics : dict
-            Sums over all rows.
-
-        Returns
-        -------
-        dict
-        """
+        """Every factor in turn at its optimum: a round of coordinate ascent."""
         statistics = scaled(self.temperature, statistics)
         return natural_step(self.factors, natural, statistics, 1.0).natural
 
     def start(self, rows, resp):
-        """Natural parameters of the optimal factors for given responsibilities.
-
-        Parameters
-        ----------
-        rows : Rows
-        resp : ndarray of shape (n_rows, n_components)
-            Times the rows' weights.
-
-        Returns
-        -------
-        dict
-        """
+        """Optimal factors for given responsibilities times the rows' weights."""
         gaussians = self.clusters.gaussians(self.prior)
         return self.updated(self.prior, self.statistics(rows, resp, gaussians))
 
@@ -283,24 +179,13 @@ class GaussianMixtureModel:
         return self.weights.kl(natural["weights"]) + clusters
 
     def elbo(self, natural, evidence):
-        """The evidence lower bound, nats, with every constant.
-
-        Parameters
-        ----------
-        natural : dict
-        evidence : float
-            Of `expect` at the same natural parameters.
-        """
+        """The evidence lower bound, nats, with every constant."""
         return float(self.temperature * evidence - self.kl(natural))
 
     # --- the distribution of the parameters
 
     def entropy(self, natural):
-        """Differential entropy of q over all parameters, nats.
-
-        Densities are with respect to the first n_components - 1 weights, the means, and
-        the distinct entries of the precisions.
-        """
+        """Differential entropy of q over n_components - 1 weights and all else."""
         clusters = sum(f.entropy(natural[f.name]) for f in self.clusters.factors)
         return float(self.weights.entropy(natural["weights"]) + clusters)
 
@@ -315,37 +200,12 @@ class GaussianMixtureModel:
         return self.log_density(self.prior, draws)
 
     def sufficient(self, draws):
-        """Sufficient statistics of draws, in the form of natural parameters.
-
-        Parameters
-        ----------
-        draws : dict
-            As `sample` returns, with a leading axis of draws.
-
-        Returns
-        -------
-        dict
-            Of dicts of arrays with a leading axis of draws.
-        """
+        """Sufficient statistics of draws, as natural parameters of each draw."""
         centred = self._centred(draws)
         return {factor.name: factor.statistics(centred) for factor in self.factors}
 
     def sample(self, natural, n, rng):
-        """Draws of the parameters from q.
-
-        Parameters
-        ----------
-        natural : dict
-        n : int
-        rng : numpy.random.Generator
-
-        Returns
-        -------
-        dict
-            ``weights`` (n, n_components), under stick-breaking ``leftover`` (n,),
-            ``means`` (n, n_components, dim), and ``precisions`` (n, native shape of
-            the covariance type).
-        """
+        """`n` draws of the parameters from q, a dict of arrays by name."""
         draws = {}
         for factor in self.factors:
             draws |= factor.sample(natural[factor.name], n, rng)
@@ -381,37 +241,17 @@ class GaussianMixtureModel:
         return self.weights.moments(natural["weights"]) | found | moved
 
     def predictive_parts(self, natural, rows):
-        """ln E[pi_k] + ln p(x_n | cluster k), parameters integrated out.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_components)
-        """
+        """ln E[pi_k] + ln p(x_n | cluster k), shape (n_rows, n_components)."""
         predictive = self.clusters.predictive(natural)
         return predictive.log_density(rows) + np.log(self.mean_weights(natural))
 
     def sample_rows(self, natural, counts, rng):
-        """Rows from the posterior predictive, given how many of each cluster.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, dim)
-        y : ndarray of int of shape (n_rows,)
-        """
+        """Rows and labels from the posterior predictive, so many of each cluster."""
         y = np.repeat(np.arange(self.n_components), counts)
         return self.clusters.predictive(natural).sample(y, rng) + self.center, y
 
     def permuted(self, natural, order):
-        """The same q with its clusters in another order.
-
-        Under stick-breaking the sticks are those of the same counts in that order.
-
-        Parameters
-        ----------
-        natural : dict
-        order : ndarray of shape (n_components,)
-            Position k of the result is cluster ``order[k]``.
-        """
+        """The same q in another order: position k has cluster ``order[k]``."""
         found = {"weights": self.weights.permuted(natural["weights"], order)}
         tied = not self.clusters.covariance.group(*self.clusters.shape)
         # What tied clusters share has no order.

@@ -13,16 +13,7 @@ _TINY = np.finfo(float).tiny
 
 
 class DirichletWeights(DirichletFactor):
-    """Factor q(pi) = Dirichlet(alpha) of a mixture's weights.
-
-    Natural parameter: ``{"alpha": (n_components,)}``; a row adds its responsibilities.
-
-    Parameters
-    ----------
-    prior : ndarray of shape (n_components,)
-        alpha of the prior; ``a / n_components`` each is the finite approximation of a
-        Dirichlet process with concentration a (Paisley et al., section IV-E).
-    """
+    """Factor q(pi) = Dirichlet(alpha); a row adds its responsibilities."""
 
     name, key = "weights", "alpha"
 
@@ -36,13 +27,7 @@ class DirichletWeights(DirichletFactor):
         return {"alpha": np.take(own["alpha"], order)}
 
     def moments(self, own):
-        """Mean and covariance of the weights.
-
-        Returns
-        -------
-        dict of str to pair of ndarray
-            ``weights``: (n_components,) and (n_components, n_components).
-        """
+        """Mean and covariance of the weights, by name."""
         mean = self.mean(own)
         covariance = np.diag(mean) - np.outer(mean, mean)
         return {"weights": (mean, covariance / (own["alpha"].sum() + 1.0))}
@@ -90,11 +75,6 @@ class StickBreakingWeights:
     Natural parameter: ``{"a": (n_components,), "b": (n_components,)}``; a row adds its
     responsibilities to ``a``, and those of later clusters to ``b``. Densities are with
     respect to the weights, which are free as long as they sum to less than one.
-
-    Parameters
-    ----------
-    alpha : ndarray of shape (n_components,)
-        Concentration of the process, once for each stick.
     """
 
     name = "weights"
@@ -123,9 +103,8 @@ class StickBreakingWeights:
         return Cone((own["a"], own["b"]))
 
     def permuted(self, own, order):
-        """The factor that is optimal for the same counts of clusters in another order.
-
-        Sticks are not exchangeable: no order but one gives the same distribution.
+        """The factor that is optimal for the same counts of clusters in another order:
+        sticks are not exchangeable.
         """
         count = own["a"] - self.prior["a"]
         return self.target(None, {"count": np.take(count, order)})
@@ -139,14 +118,7 @@ class StickBreakingWeights:
         return weights / weights.sum()
 
     def moments(self, own):
-        """Means and covariances of weights and leftover, as of draws.
-
-        Returns
-        -------
-        dict of str to pair of ndarray
-            ``weights``: (n_components,) and (n_components, n_components);
-            ``leftover``: two scalars, mean and variance.
-        """
+        """Means and covariances of weights and leftover, by name."""
         # The leftover is what a stick of length one would take.
         a, b = np.append(own["a"], 1.0), np.append(own["b"], 0.0)
         stick = a / (a + b)

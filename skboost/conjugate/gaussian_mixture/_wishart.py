@@ -24,17 +24,8 @@ def log_det(matrices):
 
 @dataclass(frozen=True)
 class Wishart:
-    """Independent precision matrices, each Wishart with a mean of ``dof / rate``.
-
-    The density is ``|P|^((dof - p - 1)/2) exp(-tr(rate P)/2)`` over its normaliser;
-    with p = 1 it is Gamma(dof/2, rate/2).
-
-    Parameters
-    ----------
-    dof : ndarray of shape (\\*group)
-        Above p - 1.
-    rate : ndarray of shape (\\*group, p, p)
-        Positive definite: the inverse of what is usually called the scale.
+    """Independent precision matrices with densities ``|P|^((dof - p - 1)/2)
+    exp(-tr(rate P)/2)`` over their normalisers, dof (*group).
     """
 
     dof: np.ndarray
@@ -148,18 +139,7 @@ def _squares_and_products(matrices, a, b):
 
 
 class Clusters:
-    """Distribution of the clusters, with its prior.
-
-    A subclass has ``factors``, the blocks that are updated one after the other, and
-    gives ``wishart(natural)``, the stack of distributions of precisions,
-    ``means(natural)``, ``predictive(natural)``, and of the means their moments and the
-    parts of their expected squared error in units of the rows' noise.
-
-    Parameters
-    ----------
-    covariance : Covariance
-    n_components, dim : int
-    """
+    """Distribution of the clusters, with its prior and its ``factors``."""
 
     def __init__(self, covariance, n_components, dim):
         self.covariance, self.shape = covariance, (n_components, dim)
@@ -186,15 +166,7 @@ class Clusters:
         return self.covariance.native(self.wishart(natural).mean)
 
     def moments(self, natural):
-        """Means and covariances of the means, means and variances of the precisions.
-
-        Returns
-        -------
-        dict of str to pair of ndarray
-            ``means``: (n_components, dim) and (n_components, dim, dim);
-            ``precisions`` and ``covariances``: native arrays. NaN or inf where a
-            distribution has no such moment.
-        """
+        """Means and (co)variances by name; NaN or inf where there are none."""
         wishart, native = self.wishart(natural), self.covariance.native
         return {
             "means": self._mean_moments(natural, wishart),
@@ -216,17 +188,6 @@ class NormalWishart(Clusters):
 
     Natural parameter: ``dof``, ``mean_precision``, ``first`` (mean_precision times m)
     and ``second`` (rate + mean_precision m m'); means are about the prior mean.
-
-    Parameters
-    ----------
-    covariance : Covariance
-    n_components, dim : int
-    mean_precision : float
-        Of the prior: how many rows the prior mean is worth.
-    dof : float
-        Of the prior.
-    rate : ndarray
-        Prior rate: ``dof`` times a covariance, in scikit-learn `covariance_prior`.
     """
 
     name = "clusters"

@@ -14,18 +14,7 @@ from skboost.conjugate.topics._proportions import LocalSettings, WordTable, loca
 
 
 class TopicWords(DirichletFactor):
-    """Factor q(beta) = prod_k Dirichlet(lambda_k) of the topics' words.
-
-    Natural parameter: ``{"lambda": (n_words, n_topics)}``; a document adds the expected
-    counts of its words in each topic. Every entry has a half-line of its own as domain,
-    and so its own allowance for noise.
-
-    Parameters
-    ----------
-    eta : float
-        Of the symmetric Dirichlet prior.
-    n_words, n_topics : int
-    """
+    """Factor q(beta) = prod_k Dirichlet(lambda_k), lambda (n_words, n_topics)."""
 
     name, key = "topics", "lambda"
 
@@ -40,15 +29,7 @@ def _settled(table, settings, rows, item):
 
 
 class LocalFactors(NamedTuple):
-    """Of all documents, and what the bound that they reach follows from.
-
-    Attributes
-    ----------
-    gamma : ndarray of shape (n_documents, n_topics)
-    natural : dict
-    evidence : float
-        Nats.
-    """
+    """Proportions of all documents, and the bound that they reach."""
 
     gamma: np.ndarray
     natural: dict
@@ -59,22 +40,8 @@ class LocalFactors(NamedTuple):
 
 
 class TopicModel:
-    """Latent Dirichlet allocation (Blei, Ng, Jordan 2003; Hoffman, Blei, Bach 2010).
-
-    Rows are documents. Their proportions and assignments are local factors, found by
-    an iteration that can go on from earlier ones.
-
-    Parameters
-    ----------
-    n_topics, n_words : int
-    alpha, eta : float
-        Of the symmetric Dirichlet priors of proportions and of the topics' words.
-    temperature : float, default=1.0
-        Power in (0, 1] of the likelihood of each document given the topics.
-    n_jobs : int, default=None
-        Threads over chunks of documents.
-    **local
-        When the iteration of a document ends, as in `LocalSettings`.
+    """Latent Dirichlet allocation (Blei, Ng, Jordan 2003; Hoffman, Blei, Bach 2010),
+    whose rows are documents.
     """
 
     def __init__(
@@ -114,22 +81,8 @@ class TopicModel:
         return np.concatenate([part.gamma for _, part in found])
 
     def expect(self, natural, rows, *weightings, local=None):
-        """Expected statistics and evidence under the optimal local factors.
-
-        Parameters
-        ----------
-        natural : dict
-        rows : Documents
-        *weightings : ndarray of shape (n_documents,)
-            Weights of documents, of any sign; the statistics are linear in them. The
-            first weighs the evidence. None weighs all alike.
-        local : LocalFactors, default=None
-            Of the same documents under the topics before: the bound does not fall
-            below theirs.
-
-        Returns
-        -------
-        Expectation
+        """Expected statistics, linear in each weighting of the documents, and the
+        evidence of the first, not below that of `local`.
         """
         table, weight = self._table(natural), weightings[0]
         found = self._proportions(table, rows)
@@ -151,29 +104,15 @@ class TopicModel:
         return WordTable.of(self.topics.expected_log(natural["topics"]))
 
     def _proportions(self, table, rows, gamma=None):
-        """Optimal local factors: pairs of documents and `Proportions`, by chunk.
-
-        They go on from `gamma` where it is given.
-        """
+        """Pairs of documents and their optimal `Proportions`, by chunk."""
         chunks, settle = rows.chunks(), partial(_settled, table, self.local)
         items = [(chunk, None if gamma is None else gamma[chunk]) for chunk in chunks]
         settled = chunked_map(settle, items, self.n_jobs, shared=rows)
         return [(rows[c], own) for c, own in zip(chunks, settled, strict=True)]
 
     def log_predictive(self, natural, gamma, rows):
-        """Log probabilities of words given other words of their documents.
-
-        Parameters
-        ----------
-        natural : dict
-        gamma : ndarray of shape (n_documents, n_topics)
-            From those other words.
-        rows : Documents
-
-        Returns
-        -------
-        ndarray of shape (n_entries,)
-            ``ln sum_k E[theta_dk] E[beta_kw]`` for every entry of the counts, nats.
+        """``ln sum_k E[theta_dk] E[beta_kw]`` of every entry of the counts, given other
+        words of their documents; nats.
         """
         means = self.topics.mean(natural["topics"])
         shares = gamma / gamma.sum(axis=1, keepdims=True)
@@ -219,13 +158,7 @@ _CHUNK = 1024
 
 @dataclass(frozen=True)
 class Documents(SharedWithWorkers):
-    """Rows of a matrix of counts.
-
-    Parameters
-    ----------
-    counts : csr_array of shape (n_documents, n_words)
-        Of positive entries only.
-    """
+    """Rows of a matrix of counts, a csr_array of positive entries only."""
 
     counts: sparse.csr_array
 

@@ -22,16 +22,7 @@ _LEAST = 1e-140
 
 
 class LocalSettings(NamedTuple):
-    """When the iteration of a document ends.
-
-    Attributes
-    ----------
-    alpha : float
-        Of the symmetric Dirichlet prior of the proportions.
-    max_iter : int
-    tol : float
-        Mean absolute change of gamma, in tokens, that ends it.
-    """
+    """When a document's iteration ends: `tol` is a mean change in tokens."""
 
     alpha: float
     max_iter: int = 100
@@ -39,17 +30,7 @@ class LocalSettings(NamedTuple):
 
 
 class WordTable(NamedTuple):
-    """exp E[ln beta] by word, each word's row scaled to a largest entry of one.
-
-    The scale cancels in the iteration, and words that no topic has ever seen do not
-    underflow.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n_words, n_topics)
-    shift : ndarray of shape (n_words,)
-        Logarithms of the scales.
-    """
+    """exp E[ln beta] (n_words, n_topics), each row scaled to at most one."""
 
     values: np.ndarray
     shift: np.ndarray
@@ -63,21 +44,11 @@ class WordTable(NamedTuple):
 
 
 class Proportions:
-    """Optimal factors of documents: q(theta_d) = Dirichlet(gamma_d) and assignments.
-
-    Attributes
-    ----------
-    gamma : ndarray of shape (n_documents, n_topics)
-    weight : ndarray of shape (n_documents, n_topics)
-        e of the assignments from which `gamma` follows, up to a factor.
-    ratio : ndarray of shape (n_entries,)
-        n_dw / sum_k e_dk b_kw for every entry of the counts.
-    evidence : ndarray of shape (n_documents,)
-        The documents' part of the bound at `gamma` and those assignments, nats.
-    """
+    """Optimal factors of documents, and their parts of the bound."""
 
     def __init__(self, gamma, n_entries):
         self.gamma = gamma
+        # e_dk of the assignments up to a factor, and n_dw / sum_k e_dk b_kw.
         self.weight = np.zeros_like(gamma)
         self.ratio = np.zeros(n_entries)
         self.evidence = np.zeros(len(gamma))
@@ -92,21 +63,8 @@ class Proportions:
 
 
 def local_step(rows, table, settings, start=None):
-    """Iterate the proportions of each document until they settle.
-
-    Parameters
-    ----------
-    rows : Documents
-    table : WordTable
-    settings : LocalSettings
-    start : ndarray of shape (n_documents, n_topics), default=None
-        gamma to go on from, without extrapolation: the bound is not lower than there.
-        None starts from equal proportions.
-
-    Returns
-    -------
-    Proportions
-    """
+    """Iterate the proportions of each document until they settle."""
+    # From a start they go on without extrapolation: the bound is not lower than there.
     alpha, left, fresh = settings.alpha, settings.max_iter, start is None
     if fresh:
         # The first iteration is the same product for all documents.
@@ -227,15 +185,7 @@ class _Block:
         return self.docs[self.open]
 
     def _step(self):
-        """One iteration of every document.
-
-        Returns
-        -------
-        gamma, weight : ndarray of shape (n_documents, n_active)
-            The new gamma, and e of the gamma before, up to a factor.
-        ratio : ndarray of shape (n_documents, n_padded)
-            Counts over sum_k e_dk b_kw.
-        """
+        """One iteration of every document: gamma, and weights and ratios behind it."""
         weight = psi(self.gamma)
         weight -= weight.max(axis=1, keepdims=True)
         weight = np.maximum(np.exp(weight, out=weight), _LEAST, out=weight)
@@ -267,13 +217,11 @@ _OF_DOCUMENTS = (
 
 
 def _extrapolated(gamma, first, second, alpha):
-    """The limit that two steps in a row point to (Varadhan and Roland 2008, S3).
-
-    Each topic keeps at least a tenth of the tokens that the last step gave it.
-    """
+    """The limit that two steps point to (Varadhan and Roland 2008, S3)."""
     bend = second - first
     length = np.sqrt((first**2).sum(axis=1) / np.maximum((bend**2).sum(axis=1), _TINY))
     length = np.clip(length, 1.0, 16.0)[:, None]
     before = gamma - second - first
     far = before + 2.0 * length * first + length**2 * bend
+    # Each topic keeps a tenth of the tokens that the last step gave it.
     return np.maximum(far, alpha + 0.1 * (gamma - alpha))
