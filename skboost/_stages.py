@@ -202,7 +202,7 @@ def _first_behind(engine):
     """The first iteration behind a warp: the normal that it was fitted with."""
     family, dim = engine.proposer.family, engine.target.dim
     params = family.from_moments(np.zeros(dim), np.eye(dim))
-    return engine.begin(Mixture.single(family, params), Modes(), perf_counter())
+    return engine.begin(Mixture.single((family, params)), Modes(), perf_counter())
 
 
 # --- correct

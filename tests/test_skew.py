@@ -144,7 +144,7 @@ def test_what_remains_after_skewing_knows_its_error():
 
     target = CallableTarget(log_density, 3, vectorized=True)
     params = np.append(np.zeros(3), np.full(3, -0.5 * np.log(25.0)))
-    mixture = Mixture.single(Gaussian("diag"), params)
+    mixture = Mixture.single((Gaussian("diag"), params))
     found = [
         remaining_after_skewing(target, mixture, np.random.default_rng(seed))
         for seed in range(100)

@@ -69,7 +69,7 @@ def test_skewing_follows_the_calibration_and_both_are_declined_together(
     behind, done, _ = warped
     family, params = done.stages[-1].components[0]
     wide, known = family.widen(params.copy(), 2.0), Calibration("affine", step=1.0)
-    other = Mixture.single(family, wide)
+    other = Mixture.single((family, wide))
     monkeypatch.setattr(_stages, "calibrate", lambda *args, **more: (other, known))
     corrected = with_corrections(behind, done, "auto", "auto")
     assert corrected.calibration is known and corrected.skewing.n_pairs > 0

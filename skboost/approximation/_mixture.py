@@ -9,6 +9,7 @@ from scipy.linalg.lapack import dtrtri
 from skboost._math import LOG_2PI, log_sum_exp, log_weights, responsibilities
 from skboost._parallel import row_blocks
 from skboost._pickles import reconstruction
+from skboost.families import Component
 
 
 def checked_points(theta, dim):
@@ -107,7 +108,8 @@ class Mixture:
 
     Parameters
     ----------
-    components : tuple of (VariationalFamily, ndarray of shape (n_params,))
+    components : tuple of Component
+        Pairs of a family and parameters are made to be some.
     weights : ndarray of shape (n_components,)
         On the simplex; exact zeros are legal.
 
@@ -124,10 +126,10 @@ class Mixture:
     skewed = False
 
     def __post_init__(self):
-        components = tuple((f, _read_only(params)) for f, params in self.components)
+        components = tuple(Component(f, _read_only(p)) for f, p in self.components)
         if not components:
             raise ValueError("components must hold at least one component; got none.")
-        dims = {family.dim_of(params) for family, params in components}
+        dims = {component.dim for component in components}
         if len(dims) > 1:
             raise ValueError(
                 f"components must share one dimension; got dimensions {sorted(dims)}."
@@ -141,15 +143,14 @@ class Mixture:
         return reconstruction(type(self), self.components, self.weights)
 
     @classmethod
-    def single(cls, family, params):
+    def single(cls, component):
         """Mixture of one component."""
-        return cls(((family, params),), np.ones(1))
+        return cls((component,), np.ones(1))
 
     @cached_property
     def dim(self):
         """Dimension of theta."""
-        family, params = self.components[0]
-        return family.dim_of(params)
+        return self.components[0].dim
 
     @property
     def n_components(self):
@@ -358,15 +359,15 @@ class Mixture:
         """The same components under other weights."""
         return Mixture(self.components, weights)
 
-    def append(self, family, params):
+    def append(self, component):
         """One more component, at weight zero."""
-        components = (*self.components, (family, params))
+        components = (*self.components, component)
         return Mixture(components, np.append(self.weights, 0.0))
 
-    def replace(self, k, family, params):
+    def replace(self, k, component):
         """Component k exchanged, its weight kept."""
         others = self.components[:k], self.components[k + 1 :]
-        return Mixture((*others[0], (family, params), *others[1]), self.weights)
+        return Mixture((*others[0], component, *others[1]), self.weights)
 
     def keep(self, mask):
         """The components where `mask` is True, weights divided by their sum."""

@@ -204,9 +204,8 @@ class Simplex(Combination):
 
         Dresdner et al. 2021, Algorithm 1, lines 4 to 6.
         """
-        family, params = component
-        pool = self._joined(state, Mixture.single(family, params), settings)
-        mixture = state.mixture.append(family, params)
+        pool = self._joined(state, Mixture.single(component), settings)
+        mixture = state.mixture.append(component)
         began = perf_counter()
         table, weights = pool.weight_objective(), mixture.weights
         find = DIRECTIONS.get(self.corrective, frank_wolfe_direction)
@@ -261,7 +260,7 @@ class Simplex(Combination):
 
     def gap(self, state, component, settings):
         rng = generator(settings.seed, FRESH, state.iteration, 1)
-        single, n = Mixture.single(*component), settings.n_fresh
+        single, n = Mixture.single(component), settings.n_fresh
         fresh = FreshDraws.of(self.target, single, n, rng, settings.exact)
         return duality_gap(state.fresh, fresh, state.iterate.pool)
 

@@ -130,7 +130,7 @@ class SurrogateBoosting(Boosting):
         start = starts[int(values.argmax())]
         scored = has_gradient(self.target, start)
         found = laplace(target, start, scored, self.settings.budget)
-        mixture, none = Mixture.single(*found.component), np.empty((0, target.dim))
+        mixture, none = Mixture.single(found.component), np.empty((0, target.dim))
         drawn = Evaluations(none, np.empty(0), none)
         return Round(mixture, found.evaluations, drawn, (), mixture)
 

@@ -226,7 +226,7 @@ def _first_parts(mixture, choices):
     df = 5.0 if 5.0 in choices else np.inf
     parts = []
     for component in mixture.components:
-        alone = Scatter(Mixture.single(*component))
+        alone = Scatter(Mixture.single(component))
         factor = alone.whitening.factor
         parts.append((alone.location, factor @ factor.T, df))
     return parts

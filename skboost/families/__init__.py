@@ -1,6 +1,7 @@
 """Base families of the mixture components."""
 
 from skboost.families._base import VariationalFamily
+from skboost.families._component import Component
 from skboost.families._gaussian import MAX_FULL_DIM, Gaussian
 from skboost.families._laplace import Laplace, LaplaceProduct
 from skboost.families._low_rank import rank_of
@@ -64,6 +65,7 @@ def as_family(family, dim=1):
 __all__ = [
     "FAMILIES",
     "MAX_FULL_DIM",
+    "Component",
     "Evaluation",
     "Gaussian",
     "Laplace",

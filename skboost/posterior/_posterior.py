@@ -55,10 +55,10 @@ class MixturePosterior(BasePosterior):
     Examples
     --------
     >>> import numpy as np
-    >>> from skboost.families import Gaussian
+    >>> from skboost.families import Component, Gaussian
     >>> from skboost.posterior import Mixture, MixturePosterior
     >>> family = Gaussian("diag")
-    >>> parts = tuple((family, np.array([m, 0.0])) for m in (-1.0, 1.0))
+    >>> parts = tuple(Component(family, np.array([m, 0.0])) for m in (-1.0, 1.0))
     >>> posterior = MixturePosterior(Mixture(parts, np.array([0.5, 0.5])))
     >>> posterior.std().round(3)
     array([1.414])
@@ -198,9 +198,9 @@ class MixturePosterior(BasePosterior):
         Examples
         --------
         >>> import numpy as np
-        >>> from skboost.families import Gaussian
+        >>> from skboost.families import Component, Gaussian
         >>> from skboost.posterior import Mixture, MixturePosterior
-        >>> normal = Mixture.single(Gaussian("diag"), np.zeros(4))
+        >>> normal = Mixture.single(Component(Gaussian("diag"), np.zeros(4)))
         >>> def log_joint(theta):
         ...     return -0.5 * (theta**2).sum(axis=1) / 1.5**2
         >>> wide = MixturePosterior(normal).calibrate(
@@ -276,10 +276,10 @@ class TransformedPosterior(MixturePosterior):
     Examples
     --------
     >>> import numpy as np
-    >>> from skboost.families import Gaussian
+    >>> from skboost.families import Component, Gaussian
     >>> from skboost.posterior import Mixture, TransformedPosterior
     >>> from skboost.transforms import Constraints
-    >>> normal = Mixture.single(Gaussian("diag"), np.zeros(2))
+    >>> normal = Mixture.single(Component(Gaussian("diag"), np.zeros(2)))
     >>> lognormal = TransformedPosterior(normal, Constraints("positive", dim=1))
     >>> lognormal.mean().round(4)
     array([1.6487])

@@ -61,7 +61,7 @@ class ConjugateProposer(Proposer):
         params, candidates = first_distribution(self.target, found, settings, rng)
         # Runs of coordinate ascent end where climbs would; none weighs more here.
         modes = Modes(candidates, (0.0,) * len(candidates))
-        return Mixture.single(self.family, params), modes
+        return Mixture.single((self.family, params)), modes
 
     def propose(self, context, settings):
         """The distribution found that gains most beside the mixture so far."""

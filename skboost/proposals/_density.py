@@ -96,7 +96,7 @@ class DensityProposer(Proposer):
             # Not a single evaluation at the starts fitted in.
             family = self.family.variants()[-1].with_rank()
             params = family.from_moments(self.starts[0], np.ones(self.target.dim))
-            return Mixture.single(family, params)
+            return Mixture.single((family, params))
 
     def propose(self, context, settings):
         """The best component that starts of many kinds lead to."""

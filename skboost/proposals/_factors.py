@@ -54,7 +54,7 @@ class FactorProposer(Proposer):
         best, *others = sorted(found, key=lambda item: -item[0])
         candidates = tuple(self.aligned(p, best[1]) for _, p in others)
         modes = Modes(candidates, (0.0,) * len(candidates))
-        return Mixture.single(self.family, best[1]), modes
+        return Mixture.single((self.family, best[1])), modes
 
     def propose(self, context, settings):
         """Of where new runs and those of the start ended, what gains most."""

@@ -269,7 +269,7 @@ def initial_mixture(search, modes, family, settings):
     if len(kept) < 2:
         starts = [located.location(p) for p in kept] + list(search.starts)
         return Mixture.single(
-            *first_component(target, family, np.array(starts), settings)
+            first_component(target, family, np.array(starts), settings)
         )
     groups = list(enumerate(_groups(located, kept)))
     fit = partial(_fitted, target, family, settings)

@@ -82,7 +82,7 @@ def split_component(target, mixture, k, rng):
     )
     weights = np.append(mixture.weights, 0.5 * mixture.weights[k])
     weights[k] *= 0.5
-    halves = mixture.replace(k, family, here).append(family, there)
+    halves = mixture.replace(k, (family, here)).append((family, there))
     return halves.with_weights(weights)
 
 

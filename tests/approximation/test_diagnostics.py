@@ -61,7 +61,9 @@ def normal(mean, std):
     """One Gaussian component as a mixture."""
     mean = np.atleast_1d(np.asarray(mean, float))
     family = Gaussian("full")
-    return Mixture.single(family, family.from_moments(mean, np.full(mean.size, std**2)))
+    return Mixture.single(
+        (family, family.from_moments(mean, np.full(mean.size, std**2)))
+    )
 
 
 def normals(means, stds, weights, family=None):
@@ -191,7 +193,7 @@ each_target = pytest.mark.parametrize(
 @each_target
 def test_gaps_of_the_components_agree_with_quadrature(target, grid, exact, seed):
     values, errors = component_gaps(THREE, pooled(target, THREE, seed, exact=exact))
-    singles = [Mixture.single(*component) for component in THREE.components]
+    singles = [Mixture.single(component) for component in THREE.components]
     truth = quadrature_gaps(target, THREE, singles, grid)
     assert (np.abs(values - truth) < 4 * errors).all()
     if grid is LINE:
@@ -216,7 +218,7 @@ def test_the_duality_gap_is_the_largest(exact, mean):
     draws, s = fresh(target, THREE, exact=exact), normal(mean, 0.7)
     proposed = fresh(target, s, 1, exact=exact)
     gap = duality_gap(draws, proposed, pooled(target, THREE, exact=exact))
-    singles = [Mixture.single(*component) for component in THREE.components]
+    singles = [Mixture.single(component) for component in THREE.components]
     truth = quadrature_gaps(target, THREE, [*singles, s], LINE)
     assert abs(gap.value - truth.max()) < 4 * gap.se
     assert abs(gap.candidate.value - truth[-1]) < 4 * gap.candidate.se

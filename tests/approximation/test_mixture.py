@@ -96,7 +96,7 @@ def test_every_stratum_has_a_few_draws_and_an_empty_one_none(normal_mixture, rng
 
 def test_append_is_at_weight_zero_and_changes_nothing(mixture, rng):
     family = Laplace()
-    longer = mixture.append(family, family.from_moments(np.ones(3), np.ones(3)))
+    longer = mixture.append((family, family.from_moments(np.ones(3), np.ones(3))))
     theta = rng.standard_normal((10, 3))
     assert longer.n_components == mixture.n_components + 1
     assert longer.weights[-1] == 0.0
@@ -122,7 +122,7 @@ def test_keep_and_replace(mixture):
     assert kept.weights.sum() == pytest.approx(1.0)
     assert kept.n_components == mixture.n_components - 1
     family, params = Laplace(), Laplace().from_moments(np.zeros(3), np.ones(3))
-    other = mixture.replace(1, family, params)
+    other = mixture.replace(1, (family, params))
     assert other.components[1][0] is family
     np.testing.assert_array_equal(other.weights, mixture.weights)
     assert mixture.components[1][0] is not family
@@ -177,9 +177,9 @@ def test_equal_mixtures_have_the_same_components_and_weights():
     family = Gaussian("full")
     one, two = (family, np.array([0.0, 0.0])), (family, np.array([1.0, 0.0]))
     mixture = Mixture((one, two), np.array([0.3, 0.7]))
-    appended = mixture.append(family, np.array([5.0, 0.0]))
+    appended = mixture.append((family, np.array([5.0, 0.0])))
     assert mixture.equals(appended.drop_zero_weights())
     assert not mixture.equals(appended)
     assert not mixture.equals(mixture.with_weights([0.7, 0.3]))
-    assert not mixture.equals(mixture.replace(1, family, np.array([1.0, 0.1])))
-    assert not mixture.equals(mixture.replace(1, Gaussian("full"), two[1]))
+    assert not mixture.equals(mixture.replace(1, (family, np.array([1.0, 0.1]))))
+    assert not mixture.equals(mixture.replace(1, (Gaussian("full"), two[1])))

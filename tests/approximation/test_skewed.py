@@ -39,12 +39,12 @@ def member(family, dim, mean, variance):
 
 FULL = Gaussian("full")
 MIXTURES = {
-    "one": lambda dim: Mixture.single(*member(FULL, dim, 0.75, 0.45)),
+    "one": lambda dim: Mixture.single(member(FULL, dim, 0.75, 0.45)),
     "two": lambda dim: Mixture(
         (member(FULL, dim, 0.2, 0.6), member(FULL, dim, 1.0, 0.3)), np.array([0.4, 0.6])
     ),
-    "student_t": lambda dim: Mixture.single(*member(StudentT("full"), dim, 0.75, 0.4)),
-    "laplace": lambda dim: Mixture.single(*member(Laplace(), dim, 0.7, 0.2)),
+    "student_t": lambda dim: Mixture.single(member(StudentT("full"), dim, 0.75, 0.4)),
+    "laplace": lambda dim: Mixture.single(member(Laplace(), dim, 0.7, 0.2)),
 }
 
 
@@ -169,7 +169,7 @@ def test_what_is_symmetric_is_declined():
         def log_density(self, theta):
             return -0.5 * (theta[:, 0] - 1.0) ** 2
 
-    mixture = Mixture.single(*member(FULL, 1, 1.0, 1.3))
+    mixture = Mixture.single(member(FULL, 1, 1.0, 1.3))
     same, report, _ = skew(Normal(), mixture, 1e-3, np.random.default_rng(0))
     assert same is mixture and not report.applied
     assert "gains no more than" in report.reason

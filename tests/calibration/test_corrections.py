@@ -50,7 +50,7 @@ def student_t(theta, df=5.0):
 
 def normal(mean, covariance):
     family = Gaussian("full")
-    return Mixture.single(family, family.from_moments(mean, covariance))
+    return Mixture.single((family, family.from_moments(mean, covariance)))
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_steps_go_into_coordinates_and_out_again(dim, rng):
     """Correlated ones in few dimensions, coordinate by coordinate in many."""
     family = Gaussian("full" if dim < 10 else "diag")
     params = rng.standard_normal(family.n_params(dim))
-    whitening = Scatter(Mixture.single(family, params)).whitening
+    whitening = Scatter(Mixture.single((family, params))).whitening
     assert isinstance(whitening, Diagonal) == (dim > 10)
     steps = rng.standard_normal((4, dim))
     assert_allclose(whitening.lift(whitening.whiten(steps)), steps, atol=1e-9)
@@ -134,7 +134,7 @@ def test_a_map_finds_the_moments_of_a_normal_in_many_dimensions(covariance):
     target = NormalTarget(np.full(dim, 0.3) * std, np.diag(std**2))
     family = Gaussian(covariance)
     start = family.from_moments(np.zeros(dim), 0.7 * std**2)
-    mixture = Mixture.single(family, start)
+    mixture = Mixture.single((family, start))
     found, record = calibrate(target, mixture, "moments", 0)
     assert record.method == "affine" and record.applied and record.step == 1.0
     # 512 chains, whose noise Stein's identity cuts to a third and shrinkage further.
@@ -265,7 +265,7 @@ def test_joint_weights_solve_a_convex_problem(rng):
     theta = truth.sample(4000, rng)
     log_p = truth.log_density(theta)
     pool = Pool.of(theta, log_p + 3.0, [truth])
-    problem = Problem(None, Mixture.single(*parts[0]), False, 0)
+    problem = Problem(None, Mixture.single(parts[0]), False, 0)
     found = jointly_weighted(parts, problem, pool)
     assert_allclose(found.weights, truth.weights, atol=1e-3)
 

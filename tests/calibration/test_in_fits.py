@@ -172,7 +172,7 @@ def test_going_on_is_one_long_run():
 def gaussian_posterior(dim=2, names=None):
     family = Gaussian("full")
     params = family.from_moments(np.zeros(dim), np.eye(dim))
-    return MixturePosterior(Mixture.single(family, params), names)
+    return MixturePosterior(Mixture.single((family, params)), names)
 
 
 def families(posterior):

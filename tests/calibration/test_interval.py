@@ -35,7 +35,7 @@ def gaussian(theta):
 
 def diagonal(mean, std):
     mean, std = np.broadcast_arrays(np.asarray(mean, dtype=float), std)
-    return Mixture.single(Gaussian("diag"), np.concatenate([mean, np.log(std)]))
+    return Mixture.single((Gaussian("diag"), np.concatenate([mean, np.log(std)])))
 
 
 def bounds(target, mixture, elbo=(0.0, 0.1), remaining=(0.0, 0.1, 0.2, 0.6), n=64):

@@ -136,7 +136,7 @@ def test_it_is_no_family_to_choose(several):
 
 def test_a_posterior_of_products_is_saved(several, tmp_path):
     assert families.LaplaceProduct is LaplaceProduct
-    posterior = MixturePosterior(Mixture.single(FAMILY, several))
+    posterior = MixturePosterior(Mixture.single((FAMILY, several)))
     posterior.save(tmp_path / "posterior.npz")
     loaded = MixturePosterior.load(tmp_path / "posterior.npz")
     theta = np.ones((2, 3))

@@ -175,7 +175,7 @@ def test_posteriors_without_moments(few, component, rng):
     # Quantiles and modes need a place and a length, not a mean and a variance.
     family = StudentT("full", few)
     params = component(family, 2)
-    posterior = MixturePosterior(Mixture.single(family, params))
+    posterior = MixturePosterior(Mixture.single((family, params)))
     exact = stats.t(few, params[0], family.scale(params)[0])
     levels = [0.05, 0.5, 0.999]
     found = posterior.marginal(0).quantile(levels)

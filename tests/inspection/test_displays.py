@@ -100,7 +100,7 @@ def test_density_panels_are_named_and_shade_the_interval():
 def test_intervals_exclude_zero_in_colour():
     family = Gaussian("diag")
     params = np.array([5.0, 0.0, 0.0, 0.0])
-    posterior = MixturePosterior(Mixture.single(family, params), ["far", "near"])
+    posterior = MixturePosterior(Mixture.single((family, params)), ["far", "near"])
     ax = PosteriorDisplay.from_posterior(posterior, kind="interval").ax_
     far, near = ax.collections[0].get_colors()
     assert not np.allclose(far, near)
@@ -112,7 +112,7 @@ def test_by_default_the_coefficients_farthest_from_zero_are_shown():
     mean = np.zeros(40)
     mean[10:35] = 3.0
     params = np.concatenate([mean, np.zeros(40)])
-    posterior = MixturePosterior(Mixture.single(Gaussian("diag"), params))
+    posterior = MixturePosterior(Mixture.single((Gaussian("diag"), params)))
     ax = PosteriorDisplay.from_posterior(posterior, kind="interval").ax_
     shown = [label.get_text() for label in ax.get_yticklabels()]
     assert shown == [f"theta[{i}]" for i in range(10, 35)]
@@ -155,7 +155,7 @@ def test_pair_density_agrees_with_its_marginals():
 
 def test_a_joint_density_is_that_of_the_users_scale():
     family, mean, std = Gaussian("diag"), np.array([0.2, 9.0, -0.3]), 0.5
-    mixture = Mixture.single(family, family.from_moments(mean, np.full(3, std**2)))
+    mixture = Mixture.single((family, family.from_moments(mean, np.full(3, std**2))))
     constraints = Constraints({0: "positive", 2: "unit_interval"}, 3)
     posterior = TransformedPosterior(mixture, constraints)
     x, y = np.linspace(-0.5, 4.0, 10), np.linspace(0.05, 0.95, 7)

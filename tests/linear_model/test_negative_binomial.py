@@ -152,7 +152,7 @@ def test_probabilities_of_counts_agree_with_quadrature(y, level):
 def test_moments_and_quantiles_are_those_of_the_probabilities(family, offset, size):
     root = 0.2 * np.random.default_rng(1).normal(size=(4, 4))
     moments = np.array([0.3, -0.2, 1.0, -0.5]), root @ root.T + 0.01 * np.eye(4)
-    q = Mixture.single(family, family.from_moments(*moments))
+    q = Mixture.single((family, family.from_moments(*moments)))
     predictive = CountPredictive(q, True, dispersed=True)
     row, offset = np.random.default_rng(2).normal(size=(1, 2)), np.array([offset])
     k = np.arange(float(size))

@@ -154,7 +154,7 @@ def test_families_without_a_quadrature_are_averaged_over_draws(rng):
     # Root products of Laplace components; as they are, the plain average agrees.
     family, params = LaplaceProduct(), rng.standard_normal(16)
     X = rng.standard_normal((5, 3))
-    predictive = class_predictive(Mixture.single(family, params), True, [0, 1])
+    predictive = class_predictive(Mixture.single((family, params)), True, [0, 1])
     theta = family.transport(params, rng.uniform(size=(100_000, 4)))
     p = expit(np.column_stack([X, np.ones(5)]) @ theta.T)
     found = predictive.model.proba(X)

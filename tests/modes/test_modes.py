@@ -351,7 +351,7 @@ class TestMissed:
         )
         params = family.from_moments(np.zeros(1), np.ones(1))
         mean = 0.0 if covered else 40.0
-        mixture = Mixture.single(family, family.from_moments([mean], np.ones(1)))
+        mixture = Mixture.single((family, family.from_moments([mean], np.ones(1))))
         return missed_modes(search, mixture, Modes((params,), (0.0,)), 0.0)
 
     def test_a_mode_that_is_far_from_the_mixture_is_missed(self):

@@ -90,7 +90,7 @@ def search():
     component = (family, np.zeros(2))
     target = CallableTarget(lambda t: -0.5 * (t**2).sum(axis=-1), 1)
     rng = np.random.default_rng(0)
-    mixture = Mixture.single(*component)
+    mixture = Mixture.single(component)
     pool = PooledDraws.of(target, mixture, [family.base_draws(256, 1, rng)], False)
     fixed = FixedMixture.of(mixture, pool)
     context = SearchContext(target, mixture, fixed, pool, 1, False)

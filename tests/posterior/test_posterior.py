@@ -185,7 +185,7 @@ def test_hellinger_is_symmetric_and_bounded(bimodal, normal_mixture):
     assert bimodal.hellinger(far, random_state=0).distance == pytest.approx(1.0)
     assert far.hellinger(bimodal, random_state=0).distance == pytest.approx(1.0)
     with pytest.raises(ValueError, match="other must have dimension 1"):
-        bimodal.hellinger(Mixture.single(Gaussian("diag"), np.zeros(4)))
+        bimodal.hellinger(Mixture.single((Gaussian("diag"), np.zeros(4))))
 
 
 def test_importance_weights_find_the_evidence(bimodal):
@@ -309,7 +309,7 @@ def test_own_families_cannot_be_saved(tmp_path):
     class Own(Laplace):
         pass
 
-    posterior = MixturePosterior(Mixture.single(Own(), np.zeros(2)))
+    posterior = MixturePosterior(Mixture.single((Own(), np.zeros(2))))
     with pytest.raises(ValueError, match=r"skboost\.families"):
         posterior.save(tmp_path / "own")
     assert not (tmp_path / "own").exists()

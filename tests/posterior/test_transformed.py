@@ -116,7 +116,7 @@ def test_moments_of_half_lines(normal_mixture, sd, ends):
 def test_moments_of_the_unit_interval(family, centre, sd):
     params = family.from_moments(np.array([centre]), np.array([[sd**2]]))
     posterior = TransformedPosterior(
-        Mixture.single(family, params), Constraints("unit_interval", 1)
+        Mixture.single((family, params)), Constraints("unit_interval", 1)
     )
     if isinstance(family, Laplace):
         z = stats.laplace(centre, sd / np.sqrt(2))
@@ -139,7 +139,7 @@ def test_moments_of_the_unit_interval(family, centre, sd):
 
 
 def laplace(log_scale):
-    return positive(Mixture.single(Laplace(), np.array([0.5, log_scale])))
+    return positive(Mixture.single((Laplace(), np.array([0.5, log_scale]))))
 
 
 @pytest.mark.parametrize("b", [0.1, 0.4])
@@ -159,7 +159,7 @@ def test_moments_that_do_not_exist_are_infinite():
     upper = TransformedPosterior(heavier.mixture, Constraints((None, 1.0), 1))
     assert upper.mean() == -np.inf
     ordered = TransformedPosterior(
-        Mixture.single(Laplace(), np.array([0.0, 0.5, 0.0, np.log(0.7)])),
+        Mixture.single((Laplace(), np.array([0.0, 0.5, 0.0, np.log(0.7)]))),
         Constraints("ordered", 2),
     )
     assert np.isfinite(ordered.mean()).all()
@@ -169,7 +169,7 @@ def test_moments_that_do_not_exist_are_infinite():
 def test_covariance_of_correlated_lognormals():
     mean, covariance = np.array([0.2, -0.4]), np.array([[0.3, 0.2], [0.2, 0.4]])
     family = Gaussian("full")
-    mixture = Mixture.single(family, family.from_moments(mean, covariance))
+    mixture = Mixture.single((family, family.from_moments(mean, covariance)))
     posterior = TransformedPosterior(mixture, Constraints("positive", 2))
     means = np.exp(mean + 0.5 * np.diag(covariance))
     truth = np.outer(means, means) * np.expm1(covariance)
@@ -201,7 +201,7 @@ def test_the_mean_of_ordered_coordinates_is_exact():
     covariance[0, 1] = covariance[1, 0] = 0.2
     family = Gaussian("full")
     posterior = TransformedPosterior(
-        Mixture.single(family, family.from_moments(mean, covariance)),
+        Mixture.single((family, family.from_moments(mean, covariance))),
         Constraints("ordered", 3),
     )
     steps = np.exp(mean[1:] + 0.5 * np.diag(covariance)[1:])
@@ -217,7 +217,7 @@ def test_a_width_stands_in_for_a_missing_variance():
             return np.full(self.dim_of(params), np.inf)
 
     params = np.array([0.3, -1.0, np.log(0.5), np.log(2.0)])
-    mixture = Mixture.single(Endless(), params)
+    mixture = Mixture.single((Endless(), params))
     # A Laplace density has the height of a normal one with this deviation.
     expected = np.array([[0.5, 2.0]]) * 2.0 / np.sqrt(2.0 * np.pi)
     assert_allclose(mixture.component_scales(), expected)
@@ -288,7 +288,7 @@ def test_the_first_coordinate_of_a_simplex_has_a_known_marginal(normal_mixture):
     family = Gaussian("diag")
     params = family.from_moments(np.array([0.4, -1.0]), np.array([0.8, 0.3]))
     posterior = TransformedPosterior(
-        Mixture.single(family, params), Constraints("simplex", 3)
+        Mixture.single((family, params)), Constraints("simplex", 3)
     )
     truth = stats.norm(0.4 - np.log(2), np.sqrt(0.8))
     marginal = posterior.marginal(0)

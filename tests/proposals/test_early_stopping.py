@@ -33,7 +33,7 @@ def component(mean, std):
 def context():
     """The mixture has one of two far modes."""
     target = CallableTarget(FAR_MODES[0], 1, FAR_MODES[1])
-    mixture = Mixture.single(*component(8.0, 1.0))
+    mixture = Mixture.single(component(8.0, 1.0))
     base = [FAMILY.base_draws(512, 1, np.random.default_rng(0))]
     pool = PooledDraws.of(target, mixture, base, False)
     fixed = FixedMixture.of(mixture, pool)
@@ -112,9 +112,9 @@ def test_values_are_gains_of_the_mixture(problem, gains, stop):
         log_q = mixture.log_density(z)
         return np.trapezoid(np.exp(log_q) * (FAR_MODES[0](z) - log_q), z[:, 0])
 
-    old = Mixture.single(*component(8.0, 1.0))
+    old = Mixture.single(component(8.0, 1.0))
     weights = [1 - found.weight, found.weight]
-    new = old.append(FAMILY, found.params).with_weights(weights)
+    new = old.append((FAMILY, found.params)).with_weights(weights)
     assert_allclose(value, elbo(new) - elbo(old), atol=0.02)
 
 

@@ -54,7 +54,7 @@ STANDARD = FAMILY.from_moments(np.zeros(2), np.ones(2))
 
 
 def test_a_shift_is_no_skewness():
-    mixture = Mixture.single(FAMILY, STANDARD)
+    mixture = Mixture.single((FAMILY, STANDARD))
     rng = np.random.default_rng(0)
     direction = skew_direction(Skewed(), mixture, 0, rng)
     assert_allclose(np.abs(direction), [1.0, 0.0], atol=0.1)

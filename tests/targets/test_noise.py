@@ -236,7 +236,10 @@ def test_one_gaussian_as_prior_is_exact():
     target = make_target(T4)
     root = 0.3 * np.random.default_rng(8).normal(size=(target.dim, target.dim))
     prior = Mixture.single(
-        family, family.from_moments(np.full(target.dim, 0.2), root @ root.T + np.eye(5))
+        (
+            family,
+            family.from_moments(np.full(target.dim, 0.2), root @ root.T + np.eye(5)),
+        )
     )
     composed = updated_target(target, prior, 0.7)
     assert composed.exact_gaussian

@@ -260,7 +260,7 @@ def test_density_through_a_warp_integrates_to_one():
     x = np.linspace(-16.0, 16.0, 321)
     y = np.linspace(-14.0, 30.0, 441)
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    normal = Mixture.single(Gaussian("diag"), np.zeros(4))
+    normal = Mixture.single((Gaussian("diag"), np.zeros(4)))
     beyond = BeyondWarp(normal, warp)
     density = np.exp(beyond.log_density(grid))
     assert beyond.log_density(np.array([[1e200, -1e200]])) == -np.inf

@@ -1,0 +1,162 @@
+"""One density of a family: what mixtures are made of."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Component(NamedTuple):
+    """One density of a family, with the methods of the family for it.
+
+    Parameters
+    ----------
+    family : VariationalFamily
+    params : ndarray of shape (n_params,)
+        Which density of the family it is; see `VariationalFamily`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost.families import Component, Gaussian
+    >>> normal = Component(Gaussian("diag"), np.zeros(2))
+    >>> normal.log_density(np.zeros((1, 2))).round(3)
+    array([-0.919])
+    """
+
+    family: object
+    params: np.ndarray
+
+    @property
+    def dim(self):
+        """Dimension of the space on which it lives."""
+        return self.family.dim_of(self.params)
+
+    def with_params(self, params):
+        """Another density of the same family."""
+        return Component(self.family, params)
+
+    # --- at points
+
+    def at(self, theta):
+        """`Evaluation` at points (n, dim): log density, its score and its pull."""
+        return self.family.at(self.params, theta)
+
+    def log_density(self, theta):
+        """Log density at `theta` (n, dim), shape (n,), nats."""
+        return self.family.log_density(theta, self.params)
+
+    def log_peak(self):
+        """Log density at the highest point, nats."""
+        return self.family.log_peak(self.params)
+
+    # --- draws
+
+    def base_draws(self, n, rng):
+        """Base draws for `draws`; see `VariationalFamily.base_draws`."""
+        return self.family.base_draws(n, self.dim, rng)
+
+    def matched_draws(self, n, rng):
+        """Base draws for searches; see `VariationalFamily.matched_draws`."""
+        return self.family.matched_draws(n, self.dim, rng)
+
+    def draws(self, eps):
+        """Draws, shape (n, dim), as a smooth function of `params`, from base draws."""
+        return self.family.transport(self.params, eps)
+
+    def sample(self, n, rng):
+        """New draws, shape (n, dim)."""
+        return self.draws(self.base_draws(n, rng))
+
+    def pull_draws(self, eps, cotangent):
+        """Gradient in `params` from gradients (n, dim) in the draws."""
+        return self.family.pull_transport(self.params, eps, cotangent)
+
+    # --- moments
+
+    def entropy(self):
+        """Differential entropy, nats."""
+        return self.family.entropy(self.params)
+
+    def entropy_gradient(self):
+        """Gradient of the entropy in `params`."""
+        return self.family.entropy_gradient(self.params)
+
+    def mean(self):
+        """Mean, shape (dim,); nan where there is none."""
+        return self.family.mean(self.params)
+
+    def location(self):
+        """Centre, shape (dim,): the mean, and finite where there is none."""
+        return self.family.location(self.params)
+
+    def std(self):
+        """Standard deviations, shape (dim,)."""
+        return self.family.std(self.params)
+
+    def scale(self):
+        """Scales, shape (dim,): lengths that are finite where `std` is infinite."""
+        return self.family.scale(self.params)
+
+    def moments(self):
+        """Mean (dim,) and covariance matrix (dim, dim)."""
+        return self.family.moments(self.params)
+
+    def structure(self):
+        """Mean, variance and factor: covariance diag(variance) + factor factor^T."""
+        return self.family.structure(self.params)
+
+    def pull_structure(self, g_mean, g_variance, g_factor):
+        """Gradient in `params` from gradients in what `structure` returns."""
+        return self.family.pull_structure(self.params, g_mean, g_variance, g_factor)
+
+    def spread(self):
+        """Location, variance and factor of the matrix that whitens."""
+        return self.family.spread(self.params)
+
+    def whitening(self):
+        """Coordinates in which it has unit spread."""
+        return self.family.whitening(self.params)
+
+    def linear_moments(self, X):
+        """Mean and standard deviation, shape (n,), of ``x_n . theta``."""
+        return self.family.linear_moments(self.params, X)
+
+    def mean_exponential(self, i, power):
+        """``E exp(power theta_i)``; inf where the tails are too heavy."""
+        return self.family.mean_exponential(self.params, i, power)
+
+    # --- marginals
+
+    def marginal(self, indices):
+        """The component that is its marginal on several coordinates."""
+        return self.with_params(self.family.marginal(self.params, indices))
+
+    def marginal_cdf(self, i, x):
+        """Distribution function of coordinate `i` at `x` (n,)."""
+        return self.family.marginal_cdf(self.params, i, x)
+
+    def marginal_log_density(self, i, x):
+        """Log density of coordinate `i` at `x` (n,), nats."""
+        return self.family.marginal_log_density(self.params, i, x)
+
+    # --- others near it
+
+    def widen(self, width):
+        """The component stretched about its centre by factors of its scales."""
+        return self.with_params(self.family.widen(self.params, width))
+
+    def recentre(self, mean):
+        """The component with another mean."""
+        return self.with_params(self.family.recentre(self.params, mean))
+
+    def move(self, x):
+        """The component moved in coordinates of unit Fisher information."""
+        return self.with_params(self.family.move(self.params, x))
+
+    def pull_move(self, x, gradient):
+        """Gradient in `x` from the gradient in the parameters of ``move(x)``."""
+        return self.family.pull_move(self.params, x, gradient)
+
+    def limits(self):
+        """How far a search may go in each coordinate of `move`."""
+        return self.family.limits(self.params)
