@@ -11,18 +11,8 @@ import numpy as np
 
 
 class Conditional(NamedTuple):
-    """Distributions of the effects of many groups at some draws.
-
-    The last two axes of all arrays are draws and groups, in the order of `mean`.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (n_effects, ...)
-    root : ndarray of shape (n_effects, n_effects, ...)
-        Lower triangular factors of the covariances.
-    skewness, kurtosis : ndarray of shape (n_effects, ...), or None
-        Third and fourth cumulants along the axes of `root`; None where effects are
-        Gaussian.
+    """Means (q, ...) of group effects, triangular factors (q, q, ...) of covariances,
+    and cumulants along their axes where effects are not Gaussian.
     """
 
     mean: np.ndarray

@@ -31,16 +31,8 @@ _BLOCK = 1 << 21
 
 
 class Gram(NamedTuple):
-    """Z'WZ of all effects.
-
-    Attributes
-    ----------
-    blocks : ndarray of shape (n_groups, q, q)
-        Of the main factor.
-    cross : ndarray or CSR array of shape (n_groups * q, n_others)
-    others : ndarray of shape (n_others, n_others)
-    cells : tuple of ndarray of int of shape (n_cells,)
-        Rows, in order, and columns of what is ever filled in `cross`.
+    """Z'WZ of all effects: blocks (n_groups, q, q) of the main factor, its products
+    with others, dense or CSR, those of others, and cells ever filled in `cross`.
     """
 
     blocks: np.ndarray
@@ -64,18 +56,7 @@ class Entries(NamedTuple):
 
 
 class CrossedEffects:
-    """Where the effects of several factors are, and which rows they touch.
-
-    Parameters
-    ----------
-    factors : sequence of Factor
-        Of rows that are sorted by the groups of the main factor.
-
-    Raises
-    ------
-    ValueError
-        If more effects than `MOST_OTHERS` are outside the main factor.
-    """
+    """Where the effects of factors are, of rows sorted by groups of the main one."""
 
     def __init__(self, factors):
         main = main_factor(factors)
@@ -107,10 +88,7 @@ class CrossedEffects:
         self._index(np.hstack(positions), np.hstack(columns))
 
     def _index(self, positions, columns):
-        """Z, and matrices from weights of rows to the three tables of `gram`.
-
-        What the transposes of these do to entries of H^-1 are leverages of rows.
-        """
+        """Z, and matrices from weights of rows to the three tables of `gram`."""
         q, m = self.q, self.n_others
         self.Z = _by_row(positions, columns, len(self.scale_of)).T
         self.starts = np.searchsorted(self.codes, np.arange(self.n_groups))
@@ -138,18 +116,8 @@ class CrossedEffects:
         return self.Z.T @ values
 
     def cubed(self, values, axes):
-        """Sums over rows of values times cubes of Z along axes of the main factor.
-
-        Parameters
-        ----------
-        values : ndarray of shape (n_rows,)
-        axes : ndarray of shape (n_groups, q, q)
-            One in every column, for each group.
-
-        Returns
-        -------
-        ndarray of shape (n_main + n_others,)
-            Zero for effects outside the main factor.
+        """Sums over rows of values times cubes of Z along axes (n_groups, q, q) of the
+        main factor; zero for all other effects.
         """
         along = np.einsum("nk,nkr->nr", self.main, axes[self.codes])
         sums = np.add.reduceat(values[:, None] * along**3, self.starts)
@@ -184,13 +152,7 @@ class CrossedEffects:
         return Gram(blocks, cross, others, self.cells)
 
     def leverages(self, inverse, scale):
-        """Diagonal of Z S H^-1 S Z', (n_rows,).
-
-        Parameters
-        ----------
-        inverse : Entries
-        scale : ndarray of shape (n_main + n_others,)
-        """
+        """Diagonal of Z S H^-1 S Z', (n_rows,)."""
         main, others = scale[: self.n_main], scale[self.n_main :]
         row, column = self.cells
         sized = main.reshape(self.n_groups, self.q)
@@ -212,13 +174,7 @@ def _dense(table):
 
 
 class Precision:
-    """H = I + S Z'WZ S, factorised.
-
-    Parameters
-    ----------
-    gram : Gram
-    scale : ndarray of shape (n_effects,)
-    """
+    """H = I + S Z'WZ S, factorised."""
 
     def __init__(self, gram, scale):
         n, q, _ = gram.blocks.shape

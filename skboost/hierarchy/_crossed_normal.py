@@ -15,17 +15,7 @@ from skboost.targets import bounded_exp
 
 
 class CrossedNormalMarginal:
-    """Log likelihood of a linear model with normal noise and several factors.
-
-    Parameters
-    ----------
-    rows : GroupedRows
-
-    Raises
-    ------
-    ValueError
-        If more than 2,000 effects are outside the factor that has the most.
-    """
+    """Log likelihood of a linear model with normal noise and several factors."""
 
     has_noise, cheap, exact = True, False, True
 
@@ -39,21 +29,7 @@ class CrossedNormalMarginal:
         self.pulled = self.crossed.pulled(weighted)
 
     def value_and_score(self, beta, levels, noise_level):
-        """Log likelihood of each draw, and its gradient; see `NormalMarginal`.
-
-        Parameters
-        ----------
-        beta : ndarray of shape (n_draws, n_columns)
-        levels : ndarray of shape (n_draws, n_scales)
-            Logarithms of the scales of group effects, factor by factor.
-        noise_level : ndarray of shape (n_draws,)
-            Logarithm of the noise scale.
-
-        Returns
-        -------
-        value : ndarray of shape (n_draws,), in nats
-        score : ndarray of shape (n_draws, n_columns + n_scales + 1)
-        """
+        """Log likelihood of each draw, and its gradient; see `NormalMarginal`."""
         value = np.empty(len(beta))
         score = np.empty((len(beta), beta.shape[1] + levels.shape[1] + 1))
         for s, given in enumerate(self._given(beta, levels, noise_level)):

@@ -28,21 +28,7 @@ _MAX_STEPS, _LONGEST, _TOLERANCE = 50, 2.0, 1e-4
 
 
 class LaplaceMarginal(LikelihoodMarginal):
-    """Log likelihood of a generalised linear model with several factors, by Laplace.
-
-    It is not exact; `weighted_effects` says by how much. The gradient is that of the
-    value.
-
-    Parameters
-    ----------
-    rows, likelihood
-        As in `LikelihoodMarginal`; the likelihood has ``third(eta, y)``, too.
-
-    Raises
-    ------
-    ValueError
-        If more than 2,000 effects are outside the factor that has the most.
-    """
+    """Log likelihood of several factors; `weighted_effects` corrects it."""
 
     exact = False
 
@@ -60,25 +46,13 @@ class LaplaceMarginal(LikelihoodMarginal):
         return value, score
 
     def weighted_effects(self, normals, beta, levels, noise_level=None):
-        """Draws of the group effects, and what each says of the likelihood.
+        """Draws of the group effects, as `NormalMarginal.effects`, and the logarithms
+        (2, n_draws) of weights that make them exact.
 
-        Parameters
-        ----------
-        normals : tuple of ndarray of shape (n_effects, n_draws, n_groups)
-            Standard normal numbers, for each factor.
-        beta, levels, noise_level
-            As in `value_and_score`.
-
-        Returns
-        -------
-        effects : tuple of ndarray of shape (2, n_effects, n_draws, n_groups)
-            Of these numbers and of their negatives: from Laplace's Gaussian around the
-            mean, with the skewness that effects of the factor with the most have given
-            all others.
-        log_weights : ndarray of shape (2, n_draws), in nats
-            Exact joint density over what the draws were made from. The mean of their
-            exponentials is the exact likelihood over the value of `value_and_score`,
-            so that with them draws of everything are weighted to the exact posterior.
+        Draws are of Laplace's Gaussian around the mean, with the skewness that effects
+        of the factor with the most have given all others. Weights are the exact joint
+        density over what the draws were made from: their mean is the exact likelihood
+        over that of `value_and_score`.
         """
         normal = self.crossed.joined(normals)
         effects = np.empty((2, *normal.shape))
@@ -175,21 +149,8 @@ class LaplaceMarginal(LikelihoodMarginal):
 class _Mode(NamedTuple):
     """What Newton's steps find for one draw.
 
-    Attributes
-    ----------
-    likelihood : Likelihood
-        At the dispersion of the draw, where it has one.
-    base, eta : ndarray of shape (n_rows,)
-        Linear predictors without and with group effects.
-    scale, v : ndarray of shape (n_effects,)
-        Scale of each effect, and the mode in units of it.
-    slope, bend : ndarray of shape (n_rows,)
-        Weighted first and minus second derivatives of the log likelihood.
-    by_level : ndarray of shape (n_rows,), or None
-        Weighted derivatives in the logarithm of the dispersion.
-    height : float
-        Log likelihood minus half the square of v.
-    precision : Precision
+    Linear predictors are without (`base`) and with group effects (`eta`); derivatives
+    of rows are weighted, `bend` is minus the second; `height` is h(v).
     """
 
     likelihood: object

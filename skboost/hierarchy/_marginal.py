@@ -6,12 +6,6 @@ class LikelihoodMarginal:
 
     Subclasses give ``_integrated(beta, levels, noise_level)``, value and gradient but
     for what the rows have in common.
-
-    Parameters
-    ----------
-    rows : GroupedRows
-    likelihood : Likelihood
-        With ``value_and_slope(eta, y)``, ``linear(y)`` and ``bend(eta, y)``.
     """
 
     cheap = False
@@ -23,20 +17,8 @@ class LikelihoodMarginal:
         self.linear = likelihood.linear(self.rows.y)
 
     def value_and_score(self, beta, levels, noise_level=None):
-        """Log likelihood of each draw, and its gradient.
-
-        Parameters
-        ----------
-        beta : ndarray of shape (n_draws, n_columns)
-        levels : ndarray of shape (n_draws, n_scales)
-            Logarithms of the scales of group effects, factor by factor.
-        noise_level : ndarray of shape (n_draws,), default=None
-            Logarithm of the dispersion, where the likelihood has one.
-
-        Returns
-        -------
-        value : ndarray of shape (n_draws,), in nats
-        score : ndarray of shape (n_draws, n_columns + n_scales [+ 1])
+        """Log likelihood of each draw of coefficients, log scales of effects and, where
+        there is one, log dispersion; and its gradient.
         """
         value, score = self._integrated(beta, levels, noise_level)
         if self.has_noise:
@@ -52,10 +34,7 @@ class LikelihoodMarginal:
         return eta if self.rows.offset is None else eta + self.rows.offset[:, None]
 
     def _value_and_slopes(self, eta, likelihood):
-        """Weighted log likelihood of rows and its derivatives, (n_rows, n_draws).
-
-        The last one is in the logarithm of the dispersion, where there is one.
-        """
+        """Weighted log likelihood of rows, and its slopes in eta and log dispersion."""
         weight, linear = self.rows.weight[:, None], self.linear[:, None]
         y = self.rows.y[:, None]
         value, slope = likelihood.value_and_slope(eta.copy(), y)

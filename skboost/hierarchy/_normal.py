@@ -26,12 +26,7 @@ from skboost.targets import bounded_exp
 
 
 class NormalMarginal:
-    """Log likelihood of a linear model with normal noise and one factor at most.
-
-    Parameters
-    ----------
-    rows : GroupedRows
-    """
+    """Log likelihood of a linear model with normal noise and one factor at most."""
 
     has_noise = exact = True
 
@@ -64,20 +59,8 @@ class NormalMarginal:
         self.member, self.blocks = _compressed(crossed, self.kind, kinds.shape[1])
 
     def value_and_score(self, beta, levels, noise_level):
-        """Log likelihood of each draw, and its gradient.
-
-        Parameters
-        ----------
-        beta : ndarray of shape (n_draws, n_columns)
-        levels : ndarray of shape (n_draws, n_effects)
-            Logarithms of the scales of group effects.
-        noise_level : ndarray of shape (n_draws,)
-            Logarithm of the noise scale.
-
-        Returns
-        -------
-        value : ndarray of shape (n_draws,), in nats
-        score : ndarray of shape (n_draws, n_columns + n_effects + 1)
+        """Log likelihood of each draw of coefficients, log scales of effects and log
+        noise scale; and its gradient.
         """
         n, n_columns = beta.shape
         value = np.empty(n)
@@ -111,10 +94,7 @@ class NormalMarginal:
         return value, np.column_stack([slope, by_scale, by_noise])
 
     def _solved(self, h, ratio, noise, blocks, member):
-        """K^-1 (q, q, n_draws, n_kinds), ln|K|, and b and v (q, n_draws, n_groups).
-
-        The last two are of the groups whose sums are in `blocks`, of kinds `member`.
-        """
+        """K^-1 (q, q, n_draws, n_kinds), ln|K|, and b and v of groups in `blocks`."""
         scaled = np.einsum("qs,rs,qrj->qrsj", ratio, ratio, self.squares)
         for k in range(self.n_effects):
             scaled[k, k] += 1.0
@@ -124,19 +104,8 @@ class NormalMarginal:
         return inverse, log_det, b, np.einsum("qrsb,rsb->qsb", inverse[..., member], b)
 
     def effects(self, normals, beta, levels, noise_level):
-        """Draws of the group effects given everything else.
-
-        Parameters
-        ----------
-        normals : tuple with an ndarray of shape (n_effects, n_draws, n_groups)
-            Standard normal numbers, for the factor.
-        beta, levels, noise_level
-            As in `value_and_score`.
-
-        Returns
-        -------
-        tuple with an ndarray of shape (2, n_effects, n_draws, n_groups)
-            Of these numbers and of their negatives, whose average is the mean.
+        """Draws of the effects of each factor given everything else, of standard normal
+        numbers (n_effects, n_draws, n_groups) and of their negatives, (2, ...).
         """
         if not self.n_effects:
             return ()
@@ -163,11 +132,9 @@ def _sums(factor, table):
 
 
 def _compressed(crossed, kind, n_kinds):
-    """As few blocks as have the same sums of squares over every kind of group.
-
-    All that is asked of the groups of a kind is quadratic in their blocks, so that the
-    triangular factor of many stands for all of them.
-    """
+    """As few blocks as have the same sums of squares over every kind of group."""
+    # All that is asked of the groups of a kind is quadratic in their blocks, so that
+    # the triangular factor of many stands for all of them.
     q, n_groups, width = crossed.shape
     flat = crossed.swapaxes(0, 1).reshape(n_groups, q * width)
     order = np.argsort(kind, kind="stable")

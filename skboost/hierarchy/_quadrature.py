@@ -44,18 +44,12 @@ class QuadratureMarginal(LikelihoodMarginal):
     """Log likelihood of a generalised linear model with one factor.
 
     The gradient is that of the exact integral.
-
-    Parameters
-    ----------
-    rows, likelihood
-        As in `LikelihoodMarginal`.
-    n_nodes : int, default=5
-        For every effect of a group, on each side of its mode. Five leave errors below
-        1e-6 nats a group at scales of one, 3e-5 at two and .002 at any.
     """
 
     exact = True
 
+    # Five nodes on each side of a mode leave errors below 1e-6 nats a group at scales
+    # of one, 3e-5 at two and .002 at any.
     def __init__(self, rows, likelihood, n_nodes=5):
         super().__init__(rows, likelihood)
         (factor,) = self.rows.factors
@@ -84,10 +78,7 @@ class QuadratureMarginal(LikelihoodMarginal):
         return value, np.hstack([score, by_level])
 
     def effects(self, normals, beta, levels, noise_level=None):
-        """Draws of the group effects given everything else; see `NormalMarginal`.
-
-        They have the first four moments of the nodes.
-        """
+        """Draws of the group effects; they have the first four moments of the nodes."""
         out = np.empty((2, *normals[0].shape))
         scales = bounded_exp(levels.T)
         for some, found in self._integrals(beta, levels, noise_level):
@@ -152,10 +143,8 @@ class QuadratureMarginal(LikelihoodMarginal):
         return v, inverse, log_det
 
     def _widths(self, eta, tilts, likelihood, mode, axes):
-        """Of the sides ahead of the mode and behind it, (2, q, n_groups, n_draws).
-
-        They are standard deviations of the Gaussians that fall as far as the integrand
-        does, in units of those of the Hessian.
+        """Of the sides ahead of the mode and behind it, (2, q, n_groups, n_draws): of
+        Gaussians that fall as far as the integrand, in units of those of the Hessian.
         """
 
         def height(v):
@@ -196,11 +185,9 @@ class QuadratureMarginal(LikelihoodMarginal):
 
 
 def _half_rule(n_nodes):
-    """Nodes and weights for the integral of exp(-t^2 / 2) f(t) over t > 0.
-
-    Golub and Welsch 1969; inner products of the orthogonal polynomials are sums over
-    Legendre's nodes.
-    """
+    """Nodes and weights for the integral of exp(-t^2 / 2) f(t) over t > 0."""
+    # Golub and Welsch 1969; inner products of the orthogonal polynomials are sums over
+    # Legendre's nodes.
     t, mass = np.polynomial.legendre.leggauss(200)
     t, mass = 7.0 * (t + 1.0), 7.0 * mass
     mass *= np.exp(-0.5 * t**2)
@@ -242,19 +229,8 @@ def _solved(root, away):
 
 
 class _Integral(NamedTuple):
-    """What `_integral` finds.
-
-    Attributes
-    ----------
-    log_integral : ndarray of shape (n_groups, n_draws), in nats
-    slope : ndarray of shape (n_rows, n_draws)
-        Expected derivatives of the log likelihood of rows.
-    nodes : ndarray of shape (n_nodes, n_effects, n_groups, n_draws)
-        In units of the scales.
-    shares : ndarray of shape (n_nodes, n_groups, n_draws)
-        Their probabilities.
-    by_level : ndarray of shape (n_draws, 1)
-        Expected derivative in the logarithm of the dispersion, zero without one.
+    """Integrals (n_groups, n_draws) in nats, expected slopes (n_rows, n_draws), nodes
+    (n_nodes, q, n_groups, n_draws), their shares, and slopes in the log dispersion.
     """
 
     log_integral: np.ndarray

@@ -12,17 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Factor:
-    """The groups of rows by one factor.
-
-    Attributes
-    ----------
-    codes : ndarray of int of shape (n_rows,)
-        Group of every row.
-    n_groups : int
-        All of them have rows.
-    columns : ndarray of shape (n_rows, n_effects)
-        What the effects of a group multiply: ones for its intercept, then slopes.
-    """
+    """Groups of rows (n_rows,), and what their effects multiply, (n_rows, q)."""
 
     codes: np.ndarray
     n_groups: int
@@ -41,16 +31,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class GroupedRows:
-    """Rows of a hierarchical model.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n_rows, n_columns)
-        With the column of the intercept, where there is one.
-    y, weight : ndarray of shape (n_rows,)
-    factors : tuple of Factor
-    offset : ndarray of shape (n_rows,), or None
-    """
+    """Rows of a hierarchical model; X has the column of an intercept."""
 
     X: np.ndarray
     y: np.ndarray
@@ -74,16 +55,8 @@ class GroupedRows:
         return self.taken(np.argsort(codes, kind="stable"))
 
     def merged(self, likelihood):
-        """Rows that differ in their response alone as one, with the mean response.
-
-        That is exact where the log likelihood is linear in y but for a constant, as
-        ``likelihood.linear_in_y`` says; else the rows are as they were.
-
-        Returns
-        -------
-        rows : GroupedRows
-        constant : float
-            What has to be added to their log likelihood, in nats.
+        """Rows that differ in their response alone as one, and what their likelihood
+        lacks: exact where it is linear in y but for a constant, else rows stay.
         """
         if not likelihood.linear_in_y:
             return self, 0.0

@@ -23,25 +23,8 @@ from skboost.transforms import LowerBound, Scale
 class HierarchicalTarget(Target):
     """Log joint density of (beta, z..., ln sigma_y), where z are scales transformed.
 
-    Parameters
-    ----------
-    marginal : object
-        With ``value_and_score(beta, levels[, noise_level])``, see `NormalMarginal`.
-    prior : Prior
-        Of the coefficients and the intercept.
-    scale : ndarray of shape (n_columns,)
-        Scales of that prior.
-    scale_priors : sequence of ScalePrior
-        Of the scales of group effects.
-    sizes : sequence of float
-        Of scales that the rows can hardly tell from zero; see `Scale`.
-    noise_prior : object, default=None
-        Of the noise scale, where there is one; with ``value_and_score(level)``.
-
-    Attributes
-    ----------
-    transforms : tuple of Elementwise
-        From the last coordinates to the scales of group effects and the noise scale.
+    `transforms` lead from the last coordinates to the scales of group effects, where
+    rows hardly tell `sizes` from zero (see `Scale`), and to the noise scale.
     """
 
     # Predictions may be exponentials of scales.
@@ -92,13 +75,7 @@ class HierarchicalTarget(Target):
 
 
 class UngroupedMarginal:
-    """Log likelihood of a generalised linear model without groups.
-
-    Parameters
-    ----------
-    rows : GroupedRows
-    likelihood : Likelihood
-    """
+    """Log likelihood of a generalised linear model without groups."""
 
     cheap = exact = True
 
@@ -113,7 +90,7 @@ class UngroupedMarginal:
             self.target = GLMTarget(table, likelihood, **settings)
 
     def value_and_score(self, beta, levels, *noise_level):
-        """See `QuadratureMarginal.value_and_score`."""
+        """Log likelihood of each draw, and its gradient."""
         return self.target.value_and_score(np.column_stack([beta, *noise_level]))
 
     def effects(self, normals, beta, levels, *noise_level):
@@ -122,21 +99,11 @@ class UngroupedMarginal:
 
 
 def marginal_of(rows, likelihood=None):
-    """The log likelihood of grouped rows, group effects integrated out.
-
-    Parameters
-    ----------
-    rows : GroupedRows
-    likelihood : Likelihood, default=None
-        None is normal noise, whose scale is one parameter more.
-
-    Returns
-    -------
-    object
-        With ``has_noise``, ``value_and_score`` and ``effects``; see `NormalMarginal`.
-    """
+    """Log likelihood of grouped rows, effects integrated out; None is normal noise."""
     n_factors = len(rows.factors)
     if likelihood is None:
+        # Both are in closed form; one factor needs no factorisation for each draw, so
+        # that many thousands of draws are `cheap` and no surrogate stands for them.
         return (NormalMarginal if n_factors < 2 else CrossedNormalMarginal)(rows)
     if not n_factors:
         return UngroupedMarginal(rows, likelihood)

@@ -10,18 +10,8 @@ from skboost.serving import GroupedFactor
 
 
 class Columns(NamedTuple):
-    """What the parameters `groups`, `slopes` and `nested` name, by position.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Of all columns of X.
-    numbers : tuple of int
-        Columns that are numbers.
-    factors : dict
-        From the name of a factor to the columns that say its groups together.
-    slopes : dict
-        From the name of a factor to positions among `numbers`.
+    """Names of all columns of X, positions of numbers, and by the name of a factor its
+    columns and the positions among `numbers` that have slopes.
     """
 
     names: tuple
@@ -31,24 +21,7 @@ class Columns(NamedTuple):
 
 
 def resolve(names, groups, slopes, nested):
-    """`Columns` of parameters as users write them.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Of all columns of X.
-    groups, slopes, nested
-        As in `BoostedHierarchicalLinearRegression`.
-
-    Returns
-    -------
-    Columns
-
-    Raises
-    ------
-    ValueError
-        For a column that is not there, and for what means nothing.
-    """
+    """`Columns` of parameters as users write them, and names of all columns of X."""
     groups = _as_list("groups", groups)
     chains = [_chain(chain) for chain in _as_list("nested", nested)]
     place = {name: i for i, name in enumerate(names)}
@@ -147,13 +120,7 @@ def column_of(X, i):
 
 
 def numbers_of(X, columns):
-    """The numeric columns of X as floats, checked.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For what is no number or not finite, as scikit-learn does.
-    """
+    """The numeric columns of X as floats, all finite."""
     parts = []
     for i in columns.numbers:
         try:
@@ -214,12 +181,7 @@ def _is_missing(value):
 
 
 def learned(X, columns):
-    """Plain factors with the labels of some rows; they have no effects yet.
-
-    Returns
-    -------
-    tuple of GroupedFactor
-    """
+    """Plain factors with the labels of some rows; they have no effects yet."""
     every = {i for group in columns.factors.values() for i in group}
     values = {i: labels_of(X, i, columns.names[i]) for i in sorted(every)}
     factors = []
@@ -238,11 +200,7 @@ def learned(X, columns):
 
 
 def warn_of_unidentified(factors, numbers, row_noise):
-    """Warns of parts of a model that only the prior can tell from each other.
-
-    Where every group has one row its effect is like the noise of that row, and where a
-    slope multiplies a constant it is like the intercept of a group.
-    """
+    """Warn of parts of a model that only the prior can tell from each other."""
     for factor in factors:
         if row_noise and len(factor.present) == len(numbers):
             warn_where_called(
@@ -262,13 +220,7 @@ def warn_of_unidentified(factors, numbers, row_noise):
 
 
 def codes_of(X, factor, columns, unknown="population"):
-    """Groups of rows, -1 for those that were not in the data of the fit.
-
-    Raises
-    ------
-    ValueError
-        For labels that are missing, and for unknown ones where `unknown` is "error".
-    """
+    """Groups of rows, -1 for those of no row of the fit unless these are an error."""
     values = [labels_of(X, i, columns.names[i]) for i in factor.columns]
     codes = factor.codes(values)
     if unknown == "error" and (codes < 0).any():

@@ -15,12 +15,9 @@ from skboost.serving._plain import sigmoid
 
 @dataclass
 class GroupedFactor:
-    """A factor: which column, or which columns together, say a row's group.
-
-    `labels` holds the sorted labels of each of `columns`, `present` the sorted codes of
-    the combinations that are groups, `slopes` positions among the numeric columns.
-    `effects` is (n_groups, n_effects, n_draws), `unseen` (n_effects, n_draws) the
-    effects of a group that was never seen.
+    """A factor: sorted labels of its columns, codes of combinations that are groups,
+    positions of slopes among numeric columns, and draws of effects: of its groups, (n,
+    n_effects, n_draws), and of one that was never seen.
     """
 
     name: str
@@ -64,9 +61,8 @@ def positions(labels, values):
 class GroupedModel:
     """Rows in, linear predictors under every draw of the posterior out.
 
-    `numbers` are the positions of the numeric columns among `n_features`, `coef` is
-    (n_draws, n_numbers [+ 1]), `noise` (n_draws,) where there is any: the standard
-    deviation of responses, or the dispersion of counts.
+    `coef` is (n_draws, n_numbers [+ 1]), `noise` (n_draws,) the standard deviation of
+    responses or the dispersion of counts.
     """
 
     n_features: int
