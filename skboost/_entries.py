@@ -10,17 +10,7 @@ from scipy import sparse
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Entries of a matrix that were observed, sorted by row and then by column.
-
-    Made by `of` from a matrix, or by `make` from positions and values in any order.
-
-    Attributes
-    ----------
-    rows, columns : ndarray of int of shape (n_entries,)
-    values : ndarray of shape (n_entries,)
-    shape : tuple of int
-        Of the matrix.
-    """
+    """Entries of a matrix that were observed, sorted by row and then by column."""
 
     rows: np.ndarray
     columns: np.ndarray
@@ -37,26 +27,11 @@ class Entries:
 
     @classmethod
     def of(cls, X, dtype=np.float64):
-        """The observed entries of a matrix.
+        """The observed entries of a matrix: those that are not NaN.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_columns)
-            NaN is missing. Of a sparse matrix the stored entries are observed, zeros
-            among them, and the others missing. DIA matrices lose stored zeros, and
-            BSR matrices store whole blocks: that is how SciPy converts them.
-        dtype : dtype, default=float64
-            Of the values, float32 or float64.
-
-        Returns
-        -------
-        Entries
-
-        Raises
-        ------
-        ValueError
-            If `X` has not two dimensions, a sparse matrix stores an entry twice, or a
-            value is infinite.
+        Of a sparse matrix the stored ones are observed, zeros among them. DIA matrices
+        lose stored zeros, and BSR matrices store whole blocks: that is how SciPy
+        converts them.
         """
         if np.ndim(X) != 2:
             raise ValueError(
@@ -75,25 +50,7 @@ class Entries:
 
     @classmethod
     def make(cls, rows, columns, values, shape):
-        """Entries from positions and values in any order.
-
-        Parameters
-        ----------
-        rows, columns : array-like of int of shape (n_entries,)
-        values : ndarray of shape (n_entries,)
-        shape : tuple of int
-            Of the matrix.
-
-        Returns
-        -------
-        Entries
-
-        Raises
-        ------
-        ValueError
-            If an entry stands twice, a value is not finite, or a position lies outside
-            of the matrix.
-        """
+        """Entries from positions and values in any order, each at most once."""
         rows, columns = np.asarray(rows), np.asarray(columns)
         _check_inside("row", rows, shape[0])
         _check_inside("column", columns, shape[1])
@@ -153,11 +110,8 @@ class Entries:
     def halves(self, rng):
         """The entries of each row cut in two at random.
 
-        Returns
-        -------
-        first, second : Entries
-            Of a row with an odd number of entries the second half has one more, so
-            that a single entry is never in the first.
+        Of an odd number the second half has one more: a single entry is never in the
+        first.
         """
         order = np.lexsort((rng.random(len(self)), self.rows))
         within = np.arange(len(self)) - self.row_pointers[:-1][self.rows]

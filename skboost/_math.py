@@ -69,11 +69,7 @@ def mean_and_se(values, row_weights=None):
 
 
 def robust_std(values):
-    """Standard deviations of columns, or smaller ones that their quartiles suggest.
-
-    Silverman's measure of spread for kernel widths: in heavy tails, and among several
-    peaks, a standard deviation says nothing of the bulk.
-    """
+    """Silverman's spread of columns: the deviation, or less where quartiles say so."""
     low, high = np.quantile(values, [0.25, 0.75], axis=0)
     return np.minimum(values.std(axis=0), (high - low) / 1.34)
 

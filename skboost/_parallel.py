@@ -84,19 +84,9 @@ def limited(func, *args):
 def chunked_map(func, items, n_jobs=None, backend="threading", shared=None):
     """``[func(item) for item in items]``, in parallel where ``n_jobs`` asks.
 
-    Parameters
-    ----------
-    func : callable
-        Must be picklable (by cloudpickle) for ``backend="loky"``.
-    items : list
-        One item per fixed chunk of work.
-    n_jobs : int, default=None
-        As in scikit-learn: None means 1 unless in a ``joblib.parallel_config``.
-    backend : {"threading", "loky", "shared"}, default="threading"
-        A hint; a surrounding ``joblib.parallel_config`` overrides it. "shared" is
-        threads whatever surrounds them: for work on an object that keeps count.
-    shared : SharedWithWorkers, default=None
-        Then ``func(shared, item)`` is called.
+    With `shared`, ``func(shared, item)``. The backend is a hint that a surrounding
+    ``joblib.parallel_config`` overrides; "shared" is threads whatever surrounds them,
+    for work on an object that keeps count.
     """
     if len(items) < 2 or effective_n_jobs(n_jobs) == 1:
         first = () if shared is None else (shared,)

@@ -144,17 +144,9 @@ def checked_weights(weight, n_rows):
 
 
 class RowSource:
-    """Rows that can be summed over.
+    """Rows that can be summed over: `Table`, or what gives a function of every `Table`.
 
-    Subclasses give ``n_features``, a length, and ``map(func)``, the results of a
-    function of every `Table` that they consist of.
-
-    Attributes
-    ----------
-    summary : object, default=None
-        What a pass over the rows has found, for those that ask again.
-    y : ndarray or None
-        Responses, where they are in memory.
+    `summary` is what a pass over the rows has found, `y` responses that are in memory.
     """
 
     summary = None
@@ -175,11 +167,6 @@ class RowReader:
     is. ``together(parts)`` merges that of all blocks, and learns how responses are
     coded; what it returns has ``n_rows``, and a ValueError says that no row has a
     weight.
-
-    Parameters
-    ----------
-    n_jobs : int, default=None
-        Threads over blocks of rows.
     """
 
     n_jobs: object = None
@@ -189,19 +176,7 @@ class RowReader:
         return y, weight
 
     def source(self, estimator, X, y=None, sample_weight=None, offset=None):
-        """A `RowSource` of the arguments of ``fit``, after a pass that checks them.
-
-        Parameters
-        ----------
-        estimator : estimator
-            Gets ``n_features_in_``, and the names of the features where there are any.
-        X, y, sample_weight, offset
-            As they were passed to ``fit``.
-
-        Returns
-        -------
-        RowSource
-        """
+        """A `RowSource` of the arguments of ``fit``, after a pass that checks them."""
         blocks = as_blocks(X, y, sample_weight, offset)
         if blocks is None:
             return self.held(estimator, X, y, sample_weight, offset)
@@ -233,19 +208,9 @@ class RowReader:
 class Table(SharedWithWorkers, RowSource):
     """Rows of one or several arrays, in memory or mapped from a file.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n_rows, n_features)
-        Of any type of float; blocks of it are converted as they are needed.
-    y, offset : ndarray of shape (n_rows,), default=None
-    weight : float or ndarray of shape (n_rows,), default=1.0
-        One number where all are equal.
-    code : callable, default=None
-        Of the responses and weights of a block: what sums over rows take for them.
-        None takes them as they are.
-    n_jobs : int, default=None
-    backend : str, default="threading"
-        As in `chunked_map`.
+    X (n_rows, n_features) has any type of float: blocks are converted as they are
+    needed. A weight is one number where all are equal. `code` makes of the responses
+    and weights of a block what sums over rows take for them.
     """
 
     def __init__(
@@ -289,22 +254,11 @@ class Table(SharedWithWorkers, RowSource):
         return Table(X, y, weight, offset)
 
     def sum(self, func, width, entries=1):
-        """Sum of ``func(block)`` over fixed blocks of rows.
+        """Sums of what ``func(block)`` returns, a tuple, over fixed blocks of rows.
 
-        Parameters
-        ----------
-        func : callable
-            Takes a `Table` and returns a tuple of arrays or floats. Must be picklable,
-            and see the rows of no other block.
-        width : int
-            Width of the temporaries of one row, which sets the size of a block.
-        entries : int, default=1
-            Size of what `func` returns; large results are split less.
-
-        Returns
-        -------
-        list
-            The sums, the same bits for every ``n_jobs`` and backend.
+        They are the same bits for every ``n_jobs`` and backend. `width` is that of the
+        temporaries of a row, which sets the size of a block; `entries` the size of what
+        `func` returns: large results are split less.
         """
         blocks = row_blocks(len(self), width)
         # A fixed number of tasks, so that sums are added in one order for every n_jobs,
@@ -344,15 +298,7 @@ class Table(SharedWithWorkers, RowSource):
 
 
 class BlockTables(RowSource):
-    """Tables that are read anew for every sum.
-
-    Parameters
-    ----------
-    tables : callable
-        Returns an iterator of `Table`, the same at every call.
-    n_rows, n_features : int
-        What they had when they were checked.
-    """
+    """Tables that are read anew for every sum, by a function that yields them."""
 
     def __init__(self, tables, n_rows, n_features):
         self._tables, self._n_rows = tables, n_rows

@@ -10,19 +10,9 @@ MAX_BYTES = 1 << 26
 def canonical_rows(X, y, weight):
     """Rows of zero weight dropped, equal rows merged, the rest in a fixed order.
 
-    The search for components follows its rounding errors, so without this the order
-    of rows would show in the last digits, and `sample_weight` would not equal
-    repetition to rounding. Data above 64 MiB are left as they are.
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n_samples, n_features)
-    y : ndarray of shape (n_samples,) or (n_samples, n_columns)
-    weight : ndarray of shape (n_samples,)
-
-    Returns
-    -------
-    X, y, weight
+    The search for components follows its rounding errors, so without this the order of
+    rows would show in the last digits, and `sample_weight` would not equal repetition
+    to rounding. Data above 64 MiB are left as they are.
     """
     used = weight > 0
     if not used.all():

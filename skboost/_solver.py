@@ -18,38 +18,17 @@ _WALL = 1e150
 def ascend(
     problem, x=None, max_iter=60, tol=1e-5, budget=None, listener=None, share=0.0
 ):
-    """Maximise a problem from its start by limited-memory BFGS.
+    """The best point of a problem by limited-memory BFGS, and its value in nats.
 
-    Limited coordinates go through ``limit * tanh(z / limit)``: SciPy's solver spends
-    more time on bound constraints than the problem on its densities.
+    A problem has ``start``, ``limits`` and ``value_and_gradient(x)``, and ``scale``
+    where coordinates divided by it are better conditioned. Limited coordinates go
+    through ``limit * tanh(z / limit)``: SciPy's solver spends more time on bound
+    constraints than the problem on its densities.
 
-    Parameters
-    ----------
-    problem : object
-        With ``start``, ``limits`` (coordinates stay within plus or minus these, inf
-        for free ones) and ``value_and_gradient(x)``; with ``scale`` where coordinates
-        divided by it are better conditioned.
-    x : ndarray, default=None
-        Where to start, if not at ``problem.start``.
-    max_iter : int, default=60
-        Quasi-Newton iterations.
-    tol : float, default=1e-5
-        Stop when an iteration gains less than this many nats: far below the Monte
-        Carlo error of the draws, so that more would fit noise.
-    budget : Budget, default=None
-        Once nothing is left of it, the search ends where it is.
-    listener : callable, default=None
-        Called with the point that every iteration ends at.
-    share : float, default=0.0
-        Stop when the last `WINDOW` iterations gained less than this share of what the
-        whole search has.
-
-    Returns
-    -------
-    x : ndarray
-        The best point that was evaluated.
-    value : float
-        The objective there, nats.
+    A search ends when an iteration gains less than `tol` nats, far below the Monte
+    Carlo error of the draws, so that more would fit noise; when the last `WINDOW`
+    gained less than `share` of what the whole search has; and where nothing is left of
+    the budget. The listener is called with the point that every iteration ends at.
     """
     limits = problem.limits
     limited = np.isfinite(limits)
@@ -98,34 +77,12 @@ def climb(
 ):
     """The best point that limited-memory BFGS evaluates, and its value.
 
-    A trial step may leave the range of floating point or the support of a density:
-    a value or slope that is not finite is a wall, from which the search steps back.
-
-    Parameters
-    ----------
-    value_and_gradient : callable
-        Of a point, to be maximised.
-    z : ndarray
-        Where to start.
-    options : dict
-        Of SciPy's solver.
-    tol : float, default=None
-        Absolute gain of an iteration at which to stop; None is SciPy's own rule.
-    natural : bool, default=False
-        Whether the curvature is about one, so that the gradient itself is the first
-        step to try. Else its length is one, which overshoots where little is left.
-    budget : Budget, default=None
-        Checked before every evaluation but the first.
-    listener : callable, default=None
-        Called with the point that every iteration ends at.
-    share : float, default=0.0
-        As in `ascend`.
-
-    Returns
-    -------
-    z : ndarray
-    value : float
-        -inf where nothing finite was found, or nothing could be evaluated.
+    A trial step may leave the range of floating point or the support of a density: a
+    value or slope that is not finite is a wall, from which the search steps back. The
+    value is -inf where nothing finite was found. `natural` says that the curvature is
+    about one, so that the gradient itself is the first step to try: else its length is
+    one, which overshoots where little is left. The rest is as in `ascend`; without
+    `tol`, SciPy's own rule ends the search.
     """
     best = [-np.inf, z]
     unit = 1.0

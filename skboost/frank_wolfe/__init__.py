@@ -37,23 +37,7 @@ CORRECTIVE = (*DIRECTIONS, "fully-corrective")
 
 
 def as_step_size(step_size):
-    """Step-size rule of a name, a number or a rule.
-
-    Parameters
-    ----------
-    step_size : {"line-search", "adaptive", "predefined"}, float or StepSize
-        A float in (0, 1] is a constant step. That it is one of the three has been
-        checked, except that Python counts True as a number.
-
-    Returns
-    -------
-    rule : StepSize
-
-    Raises
-    ------
-    TypeError
-        If it is True.
-    """
+    """Step-size rule of a name, a rule, or a number in (0, 1]: a constant step."""
     if isinstance(step_size, bool):
         raise TypeError(
             f"step_size must be one of {list(STEP_SIZES)}, a number in (0, 1] or a "

@@ -9,36 +9,18 @@ from skboost.frank_wolfe._step_size import exact_step
 
 
 def minimise_on_simplex(objective, weights0, tol=1e-10, max_iter=100):
-    """Weights that minimise a convex function over the simplex.
+    """Weights that minimise a convex function over the simplex, and their gap.
 
-    Newton's method with the constraints kept exactly: each step minimises the
-    quadratic model over the simplex by an active-set method, which puts components
-    to exact zeros. A few mirror-descent steps come first and find the order of
-    magnitude of each weight, where Newton's model of x ln x is poor. Where a Newton
-    step does not halve the gap, as when it emptied a component that is needed, it
-    is mended by a mirror step, or followed by an exact Frank-Wolfe line search toward
-    the most promising component.
+    Newton's method with the constraints kept exactly: each step minimises the quadratic
+    model over the simplex by an active-set method, which puts components to exact
+    zeros. A few mirror-descent steps come first and find the order of magnitude of each
+    weight, where Newton's model of x ln x is poor. Where a Newton step does not halve
+    the gap, as when it emptied a component that is needed, it is mended by a mirror
+    step, or followed by an exact Frank-Wolfe line search toward the most promising
+    component.
 
-    Parameters
-    ----------
-    objective : WeightObjective or like it
-        Convex and differentiable; ``value(weights)``, ``slope(weights)`` and
-        ``hessian(weights, columns)`` are used.
-    weights0 : ndarray of shape (n_components,)
-        Start, non-negative with a positive sum; zeros are allowed.
-    tol : float, default=1e-10
-        Frank-Wolfe gap at which to stop, in the units of the objective (nats).
-    max_iter : int, default=100
-        Bound on the number of Newton steps; about ten are usual.
-
-    Returns
-    -------
-    weights : ndarray of shape (n_components,)
-        Non-negative with sum 1; components without use are exactly zero.
-    gap : float
-        Certificate: the objective at ``weights`` is at most ``gap`` above its
-        minimum over the simplex. It is above ``tol`` only where rounding or
-        ``max_iter`` ended the search.
+    The gap is a certificate: the objective is at most so many nats above its minimum,
+    and above `tol` only where rounding or `max_iter` Newton steps ended the search.
     """
     weights = np.array(weights0, dtype=float)
     weights /= weights.sum()
@@ -214,21 +196,9 @@ def best_coefficients(gram, overlaps):
     """The non-negative unit combination of roots with the largest overlap.
 
     Maximises ``x @ overlaps`` subject to ``x @ gram @ x = 1`` and ``x >= 0``: the
-    non-negative least squares problem ``|L^T x - L^-1 d|`` with ``gram = L L^T``.
-    It equals the paper's program in ``beta`` and needs no inverse.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (K, K)
-        Inner products of the roots.
-    overlaps : ndarray of shape (K,)
-        Inner products with the root of the target, on any common scale; one at
-        least must be positive.
-
-    Returns
-    -------
-    ndarray of shape (K,)
-        Exact zeros for roots that do not help.
+    non-negative least squares problem ``|L^T x - L^-1 d|`` with ``gram = L L^T``. It
+    equals the paper's program in ``beta`` and needs no inverse. Overlaps may have any
+    common scale, and one at least is positive.
     """
     # Two nearly equal roots make the Gram matrix singular to rounding: a condition
     # number of 1e12 is where it stops.

@@ -9,22 +9,9 @@ import numpy as np
 class Direction:
     """A move ``weights + gamma * d`` inside the simplex, 0 <= gamma <= gamma_max.
 
-    Attributes
-    ----------
-    d : ndarray of shape (n_components,)
-        Sums to zero.
-    gap : float
-        Expected decrease per unit of gamma, -slope . d, in nats.
-    gamma_max : float
-        Largest step that stays in the simplex.
-    kind : {"frank-wolfe", "away", "pairwise"}
-    toward : int or None
-        Component that gains weight; None for an away step.
-    away : int or None
-        Component that loses weight and is dropped at gamma_max; None for a
-        Frank-Wolfe step.
-    new : int
-        The component just appended, whatever the direction makes of it.
+    `d` sums to zero, and `gap` is the decrease per unit of gamma, ``-slope . d``, in
+    nats. `toward` and `away` are the components that gain and lose weight, None where
+    there is none; `new` is the one just appended, whatever the direction makes of it.
     """
 
     d: np.ndarray
@@ -39,18 +26,7 @@ class Direction:
 def frank_wolfe_direction(slope, weights, new):
     """From the mixture to the new component (Locatello et al. 2018, Algorithm 1).
 
-    Parameters
-    ----------
-    slope : ndarray of shape (n_components,)
-        Gradient of the objective at `weights`.
-    weights : ndarray of shape (n_components,)
-        Point of the simplex; the component just appended has weight 0.
-    new : int
-        Index of the component just appended.
-
-    Returns
-    -------
-    direction : Direction
+    `slope` is the gradient at `weights`, where the new component has weight 0.
     """
     d = -np.asarray(weights, dtype=float)
     d[new] += 1.0
@@ -60,10 +36,9 @@ def frank_wolfe_direction(slope, weights, new):
 def away_direction(slope, weights, new):
     """Toward the new component or away from the worst one, whichever promises more.
 
-    Dresdner et al. 2021, appendix A, with the sign of their equation 15 put right:
-    the worst component is the one with the largest slope. An away step adds no
-    component; at its largest step the worst one is dropped. With a single component
-    in use there is no away step. Parameters as in `frank_wolfe_direction`.
+    Dresdner et al. 2021, appendix A, with the sign of their equation 15 put right: the
+    worst component is the one with the largest slope. At the largest step it is
+    dropped.
     """
     toward = frank_wolfe_direction(slope, weights, new)
     worst = _worst_component(slope, weights)
@@ -77,10 +52,9 @@ def away_direction(slope, weights, new):
 
 
 def pairwise_direction(slope, weights, new):
-    """Move weight from the worst component to the new one.
+    """From the worst component, dropped at the largest step, to the new one.
 
-    Dresdner et al. 2021, appendix A. At the largest step the worst one is dropped.
-    Parameters as in `frank_wolfe_direction`.
+    Dresdner et al. 2021, appendix A.
     """
     d = np.zeros(len(weights))
     d[new] = 1.0
@@ -99,24 +73,7 @@ def _worst_component(slope, weights):
 
 
 def apply(weights, direction, gamma):
-    """Weights after a step, with an exact zero for a component that was dropped.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_components,)
-    direction : Direction
-    gamma : float
-        In [0, direction.gamma_max].
-
-    Returns
-    -------
-    weights : ndarray of shape (n_components,)
-
-    Raises
-    ------
-    ValueError
-        If gamma lies outside its interval.
-    """
+    """Weights after a step, with an exact zero for a component that was dropped."""
     if not 0 <= gamma <= direction.gamma_max:
         raise ValueError(
             f"gamma must be in [0, gamma_max] = [0, {direction.gamma_max}] for this "

@@ -20,24 +20,17 @@ DENSITY_FLOOR = 1e-20
 class WeightObjective:
     """Divergence of a mixture from its target as a function of the weights.
 
-    With pooled draws z_n from r, the mixture of all components in proportion to
-    their draws, and one log joint density l per draw,
+    With pooled draws z_n from r, the mixture of all components in proportion to their
+    draws, and one log joint density l per draw, ``mean_n[(A alpha) ln(A alpha) - A
+    alpha + B alpha] + 1`` estimates KL(q_alpha || p) up to the target's log normaliser,
+    in nats. It is exactly convex in alpha, and its derivative is the estimate of the
+    inner product of a component with the gradient of the divergence, so that gap, worst
+    component, backtracking, line search and weights are all taken from one estimate.
 
-        D(alpha) = mean_n[(A alpha) ln(A alpha) - A alpha + B alpha] + 1
-
-    estimates KL(q_alpha || p) up to the target's log normaliser, in nats. It is
-    exactly convex in alpha, and its derivative is the estimate of the inner product
-    of a component with the gradient of the divergence, so that gap, worst component,
-    backtracking, line search and weights are all taken from one estimate.
-
-    Parameters
-    ----------
-    ratio : ndarray of shape (n_draws, n_components)
-        A, component densities over the pool's: s_i(z_n) / r(z_n), non-negative.
-    offset : ndarray of shape (n_draws, n_components)
-        B = A (ln r - l), row by row; finite. Subtract a constant near the ELBO from
-        l first: the sample means of A are 1 only up to noise, and a large constant
-        would multiply that noise.
+    `ratio` is A, component densities over the pool's, ``s_i(z_n) / r(z_n)``, and
+    `offset` is ``B = A (ln r - l)``, row by row; both (n_draws, n_components). A
+    constant near the ELBO is to be subtracted from l first: the sample means of A are 1
+    only up to noise, which a large constant would multiply.
     """
 
     ratio: np.ndarray
@@ -66,18 +59,7 @@ class WeightObjective:
         return float(value + 1.0), slope
 
     def hessian(self, weights, columns=None):
-        """Second derivatives mean_n[A_i A_j / (A alpha)].
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_components,)
-        columns : ndarray of int, default=None
-            Rows and columns wanted; None means all.
-
-        Returns
-        -------
-        hessian : ndarray of shape (n_columns, n_columns)
-        """
+        """Second derivatives ``mean_n[A_i A_j / (A alpha)]`` of all or some columns."""
         q = np.maximum(self.ratio @ weights, DENSITY_FLOOR)
         scale = 1.0 / np.sqrt(len(q) * q)[:, None]
         table = self.ratio if columns is None else self.ratio[:, columns]
@@ -90,8 +72,7 @@ class WeightObjective:
     def along(self, weights, end):
         """Derivative of D((1 - t) weights + t end) as a function of t alone.
 
-        One pass over the table serves every t, and as a mean of two densities it
-        loses nothing to cancellation near t = 1.
+        As a mean of two densities it loses nothing to cancellation near t = 1.
         """
         q, q_end = self.ratio @ weights, self.ratio @ end
         change = (q_end - q) / len(q)
@@ -101,13 +82,10 @@ class WeightObjective:
         )
 
     def difference(self, weights, other):
-        """D(weights) - D(other) on the common draws.
+        """D(weights) - D(other) on the common draws, nats, and its standard error.
 
-        Returns
-        -------
-        mean, standard_error : float
-            In nats. The draws are stratified over the components, so the standard
-            error of plain sampling, which is reported, is on the safe side.
+        The error is that of plain sampling: stratified draws, as these are, only do
+        better.
         """
         q, q_other = self.ratio @ weights, self.ratio @ other
         terms = _x_log_x_minus_x(q) - _x_log_x_minus_x(q_other)

@@ -4,27 +4,12 @@ import numpy as np
 
 
 class Transform:
-    """Smooth one-to-one map from R^(k - n_dropped) to a set of k coordinates.
+    """One-to-one smooth map of z (n, k - n_dropped) to points theta (n, k) of a set.
 
-    ``z`` is unconstrained, of shape (n, k - n_dropped); ``theta`` lies in the set, of
-    shape (n, k). Rows are points.
-
-    Attributes
-    ----------
-    elementwise : bool
-        Whether each coordinate is transformed by itself.
-    min_size : int
-        Smallest k that makes sense.
-    n_dropped : int
-        Coordinates that follow from the others. The Jacobian is then that of the
-        first ``k - n_dropped`` coordinates.
-    each : Elementwise
-        Has the range of a single coordinate.
-    name : str
-        What a user writes for it, where that is a word.
-    exponential : bool
-        Whether theta is so steep in z, as an exponential is, that Student-t
-        distributions of z may leave it without moments.
+    `n_dropped` coordinates follow from the others: the Jacobian is that of the first
+    ``k - n_dropped``. `each` has the range of a single coordinate. `exponential` says
+    that theta is so steep in z that Student-t distributions of z may leave it without
+    moments.
     """
 
     elementwise = False
@@ -49,14 +34,7 @@ class Transform:
         raise NotImplementedError
 
     def pull(self, z, gradient):
-        """Gradient in z of ``f(forward(z))``, the shape of z.
-
-        Parameters
-        ----------
-        z : ndarray of shape (n, k - n_dropped)
-        gradient : ndarray of shape (n, k)
-            Of f, at ``forward(z)``.
-        """
+        """Gradient in z of ``f(forward(z))``, given that of f in theta, (n, k)."""
         raise NotImplementedError
 
     def contains(self, theta):
@@ -97,15 +75,7 @@ _NAMES = {
 class Elementwise(Transform):
     """Increasing function of one real number, applied to every coordinate.
 
-    Subclasses give ``forward``, ``inverse`` and ``log_derivative`` with its slope,
-    for arrays of any shape.
-
-    Attributes
-    ----------
-    low, high : float
-        Ends of the range; may be infinite.
-    breakpoints : tuple of float
-        Points between which ``forward`` is nearly a polynomial or an exponential.
+    Between its `breakpoints`, ``forward`` is nearly a polynomial or an exponential.
     """
 
     elementwise = True

@@ -36,14 +36,7 @@ class Real(Elementwise):
 
 
 class LowerBound(Elementwise):
-    """Numbers above `low`: ``theta = low + exp(z)``.
-
-    Exact for abs(z) up to 700, constant beyond, and never equal to `low`.
-
-    Parameters
-    ----------
-    low : float, default=0.0
-    """
+    """``theta = low + exp(z)``, constant beyond abs(z) of 700 and never `low`."""
 
     exponential = True
 
@@ -73,11 +66,6 @@ class Scale(Elementwise):
     Far above `size` it is an exponential, as for numbers that are known up to a factor.
     Below, a density that does not vanish at zero becomes one with the tail of a
     Gaussian, where under an exponential it would have the long tail ``exp(z)``.
-
-    Parameters
-    ----------
-    size : float, default=1.0
-        Where one turns into the other.
     """
 
     low = 0.0
@@ -120,15 +108,7 @@ def _mills(z):
 
 
 class UpperBound(Elementwise):
-    """Numbers below `high`: ``theta = high - exp(-z)``.
-
-    Increasing in z, which costs the sign of z against Stan's form and spares every
-    quantile a turn.
-
-    Parameters
-    ----------
-    high : float
-    """
+    """``theta = high - exp(-z)``: increasing in z, as quantiles want it."""
 
     exponential = True
 
@@ -153,14 +133,7 @@ class UpperBound(Elementwise):
 
 
 class Interval(Elementwise):
-    """Numbers between `low` and `high`: ``low + (high - low) / (1 + exp(-z))``.
-
-    Any z is legal; theta never equals an end, where a density may be infinite.
-
-    Parameters
-    ----------
-    low, high : float, default=0.0, 1.0
-    """
+    """``theta = low + (high - low) / (1 + exp(-z))``, never equal to an end."""
 
     # The logistic function is flat to rounding beyond 40.
     breakpoints = tuple(range(-40, 41))

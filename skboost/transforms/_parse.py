@@ -27,13 +27,7 @@ TRANSFORMS = {
 
 
 def as_transform(value):
-    """The transform of one entry: a name, None, or a pair (low, high).
-
-    Raises
-    ------
-    ValueError
-        For anything else; it names ``constraints``.
-    """
+    """The transform of one entry: a name, None, or a pair (low, high)."""
     if value is None:
         return Real()
     if isinstance(value, Transform):
@@ -84,22 +78,7 @@ def _checked_interval(low, high):
 def parse(constraints, dim, names=None):
     """Transforms with their coordinates, every coordinate in exactly one.
 
-    Parameters
-    ----------
-    constraints : dict, sequence, str, pair or None
-        As in `Constraints`.
-    dim : int
-    names : sequence of str, default=None
-
-    Returns
-    -------
-    list of (Transform, tuple of int)
-        Elementwise transforms first, one for all coordinates that share it.
-
-    Raises
-    ------
-    ValueError
-        Where `constraints` means nothing for `dim` coordinates.
+    Elementwise transforms come first, one for all coordinates that share it.
     """
     elementwise, blocks = {}, []
     taken = np.zeros(dim, dtype=bool)

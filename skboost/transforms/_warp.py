@@ -20,14 +20,8 @@ class Tails(NamedTuple):
     """Values of ``T(z) = expm1(a u) / 2a - expm1(-b u) / 2b`` with ``u = asinh z``.
 
     T grows like ``z^a`` to the right and like ``-|z|^b`` to the left, ``T(0) = 0``,
-    ``T'(0) = 1``, and a = b = 1 is the identity.
-
-    Attributes
-    ----------
-    value, log_slope : ndarray of the shape of z
-        ``T`` and ``ln T'``.
-    u, up, down : ndarray of the shape of z
-        ``u``, ``exp(a u)`` and ``exp(-b u)``.
+    ``T'(0) = 1``, and a = b = 1 is the identity. Held beside T and ``ln T'`` are u, and
+    ``exp(a u)`` and ``exp(-b u)`` as `up` and `down`.
     """
 
     value: np.ndarray
@@ -63,14 +57,7 @@ class Tails(NamedTuple):
 
 
 def inverse_tails(t, a, b):
-    """Where ``T`` has the value t, by Newton's method in ``asinh z``.
-
-    Parameters
-    ----------
-    t : ndarray of shape (n,)
-    a, b : float
-        Exponents of the right and of the left tail.
-    """
+    """Where ``T`` has the values t, (n,), by Newton's method in ``asinh z``."""
     nearer = np.where(t > 0, a, b)
     # Without the other tail: further out than the answer.
     u = np.sign(t) * np.log1p(2.0 * nearer * np.abs(t)) / nearer
