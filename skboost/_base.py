@@ -27,7 +27,7 @@ from skboost.families import FAMILIES, VariationalFamily, as_family
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
 from skboost.objectives import OBJECTIVES, Objective, as_objective
 from skboost.posterior import MixturePosterior
-from skboost.proposals import DensityProposer
+from skboost.proposals import CommonScaleProposer, DensityProposer
 
 # Hyperparameters that are settings of the engine, by the same names.
 _SETTINGS = ("n_draws", "n_restarts", "tol", "max_components", "refine")
@@ -108,9 +108,11 @@ def make_engine(target, params, starts, seed, n_jobs, box=None):
     if params["tol"] == "auto":
         skews = params["skew"] is not None
         settings = replace(settings, enough=enough_for(target), skews=skews)
+    learns_scale = target.scale_prior is not None
+    proposer = CommonScaleProposer if learns_scale else DensityProposer
     return Boosting(
         target,
-        DensityProposer(target, family, objective, starts, box),
+        proposer(target, family, objective, starts, box),
         combination.of(target, params["step_size"], params["corrective"]),
         settings,
     )
@@ -207,13 +209,8 @@ class FittingEstimator(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         """
         before = dict(vars(self))
         # What outlives a fit that fails: what scikit-learn sets on an estimator while
-        # its callbacks run, and takes off after; and outputs that were done when one of
-        # several was interrupted, for a warm start.
-        surviving = (
-            "_callback_fit_ctx",
-            "_skl_callbacks_to_teardown",
-            "_begun_outputs",
-        )
+        # its callbacks run, and takes off after.
+        surviving = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
         try:
             yield
         except BaseException as error:

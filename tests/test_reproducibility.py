@@ -105,9 +105,9 @@ FITS = {
     "adaptive": logistic(
         LONG, LONG_Y, max_iter=2, tol=0.0, step_size="adaptive", corrective="away"
     ),
-    "outputs": lambda n_jobs: BoostedBayesianLinearRegression(
-        n_jobs=n_jobs, **TINY
-    ).fit(X, X[:, :2] + Y[:, None]),
+    "linear": lambda n_jobs: BoostedBayesianLinearRegression(n_jobs=n_jobs, **TINY).fit(
+        X, X[:, 0] + Y
+    ),
     "boosted mixture": lambda n_jobs: BoostedGaussianMixture(
         2, n_jobs=n_jobs, **TINY | {"n_draws": 8, "max_iter": 2}
     ).fit(X[:40, :2]),

@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
 from skboost import (
-    BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
     BoostedHierarchicalPoissonRegression,
@@ -262,11 +261,6 @@ def test_other_likelihoods():
     model = BoostedBayesianPoissonRegression(**AUTO).fit(X[:30, :2], y)
     assert model.skewing_.applied
     assert np.isfinite(model.predict(X[:5, :2])).all()
-    # Several outputs have a list of reports.
-    y = np.random.default_rng(1).normal(size=(30, 2)) + X[:30, :2]
-    model = BoostedBayesianLinearRegression(**AUTO).fit(X[:30, :2], y)
-    assert model.skewing_ == [e.skewing_ for e in model.estimators_]
-    assert np.isfinite(model.elbo_).all()
 
 
 @pytest.mark.parametrize(

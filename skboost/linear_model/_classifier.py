@@ -2,30 +2,36 @@
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from skboost.linear_model._class_predictive import class_predictive, entropy_of
-from skboost.linear_model._coefficients import CoefficientPosterior, tails_of
+from skboost.linear_model._class_predictive import entropy_of
+from skboost.linear_model._methods import (
+    checked_rows,
+    coefficient_ends,
+    drawn_parameters,
+    export,
+    set_feature_names,
+    tails_of,
+    to_onnx,
+)
 from skboost.linear_model._ratios import contrast_table, ratio_table
+from skboost.linear_model._sources import codes_of
 
 
-class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
+class BayesianClassifier(ClassifierMixin):
     """Predictions that average over a posterior, and what is known of coefficients.
 
-    For estimators with ``posterior_`` over (coefficients, intercept) of every class,
-    ``classes_`` and ``n_features_in_``.
+    For estimators with ``_model_``, ``posterior_`` and ``classes_``.
     """
 
     # Whether each of several classes has its own model against all others.
     _one_against_rest = False
 
-    @property
-    def _n_outputs(self):
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
+    export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
 
-    def _predictive(self, mixture=None):
-        mixture = self.posterior_._mixture if mixture is None else mixture
-        return class_predictive(mixture, self._has_intercept, self.classes_)
+    def _predictive(self):
+        """What answers about checked rows."""
+        return self._model_.predictive(self.posterior_._mixture)
 
     def predict_proba(self, X):
         """Posterior predictive probabilities of the classes.
@@ -41,7 +47,7 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
             components (3e-3 was seen where linear predictors have a standard deviation
             of 60); else averages over fixed draws.
         """
-        X = self._checked(X)
+        X = checked_rows(self, X)
         return self._predictive().model.proba(X)
 
     def predict_log_proba(self, X):
@@ -63,7 +69,7 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
             logarithms, where a probability is below 1e-30 or there are more than four
             classes.
         """
-        X = self._checked(X)
+        X = checked_rows(self, X)
         return self._predictive().log_proba(X)
 
     def predict(self, X):
@@ -105,7 +111,7 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
         -------
         mean, std : ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        X = self._checked(X)
+        X = checked_rows(self, X)
         return self._predictive().latent(X)
 
     def predict_proba_interval(self, X, level=0.9):
@@ -122,7 +128,7 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
         ndarray of shape (n_samples, 2) or (n_samples, n_classes, 2)
             Lower and upper end; for two classes, of the second class.
         """
-        X = self._checked(X)
+        X = checked_rows(self, X)
         return self._predictive().interval(X, tails_of(level))
 
     def predict_uncertainty(self, X):
@@ -141,12 +147,30 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
         epistemic : ndarray of shape (n_samples,)
             Their difference: what is not known about the coefficients.
         """
-        X, predictive = self._checked(X), self._predictive()
-        total, aleatoric = (
-            entropy_of(predictive.model.proba(X)),
-            predictive.aleatoric(X),
-        )
+        X, predictive = checked_rows(self, X), self._predictive()
+        total = entropy_of(predictive.model.proba(X))
+        aleatoric = predictive.aleatoric(X)
         return total, aleatoric, np.maximum(total - aleatoric, 0.0)
+
+    def log_predictive_density(self, X, y):
+        """Log probability of the observed classes under the predictive distribution.
+
+        A proper score: larger is better, and only the truth has the largest mean.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels among ``classes_``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Nats.
+        """
+        logs = self.predict_log_proba(X)
+        codes = codes_of(column_or_1d(y), self.classes_)
+        return np.take_along_axis(logs, codes[:, None], axis=1)[:, 0]
 
     def sample_posterior(self, n=1, random_state=None):
         """Draws of coefficients and intercept.
@@ -161,7 +185,7 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
         coef : ndarray of shape (n, n_features) or (n, n_classes, n_features)
         intercept : ndarray of shape (n,) or (n, n_classes)
         """
-        coef, intercept, _ = self._draws(n, random_state)
+        coef, intercept, _ = drawn_parameters(self, n, random_state)
         if len(self.classes_) == 2:
             return coef[:, 0], intercept[:, 0]
         return coef, intercept
@@ -179,7 +203,7 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
         ndarray of shape (1, n_features, 2) or (n_classes, n_features, 2)
             Lower and upper ends.
         """
-        return self._coef_ends(level)
+        return coefficient_ends(self, level)
 
     def odds_ratios(self, level=0.9, reference=None, increment=1.0):
         """Factors by which the odds grow with each feature, with credible intervals.
@@ -220,13 +244,21 @@ class BayesianClassifier(ClassifierMixin, CoefficientPosterior):
         which are the same at every call; of two classes they come from the marginals.
         """
         check_is_fitted(self)
-        if self._n_outputs > 1 and not self._one_against_rest:
-            return contrast_table(self, reference, level, increment)
+        layout = self._model_.layout
+        if layout.outputs and not self._one_against_rest:
+            return contrast_table(
+                self.posterior_, layout, self.classes_, reference, level, increment
+            )
         if reference is not None:
             first = self.classes_[:1].tolist()[0]
-            against = "all others" if self._n_outputs > 1 else repr(first)
+            against = "all others" if layout.outputs else repr(first)
             raise ValueError(
                 f"reference must be None: odds are against {against} here; got "
                 f"{reference!r}."
             )
-        return ratio_table(self, "odds_ratio", level, increment)
+        return ratio_table(self.posterior_, layout, "odds_ratio", level, increment)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,41 +1,43 @@
-"""What a regression of counts answers."""
+"""What a regression of counts with a posterior over its coefficients answers."""
 
 import numpy as np
 from scipy.special import xlogy
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from skboost._report import warn_where_called
 from skboost._sklearn import check_sample_weight
-from skboost.linear_model._coefficients import (
-    BayesianRegressor,
+from skboost.linear_model._methods import (
     check_quantiles,
+    checked_pairs,
+    checked_rows,
+    coef_interval,
+    drawn_parameters,
+    export,
+    predict_latent,
+    set_feature_names,
     tails_of,
+    to_onnx,
 )
-from skboost.linear_model._count_predictive import CountPredictive
 from skboost.linear_model._ratios import ratio_table
 from skboost.targets import Poisson, validate_offset, with_exposure
 
 
-class BayesianCountRegressor(BayesianRegressor):
-    """Predictive distributions of counts; offsets are logarithms of exposures."""
+class BayesianCountRegressor(RegressorMixin):
+    """Predictive distributions of counts; offsets are logarithms of exposures.
 
-    # Whether the rows so far had exposures.
-    _exposed = False
+    For estimators with ``_model_`` and ``posterior_``.
+    """
 
-    # Of fits that were saved before there was a choice.
-    _fitted_likelihood = "poisson"
+    export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
+    predict_latent, coef_interval = predict_latent, coef_interval
 
-    @property
-    def _n_further(self):
-        """Parameters with no part in the linear predictor: the log dispersion."""
-        return int(self._fitted_likelihood == "negative_binomial")
-
-    def _predictive(self, mixture=None):
-        mixture = self.posterior_.mixture if mixture is None else mixture
-        return CountPredictive(mixture, self._has_intercept, bool(self._n_further))
+    def _predictive(self):
+        """What answers about checked rows."""
+        return self._model_.predictive(self.posterior_.mixture)
 
     def _with_offset(self, X, offset, exposure):
-        X = self._checked(X)
+        X = checked_rows(self, X)
         return X, checked_offset(offset, exposure, X.shape[0])
 
     def predict(self, X, offset=None, return_std=False, exposure=None):
@@ -151,30 +153,10 @@ class BayesianCountRegressor(BayesianRegressor):
         return explained_deviance(y, mean, weight, offset)
 
     def _with_counts(self, X, y, offset, exposure):
-        check_is_fitted(self)
-        kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
-        X, y = validate_data(self, X, y, reset=False, **kind)
-        offset = checked_offset(offset, exposure, X.shape[0])
-        warn_of_missing_exposure(self, offset)
-        return self._plain_rows(X), Poisson().checked(y, X.shape[0]), offset
-
-    def staged_predict(self, X, offset=None, exposure=None):
-        """Predictive means after every iteration; the last is the final one.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        offset : array-like of shape (n_samples,), default=None
-        exposure : array-like of shape (n_samples,), default=None
-            Positive factor of the rate; its logarithm is added to `offset`.
-
-        Yields
-        ------
-        ndarray of shape (n_samples,)
-        """
-        X, offset = self._with_offset(X, offset, exposure)
-        for mixture in self._stages:
-            yield self._predictive(mixture).model.mean_and_std(X, offset)[0]
+        X, y = checked_pairs(self, X, y)
+        offset = checked_offset(offset, exposure, len(y))
+        warn_of_missing_exposure(self._model_.exposed, offset)
+        return X, Poisson().checked(y, len(y)), offset
 
     def sample_posterior(self, n=1, random_state=None):
         """Draws of coefficients and intercept, and of a dispersion where there is one.
@@ -191,7 +173,7 @@ class BayesianCountRegressor(BayesianRegressor):
         dispersion : ndarray of shape (n,)
             Only under ``likelihood="negative_binomial"``.
         """
-        coef, intercept, further = self._draws(n, random_state)
+        coef, intercept, further = drawn_parameters(self, n, random_state)
         return coef[:, 0], intercept[:, 0], *np.exp(further).T
 
     def dispersion_interval(self, level=0.9):
@@ -213,7 +195,7 @@ class BayesianCountRegressor(BayesianRegressor):
             After a fit of the Poisson likelihood, which has none.
         """
         check_is_fitted(self)
-        check_dispersed(self._fitted_likelihood)
+        check_dispersed(self._model_.dispersed)
         last = self.posterior_.marginal(self.posterior_.dim - 1)
         return np.exp([last.quantile(p) for p in tails_of(level)])
 
@@ -239,26 +221,19 @@ class BayesianCountRegressor(BayesianRegressor):
             (posterior median), ``lower`` and ``upper`` end of the central interval, and
             ``probability_above_1``.
         """
-        return ratio_table(self, "rate_ratio", level, increment)
-
-    def _fitted(self, posterior):
-        # What was fitted, whatever the parameters say by now.
-        fitted = {"_fitted_likelihood": self.likelihood}
-        dispersed = int(self.likelihood == "negative_binomial")
-        if dispersed:
-            median = posterior.marginal(posterior.dim - 1).quantile(0.5)
-            fitted["dispersion_"] = float(np.exp(median))
-        return fitted | self._fitted_coefficients(posterior, dispersed)
+        check_is_fitted(self)
+        layout = self._model_.layout
+        return ratio_table(self.posterior_, layout, "rate_ratio", level, increment)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
+        tags.input_tags.sparse = tags.target_tags.positive_only = True
         return tags
 
 
-def warn_of_missing_exposure(estimator, offset):
+def warn_of_missing_exposure(exposed, offset):
     """Say that counts without an exposure are judged by a fit that had some."""
-    if offset is None and estimator._exposed:
+    if offset is None and exposed:
         warn_where_called(
             "The fit was told the exposure of its counts; these have none, and are "
             "taken to have an exposure of one each. Pass exposure= or offset=; in "
@@ -267,12 +242,12 @@ def warn_of_missing_exposure(estimator, offset):
         )
 
 
-def check_dispersed(likelihood):
+def check_dispersed(dispersed):
     """An AttributeError where the fitted likelihood has no dispersion."""
-    if likelihood != "negative_binomial":
+    if not dispersed:
         raise AttributeError(
-            "dispersion_interval needs a fit with likelihood='negative_binomial'; "
-            f"got one with likelihood={likelihood!r}."
+            "dispersion_interval needs a fit with likelihood='negative_binomial'; got "
+            "one with likelihood='poisson'."
         )
 
 

@@ -16,7 +16,7 @@ from skboost._sklearn import InstanceOf, StrOptions, check_sample_weight
 from skboost.approximation import psis
 from skboost.boosting import SurrogateBoosting
 from skboost.hierarchy import Factor, GroupedRows, HierarchicalTarget, marginal_of
-from skboost.linear_model._coefficients import Served, tails_of
+from skboost.linear_model._coefficients import Served
 from skboost.linear_model._groups import (
     codes_of,
     learned,
@@ -25,11 +25,10 @@ from skboost.linear_model._groups import (
     resolve,
     warn_of_unidentified,
 )
-from skboost.linear_model._linear_model import (
-    SCALED_CONSTRAINTS,
-    BoostedLinearModel,
-    highest_point,
-)
+from skboost.linear_model._layout import Layout
+from skboost.linear_model._linear_model import BoostedLinearModel
+from skboost.linear_model._methods import tails_of
+from skboost.linear_model._model import SCALED_CONSTRAINTS, highest_point
 from skboost.linear_model._summary import check_spread, column_moments
 from skboost.posterior import as_generator, as_posterior, summary_table
 from skboost.targets import HalfTPrior, ScalePrior, as_prior
@@ -341,6 +340,11 @@ class HierarchicalModel(Served, BoostedLinearModel):
     def _has_intercept(self):
         """Whether the fit has an intercept, whatever the parameter says by now."""
         return self._model.coef.shape[1] > len(self._model.numbers)
+
+    @property
+    def _layout(self):
+        check_is_fitted(self)
+        return Layout(tuple(self._coefficient_names()), self._has_intercept)
 
     def _served(self):
         return self._model

@@ -6,11 +6,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._elsewhere import MOVED_LEVEL, known_parameters
 from skboost._sklearn import check_sample_weight
-from skboost.linear_model._coefficients import (
-    check_quantiles,
-    checked_numbers,
-    tails_of,
-)
 from skboost.linear_model._count_predictive import (
     log_mixed_probability,
     smallest_counts,
@@ -22,6 +17,11 @@ from skboost.linear_model._count_regressor import (
     warn_of_missing_exposure,
 )
 from skboost.linear_model._hierarchical import HierarchicalModel
+from skboost.linear_model._methods import (
+    check_quantiles,
+    checked_numbers,
+    tails_of,
+)
 from skboost.linear_model._ratios import ratio_table
 from skboost.serving import GroupedCounts
 from skboost.targets import Poisson
@@ -146,7 +146,7 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         """
         y = checked_counts(self, X, y)
         rows = self._rows(X, population, offset, exposure)
-        warn_of_missing_exposure(self, rows[-1])
+        warn_of_missing_exposure(self._exposed, rows[-1])
         return np.concatenate(
             [
                 log_mixed_probability(y[some], *parts)
@@ -187,7 +187,7 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
         y = checked_counts(self, X, y)
         weight = check_sample_weight(sample_weight, y, dtype=np.float64)
         offset = checked_offset(offset, exposure, len(y))
-        warn_of_missing_exposure(self, offset)
+        warn_of_missing_exposure(self._exposed, offset)
         mean = self.predict(X, offset=offset)
         return explained_deviance(y, mean, weight, offset)
 
@@ -213,7 +213,9 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
             (posterior median), ``lower`` and ``upper`` end of the central interval, and
             ``probability_above_1``.
         """
-        return ratio_table(self, "rate_ratio", level, increment)
+        return ratio_table(
+            self.posterior_, self._layout, "rate_ratio", level, increment
+        )
 
     def dispersion_interval(self, level=0.9):
         """Central credible interval of the dispersion.
@@ -234,7 +236,7 @@ class HierarchicalCountRegressor(RegressorMixin, HierarchicalModel):
             After a fit of the Poisson likelihood, which has none.
         """
         check_is_fitted(self)
-        check_dispersed(self._fitted_likelihood)
+        check_dispersed(self._fitted_likelihood == "negative_binomial")
         return self.posterior_.interval(level)[-1]
 
     def __sklearn_tags__(self):

@@ -8,14 +8,14 @@ from sklearn.base import RegressorMixin
 from skboost._base import callback_data
 from skboost._elsewhere import MOVED_LEVEL, known_parameters
 from skboost._sklearn import Interval, StrOptions, fit_context
-from skboost.linear_model._coefficients import (
-    check_quantiles,
-    checked_numbers,
-    tails_of,
-)
 from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
     HierarchicalModel,
+)
+from skboost.linear_model._methods import (
+    check_quantiles,
+    checked_numbers,
+    tails_of,
 )
 from skboost.linear_model._predictive import mixture_log_density, mixture_quantiles
 from skboost.linear_model._summary import level_and_spread

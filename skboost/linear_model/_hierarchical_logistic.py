@@ -8,11 +8,11 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._base import callback_data
 from skboost._elsewhere import MOVED_LEVEL, known_parameters
 from skboost._sklearn import fit_context
-from skboost.linear_model._coefficients import one_for_each_row, tails_of
 from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
     HierarchicalModel,
 )
+from skboost.linear_model._methods import one_for_each_row, tails_of
 from skboost.linear_model._ratios import ratio_table
 from skboost.serving import GroupedClassifier, sigmoid
 from skboost.targets import Logistic
@@ -335,7 +335,9 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
             (posterior median), ``lower`` and ``upper`` end of the central interval, and
             ``probability_above_1``.
         """
-        return ratio_table(self, "odds_ratio", level, increment)
+        return ratio_table(
+            self.posterior_, self._layout, "odds_ratio", level, increment
+        )
 
     # --- the model
 

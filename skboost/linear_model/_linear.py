@@ -1,34 +1,80 @@
 """Bayesian linear regression with a boosted mixture as posterior."""
 
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._base import callback_data
+from skboost._base import BoostedEstimator, callback_data
 from skboost._sklearn import StrOptions, fit_context
-from skboost.linear_model._coefficients import POSITIVE
-from skboost.linear_model._linear_model import (
+from skboost.linear_model._layout import Layout, feature_names
+from skboost.linear_model._methods import (
+    POSITIVE,
+    checked_rows,
+    prior_scale,
+    prior_scale_interval,
+)
+from skboost.linear_model._model import (
+    MOVED_OF_LINEAR_MODELS,
     SCALED_CONSTRAINTS,
-    BoostedLinearModel,
+    LinearModel,
+    fitted_attributes,
     highest_point,
+    learned,
+    prior_and_scale,
 )
-from skboost.linear_model._noise_regressor import BayesianNoiseRegressor
-from skboost.linear_model._outputs import SeveralOutputs
-from skboost.linear_model._sources import Numbers
+from skboost.linear_model._noise_predictive import NoisePredictive
+from skboost.linear_model._regressor import BayesianRegressor
+from skboost.linear_model._sources import Numbers, read_batch, read_rows, rows_in_place
 from skboost.linear_model._summary import level_and_spread, root_mean_squares
-from skboost.targets import (
-    NOISES,
-    GLMTarget,
-    KnownScale,
-    NoiseScalePrior,
-    NoisyGLMTarget,
-)
+from skboost.targets import NOISES, KnownScale, NoiseScalePrior
 
 
-class BoostedBayesianLinearRegression(
-    SeveralOutputs, BayesianNoiseRegressor, BoostedLinearModel
-):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NoiseModel(LinearModel):
+    """A linear model with noise, whose scale is None where it is learned."""
+
+    noise: object
+    noise_scale: float | None
+
+    def start(self, target, rows):
+        """The mode, which is the target's first guess, too."""
+        level, spread = level_and_spread(rows)
+        width = spread / root_mean_squares(rows, self.layout.intercept)
+        centre = np.zeros(len(width))
+        if self.layout.intercept:
+            centre[-1] = level
+        infer = self.noise_scale is None
+        if infer:
+            centre, width = np.append(centre, np.log(spread)), np.append(width, 1.0)
+        width /= np.sqrt(rows.summary.weight * self.temperature)
+        mode = highest_point(target, centre, width)
+        scale = np.exp(mode[-1]) if infer else self.noise_scale
+        width[: len(width) - infer] *= scale / spread
+        target.first_guess = mode, 0.1 * width
+        return mode[None]
+
+    def predictive(self, mixture):
+        """What answers about rows; see `LinearModel`."""
+        return NoisePredictive(
+            mixture, self.layout.intercept, self.noise, self.noise_scale
+        )
+
+    def noise_scales(self, further):
+        """Draws of the noise scale, given those of further parameters."""
+        if self.noise_scale is None:
+            return np.exp(further[:, 0])
+        return np.full(len(further), self.noise_scale)
+
+    def attributes(self, posterior):
+        """Coefficients, and the posterior median of the noise scale."""
+        scale = self.noise_scale
+        if scale is None:
+            scale = float(np.exp(posterior.marginal(posterior.dim - 1).quantile(0.5)))
+        return super().attributes(posterior) | {"noise_scale_": scale}
+
+
+class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
     """Linear regression with a posterior and a predictive distribution.
 
     ``y = X coef + intercept + noise_scale * e`` with normal or Student-t noise e. The
@@ -74,136 +120,29 @@ class BoostedBayesianLinearRegression(
         The size that the residuals of these rows have. It bounds the noise scale from
         below where a fit is perfect. ``"auto"`` is a hundredth of the standard
         deviation of `y`.
-    temperature : float, default=1.0
-        Power of the likelihood in (0, 1]; below 1 the posterior is tempered
-        (Alquier and Ridgway 2020), 1 is Bayes.
-    max_iter : int, default=10
-        Boosting iterations in total, the first component included.
-    tol : float or "auto", default="auto"
-        In nats. A component that gains less than a tenth of it is refused. ``"auto"``
-        is 0.01, and also stops as soon as no more remains, after skewing, than a
-        Gaussian fitted to 1,000 exact draws would leave, or where the log posterior is
-        concave and the next component is expected to gain less than a tenth of that; a
-        number goes on for as long as components gain it.
-    max_time : float, default=None
-        Seconds. They bind within an iteration: the one under way is given up, and what
-        is reported was computed before. The first one
-        is cut short where it must be. Where `y` has several columns each of them has
-        as much time.
-    warm_start : bool, default=False
-        Go on with the last run up to `max_iter` iterations in total, on the same
-        data; the result is that of one long run. A pickle can go on only where this
-        is True.
-    random_state : int, RandomState instance or None, default=None
-        Seed of every draw. The same seed gives the same fit for every `n_jobs`.
-    n_jobs : int, default=None
-        Threads over blocks of rows and over starts; over outputs where `y` has
-        several columns.
-    family : str or VariationalFamily, default="gaussian"
-        Family of the mixture's components, and their covariance: ``"gaussian"`` (full
-        up to 300 parameters, low rank above), ``"gaussian-full"``, ``"gaussian-diag"``,
-        ``"gaussian-low-rank"``, ``"laplace"`` (diagonal), ``"student_t"`` (5 degrees of
-        freedom; full up to 300 parameters, diagonal above) or an object such as
-        ``Gaussian("low_rank", rank=5)``; ``StudentT(df="auto")`` lets every component
-        choose its degrees of freedom.
-    objective : {"kl", "relbo", "hellinger"} or Objective, default="kl"
-        What a new component maximises: the joint gain in ELBO, the residual ELBO of
-        Locatello et al. 2018 (``ResidualGain`` of `skboost.strategies` has the weight
-        of its entropy, and whether its solver stops where the joint gain is largest),
-        or the overlap of square roots of Campbell and Li 2019, under which `tol`
-        is squared Hellinger distance and ten iterations make up to 55 components;
-        ``"hellinger"`` is not for Student-t components.
-    step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
-            default="line-search"
-        Weight of a new component; under ``"fully-corrective"`` the warm start of all
-        weights.
-    corrective : {"fully-corrective", "pairwise", "away", "none"}, \
-            default="fully-corrective"
-        How the weights of old components move.
-    refine : bool, default=True
-        Re-optimise old components after a new one; False leaves them where they are,
-        as in the papers.
-    stopping : {"gain", "gap"}, default="gain"
-        Of the gain in ELBO: stops when gain + 2 standard errors <= 2 `tol`, since the
-        next one is usually half as large. Of the duality gap: stops when gap + 2
-        standard errors <= `tol`, unless the candidate's own gap is clearly negative.
-    max_components : int, default=None
-        Bound on the size of the mixture; the lightest components beyond it are
-        dropped.
-    n_draws : int, default=512
-        Monte Carlo draws kept per component. Where their noise hides what iterations
-        gain, a run goes on with twice as many, and once more with twice as many; not
-        where expectations of the log likelihood are exact.
-    calibrate : {"auto", "moments"}, default=None
-        Correction of moments and tails after boosting; each is judged on fresh draws,
-        and declined where it gains nothing that can be told from noise. ``"auto"``
-        spends little of the ELBO on it; ``"moments"`` does what it takes for standard
-        deviations and intervals. None leaves the posterior of the largest ELBO. See
-        :doc:`/user_guide/corrections`.
-    skew : {"auto"} or None, default="auto"
-        ``"auto"`` multiplies every component by its exact skewing weight after
-        boosting: nothing is lost, and most of what skewness costs a Gaussian is gained
-        for a few thousand evaluations. Declined where it gains less than a tenth of
-        `tol`. It moves draws, moments and marginals of ``posterior_``; predictions are
-        those of the mixture before, which are as near. Where it gains more than 0.3
-        nats, `calibrate` is None and the log posterior is concave, an affine map of the
-        components comes first. None leaves a mixture. See
-        :doc:`/user_guide/corrections`.
+    temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, family, \
+    objective, step_size, corrective, refine, stopping, max_components, n_draws, \
+    calibrate, skew
+        As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
     ----------
     posterior_ : MixturePosterior
-        Over (coefficients, intercept, log noise scale); a list, one for each output,
-        where `y` has two dimensions.
-    coef_ : ndarray of shape (n_features,) or (n_outputs, n_features)
+        Over (coefficients, intercept, log noise scale).
+    coef_ : ndarray of shape (n_features,)
         Posterior means before skewing, by which predictions are made.
-    intercept_ : float or ndarray of shape (n_outputs,)
+    intercept_ : float
         Posterior mean.
-    noise_scale_ : float or ndarray of shape (n_outputs,)
+    noise_scale_ : float
         Posterior median of the noise scale, or the number given.
-    estimators_ : list of BoostedBayesianLinearRegression
-        One for each output, where `y` has two dimensions only. Estimates and their
-        errors are arrays over outputs then; paths and gaps are theirs alone.
-    prior_scale_ : float or ndarray of shape (n_outputs,)
+    prior_scale_ : float
         Posterior mean of the factor that ``prior_scale="learn"`` averages over; see
         `prior_scale_interval`. Not there for a scale that is given.
-    elbo_, elbo_se_ : float
-        Evidence lower bound from fresh draws and its standard error, nats. After
-        `partial_fit` it is that of the last batch, with the posterior before as its
-        prior: the bounds of all batches add up to one on the evidence of all rows, as
-        far as every posterior in between was exact. See `make_log_joint`.
-    elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
-        Per iteration, from fresh draws, nats.
-    duality_gap_, duality_gap_se_ : float
-        Largest over the last proposed component and all that the mixture has, nats; a
-        bound under ``ResidualGain(early_stopping=False)`` only.
-    remaining_kl_, remaining_kl_se_, pareto_k_ : float
-        Importance-sampling estimate of what the ELBO still misses, nats, its standard
-        error, and k-hat, the shape of the weights' tail: above 0.7 the estimate is not
-        reliable. Blind to what the mixture never reaches.
-    remaining_kl_interval_ : tuple of float
-        (low, high) estimate of the remaining error, in nats. What short chains from
-        the posterior do not reach is not in it; `high` is inf where nothing is known.
-        Of several outputs ndarray of shape (n_outputs, 2).
-    calibration_ : Calibration or None
-        What became of the correction; None without `calibrate`, unless `skew` began
-        with one. Of several outputs a list.
-    skewing_ : SkewReport or None
-        What skewing weights gained; None without `skew`. Of several outputs a list.
-    n_iter_ : int
-        Iterations done.
-    converged_ : bool
-        Whether the stopping rule ended the run.
-    message_ : str
-        Why the run ended.
-    history_ : list of dict
-        One record per iteration: ``kind`` of step ("first", "frank-wolfe", "away",
-        "pairwise", "split" or "rejected"), gamma, curvature, number of components,
-        estimates, seconds.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features, where `X` has them.
+    elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
+    duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
+    pareto_k_, calibration_, skewing_, n_iter_, converged_, message_, history_, \
+    n_features_in_, feature_names_in_
+        As of `BoostedBayesianLogisticRegression`.
 
     See Also
     --------
@@ -227,6 +166,7 @@ class BoostedBayesianLinearRegression(
     (2, 2)
     """
 
+    _moved = MOVED_OF_LINEAR_MODELS
     _parameter_constraints = {
         **SCALED_CONSTRAINTS,
         "noise": [StrOptions(set(NOISES))],
@@ -301,9 +241,9 @@ class BoostedBayesianLinearRegression(
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
             `skboost.RowBlocks` and large memory maps are never copied.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
-            With two dimensions every column gets a posterior of its own, from rows in
-            memory. None for `RowBlocks`, which have them.
+        y : array-like of shape (n_samples,), default=None
+            None for `RowBlocks`, which have them. Several responses are for
+            `sklearn.multioutput.MultiOutputRegressor`.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of two is a row that stands twice.
 
@@ -318,8 +258,6 @@ class BoostedBayesianLinearRegression(
             before stays usable.
         KeyboardInterrupt
             Once more, after the iterations done were kept with every fitted attribute.
-            Where some columns of `y` had not begun, what was fitted before is kept
-            instead, and ``warm_start=True`` goes on with those that had.
 
         Warns
         -----
@@ -327,11 +265,9 @@ class BoostedBayesianLinearRegression(
             Where more than half a nat of KL remains by estimate.
         """
         with self._keeping_old_fit():
-            rows = self._source(self._reader(), X, y, sample_weight)
-            if np.ndim(rows.y) == 2:
-                return self._fit_outputs("fit", X, rows.y, sample_weight)
-            self._forget_outputs()
-            return self._learn(rows, callback_data(X, y, sample_weight))
+            rows = read_rows(self, self._reader(), X, y, sample_weight)
+            model = self._model(rows)
+            return learned(self, model, rows, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None):
@@ -343,26 +279,17 @@ class BoostedBayesianLinearRegression(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            If `y` has another number of columns than before.
         """
         with self._keeping_old_fit():
-            first = "posterior_" not in vars(self)
-            rows = self._reader().held(self, X, y, sample_weight, reset=first)
-            if not first:
-                self._check_same_outputs(rows.y)
-            if rows.y.ndim == 2:
-                return self._fit_outputs("partial_fit", X, rows.y, sample_weight)
-            return self._learn(rows, callback_data(X, y, sample_weight), update=True)
+            rows = read_batch(self, self._reader(), X, y, sample_weight)
+            given = callback_data(X, y, sample_weight)
+            return learned(self, self._model(rows), rows, given, update=True)
 
     def make_log_joint(self, X, y, sample_weight=None):
         """The fitted model's log joint density on some rows, as a function.
@@ -375,60 +302,61 @@ class BoostedBayesianLinearRegression(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------
-        LogJoint, or list of LogJoint
+        LogJoint
             Takes (n, dim) draws of the coordinates of `posterior_` and gives (n,)
-            nats; ``.gradient`` takes the same and gives (n, dim). One for each output
-            where `y` has two dimensions.
+            nats; ``.gradient`` takes the same and gives (n, dim).
         """
         check_is_fitted(self)
         rows = self._reader().held(self, X, y, sample_weight, reset=False)
-        self._check_same_outputs(rows.y)
-        if rows.y.ndim == 2:
-            pairs = zip(self.estimators_, rows.y.T, strict=True)
-            return [one.make_log_joint(X, y, sample_weight) for one, y in pairs]
-        return self._log_joint(rows)
+        return self._model_.log_joint(rows)
 
-    # --- the target
+    def staged_predict(self, X):
+        """Predictive means after every iteration; the last is the final one.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_samples,)
+        """
+        X = checked_rows(self, X)
+        for mixture in self._stages:
+            yield self._model_.predictive(mixture).latent(X)[0]
+
+    prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
+
+    _source, _fitted = rows_in_place, fitted_attributes
 
     def _reader(self):
         return Numbers(self.n_jobs, NOISES["normal"](self.noise_df))
 
-    def _first(self, target, rows):
-        """The target of the first data, and the mode where the search starts."""
+    def _model(self, rows):
+        """The model of these parameters for some rows."""
         level, spread = level_and_spread(rows)
-        width = spread / root_mean_squares(rows, self.fit_intercept)
-        centre = np.zeros(len(width))
-        if self.fit_intercept:
-            centre[-1] = level
-        infer = self.noise_scale == "infer"
-        if infer:
-            centre, width = np.append(centre, np.log(spread)), np.append(width, 1.0)
-        width /= np.sqrt(rows.summary.weight * self.temperature)
-        mode = highest_point(target, centre, width)
-        scale = np.exp(mode[-1]) if infer else self.noise_scale
-        width[: len(width) - infer] *= scale / spread
-        target.first_guess = mode, 0.1 * width
-        return target, mode[None]
+        infer, noise = self.noise_scale == "infer", NOISES[self.noise](self.noise_df)
+        further = ("log_noise_scale",) if infer else ()
+        layout = Layout(feature_names(self), self.fit_intercept, further=further)
+        prior, scale = prior_and_scale(self, rows, layout, unit=spread, level=level)
+        return NoiseModel(
+            layout=layout,
+            likelihood=noise if infer else KnownScale(noise, self.noise_scale),
+            prior=prior,
+            scale=scale,
+            level_prior=self._noise_prior(spread) if infer else None,
+            temperature=self.temperature,
+            noise=noise,
+            noise_scale=None if infer else float(self.noise_scale),
+        )
 
-    def _joint_of(self, rows, prior=None, temperature=None):
-        """What makes the log posterior; a prior that is given stands in for all."""
-        level, spread = level_and_spread(rows)
-        settings = self._settings(rows, prior, temperature, unit=spread, level=level)
-        noise = NOISES[self.noise](self.noise_df)
-        if self.noise_scale != "infer":
-            known = KnownScale(noise, self.noise_scale)
-            return partial(GLMTarget, likelihood=known, **settings)
+    def _noise_prior(self, spread):
         scale = self.noise_prior_scale
         # Noise below a hundredth of the response's standard deviation is rare.
         scale = 1e-2 * spread if scale == "auto" else scale
-        worth = self.noise_prior_weight if prior is None else 0.0
-        of_noise = {"noise": noise, "noise_scale_prior": NoiseScalePrior(worth, scale)}
-        return partial(NoisyGLMTarget, **of_noise, **settings)
-
-    def _further_names(self):
-        return ["log_noise_scale"] if self.noise_scale == "infer" else []
+        return NoiseScalePrior(self.noise_prior_weight, scale)

@@ -1,24 +1,53 @@
 """Bayesian logistic regression with a boosted mixture as posterior."""
 
 from copy import copy
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._base import callback_data
+from skboost._base import BoostedEstimator, callback_data
 from skboost._sklearn import StrOptions, fit_context
+from skboost.linear_model._class_predictive import class_predictive
 from skboost.linear_model._classifier import BayesianClassifier
-from skboost.linear_model._linear_model import (
-    LINEAR_MODEL_CONSTRAINTS,
-    BoostedLinearModel,
+from skboost.linear_model._layout import Layout, feature_names
+from skboost.linear_model._methods import (
+    checked_rows,
+    prior_scale,
+    prior_scale_interval,
 )
-from skboost.linear_model._names import distinct
-from skboost.linear_model._sources import Labels
-from skboost.targets import GLMTarget, Logistic, Multinomial
+from skboost.linear_model._model import (
+    LINEAR_MODEL_CONSTRAINTS,
+    MOVED_OF_LINEAR_MODELS,
+    LinearModel,
+    fitted_attributes,
+    learned,
+    prior_and_scale,
+    scale_of_all,
+)
+from skboost.linear_model._sources import Labels, read_batch, read_rows, rows_in_place
+from skboost.targets import Logistic, Multinomial
 
 
-class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassModel(LinearModel):
+    """A linear model of classes: of the second of two, or of every one."""
+
+    classes: np.ndarray
+    class_weight: object
+
+    def predictive(self, mixture):
+        """What answers about rows; see `LinearModel`."""
+        return class_predictive(mixture, self.layout.intercept, self.classes)
+
+    def attributes(self, posterior):
+        """Coefficients as scikit-learn's classifiers lay them out."""
+        coef, intercept, _ = self.layout.split(posterior.mixture.mean())
+        found = {"coef_": coef.copy(), "intercept_": intercept.copy()}
+        return {"classes_": self.classes} | found
+
+
+class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     """Logistic regression with a posterior in place of a point.
 
     The posterior over coefficients is a mixture, grown one component at a time by
@@ -192,6 +221,7 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
     (569, 2)
     """
 
+    _moved = MOVED_OF_LINEAR_MODELS
     _parameter_constraints = {
         **LINEAR_MODEL_CONSTRAINTS,
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -280,10 +310,10 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
             search; under early stopping only one that gains nothing.
         """
         with self._keeping_old_fit():
-            reader = self._reader()
-            rows = self._source(reader, X, y, sample_weight)
-            self.classes_ = reader.classes
-            return self._learn(rows, callback_data(X, y, sample_weight))
+            reader = Labels(self.n_jobs, self.class_weight)
+            rows = read_rows(self, reader, X, y, sample_weight)
+            model = self._model(rows, reader.classes)
+            return learned(self, model, rows, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -308,13 +338,12 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
             If `y` has a label that is not among the classes.
         """
         with self._keeping_old_fit():
-            first = "posterior_" not in vars(self)
-            known = None if first else self.classes_
-            reader = self._reader(named=classes, classes=known)
-            rows = reader.held(self, X, y, sample_weight, reset=first)
-            self.classes_ = reader.classes
+            known = vars(self).get("classes_")
+            reader = Labels(self.n_jobs, self.class_weight, classes, known)
+            rows = read_batch(self, reader, X, y, sample_weight)
+            model = self._model(rows, reader.classes)
             given = callback_data(X, y, sample_weight)
-            return self._learn(rows, given, update=True)
+            return learned(self, model, rows, given, update=True)
 
     def make_log_joint(self, X, y, sample_weight=None):
         """The fitted model's log joint density on some rows, as a function.
@@ -357,8 +386,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         True
         """
         check_is_fitted(self)
-        reader = Labels(self.n_jobs, self._class_weight, classes=self.classes_)
-        return self._log_joint(reader.held(self, X, y, sample_weight, reset=False))
+        model = self._model_
+        reader = Labels(self.n_jobs, model.class_weight, classes=model.classes)
+        return model.log_joint(reader.held(self, X, y, sample_weight, reset=False))
 
     def staged_predict_proba(self, X):
         """Predictive probabilities after every iteration; the last is the final one.
@@ -371,38 +401,26 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedLinearModel):
         ------
         ndarray of shape (n_samples, n_classes)
         """
-        X = self._checked(X)
+        X = checked_rows(self, X)
         for mixture in self._stages:
-            yield self._predictive(mixture).model.proba(X)
+            yield self._model_.predictive(mixture).model.proba(X)
 
-    # --- the target
+    prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
 
-    def _reader(self, **known):
-        return Labels(self.n_jobs, self.class_weight, **known)
+    _source, _fitted = rows_in_place, fitted_attributes
 
-    def _joint_of(self, rows, prior=None, temperature=None):
-        """What makes the log posterior of the coefficients, in their layout."""
-        n_classes = len(self.classes_)
-        likelihood = Logistic() if n_classes == 2 else Multinomial(n_classes)
-        settings = self._settings(rows, prior, temperature)
-        return partial(GLMTarget, likelihood=likelihood, **settings)
-
-    def _unit_scale(self, unit, std):
-        # The columns as they are: a factor that all have in common changes nothing.
-        return np.full(len(std), unit / np.sqrt(np.mean(std**2)))
-
-    def _labelled(self, has_intercept, further):
-        names = super()._labelled(has_intercept, further)
-        if len(self.classes_) > 2:
-            names = [f"{label}: {name}" for label in self.classes_ for name in names]
-        return distinct(names)
-
-    def _fitted(self, posterior):
-        """Coefficients as scikit-learn lays them out."""
-        coef, intercept = self._by_output(posterior.mixture.mean())
-        return {
-            "coef_": coef.copy(),
-            "intercept_": intercept.copy(),
-            # What was fitted, whatever the parameters say by now.
-            "_class_weight": copy(self.class_weight),
-        }
+    def _model(self, rows, classes):
+        """The model of these parameters for some rows."""
+        several = len(classes) > 2
+        outputs = tuple(classes) if several else ()
+        layout = Layout(feature_names(self), self.fit_intercept, outputs)
+        prior, scale = prior_and_scale(self, rows, layout, auto=scale_of_all)
+        return ClassModel(
+            layout=layout,
+            likelihood=Multinomial(len(classes)) if several else Logistic(),
+            prior=prior,
+            scale=scale,
+            temperature=self.temperature,
+            classes=classes,
+            class_weight=copy(self.class_weight),
+        )

@@ -1,9 +1,9 @@
 """Names of coefficients: those of the data, or those that a pipeline knows."""
 
-from itertools import count
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
+
+from skboost.linear_model._layout import distinct  # noqa: F401
 
 
 class NamedFeatures:
@@ -61,12 +61,3 @@ class NamedFeatures:
         default = [f"x{i}" for i in range(self.n_features_in_)]
         seen = vars(self).get("feature_names_in_", default)
         return list(vars(self).get("_set_names", seen))
-
-
-def distinct(names):
-    """The names as strings; one that came before gets a number."""
-    seen = {}
-    for name in map(str, names):
-        free = (f"{name} ({n})" if n > 1 else name for n in count(1))
-        seen[next(candidate for candidate in free if candidate not in seen)] = None
-    return list(seen)

@@ -12,7 +12,7 @@ from skboost._base import FittingEstimator, callback_data
 from skboost._report import warn_where_called
 from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost.families import Gaussian
-from skboost.linear_model._coefficients import POSITIVE
+from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._names import NamedFeatures, distinct
 from skboost.linear_model._predictive import with_ones
 from skboost.linear_model._sources import row_weights

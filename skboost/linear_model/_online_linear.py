@@ -8,12 +8,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skboost._report import warn_where_called
 from skboost._sklearn import StrOptions, fit_context
 from skboost.families import Gaussian, StudentT
-from skboost.linear_model._coefficients import (
-    POSITIVE,
-    Served,
-    check_quantiles,
-    tails_of,
-)
+from skboost.linear_model._coefficients import Served
+from skboost.linear_model._methods import POSITIVE, check_quantiles, tails_of
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
@@ -295,7 +291,7 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
 
     # --- predictions
 
-    def _predictive(self, X):
+    def _predicted(self, X):
         """Location, scale and degrees of freedom of the response of checked rows."""
         mean, std = self._served().latent(X)
         (stream,) = self._streams
@@ -348,7 +344,7 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         ndarray of shape (n_samples, n_quantiles)
         """
         levels = check_quantiles(quantiles)
-        mean, scale, df = self._predictive(self._checked(X))
+        mean, scale, df = self._predicted(self._checked(X))
         return mean[:, None] + scale[:, None] * student_t.ppf(levels, df)
 
     def predict_interval(self, X, level=0.9):
@@ -383,7 +379,7 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         check_is_fitted(self)
         kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
         X, y = validate_data(self, X, y, reset=False, **kind)
-        mean, scale, df = self._predictive(self._plain_rows(X))
+        mean, scale, df = self._predicted(self._plain_rows(X))
         return student_t.logpdf(y, df, mean, scale)
 
     # --- what is known

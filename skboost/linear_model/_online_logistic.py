@@ -1,5 +1,7 @@
 """Bayesian logistic regression that learns from a stream."""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import expit
 
@@ -9,6 +11,8 @@ from skboost.linear_model._class_predictive import (
     OneVsRestPredictive,
 )
 from skboost.linear_model._classifier import BayesianClassifier
+from skboost.linear_model._layout import Layout
+from skboost.linear_model._names import NamedFeatures
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
@@ -17,6 +21,10 @@ from skboost.linear_model._online import (
 from skboost.linear_model._sources import codes_of, learned_classes
 from skboost.online import LogisticLoss
 from skboost.serving import BinaryClassifier, OneVsRestClassifier, shares
+
+
+class _Model(NamedTuple):
+    layout: Layout
 
 
 class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
@@ -120,6 +128,17 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
         "method": [StrOptions({"sva", "svb", "ngvi"})],
     }
     _has_intercept = OnlineEstimator._has_intercept
+    set_feature_names = NamedFeatures.set_feature_names
+
+    @property
+    def _model_(self):
+        outputs = tuple(self.classes_) if self._n_outputs > 1 else ()
+        names = tuple(self._feature_names())
+        return _Model(Layout(names, self._has_intercept, outputs))
+
+    @property
+    def _n_outputs(self):
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def __init__(
         self,

@@ -1,33 +1,73 @@
 """Bayesian Poisson regression with a boosted mixture as posterior."""
 
-from functools import partial
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._base import callback_data
+from skboost._base import BoostedEstimator, callback_data
 from skboost._row_blocks import RowBlocks
 from skboost._sklearn import StrOptions, fit_context, num_samples
-from skboost.linear_model._coefficients import POSITIVE
-from skboost.linear_model._count_predictive import warn_of_overdispersion
+from skboost.linear_model._count_predictive import (
+    CountPredictive,
+    warn_of_overdispersion,
+)
 from skboost.linear_model._count_regressor import BayesianCountRegressor, checked_offset
-from skboost.linear_model._linear_model import (
+from skboost.linear_model._layout import Layout, feature_names
+from skboost.linear_model._methods import POSITIVE, prior_scale, prior_scale_interval
+from skboost.linear_model._model import (
+    MOVED_OF_LINEAR_MODELS,
     SCALED_CONSTRAINTS,
-    BoostedLinearModel,
+    LinearModel,
+    fitted_attributes,
     highest_point,
+    learned,
+    prior_and_scale,
 )
-from skboost.linear_model._sources import Counts
+from skboost.linear_model._sources import Counts, read_batch, read_rows, rows_in_place
 from skboost.linear_model._summary import log_rate, root_mean_squares, summary_of
-from skboost.targets import (
-    DispersionPrior,
-    GLMTarget,
-    NegativeBinomial,
-    NoisyGLMTarget,
-    Poisson,
-)
+from skboost.targets import DispersionPrior, NegativeBinomial, Poisson
 
 
-class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearModel):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CountModel(LinearModel):
+    """A linear model of the logarithm of a rate; `exposed` where rows had exposures."""
+
+    exposed: bool
+
+    @property
+    def dispersed(self):
+        """Whether counts vary more than Poisson counts."""
+        return self.level_prior is not None
+
+    def start(self, target, rows):
+        """The mode, which is the target's first guess, too."""
+        size = root_mean_squares(rows, self.layout.intercept)
+        count = self.temperature * rows.summary.weight * rows.summary.level
+        centre, width = np.zeros(len(size)), 1.0 / (size * np.sqrt(count + 1.0))
+        if self.layout.intercept:
+            centre[-1] = log_rate(rows)
+        if self.dispersed:
+            centre = np.append(centre, np.log(self.level_prior.median))
+            width = np.append(width, 1.0)
+        mode = highest_point(target, centre, width)
+        target.first_guess = mode, 0.1 * width
+        return mode[None]
+
+    def predictive(self, mixture):
+        """What answers about rows; see `LinearModel`."""
+        return CountPredictive(mixture, self.layout.intercept, self.dispersed)
+
+    def attributes(self, posterior):
+        """Coefficients, and the posterior median of the dispersion."""
+        found = super().attributes(posterior)
+        if self.dispersed:
+            median = posterior.marginal(posterior.dim - 1).quantile(0.5)
+            found["dispersion_"] = float(np.exp(median))
+        return found
+
+
+class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator):
     """Regression of counts with a posterior in place of a point.
 
     ``y ~ Poisson(exposure * exp(X coef + intercept + offset))``. The posterior over
@@ -73,79 +113,10 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
     dispersion_prior_sd : float, default=2.0
         Standard deviation of the logarithm. With both defaults rates vary, with prior
         probability .9, by 10 to 260 %.
-    temperature : float, default=1.0
-        Power of the likelihood in (0, 1]; below 1 the posterior is tempered
-        (Alquier and Ridgway 2020), 1 is Bayes.
-    max_iter : int, default=10
-        Boosting iterations in total, the first component included.
-    tol : float or "auto", default="auto"
-        In nats. A component that gains less than a tenth of it is refused. ``"auto"``
-        is 0.01, and also stops as soon as no more remains, after skewing, than a
-        Gaussian fitted to 1,000 exact draws would leave, or where the log posterior is
-        concave and the next component is expected to gain less than a tenth of that; a
-        number goes on for as long as components gain it.
-    max_time : float, default=None
-        Seconds. They bind within an iteration: the one under way is given up, and what
-        is reported was computed before. The first one
-        is cut short where it must be.
-    warm_start : bool, default=False
-        Go on with the last run up to `max_iter` iterations in total, on the same
-        data; the result is that of one long run. A pickle can go on only where this
-        is True.
-    random_state : int, RandomState instance or None, default=None
-        Seed of every draw. The same seed gives the same fit for every `n_jobs`.
-    n_jobs : int, default=None
-        Threads over blocks of rows and over starts.
-    family : str or VariationalFamily, default="gaussian"
-        Family of the mixture's components, and their covariance: ``"gaussian"`` (full
-        up to 300 parameters, low rank above), ``"gaussian-full"``, ``"gaussian-diag"``,
-        ``"gaussian-low-rank"``, ``"laplace"`` (diagonal), ``"student_t"`` (5 degrees of
-        freedom; full up to 300 parameters, diagonal above) or an object such as
-        ``Gaussian("low_rank", rank=5)``; ``StudentT(df="auto")`` lets every component
-        choose its degrees of freedom.
-    objective : {"kl", "relbo", "hellinger"} or Objective, default="kl"
-        What a new component maximises: the joint gain in ELBO, the residual ELBO of
-        Locatello et al. 2018 (``ResidualGain`` of `skboost.strategies` has the weight
-        of its entropy, and whether its solver stops where the joint gain is largest),
-        or the overlap of square roots of Campbell and Li 2019, under which `tol`
-        is squared Hellinger distance and ten iterations make up to 55 components;
-        ``"hellinger"`` is not for Student-t components.
-    step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
-            default="line-search"
-        Weight of a new component; under ``"fully-corrective"`` the warm start of all
-        weights.
-    corrective : {"fully-corrective", "pairwise", "away", "none"}, \
-            default="fully-corrective"
-        How the weights of old components move.
-    refine : bool, default=True
-        Re-optimise old components after a new one; False leaves them where they are,
-        as in the papers.
-    stopping : {"gain", "gap"}, default="gain"
-        Of the gain in ELBO: stops when gain + 2 standard errors <= 2 `tol`, since the
-        next one is usually half as large. Of the duality gap: stops when gap + 2
-        standard errors <= `tol`, unless the candidate's own gap is clearly negative.
-    max_components : int, default=None
-        Bound on the size of the mixture; the lightest components beyond it are
-        dropped.
-    n_draws : int, default=512
-        Monte Carlo draws kept per component. Where their noise hides what iterations
-        gain, a run goes on with twice as many, and once more with twice as many; not
-        where expectations of the log likelihood are exact.
-    calibrate : {"auto", "moments"}, default=None
-        Correction of moments and tails after boosting; each is judged on fresh draws,
-        and declined where it gains nothing that can be told from noise. ``"auto"``
-        spends little of the ELBO on it; ``"moments"`` does what it takes for standard
-        deviations and intervals. None leaves the posterior of the largest ELBO. See
-        :doc:`/user_guide/corrections`.
-    skew : {"auto"} or None, default="auto"
-        ``"auto"`` multiplies every component by its exact skewing weight after
-        boosting: nothing is lost, and most of what skewness costs a Gaussian is gained
-        for a few thousand evaluations. Declined where it gains less than a tenth of
-        `tol`. It moves draws, moments and marginals of ``posterior_``; predictions are
-        those of the mixture before, which are as near. Where it gains more than 0.3
-        nats, `calibrate` is None and the log posterior is concave, an affine map of the
-        components comes first. None leaves a mixture. See
-        :doc:`/user_guide/corrections`.
+    temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, family, \
+    objective, step_size, corrective, refine, stopping, max_components, n_draws, \
+    calibrate, skew
+        As in `BoostedBayesianLogisticRegression`, with the same defaults.
 
     Attributes
     ----------
@@ -162,42 +133,11 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
     dispersion_ : float
         Posterior median, under ``"negative_binomial"`` only; `dispersion_interval` has
         its interval.
-    elbo_, elbo_se_ : float
-        Evidence lower bound from fresh draws and its standard error, nats. After
-        `partial_fit` it is that of the last batch, with the posterior before as its
-        prior: the bounds of all batches add up to one on the evidence of all rows, as
-        far as every posterior in between was exact. See `make_log_joint`.
-    elbo_path_, gain_path_, duality_gap_path_ : ndarray of shape (`n_iter_`,)
-        Per iteration, from fresh draws, nats.
-    duality_gap_, duality_gap_se_ : float
-        Largest over the last proposed component and all that the mixture has, nats; a
-        bound under ``ResidualGain(early_stopping=False)`` only.
-    remaining_kl_, remaining_kl_se_, pareto_k_ : float
-        Importance-sampling estimate of what the ELBO still misses, nats, its standard
-        error, and k-hat, the shape of the weights' tail: above 0.7 the estimate is not
-        reliable. Blind to what the mixture never reaches.
-    remaining_kl_interval_ : tuple of float
-        (low, high) estimate of the remaining error, in nats. What short chains from
-        the posterior do not reach is not in it; `high` is inf where nothing is known.
-    calibration_ : Calibration or None
-        What became of the correction; None without `calibrate`, unless `skew` began
-        with one.
-    skewing_ : SkewReport or None
-        What skewing weights gained; None without `skew`.
-    n_iter_ : int
-        Iterations done.
-    converged_ : bool
-        Whether the stopping rule ended the run.
-    message_ : str
-        Why the run ended.
-    history_ : list of dict
-        One record per iteration: ``kind`` of step ("first", "frank-wolfe", "away",
-        "pairwise", "split" or "rejected"), gamma, curvature, number of components,
-        estimates, seconds.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features, where `X` has them.
+    elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
+    duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
+    pareto_k_, calibration_, skewing_, n_iter_, converged_, message_, history_, \
+    n_features_in_, feature_names_in_
+        As of `BoostedBayesianLogisticRegression`.
 
     See Also
     --------
@@ -225,6 +165,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
     (3,)
     """
 
+    _moved = MOVED_OF_LINEAR_MODELS
     _parameter_constraints = {
         **SCALED_CONSTRAINTS,
         "likelihood": [StrOptions({"poisson", "negative_binomial"})],
@@ -326,9 +267,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         with self._keeping_old_fit():
             more = {"offset": offset, "exposure": exposure}
             total = self._all_offsets(X, **more)
-            rows = self._source(self._reader(), X, y, sample_weight, total)
+            rows = read_rows(self, self._reader(), X, y, sample_weight, total)
             given = callback_data(X, y, sample_weight, **more)
-            return self._learn(rows, given)
+            return self._learned(rows, given)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None, offset=None, exposure=None):
@@ -352,10 +293,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         with self._keeping_old_fit():
             more = {"offset": offset, "exposure": exposure}
             total = self._all_offsets(X, **more)
-            first = "posterior_" not in vars(self)
-            rows = self._reader().held(self, X, y, sample_weight, total, reset=first)
+            rows = read_batch(self, self._reader(), X, y, sample_weight, total)
             given = callback_data(X, y, sample_weight, **more)
-            return self._learn(rows, given, update=True)
+            return self._learned(rows, given, update=True)
 
     def make_log_joint(self, X, y, sample_weight=None, offset=None, exposure=None):
         """The fitted model's log joint density on some rows, as a function.
@@ -384,20 +324,29 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
         check_is_fitted(self)
         total = self._all_offsets(X, offset, exposure)
         rows = self._reader().held(self, X, y, sample_weight, total, reset=False)
-        return self._log_joint(rows)
+        return self._model_.log_joint(rows)
 
-    def _learn(self, rows, given, *, update=False):
-        super()._learn(rows, given, update=update)
-        found = summary_of(rows)
-        exposed = not np.isclose(found.log_exposure, np.log(found.weight))
-        self._exposed = exposed or (update and self._exposed)
-        if not self._dispersed:
-            vars(self).pop("dispersion_", None)
-            coef = self.posterior_.mean()
-            warn_of_overdispersion(rows, coef, self._has_intercept)
-        return self
+    def staged_predict(self, X, offset=None, exposure=None):
+        """Predictive means after every iteration; the last is the final one.
 
-    # --- the target
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        offset : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
+
+        Yields
+        ------
+        ndarray of shape (n_samples,)
+        """
+        X, offset = self._with_offset(X, offset, exposure)
+        for mixture in self._stages:
+            yield self._model_.predictive(mixture).model.mean_and_std(X, offset)[0]
+
+    prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
+
+    _source, _fitted = rows_in_place, fitted_attributes
 
     def _all_offsets(self, X, offset, exposure):
         """What rows are read with; the offset alone is checked with them."""
@@ -413,37 +362,31 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedLinearMode
     def _reader(self):
         return Counts(self.n_jobs, Poisson())
 
-    @property
-    def _dispersed(self):
-        """Whether the dispersion is a parameter of the fit that is to come."""
-        return self.likelihood == "negative_binomial"
-
-    def _first(self, target, rows):
-        """The target of the first data, and the mode where the search starts."""
-        size = root_mean_squares(rows, self.fit_intercept)
-        count = self.temperature * rows.summary.weight * rows.summary.level
-        centre, width = np.zeros(len(size)), 1.0 / (size * np.sqrt(count + 1.0))
-        if self.fit_intercept:
-            centre[-1] = log_rate(rows)
-        if self._dispersed:
-            centre = np.append(centre, np.log(self.dispersion_prior_median))
-            width = np.append(width, 1.0)
-        mode = highest_point(target, centre, width)
-        target.first_guess = mode, 0.1 * width
-        return target, mode[None]
-
-    def _joint_of(self, rows, prior=None, temperature=None):
-        """What makes the log posterior; a prior that is given stands in for all."""
-        settings = self._settings(rows, prior, temperature, level=log_rate(rows))
-        if not self._dispersed:
-            return partial(GLMTarget, likelihood=Poisson(), **settings)
-        sd = self.dispersion_prior_sd if prior is None else np.inf
-        return partial(
-            NoisyGLMTarget,
-            noise=NegativeBinomial(),
-            noise_scale_prior=DispersionPrior(self.dispersion_prior_median, sd),
-            **settings,
+    def _model(self, rows):
+        """The model of these parameters for some rows."""
+        dispersed = self.likelihood == "negative_binomial"
+        further = ("log_dispersion",) if dispersed else ()
+        layout = Layout(feature_names(self), self.fit_intercept, further=further)
+        prior, scale = prior_and_scale(self, rows, layout, level=log_rate(rows))
+        of_dispersion = self.dispersion_prior_median, self.dispersion_prior_sd
+        found = summary_of(rows)
+        return CountModel(
+            layout=layout,
+            likelihood=NegativeBinomial() if dispersed else Poisson(),
+            prior=prior,
+            scale=scale,
+            level_prior=DispersionPrior(*of_dispersion) if dispersed else None,
+            temperature=self.temperature,
+            exposed=not np.isclose(found.log_exposure, np.log(found.weight)),
         )
 
-    def _further_names(self):
-        return ["log_dispersion"] if self._dispersed else []
+    def _learned(self, rows, given, update=False):
+        """The fit of a model of rows, which warns where these do not look like it."""
+        model, before = self._model(rows), vars(self).get("_model_")
+        if update and before is not None:
+            model = replace(model, exposed=model.exposed or before.exposed)
+        learned(self, model, rows, given, update)
+        if not model.dispersed:
+            vars(self).pop("dispersion_", None)
+            warn_of_overdispersion(rows, self.posterior_.mean(), model.layout.intercept)
+        return self

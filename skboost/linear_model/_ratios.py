@@ -1,41 +1,27 @@
 """Ratios of odds and of rates: exponentials of coefficients, with intervals."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from skboost.linear_model._coefficients import tails_of
+from skboost.linear_model._methods import tails_of
 from skboost.posterior import summary_table
 
 # Draws that contrasts of classes are quantiles of, and how many numbers they may hold.
 _N_DRAWS, _MOST_NUMBERS = 1 << 14, 1 << 24
 
 
-def ratio_table(estimator, kind, level, increment):
-    """Exponentials of the coefficients and intercepts of an estimator, a table.
-
-    Parameters
-    ----------
-    estimator : object
-        With ``posterior_`` over (coefficients, intercept) of every output, and
-        whatever else.
-    kind : str
-        Name of the first column.
-    level : float
-    increment : float, dict or array-like of shape (n_features,)
-    """
-    check_is_fitted(estimator)
+def ratio_table(posterior, layout, kind, level, increment):
+    """Exponentials of coefficients and intercepts, a table; `kind` is its column."""
     tails_of(level)
-    posterior = estimator.posterior_
-    factor = np.tile(_factors(estimator, increment), estimator._n_outputs)
+    factor = np.tile(_factors(layout, increment), layout.n_outputs)
     table = posterior.summary(level)[: len(factor)]
     logs = np.array([table[name] for name in ("median", "lower", "upper")])
     above = np.array(table["probability_positive"])
     return _table(kind, factor * logs, above, posterior.names[: len(factor)])
 
 
-def contrast_table(estimator, reference, level, increment):
+def contrast_table(posterior, layout, classes, reference, level, increment):
     """Odds ratios of all other classes against one, by draws of the posterior."""
-    tails, classes = tails_of(level), estimator.classes_
+    tails = tails_of(level)
     if reference is None:
         reference = classes[0]
     if reference not in classes:
@@ -43,25 +29,24 @@ def contrast_table(estimator, reference, level, increment):
             f"reference must be one of the classes {classes.tolist()}; got "
             f"{reference!r}."
         )
-    names, factor = estimator._feature_names(), _factors(estimator, increment)
-    n = int(np.clip(_MOST_NUMBERS // estimator.posterior_.dim, 256, _N_DRAWS))
-    draws = np.dstack([*map(np.atleast_3d, estimator.sample_posterior(n, 0))])
-    draws = draws[..., : len(factor)]
+    factor = _factors(layout, increment)
+    n = int(np.clip(_MOST_NUMBERS // posterior.dim, 256, _N_DRAWS))
+    draws = posterior.sample(n, 0).reshape(n, layout.n_outputs, -1)
     other = classes != reference
     contrasts = (draws[:, other] - draws[:, ~other]).reshape(n, -1)
     logs = np.quantile(contrasts, [0.5, *tails], axis=0)
     names = [
         f"{label} vs {reference}: {name}"
         for label in classes[other]
-        for name in [*names, "intercept"][: len(factor)]
+        for name in [*layout.features, "intercept"][: len(factor)]
     ]
     factor = np.tile(factor, other.sum())
     return _table("odds_ratio", factor * logs, (contrasts > 0).mean(axis=0), names)
 
 
-def _factors(estimator, increment):
+def _factors(layout, increment):
     """What the coefficients of an output are multiplied with, 1 for the intercept."""
-    features = estimator._coefficient_names()
+    features = layout.features
     try:
         values = increment
         if isinstance(increment, dict):
@@ -76,7 +61,7 @@ def _factors(estimator, increment):
             f"{len(features)} features, or a dict by the names of some of them; got "
             f"{increment!r}."
         )
-    return np.append(values, [1.0] * estimator._has_intercept)
+    return np.append(values, [1.0] * layout.intercept)
 
 
 def _table(kind, logs, above, names):

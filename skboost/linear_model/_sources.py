@@ -9,7 +9,9 @@ from sklearn.utils.validation import validate_data
 
 from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._sklearn import check_sample_weight
-from skboost.linear_model._summary import Summary, merged
+from skboost.linear_model._layout import feature_names
+from skboost.linear_model._methods import one_response
+from skboost.linear_model._summary import Summary, check_spread, merged
 from skboost.targets import validate_offset
 
 
@@ -144,31 +146,21 @@ class Labels(Responses):
 
 @dataclass
 class Numbers(Responses):
-    """Responses that are numbers; in memory they may have several columns.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        Whose ``checked`` says which.
-    """
+    """Responses that are numbers, those that the likelihood's ``checked`` takes."""
 
     likelihood: object = None
-    multi_output = True
 
     def held(self, estimator, X, y, sample_weight=None, offset=None, reset=True):
         """A `Table` of rows in memory."""
         X, y = validate_data(
-            estimator, X, y, reset=reset, accept_sparse="csr", dtype=np.float64,
-            y_numeric=True, multi_output=self.multi_output,
+            estimator, X, one_response(y), reset=reset, accept_sparse="csr",
+            dtype=np.float64, y_numeric=True,
         )  # fmt: skip
         return self._table(X, y, sample_weight, offset)
 
     def _table(self, X, y, sample_weight, offset):
         weight = row_weights(X, sample_weight)
         y = np.asarray(y, dtype=np.float64)
-        if y.ndim == 2:
-            # Every column is a fit of its own, which puts its rows into order.
-            return Table(X, y, weight)
         return Table.canonical(X, y, weight, n_jobs=self.n_jobs)
 
     def checked(self, y, n_rows):
@@ -184,8 +176,6 @@ class Numbers(Responses):
 class Counts(Numbers):
     """Responses that are counts, of rows with offsets."""
 
-    multi_output = False
-
     def _table(self, X, y, sample_weight, offset):
         y = self.checked(y, X.shape[0])
         offset = np.zeros(len(y)) if offset is None else validate_offset(offset, len(y))
@@ -194,6 +184,30 @@ class Counts(Numbers):
         rows.y, offset = rows.y.T
         rows.offset = offset if offset.any() else None
         return rows
+
+
+# --- rows of a fit, and of one batch more
+
+
+def rows_in_place(estimator, reader, *arrays):
+    """Rows of a new fit in memory, in a file or in blocks, a `RowSource`."""
+    return reader.source(estimator, *arrays)
+
+
+def read_rows(estimator, reader, *arrays):
+    """Rows of a new fit, wherever they are."""
+    rows = estimator._source(reader, *arrays)
+    check_spread(rows, feature_names(estimator))
+    return rows
+
+
+def read_batch(estimator, reader, *arrays):
+    """Rows of a `partial_fit`, in memory."""
+    first = "_model_" not in vars(estimator)
+    rows = reader.held(estimator, *arrays, reset=first)
+    if first:
+        check_spread(rows, feature_names(estimator))
+    return rows
 
 
 # --- labels as codes, and the weights of rows

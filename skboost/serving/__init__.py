@@ -17,7 +17,6 @@ from skboost.serving._plain import (
     GaussianPart,
     LaplacePart,
     LinearRegressor,
-    MultipleRegressor,
     OneVsRestClassifier,
     SoftmaxClassifier,
     StudentTPart,

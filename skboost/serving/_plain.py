@@ -303,19 +303,6 @@ class LinearRegressor(Mixed, Model):
 
 
 @dataclass
-class MultipleRegressor:
-    """Several responses, a model for each."""
-
-    models: tuple
-
-    def predict(self, X, return_std=False):
-        """Predictive means, (n_samples, n_outputs), and standard deviations."""
-        means, stds = zip(*(m.predict(X, True) for m in self.models), strict=True)
-        mean, std = np.stack(means, axis=1), np.stack(stds, axis=1)
-        return (mean, std) if return_std else mean
-
-
-@dataclass
 class CountRegressor(Mixed, Model):
     """Counts with the logarithm as link.
 

@@ -172,6 +172,10 @@ class DispersionPrior:
         self._centre, self._precision = np.log(median), sd**-2.0
         self._constant = 0.0 if np.isinf(sd) else -np.log(sd) - 0.5 * LOG_2PI
 
+    def flat(self):
+        """No prior, in the same form."""
+        return DispersionPrior(self.median, np.inf)
+
     def value_and_score(self, level):
         """Log density in nats and its derivative, arrays like ``level``."""
         shift = level - self._centre

@@ -39,6 +39,10 @@ class NoiseScalePrior:
                 np.log(2.0) + half * np.log(half * scale**2) - gammaln(half)
             )
 
+    def flat(self):
+        """No prior, in the same form."""
+        return NoiseScalePrior(0.0, self.scale)
+
     def value_and_score(self, level):
         """Log density in nats and its derivative, arrays like ``level``."""
         square = self.scale**2 * bounded_exp(-2.0 * level)

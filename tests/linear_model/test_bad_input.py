@@ -334,7 +334,7 @@ def on_counts():
         ("poisson", {"offset": np.full(30, -np.inf)}, "offset .* got -inf in row 0"),
         ("poisson", {"offset": ["a"] * 30}, "offset must be an array"),
         ("poisson", {"X": with_entry(np.nan)}, "X contains NaN"),
-        ("poisson", {"y": np.column_stack([Y, Y])}, "y should be a 1d array"),
+        ("poisson", {"y": np.column_stack([Y, Y])}, "MultiOutputRegressor"),
         ("normal", {"X": with_entry(np.nan)}, "X contains NaN"),
         ("normal", {"y": np.where(REAL > 1, np.nan, REAL)}, "y contains NaN"),
         ("normal", {"y": Y[:5]}, "inconsistent numbers of samples"),

@@ -111,16 +111,6 @@ def test_data_frames_give_their_names(name):
         fitted.predict(frame[["dose", "age", "noise"]])
 
 
-def test_frames_of_several_responses():
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    both = pd.DataFrame({"one": Y, "two": -Y})
-    model = BoostedBayesianLinearRegression(max_iter=1, n_draws=64, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        fitted = model.fit(frame, both)
-        assert fitted.predict(frame).shape == (60, 2)
-
-
 def test_a_column_may_be_called_intercept(model, data):
     X, y = data
     columns = ["intercept (2)", "intercept", "b"]

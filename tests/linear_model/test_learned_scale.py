@@ -175,16 +175,6 @@ def test_nothing_to_explain_with_as_many_columns_as_rows():
 # --- as any other fit
 
 
-def test_a_scale_is_learned_for_every_output():
-    X, y = data_for(BoostedBayesianLinearRegression)
-    both = np.column_stack([y, np.random.default_rng(1).standard_normal(len(y))])
-    model = BoostedBayesianLinearRegression(**QUICK).fit(X, both)
-    one = BoostedBayesianLinearRegression(**QUICK).fit(X, y)
-    assert model.prior_scale_.shape == (2,)
-    assert model.prior_scale_[0] == one.prior_scale_
-    assert model.prior_scale_interval().shape == (2, 2)
-
-
 def test_three_classes_sparse_rows_and_weights():
     X, y = data_for(BoostedBayesianLogisticRegression)
     y = y + (X[:, 0] > 0.5)

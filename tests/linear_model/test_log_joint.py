@@ -140,24 +140,12 @@ def test_after_partial_fit_the_prior_is_that_of_the_first_call():
     assert found == pytest.approx(expected, rel=1e-10)
 
 
-def test_several_outputs_have_one_each():
-    Y = np.column_stack([REAL, -REAL])
-    fitted = BoostedBayesianLinearRegression(**FAST).fit(X, Y)
-    for k, log_joint in enumerate(fitted.make_log_joint(X, Y)):
-        alone = fitted.estimators_[k].make_log_joint(X, Y[:, k])
-        theta = fitted.posterior_[k].sample(2, random_state=0)
-        assert_allclose(log_joint(theta), alone(theta))
-    with pytest.raises(ValueError, match="as many columns"):
-        fitted.make_log_joint(X, REAL)
-
-
 def test_the_estimator_keeps_no_rows():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(5000, 2))
     labels = (rows[:, 0] > rng.logistic(size=5000)).astype(int)
     fitted = BoostedBayesianLogisticRegression(**FAST).fit(rows, labels)
-    assert "_joint" in vars(fitted)
-    assert len(pickle.dumps(fitted._joint)) < rows.nbytes / 10
+    assert len(pickle.dumps(fitted)) < rows.nbytes / 10
 
 
 # --- names
@@ -192,13 +180,8 @@ def test_names_that_were_set_last_until_the_next_fit():
 
 
 @pytest.mark.slow
-def test_names_are_of_every_class_and_output():
+def test_names_are_of_every_class():
     fitted = BoostedBayesianLogisticRegression(**FAST).fit(X, CLASSES)
     # What was fitted counts.
     fitted.set_params(fit_intercept=False).set_feature_names(["a", "b"])
     assert fitted.posterior_.names[:4] == ("0: a", "0: b", "0: intercept", "1: a")
-    Y = np.column_stack([REAL, -REAL])
-    several = BoostedBayesianLinearRegression(**FAST).fit(X, Y)
-    several.set_feature_names(["a", "b"])
-    assert several.posterior_[1].names == ("a", "b", "intercept", "log_noise_scale")
-    assert several.fit(X, Y).posterior_[1].names[0] == "x0"

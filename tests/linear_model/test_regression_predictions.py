@@ -14,7 +14,7 @@ from skboost import (
 from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace, StudentT
 from skboost.linear_model._count_predictive import CountPredictive, log_probability
-from skboost.linear_model._noise_regressor import NoisePredictive, mean_square_scale
+from skboost.linear_model._noise_predictive import NoisePredictive, mean_square_scale
 from skboost.targets import NormalNoise, StudentTNoise
 
 NOISES = {

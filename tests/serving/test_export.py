@@ -66,7 +66,6 @@ MODELS = {
     "linear, known noise": lambda: linear(noise_scale=0.5),
     "linear, t noise": lambda: linear(noise="student_t", noise_df=2.0),
     "linear, laplace": lambda: linear(family="laplace"),
-    "linear, two outputs": lambda: linear(np.stack([REAL, -3.0 * REAL], axis=1)),
     "online linear": lambda: OnlineBayesianLinearRegression().fit(X, REAL),
     "online linear, one row": lambda: OnlineBayesianLinearRegression().fit(
         X[:1], REAL[:1]

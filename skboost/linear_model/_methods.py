@@ -1,0 +1,336 @@
+"""Methods of every linear model with a posterior, and checks of what they are given."""
+
+from numbers import Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skboost._sklearn import Interval
+from skboost.linear_model._predictive import plain_rows
+from skboost.posterior import check_level
+from skboost.serving import onnx_model, write_module
+
+POSITIVE = Interval(Real, 0, None, closed="neither")
+
+
+def export(self, path, preprocessor=None):
+    """Write the fitted model as one Python file that needs NumPy only.
+
+    The file predicts where skboost, scikit-learn and SciPy are not installed. It
+    has `predict`, and `predict_proba` for classifiers, as functions of dense rows;
+    regressors take `return_std`. Its arrays are inside, so its size is that of the
+    posterior: a classifier with more than four classes holds 1024 draws of it.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        Usually ends with ``.py``. An earlier file is replaced when the new one is
+        complete.
+    preprocessor : transformer, default=None
+        The steps before the model, ``pipeline[:-1]``, where rows come as they were
+        before these. Scalers, projections and selections of columns are affine maps
+        of numbers, alone or in a `ColumnTransformer`; others are refused.
+
+    Raises
+    ------
+    ValueError
+        For labels that are no strings, numbers or booleans, and for a preprocessor
+        that is not an affine map of numbers to the model's columns.
+    OSError
+        If the file can not be written; an earlier one stays.
+
+    Notes
+    -----
+    The file holds the lines that the estimator itself predicts with. It runs as any
+    Python module does: import only those that you wrote.
+    """
+    plain, before = _plain_model(self, preprocessor)
+    write_module(path, plain, type(self).__name__, before)
+
+
+def to_onnx(self, dtype="float64", preprocessor=None):
+    """The fitted model as an ONNX graph (extra ``onnx``).
+
+    Parameters
+    ----------
+    dtype : {"float32", "float64"}, default="float64"
+        Of the input ``X`` of shape (n_samples, n_features). Arithmetic is in double
+        precision in either case.
+    preprocessor : transformer, default=None
+        As in `export`.
+
+    Returns
+    -------
+    onnx.ModelProto
+        Of a classifier with outputs ``label`` and ``probabilities``, of a linear
+        regression with ``mean`` and ``std`` (noise included). Write it with
+        ``onnx.save``. Two classes agree with the estimator to 1e-9, five and more
+        to rounding; three, by a rule with 1,600 nodes, to 1e-4 on rows like those
+        of the fit and to 0.02 however far out.
+
+    Raises
+    ------
+    NotImplementedError
+        For other models: four classes, counts, and, of two classes, components that
+        are not Gaussian. `export` writes those.
+    ImportError
+        Without onnx.
+    """
+    plain, before = _plain_model(self, preprocessor)
+    return onnx_model(plain, dtype, before)
+
+
+def _plain_model(estimator, preprocessor):
+    """The plain model that an estimator predicts with, and the map before it."""
+    check_is_fitted(estimator)
+    plain = estimator._predictive().model
+    if preprocessor is not None and hasattr(plain, "factors"):
+        raise ValueError(
+            "preprocessor must be None for models with groups, whose columns are "
+            "not all numbers. Apply it before the call."
+        )
+    return plain, affine_map(preprocessor, estimator.n_features_in_)
+
+
+def set_feature_names(self, names):
+    """Name the coefficients of the posterior, until the next `fit`.
+
+    For data without names of their own, such as those that a pipeline hands on:
+    ``pipe[-1].set_feature_names(pipe[:-1].get_feature_names_out())``. Those of a
+    DataFrame are known without.
+
+    Parameters
+    ----------
+    names : array-like of str of shape (n_features,)
+
+    Returns
+    -------
+    self
+        `posterior_`, its tables and its pictures have the names.
+
+    Raises
+    ------
+    ValueError
+        If there is not one name for each feature.
+    """
+    check_is_fitted(self)
+    values = np.asarray(names)
+    if values.shape != (self.n_features_in_,):
+        raise ValueError(
+            "names must hold one name for each of the "
+            f"{self.n_features_in_} features; got shape {values.shape}. Pass the "
+            "names of the columns of X, without the intercept."
+        )
+    self._model_ = self._model_.renamed(tuple(map(str, values)))
+    self.posterior_ = self.posterior_.renamed(self._model_.layout.names)
+    return self
+
+
+def predict_latent(self, X):
+    """Mean and standard deviation of the linear predictor, without any noise.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+    Returns
+    -------
+    mean, std : ndarray of shape (n_samples,)
+    """
+    X = checked_rows(self, X)
+    return self._predictive().latent(X)
+
+
+def coef_interval(self, level=0.9):
+    """Central credible intervals of the coefficients.
+
+    Parameters
+    ----------
+    level : float, default=0.9
+        Posterior probability inside, in (0, 1).
+
+    Returns
+    -------
+    ndarray of shape (n_features, 2)
+        Lower and upper ends.
+    """
+    return coefficient_ends(self, level)[0]
+
+
+# --- of boosted models, whose prior may have a scale that is learned
+
+
+def prior_scale(self):
+    """Posterior mean of the learned factor of the prior's scale."""
+    s, mass = _scale_posterior(self)
+    return float(mass @ s)
+
+
+def prior_scale_interval(self, level=0.9):
+    """Central credible interval of the learned factor of the prior's scale.
+
+    Parameters
+    ----------
+    level : float, default=0.9
+        Posterior probability inside, in (0, 1).
+
+    Returns
+    -------
+    ndarray of shape (2,)
+        Lower and upper end.
+    """
+    tails = tails_of(level)
+    s, mass = _scale_posterior(self)
+    # Half of a node's mass lies below it.
+    return np.exp(np.interp(tails, mass.cumsum() - 0.5 * mass, np.log(s)))
+
+
+def _scale_posterior(estimator):
+    """A grid of the factor and its probabilities."""
+    check_is_fitted(estimator)
+    model = estimator._model_
+    if model.scale_prior is None:
+        raise AttributeError(
+            f"This {type(estimator).__name__} has learned no scale: it was fitted with "
+            f"prior_scale={estimator.prior_scale!r}. Set prior_scale='learn'."
+        )
+    prior, scale = model.scale_prior
+    n = estimator.posterior_.dim - len(model.layout.further)
+    # Draws of the coefficients from which the posterior of the factor is computed.
+    theta = estimator.posterior_.sample(2048, 0)[:, :n]
+    log_mass = prior.log_posterior(theta, np.resize(scale, n))
+    return np.exp(prior.log_s), np.exp(log_mass).mean(axis=0)
+
+
+# --- for the faces: rows in, draws and intervals out
+
+
+def checked_rows(estimator, X):
+    """Rows as the plain model of a fitted estimator takes them."""
+    check_is_fitted(estimator)
+    kind = {"accept_sparse": "csr", "dtype": np.float64}
+    X = validate_data(estimator, X, reset=False, **kind)
+    return plain_rows(X, estimator._model_.layout.intercept)
+
+
+def checked_pairs(estimator, X, y):
+    """The same with numbers as their responses."""
+    check_is_fitted(estimator)
+    kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
+    X, y = validate_data(estimator, X, one_response(y), reset=False, **kind)
+    return plain_rows(X, estimator._model_.layout.intercept), np.asarray(y, dtype=float)
+
+
+def drawn_parameters(estimator, n, random_state):
+    """Draws of coefficients, intercepts and further parameters; see `Layout.split`."""
+    check_is_fitted(estimator)
+    draws = estimator.posterior_.sample(n, random_state)
+    return estimator._model_.layout.split(draws)
+
+
+def coefficient_ends(estimator, level):
+    """Ends of the coefficients' intervals, (n_outputs, n_features, 2)."""
+    check_is_fitted(estimator)
+    ends = estimator.posterior_.interval(level).T
+    return np.moveaxis(estimator._model_.layout.split(ends)[0], 0, -1)
+
+
+# --- checks
+
+
+def check_quantiles(quantiles):
+    """Probabilities strictly between 0 and 1, as an array (n_levels,)."""
+    try:
+        p = np.atleast_1d(np.asarray(quantiles, dtype=float))
+    except (TypeError, ValueError):
+        p = np.empty(0)
+    if p.ndim != 1 or not p.size or not np.all((p > 0) & (p < 1)):
+        raise ValueError(
+            "quantiles must be probabilities strictly between 0 and 1; got "
+            f"{quantiles!r}."
+        )
+    return p
+
+
+def tails_of(level):
+    """The two probabilities between which a central interval holds `level`."""
+    tail = 0.5 * (1.0 - check_level(level))
+    return np.array([tail, 1.0 - tail])
+
+
+def checked_numbers(estimator, X, y):
+    """Responses as finite floats, (n_samples,); a ValueError where they are not."""
+    y = one_for_each_row(estimator, X, one_response(y))
+    return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+
+
+def one_response(y):
+    """Refuse several responses for each row; a column is for scikit-learn to say."""
+    shape = np.shape(y)
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y must have one dimension; got shape {shape}. For several responses wrap "
+            "the estimator in sklearn.multioutput.MultiOutputRegressor, which fits one "
+            "for each column."
+        )
+    return y
+
+
+def one_for_each_row(estimator, X, y):
+    """Responses, (n_samples,); a ValueError where they are missing or others."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is "
+            "None."
+        )
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    return y
+
+
+def affine_map(preprocessor, n_features):
+    """Matrix and shift of a fitted transformer, found by trying it; None for None."""
+    if preprocessor is None:
+        return None
+    check_is_fitted(preprocessor)
+    n_raw = preprocessor.n_features_in_
+    names = getattr(preprocessor, "feature_names_in_", None)
+
+    def transformed(X):
+        if names is not None:
+            import pandas as pd
+
+            X = pd.DataFrame(X, columns=names)
+        out = preprocessor.transform(X)
+        return np.asarray(out.toarray() if sparse.issparse(out) else out, dtype=float)
+
+    # Of all sizes: a map that clips is constant in places.
+    others = np.random.default_rng(0).standard_normal((64, n_raw))
+    others *= np.geomspace(1e-3, 1e9, 64)[:, None]
+    try:
+        with np.errstate(all="ignore"):
+            shift = transformed(np.zeros((1, n_raw)))
+            matrix = (transformed(_STEP * np.eye(n_raw)) - shift) / _STEP
+            found = transformed(others)
+    except (TypeError, ValueError) as error:
+        raise ValueError(_NOT_AFFINE) from error
+    if shift.shape[1] != n_features:
+        raise ValueError(
+            f"preprocessor must give the {n_features} columns of the model; got "
+            f"{shift.shape[1]}. Pass the steps that it was fitted after, pipeline[:-1]."
+        )
+    size = 1.0 + np.abs(shift) + np.abs(others) @ np.abs(matrix)
+    if not np.all(np.abs(found - others @ matrix - shift) <= 1e-9 * size):
+        raise ValueError(_NOT_AFFINE)
+    return matrix, shift[0]
+
+
+# So long that what columns are shifted by costs their slopes no digits.
+_STEP = 2.0**30
+_NOT_AFFINE = (
+    "preprocessor must be an affine map of columns of numbers, such as scalers, "
+    "projections and selections of columns; this one is not. Apply it before the call, "
+    "and export without it."
+)

@@ -1,0 +1,137 @@
+"""The predictive distribution of a response with normal or Student-t noise."""
+
+import numpy as np
+
+from skboost.linear_model._predictive import (
+    N_DRAWS,
+    Predictive,
+    mixture_log_density,
+    mixture_parts,
+    mixture_quantiles,
+    part_of,
+    posterior_draws,
+)
+from skboost.serving import LinearRegressor
+
+
+class NoisePredictive(Predictive):
+    """Predictive quantities of a regression with noise.
+
+    For a Gaussian component the linear predictor eta and the log noise scale lambda of
+    a row are two Gaussian variables. Given lambda, eta is Gaussian and the response has
+    normal noise added to it in closed form, other noise by a further quadrature;
+    lambda, which all rows share, is integrated by a fixed rule. So the predictive
+    distribution of every row is a finite mixture, and density, quantiles and moments
+    follow from it.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Over (coefficients, intercept), and the log noise scale where that is inferred.
+    fit_intercept : bool
+    noise : Noise
+    noise_scale : float or None
+        None where it is inferred.
+    """
+
+    def __init__(self, mixture, fit_intercept, noise, noise_scale):
+        mixture = mixture.drop_zero_weights()
+        self.noise, self.noise_scale = noise, noise_scale
+        n_linear = mixture.dim - (noise_scale is None)
+        weights, parts = mixture_parts(mixture, slice(n_linear))
+        known = noise_scale is not None
+        square = noise_scale**2 if known else mean_square_scale(mixture)
+        fit_intercept = bool(fit_intercept)
+        variance = float(noise.std**2 * square)
+        base = (n_linear - fit_intercept, fit_intercept)
+        super().__init__(LinearRegressor(*base, weights, parts, variance), mixture)
+
+    def log_density(self, X, y):
+        """Log predictive density of every response, (n,), nats."""
+        out = np.empty(X.shape[0])
+        for rows, *parts in self._parts(X):
+            out[rows] = mixture_log_density(self.noise, y[rows], *parts)
+        return out
+
+    def quantiles(self, X, p):
+        """Predictive quantiles, (n, n_levels)."""
+        blocks = self._parts(X, len(p))
+        return np.concatenate(
+            [mixture_quantiles(self.noise, *parts, p) for _, *parts in blocks]
+        )
+
+    def _parts(self, X, n_levels=1):
+        """Blocks of rows with centres, scales (n, n_parts) and weights of the parts."""
+        draws = None if self.gaussian else posterior_draws(self.mixture)
+        width = n_levels * (N_DRAWS if draws is not None else 512)
+        for rows, block in self.model.blocks(X, width):
+            if draws is None:
+                yield from self._pieces(block, rows.start, n_levels)
+            else:
+                yield rows, *self._by_draws(block, draws)
+
+    def _pieces(self, block, start, n_levels):
+        """What `_parts` gives of a block, in pieces that take little memory.
+
+        A row far out needs many parts, its neighbours do not.
+        """
+        n = block.shape[0]
+        if n == 1 or n * n_levels * self._n_parts(block) <= 1 << 18:
+            yield slice(start, start + n), *self._by_quadrature(block)
+            return
+        middle = n // 2
+        yield from self._pieces(block[:middle], start, n_levels)
+        yield from self._pieces(block[middle:], start + middle, n_levels)
+
+    def _n_parts(self, block):
+        """Parts that `_by_quadrature` makes of every row of a block."""
+        total = 0
+        for family, params in self.mixture.components:
+            mean, left, tilt, level, spread = self._pair(family, params, block)
+            widest = left.max(initial=0.0, keepdims=True)
+            for node in self.noise.scale_rule(level, spread, tilt)[0]:
+                scale = np.exp(level + spread * node)
+                total += len(self.noise.added_to(mean[:1], widest, scale)[2])
+        return total
+
+    def _by_draws(self, block, draws):
+        scale = self.noise_scale
+        scale = np.exp(draws[:, -1]) if scale is None else np.full(len(draws), scale)
+        centres = np.asarray(block @ draws[:, : block.shape[1]].T)
+        weights = np.full(len(draws), 1.0 / len(draws))
+        return centres, np.broadcast_to(scale, centres.shape), weights
+
+    def _by_quadrature(self, block):
+        centres, scales, weights = [], [], []
+        pairs = zip(self.mixture.weights, self.mixture.components, strict=True)
+        for weight, (family, params) in pairs:
+            mean, left, tilt, level, spread = self._pair(family, params, block)
+            rule = self.noise.scale_rule(level, spread, tilt)
+            for node, share in zip(*rule, strict=True):
+                scale = np.exp(level + spread * node)
+                centre, scale, shares = self.noise.added_to(
+                    mean + tilt * node, left, scale
+                )
+                centres.append(centre)
+                scales.append(scale)
+                weights.append(weight * share * shares)
+        return np.hstack(centres), np.hstack(scales), np.concatenate(weights)
+
+    def _pair(self, family, params, block):
+        """(eta, lambda) as mean + tilt u + left v, level + spread u; u, v ~ N(0, 1)."""
+        centre, variance, factor = family.structure(params)
+        mean, std = part_of(family, params, slice(block.shape[1])).moments(block)
+        if self.noise_scale is not None:
+            return mean, std, np.zeros_like(mean), np.log(self.noise_scale), 0.0
+        spread = float(family.std(params)[-1])
+        tilt = np.zeros_like(mean)
+        if factor is not None:
+            tilt = block @ (factor[:-1] @ factor[-1]) / spread
+        left = np.sqrt(np.maximum(std**2 - tilt**2, 0.0))
+        return mean, left, tilt, centre[-1], spread
+
+
+def mean_square_scale(mixture):
+    """E sigma^2 where the last coordinate of a mixture is the logarithm of sigma."""
+    squares = [f.mean_exponential(params, -1, 2.0) for f, params in mixture.components]
+    return mixture.weights @ np.array(squares)

@@ -1,0 +1,129 @@
+"""What a linear regression with a posterior over its coefficients answers."""
+
+from sklearn.base import RegressorMixin
+
+from skboost.linear_model._methods import (
+    check_quantiles,
+    checked_pairs,
+    checked_rows,
+    coef_interval,
+    drawn_parameters,
+    export,
+    predict_latent,
+    set_feature_names,
+    tails_of,
+    to_onnx,
+)
+
+
+class BayesianRegressor(RegressorMixin):
+    """Predictive distributions that add noise to the linear predictor.
+
+    For estimators with ``_model_`` and ``posterior_``.
+    """
+
+    export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
+    predict_latent, coef_interval = predict_latent, coef_interval
+
+    def _predictive(self):
+        """What answers about checked rows."""
+        return self._model_.predictive(self.posterior_.mixture)
+
+    def predict(self, X, return_std=False):
+        """Mean of the posterior predictive distribution.
+
+        Student-t noise of at most one degree of freedom has no mean: what is returned
+        is that of the linear predictor.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Return the standard deviation of the predictive distribution too, noise
+            included; inf for Student-t noise of at most two degrees of freedom, and
+            where the noise scale is inferred under Student-t components, whose tails
+            leave it no second moment (intervals and quantiles are finite there).
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        std : ndarray of the same shape
+            Only where `return_std` is True.
+        """
+        X = checked_rows(self, X)
+        mean, std = self._predictive().model.mean_and_std(X)
+        return (mean, std) if return_std else mean
+
+    def predict_interval(self, X, level=0.9):
+        """Central interval of the predictive distribution, noise included.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        level : float, default=0.9
+            Predictive probability inside, in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            Lower and upper end.
+        """
+        X = checked_rows(self, X)
+        return self._predictive().quantiles(X, tails_of(level))
+
+    def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95)):
+        """Quantiles of the predictive distribution, noise included.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        quantiles : float or array-like of shape (n_quantiles,), \
+                default=(0.05, 0.5, 0.95)
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_quantiles)
+        """
+        X = checked_rows(self, X)
+        return self._predictive().quantiles(X, check_quantiles(quantiles))
+
+    def log_predictive_density(self, X, y):
+        """Log density of the predictive distribution at the responses.
+
+        A proper score: larger is better, and only the truth has the largest mean.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Nats.
+        """
+        X, y = checked_pairs(self, X, y)
+        return self._predictive().log_density(X, y)
+
+    def sample_posterior(self, n=1, random_state=None):
+        """Draws of coefficients, intercept and noise scale.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        coef : ndarray of shape (n, n_features)
+        intercept : ndarray of shape (n,)
+        noise_scale : ndarray of the same shape
+        """
+        coef, intercept, further = drawn_parameters(self, n, random_state)
+        return coef[:, 0], intercept[:, 0], self._model_.noise_scales(further)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
