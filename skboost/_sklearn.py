@@ -5,7 +5,6 @@ Everybody uses them and nobody promises them: when they move, only this file doe
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.callback import CallbackSupportMixin
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._search import (
     _search_estimator_has as search_estimator_has,
 )

@@ -54,7 +54,6 @@ QUICK = [
     EvidenceSearch(
         SVIGaussianMixture(max_iter=10),
         {"n_components": [1, 2]},
-        n_repeats=1,
         error_score="raise",
     ),
 ]
@@ -89,7 +88,6 @@ SLOW = [
     EvidenceSearch(
         BoostedBayesianLogisticRegression(max_iter=1, n_draws=64),
         {"prior_scale": [0.5, 2.0]},
-        n_repeats=1,
         error_score="raise",
     ),
 ]  # fmt: skip

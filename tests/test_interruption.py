@@ -394,7 +394,7 @@ class Interrupting(Predefined):
     "search",
     [
         lambda model, grid: GridSearchCV(model, grid, cv=2, error_score=0.0),
-        lambda model, grid: EvidenceSearch(model, grid, n_repeats=1),
+        EvidenceSearch,
     ],
     ids=["GridSearchCV", "EvidenceSearch"],
 )

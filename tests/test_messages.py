@@ -218,7 +218,7 @@ MEANINGLESS = {
         "intercept_scale": None,
     },
     EvidenceSearch(BoostedBayesianLogisticRegression(), {"prior_scale": [1.0]}): {
-        "n_repeats": 0, "refit": "elbo", "error_score": "ignore", "n_jobs": 1.5,
+        "refit": "elbo", "error_score": "ignore", "n_jobs": 1.5,
     },
 }  # fmt: skip
 

@@ -157,7 +157,6 @@ def test_a_search_counts_the_gain():
     search = EvidenceSearch(
         BoostedBayesianLogisticRegression(max_iter=1, random_state=0),
         {"prior_scale": [0.5, 2.0]},
-        n_repeats=1,
     ).fit(*FEW)
     best = search.best_estimator_
     assert best.skewing_.applied

@@ -3,19 +3,19 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost.inspection._axes import bars, color, look, panels, pyplot, tidy
+from skboost.inspection._axes import bars, color, look, panels, tidy
 
 
 class EvidenceDisplay:
     """ELBO of the candidates of an evidence search against a parameter.
 
-    Make one with `from_estimator`. Bars are two standard errors, pale dots the
-    single repeats, the star is the chosen candidate.
+    Make one with `from_estimator`. Bars are two standard errors, the star is the chosen
+    candidate.
 
     Parameters
     ----------
     results : dict
-        The table of an `EvidenceSearch`, its ``results_``.
+        The table of an `EvidenceSearch`, its ``cv_results_``.
     param : str, default=None
         Parameter on the horizontal axis, such as ``"n_components"``; may be left out
         where only one has several values. The others make one line for each
@@ -42,7 +42,6 @@ class EvidenceDisplay:
     >>> search = EvidenceSearch(
     ...     BoostedBayesianLogisticRegression(max_iter=1, random_state=0),
     ...     {"prior_scale": [0.1, 1.0, 10.0]},
-    ...     n_repeats=1,
     ... )
     >>> display = EvidenceDisplay.from_estimator(search.fit(scale(X[:, :4]), y))
     """
@@ -75,9 +74,9 @@ class EvidenceDisplay:
         ValueError
             If `param` is needed, or is not a parameter of the grid.
         """
-        check_is_fitted(estimator, "results_")
+        check_is_fitted(estimator, "cv_results_")
         best = estimator.best_index_
-        return cls(estimator.results_, param=param, best_index=best).plot(ax=ax)
+        return cls(estimator.cv_results_, param=param, best_index=best).plot(ax=ax)
 
     def plot(self, ax=None):
         """Draw ELBO against the parameter.
@@ -111,7 +110,9 @@ class EvidenceDisplay:
             elif all(float(value).is_integer() for value in given):
                 self.ax_.xaxis.get_major_locator().set_params(integer=True)
             self.ax_.set(xlabel=param, ylabel="ELBO ± 2 se (nats)")
-            self._explain(outside=ax is None)
+            # Beside axes of our own, over those of the caller.
+            place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+            self.ax_.legend(**({} if ax else place))
             tidy(self.ax_)
         return self
 
@@ -151,33 +152,13 @@ class EvidenceDisplay:
             for name, value in params.items()
             if name != param and len(self._values(name)) > 1
         ]
-        return ", ".join(others) or "best of the repeats"
+        return ", ".join(others) or "ELBO"
 
     def _plot_line(self, x, rows, hue, label):
         order = np.argsort(x, kind="stable")
         x, rows = x[order], rows[order]
-        for repeat in self._repeats():
-            self.ax_.plot(x, repeat[rows], ".", color=hue, alpha=0.35, markersize=4)
         error = 2.0 * np.nan_to_num(self.results["elbo_se"])[rows]
         bars(self.ax_, x, self._finite("elbo")[rows], error, hue, label)
-
-    def _repeats(self):
-        """Columns of the single repeats, where there are several."""
-        names = [n for n in self.results if n.startswith("repeat") and n.endswith("o")]
-        return [self._finite(name) for name in names] if len(names) > 1 else []
-
-    def _explain(self, outside):
-        """Legend of lines, chosen candidate and dots; beside axes of our own."""
-        # Lines first; matplotlib puts what has error bars last.
-        handles, labels = self.ax_.get_legend_handles_labels()
-        entries = list(zip(handles, labels, strict=True))
-        entries.sort(key=lambda entry: entry[1].startswith("chosen"))
-        if self._repeats():
-            style = {"color": "0.5", "alpha": 0.6, "marker": ".", "markersize": 6}
-            dot = pyplot().Line2D([], [], ls="", **style)
-            entries.append((dot, "single repeats"))
-        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if outside else {}
-        self.ax_.legend(*zip(*entries, strict=True), **place)
 
     def _finite(self, name):
         """A column with gaps where there is nothing to draw."""

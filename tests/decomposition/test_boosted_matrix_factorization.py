@@ -259,7 +259,7 @@ def test_empty_rows_and_a_rank_above_the_matrix():
 def test_the_rank_is_found_by_evidence_and_by_held_out_entries():
     X, _ = low_rank((60, 15), rank=2, share=0.8)
     one = model(max_iter=1, n_restarts=4, **KNOWN)
-    search = EvidenceSearch(one, {"n_components": [1, 2, 4]}, n_repeats=1).fit(X)
+    search = EvidenceSearch(one, {"n_components": [1, 2, 4]}).fit(X)
     assert search.best_params_ == {"n_components": 2}
     scores = [
         cross_val_score_entries(one.set_params(n_components=r), X, cv=3).mean()

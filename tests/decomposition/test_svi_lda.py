@@ -308,7 +308,7 @@ def test_from_texts_to_classes():
 @pytest.mark.slow
 def test_evidence_chooses_the_number_of_topics():
     search = EvidenceSearch(
-        made(max_iter=60), {"n_components": [1, 3, 12]}, n_repeats=2, random_state=0
+        made(max_iter=60, n_init=2), {"n_components": [1, 3, 12]}
     ).fit(X)
     assert search.best_params_ == {"n_components": 3}
     assert search.best_elbo_ == search.best_estimator_.elbo_
