@@ -93,8 +93,13 @@ class LinearModel:
 
     def likelihood_of(self, rows):
         """The log likelihood alone, as a target."""
-        level = None if self.level_prior is None else self.level_prior.flat()
-        model = replace(self, prior=FlatPrior(), level_prior=level, temperature=1.0)
+        model = replace(
+            self,
+            prior=FlatPrior(),
+            scale=np.ones_like(self.scale),
+            level_prior=self.level_prior and self.level_prior.flat(),
+            temperature=1.0,
+        )
         return model.joint(rows)
 
     def log_joint(self, rows):

@@ -120,6 +120,14 @@ def test_two_halves_are_the_whole(model):
     assert_allclose(halves.posterior_.std(), std, rtol=0.15)
 
 
+def test_bounds_of_batches_add_up_to_that_of_all_rows(model):
+    X, y = logistic_data(80, [1.0, -0.5])
+    whole, halves = model(intercept_scale=50.0).fit(X, y), model(intercept_scale=50.0)
+    bounds = [halves.partial_fit(X[:40], y[:40]).elbo_]
+    bounds.append(halves.partial_fit(X[40:], y[40:]).elbo_)
+    assert sum(bounds) == pytest.approx(whole.elbo_, abs=0.1)
+
+
 def test_partial_fits_keep_the_mixture_small(model):
     estimator = model(max_components=2, **SETTINGS)
     for _ in range(2):
