@@ -30,7 +30,12 @@ from skboost.linear_model._linear_model import BoostedLinearModel
 from skboost.linear_model._methods import tails_of
 from skboost.linear_model._model import SCALED_CONSTRAINTS, highest_point
 from skboost.linear_model._summary import check_spread, column_moments
-from skboost.posterior import as_generator, as_posterior, summary_table
+from skboost.posterior import (
+    as_generator,
+    as_posterior,
+    check_size,
+    summary_table,
+)
 from skboost.targets import HalfTPrior, ScalePrior, as_prior
 from skboost.transforms import Constraints
 
@@ -404,6 +409,7 @@ class HierarchicalModel(Served, BoostedLinearModel):
             ``"group_effects"``, a dict by factor to (n, n_groups, n_effects).
         """
         check_is_fitted(self)
+        check_size("n", n)
         model, rng = self._model, as_generator(random_state)
         kept = len(model.coef)
         picked = rng.choice(kept, n, replace=n > kept)

@@ -1,20 +1,14 @@
 """Fits that go on: warm starts, more data, and what failures leave behind."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.base import clone
 
 from skboost import (
-    BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
 )
-from skboost.families import StudentT
 
-from .conftest import logistic_data, same_mixture
+from .conftest import logistic_data
 
 X = np.column_stack([np.linspace(-1.0, 1.0, 20), np.tile([0.3, -0.4], 10)])
 Y = (X[:, 0] > 0).astype(int)
@@ -24,86 +18,7 @@ SETTINGS = {"prior": "laplace", "fit_intercept": False, "tol": 0.0, "n_draws": 3
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-def assert_same_fit(a, b):
-    assert same_mixture(a, b)
-    assert a.elbo_ == b.elbo_
-    assert a.n_iter_ == b.n_iter_
-    assert np.array_equal(a.elbo_path_, b.elbo_path_)
-    staged = [
-        getattr(m, "staged_predict_proba", None) or m.staged_predict for m in (a, b)
-    ]
-    stages = zip(*(predict(X) for predict in staged), strict=True)
-    assert all(np.array_equal(p, q) for p, q in stages)
-
-
-# --- warm start
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "model",
-    [
-        BoostedBayesianLogisticRegression(),
-        BoostedBayesianLogisticRegression(step_size="adaptive", corrective="away"),
-        BoostedBayesianLogisticRegression(
-            step_size="predefined", corrective="none", refine=False
-        ),
-        BoostedBayesianLogisticRegression(family="laplace"),
-        BoostedBayesianLogisticRegression(family=StudentT("diag", df=(3.0, 30.0))),
-        BoostedBayesianLinearRegression(noise="student_t"),
-        BoostedBayesianPoissonRegression(),
-    ],
-    ids=["default", "away", "predefined", "laplace", "student_t", "linear", "poisson"],
-)
-def test_a_warm_start_is_one_long_fit_bit_for_bit(model):
-    model.set_params(random_state=0, **SETTINGS)
-    long = clone(model).set_params(max_iter=4).fit(X, Y)
-    warm = clone(model).set_params(max_iter=1, warm_start=True).fit(X, Y)
-    for max_iter in (2, 4):
-        warm.set_params(max_iter=max_iter).fit(X, Y)
-    assert_same_fit(warm, long)
-
-
-def test_a_warm_start_without_a_seed_goes_on_with_its_own(model):
-    warm = model(max_iter=2, warm_start=True, random_state=None, **SETTINGS).fit(X, Y)
-    path, before = warm.elbo_path_, warm.predict_proba(X)
-    # Where it is done another fit changes nothing.
-    assert np.array_equal(warm.fit(X, Y).predict_proba(X), before)
-    warm.set_params(max_iter=3).fit(X, Y)
-    assert np.array_equal(warm.elbo_path_[:2], path)
-
-
-def test_a_warm_start_survives_a_pickle(model):
-    long = model(max_iter=3, warm_start=True, **SETTINGS).fit(X, Y)
-    warm = model(max_iter=2, warm_start=True, **SETTINGS).fit(X, Y)
-    again = pickle.loads(pickle.dumps(warm)).set_params(max_iter=3).fit(X, Y)
-    assert_same_fit(again, long)
-    size = len(pickle.dumps(warm))
-    assert len(pickle.dumps(warm.set_params(warm_start=False))) < 0.5 * size
-
-
-@pytest.mark.parametrize("change", ["rows", "labels", "temperature"])
-def test_a_warm_start_needs_the_same_density(change, model):
-    warm = model(max_iter=1, warm_start=True, **SETTINGS).fit(X, Y)
-    before = warm.predict_proba(X)
-    data = {"rows": (1.5 * X, Y), "labels": (X, Y[::-1])}.get(change, (X, Y))
-    warm.set_params(max_iter=2, temperature=0.5 if change == "temperature" else 1.0)
-    with pytest.raises(ValueError, match="goes on with the same data and the same mod"):
-        warm.fit(*data)
-    assert np.array_equal(warm.predict_proba(X), before)
-
-
-def test_without_warm_start_a_fit_begins_anew(model):
-    settings = SETTINGS | {"max_iter": 1}
-    again = model(**settings).partial_fit(X[4:16], Y[4:16]).fit(X, Y)
-    assert_same_fit(model(**settings).fit(X, Y), again)
-
-
 # --- more data
-
-
-def test_a_first_partial_fit_is_a_fit(model):
-    assert_same_fit(model().partial_fit(X, Y), model().fit(X, Y))
 
 
 def test_two_halves_are_the_whole(model):
@@ -155,14 +70,6 @@ def test_labels_that_were_not_named_are_refused(model):
     estimator.partial_fit(X, Y, classes=[1, 0])
     with pytest.raises(ValueError, match="classes="):
         model().partial_fit(X[:5], Y[:5])
-
-
-def test_partial_fit_weighs_rows(model):
-    weight = np.where(np.arange(20) % 3, 1.0, 0.0)
-    used = weight > 0
-    one = model().partial_fit(X, Y).partial_fit(X, Y, sample_weight=weight)
-    two = model().partial_fit(X, Y).partial_fit(X[used], Y[used])
-    assert same_mixture(one, two)
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
@@ -196,18 +195,6 @@ def test_a_model_without_groups_is_the_plain_one():
     np.testing.assert_allclose(model.coef_, np.linalg.lstsq(X, y)[0], atol=0.05)
 
 
-def test_weights_are_repetition_and_order_does_not_matter(fitted):
-    model, X, y, _ = fitted
-    weight = np.random.default_rng(0).integers(0, 3, len(X))
-    repeated = np.repeat(np.arange(len(X)), weight)
-    repeated = np.random.default_rng(1).permutation(repeated)
-    model = clone(model).set_params(max_iter=1)
-    one = clone(model).fit(X, y, sample_weight=weight)
-    two = model.fit(X.iloc[repeated], np.asarray(y)[repeated])
-    np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-8)
-    np.testing.assert_allclose(one.elbo_, two.elbo_)
-
-
 def test_draws_agree_with_what_is_reported(fitted):
     model, X, _, _ = fitted
     draws = model.sample_posterior(500, random_state=0)
@@ -298,7 +285,6 @@ def test_it_works_in_a_pipeline_and_a_grid_search():
             {},
             "scale of HalfNormalPrior must be a positive finite number; got -1.0",
         ),
-        ({"groups": ["school"], "handle_unknown": "drop"}, {}, "handle_unknown"),
         ({"groups": ["school"], "prior_scale": "learn"}, {}, "prior_scale"),
     ],
 )
@@ -329,21 +315,6 @@ def test_what_data_cannot_tell_apart_is_warned_of(kind, n_groups, message):
         model.fit(X, rng.integers(0, 2, 40))
     assert caught[0].filename == __file__
     assert np.isfinite(model.elbo_)
-
-
-@of_one_kind
-def test_names_and_answers_stay_until_the_next_fit(fitted):
-    model, X, y, _ = fitted
-    named = clone(model).set_params(max_iter=1, groups=[1]).fit(X.to_numpy(), y)
-    rest = named.posterior_.names[2:]
-    named.set_feature_names(["time", "place"])
-    assert named.posterior_.names == ("time", "intercept", *rest)
-    assert list(named.variance_components_.index) == list(rest)
-    before = named.predict(X.to_numpy())
-    with pytest.raises(ValueError, match="a label in every row"):
-        named.fit(X.assign(school=None).to_numpy(), y)
-    np.testing.assert_array_equal(named.predict(X.to_numpy()), before)
-    assert named.fit(X.to_numpy(), y).posterior_.names[0] == "x0"
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Counts in groups that vary more than Poisson counts, and the warning before them."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -12,8 +11,6 @@ from sklearn.exceptions import NotFittedError
 from skboost import BoostedHierarchicalPoissonRegression
 from skboost.exceptions import OverdispersionWarning
 from skboost.priors import HalfNormalPrior
-
-from .conftest import written
 
 
 def counts(n=150, n_groups=10, dispersion=0.5, seed=0):
@@ -106,16 +103,6 @@ def test_predictions_are_those_of_a_mixture_of_negative_binomials(fitted):
             np.tile(rows[i], (5, 1)), k[:5], offset=np.full(5, offset[i])
         )
         np.testing.assert_allclose(found, np.log(mass[:5]), atol=1e-9)
-
-
-def test_files_and_pickles_predict_the_same(fitted, tmp_path):
-    mean, std = fitted.predict(X, return_std=True)
-    again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.predict(X, return_std=True)[1], std)
-    assert again.dispersion_ == fitted.dispersion_
-    fitted.export(tmp_path / "counts.py")
-    found = written(tmp_path / "counts.py").predict(X, return_std=True)
-    np.testing.assert_allclose(found, [mean, std])
 
 
 def test_poisson_counts_are_warned_of_where_residuals_are_too_large():

@@ -1,8 +1,5 @@
 """The boosted models in the company of scikit-learn's tools."""
 
-import warnings
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,15 +7,12 @@ import sklearn
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.callback import ScoringMonitor
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
     OnlineBayesianLogisticRegression,
 )
@@ -34,42 +28,7 @@ X = RNG.normal(size=(60, 3))
 OFFSET = RNG.uniform(-1.0, 1.0, 60)
 Y = RNG.poisson(np.exp(X @ [0.5, -0.5, 0.0] + OFFSET)).astype(float)
 TINY = {"max_iter": 3, "n_draws": 64, "random_state": 0}
-REGRESSORS = [BoostedBayesianLinearRegression, BoostedBayesianPoissonRegression]
-LABELS = logistic_data(60, [1.5, -1.0, 0.0])
-CLASSES = logistic_data(60, [1.5, -1.0], n_classes=3)
 # An estimator, its rows and responses, and the offset where there is one.
-MODELS = {
-    "logistic": (BoostedBayesianLogisticRegression(**TINY), *LABELS, None),
-    "linear": (BoostedBayesianLinearRegression(**TINY), X, Y, None),
-    "poisson": (BoostedBayesianPoissonRegression(**TINY), X, Y, OFFSET),
-    "classes": (BoostedBayesianLogisticRegression(**TINY), *CLASSES, None),
-    "heavy": (BoostedBayesianLinearRegression(noise="student_t", **TINY), X, Y, None),
-    "student_t": (
-        BoostedBayesianLogisticRegression(family="student_t", **TINY), *LABELS, None,
-    ),
-    "laplace": (
-        BoostedBayesianLogisticRegression(family="laplace", **TINY), *LABELS, None,
-    ),
-}  # fmt: skip
-each_model = pytest.mark.parametrize(
-    "name",
-    [
-        name
-        if name in ("linear", "poisson")
-        else pytest.param(name, marks=pytest.mark.slow)
-        for name in MODELS
-    ],
-)
-
-
-def model_of(name):
-    estimator, X, y, offset = MODELS[name]
-    return clone(estimator), X, y, {} if offset is None else {"offset": offset}
-
-
-@pytest.fixture(params=REGRESSORS, ids=["linear", "poisson"])
-def kind(request):
-    return partial(request.param, max_iter=1, n_draws=64, random_state=0)
 
 
 # --- composition
@@ -89,28 +48,6 @@ def test_grid_search_reaches_into_strategies(model, data):
 # --- data frames
 
 
-@pytest.mark.parametrize("name", ["logistic", "linear", "poisson"])
-def test_data_frames_give_their_names(name):
-    estimator, X, y, _ = model_of(name)
-    y = np.array(["healthy", "ill"])[y] if name == "logistic" else y
-    frame = pd.DataFrame(X, columns=["age", "dose", "noise"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        # Callbacks that predict do not warn either.
-        if name == "logistic":
-            estimator.set_callbacks(ScoringMonitor(scoring="neg_log_loss"))
-        fitted = estimator.fit(frame, pd.Series(y))
-        p = fitted.predict(frame)
-    assert fitted.feature_names_in_.tolist() == ["age", "dose", "noise"]
-    more = ("log_noise_scale",) if name == "linear" else ()
-    assert fitted.posterior_.names == ("age", "dose", "noise", "intercept", *more)
-    assert fitted.posterior_.summary().shape[0] == 4 + len(more)
-    with pytest.warns(UserWarning, match="feature names"):
-        assert np.array_equal(fitted.predict(frame.to_numpy()), p)
-    with pytest.raises(ValueError, match="feature names"):
-        fitted.predict(frame[["dose", "age", "noise"]])
-
-
 def test_a_column_may_be_called_intercept(model, data):
     X, y = data
     columns = ["intercept (2)", "intercept", "b"]
@@ -118,17 +55,7 @@ def test_a_column_may_be_called_intercept(model, data):
     assert fitted.posterior_.names == (*columns, "intercept (3)")
 
 
-# --- weights
-
-
-@each_model
-def test_weights_are_repetitions_in_any_order(name):
-    estimator, X, y, more = model_of(name)
-    weight = np.random.default_rng(0).integers(0, 4, len(y))
-    rows = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
-    weighted = clone(estimator).fit(X, y, sample_weight=weight, **more)
-    repeated = {key: value[rows] for key, value in more.items()}
-    assert same_mixture(weighted, estimator.fit(X[rows], y[rows], **repeated))
+# --- weights, repeated entries
 
 
 def test_class_weights_are_sample_weights(model):
@@ -140,10 +67,6 @@ def test_class_weights_are_sample_weights(model):
         by_class = model(class_weight=asked).fit(X, labels)
         by_row = model().fit(X, y, sample_weight=[weight[code] for code in y])
         assert same_mixture(by_class, by_row)
-
-
-def test_the_number_of_jobs_does_not_show(kind):
-    assert same_mixture(kind(n_jobs=1).fit(X, Y), kind(n_jobs=2).fit(X, Y))
 
 
 def test_weights_and_offsets_are_routed():
@@ -165,26 +88,6 @@ def test_weights_and_offsets_are_routed():
     assert np.isfinite(scores["test_score"]).all()
 
 
-# --- sparse rows
-
-
-@each_model
-def test_sparse_rows_are_dense_rows(name):
-    estimator, X, y, more = model_of(name)
-    X = np.where(np.abs(X) < 0.5, 0.0, X)
-    dense = clone(estimator).fit(X, y, **more)
-    # Rounding differs, and a search over kinks amplifies it: it ends as well elsewhere.
-    near = 0.1 if name == "laplace" else 1e-6
-    for container in (sparse.csr_matrix, sparse.coo_array):
-        found = clone(estimator).fit(container(X), y, **more)
-        shift = np.abs(found.posterior_.mean() - dense.posterior_.mean())
-        assert (shift < near * dense.posterior_.std()).all()
-        assert abs(found.elbo_ - dense.elbo_) < 4 * dense.elbo_se_ + 1e-6
-        if hasattr(dense, "predict_interval"):
-            ends = found.predict_interval(container(X))
-            assert_allclose(ends, dense.predict_interval(X), rtol=1e-4, atol=1e-3)
-
-
 def test_repeated_entries_are_added(data):
     """Updates with variances square the entries of rows."""
     X, y = data
@@ -196,18 +99,3 @@ def test_repeated_entries_are_added(data):
     found, dense = clone(estimator).fit(twice, y), estimator.fit(X, y)
     assert_allclose(found.coef_, dense.coef_, rtol=1e-6)
     assert twice.nnz == 2 * n * d
-
-
-# --- seeds, and what is given
-
-
-def test_states_of_the_same_seed_give_the_same_fit_and_inputs_are_left_alone(data):
-    X, y, weight = *data, np.linspace(0.0, 1.0, len(data[1]))
-    before = X.copy(), y.copy(), weight.copy()
-    one, two = (
-        BoostedBayesianLogisticRegression(**TINY | {"random_state": state})
-        for state in map(np.random.RandomState, (3, 3))
-    )
-    assert same_mixture(one.fit(X, y, weight), two.fit(X, y, weight))
-    one.partial_fit(X, y).predict_uncertainty(X)
-    assert all(map(np.array_equal, before, (X, y, weight)))

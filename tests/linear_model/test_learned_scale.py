@@ -235,15 +235,10 @@ def test_a_prior_of_the_scale_in_place_of_the_default_one():
 
 def test_bad_values_are_refused_by_name():
     X, y = data_for(BoostedBayesianLogisticRegression)
-    for bad in ("learned", -1.0, 0.0, None):
-        with pytest.raises(ValueError, match="prior_scale"):
-            BoostedBayesianLogisticRegression(prior_scale=bad).fit(X, y)
+    with pytest.raises(ValueError, match="prior_scale"):
+        BoostedBayesianLogisticRegression(prior_scale="learned").fit(X, y)
     with pytest.raises(ValueError, match="df of HalfTPrior must be a positive"):
         BoostedBayesianLogisticRegression(prior_scale=HalfTPrior(df=-1)).fit(X, y)
-    fixed = BoostedBayesianLogisticRegression(max_iter=1, random_state=0).fit(X, y)
-    assert not hasattr(fixed, "prior_scale_")
-    with pytest.raises(AttributeError, match="has learned no scale"):
-        fixed.prior_scale_interval()
 
 
 @pytest.mark.slow

@@ -167,21 +167,3 @@ def test_names_come_from_a_pipeline():
         names = pipe[-1].posterior_.names
         assert names[0] == "standardscaler__size" and names[-1] == "intercept"
         assert pipe[-1].posterior_.summary().index.tolist() == list(names)
-
-
-def test_names_that_were_set_last_until_the_next_fit():
-    fitted = BoostedBayesianLogisticRegression(**FAST).fit(X, BINARY)
-    with pytest.raises(ValueError, match="each of the 2 features; got shape"):
-        fitted.set_feature_names(["a", "b", "intercept"])
-    assert fitted.posterior_.names[0] == "x0"
-    fitted.set_feature_names(["a", "b"]).partial_fit(X, BINARY)
-    assert fitted.posterior_.names == ("a", "b", "intercept")
-    assert fitted.fit(X, BINARY).posterior_.names[0] == "x0"
-
-
-@pytest.mark.slow
-def test_names_are_of_every_class():
-    fitted = BoostedBayesianLogisticRegression(**FAST).fit(X, CLASSES)
-    # What was fitted counts.
-    fitted.set_params(fit_intercept=False).set_feature_names(["a", "b"])
-    assert fitted.posterior_.names[:4] == ("0: a", "0: b", "0: intercept", "1: a")

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import sparse, stats
+from scipy import stats
 from sklearn.base import clone
 
 from skboost.approximation import Mixture
@@ -20,7 +20,6 @@ from .conftest import (
     count_regression,
     counted,
     pieces_are_near_the_whole,
-    same_mixture,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -83,23 +82,8 @@ def test_the_dispersion_is_a_coordinate_and_an_answer(fitted):
         poisson.dispersion_interval()
 
 
-def test_weights_are_repetitions_and_sparse_rows_the_same_rows():
-    weight = np.random.default_rng(0).integers(0, 4, 80)
-    rows = np.random.default_rng(1).permutation(np.repeat(np.arange(80), weight))
-    model = regression(max_iter=1, skew=None)
-    weighted = clone(model).fit(X, Y, weight, exposure=YEARS)
-    repeated = clone(model).fit(X[rows], Y[rows], exposure=YEARS[rows])
-    assert same_mixture(weighted, repeated)
-    thin = sparse.csr_matrix(X * (np.arange(160).reshape(80, 2) % 3 > 0))
-    dense, thin_fit = (clone(model).fit(each, Y) for each in (thin.toarray(), thin))
-    assert_allclose(thin_fit.coef_, dense.coef_, rtol=1e-4)
-    assert_allclose(thin_fit.predict(thin), dense.predict(thin.toarray()), rtol=1e-4)
-
-
-def test_more_data_and_a_last_stage(fitted):
+def test_pieces_are_near_the_whole():
     pieces_are_near_the_whole(regression, X, Y, [40], max_iter=1, skew=None)
-    *_, last = fitted.staged_predict(X, exposure=YEARS)
-    assert_allclose(last, fitted.predict(X, exposure=YEARS))
 
 
 HARD = {
@@ -215,21 +199,3 @@ def test_an_exposure_is_the_exponential_of_an_offset(fitted):
         answer = getattr(fitted, name)
         one, other = answer(X, *more, **offset), answer(X, *more, **exposure)
         assert_allclose(one, other, rtol=1e-12, err_msg=name)
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (np.where(np.arange(80) == 5, 0.0, YEARS), "positive .* got 0.0 in row 5"),
-        (-YEARS, "positive and finite.*in row 0"),
-        (np.where(np.arange(80) == 7, np.nan, YEARS), "got nan in row 7"),
-        (YEARS[:9], r"exposure must have shape \(80,\).* got \(9,\)"),
-        (["long"] * 80, "exposure must be an array of 80 numbers"),
-    ],
-)
-def test_exposures_that_mean_nothing_leave_the_old_fit(fitted, value, words):
-    before = dict(vars(fitted))
-    for method, more in ((fitted.fit, (Y,)), (fitted.predict, ())):
-        with pytest.raises(ValueError, match=words):
-            method(X, *more, exposure=value)
-    assert all(vars(fitted)[name] is kept for name, kept in before.items())

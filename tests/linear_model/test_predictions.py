@@ -7,7 +7,6 @@ from scipy import sparse
 from scipy.integrate import quad
 from scipy.special import expit, logit, softmax, xlogy
 from scipy.stats import norm
-from sklearn.exceptions import NotFittedError
 
 from skboost import BoostedBayesianLogisticRegression
 from skboost.approximation import Mixture
@@ -17,15 +16,6 @@ from skboost.linear_model._predictive import plain_rows
 from skboost.targets import class_contrasts
 
 N_DRAWS = 200_000
-METHODS = [
-    "predict",
-    "predict_proba",
-    "predict_log_proba",
-    "decision_function",
-    "predict_latent",
-    "predict_proba_interval",
-    "predict_uncertainty",
-]
 
 
 @pytest.fixture(
@@ -217,69 +207,10 @@ def test_uncertainty_splits(fitted, rows, p):
     assert (total <= np.log(len(fitted.classes_)) + 1e-12).all()
 
 
-def test_the_last_stage_is_the_fit(fitted, rows):
-    stages = list(fitted.staged_predict_proba(rows))
-    assert len(stages) == fitted.n_iter_
-    assert np.array_equal(stages[-1], fitted.predict_proba(rows))
-
-
 def test_blocks_of_rows_do_not_show(fitted):
     rows = np.random.default_rng(0).standard_normal((3000, fitted.n_features_in_))
     whole = fitted.predict_proba(rows)
     assert_allclose(whole[::500], fitted.predict_proba(rows[::500]), rtol=1e-10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_sparse_rows_are_rows(fitted, rows, method):
-    rows = np.where(np.abs(rows) < 1, 0.0, rows)
-    dense = getattr(fitted, method)(rows)
-    for container in (sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix):
-        found = getattr(fitted, method)(container(rows))
-        if method == "predict":
-            assert np.array_equal(found, dense)
-        else:
-            assert_allclose(found, dense, rtol=1e-9, atol=1e-12)
-
-
-# --- coefficients
-
-
-def test_draws_have_their_shapes_moments_and_intervals(fitted, sample):
-    coef, intercept = sample
-    shape = (N_DRAWS,) if len(fitted.classes_) == 2 else (N_DRAWS, 3)
-    assert coef.shape == (*shape, fitted.n_features_in_)
-    assert intercept.shape == shape
-    error = coef.std(axis=0) / np.sqrt(N_DRAWS)
-    expected = fitted.coef_[0] if len(fitted.classes_) == 2 else fitted.coef_
-    assert (np.abs(coef.mean(axis=0) - expected) < 5 * error).all()
-    ends = fitted.coef_interval(0.8)
-    assert ends.shape == (*fitted.coef_.shape, 2)
-    inside = (coef > ends[..., 0]) & (coef < ends[..., 1])
-    assert_allclose(inside.mean(axis=0), 0.8, atol=5 * np.sqrt(0.16 / N_DRAWS))
-
-
-def test_levels_are_probabilities_and_numbers_of_draws_are_numbers(fitted, rows):
-    for level in (0.0, 1.0, -0.5, 90, np.nan):
-        with pytest.raises(ValueError, match="level"):
-            fitted.predict_proba_interval(rows, level)
-        with pytest.raises(ValueError, match="level"):
-            fitted.coef_interval(level)
-    for n in (0, -1, 2.5):
-        with pytest.raises(ValueError, match="n must be a positive integer"):
-            fitted.sample_posterior(n)
-
-
-def test_unfitted_estimators_say_so():
-    model, row = BoostedBayesianLogisticRegression(), [[0.0]]
-    with pytest.raises(NotFittedError):
-        next(model.staged_predict_proba(row))
-    for method in (model.sample_posterior, model.coef_interval):
-        with pytest.raises(NotFittedError):
-            method()
-    for name in METHODS:
-        with pytest.raises(NotFittedError):
-            getattr(model, name)(row)
 
 
 @pytest.mark.parametrize("family", ["gaussian", "laplace", "student_t"])

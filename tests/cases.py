@@ -1,0 +1,175 @@
+"""A small model of every kind that is boosted, with data that it fits in no time."""
+
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+
+from skboost import (
+    BoostedBayesianLinearRegression,
+    BoostedBayesianLogisticRegression,
+    BoostedBayesianPoissonRegression,
+    BoostedGaussianMixture,
+    BoostedHierarchicalLinearRegression,
+    BoostedHierarchicalLogisticRegression,
+    BoostedHierarchicalPoissonRegression,
+    BoostedMatrixFactorization,
+)
+
+# Steps of a given size go on to the last iteration and cost little, and diagonal
+# components of correlated coefficients leave something to gain.
+STEPS = {"step_size": 0.3, "corrective": "none"}
+FEW = {"max_iter": 2, "tol": 0.0, "random_state": 0}
+GLM = {"family": "gaussian-diag", "refine": False, "n_draws": 32, **STEPS, **FEW}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An estimator, its rows and responses, and what it is told beside them."""
+
+    estimator: BaseEstimator
+    X: np.ndarray
+    y: np.ndarray | None = None
+    offset: dict = field(default_factory=dict)
+
+    def new(self, **settings):
+        return clone(self.estimator).set_params(**settings)
+
+    def data(self, rows=slice(None)):
+        """Arguments of ``fit``."""
+        offset = {name: value[rows] for name, value in self.offset.items()}
+        response = {} if self.y is None else {"y": self.y[rows]}
+        return {"X": self.X[rows], **response, **offset}
+
+    def fit(self, **settings):
+        return self.new(**settings).fit(**self.data())
+
+    def answer(self, model, X=None):
+        """What a fitted model says: probabilities, means, or densities of rows."""
+        X = self.X if X is None else X
+        if hasattr(model, "predict_entries"):
+            return model.reconstruct()
+        if hasattr(model, "score_samples"):
+            return model.score_samples(X)
+        if hasattr(model, "predict_proba"):
+            return model.predict_proba(X)
+        offset = {name: value[: X.shape[0]] for name, value in self.offset.items()}
+        return model.predict(X, **offset)
+
+    def stages(self, model):
+        """What it said after every iteration."""
+        if hasattr(model, "predict_entries"):
+            rows, columns = np.indices(self.X.shape).reshape(2, -1)
+            found = model.staged_predict_entries(rows, columns)
+            return [entries.reshape(self.X.shape) for entries in found]
+        if hasattr(model, "score_samples"):
+            return list(model.staged_score_samples(self.X))
+        if hasattr(model, "predict_proba"):
+            return list(model.staged_predict_proba(self.X))
+        return list(model.staged_predict(self.X, **self.offset))
+
+
+def _linear():
+    """Rows with a sparse pattern, and responses of every kind."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((48, 3))
+    X = (X + 2.0 * X[:, :1]) * (rng.random((48, 3)) < 0.8)
+    eta = X @ [0.6, -0.4, 0.0] + 0.3
+    latent = eta + rng.logistic(size=48)
+    return X, {
+        "labels": np.where(latent > 0.0, "yes", "no"),
+        "classes": np.digitize(latent, [-0.7, 0.9]),
+        "real": eta + 0.5 * rng.standard_normal(48),
+        "counts": rng.poisson(np.exp(0.5 * eta)),
+        "offset": 0.3 * rng.standard_normal(48),
+    }
+
+
+X, _Y = _linear()
+GROUPS = np.arange(48) % 6
+GROUPED = np.column_stack([X[:, :2], GROUPS])
+_EFFECTS = np.random.default_rng(1).standard_normal(6)[GROUPS]
+OFFSET, EXPOSURE = {"offset": _Y["offset"]}, {"exposure": np.exp(_Y["offset"])}
+NEGATIVE = {"likelihood": "negative_binomial"}
+ONE = FEW | {"max_iter": 1, "groups": [2]}
+TABLE = np.random.default_rng(2).standard_normal((10, 2)) @ [[1, 2, 0, 1], [0, 1, 1, 2]]
+
+FLAT = {
+    "two classes": Case(BoostedBayesianLogisticRegression(**GLM), X, _Y["labels"]),
+    "three classes": Case(
+        BoostedBayesianLogisticRegression(skew=None, **GLM), X, _Y["classes"]
+    ),
+    "normal": Case(BoostedBayesianLinearRegression(**GLM), X, _Y["real"]),
+    "student_t": Case(
+        BoostedBayesianLinearRegression(noise="student_t", prior_scale=1.0, **GLM),
+        X,
+        _Y["real"],
+    ),
+    "poisson": Case(BoostedBayesianPoissonRegression(**GLM), X, _Y["counts"], OFFSET),
+    "negative binomial": Case(
+        BoostedBayesianPoissonRegression(skew=None, **NEGATIVE, **GLM),
+        X, _Y["counts"], EXPOSURE,
+    ),
+}  # fmt: skip
+HIERARCHICAL = {
+    "groups, normal": Case(
+        BoostedHierarchicalLinearRegression(**ONE), GROUPED, _Y["real"] + _EFFECTS
+    ),
+    "groups, classes": Case(
+        BoostedHierarchicalLogisticRegression(**ONE), GROUPED, _Y["labels"]
+    ),
+    "groups, poisson": Case(
+        BoostedHierarchicalPoissonRegression(**ONE), GROUPED, _Y["counts"], OFFSET
+    ),
+    "groups, negative binomial": Case(
+        BoostedHierarchicalPoissonRegression(**NEGATIVE, **ONE),
+        GROUPED, _Y["counts"], EXPOSURE,
+    ),
+}  # fmt: skip
+LINEAR = FLAT | HIERARCHICAL
+OTHERS = {
+    "mixture": Case(
+        BoostedGaussianMixture(2, n_draws=16, n_restarts=1, **STEPS, **FEW),
+        X[:, :2] + 3.0 * (np.arange(48) % 2)[:, None],
+    ),
+    "factorisation": Case(
+        BoostedMatrixFactorization(1, n_draws=16, n_restarts=1, **STEPS, **FEW), TABLE
+    ),
+}
+EVERY = LINEAR | OTHERS
+# One of every class; the other likelihoods go the same way through a fit.
+KINDS = {
+    name: case
+    for name, case in EVERY.items()
+    if name not in ("three classes", "student_t") and "binomial" not in name
+}
+
+
+@cache
+def fitted(name, **settings):
+    """Fitted once for all tests, none of which changes it."""
+    return EVERY[name].fit(**settings)
+
+
+def each(cases, *needed):
+    """Over the cases whose estimators have all these parameters and methods."""
+    names = [
+        name
+        for name, case in cases.items()
+        if {*needed} <= {*dir(case.estimator), *case.estimator.get_params()}
+    ]
+    return pytest.mark.parametrize("name", names)
+
+
+def same_fit(case, one, two):
+    """Whether two fits are the same, bit for bit; the last report included."""
+    __tracebackhide__ = True
+    assert one.n_iter_ == two.n_iter_ and one.message_ == two.message_
+    for path in ("elbo_path_", "gain_path_", "duality_gap_path_"):
+        np.testing.assert_array_equal(getattr(one, path), getattr(two, path))
+    for number in ("elbo_", "elbo_se_", "remaining_kl_", "pareto_k_"):
+        assert getattr(one, number) == getattr(two, number), number
+    np.testing.assert_array_equal(one.posterior_.weights, two.posterior_.weights)
+    np.testing.assert_array_equal(case.answer(one), case.answer(two))

@@ -1,0 +1,531 @@
+"""What every boosted estimator promises, whatever it models."""
+
+import copy
+import pickle
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.callback import ScoringMonitor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+
+from skboost.callbacks import ELBOMonitor
+from skboost.families import Gaussian
+from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES
+from skboost.strategies import AdaptiveBacktracking
+
+from .cases import EVERY, HIERARCHICAL, KINDS, each, fitted, same_fit
+from .conftest import Listener
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+every = each(KINDS)
+with_stages = each({k: v for k, v in KINDS.items() if k not in HIERARCHICAL})
+# One model of each engine room: densities, conjugate models, factorisations.
+one_of_each = each({k: KINDS[k] for k in ("two classes", "mixture", "factorisation")})
+
+
+def states(model):
+    """Names of fitted attributes."""
+    return {name for name in vars(model) if name[-1] == "_" != name[0]}
+
+
+# --- attributes
+
+
+@every
+def test_a_fit_tells_what_it_did(name):
+    model = fitted(name)
+    n = model.n_iter_
+    assert n == model.max_iter and not model.converged_
+    assert isinstance(model.message_, str) and isinstance(model.converged_, bool)
+    for path in ("elbo_path_", "gain_path_", "duality_gap_path_"):
+        assert getattr(model, path).shape == (n,)
+        assert np.isfinite(getattr(model, path)[1:]).all()
+    assert model.duality_gap_ == model.duality_gap_path_[-1] or n == 1
+    for number in ("elbo_", "elbo_se_", "remaining_kl_", "remaining_kl_se_"):
+        assert isinstance(getattr(model, number), float), number
+    low, high = model.remaining_kl_interval_
+    assert low <= high and 0.0 <= high
+    assert [record["iteration"] for record in model.history_] == [*range(1, n + 1)]
+    wanted = {"kind", "gamma", "curvature", "n_components", "seconds", "elbo"}
+    assert all(wanted <= record.keys() for record in model.history_)
+    assert [record["elbo"] for record in model.history_] == [*model.elbo_path_]
+    assert model.posterior_.weights.sum() == pytest.approx(1.0)
+    assert model.n_features_in_ == KINDS[name].X.shape[1]
+
+
+def documented(kind):
+    """Names in the section of attributes of a docstring."""
+    section = kind.__doc__.split("Attributes\n    ----------\n")[1]
+    heads = re.findall(r"^    (\w[^:\n]*)", section.split("\n\n")[0], re.MULTILINE)
+    return {name for head in heads for name in re.findall(r"\w+_\b", head)}
+
+
+@with_stages
+def test_every_attribute_is_documented(name):
+    model = fitted(name)
+    known = documented(type(model))
+    own = {n for n in dir(model) if n[-1] == "_" != n[0] and hasattr(model, n)}
+    assert own <= known
+    # Only of data frames, or by some of the parameters.
+    assert known - own <= {
+        "feature_names_in_", "dispersion_", "prior_scale_", "estimators_",
+    }  # fmt: skip
+
+
+@every
+def test_nothing_is_known_before_a_fit(name):
+    case = KINDS[name]
+    model = case.new()
+    assert not states(model)
+    with pytest.raises(NotFittedError):
+        case.answer(model)
+    if name not in HIERARCHICAL:
+        with pytest.raises(NotFittedError):
+            case.stages(model)
+    assert not states(clone(fitted(name)))
+
+
+# --- the same seed, the same fit
+
+
+@every
+def test_a_seed_decides_whatever_the_number_of_jobs_and_the_fit_before(name):
+    case = KINDS[name]
+    again = case.new(n_jobs=2).fit(**case.data(slice(0, 40)))
+    again.fit(**case.data())
+    same_fit(case, fitted(name), again)
+
+
+@one_of_each
+def test_states_of_the_same_seed_give_the_same_fit(name):
+    case = KINDS[name]
+    one, two, other = (
+        case.fit(random_state=np.random.RandomState(seed)) for seed in (3, 3, 4)
+    )
+    same_fit(case, one, two)
+    assert one.elbo_ != other.elbo_
+
+
+@every
+def test_what_is_given_is_left_alone(name):
+    case = KINDS[name]
+    data, before = case.data(), copy.deepcopy(case.data())
+    model = case.new()
+    params = model.get_params()
+    case.answer(model.fit(**data))
+    for key, value in before.items():
+        np.testing.assert_array_equal(data[key], value)
+    assert all(model.get_params()[key] is value for key, value in params.items())
+
+
+@each(EVERY, "set_fit_request")
+def test_weights_are_repetitions_in_any_order(name):
+    case = EVERY[name]
+    weight = np.random.default_rng(0).integers(0, 4, len(case.X))
+    rows = np.random.default_rng(1).permutation(
+        np.repeat(np.arange(len(weight)), weight)
+    )
+    weighted = case.new(max_iter=1).fit(**case.data(), sample_weight=weight)
+    repeated = case.new(max_iter=1).fit(**case.data(rows))
+    if name not in HIERARCHICAL:
+        same_fit(case, weighted, repeated)
+    np.testing.assert_allclose(case.answer(weighted), case.answer(repeated), atol=1e-8)
+    assert weighted.elbo_ == pytest.approx(repeated.elbo_)
+
+
+# --- stages and limits
+
+
+@with_stages
+def test_stages_are_shorter_fits_and_end_at_the_fit(name):
+    case, model = KINDS[name], fitted(name)
+    stages = case.stages(model)
+    assert len(stages) == model.n_iter_ == 2
+    short = fitted(name, max_iter=1)
+    assert short.n_iter_ == 1 and "max_iter=1" in short.message_
+    np.testing.assert_array_equal(stages[0], case.answer(short))
+    np.testing.assert_array_equal(stages[1], case.answer(model))
+    assert short.elbo_path_ == model.elbo_path_[:1]
+    assert np.abs(stages[1] - stages[0]).max() > 0.0
+
+
+@every
+def test_time_that_is_over_leaves_a_whole_fit(name):
+    case = KINDS[name]
+    model = case.fit(max_time=1e-9, max_iter=1000)
+    assert model.n_iter_ == 1 and not model.converged_
+    assert "max_time" in model.message_
+    assert np.isfinite(case.answer(model)).all() and np.isfinite(model.elbo_)
+    assert states(model) == states(fitted(name))
+
+
+@every
+def test_a_wide_tolerance_is_reached_at_once(name):
+    model = KINDS[name].fit(tol=1e9, max_iter=50)
+    assert model.converged_ and model.n_iter_ <= 2
+
+
+@each(KINDS, "max_components")
+def test_no_more_components_than_allowed(name):
+    case = KINDS[name]
+    model = case.fit(max_components=1)
+    assert model.posterior_.n_components == 1
+    assert np.isfinite(case.answer(model)).all()
+
+
+# --- strategies
+
+LOW_RANK = Gaussian("low_rank", rank=1)
+
+
+@with_stages
+@pytest.mark.parametrize(
+    ("step_size", "corrective"),
+    [
+        ("line-search", "fully-corrective"),
+        ("adaptive", "away"),
+        ("predefined", "pairwise"),
+        (AdaptiveBacktracking(decrease=0.5), "none"),
+    ],
+    ids=["corrective", "away", "pairwise", "backtracking"],
+)
+def test_every_way_to_move_weights(name, step_size, corrective):
+    case = KINDS[name]
+    assert corrective in CORRECTIVE and len(STEP_SIZES) == 3
+    model = case.fit(step_size=step_size, corrective=corrective, max_iter=3)
+    assert model.posterior_.weights.sum() == pytest.approx(1.0)
+    assert np.isfinite(model.elbo_) and np.isfinite(case.answer(model)).all()
+    if step_size == "line-search":
+        # Steps that minimise never lose more than the noise of fresh draws.
+        noise = np.array([record["elbo_se"] for record in model.history_])
+        falls = -np.diff(model.elbo_path_)
+        assert (falls < 3.0 * np.hypot(noise[1:], noise[:-1]) + 1e-9).all()
+
+
+@each(KINDS, "family")
+@pytest.mark.parametrize(
+    "family",
+    ["gaussian", Gaussian("low_rank", rank=1), "laplace", "student_t"],
+    ids=str,
+)
+def test_every_family(name, family):
+    case = KINDS[name]
+    model = case.fit(family=family, max_iter=1)
+    assert np.isfinite(model.elbo_) and np.isfinite(case.answer(model)).all()
+
+
+@each(KINDS, "refine", "objective")
+@pytest.mark.parametrize("objective", ["kl", "relbo", "hellinger"])
+def test_every_objective_refined(name, objective):
+    case = KINDS[name]
+    settings = {"refine": True, "step_size": "line-search", "family": "gaussian"}
+    model = case.fit(objective=objective, **settings)
+    assert np.isfinite(model.elbo_) and np.isfinite(case.answer(model)).all()
+    assert {record["kind"] for record in model.history_} - {"first"}
+
+
+@one_of_each
+def test_both_rules_of_stopping(name):
+    for stopping in ("gain", "gap"):
+        model = KINDS[name].fit(stopping=stopping, tol=1e9, max_iter=9)
+        assert model.converged_ and model.n_iter_ <= 2
+
+
+@one_of_each
+def test_parameters_of_strategies_are_parameters(name):
+    model = KINDS[name].new(step_size=AdaptiveBacktracking())
+    model.set_params(step_size__decrease=0.25)
+    assert clone(model).get_params()["step_size__decrease"] == 0.25
+
+
+# --- going on
+
+
+LONG_FITS = [
+    *(pytest.param(name, {}, id=name) for name in KINDS if name not in HIERARCHICAL),
+    pytest.param("three classes", {}, id="three classes"),
+    *(
+        pytest.param("two classes", settings, id=str(settings))
+        for settings in (
+            {"step_size": "adaptive", "corrective": "away"},
+            {"step_size": "predefined", "family": "laplace"},
+            {"family": "student_t", "refine": True},
+        )
+    ),
+    pytest.param(
+        "factorisation", {"proposal": "residual"}, marks=pytest.mark.slow, id="residual"
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), LONG_FITS)
+def test_a_warm_start_is_one_long_fit(name, settings):
+    """One iteration, a pickle, and then the rest."""
+    case = EVERY[name]
+    warm = case.fit(max_iter=1, warm_start=True, **settings)
+    warm = pickle.loads(pickle.dumps(warm)).set_params(max_iter=3)
+    warm.fit(**case.data())
+    same_fit(case, warm, case.fit(max_iter=3, **settings))
+    # Where it is done another fit changes nothing.
+    before = case.answer(warm)
+    np.testing.assert_array_equal(case.answer(warm.fit(**case.data())), before)
+
+
+@one_of_each
+def test_a_warm_start_without_a_seed_goes_on_with_its_own(name):
+    case = KINDS[name]
+    warm = case.fit(max_iter=1, warm_start=True, random_state=None)
+    path = warm.elbo_path_
+    warm.set_params(max_iter=2).fit(**case.data())
+    assert np.array_equal(warm.elbo_path_[:1], path) and warm.n_iter_ == 2
+
+
+# Factors may go on with other entries.
+OTHER_DENSITIES = [
+    *((name, "rows") for name in ("two classes", "normal", "poisson", "mixture")),
+    *((name, "responses") for name in ("two classes", "normal", "poisson")),
+    *((name, "temperature") for name in ("two classes", "mixture")),
+    ("mixture", "n_components"),
+    ("factorisation", "n_components"),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), OTHER_DENSITIES)
+def test_a_warm_start_needs_the_same_density(name, change):
+    case = KINDS[name]
+    warm = case.fit(max_iter=1, warm_start=True)
+    before, data = case.answer(warm), case.data()
+    if change == "rows":
+        data["X"] = 1.5 * case.X
+    elif change == "responses":
+        data["y"] = case.y[::-1]
+    value = {"temperature": 0.5, "n_components": 3}.get(change)
+    warm.set_params(max_iter=2, **({} if value is None else {change: value}))
+    with pytest.raises(ValueError, match="warm_start=True"):
+        warm.fit(**data)
+    warm.set_params(**case.new().get_params())
+    np.testing.assert_array_equal(case.answer(warm), before)
+
+
+# --- failures
+
+
+@every
+def test_a_fit_that_fails_leaves_the_one_before_or_none(name):
+    case = KINDS[name]
+    bad = case.X.copy()
+    bad[0, 0] = np.inf
+    model = case.new(max_iter=1)
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(**case.data() | {"X": bad})
+    assert not states(model)
+    model.fit(**case.data())
+    before, known = case.answer(model), (model.n_iter_, model.elbo_, model.message_)
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(**case.data() | {"X": bad})
+    with pytest.raises(ValueError, match="'tol' parameter"):
+        model.set_params(tol=-1.0).fit(**case.data())
+    np.testing.assert_array_equal(case.answer(model), before)
+    assert (model.n_iter_, model.elbo_, model.message_) == known
+
+
+@one_of_each
+def test_an_error_in_a_callback_leaves_the_old_fit_or_none(name):
+    case = KINDS[name]
+    model = case.new().set_callbacks(Hook(fails_at=1, error=RuntimeError))
+    with pytest.raises(RuntimeError):
+        model.fit(**case.data())
+    assert not states(model)
+    model.set_callbacks().fit(**case.data())
+    before = case.answer(model)
+    hook = Hook(fails_at=2, error=RuntimeError)
+    with pytest.raises(RuntimeError):
+        model.set_params(max_iter=3).set_callbacks(hook).fit(**case.data(slice(9)))
+    assert hook.calls[-1] == "teardown"
+    np.testing.assert_array_equal(case.answer(model), before)
+    # And nothing of the failed run gets in the way of the next.
+    model.set_params(max_iter=2).set_callbacks().fit(**case.data())
+    same_fit(case, model, fitted(name))
+
+
+# --- callbacks
+
+
+class Hook(Listener):
+    """Hears everything; may stop or fail where an iteration ends."""
+
+    def __init__(self, stops_at=None, fails_at=None, error=KeyboardInterrupt):
+        self.calls, self.heard, self.metadata = [], [], []
+        self.stops_at, self.fails_at, self.error = stops_at, fails_at, error
+
+    def setup(self, estimator, context):
+        self.calls.append("setup")
+
+    def teardown(self, estimator, context):
+        self.calls.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context, *, metadata=None):
+        self.calls.append(f"begin {context.task_name}")
+        self.metadata.append(metadata)
+
+    def on_fit_task_end(self, estimator, context, *, X, y, fitted_estimator):
+        self.calls.append(f"end {context.task_name}")
+        self.heard.append((X, y, fitted_estimator))
+        done = Counter(self.calls)["end iteration"]
+        if done == self.fails_at:
+            raise self.error
+        return done == self.stops_at
+
+
+@every
+def test_callbacks_hear_of_every_iteration_and_change_nothing(name):
+    case, hook, monitor = KINDS[name], Hook(), ELBOMonitor()
+    more = [ScoringMonitor(scoring="neg_log_loss")] if name == "two classes" else []
+    model = case.new().set_callbacks(monitor, hook, *more).fit(**case.data())
+    n = model.n_iter_
+    assert hook.calls == [
+        "setup", "begin fit", *n * ["begin iteration", "end iteration"], "end fit",
+        "teardown",
+    ]  # fmt: skip
+    same_fit(case, model, fitted(name))
+    # They are given an estimator that answers, and the data that fit was given.
+    assert [model.n_iter_ for *_, model in hook.heard] == [*range(1, n + 1), n]
+    for stage, (X, y, seen) in zip(
+        [] if name in HIERARCHICAL else case.stages(model), hook.heard, strict=False
+    ):
+        np.testing.assert_allclose(case.answer(seen), stage)
+        assert X.shape == case.X.shape and (y is None) == (case.y is None)
+    assert [record["iteration"] for record in monitor.records] == [*range(1, n + 1)]
+    for record, expected in zip(monitor.records, model.history_, strict=True):
+        np.testing.assert_equal(record, expected)
+
+
+@each(KINDS, "set_fit_request")
+def test_callbacks_get_what_the_user_passed(name):
+    case, hook = KINDS[name], Hook()
+    weight = np.ones(len(case.X))
+    case.new(max_iter=1).set_callbacks(hook).fit(**case.data(), sample_weight=weight)
+    for metadata in hook.metadata:
+        assert metadata["sample_weight"] is weight
+        assert metadata.keys() >= case.offset.keys()
+
+
+@every
+def test_a_callback_stops_the_fit(name):
+    case = KINDS[name]
+    model = case.new(max_iter=9).set_callbacks(Hook(stops_at=1)).fit(**case.data())
+    assert model.n_iter_ == 1 and not model.converged_
+    assert "callback" in model.message_
+    short = fitted(name, max_iter=1)
+    np.testing.assert_array_equal(case.answer(model), case.answer(short))
+
+
+@one_of_each
+def test_the_monitor_waits_for_its_patience_and_forgets_an_earlier_fit(name):
+    case, monitor = KINDS[name], ELBOMonitor(patience=2, tol=1e6)
+    model = case.new(max_iter=9).set_callbacks(monitor).fit(**case.data())
+    assert model.n_iter_ == 3 and "callback" in model.message_
+    model = case.new(max_iter=2, warm_start=True).set_callbacks(monitor)
+    model.fit(**case.data())
+    assert [record["iteration"] for record in monitor.records] == [1, 2]
+    # It hears of the iterations of a warm start only.
+    model.set_params(max_iter=9).fit(**case.data())
+    assert [record["iteration"] for record in monitor.records] == [3, 4]
+
+
+def test_the_monitor_goes_through_a_search():
+    case, monitor = KINDS["two classes"], ELBOMonitor()
+    model = case.new(max_iter=1).set_callbacks(monitor)
+    GridSearchCV(model, {"prior_scale": [1.0]}, cv=2).fit(**case.data())
+    assert [record["iteration"] for record in monitor.records] == [1]
+    for patience in (0, -1, 1.5):
+        with pytest.raises(ValueError, match="patience"):
+            ELBOMonitor(patience=patience)
+
+
+# --- interruption
+
+
+def interrupted(model, data, iteration):
+    """The model after a fit that was interrupted where an iteration ended."""
+    hook = Hook(fails_at=iteration)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model.set_callbacks(hook).fit(**data)
+    assert type(caught.value) is KeyboardInterrupt
+    assert hook.calls.count("teardown") == 1
+    return model.set_callbacks()
+
+
+@every
+def test_an_interrupted_fit_keeps_the_iterations_done(name):
+    case = KINDS[name]
+    kept = interrupted(case.new(max_iter=4), case.data(), 1)
+    short = fitted(name, max_iter=1)
+    assert states(kept) == states(fitted(name))
+    assert kept.n_iter_ == len(kept.history_) == 1 and not kept.converged_
+    assert kept.message_.startswith("Interrupted")
+    np.testing.assert_array_equal(kept.elbo_path_, short.elbo_path_)
+    if name not in HIERARCHICAL:  # whose effects are drawn after corrections
+        np.testing.assert_array_equal(case.answer(kept), case.answer(short))
+    # There is no last report, which would take more evaluations.
+    assert kept.elbo_ == kept.history_[-1]["elbo"]
+    again = pickle.loads(pickle.dumps(kept))
+    np.testing.assert_array_equal(case.answer(again), case.answer(kept))
+
+
+@each(KINDS, "warm_start", "max_components")
+def test_an_interrupted_fit_goes_on_and_may_be_interrupted_again(name):
+    case = KINDS[name]
+    kept = interrupted(case.new(max_iter=3), case.data(), 1)
+    interrupted(kept.set_params(warm_start=True), case.data(), 1)
+    assert kept.n_iter_ == 2
+    same_fit(case, kept.fit(**case.data()), case.fit(max_iter=3))
+
+
+@one_of_each
+def test_without_a_new_iteration_the_old_fit_stays(name):
+    case = KINDS[name]
+
+    class Early(Hook):
+        def on_fit_task_begin(self, estimator, context):
+            if context.task_name == "iteration":
+                raise KeyboardInterrupt
+
+    model = case.new().set_callbacks(Early())
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(**case.data())
+    assert not states(model)
+    model.set_callbacks().fit(**case.data())
+    for warm_start in (False, True):
+        model.set_params(max_iter=4, warm_start=warm_start).set_callbacks(Early())
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(**case.data())
+        same_fit(case, model, fitted(name))
+    # A new iteration replaces an older fit.
+    interrupted(model.set_params(warm_start=False), case.data(), 1)
+    assert model.n_iter_ == 1
+
+
+# --- pickles
+
+
+@every
+def test_pickles_answer_and_hold_no_rows(name):
+    case, model = KINDS[name], fitted(name)
+    data = pickle.dumps(model)
+    assert (
+        case.X.tobytes() not in data and np.asfortranarray(case.X).tobytes() not in data
+    )
+    for again in (pickle.loads(data), copy.deepcopy(model)):
+        same_fit(case, again, model)
+        assert again.get_params().keys() == model.get_params().keys()
+    if "warm_start" in model.get_params():
+        # What goes on is kept only where it is wanted.
+        warm = case.fit(warm_start=True)
+        size = len(pickle.dumps(warm))
+        assert len(pickle.dumps(warm.set_params(warm_start=False))) < size
