@@ -59,9 +59,9 @@ class Clock:
     def counted(self, function):
         """A function of points, the last argument, that are counted."""
 
-        def counting(*args):
+        def counting(*args, **more):
             self.points += len(args[-1])
-            return function(*args)
+            return function(*args, **more)
 
         return counting
 

@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -111,9 +112,8 @@ def make_engine(target, params, starts, seed, n_jobs, box=None):
     learns_scale = target.scale_prior is not None
     proposer = CommonScaleProposer if learns_scale else DensityProposer
     return Boosting(
-        target,
-        proposer(target, family, objective, starts, box),
-        combination.of(target, params["step_size"], params["corrective"]),
+        proposer(family, objective, starts, box),
+        combination.of(params["step_size"], params["corrective"]),
         settings,
     )
 
@@ -273,29 +273,27 @@ class BoostedEstimator(FittingEstimator):
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, **data)
 
-        def begin_iteration(engine):
+        def begin_iteration(engine, target):
             task = context.subcontext(task_name="iteration")
             task.call_on_fit_task_begin(estimator=self, **data)
-            return lambda done: self._end_iteration(task, engine, done, names, data)
+            return partial(self._end_iteration, task, engine, target, names, data)
 
-        def report(engine, done, corrected):
-            attributes = self._fitted_after(engine, done, names, corrected)
+        def report(engine, target, done, corrected):
+            attributes = self._fitted_after(engine, target, done, names, corrected)
             attributes |= also or {}
             if not (from_scratch and done.interrupted):
                 vars(self).update(attributes)
             return attributes
 
         attributes = boosted(
-            engine,
-            make_limits(params),
-            prepare=None,
+            engine, target, make_limits(params), prepare=None,
             # Conjugate posteriors have nothing to correct, and no such parameters.
             correct=(params.get("calibrate"), params.get("skew")),
             report=report,
             previous=previous,
             begin_iteration=begin_iteration,
             keeper=keeper,
-        )
+        )  # fmt: skip
         context.call_on_fit_task_end(
             estimator=self, reconstruction_attributes=lambda: attributes, **data
         )
@@ -309,12 +307,12 @@ class BoostedEstimator(FittingEstimator):
     def _warn_unfinished(self, done, attributes):
         warn_unfinished(done, attributes, self.get_params(deep=False))
 
-    def _end_iteration(self, task, engine, done, names, data):
+    def _end_iteration(self, task, engine, target, names, data, done):
         """Tell callbacks that an iteration was done; True asks to stop."""
         return task.call_on_fit_task_end(
             estimator=self,
             reconstruction_attributes=lambda: self._fitted_after(
-                engine, done, names, Corrected(done.stages[-1])
+                engine, target, done, names, Corrected(done.stages[-1])
             ),
             **data,
         )
@@ -327,8 +325,10 @@ class BoostedEstimator(FittingEstimator):
         """What users meet as ``posterior_``."""
         return MixturePosterior(mixture, names)
 
-    def _fitted_after(self, engine, done, names, corrected):
-        attributes = report(engine, done, corrected, names, posterior=self._posterior)
+    def _fitted_after(self, engine, target, done, names, corrected):
+        attributes = report(
+            engine, target, done, corrected, names, posterior=self._posterior
+        )
         if "calibrate" not in self._hyperparameters():
             del attributes["calibration_"], attributes["skewing_"]
         attributes.update(

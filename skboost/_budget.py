@@ -35,7 +35,7 @@ class Budget:
         Seconds from now; None sets no limit.
     max_evaluations : float, default=inf
         Of the target, where it counts them.
-    target : Target, default=None
+    ledger : Ledger, default=None
         Whose evaluations are counted, those before this run included.
     clock : callable, default=time.perf_counter
         Seconds; a test may pass its own.
@@ -55,12 +55,12 @@ class Budget:
         self,
         max_time=None,
         max_evaluations=float("inf"),
-        target=None,
+        ledger=None,
         clock=perf_counter,
         began=None,
     ):
         self.max_time, self.max_evaluations = max_time, max_evaluations
-        self._target, self._clock = target, clock
+        self._ledger, self._clock = ledger, clock
         self._began = clock() if began is None else began
         self.whole = self
         self.has_cut = False
@@ -80,13 +80,13 @@ class Budget:
     def uncounted(self):
         """Its seconds alone, for work on another target."""
         seconds = copy(self)
-        seconds.max_evaluations, seconds._target = float("inf"), None
+        seconds.max_evaluations, seconds._ledger = float("inf"), None
         return seconds
 
     @property
     def _done(self):
         """Evaluations so far."""
-        return 0 if self._target is None else self._target.n_evaluations
+        return 0 if self._ledger is None else self._ledger.n_evaluations
 
     @property
     def spent(self):
@@ -120,7 +120,7 @@ class Budget:
             seconds = share * max(self.max_time - spent, 0.0)
         done = self._done
         most = done + share * self.n_left
-        budget = Budget(seconds, most, self._target, self._clock)
+        budget = Budget(seconds, most, self._ledger, self._clock)
         budget.whole = self.whole
         return budget
 
@@ -128,9 +128,9 @@ class Budget:
     def room(self):
         """Evaluations that still fit in, at the best pace that the target has shown."""
         left = self.n_left
-        if self.max_time is not None and self._target is not None:
+        if self.max_time is not None and self._ledger is not None:
             seconds = self.max_time - (self._clock() - self._began)
-            pace = sum(ledger.pace for ledger in self._target.ledgers)
+            pace = self._ledger.whole_pace
             left = min(left, max(seconds, 0.0) / pace) if pace > 0.0 else left
         return left
 
@@ -155,40 +155,3 @@ class Budget:
         raise BudgetSpent(
             end or (self._too_many if n > self.n_left else self._too_late)
         )
-
-
-class WatchedTarget:
-    """A target that can be evaluated only while a budget lasts.
-
-    Every method checks the budget before it computes, and a batch of points that does
-    not fit in is refused. Attributes pass through.
-
-    Parameters
-    ----------
-    target : Target
-    budget : Budget
-    """
-
-    def __init__(self, target, budget):
-        self._target, self._budget = target, budget
-
-    def tolerant(self):
-        """The target as searches see it, under the same budget."""
-        return WatchedTarget(self._target.tolerant(), self._budget)
-
-    def __getattr__(self, name):
-        if name.startswith("_"):
-            # Copies and pickles ask for hooks before there is a target.
-            raise AttributeError(name)
-        found = getattr(self._target, name)
-        if not callable(found):
-            return found
-
-        # Methods of targets that take points, one a row.
-        of_points = ("log_density", "value_and_score")
-
-        def watched(*arguments):
-            self._budget.check(len(arguments[0]) if name in of_points else 1)
-            return found(*arguments)
-
-        return watched

@@ -73,7 +73,8 @@ class Prepared(NamedTuple):
     Attributes
     ----------
     engine : Boosting
-        Of the target as preparing leaves it.
+    target : Target or None
+        As preparing leaves it; None where the engine holds rows in its place.
     opening : tuple of (State, Info)
         The first iterations, where preparing has made them already.
     report : object
@@ -81,8 +82,14 @@ class Prepared(NamedTuple):
     """
 
     engine: object
+    target: object = None
     opening: tuple = ()
     report: object = None
+
+    @property
+    def at(self):
+        """What methods of the engine are given first."""
+        return () if self.target is None else (self.target,)
 
 
 @dataclass(frozen=True)
@@ -184,9 +191,9 @@ class Limits:
         own = estimate.candidate
         return estimate.certifies and own.value + N_ERRORS * own.se <= self.tol
 
-    def budget(self, engine, clock):
+    def budget(self, target, clock):
         """What a run that begins now may spend, a `Budget`."""
-        return Budget(self.max_time, self.max_evaluations, engine.target, clock)
+        return Budget(self.max_time, self.max_evaluations, target.ledger, clock)
 
     def _stuck(self, engine, info):
         """Whether an iteration gained little although much is left, on all draws."""
@@ -218,6 +225,7 @@ def run(
     keeper=None,
     clock=perf_counter,
     prepare=None,
+    target=None,
 ):
     """Iterate an engine until a limit is reached, or KeyboardInterrupt.
 
@@ -228,12 +236,12 @@ def run(
     previous : Run, default=None
         A run to go on with; the result is that of one long run.
     begin_iteration : callable, default=None
-        Called with the prepared engine before every iteration. It returns a function
-        that is called with the `Run` after the iteration, and asks to stop by returning
-        True.
+        Called with the prepared engine and its target before every iteration. It
+        returns a function that is called with the `Run` after the iteration, and asks
+        to stop by returning True.
     finish : callable, default=None
-        ``finish(engine, run)`` makes what is returned of the run that ended; None
-        returns the run itself. The engine is the prepared one with the run's budget.
+        ``finish(engine, target, run)`` makes what is returned of the run that ended;
+        None returns the run itself. Engine and target are the prepared ones.
         After an interruption it is called with `interrupted` of the last iteration
         that was done, also where `finish` itself was interrupted.
     keeper : RunKeeper, default=None
@@ -241,8 +249,10 @@ def run(
     clock : callable, default=time.perf_counter
         Seconds; ``max_time`` is measured by it.
     prepare : callable, default=None
-        ``prepare(engine, run)`` gives what the run begins with, `Prepared`; the engine
-        has the run's budget, and `run` is the one to go on with, or None.
+        ``prepare(engine, target, run)`` gives what the run begins with, `Prepared`;
+        `run` is the one to go on with, or None.
+    target : Target, default=None
+        None where the engine holds rows in its place.
 
     Returns
     -------
@@ -257,23 +267,32 @@ def run(
     n_before = 0 if previous is None else previous.n_iter
     latest = previous
     try:
-        budget = limits.budget(engine, clock)
-        engine = engine.within(budget)
+        budget = limits.budget(target, clock)
+        binding = nullcontext()
+        prepared = Prepared(engine, target)
+        if target is None:
+            prepared = Prepared(engine.within(budget))
+        else:
+            binding = target.ledger.within(budget)
         if previous is None and keeper is not None:
-            previous = keeper.found(engine)
-        prepared = Prepared(engine) if prepare is None else prepare(engine, previous)
-        engine = prepared.engine
-        keeping = nullcontext() if keeper is None else keeper.keeping(engine, previous)
-        with keeping as keep:
-            going_on = _iterations(prepared, limits, budget, previous, begin_iteration)
-            for done in going_on:
-                latest = done
-                if keep:
-                    keep(done)
-        return finish(engine, latest) if finish else latest
+            previous = keeper.found(prepared)
+        with binding:
+            if prepare is not None:
+                prepared = prepare(engine, target, previous)
+            keeping = keeper and keeper.keeping(prepared, previous)
+            with keeping or nullcontext() as keep:
+                for done in _iterations(
+                    prepared, limits, budget, previous, begin_iteration
+                ):
+                    latest = done
+                    if keep:
+                        keep(done)
+            if not finish:
+                return latest
+            return finish(prepared.engine, prepared.target, latest)
     except KeyboardInterrupt:
         if finish and latest is not None and latest.n_iter > n_before:
-            finish(engine, interrupted(latest))
+            finish(prepared.engine, prepared.target, interrupted(latest))
         raise
 
 
@@ -288,11 +307,13 @@ def _iterations(prepared, limits, budget, done, begin_iteration):
     engine = prepared.engine
     while True:
         if done is not None:
-            done = _looked_into(engine, limits, budget, done)
+            done = _looked_into(prepared, limits, budget, done)
             if done.end is not None:
                 yield done
                 return
-        end_iteration = begin_iteration(engine) if begin_iteration else None
+        end_iteration = None
+        if begin_iteration:
+            end_iteration = begin_iteration(engine, *prepared.at)
         try:
             done = _extended(done, prepared)
         except BudgetSpent as error:
@@ -307,13 +328,14 @@ def _iterations(prepared, limits, budget, done, begin_iteration):
             return
 
 
-def _looked_into(engine, limits, budget, done):
+def _looked_into(prepared, limits, budget, done):
     """The run after an iteration, as it ends or as it goes on."""
+    engine = prepared.engine
     over = limits.over(engine, done.history) or budget.spent
     converged, modes = limits.reached(engine, done.history), None
     if converged and not over:
         # A last look, where there is anything left to look with.
-        modes, state = engine.last_look(done.state)
+        modes, state = engine.last_look(*prepared.at, done.state)
         if state is not None:
             return replace(done, state=state, end=None, modes=None)
     return replace(done, end=converged or over, modes=modes)
@@ -326,9 +348,9 @@ def _extended(done, prepared):
     if n < len(opening) and (n == 0 or done.state is opening[n - 1][0]):
         state, info = opening[n]
     elif n == 0:
-        state, info = prepared.engine.init()
+        state, info = prepared.engine.init(*prepared.at)
     else:
-        state, info = prepared.engine.step(done.state)
+        state, info = prepared.engine.step(*prepared.at, done.state)
     history, stages = ((), ()) if done is None else (done.history, done.stages)
     return Run(
         state, (*history, info), (*stages, state.stage), prepared=prepared.report

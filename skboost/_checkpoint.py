@@ -234,27 +234,27 @@ class RunKeeper:
         self._session, self._key = session, key
         self._waiting = self._found = None
 
-    def found(self, engine):
-        """The run that the file holds, or None; `engine` is not yet prepared."""
+    def found(self, prepared):
+        """The run that the file holds, or None; nothing is prepared yet."""
         old = self._session.old(self._key)
         if old is not None:
             self._counts, arrays = old
             with refusing_damage(self._session.path, _WRITER):
-                self._found = unpickled(arrays, engine.family)
+                self._found = unpickled(arrays, _family(prepared))
         return self._found
 
     @contextmanager
-    def keeping(self, engine, run):
+    def keeping(self, prepared, run):
         """What is called with the run after every iteration.
 
         It is entered before the first iteration, which may go on with `run`. Where it
         is left by an error, the last whole iteration is written too.
         """
-        self._engine = engine
+        self._prepared = prepared
         if self._found is not None and run is self._found:
-            _check_same_data(self._session.path, engine, run.state)
-            for ledger, count in zip(engine.ledgers, self._counts, strict=True):
-                ledger.restore(*count)
+            _check_same_data(self._session.path, prepared, run.state)
+            if prepared.target is not None:
+                prepared.target.ledger.restore(*self._counts)
         try:
             yield self._keep
         finally:
@@ -263,7 +263,8 @@ class RunKeeper:
     def _keep(self, run):
         # What a run is before its end has been looked into.
         if run.end is None:
-            counts = [ledger.counts() for ledger in self._engine.ledgers]
+            target = self._prepared.target
+            counts = [] if target is None else target.ledger.record()
             self._waiting = run, counts
             if self._session.due(run):
                 self._write()
@@ -272,9 +273,16 @@ class RunKeeper:
         """Write what has not been written."""
         if self._waiting is not None:
             run, counts = self._waiting
-            arrays = pickled(run, self._engine.family)
+            arrays = pickled(run, _family(self._prepared))
             self._session.put(self._key, counts, arrays)
             self._waiting = None
+
+
+def _family(prepared):
+    """The family of the components; None where there are none."""
+    if prepared.target is None:
+        return None
+    return prepared.engine.proposer.family_of(prepared.target)
 
 
 class _Pickler(pickle.Pickler):
@@ -382,10 +390,10 @@ def agree(recorded, now):
     return np.allclose(recorded, now, rtol=1e-8, atol=1e-8, equal_nan=True)
 
 
-def _check_same_data(path, engine, state):
+def _check_same_data(path, prepared, state):
     """Refuse a state that is of another target."""
     try:
-        same, reason = agree(*engine.recomputed(state)), None
+        same, reason = agree(*prepared.engine.recomputed(*prepared.at, state)), None
     except (ValueError, KeyError, IndexError) as error:
         same, reason = False, error
     if not same:

@@ -228,7 +228,7 @@ def boost_posterior(
     )
     slow = SlowPoints(_LONG, depth=4)
     if vectorized is None and not evaluated.vectorized:
-        evaluated.ledgers[0].before = slow
+        evaluated.ledger.before = slow
     target = _with_prior(evaluated, log_prior, temperature, probe)
     if constraints.trivial:
         constraints = None
@@ -248,6 +248,7 @@ def boost_posterior(
         warn_of_wrong_gradient(target, probe, stacklevel=5, place=place)
     done, fitted, result = boosted(
         engine,
+        target,
         make_limits(arguments, max_evaluations or float("inf")),
         prepare=warp,
         correct=(calibrate, skew),
@@ -350,10 +351,10 @@ def _callbacks(callback, arguments):
         # The density is known by its values.
         given = {k: v for k, v in arguments.items() if k not in _FUNCTIONS}
         keeper = RunKeeper(Session(checkpoints[0], "boost_posterior", given))
-    return keeper, lambda engine: end_iteration
+    return keeper, lambda engine, target: end_iteration
 
 
-def _reported(names, constraints, engine, done, corrected):
+def _reported(names, constraints, engine, target, done, corrected):
     """A run, its report and the result that users meet.
 
     The engine may have gone on behind a warp, which the result's posterior undoes.
@@ -365,18 +366,19 @@ def _reported(names, constraints, engine, done, corrected):
     """
     warp = done.prepared
     if warp is not None and warp.accepted:
-        free = constraints or Constraints(None, engine.target.dim)
+        free = constraints or Constraints(None, target.dim)
         constraints = WarpedConstraints(free, warp.warp)
     place = np.asarray if constraints is None else constraints.forward
     fitted = report(
         engine,
+        target,
         done,
         corrected,
         names,
         place,
         partial(as_posterior, constraints=constraints),
     )
-    result = _result(fitted, engine.target, names, constraints, warp)
+    result = _result(fitted, target, names, constraints, warp)
     if done.interrupted:
         raise FitInterrupted(result.message, result)
     return done, fitted, result

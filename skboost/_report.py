@@ -75,7 +75,13 @@ class Final(NamedTuple):
 
 
 def report(
-    engine, done, corrected, names=None, place=np.asarray, posterior=MixturePosterior
+    engine,
+    target,
+    done,
+    corrected,
+    names=None,
+    place=np.asarray,
+    posterior=MixturePosterior,
 ):
     """Fitted attributes of a run, by their public names, all from fresh draws.
 
@@ -86,6 +92,7 @@ def report(
     Parameters
     ----------
     engine : Boosting
+    target : Target
     done : Run
     corrected : Corrected
         What corrections made of the run's mixture.
@@ -104,14 +111,14 @@ def report(
     try:
         anew = engine.draws_anew and not cut_short
         of_draws = from_new_draws if anew else from_held_draws
-        final = of_draws(engine.watched(), done, place, corrected)
+        final = of_draws(engine, target, done, place, corrected)
     except BudgetSpent:
         cut_short = True
-        final = from_held_draws(engine, done, place, corrected)
+        final = from_held_draws(engine, target, done, place, corrected)
     remaining, outside = final.remaining, final.outside
     elbo, mixture = final.elbo, final.corrected.mixture
     history = [history_record(info) for info in done.history]
-    message = done.message + _remarks(engine, done, final, cut_short)
+    message = done.message + _remarks(engine, target, done, final, cut_short)
     return {
         "posterior_": posterior(mixture, names),
         "_stages": (*done.stages[:-1], mixture.plain),
@@ -138,27 +145,15 @@ def report(
     }
 
 
-def from_new_draws(engine, done, place, corrected):
-    """What new draws of the mixture that is reported say.
-
-    Parameters
-    ----------
-    engine : Boosting
-    done : Run
-    place : callable
-    corrected : Corrected
-
-    Returns
-    -------
-    Final
-    """
+def from_new_draws(engine, target, done, place, corrected):
+    """What new draws of the mixture that is reported say."""
     settings, mixture = engine.settings, corrected.mixture.base
     rng = generator(settings.seed, REPORT, done.n_iter)
     # A correction may bring components that are not Gaussian.
     exact = settings.exact and mixture.gaussian
-    fresh = FreshDraws.of(engine.target, mixture, settings.n_fresh, rng, exact)
+    fresh = FreshDraws.of(target, mixture, settings.n_fresh, rng, exact, strict=True)
     remaining = fresh.remaining_kl(
-        engine.target, settings.n_report, rng, settings.probe_precision
+        target, settings.n_report, rng, settings.probe_precision
     )
     # What the mixture reaches has more mass than its ELBO says.
     log_evidence = fresh.elbo().value + np.nan_to_num(max(remaining.value, 0.0))
@@ -166,19 +161,19 @@ def from_new_draws(engine, done, place, corrected):
     # A run that began with this mixture has looked around it.
     modes = done.state.modes if done.n_iter == 1 else done.modes
     if modes is None or not mixture.equals(done.state.mixture):
-        modes = engine.proposer.find_modes(fresh, done.state.modes, *key)
-    found = engine.proposer.missed_modes(mixture, modes, log_evidence, *key)
+        modes = engine.proposer.find_modes(target, fresh, done.state.modes, *key)
+    found = engine.proposer.missed_modes(target, mixture, modes, log_evidence, *key)
     interval = Interval(lower_end(remaining), np.inf)
     if done.end and not (found or done.history[-1].improper):
-        beside = engine.proposer.located(modes, settings)
+        beside = engine.proposer.located(modes)
         # Where the budget of the run leaves room.
         with suppress(BudgetSpent):
             interval = remaining_kl_interval(
-                engine.target,
+                target,
                 mixture,
                 fresh.elbo(),
                 remaining,
-                n_chains(engine.target.n_evaluations),
+                n_chains(target.n_evaluations),
                 generator(settings.seed, INTERVAL, done.n_iter),
                 beside,
                 settings.tol,
@@ -201,7 +196,7 @@ def _skewed(corrected, elbo, remaining, interval):
     return elbo, left, Interval(lower, upper)
 
 
-def from_held_draws(engine, done, place, corrected):
+def from_held_draws(engine, target, done, place, corrected):
     """The same as `from_new_draws` from what the run holds, without any evaluation.
 
     The draws are those by which its best iterate was judged; no probe has looked for
@@ -215,7 +210,7 @@ def from_held_draws(engine, done, place, corrected):
     return Final(corrected, state.best, elbo, remaining, interval, "")
 
 
-def _remarks(engine, done, final, cut_short):
+def _remarks(engine, target, done, final, cut_short):
     """What a message says beside the reason for the end."""
     fresh = final.fresh
     remarks = _of_interval(final.interval) if done.end else ""
@@ -240,9 +235,9 @@ def _remarks(engine, done, final, cut_short):
             f"density is zero: {engine.combination.outside_advice}. The ELBO is that "
             "of the posterior restricted to where it is not."
         )
-    if engine.proposer.modes_not_searched:
+    if engine.proposer.modes_not_searched(target):
         remarks += (
-            f" With {engine.target.dim} coordinates modes outside the mixture were "
+            f" With {target.dim} coordinates modes outside the mixture were "
             "not looked for: pass starts (x0) near any that may be there."
         )
     return remarks

@@ -5,9 +5,7 @@ one function reads stand beside its code; here is what users choose, what an abl
 switches off, and what several places have to agree on.
 """
 
-from dataclasses import dataclass, field, replace
-
-from skboost._budget import Budget
+from dataclasses import dataclass, replace
 
 # What the next iteration is expected to gain, as a share of what the last one did: the
 # median over iterations of t2 synth and phishing, garch11 and ds1_100.
@@ -43,8 +41,6 @@ class Settings:
         Threads over starts.
     exact : bool
         Whether the target's closed Gaussian expectations are used.
-    budget : Budget
-        What the run may still spend.
     """
 
     n_draws: int = 512
@@ -62,7 +58,6 @@ class Settings:
     # where only gains end a run.
     enough: float | None = None
     skews: bool = False
-    budget: Budget = field(default_factory=Budget)
 
     # --- mechanisms of the search
 

@@ -43,35 +43,38 @@ _NO_ROOM = "half of what the limits of the run (max_time, ...) left was not enou
 
 
 def boosted(
-    engine, limits, *, prepare, correct, report,
+    engine, target, limits, *, prepare, correct, report,
     previous=None, begin_iteration=None, keeper=None,
 ):  # fmt: skip
     """Prepare, boost, correct and report.
 
     Parameters
     ----------
-    engine, limits, previous, begin_iteration, keeper
+    engine, target, limits, previous, begin_iteration, keeper
         As in `skboost._callbacks.run`.
     prepare : str or None
         Value of ``warp``; None prepares nothing.
     correct : tuple of (str or None)
         Values of ``calibrate`` and ``skew``; None is no such correction.
     report : callable
-        ``report(engine, run, corrected)`` makes what is returned.
+        ``report(engine, target, run, corrected)`` makes what is returned.
 
     Returns
     -------
     What `report` returns
     """
 
-    def prepared(engine, known):
-        found = Prepared(engine) if prepare is None else warped(engine, known)
+    def prepared(engine, target, known):
+        found = Prepared(engine, target)
+        if prepare is not None:
+            found = warped(engine, target, known)
         if previous is not None:
-            _check_same_density(found.engine, previous.state)
+            _check_same_density(found, previous.state)
         return found
 
-    def reported(engine, done):
-        return report(engine, done, with_corrections(engine, done, *correct))
+    def reported(engine, target, done):
+        corrected = with_corrections(engine, target, done, *correct)
+        return report(engine, target, done, corrected)
 
     with single_threaded():
         return run(
@@ -82,12 +85,13 @@ def boosted(
             finish=reported,
             keeper=keeper,
             prepare=prepared,
+            target=target,
         )
 
 
-def _check_same_density(engine, state):
+def _check_same_density(prepared, state):
     """Refuse to go on from draws whose log joint densities are of another target."""
-    recorded, now = engine.recomputed(state)
+    recorded, now = prepared.engine.recomputed(prepared.target, state)
     if not agree(recorded, now):
         raise ValueError(
             "warm_start=True goes on with the same data and the same model; the log "
@@ -99,43 +103,33 @@ def _check_same_density(engine, state):
 # --- prepare
 
 
-def warped(engine, known=None):
+def warped(engine, target, known=None):
     """What a run begins with that looks for a warp after its first component.
 
     A warp that is accepted is a change of coordinates in which a run begins anew, from
-    a standard normal, with more draws: what is left to gain is little.
-
-    Parameters
-    ----------
-    engine : Boosting
-        With a budget.
-    known : Run, default=None
-        That goes on, in the coordinates that it has: a new search would have the limits
-        of this call, and find other ones.
-
-    Returns
-    -------
-    Prepared
-        The report is a `WarpReport`.
+    a standard normal, with more draws: what is left to gain is little. A run that goes
+    on does so in the coordinates that it has: a new search would have the limits of
+    this call, and find other ones.
     """
     if known is None:
-        report, opening = _looked_for(engine)
+        report, opening = _looked_for(engine, target)
     else:
         report, opening = known.prepared, ()
-    engine = behind(engine, report.warp) if report.accepted else engine
-    return Prepared(engine, opening, report)
+    if report.accepted:
+        engine, target = behind(engine, target, report.warp)
+    return Prepared(engine, target, opening, report)
 
 
-def _looked_for(engine):
+def _looked_for(engine, target):
     """Report of a search for a warp, and the iterations that were made for it."""
-    began, first = perf_counter(), engine.init()
+    began, first = perf_counter(), engine.init(target)
     opening = (first,)
     reason = _why_no_warp(engine, *first)
     if reason:
         return not_tried(reason), opening
     try:
-        half = engine.within(engine.settings.budget.share(_SHARE))
-        report, opening = _compared(half, first)
+        with target.ledger.within(target.ledger.budget.share(_SHARE)):
+            report, opening = _compared(engine, target, first)
     except BudgetSpent:
         report = given_up()
     (state, info), *later = opening
@@ -144,19 +138,18 @@ def _looked_for(engine):
     return report, ((state, replace(info, seconds=seconds)), *later)
 
 
-def _compared(engine, first):
+def _compared(engine, target, first):
     """Report, and the iterations that were made in the coordinates that won."""
     state, _ = first
     family, params = state.mixture.components[0]
-    target = engine.watched().target.tolerant()
     report = find_warp(target, *family.moments(params), engine.settings)
     if not report.accepted:
         return report, (first,)
     try:
-        behind_it = _first_behind(behind(engine, report.warp).watched())
+        behind_it = _first_behind(*behind(engine, target, report.warp))
     except LogDensityError:
         return report.declined("the density fails at draws behind it"), (first,)
-    second = engine.step(state)
+    second = engine.step(target, state)
     ahead = second[0].fresh.elbo().value - behind_it[0].fresh.elbo().value
     if ahead < 0.0:
         return report, (behind_it,)
@@ -178,31 +171,31 @@ def _why_no_warp(engine, state, info):
     return ""
 
 
-def behind(engine, warp):
-    """An engine in the coordinates before a map of them."""
-    target = TransformedTarget(
-        engine.target, WarpedConstraints(Constraints(None, warp.dim), warp)
-    )
+def behind(engine, target, warp):
+    """An engine and a target in the coordinates before a map of them."""
+    free = Constraints(None, warp.dim)
+    target = TransformedTarget(target, WarpedConstraints(free, warp))
     old, settings = engine.proposer, engine.settings
     # With fewer draws what is left to gain is less than its noise.
     more = max(1, 2048 // settings.n_draws)
     start = np.zeros((1, warp.dim))
-    return Boosting(
-        target,
-        DensityProposer(target, old.family, old.objective, start),
-        replace(engine.combination, target=target),
+    engine = Boosting(
+        DensityProposer(old.family, old.objective, start),
+        engine.combination,
         replace(
             settings.with_more_draws(more),
             draw_growth=max(1, settings.draw_growth // more),
         ),
     )
+    return engine, target
 
 
-def _first_behind(engine):
+def _first_behind(engine, target):
     """The first iteration behind a warp: the normal that it was fitted with."""
-    family, dim = engine.proposer.family, engine.target.dim
+    family, dim = engine.proposer.family, target.dim
     params = family.from_moments(np.zeros(dim), np.eye(dim))
-    return engine.begin(Mixture.single((family, params)), Modes(), perf_counter())
+    mixture = Mixture.single((family, params))
+    return engine.begin(target, mixture, Modes(), perf_counter())
 
 
 # --- correct
@@ -236,20 +229,8 @@ class Corrected(NamedTuple):
         )
 
 
-def with_corrections(engine, done, method, skews):
-    """The mixture of a run after corrections.
-
-    Parameters
-    ----------
-    engine : Boosting
-    done : Run
-    method, skews : str or None
-        Values of ``calibrate`` and ``skew``; None is no such correction.
-
-    Returns
-    -------
-    Corrected
-    """
+def with_corrections(engine, target, done, method, skews):
+    """The mixture of a run after corrections; None asks for none."""
     mixture = done.stages[-1]
     if not engine.draws_anew:
         return Corrected(mixture)
@@ -259,74 +240,70 @@ def with_corrections(engine, done, method, skews):
     if done.history[-1].improper:
         return asked.declined(mixture, "the posterior seems to be improper.")
     if method:
-        mixture, calibration = _calibrated(engine, mixture, method)
+        mixture, calibration = _calibrated(engine, target, mixture, method)
         asked = asked._replace(mixture=mixture, calibration=calibration)
-    return _skewed(engine, done, asked) if skews else asked
+    return _skewed(engine, target, done, asked) if skews else asked
 
 
-def _calibrated(engine, mixture, method):
+def _calibrated(engine, target, mixture, method):
     """Moments and tails corrected, with half of what is left of the budget at most."""
-    settings = engine.settings
-    half, most = settings.budget.share(_SHARE), settings.max_components
+    settings, most = engine.settings, engine.settings.max_components
     # Where components are square roots, more densities than that are their mixture.
     most = None if most is None else max(most, mixture.n_components)
     try:
-        return calibrate(
-            engine.within(half).watched().target,
-            mixture,
-            method,
-            settings.seed,
-            exact=settings.exact,
-            tol=settings.tol,
-            max_components=most,
-            budget=half,
-        )
+        with target.ledger.within(target.ledger.budget.share(_SHARE)):
+            return calibrate(
+                target,
+                mixture,
+                method,
+                settings.seed,
+                exact=settings.exact,
+                tol=settings.tol,
+                max_components=most,
+            )
     except BudgetSpent:
         return mixture, Calibration(reason=_NO_ROOM)
 
 
-def _skewed(engine, done, corrected):
+def _skewed(engine, target, done, corrected):
     """Components multiplied by their skewing weights; see `skew`."""
     # Sums over many rows; elsewhere a pilot costs less than a look around.
     if done.history[-1].exhausted and engine.settings.exact:
         reason = "draws see less than tol left to gain."
     else:
         try:
-            return _weighted(engine, done, corrected)
+            with target.ledger.within(target.ledger.budget.share(_SHARE)):
+                return _weighted(engine, target, done, corrected)
         except BudgetSpent:
             reason = _NO_ROOM
     return corrected._replace(skewing=SkewReport(reason=reason))
 
 
-def _weighted(engine, done, corrected):
+def _weighted(engine, target, done, corrected):
     """The same while the budget lasts, of which it takes half at most."""
     settings = engine.settings
-    half = settings.budget.share(_SHARE)
     rng = generator(settings.seed, SKEW, done.n_iter)
-    target = engine.within(half).watched().target
     # As an iterate is kept, and a part of what may remain: 10,000 rows of 200 columns
     # took three fifths of their seconds for .018 nats, where three may remain.
     least = max(settings.least_gain, _LEAST_SHARE * (settings.enough or 0.0))
     pilot = skew_pilot(target, corrected.mixture, rng)
-    first = _moments_first(target, engine, corrected, pilot, half)
+    first = _moments_first(target, engine, corrected, pilot)
     pilot = pilot if first is corrected else None
     mixture, report, left = skew(target, first.mixture, least, rng, pilot)
     if not report.applied:
         return corrected._replace(skewing=report)
-    # The posterior outlives the limits of the run.
-    mixture = mixture.with_target(engine.target.tolerant())
     if first is not corrected:
         mixture = replace(mixture, before=corrected.mixture)
     return first._replace(mixture=mixture, skewing=report, remaining=left)
 
 
-def _moments_first(target, engine, corrected, pilot, budget):
+def _moments_first(target, engine, corrected, pilot):
     """Shift and scales corrected where skewness is strong and nothing was asked for.
 
     Only where the log density is known to be concave: of other shapes short chains do
     not see all.
     """
-    if corrected.calibration is not None or not engine.target.log_concave or not pilot:
+    if corrected.calibration is not None or not target.log_concave or not pilot:
         return corrected
     gain, settings = pilot.least(), engine.settings
     # Nats that skewing gains where standard deviations are visibly small: by 2 % on
@@ -341,7 +318,6 @@ def _moments_first(target, engine, corrected, pilot, budget):
         settings.seed,
         exact=settings.exact,
         tol=settings.tol,
-        budget=budget,
         by_chains=True,
     )
     if not calibration.applied:

@@ -1,6 +1,7 @@
 """Limits of time and of evaluations, which bind within an iteration."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from skboost import (
     boost_posterior,
 )
 from skboost._base import make_engine
-from skboost._budget import Budget, BudgetSpent, WatchedTarget
+from skboost._budget import Budget, BudgetSpent
 from skboost._callbacks import Limits, run
 from skboost.mixture import SVIGaussianMixture
 from skboost.targets import CallableTarget
@@ -36,20 +37,16 @@ def clock():
     return Clock()
 
 
-def slow(target, clock):
-    """The target, whose every batch of evaluations takes a second of the clock."""
+def slow(clock):
+    """Two bumps, every batch of whose evaluations takes a second of the clock."""
 
-    class Slow(WatchedTarget):
-        def tolerant(self):
-            return self
-
-        def __getattr__(self, name):
-            found = super().__getattr__(name)
-            if callable(found):
-                clock.now += SECOND
+    class Slow(CallableTarget):
+        def _chunks(self, *request):
+            found = super()._chunks(*request)
+            clock.now += SECOND
             return found
 
-    return Slow(target, Budget())
+    return Slow(bumps, 1, bumps_gradient)
 
 
 def bumps(theta):
@@ -83,7 +80,7 @@ class TestBudget:
     def test_it_counts_the_evaluations_of_its_target(self):
         target = CallableTarget(bumps, 1, bumps_gradient)
         before = target.n_evaluations
-        budget = Budget(max_evaluations=before + 5, target=target)
+        budget = Budget(max_evaluations=before + 5, ledger=target.ledger)
         target.log_density(np.zeros((4, 1)))
         assert budget.spent is None
         target.log_density(np.zeros((1, 1)))
@@ -93,7 +90,7 @@ class TestBudget:
         target = CallableTarget(bumps, 1, bumps_gradient)
         target.log_density(np.zeros((20, 1)))
         before = target.n_evaluations
-        budget = Budget(4.0, before + 20, target, clock)
+        budget = Budget(4.0, before + 20, target.ledger, clock)
         clock.now = 2.0
         target.log_density(np.zeros((10, 1)))
         half = budget.share(0.5)
@@ -105,8 +102,8 @@ class TestBudget:
 
     def test_what_fits_in_follows_from_the_pace_of_the_target(self, clock):
         target = CallableTarget(bumps, 1, bumps_gradient)
-        budget = Budget(max_time=4.0, target=target, clock=clock)
-        (ledger,) = target.ledgers
+        budget = Budget(max_time=4.0, ledger=target.ledger, clock=clock)
+        ledger = target.ledger
         ledger.finish(10, (), 10.0)
         ledger.finish(10, (), 5.0)
         # The best pace that was seen: half a second for each.
@@ -118,27 +115,6 @@ class TestBudget:
         clock.now = 3.0
         assert budget.room == 2
 
-    def test_a_batch_that_does_not_fit_in_is_refused(self, clock):
-        target = CallableTarget(bumps, 1, bumps_gradient)
-        watched = WatchedTarget(target, Budget(max_time=1.0, clock=clock))
-        theta = np.zeros((3, 1))
-        assert np.array_equal(watched.log_density(theta), target.log_density(theta))
-        assert watched.dim == 1
-        assert not hasattr(watched, "expected_log_density")
-        clock.now = 1.0
-        for view in (watched, watched.tolerant()):
-            with pytest.raises(BudgetSpent):
-                view.value_and_score(theta)
-        before = target.n_evaluations
-        budget = Budget(max_evaluations=before + 5, target=target)
-        watched = WatchedTarget(target, budget.share(1.0))
-        watched.log_density(np.zeros((3, 1)))
-        with pytest.raises(BudgetSpent, match=f"max_evaluations={before + 5}; "):
-            watched.value_and_score(np.zeros((3, 1)))
-        assert target.n_evaluations == before + 3
-        # A share tells the whole.
-        assert budget.has_cut
-
 
 class TestRuns:
     """The engine under a clock that every batch of evaluations moves by a second."""
@@ -146,7 +122,7 @@ class TestRuns:
     @pytest.fixture
     def make(self, clock):
         def make(**chosen):
-            target = slow(CallableTarget(bumps, 1, bumps_gradient), clock)
+            target = slow(clock)
             params = {
                 "family": "gaussian",
                 "objective": "kl",
@@ -157,7 +133,8 @@ class TestRuns:
                 "max_components": None,
                 "tol": 0.0,
             } | chosen
-            return make_engine(target, params, np.zeros((1, 1)), 0, None)
+            engine = make_engine(target, params, np.zeros((1, 1)), 0, None)
+            return partial(run, engine, clock=clock, target=target)
 
         return make
 
@@ -167,12 +144,12 @@ class TestRuns:
     def test_time_is_exceeded_by_one_batch_at_most(
         self, make, clock, objective, max_time
     ):
-        engine = make(objective=objective, stopping="gain")
-        first = run(engine, Limits(1, tol=0.0), clock=clock)
+        iterated = make(objective=objective, stopping="gain")
+        first = iterated(Limits(1, tol=0.0))
         needed = clock.now
         clock.now = 0.0
         limits = Limits(1000, tol=0.0, max_time=max_time)
-        done = run(engine, limits, clock=clock)
+        done = iterated(limits)
         # One batch of the search, and the draws that are made in any case.
         assert clock.now <= max_time + 3 * SECOND
         assert done.n_iter >= 1 == first.n_iter
@@ -183,18 +160,16 @@ class TestRuns:
         if max_time == 200:
             # It goes on as if it had not been cut short.
             limits = Limits(done.n_iter + 1, tol=0.0)
-            rest, whole = (
-                run(engine, limits, part, clock=clock) for part in (done, None)
-            )
+            rest, whole = (iterated(limits, part) for part in (done, None))
             found, expected = rest.state.mixture.weights, whole.state.mixture.weights
             assert np.array_equal(found, expected)
 
     def test_the_first_mixture_is_as_good_as_the_time_allows(self, make, clock):
-        engine = make()
+        iterated = make()
         used, elbos = [], []
         for max_time in (1, 1e6):
             clock.now = 0.0
-            done = run(engine, Limits(1, tol=0.0, max_time=max_time), clock=clock)
+            done = iterated(Limits(1, tol=0.0, max_time=max_time))
             used.append(clock.now)
             elbos.append(done.state.fresh.elbo().value)
         assert used[0] < 0.5 * used[1]

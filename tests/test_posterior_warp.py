@@ -307,7 +307,7 @@ def test_limits_bind_within_the_search(limits):
 
 
 def test_a_warp_behind_which_the_density_fails_is_declined(monkeypatch):
-    def fails(engine):
+    def fails(engine, target):
         raise LogDensityError("not a number")
 
     monkeypatch.setattr(skboost._stages, "_first_behind", fails)

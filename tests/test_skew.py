@@ -27,7 +27,7 @@ from skboost.boosting import enough_for
 from skboost.boosting._state import enough
 from skboost.calibration import remaining_after_skewing
 from skboost.families import Gaussian
-from skboost.targets import CallableTarget
+from skboost.targets import CallableTarget, Target
 
 AUTO = {"random_state": 0}
 PLAIN = {"skew": None, "max_iter": 1, "random_state": 0}
@@ -285,12 +285,13 @@ def test_small_gains_end_a_run_where_no_mode_can_hide(log_concave, gain, ends):
     """Half of the last gain is expected next; .05 are a tenth of what may remain."""
     engine = SimpleNamespace(
         settings=Settings(enough=0.5),
-        target=SimpleNamespace(log_concave=log_concave),
         proposer=SimpleNamespace(complete=""),
     )
     remaining = SimpleNamespace(value=2.0, se=0.1, khat=0.5, outside=0.0)
     state = SimpleNamespace(remaining=remaining)
-    assert bool(enough(engine, state, Estimate(gain, 0.005))) == ends
+    target = Target()
+    target.log_concave = log_concave
+    assert bool(enough(engine, target, state, Estimate(gain, 0.005))) == ends
 
 
 def test_many_coefficients_stop_at_one_gaussian_and_say_what_is_left():
@@ -434,7 +435,7 @@ def test_posteriors_answer_after_the_limits_of_their_run():
 def test_time_may_end_between_skewing_and_the_draws_that_predict(monkeypatch):
     def until_then(target, *arguments, skew=_stages.skew):
         found = skew(target, *arguments)
-        target._budget.max_time = 1e-9
+        target.ledger.budget.max_time = 1e-9
         return found
 
     monkeypatch.setattr(_stages, "skew", until_then)

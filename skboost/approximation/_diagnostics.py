@@ -52,10 +52,10 @@ class FreshDraws:
     expected: np.ndarray | None
 
     @classmethod
-    def of(cls, target, mixture, n, rng, exact):
+    def of(cls, target, mixture, n, rng, exact, strict=False):
         """Draw `n` points from `mixture` and evaluate the target where it must be."""
         theta, row_weights, source = mixture.stratified_draws(n, rng)
-        log_joint = None if exact else target.log_density(theta)
+        log_joint = None if exact else target.log_density(theta, strict=strict)
         expected = expectations(target, mixture.components) if exact else None
         return cls(mixture, theta, row_weights, source, log_joint, expected)
 

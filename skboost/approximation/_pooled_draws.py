@@ -41,17 +41,7 @@ class PooledDraws:
 
     @classmethod
     def of(cls, target, mixture, base_draws, exact):
-        """Draw ``base_draws[k]`` through component k and evaluate all that is needed.
-
-        Parameters
-        ----------
-        target : Target
-        mixture : Mixture
-        base_draws : list of ndarray
-            Base draws of each component, as its family made them.
-        exact : bool
-            Whether to use the target's exact Gaussian expectations.
-        """
+        """Draw ``base_draws[k]`` through component k and evaluate what is needed."""
         pairs = zip(mixture.components, base_draws, strict=True)
         parts = [family.transport(params, eps) for (family, params), eps in pairs]
         theta = np.concatenate(parts)
@@ -60,7 +50,7 @@ class PooledDraws:
             theta=theta,
             source=source,
             log_components=mixture.log_components(theta),
-            log_joint=None if exact else target.log_density(theta),
+            log_joint=None if exact else target.log_density(theta, strict=True),
             expected=expectations(target, mixture.components) if exact else None,
             entropy=np.array([f.entropy(p) for f, p in mixture.components]),
         )

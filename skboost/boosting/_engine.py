@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import NamedTuple
 
-from skboost._budget import BudgetSpent, WatchedTarget
+from skboost._budget import Budget, BudgetSpent
 from skboost._math import N_ERRORS
 from skboost._random import FRESH, PROBE, REPORT, generator
 from skboost._settings import GAIN_DECAY, MAX_CANDIDATES, Settings
@@ -49,20 +49,12 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class Boosting:
-    """Boosting variational inference on one target.
+    """Boosting variational inference.
 
-    Parameters
-    ----------
-    target : Target
-        Unnormalised log posterior.
-    proposer : Proposer
-        Finds the first components, and one more for what a mixture lacks.
-    combination : Combination
-        Makes one density of them.
-    settings : Settings
+    The proposer finds the first components, and one more for what a mixture lacks; the
+    combination makes one density of them.
     """
 
-    target: object
     proposer: Proposer
     combination: Combination
     settings: Settings
@@ -75,60 +67,37 @@ class Boosting:
         """What is combined, and components of which family: two names."""
         return self.combination.kind, self.proposer.kind
 
-    @property
-    def family(self):
-        """The family of the components."""
-        return self.proposer.family
-
-    @property
-    def ledgers(self):
-        """What counts evaluations of the target."""
-        return self.target.ledgers
-
-    def init(self):
-        """Ordinary variational inference, at every mode that the starts lead to.
-
-        Returns
-        -------
-        State, Info
-        """
-        began = perf_counter()
+    def init(self, target):
+        """Ordinary variational inference, at every mode that the starts lead to."""
+        began, ledger = perf_counter(), target.ledger
         # What is left is for the draws by which the mixture is judged.
-        share = self.within(self.settings.budget.share(_SEARCH_SHARE))
+        share = ledger.budget.share(_SEARCH_SHARE)
         # Ascent on all rows looks at its limits after each round, the first included.
-        share = share.watched() if self.ledgers else share
-        return self.begin(*share.proposer.initial(share.settings), began)
+        with ledger.within(share, raises=ledger.counts):
+            mixture, modes = self.proposer.initial(target, self.settings)
+        return self.begin(target, mixture, modes, began)
 
-    def begin(self, mixture, modes, began):
-        """The first iteration with a given mixture.
+    def begin(self, target, mixture, modes, began):
+        """The first iteration with a given mixture and the modes that are known.
 
-        Parameters
-        ----------
-        mixture : Mixture
-        modes : Modes
-            Those that are known.
-        began : float
-            When the iteration did, by ``time.perf_counter``.
-
-        Returns
-        -------
-        State, Info
+        `began` is when the iteration did, by ``time.perf_counter``.
         """
-        settings, engine = self.settings, self.watched()
-        state = self._first_state(mixture)
+        settings, proposer = self.settings, self.proposer
+        state = self._first_state(target, mixture)
         with suppress(BudgetSpent):
-            modes = engine.proposer.find_modes(state.fresh, modes, settings, 0)
-            if engine._elsewhere(state, modes):
-                state = self._first_state(engine.proposer.at_modes(modes, settings))
+            modes = proposer.find_modes(target, state.fresh, modes, settings, 0)
+            if self._elsewhere(target, state, modes):
+                mixture = proposer.at_modes(target, modes, settings)
+                state = self._first_state(target, mixture)
         state = replace(state, modes=modes)
         components = state.iterate.components
         heaviest = components.components[int(components.weights.argmax())]
-        info = engine._info(state, Move("first", "first", 1.0), heaviest, began)
-        return state, replace(info, cut_short=settings.budget.has_cut)
+        info = self._info(target, state, Move("first", "first", 1.0), heaviest, began)
+        return state, replace(info, cut_short=target.ledger.budget.has_cut)
 
-    def _first_state(self, mixture):
+    def _first_state(self, target, mixture):
         """The state of a first mixture, from as many draws as the limits leave."""
-        settings, budget = self.settings, self.settings.budget
+        settings, budget = self.settings, target.ledger.budget
 
         def affordable(n, share):
             return max(budget.affords(n, share), _LEAST_DRAWS)
@@ -137,12 +106,16 @@ class Boosting:
             settings,
             n_draws=affordable(settings.n_draws, _POOL_SHARE / mixture.n_components),
             n_fresh=affordable(settings.n_fresh, _POOL_SHARE),
-            budget=budget.share(_POOL_SHARE),
         )
-        iterate = self.combination.begin(mixture, few)
-        few = replace(settings, n_fresh=affordable(settings.n_fresh, _FRESH_SHARE))
-        fresh = self._fresh(iterate.mixture, few, 0)
-        self.proposer.check_reached(fresh)
+        # These few draws are made in any case.
+        with target.ledger.within(budget.share(_POOL_SHARE), raises=False):
+            iterate = self.combination.begin(target, mixture, few)
+        with target.ledger.within(budget, raises=False):
+            n_fresh = affordable(settings.n_fresh, _FRESH_SHARE)
+            few = replace(settings, n_fresh=n_fresh)
+            fresh = self._fresh(target, iterate.mixture, few, 0)
+            self.proposer.check_reached(target, fresh)
+            remaining = self._remaining(target, fresh, 0)
         return State(
             iteration=1,
             iterate=iterate,
@@ -150,115 +123,79 @@ class Boosting:
             memory=None,
             best=fresh,
             best_iteration=1,
-            remaining=self._remaining(fresh, 0),
+            remaining=remaining,
         )
 
-    def _elsewhere(self, state, modes):
+    def _elsewhere(self, target, state, modes):
         """Whether most of the mass is at modes that the first mixture does not reach.
 
         Components beside it would be found there one by one, and it would be refined in
         vain until they are.
         """
         missed = self.proposer.missed_modes(
-            state.mixture, modes, state.log_evidence, self.settings, 0
+            target, state.mixture, modes, state.log_evidence, self.settings, 0
         )
         # hmm_drive_0 spent five iterations at a mode with e^-60 of the mass.
         return sum(mode.mass for mode in missed) > 0.99
 
-    def step(self, state):
-        """One boosting iteration.
-
-        Parameters
-        ----------
-        state : State
-
-        Returns
-        -------
-        State, Info
-
-        Raises
-        ------
-        BudgetSpent
-            Where the budget of the settings ends within the iteration.
-        """
-        began, t, engine = perf_counter(), state.iteration, self.watched()
-        combination = engine.combination
-        settings = engine.settings.with_more_draws(state.draw_multiplier)
+    def step(self, target, state):
+        """One boosting iteration; `BudgetSpent` where a limit ends within it."""
+        began, t, combination = perf_counter(), state.iteration, self.combination
+        settings = self.settings.with_more_draws(state.draw_multiplier)
         # Ever more seldom, as fewer modes are left; `begin` has looked once.
         if t in (4, 16, 64, 256, 1024):
-            modes = engine.proposer.find_modes(
-                state.fresh, state.modes, engine.settings, t
+            modes = self.proposer.find_modes(
+                target, state.fresh, state.modes, self.settings, t
             )
             state = replace(state, modes=modes)
-        iterate, fresh, gain, move, component, gap = engine._best_trial(state, settings)
+        best = self._best_trial(target, state, settings)
+        iterate, fresh, gain, move, component, gap = best
         kept = gain.value > combination.least_gain(settings)
         if combination.monotone and not kept:
             move = replace(move, kind="rejected")
             after = replace(state, iteration=t + 1, memory=move.memory)
         else:
-            after = engine._advanced(state, iterate, fresh, move.memory)
+            after = self._advanced(target, state, iterate, fresh, move.memory)
         # Where a split gained little, a search that reaches farther has to show more.
         enough = GAIN_DECAY * gain.value > settings.tol
         after = replace(after, split_first=move.kind == "split" and enough)
-        after = engine._with_more_draws(after, gain)
-        info = engine._info(after, move, component, began, gain, gap)
+        after = self._with_more_draws(target, after, gain)
+        info = self._info(target, after, move, component, began, gain, gap)
         grown = after.draw_multiplier > state.draw_multiplier
         return after, replace(info, grown=grown)
 
-    def watched(self):
-        """This engine on a target that can be evaluated only while the budget lasts."""
-        budget = self.settings.budget
-        if not budget.limited:
-            return self
-        target = WatchedTarget(self.target, budget)
-        return replace(
-            self,
-            target=target,
-            proposer=replace(self.proposer, target=target),
-            combination=replace(self.combination, target=target),
-        )
-
-    def recomputed(self, state):
+    def recomputed(self, target, state):
         """Values that a state holds, and what the target gives for them now."""
         fresh = state.fresh
-        if fresh.log_joint is None:
-            return fresh.expected, expectations(self.target, fresh.mixture.components)
-        # A few draws tell one target from another.
-        return fresh.log_joint[:3], self.target.log_density(fresh.theta[:3])
+        # No limit stops so few evaluations.
+        with target.ledger.within(Budget()):
+            if fresh.log_joint is None:
+                now = expectations(target, fresh.mixture.components)
+                return fresh.expected, now
+            # A few draws tell one target from another.
+            now = target.log_density(fresh.theta[:3], strict=True)
+            return fresh.log_joint[:3], now
 
-    def last_look(self, state):
+    def last_look(self, target, state):
         """Modes known after one more search around a mixture, and what it lacks.
 
         A run looks once more before it says that it has converged: a mode that its
-        searches have missed is a candidate of the next one.
-
-        Parameters
-        ----------
-        state : State
-
-        Returns
-        -------
-        modes : Modes or None
-            None where the budget ends within the search.
-        reopened : State or None
-            The state with these modes, where the mixture lacks one that is new.
+        searches have missed is a candidate of the next one. The modes are None where
+        the budget ends within the search; the second is the state with these modes
+        where the mixture lacks one that is new, and None elsewhere.
         """
         mixture, key = state.mixture, (self.settings, REPORT, state.iteration)
-        proposer = self.watched().proposer
+        look = self.proposer
         try:
-            modes = proposer.find_modes(state.fresh, state.modes, *key)
+            modes = look.find_modes(target, state.fresh, state.modes, *key)
             if len(modes.params) == len(state.modes.params):
                 return modes, None
-            missed = proposer.missed_modes(mixture, modes, state.log_evidence, *key)
+            missed = look.missed_modes(target, mixture, modes, state.log_evidence, *key)
         except BudgetSpent:
             return None, None
         return modes, replace(state, modes=modes) if missed else None
 
-    def within(self, budget):
-        """This engine with a budget."""
-        return replace(self, settings=replace(self.settings, budget=budget))
-
-    def _best_trial(self, state, settings):
+    def _best_trial(self, target, state, settings):
         """The better of a component that was split and of one that was found.
 
         What brought the last component comes first, and where it gains more than
@@ -275,30 +212,32 @@ class Boosting:
             trials = trials[::-1]
         best = None
         for trial in trials:
-            tried = trial(state, settings)
+            tried = trial(target, state, settings)
             if best is None or (tried and tried.gain.value > best.gain.value):
                 best = tried
             if best and best.gain.value > settings.tol:
                 break
         return best
 
-    def _found(self, state, settings):
+    def _found(self, target, state, settings):
         """A component that a search finds, appended, and all refined."""
-        component = self.proposer.propose(self._context(state, settings), settings)
-        gap = self.combination.gap(state, component, settings)
-        appended, move = self.combination.append(state, component, settings)
-        judged = self._judged(state, appended, move.gamma, settings)
+        component = self.proposer.propose(
+            target, self._context(target, state, settings), settings
+        )
+        gap = self.combination.gap(target, state, component, settings)
+        appended, move = self.combination.append(target, state, component, settings)
+        judged = self._judged(target, state, appended, move.gamma, settings)
         return Trial(*judged, move, component, gap)
 
-    def _split(self, state, settings):
+    def _split(self, target, state, settings):
         """The heaviest component in two halves, and all refined; None without."""
-        halves = self.combination.split(state, settings)
+        halves = self.combination.split(target, state, settings)
         if halves is None:
             return None
         component = halves.mixture.components[-1]
-        gap = self.combination.gap(state, component, settings)
+        gap = self.combination.gap(target, state, component, settings)
         move = Move("split", "split", float(halves.mixture.weights[-1]))
-        judged = self._gain(state, halves, settings)
+        judged = self._gain(target, state, halves, settings)
         return Trial(halves, *judged, move, component, gap)
 
     @property
@@ -311,11 +250,11 @@ class Boosting:
         left = _NATS * self.settings.tol
         return self.combination.noisy and not info.remaining.least <= left
 
-    def _context(self, state, settings):
+    def _context(self, target, state, settings):
         """What a search for a component knows."""
         found = state.modes.heaviest(MAX_CANDIDATES)
         return SearchContext(
-            target=self.target.tolerant(),
+            target=target,
             mixture=state.mixture,
             fixed=state.iterate.fixed,
             pool=state.iterate.pool,
@@ -326,30 +265,30 @@ class Boosting:
 
     # --- judging what was proposed, on draws that nothing was fitted to
 
-    def _judged(self, state, appended, gamma, settings):
+    def _judged(self, target, state, appended, gamma, settings):
         """The refined iterate if it is worth having, else the one as appended.
 
         Refinement can fit its draws so well that the plain step is the better one.
         """
         proposals = [appended]
         if settings.refine and gamma > 0:
-            refined = self.combination.refine(appended, state, settings)
+            refined = self.combination.refine(target, appended, state, settings)
             proposals.insert(0, refined)
         for iterate in proposals:
-            fresh, gain = self._gain(state, iterate, settings)
+            fresh, gain = self._gain(target, state, iterate, settings)
             if gain.value > self.combination.least_gain(settings):
                 break
         return iterate, fresh, gain
 
-    def _gain(self, state, iterate, settings):
+    def _gain(self, target, state, iterate, settings):
         if state.mixture.equals(iterate.mixture):
             return state.fresh, Estimate(0.0, 0.0)
-        fresh = self._fresh(iterate.mixture, settings, state.iteration)
+        fresh = self._fresh(target, iterate.mixture, settings, state.iteration)
         return fresh, self.combination.gain(state.fresh, fresh)
 
     # --- the next state
 
-    def _advanced(self, state, iterate, fresh, memory):
+    def _advanced(self, target, state, iterate, fresh, memory):
         t = state.iteration
         best, best_iteration = state.best, state.best_iteration
         last = self.combination.monotone or not self.settings.keep_best
@@ -363,10 +302,10 @@ class Boosting:
             memory=memory,
             best=best,
             best_iteration=best_iteration,
-            remaining=self._remaining(fresh, t),
+            remaining=self._remaining(target, fresh, t),
         )
 
-    def _with_more_draws(self, state, gain):
+    def _with_more_draws(self, target, state, gain):
         """The state on twice the draws, where noise hides a gain or much is left.
 
         Searches then fit the noise, and an iterate is kept or refused by chance. Exact
@@ -394,34 +333,34 @@ class Boosting:
         if factor > self.settings.draw_growth or not (helps and hidden):
             return state
         settings, t = self.settings.with_more_draws(factor), state.iteration
-        fresh = self._fresh(state.mixture, settings, t, 2)
+        fresh = self._fresh(target, state.mixture, settings, t, 2)
         return replace(
             state,
-            iterate=self.combination.redrawn(state.iterate, t, settings),
+            iterate=self.combination.redrawn(target, state.iterate, t, settings),
             fresh=fresh,
             best=fresh,
-            remaining=self._remaining(fresh, t),
+            remaining=self._remaining(target, fresh, t),
             draw_multiplier=factor,
         )
 
-    def _fresh(self, mixture, settings, *key):
+    def _fresh(self, target, mixture, settings, *key):
         rng = generator(settings.seed, FRESH, *key)
         return FreshDraws.of(
-            self.target, mixture, settings.n_fresh, rng, settings.exact
+            target, mixture, settings.n_fresh, rng, settings.exact, strict=True
         )
 
-    def _remaining(self, fresh, t):
+    def _remaining(self, target, fresh, t):
         settings, rng = self.settings, generator(self.settings.seed, PROBE, t)
         n = settings.n_probe_remaining
-        return fresh.remaining_kl(self.target, n, rng, settings.probe_precision)
+        return fresh.remaining_kl(target, n, rng, settings.probe_precision)
 
-    def _info(self, state, move, component, began, gain=_NONE, gap=_NONE):
+    def _info(self, target, state, move, component, began, gain=_NONE, gap=_NONE):
         family, params = component
         improper = little = ""
         # Nothing is said where limits leave no room to look.
         with suppress(BudgetSpent):
-            improper = self._improper(state)
-            little = self._enough(state, gain)
+            improper = self._improper(target, state)
+            little = self._enough(target, state, gain)
         return Info(
             iteration=state.iteration,
             move=move,
@@ -437,11 +376,11 @@ class Boosting:
             improper=improper,
         )
 
-    def _enough(self, state, gain):
+    def _enough(self, target, state, gain):
         """That little enough remains, or is to be gained, to end; empty without."""
-        return enough(self, state, gain if self.judges_gains else _NONE)
+        return enough(self, target, state, gain if self.judges_gains else _NONE)
 
-    def _improper(self, state):
+    def _improper(self, target, state):
         """Signs that the density can not be normalised; empty without any."""
         key = self.settings, state.iteration - 1
-        return self.proposer.improper(state.mixture, *key)
+        return self.proposer.improper(target, state.mixture, *key)

@@ -73,14 +73,10 @@ class RootIterate:
 class RootCombination(Combination):
     """Roots under the Hellinger distance.
 
-    Parameters
-    ----------
-    target : Target
-    corrective : {"fully-corrective", "none"}
-        The paper's weights for all roots, or the geodesic step of its equation 4.
+    They get the paper's weights for all roots ("fully-corrective"), or the geodesic
+    step of its equation 4 ("none").
     """
 
-    target: object
     corrective: str
 
     unit = "of squared Hellinger distance"
@@ -96,35 +92,35 @@ class RootCombination(Combination):
     }
 
     @classmethod
-    def of(cls, target, step_size, corrective):
-        return cls(target, corrective)
+    def of(cls, step_size, corrective):
+        return cls(corrective)
 
     @property
     def fully_corrective(self):
         """Whether all coefficients are set anew after every root."""
         return self.corrective == "fully-corrective"
 
-    def begin(self, mixture, settings):
+    def begin(self, target, mixture, settings):
         (family, _), *_ = mixture.components
         params = np.array([p for _, p in mixture.components])
         roots = Roots.of(family, params, np.sqrt(mixture.weights))
-        iterate = RootIterate(roots, self._pool(roots, 0, settings))
+        iterate = RootIterate(roots, self._pool(target, roots, 0, settings))
         if settings.refine or roots.n_components == 1:
             # One root alone is not refined by this: the root with the largest overlap
             # is the first component of Algorithm 1.
-            roots = self._moved(iterate.fixed, 0, settings, SMALLEST_TOL)
-            if not self._overlaps_less(iterate.roots, roots, settings):
-                iterate = RootIterate(roots, self._pool(roots, 0, settings))
+            roots = self._moved(target, iterate.fixed, 0, settings, SMALLEST_TOL)
+            if not self._overlaps_less(target, iterate.roots, roots, settings):
+                iterate = RootIterate(roots, self._pool(target, roots, 0, settings))
         if roots.n_components > 1 and self.fully_corrective:
             iterate = _settled(iterate).pruned(settings.max_components)
         return iterate
 
-    def append(self, state, component, settings):
+    def append(self, target, state, component, settings):
         """The old roots and the new one in the best combination."""
         family, params = component
         old = state.iterate.roots
         single = Roots.of(family, params, np.ones(1))
-        pool = self._joined(state.iterate, single, state.iteration, settings)
+        pool = self._joined(target, state.iterate, single, state.iteration, settings)
         began = perf_counter()
         coefficients = np.append(old.coefficients, 0.0)
         roots = Roots.of(family, np.vstack([old.params, params]), coefficients)
@@ -140,19 +136,20 @@ class RootCombination(Combination):
         )
         return iterate.pruned(settings.max_components), move
 
-    def refine(self, iterate, state, settings):
+    def refine(self, target, iterate, state, settings):
         """All roots moved together, until a share of what is left is gained."""
         t, fresh = state.iteration, state.fresh
         left = squared_hellinger(fresh.log_ratio, fresh.row_weights).value
         tol = max(3e-4 * left, SMALLEST_TOL)
-        roots = self._moved(iterate.fixed, t, settings, tol)
-        iterate = RootIterate(roots, self._pool(roots, t, settings))
+        roots = self._moved(target, iterate.fixed, t, settings, tol)
+        iterate = RootIterate(roots, self._pool(target, roots, t, settings))
         if self.fully_corrective:
             iterate = _settled(iterate)
         return iterate.pruned(settings.max_components)
 
-    def redrawn(self, iterate, t, settings):
-        return RootIterate(iterate.roots, self._pool(iterate.roots, t, settings))
+    def redrawn(self, target, iterate, t, settings):
+        roots = iterate.roots
+        return RootIterate(roots, self._pool(target, roots, t, settings))
 
     def gain(self, before, after):
         return hellinger_gain(before, after)
@@ -172,7 +169,7 @@ class RootCombination(Combination):
         # Cosine with the control above which a component at a mode is no news.
         return tuple(p for p, c in zip(components, cosines, strict=True) if c < 0.99)
 
-    def _overlaps_less(self, before, after, settings):
+    def _overlaps_less(self, target, before, after, settings):
         """Whether roots are surely worse on fresh draws, which no search has fitted.
 
         In ten dimensions the overlap on a few hundred draws has its maximum far off.
@@ -180,50 +177,53 @@ class RootCombination(Combination):
         fresh = []
         for k, roots in enumerate((before, after), 3):
             rng, mixture = generator(settings.seed, FRESH, 0, k), roots.mixture()
-            drawn = FreshDraws.of(self.target, mixture, settings.n_fresh, rng, False)
+            drawn = FreshDraws.of(
+                target, mixture, settings.n_fresh, rng, exact=False, strict=True
+            )
             fresh.append(drawn)
         gain = hellinger_gain(*fresh)
         return gain.value < -N_ERRORS * gain.se
 
-    def _moved(self, control, t, settings, tol):
+    def _moved(self, target, control, t, settings, tol):
         """All roots moved together towards a larger overlap."""
         roots = control.roots
-        base = self._base_draws(roots, t, REFINE, settings)
-        problem = JointRoots(self.target.tolerant(), control, roots, base)
+        base = self._base_draws(target.dim, roots, t, REFINE, settings)
+        problem = JointRoots(target, control, roots, base)
         # One that ends early is gone on with after the next root.
         n_iter = int(np.clip(300 // roots.n_components, 10, 40))
-        x, _ = ascend(problem, max_iter=n_iter, tol=tol, budget=settings.budget)
+        x, _ = ascend(problem, max_iter=n_iter, tol=tol, budget=target.ledger.budget)
         return problem.unpack(x)
 
     # --- draws
 
-    def _base_draws(self, roots, t, purpose, settings):
-        family, n, dim = roots.family, settings.n_draws, self.target.dim
+    def _base_draws(self, dim, roots, t, purpose, settings):
+        family, n = roots.family, settings.n_draws
         keys = range(roots.n_components)
         rngs = [generator(settings.seed, t, purpose, k) for k in keys]
         return [defensive_draws(family, n, dim, rng) for rng in rngs]
 
-    def _pool(self, roots, t, settings):
-        eps = self._base_draws(roots, t, POOL, settings)
+    def _pool(self, target, roots, t, settings):
+        eps = self._base_draws(target.dim, roots, t, POOL, settings)
         pairs = zip(roots.params, eps, strict=True)
         theta = np.concatenate([roots.family.transport(p, e) for p, e in pairs])
         return RootDraws(
             theta,
-            self.target.log_density(theta),
+            target.log_density(theta, strict=True),
             *self._log_densities(roots, theta),
             np.repeat(np.arange(len(eps)), [len(e) for e in eps]),
         )
 
-    def _log_densities(self, roots, theta):
+    @staticmethod
+    def _log_densities(roots, theta):
         """Log densities of the components, and of what is drawn for them."""
         table = roots.components.log_components(theta)
         log_r, _ = log_defensive_density(
-            roots.family, roots.log_peaks - table, self.target.dim
+            roots.family, roots.log_peaks - table, theta.shape[1]
         )
         return table, roots.log_peaks + log_r
 
-    def _joined(self, iterate, single, t, settings):
-        new = self._pool(single, t, settings)
+    def _joined(self, target, iterate, single, t, settings):
+        new = self._pool(target, single, t, settings)
         return iterate.pool.join(
             new,
             self._log_densities(single, iterate.pool.theta),

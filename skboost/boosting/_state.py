@@ -176,31 +176,22 @@ def enough_for(target):
     return max(TOL, min(d / 1000, 0.5))
 
 
-def enough(engine, state, gain):
+def enough(engine, target, state, gain):
     """That no more remains of a state than is allowed, and a sentence on it.
 
-    Parameters
-    ----------
-    engine : Boosting
-    state : State
-    gain : Estimate
-        Of the last component; NaN where there is none, or gains say nothing.
-
-    Returns
-    -------
-    str
-        Empty where more remains, where the mixture has mass at which the density is
-        zero, or where it lacks a mode that is known.
+    Empty where more remains, where the mixture has mass at which the density is zero,
+    or where it lacks a mode that is known. The gain is that of the last component; NaN
+    where there is none, or gains say nothing.
     """
     settings, remaining = engine.settings, state.remaining
     most = settings.enough
     if most is None or engine.proposer.complete:
         return "" if most is None else engine.proposer.complete
     # Of mass outside, what remains of the rest knows nothing; a few draws know little.
-    if remaining.outside > 0.0 or settings.budget.has_cut:
+    if remaining.outside > 0.0 or target.ledger.budget.has_cut:
         return ""
     expected = GAIN_DECAY * (gain.value + N_ERRORS * gain.se)
-    if engine.target.log_concave and 0.0 < expected <= _WORTH * most:
+    if target.log_concave and 0.0 < expected <= _WORTH * most:
         return (
             f"Converged: the last component gained {gain.value:.2g} nats, and the next "
             "is expected to gain half of it, within a tenth of what a Gaussian fitted "
@@ -209,19 +200,19 @@ def enough(engine, state, gain):
     skewed = ""
     if settings.skews and remaining.value + N_ERRORS * remaining.se > most:
         rng = generator(settings.seed, SKEW, state.iteration, 1)
-        after = remaining_after_skewing(engine.target, state.mixture, rng)
+        after = remaining_after_skewing(target, state.mixture, rng)
         if after is not None:
             remaining, skewed = after, ", once its components are skewed"
     left = remaining.value + N_ERRORS * remaining.se
     # A tail of the weights that is too heavy hides how much is left, where it is much:
     # weights that are nearly constant have any shape of tail. Where no mode or bend can
     # hide, it is enough that their mean exists.
-    heaviest = 1.0 if engine.target.log_concave else 0.7
+    heaviest = 1.0 if target.log_concave else 0.7
     if not left <= most or (left > 0.05 and remaining.khat > heaviest):
         return ""
     key = settings, SKEW, state.iteration
     if engine.proposer.missed_modes(
-        state.mixture, state.modes, state.log_evidence, *key
+        target, state.mixture, state.modes, state.log_evidence, *key
     ):
         return ""
     return (

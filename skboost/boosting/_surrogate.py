@@ -81,13 +81,9 @@ class Round(NamedTuple):
 class SurrogateBoosting(Boosting):
     """Boosting on surrogates of a target that is dear; see the module.
 
-    Parameters
-    ----------
-    target, proposer, combination, settings
-        As in `Boosting`; the starts of the proposer are where the mode is looked for.
-    skews : bool, default=False
-        Whether components get skewing weights, by the surrogate: they make a density
-        whatever they are made of.
+    The starts of the proposer are where the mode is looked for. Where it `skews`,
+    components get skewing weights by the surrogate: they make a density whatever they
+    are made of.
     """
 
     skews: bool = False
@@ -100,67 +96,48 @@ class SurrogateBoosting(Boosting):
         """The engine that does with few evaluations what another does with many."""
         # What remains is judged by the draws that there are.
         settings = replace(engine.settings, enough=None, skews=False, exact=False)
-        parts = engine.target, engine.proposer, engine.combination, settings
+        parts = engine.proposer, engine.combination, settings
         return cls(*parts, skews=skews)
 
-    def init(self):
-        """A Gaussian near every mode that is known, judged.
-
-        Returns
-        -------
-        State, Info
-        """
-        began = perf_counter()
-        known = self._with_other_modes(self._with_wide_draws(self._first_round()))
-        fresh, known = self._judged(known.modes, known, 0)
-        self.proposer.check_reached(fresh)
+    def init(self, target):
+        """A Gaussian near every mode that is known, judged."""
+        began, ledger = perf_counter(), target.ledger
+        with ledger.within(ledger.budget, raises=False):
+            known = self._with_wide_draws(target, self._first_round(target))
+            known = self._with_other_modes(target, known)
+            fresh, known = self._judged(target, known.modes, known, 0)
+            self.proposer.check_reached(target, fresh)
         known = known._replace(components=known.modes)
         remaining = remaining_of(fresh, known.drawn, known.pairs)
         state = State(1, known, fresh, None, fresh, 1, remaining)
         move = Move("first", "first", 1.0)
-        return state, self._info(state, move, _heaviest(known.modes), began)
+        return state, self._info(target, state, move, _heaviest(known.modes), began)
 
-    def _first_round(self):
+    def _first_round(self, target):
         """A Gaussian near the mode that the best start leads to, and no draws yet."""
-        target, starts = self.target.tolerant(), self.proposer.starts
+        starts = self.proposer.starts
         values = target.log_density(starts)
         if not np.isfinite(values).any():
             # Says why.
             usable_starts(target, starts)
         start = starts[int(values.argmax())]
-        scored = has_gradient(self.target, start)
-        found = laplace(target, start, scored, self.settings.budget)
+        found = laplace(target, start, has_gradient(target, start))
         mixture, none = Mixture.single(found.component), np.empty((0, target.dim))
         drawn = Evaluations(none, np.empty(0), none)
         return Round(mixture, found.evaluations, drawn, (), mixture)
 
-    def step(self, state):
-        """One round.
-
-        Parameters
-        ----------
-        state : State
-
-        Returns
-        -------
-        State, Info
-
-        Raises
-        ------
-        BudgetSpent
-            Where what is left of the budget does not pay for a judgement.
-        """
-        began, t = perf_counter(), state.iteration
-        engine = self.watched()
-        if self.settings.budget.n_left < _FEWEST:
-            most = self.settings.budget.whole.max_evaluations
+    def step(self, target, state):
+        """One round; `BudgetSpent` where what is left does not pay for a judgement."""
+        began, t, budget = perf_counter(), state.iteration, target.ledger.budget
+        if budget.n_left < _FEWEST:
+            most = budget.whole.max_evaluations
             message = (
                 f"Stopped at max_evaluations={most:g}: what was left does not pay for "
                 "another round."
             )
             raise BudgetSpent(End("max_evaluations", message))
-        mixture, known = engine._boosted(state.iterate, t)
-        fresh, known = engine._judged(mixture, known, t)
+        mixture, known = self._boosted(target, state.iterate, t)
+        fresh, known = self._judged(target, mixture, known, t)
         gain = self.combination.gain(state.fresh, fresh)
         # What gains no more than its noise is dropped, and so gains nothing.
         kept = gain.value > max(self.combination.least_gain(self.settings), gain.se)
@@ -174,7 +151,7 @@ class SurrogateBoosting(Boosting):
         )
         move = Move("surrogate" if kept else "rejected", "surrogate", 1.0)
         gain = gain if kept else Estimate(0.0, 0.0)
-        info = self._info(after, move, _heaviest(mixture), began, gain)
+        info = self._info(target, after, move, _heaviest(mixture), began, gain)
         # Rounds in a row that may gain nothing where draws see that much is left.
         patience = 3
         # A surrogate that was wrong is better once it knows where: it is tried again
@@ -182,30 +159,25 @@ class SurrogateBoosting(Boosting):
         again = 0 < dropped < patience and self.doubts(info)
         return after, replace(info, grown=again)
 
-    def last_look(self, state):
+    def last_look(self, target, state):
         """Nothing more: see `Boosting.last_look`."""
         return None, None
 
-    @property
-    def _n_judge(self):
-        # Fresh draws that judge a round: so many, and for every coordinate.
-        return 60 + 25 * min(self.target.dim, _COUNTED)
-
-    def _with_wide_draws(self, known):
+    def _with_wide_draws(self, target, known):
         """With draws of wider copies, where a judgement can be paid for after them."""
         # So many, and for every coordinate.
-        wanted = 32 + 16 * min(self.target.dim, _COUNTED)
-        left = self.settings.budget.n_left - self._n_judge
+        wanted = 32 + 16 * min(target.dim, _COUNTED)
+        left = target.ledger.budget.n_left - _n_judge(target)
         each = int(np.clip(left, 0, wanted)) // len(_WIDTHS)
         if not each:
             return known
         rng = generator(self.settings.seed, SEARCH, 0)
         pairs = [(widened(known.modes, width), each) for width in _WIDTHS]
         points = np.concatenate([wide.sample(n, rng) for wide, n in pairs])
-        found = Evaluations.at(self.target.tolerant(), points, known.scored)
+        found = Evaluations.at(target, points, known.scored)
         return known.and_more(found, pairs)
 
-    def _with_other_modes(self, known):
+    def _with_other_modes(self, target, known):
         """With Gaussians at modes that draws hint at, and draws of these.
 
         Where the density is far above what is explained, the highest point is climbed
@@ -214,9 +186,9 @@ class SurrogateBoosting(Boosting):
         # How many modes are looked for, and nats by which a density is above what a
         # mixture explains where a climb looks for one more.
         max_modes, least_surprise = 4, 3.0
-        target, budget = self.target.tolerant(), self.settings.budget
+        n_judge, budget = _n_judge(target), target.ledger.budget
         rng = generator(self.settings.seed, SEARCH, 1)
-        while known.modes.n_components < max_modes and budget.n_left > self._n_judge:
+        while known.modes.n_components < max_modes and budget.n_left > n_judge:
             # At the highest point by definition, as by Laplace's method.
             excess = known.known.values - known.modes.log_density(known.known.points)
             log_evidence = excess[known.known.values.argmax()]
@@ -226,29 +198,29 @@ class SurrogateBoosting(Boosting):
                 break
             values = np.where(surprise, known.drawn.values, -np.inf)
             start = known.drawn.points[values.argmax()]
-            found = laplace(target, start, known.scored, budget)
+            found = laplace(target, start, known.scored)
             known = known._replace(searched=known.searched.and_more(found.evaluations))
             if not _is_new(found, known.modes):
                 break
             modes = _with_mode(known.modes, found, log_evidence)
             wide = widened(Mixture(modes.components[-1:], np.ones(1)), _WIDTHS[0])
-            n = self._n_judge // 2
+            n = n_judge // 2
             drawn = Evaluations.at(target, wide.sample(n, rng), known.scored)
             known = known._replace(modes=modes).and_more(drawn, [(wide, n)])
         return known
 
-    def _judged(self, mixture, known, t):
+    def _judged(self, target, mixture, known, t):
         """Draws that nothing was fitted to, and what is known with them."""
         rng = generator(self.settings.seed, FRESH, t)
-        n = int(np.clip(self.settings.budget.n_left, _FEWEST, self._n_judge))
-        fresh, *more = judged_draws(self.target, mixture, n, known.scored, rng)
+        n = int(np.clip(target.ledger.budget.n_left, _FEWEST, _n_judge(target)))
+        fresh, *more = judged_draws(target, mixture, n, known.scored, rng)
         return fresh, known.and_more(*more)
 
     def doubts(self, info):
         """Whether a small gain proves little: more seems to be left."""
         return not info.remaining.value <= 4.0 * self.settings.tol
 
-    def _enough(self, state, gain):
+    def _enough(self, target, state, gain):
         """That draws see little more than `tol` left, as a sentence; empty without.
 
         Half the variance of ``ln p - ln q`` knows a small divergence from fewer draws
@@ -264,11 +236,11 @@ class SurrogateBoosting(Boosting):
             "draws of the posterior can see."
         )
 
-    def _improper(self, state):
+    def _improper(self, target, state):
         """Nothing: the signs of an improper density take many evaluations."""
         return ""
 
-    def _boosted(self, known, t):
+    def _boosted(self, target, known, t):
         """What ordinary boosting makes of surrogates, and what was learned on the way.
 
         Where it has gone to where its surrogate knows little, the density is asked at a
@@ -279,15 +251,16 @@ class SurrogateBoosting(Boosting):
         # nats, so many points, and for every coordinate, are asked for, among so many
         # draws.
         max_fits, doubt, n_candidates = 3, 1.5, 512
-        n_asked = 8 + 4 * self.target.dim
+        n_asked = 8 + 4 * target.dim
         for fits in range(max_fits):
             plain = known.components.base
             if plain.n_components < known.modes.n_components:
                 plain = known.modes
             moments = plain.mean(), plain.covariance()
             surrogate = fit_surrogate(known.known, *moments)
-            mixture = self._boosted_on(surrogate, known, t)
-            left = self.settings.budget.n_left - self._n_judge
+            with surrogate.ledger.within(target.ledger.budget.uncounted()):
+                mixture = self._boosted_on(surrogate, known, t)
+            left = target.ledger.budget.n_left - _n_judge(target)
             n = int(np.clip(left, 0, n_asked))
             if fits + 1 == max_fits or not n:
                 break
@@ -295,7 +268,7 @@ class SurrogateBoosting(Boosting):
             asked = draws[least_known(surrogate, draws, n, doubt)]
             if not len(asked):
                 break
-            found = Evaluations.at(self.target.tolerant(), asked, known.scored)
+            found = Evaluations.at(target, asked, known.scored)
             known = known._replace(searched=known.searched.and_more(found))
         return mixture, known
 
@@ -313,26 +286,27 @@ class SurrogateBoosting(Boosting):
             search_modes=False,
             exact=False,
             enough=None,
-            budget=self.settings.budget.uncounted(),
         )
         engine = Boosting(
-            surrogate,
-            replace(self.proposer, target=surrogate, starts=starts, box=None),
-            replace(self.combination, target=surrogate),
-            settings,
+            replace(self.proposer, starts=starts, box=None), self.combination, settings
         )
-        inner, info = engine.init()
+        inner, info = engine.init(surrogate)
         # Six iterations on a surrogate at most.
         for _ in range(5):
             gain = info.gain.value + N_ERRORS * info.gain.se
             if info.exhausted or info.improper or gain <= settings.tol:
                 break
-            inner, info = engine.step(inner)
+            inner, info = engine.step(surrogate, inner)
         mixture = inner.best.mixture
         if self.skews:
             rng = generator(settings.seed, SKEW, t)
             mixture, *_ = skew(surrogate, mixture, 0.1 * settings.tol, rng)
         return mixture
+
+
+def _n_judge(target):
+    """Fresh draws that judge a round: so many, and for every coordinate."""
+    return 60 + 25 * min(target.dim, _COUNTED)
 
 
 def _heaviest(mixture):
@@ -364,7 +338,7 @@ def _with_mode(modes, found, log_evidence):
 def has_gradient(target, point):
     """Whether a target that is positive at a point gives its gradient there."""
     try:
-        value, score = target.value_and_score(point[None])
+        value, score = target.value_and_score(point[None], strict=True)
     except LogDensityError:
         return False
     return bool(np.isfinite(value).all() and np.isfinite(score).all())

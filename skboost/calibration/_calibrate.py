@@ -164,52 +164,22 @@ def calibrate(
     exact=False,
     tol=1e-2,
     max_components=None,
-    budget=None,
     by_chains=False,
 ):
     """A mixture with better moments and tails, or the same one.
 
-    Parameters
-    ----------
-    target : Target
-        With a gradient.
-    mixture : Mixture
-    method : str
-        One of `CALIBRATIONS`.
-    seed : int
-    exact : bool, default=False
-        Whether the target's closed Gaussian expectations are used.
-    tol : float, default=1e-2
-        Nats below which nothing is corrected.
-    max_components : int, default=None
-        Of the corrected mixture; None is any number.
-    budget : Budget, default=None
-        That ends long computations between evaluations; `target` may be watched by
-        it, too.
-    by_chains : bool, default=False
-        Whether it is the correction by chains even where importance weights serve.
-
-    Returns
-    -------
-    mixture : Mixture
-        The one that came, where the correction was declined.
-    Calibration
-
-    Raises
-    ------
-    BudgetSpent
-        Where the budget ends.
+    The method is one of `CALIBRATIONS`. Below `tol` nats nothing is corrected. Where it
+    is to be `by_chains` it is so even where importance weights serve.
     """
-    tolerant = target.tolerant()
     guarded = method == "auto"
-    problem = Problem(tolerant, mixture, exact, seed, max_components, budget, guarded)
+    problem = Problem(target, mixture, exact, seed, max_components, guarded)
     try:
         theta = mixture.sample(1024, problem.rng(0))
-        log_ratio = tolerant.log_density(theta) - mixture.log_density(theta)
+        log_ratio = target.log_density(theta) - mixture.log_density(theta)
         remaining = remaining_kl(log_ratio)
         if not np.isfinite(remaining.value):
             reason = "the density is zero or failed at every draw."
-            return mixture, Calibration(reason=reason + first_failure(tolerant))
+            return mixture, Calibration(reason=reason + first_failure(target))
         if remaining.spread < tol:
             reason = f"draws see less than {tol:g} nats that are left to correct."
             return mixture, Calibration(reason=reason)

@@ -127,7 +127,7 @@ def jointly_weighted(components, problem, pool):
     centre = weights @ (log_joint - log_proposal)
 
     def value_and_gradient(logits):
-        problem.check_budget()
+        problem.target.ledger.check()
         alpha = softmax(logits)
         log_q = log_sum_exp(table, log_weights(alpha))
         excess = log_q - log_joint + centre
@@ -215,7 +215,7 @@ def student_fit(problem, n_draws, rng):
         log_joint.append(target.log_density(theta[-1]))
         pool = Pool.of(np.concatenate(theta), np.concatenate(log_joint), proposals)
         for _ in range(8):
-            problem.check_budget()
+            problem.target.ledger.check()
             weights, parts = _improved(weights, parts, pool, choices)
     return _mixture(weights, parts), pool, _proposal(weights, parts, mixture)
 

@@ -95,7 +95,6 @@ def remaining_kl_interval(
         # No mass hides beside draws at which the log ratio hardly varies.
         upper = max(remaining.spread, remaining.value + N_ERRORS * remaining.se)
         return Interval(lower, float(max(upper, lower)))
-    target = target.tolerant()
     # Copies of the mixture, their widths, and their shares of the draws that chains are
     # started from: mass beside the mixture is found by draws, not by chains alone.
     copies = [_widened(mixture, width) for width in (1.0, 1.2, 1.5, 3.0, 10.0)]

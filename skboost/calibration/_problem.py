@@ -12,20 +12,8 @@ from skboost._random import CALIBRATE, generator
 class Problem:
     """A mixture and the target that it stands for.
 
-    Attributes
-    ----------
-    target : Target
-        Of which failures are points of zero density.
-    mixture : Mixture
-    exact : bool
-        Whether closed Gaussian expectations are used where components are Gaussian.
-    seed : int
-    max_components : int or None
-        Of the corrected mixture.
-    budget : Budget or None
-        That binds between evaluations, too.
-    guarded : bool
-        Whether a correction may cost little of the ELBO; see `allowed_loss`.
+    Where it is `exact`, closed Gaussian expectations are used for Gaussian components.
+    A correction that is `guarded` may cost little of the ELBO; see `allowed_loss`.
     """
 
     target: object
@@ -33,13 +21,7 @@ class Problem:
     exact: bool
     seed: int
     max_components: int | None = None
-    budget: object = None
     guarded: bool = True
-
-    def check_budget(self):
-        """Raise `BudgetSpent` where nothing is left."""
-        if self.budget is not None:
-            self.budget.check()
 
     def rng(self, *key):
         """Generator of one of the streams of a correction."""

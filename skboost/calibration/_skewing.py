@@ -58,36 +58,16 @@ def skew(target, mixture, tol, rng, pilot=None):
     ``sum_k alpha_k E_{s_k}[ln mean exp f - mean f]`` over images, estimated by a pilot
     first.
 
-    Parameters
-    ----------
-    target : Target
-    mixture : Mixture
-    tol : float
-        Nats.
-    rng : numpy.random.Generator
-    pilot : Orbits, default=None
-        Of this mixture, by `skew_pilot`.
-
-    Returns
-    -------
-    mixture : Mixture or SkewedMixture
-        The one that came, where skewing was declined.
-    SkewReport
-    remaining : RemainingKL or None
-        What remains after it; None where it was declined.
-
-    Raises
-    ------
-    BudgetSpent
-        Where the target is watched by a budget that ends.
+    Returns the mixture that came where skewing was declined, a `SkewReport`, and what
+    remains after it, None where it was declined. `pilot` is the mixture's `skew_pilot`.
     """
     orbits = pilot or skew_pilot(target, mixture, rng)
     if orbits is None:
         return mixture, SkewReport(reason="its components are not symmetric."), None
-    mixture, tolerant = orbits.mixture, target.tolerant()
+    mixture = orbits.mixture
     least = orbits.least()
     if least.value - N_ERRORS * least.se > tol:
-        more = Orbits.of(tolerant, mixture, _N_DRAWS - _N_PILOT, rng)
+        more = Orbits.of(target, mixture, _N_DRAWS - _N_PILOT, rng)
         orbits = orbits.and_more(more)
     elif np.isfinite(least.value):
         reason = f"it gains no more than {tol:g} nats beyond its noise."
@@ -96,7 +76,7 @@ def skew(target, mixture, tol, rng, pilot=None):
     if not np.isfinite(gain.value):
         reason = "the density is zero at draws of the posterior."
         return mixture, SkewReport(n_pairs=orbits.n, reason=reason), None
-    parts = mixture.components, mixture.weights, orbits.skewings(), tolerant
+    parts = mixture.components, mixture.weights, orbits.skewings(), target
     return SkewedMixture(*parts), SkewReport(*gain, orbits.n), orbits.remaining()
 
 
@@ -105,7 +85,7 @@ def skew_pilot(target, mixture, rng):
     mixture = mixture.drop_zero_weights()
     if not all(family.symmetric for family, _ in mixture.components):
         return None
-    return Orbits.of(target.tolerant(), mixture, _N_PILOT, rng)
+    return Orbits.of(target, mixture, _N_PILOT, rng)
 
 
 def remaining_after_skewing(target, mixture, rng):

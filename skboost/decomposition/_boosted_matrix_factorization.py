@@ -291,7 +291,7 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
         settings = make_settings(
             params, seed, self.n_jobs, target.dim, target.exact_gaussian
         )
-        combination = Simplex.of(target, params["step_size"], params["corrective"])
+        combination = Simplex.of(params["step_size"], params["corrective"])
         few = _EVALUATED // len(target.entries)
         few = int(np.clip(few, min(_FEWEST_PROBES, settings.n_fresh), settings.n_fresh))
         settings = replace(
@@ -300,8 +300,8 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
             n_probe_remaining=min(settings.n_probe_remaining, few),
             n_report=min(settings.n_report, few),
         )
-        proposer = factor_proposer(params["proposal"], target)
-        return Boosting(target, proposer, combination, settings)
+        proposer = factor_proposer(params["proposal"])
+        return Boosting(proposer, combination, settings)
 
     def _posterior(self, mixture, names):
         return MatrixFactorizationPosterior(mixture, self._settings)

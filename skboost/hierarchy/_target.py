@@ -55,7 +55,8 @@ class HierarchicalTarget(Target):
         ]
         return np.column_stack([np.empty((len(theta), 0)), *levels])
 
-    def value_and_score(self, theta):
+    def value_and_score(self, theta, strict=False):
+        self.ledger.spend(len(theta))
         beta, levels = theta[:, : self.n_columns], self._levels(theta)
         value, score = self.marginal.value_and_score(*self.split(theta))
         more, slope = self.prior.value_and_score(beta, self.scale)

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skboost._budget import Budget
 from skboost._random import EFFECTS, generator
 from skboost._row_blocks import Table
 from skboost._rows import canonical_rows
@@ -259,11 +260,13 @@ class HierarchicalModel(Served, BoostedLinearModel):
             "intercept_": float(linear[-1]) if len(linear) > len(coef) else 0.0,
         }
 
-    def _fitted_after(self, engine, done, names, corrected):
-        fitted = super()._fitted_after(engine, done, names, corrected)
+    def _fitted_after(self, engine, target, done, names, corrected):
+        fitted = super()._fitted_after(engine, target, done, names, corrected)
         # Draws of everything, and what is known of every factor.
-        target, rng = engine.target, generator(engine.settings.seed, EFFECTS)
-        theta, effects, khat = self._drawn(target, corrected.mixture, rng)
+        rng = generator(engine.settings.seed, EFFECTS)
+        # Whatever the limits of the run were.
+        with target.ledger.within(Budget()):
+            theta, effects, khat = self._drawn(target, corrected.mixture, rng)
         coef, levels, *noise = target.split(theta)
         scales = np.exp(levels)
         ends = np.cumsum([1 + len(f.slopes) for f in self._factors])[:-1]

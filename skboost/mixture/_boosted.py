@@ -315,9 +315,9 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
             vars(self).pop("_lines").end(self.converged_, self.elbo_)
             return self
 
-    def _end_iteration(self, task, engine, done, names, data):
+    def _end_iteration(self, task, engine, target, names, data, done):
         self._lines.iteration(done.n_iter, done.history[-1].elbo.value)
-        return super()._end_iteration(task, engine, done, names, data)
+        return super()._end_iteration(task, engine, target, names, data, done)
 
     def _engine(self, target, params, starts, seed):
         settings = make_settings({**params, "refine": False}, seed, self.n_jobs)
@@ -326,9 +326,8 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
             first = start(target, init, generator(seed, 0, SEARCH, 0))
             first = started(self, target.model, target.rows, target.weight, first)
         return Boosting(
-            target,
-            ConjugateProposer(target, init, first),
-            Simplex.of(target, params["step_size"], params["corrective"]),
+            ConjugateProposer(init, first),
+            Simplex.of(params["step_size"], params["corrective"]),
             settings,
         )
 

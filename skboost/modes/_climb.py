@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skboost._budget import Budget, BudgetSpent
+from skboost._budget import BudgetSpent
 from skboost._solver import climb
 
 # Pairs of steps and changes of score that the quasi-Newton directions remember.
@@ -42,32 +42,15 @@ def find_mode(target, x, budget=None):
     return climb(value_and_gradient, x, {"maxiter": 200}, budget=budget)[0]
 
 
-def climb_all(target, starts, scale, max_evaluations=np.inf, budget=None, arrived=None):
+def climb_all(target, starts, scale, max_evaluations=np.inf, arrived=None):
     """Local maxima of the log joint, by limited-memory BFGS on all rows at once.
 
     Every tick evaluates one point of each climb that is still under way, so that the
-    target sees batches; a refused step is cut back in the next tick.
-
-    Parameters
-    ----------
-    target : Target
-        As searches see it: -inf where it fails.
-    starts : ndarray of shape (n, dim)
-    scale : ndarray of shape (dim,) or float
-        Lengths of first steps.
-    max_evaluations : float, default=inf
-        Evaluations after which all climbs stop where they are.
-    budget : Budget, default=None
-        Once nothing is left of it, all climbs stop where they are.
-    arrived : callable, default=None
-        Of points (n, dim): which of them are at a mode that is known, so that their
-        climbs end there.
-
-    Returns
-    -------
-    Ends
+    target sees batches; a refused step is cut back in the next tick. First steps are
+    `scale` long, of shape (dim,). `arrived` says which points (n, dim) are at a mode
+    that is known, so that their climbs end there.
     """
-    starts, budget = np.array(starts, dtype=float), budget or Budget()
+    starts, budget = np.array(starts, dtype=float), target.ledger.budget
     n_evaluations = len(starts)
     height, score = target.value_and_score(starts)
     there = np.zeros(len(starts), dtype=bool)

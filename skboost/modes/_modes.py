@@ -100,20 +100,7 @@ class Box:
 
 
 def add_ends(target, family, modes, ends):
-    """The modes with those of further climbs.
-
-    Parameters
-    ----------
-    target : Target
-    family : VariationalFamily
-        Of the Laplace approximations.
-    modes : Modes
-    ends : Ends
-
-    Returns
-    -------
-    Modes
-    """
+    """The modes with those of further climbs."""
     assignment = _ModeAssignment(target, family, ends, modes)
     owner, n_climbs = assignment.owner, modes.n_climbs + len(ends.points)
     params, mass = tuple(assignment.params), tuple(assignment.mass)
@@ -218,16 +205,6 @@ def far_draws(mixture, n, rng):
 
     Where in between a mode lies is not known, so every order of magnitude gets as
     many; and components count alike, for light ones are as good a place to look from.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    n : int
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of shape (n, dim)
     """
     widths = np.exp(rng.uniform(*np.log((2.0, 50.0)), n))
     owner = rng.integers(mixture.n_components, size=n)
@@ -244,19 +221,9 @@ def far_draws(mixture, n, rng):
 
 @dataclass(frozen=True)
 class ModeSearch:
-    """Looks for modes.
+    """Looks for modes, whose Laplace approximations are of the family.
 
-    Parameters
-    ----------
-    target : Target
-        As searches see it.
-    family : VariationalFamily
-        Of the candidates: Laplace approximations at modes.
-    starts : ndarray of shape (n_starts, dim)
-    box : Box or None
-        Where further starts are drawn.
-    settings : Settings
-        A search takes a share of ``max_evaluations``.
+    Further starts are drawn in the box. A search takes a share of ``max_evaluations``.
     """
 
     target: object
@@ -316,7 +283,7 @@ class ModeSearch:
         may take. Batches follow until `patience` times as many climbs were made as it
         took to find the last mode: the rarest found was then found about that often.
         """
-        budget = self.settings.budget
+        budget = self.target.ledger.budget
         share = share * budget.whole.max_evaluations
         # A climb takes some thirty evaluations.
         batch = int(np.clip(share / 30, 4, batch))
@@ -332,15 +299,11 @@ class ModeSearch:
         return modes
 
     def _climbed(self, modes, starts, scale, max_evaluations=np.inf):
-        budget = self.settings.budget
-
         def arrived(points):
             near = (_distance(self.family, p, points) < _SAME for p in modes.params[:8])
             return np.any([np.zeros(len(points), dtype=bool), *near], axis=0)
 
-        ends = climb_all(
-            self.target, starts, scale, max_evaluations, budget=budget, arrived=arrived
-        )
+        ends = climb_all(self.target, starts, scale, max_evaluations, arrived)
         return add_ends(self.target, self.family, modes, ends)
 
 
@@ -375,21 +338,8 @@ def missed_modes(search, mixture, modes, log_evidence, *key):
     The mass of a mode is estimated by importance sampling from its Laplace
     approximation: its height, or Laplace's own formula, say little of modes that are no
     ellipses.
-
-    Parameters
-    ----------
-    search : ModeSearch
-    mixture : Mixture
-    modes : Modes
-        All that are known.
-    log_evidence : float
-        Of the part of the posterior that the mixture reaches, nats.
-    *key : int
-        Name the random stream.
-
-    Returns
-    -------
-    list of MissedMode
+    `log_evidence` is that of the part of the posterior that the mixture reaches, nats;
+    the key names the random stream.
     """
     if not np.isfinite(log_evidence):
         return []

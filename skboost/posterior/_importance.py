@@ -258,7 +258,7 @@ class LogJointTarget(Target):
     def __init__(self, log_joint, dim):
         self._log_joint, self.dim = log_joint, dim
 
-    def log_density(self, theta):
+    def log_density(self, theta, strict=False):
         """Values, checked; see `evaluate_log_joint`."""
         return evaluate_log_joint(self._log_joint, theta)
 

@@ -1,6 +1,6 @@
 """Components of a conjugate mixture posterior: local optima, at many widths."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -36,36 +36,24 @@ class ConjugateProposer(Proposer):
     priors are proper: there are no further modes to look for, and nothing grows
     without end.
 
-    Parameters
-    ----------
-    target : ConjugateTarget
-    init_params : {"kmeans", "k-means++", "random", "random_from_data"}
-        How the first start is made.
-    first : dict, default=None
-        Natural parameters to start from in its place.
+    The first start is made as `init_params` says, or is given by natural parameters.
     """
 
-    target: object
     init_params: str = "kmeans"
     first: dict | None = None
 
-    @property
-    def family(self):
-        """The family of the components."""
-        return self.target.family
-
-    def initial(self, settings):
+    def initial(self, target, settings):
         """The widths of a local optimum with the largest ELBO, and all optima."""
-        found = local_optima(self.target, self.init_params, settings, self.first)
+        found = local_optima(target, self.init_params, settings, self.first)
         rng = generator(settings.seed, 0, BASE)
-        params, candidates = first_distribution(self.target, found, settings, rng)
+        params, candidates = first_distribution(target, found, rng)
         # Runs of coordinate ascent end where climbs would; none weighs more here.
         modes = Modes(candidates, (0.0,) * len(candidates))
-        return Mixture.single((self.family, params)), modes
+        return Mixture.single((target.family, params)), modes
 
-    def propose(self, context, settings):
+    def propose(self, target, context, settings):
         """The distribution found that gains most beside the mixture so far."""
-        target, t, seed = context.target, context.iteration, settings.seed
+        t, seed = context.iteration, settings.seed
         rng = generator(seed, t, SEARCH)
         found = [
             *context.mode_candidates,
@@ -77,31 +65,20 @@ class ConjugateProposer(Proposer):
         for natural in chunked_map(run, runs, settings.n_jobs):
             found += _all_widths(target, natural)
         values = partial(_gains, context, START_WEIGHTS, rng)
-        return self.family, _best(found, values, max(settings.n_restarts, 2))
+        return target.family, _best(found, values, max(settings.n_restarts, 2))
 
 
 def local_optima(target, init, settings, first=None):
     """Distinct ends of coordinate ascent, the best bound first, labels aligned.
 
-    Parameters
-    ----------
-    target : ConjugateTarget
-    init : str
-        Of the first start; the others go through all ways to start.
-    settings : Settings
-    first : dict, default=None
-        The first start, where it is given.
-
-    Returns
-    -------
-    list of Optimum
+    The first start is made as `init` says, or is given; the others go through all ways.
     """
     n, n_jobs = settings.n_restarts, settings.n_jobs
-    settings = replace(settings, budget=settings.budget.part(_SEARCH_SHARE))
-    short = partial(_short_run, target, init, settings, first)
+    budget = target.ledger.budget.part(_SEARCH_SHARE)
+    short = partial(_short_run, target, init, settings.seed, first, budget)
     searched = chunked_map(short, list(range(5 * n)), n_jobs)
     searched = [mode for mode in searched if mode is not None]
-    finish = partial(_ascended, target, budget=settings.budget, n_iter=500)
+    finish = partial(_ascended, target, budget=budget, n_iter=500)
     starts = [mode.natural for mode in _distinct(searched)[:n]]
     best, *others = _distinct(chunked_map(finish, starts, n_jobs))
     return [best] + [
@@ -110,9 +87,9 @@ def local_optima(target, init, settings, first=None):
     ]
 
 
-def _short_run(target, init, settings, first, i):
+def _short_run(target, init, seed, first, budget, i):
     """A local optimum, nearly; None where there is no time for more than the first."""
-    rng, budget = generator(settings.seed, 0, SEARCH, i), settings.budget
+    rng = generator(seed, 0, SEARCH, i)
     if i > 0 and budget.cuts():
         return None
     if i == 0 and first is not None:
@@ -146,21 +123,14 @@ def _distinct(modes):
     return found
 
 
-def first_distribution(target, modes, settings, rng):
+def first_distribution(target, modes, rng):
     """Of the modes in several widths the one with the largest ELBO, and the rest.
 
     The ELBO here has the assignments summed out: it is larger than the bound of
     coordinate ascent, and need not have its order.
-
-    Returns
-    -------
-    ndarray of shape (n_params,)
-        The distribution.
-    tuple of ndarray
-        All optima as they are, as candidates.
     """
     family = target.family
-    budget, found = settings.budget.part(_RANK_SHARE), []
+    budget, found = target.ledger.budget.part(_RANK_SHARE), []
     for mode in modes:
         if not (found and budget.cuts()):
             found += _all_widths(target, mode.natural)

@@ -34,37 +34,31 @@ from skboost.targets import (
 class DensityProposer(Proposer):
     """Searches over a family of densities, from starts near and far.
 
-    Parameters
-    ----------
-    target : Target
-        Unnormalised log posterior.
-    family : VariationalFamily
-        Of every component; each takes the best of its variants.
-    objective : Objective
-        What a new component maximises.
-    starts : ndarray of shape (n_starts, dim)
-        Where the first components are looked for.
-    box : Box or None
-        In which further starts are drawn.
+    Each component takes the best variant of the family and maximises the objective. The
+    first are looked for from the starts, and from further ones drawn in the box.
     """
 
-    target: object
     family: object
     objective: object
     starts: np.ndarray
     box: Box | None = None
 
-    def mode_search(self, settings):
-        """Looks for modes, from the starts and around mixtures."""
-        # Variants share their parameters' layout, and the last has the lightest tail.
-        family = self.family.variants()[-1].with_rank()
-        target = self.target.tolerant()
-        return ModeSearch(target, family, self.starts, self.box, settings)
+    def family_of(self, target):
+        return self.family
 
     @property
-    def modes_not_searched(self):
-        large = self.target.dim > MAX_HESSIAN_DIM
-        return large and not self.target.knows_curvature
+    def located_family(self):
+        """Of Laplace approximations at modes."""
+        # Variants share their parameters' layout, and the last has the lightest tail.
+        return self.family.variants()[-1].with_rank()
+
+    def mode_search(self, target, settings):
+        """Looks for modes, from the starts and around mixtures."""
+        where = self.starts, self.box
+        return ModeSearch(target, self.located_family, *where, settings)
+
+    def modes_not_searched(self, target):
+        return target.dim > MAX_HESSIAN_DIM and not target.knows_curvature
 
     @property
     def kind(self):
@@ -80,25 +74,25 @@ class DensityProposer(Proposer):
     def seeks_gain(self):
         return self.objective.seeks_gain
 
-    def initial(self, settings):
+    def initial(self, target, settings):
         """Ordinary variational inference, at every mode that the starts lead to."""
         modes = Modes()
         with suppress(BudgetSpent):
-            modes = self.mode_search(settings).from_starts()
-        return self.at_modes(modes, settings), modes
+            modes = self.mode_search(target, settings).from_starts()
+        return self.at_modes(target, modes, settings), modes
 
-    def at_modes(self, modes, settings):
+    def at_modes(self, target, modes, settings):
         """Ordinary variational inference at known modes; else from the starts."""
-        search = self.mode_search(settings)
+        search = self.mode_search(target, settings)
         try:
             return initial_mixture(search, modes, self.family, settings)
         except BudgetSpent:
             # Not a single evaluation at the starts fitted in.
-            family = self.family.variants()[-1].with_rank()
-            params = family.from_moments(self.starts[0], np.ones(self.target.dim))
+            family = self.located_family
+            params = family.from_moments(self.starts[0], np.ones(target.dim))
             return Mixture.single((family, params))
 
-    def propose(self, context, settings):
+    def propose(self, target, context, settings):
         """The best component that starts of many kinds lead to."""
         family = self.family
         if family.rank_is_open:
@@ -111,34 +105,33 @@ class DensityProposer(Proposer):
             )
         return found.family, found.params
 
-    def find_modes(self, fresh, modes, settings, *key):
-        return self.mode_search(settings).around(fresh, modes, *key)
+    def find_modes(self, target, fresh, modes, settings, *key):
+        return self.mode_search(target, settings).around(fresh, modes, *key)
 
     def n_moving(self, mixture):
         return len(mixture.components[0][1])
 
-    def missed_modes(self, mixture, modes, log_evidence, settings, *key):
-        search = self.mode_search(settings)
+    def missed_modes(self, target, mixture, modes, log_evidence, settings, *key):
+        search = self.mode_search(target, settings)
         return missed_modes(search, mixture, modes, log_evidence, *key)
 
-    def located(self, modes, settings):
-        family = self.mode_search(settings).family
-        return [(family, p) for p in modes.heaviest(MAX_CANDIDATES)]
+    def located(self, modes):
+        return [(self.located_family, p) for p in modes.heaviest(MAX_CANDIDATES)]
 
-    def check_reached(self, fresh):
+    def check_reached(self, target, fresh):
         if fresh.outside < 1.0:
             return
-        what, why = what_came(self.target)
+        what, why = what_came(target)
         raise LogDensityError(
             f"log_density {what} at all {len(fresh.theta)} draws of the first "
             "component, which was looked for from "
-            f"x0={shown_point(self.target, self.starts)}.{why} Pass as x0 a point well "
+            f"x0={shown_point(target, self.starts)}.{why} Pass as x0 a point well "
             "inside the support, and parameters whose scale is near one; or "
             "constraints=."
         )
 
-    def improper(self, mixture, settings, *key):
-        target, rng = self.target.tolerant(), generator(settings.seed, PROBE, *key, 1)
+    def improper(self, target, mixture, settings, *key):
+        rng = generator(settings.seed, PROBE, *key, 1)
         drift = drift_to_infinity(target, mixture, self.starts, rng)
         return drift or collapse_to_pole(target, mixture, rng)
 
@@ -157,18 +150,6 @@ def drift_to_infinity(target, mixture, starts, rng):
     itself, ``E_q[((theta - c) . v) (v . score)] = -1`` for every direction v and centre
     c: the score of a density that can be normalised holds draws together. Zero is a
     flat direction, more is a density that rises outwards.
-
-    Parameters
-    ----------
-    target : Target
-        As searches see it.
-    mixture : Mixture
-    starts : ndarray of shape (n_starts, dim)
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    str
     """
     centre = starts.mean(axis=0)
     # Only a posterior larger than this, in units of one or of the starts, is looked at.
@@ -218,17 +199,6 @@ def collapse_to_pole(target, mixture, rng):
     not fall on the way up. In a hierarchical model it falls: the density is unbounded
     where a scale and all effects of that scale are zero together, but they are so in
     ever less volume.
-
-    Parameters
-    ----------
-    target : Target
-        As searches see it.
-    mixture : Mixture
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    str
     """
     scales = np.array([family.scale(params) for family, params in mixture.components])
     narrow = (scales / np.maximum(1.0, scales.max(axis=0))).min(axis=1)

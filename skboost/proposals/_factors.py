@@ -1,7 +1,7 @@
 """Components of a factorisation's posterior: annealed runs, or the residual ELBO."""
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from scipy.special import expit
@@ -32,41 +32,33 @@ _ASCENT_TOL, _ASCENT_SHARE = 1e-6, 1e-2
 _SMALLEST_SCALE = 1e-6
 
 
-@dataclass(frozen=True)
 class FactorProposer(Proposer):
-    """What proposals of either kind share: many runs, of which the best is taken.
+    """What proposals of either kind share: many runs, of which the best is taken."""
 
-    Parameters
-    ----------
-    target : FactorTarget
-    """
-
-    target: object
-
-    @property
-    def _smallest_tol(self):
-        return max(_ASCENT_TOL * len(self.target.entries), SMALLEST_TOL)
-
-    def initial(self, settings):
+    def initial(self, target, settings):
         """The run that ended best, and where the others ended."""
-        run = partial(self.first_run, settings)
+        run = partial(self.first_run, target, settings)
         found = chunked_map(run, list(range(settings.n_restarts)), settings.n_jobs)
         best, *others = sorted(found, key=lambda item: -item[0])
-        candidates = tuple(self.aligned(p, best[1]) for _, p in others)
+        candidates = tuple(self.aligned(target, p, best[1]) for _, p in others)
         modes = Modes(candidates, (0.0,) * len(candidates))
-        return Mixture.single((self.family, best[1])), modes
+        return Mixture.single((self.family_of(target), best[1])), modes
 
-    def propose(self, context, settings):
+    def propose(self, target, context, settings):
         """Of where new runs and those of the start ended, what gains most."""
-        run = partial(self.next_run, context, settings)
+        run = partial(self.next_run, target, context, settings)
         runs = chunked_map(run, list(range(settings.n_restarts)), settings.n_jobs)
         heaviest = context.mixture.components[int(context.mixture.weights.argmax())][1]
-        found = [self.aligned(params, heaviest) for params in runs]
+        found = [self.aligned(target, params, heaviest) for params in runs]
         found += context.mode_candidates
-        rng = generator(settings.seed, context.iteration, BASE)
-        draws = self.family.base_draws(settings.n_draws, context.target.dim, rng)
-        gains = joint_gains(context, self.family, found, draws, _WEIGHTS).max(axis=1)
-        return self.family, found[int(np.argmax(gains))]
+        rng, family = generator(settings.seed, context.iteration, BASE), target.family
+        draws = family.base_draws(settings.n_draws, target.dim, rng)
+        gains = joint_gains(context, family, found, draws, _WEIGHTS).max(axis=1)
+        return family, found[int(np.argmax(gains))]
+
+
+def _smallest_tol(target):
+    return max(_ASCENT_TOL * len(target.entries), SMALLEST_TOL)
 
 
 @dataclass(frozen=True)
@@ -76,44 +68,37 @@ class AscentFactorProposer(FactorProposer):
     The first run begins anywhere; the others are annealed: every entry counts with a
     random weight, whose noise fades out. Later ones begin at the heaviest component or
     anywhere, in turn.
-
-    Parameters
-    ----------
-    target : FactorTarget
     """
 
-    @property
-    def family(self):
-        """The family of the components."""
-        return self.target.family
-
-    def first_run(self, settings, i):
+    def first_run(self, target, settings, i):
         """Bound and parameters of where the i-th run ends."""
         rng = generator(settings.seed, 0, SEARCH, i)
-        natural = self.target.model.start(rng)
+        natural = target.model.start(rng)
         if i > 0:
-            natural = annealed_factors(self.target, natural, rng, settings.budget)
-        return self._finished(natural, settings)
+            natural = annealed_factors(target, natural, rng, target.ledger.budget)
+        return self._finished(target, natural, settings)
 
-    def next_run(self, context, settings, i):
+    def next_run(self, target, context, settings, i):
         """Parameters of where the i-th run of an iteration ends."""
         rng = generator(settings.seed, context.iteration, SEARCH, i)
         heaviest = int(context.mixture.weights.argmax())
         place = _PLACES[(context.iteration + i) % len(_PLACES)]
-        base = self.family.natural(context.mixture.components[heaviest][1])
-        natural = annealed_factors(context.target, place(self.target, base, rng), rng)
-        return self._finished(natural, settings)[1]
+        base = target.family.natural(context.mixture.components[heaviest][1])
+        natural = annealed_factors(target, place(target, base, rng), rng)
+        return self._finished(target, natural, settings)[1]
 
-    def _finished(self, natural, settings):
-        tol = max(self._smallest_tol, _ASCENT_SHARE * settings.tol)
-        found = factor_ascent(self.target, natural, 500, tol, settings.budget)
-        return found.bound, self.family.params(found.natural)
+    @staticmethod
+    def _finished(target, natural, settings):
+        tol = max(_smallest_tol(target), _ASCENT_SHARE * settings.tol)
+        found = factor_ascent(target, natural, 500, tol, target.ledger.budget)
+        return found.bound, target.family.params(found.natural)
 
-    def aligned(self, params, base):
+    @staticmethod
+    def aligned(target, params, base):
         """The same component, rotated towards another."""
-        family = self.family
+        family = target.family
         pair = family.natural(params), family.natural(base)
-        return family.params(turned_towards(self.target.model, *pair))
+        return family.params(turned_towards(target.model, *pair))
 
 
 def _at_heaviest(target, base, rng):
@@ -137,14 +122,9 @@ class ResidualFactorProposer(FactorProposer):
     expectation of ``ln p`` is exact; that of ``ln q`` is taken over draws that are
     new at every step. The residual ELBO has no maximum where the mixture has lighter
     tails than the target, as always here, so that the number of steps is part of the
-    method. Components are not turned towards others.
-
-    Parameters
-    ----------
-    target : FactorTarget
-    objective : ResidualGain
-        Its entropy weight, and whether the point of the largest joint gain on the way
-        is proposed in place of the last one, as the authors do.
+    method. Components are not turned towards others. The objective holds the entropy
+    weight, and whether the point of the largest joint gain on the way is proposed in
+    place of the last one, as the authors do.
     """
 
     objective: object = ResidualGain()
@@ -155,24 +135,30 @@ class ResidualFactorProposer(FactorProposer):
     # As the authors climb, for want of a maximum.
     n_steps = 1000
 
-    def first_run(self, settings, i):
+    def family_of(self, target):
+        return self.family
+
+    def first_run(self, target, settings, i):
         """ELBO and parameters of an ordinary variational fit from the i-th start."""
-        start = self._params(self._start(generator(settings.seed, 0, SEARCH, i)))
-        problem = SingleELBO(self.target, self.family, start, None, True)
-        x, value = ascend(problem, None, 200, self._smallest_tol, settings.budget)
+        rng = generator(settings.seed, 0, SEARCH, i)
+        start = self._params(_sizes(target), self._start(target, rng))
+        problem = SingleELBO(target, self.family, start, None, True)
+        tol, budget = _smallest_tol(target), target.ledger.budget
+        x, value = ascend(problem, None, 200, tol, budget)
         return value, problem.unpack(x)
 
-    def aligned(self, params, base):
+    @staticmethod
+    def aligned(target, params, base):
         """The component itself: turned it would not be diagonal."""
         return params
 
-    def propose(self, context, settings):
+    def propose(self, target, context, settings):
         """The end of the best climb, judged as the objective says."""
-        run = partial(self.climb, context, settings)
+        run = partial(self.climb, target, context, settings)
         runs = chunked_map(run, list(range(settings.n_restarts)), settings.n_jobs)
         found = [params for way in runs for params in way]
         rng = generator(settings.seed, context.iteration, BASE)
-        draws = self.family.base_draws(settings.n_draws, context.target.dim, rng)
+        draws = self.family.base_draws(settings.n_draws, target.dim, rng)
         values = []
         for params in found:
             component = self.family, params
@@ -180,41 +166,32 @@ class ResidualFactorProposer(FactorProposer):
             values.append(problem.value_and_gradient(problem.start)[0])
         return self.family, found[int(np.argmax(values))]
 
-    def climb(self, context, settings, i):
+    def climb(self, target, context, settings, i):
         """Parameters at the end of the i-th climb; under early stopping on its way."""
         rng = generator(settings.seed, context.iteration, SEARCH, i)
+        sizes = _sizes(target)
 
         def gradient(z):
-            settings.budget.check()
-            draws = rng.standard_normal((settings.n_draws, self.target.dim))
-            component = self.family, self._params(z)
+            target.ledger.check()
+            draws = rng.standard_normal((settings.n_draws, target.dim))
+            component = self.family, self._params(sizes, z)
             problem = self.objective.problem(context, component, 0.5, draws)
             return self._pulled(z, problem.value_and_gradient(problem.start)[1])
 
-        way = [self._params(z) for z in adam(gradient, self._start(rng), self.n_steps)]
+        steps = adam(gradient, self._start(target, rng), self.n_steps)
+        way = [self._params(sizes, z) for z in steps]
         return way if self.objective.early_stopping else way[-1:]
 
-    def _start(self, rng):
+    @staticmethod
+    def _start(target, rng):
         """A start, as the authors draw it."""
-        return rng.standard_normal(2 * self.target.dim)
+        return rng.standard_normal(2 * target.dim)
 
-    @cached_property
-    def _sizes(self):
-        """In which means and scales are counted: the prior's where it is known."""
-        model = self.target.model
-        sizes = []
-        for own, n in zip(model.scales.values(), model.shape, strict=True):
-            known = not own.factors
-            variances = own.variance(None) if known else model.typical_variances
-            sizes += [np.sqrt(variances)] * n
-        found = np.concatenate(sizes)
-        return np.append(found, np.ones(self.target.dim - len(found)))
-
-    def _params(self, z):
+    def _params(self, sizes, z):
         """Of means, and of scales through softplus."""
         mean, scale = z.reshape(2, -1)
         scale = np.logaddexp(0.0, scale) + _SMALLEST_SCALE
-        return self.family.from_moments(self._sizes * mean, (self._sizes * scale) ** 2)
+        return self.family.from_moments(sizes * mean, (sizes * scale) ** 2)
 
     def _pulled(self, z, gradient):
         """A gradient in the family's moves, at none, as one in `z`."""
@@ -225,28 +202,22 @@ class ResidualFactorProposer(FactorProposer):
         return np.append(mean / positive, log_scale * expit(scale) / positive)
 
 
+def _sizes(target):
+    """In which means and scales are counted: the prior's where it is known."""
+    model, sizes = target.model, []
+    for own, n in zip(model.scales.values(), model.shape, strict=True):
+        known = not own.factors
+        variances = own.variance(None) if known else model.typical_variances
+        sizes += [np.sqrt(variances)] * n
+    sizes = np.concatenate(sizes)
+    return np.append(sizes, np.ones(target.dim - len(sizes)))
+
+
 def adam(gradient, x, n_steps, rate=0.1, every=100, decay=0.9, memory=(0.9, 0.999)):
     """Points on the way of Adam (Kingma and Ba 2015, Algorithm 1), uphill.
 
-    Parameters
-    ----------
-    gradient : callable
-        Of a point.
-    x : ndarray
-        Where to start.
-    n_steps : int
-    rate : float, default=0.1
-        Of the first steps.
-    every : int, default=100
-        A point is yielded, and the rate falls, whenever so many steps are done.
-    decay : float, default=0.9
-        By which the rate falls.
-    memory : tuple of two floats
-        Of the averages of slopes and of their squares.
-
-    Yields
-    ------
-    ndarray
+    A point is yielded, and the rate falls, whenever `every` steps are done; `memory` is
+    that of the averages of slopes and of their squares.
     """
     first, second = memory
     slope, square = np.zeros((2, len(x)))
@@ -268,9 +239,9 @@ FACTOR_PROPOSERS = {
 }
 
 
-def factor_proposer(proposal, target):
+def factor_proposer(proposal):
     """The proposer of a name, or of an objective of the user."""
     if isinstance(proposal, ResidualGain):
         proposal.check()
-        return ResidualFactorProposer(target, proposal)
-    return FACTOR_PROPOSERS[proposal](target)
+        return ResidualFactorProposer(proposal)
+    return FACTOR_PROPOSERS[proposal]()

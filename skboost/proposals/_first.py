@@ -157,20 +157,21 @@ def _member(target, family, starts, settings):
     curvature = _expected_curvature(target, family)
     if curvature is not None:
         moments = natural_gaussian(
-            curvature, target.dim, settings.budget, start=target.first_guess
+            curvature, target.dim, target.ledger.budget, start=target.first_guess
         )
         candidates = [_projected(family, *moments)]
         if isinstance(family, Gaussian) and family.full_covariance:
             # The optimum itself: a full Gaussian has no other variants.
             return np.nan, family, candidates[0]
     else:
-        candidates = _candidates(target, first, starts, base, settings.budget)
+        candidates = _candidates(target, first, starts, base)
     problems = [SingleELBO(target, first, p, base, settings.exact) for p in candidates]
-    x, problem = _best_of_short_searches(problems, settings)
+    budget = target.ledger.budget
+    x, problem = _best_of_short_searches(problems, budget, settings)
     if family.low_rank:
         return fit_low_rank(target, problem.unpack(x), family.rank, settings)
     tol = max(1e-4 * settings.tol, SMALLEST_TOL)
-    x, value = ascend(problem, x, max_iter=100, tol=tol, budget=settings.budget)
+    x, value = ascend(problem, x, max_iter=100, tol=tol, budget=budget)
     return value, family, problem.unpack(x)
 
 
@@ -183,11 +184,11 @@ def enough_draws(family, dim, settings):
     return max(n, 4 * dim) if family.full_covariance else n
 
 
-def _candidates(target, family, starts, base, budget):
+def _candidates(target, family, starts, base):
     """Components at modes and at starts."""
     starts = usable_starts(target, starts)
     # Curvature at a point on the way up says more than a mode without a width.
-    climbs = budget.share(0.5)
+    climbs = target.ledger.budget.share(0.5)
     modes = np.array([find_mode(target, x, budget=climbs) for x in starts])
     modes = proper_modes(target, starts, modes)
     candidates = [_at_mode(target, family, mode) for mode in modes]
@@ -196,14 +197,13 @@ def _candidates(target, family, starts, base, budget):
     return [shrink_to_support(target, family, p, base) for p in candidates]
 
 
-def _best_of_short_searches(problems, settings):
+def _best_of_short_searches(problems, budget, settings):
     """Where a short search of the problem that it likes best ended, and the problem."""
     if len(problems) == 1:
         return problems[0].start, problems[0]
     values = chunked_map(_value_at_start, problems, settings.n_jobs, "shared")
     order = np.argsort(-np.array(values), kind="stable")[: max(2, settings.n_restarts)]
     problems = [problems[k] for k in order]
-    budget = settings.budget
     found = [(*ascend(p, max_iter=10, budget=budget), p) for p in problems]
     x, _, problem = max(found, key=lambda item: item[1])
     return x, problem
@@ -309,7 +309,7 @@ def _fitted(target, family, settings, item):
     for variant in family.variants():
         variant = variant.with_rank()
         problem = _problem(target, variant, group, settings, k)
-        x, value = ascend(problem, max_iter=50, tol=tol, budget=settings.budget)
+        x, value = ascend(problem, max_iter=50, tol=tol, budget=target.ledger.budget)
         params, shares = problem.unpack(x)
         fits.append(([(variant, p) for p in params], shares, value))
     return max(fits, key=lambda fit: fit[-1])

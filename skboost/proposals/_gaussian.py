@@ -148,6 +148,7 @@ def fit_low_rank(target, params, rank, settings):
 def _growing(target, params, rank, settings):
     """Value, family and parameters after every growth."""
     family, n, tol = Gaussian("diag"), settings.n_draws, settings.tol
+    budget = target.ledger.budget
     max_growths = 12
     for step in range(max_growths):
         rng = generator(settings.seed, 0, BASE, 2, step)
@@ -159,7 +160,7 @@ def _growing(target, params, rank, settings):
             for base in (family.matched_draws(n, target.dim, rng) for _ in range(2))
         )
         least = max(1e-2 * tol, SMALLEST_TOL)
-        x, value = ascend(problem, max_iter=40, tol=least, budget=settings.budget)
+        x, value = ascend(problem, max_iter=40, tol=least, budget=budget)
         found = problem.unpack(x)
         # The search's own draws flatter; both ends on common draws do not.
         own = value - problem.elbo(before)
@@ -174,7 +175,7 @@ def _growing(target, params, rank, settings):
         fits_noise = gain < 0.5 * own and own > 2.0 * tol
         if fits_noise and n < 4 * settings.n_draws:
             n *= 2
-        elif not gain > max(tol, 0.1 * own) or settings.budget.cuts():
+        elif not gain > max(tol, 0.1 * own) or budget.cuts():
             break
 
 

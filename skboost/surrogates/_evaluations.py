@@ -49,12 +49,13 @@ class Evaluations(NamedTuple):
     scores: np.ndarray
 
     @classmethod
-    def at(cls, target, points, scored):
+    def at(cls, target, points, scored, strict=False):
         """Evaluate a target, with its gradient where it is `scored`."""
         points = np.array(points)
         if scored:
-            return cls(points, *target.value_and_score(points))
-        return cls(points, target.log_density(points), np.full(points.shape, np.nan))
+            return cls(points, *target.value_and_score(points, strict=strict))
+        values = target.log_density(points, strict=strict)
+        return cls(points, values, np.full(points.shape, np.nan))
 
     def and_more(self, *others):
         """These and others."""
@@ -75,7 +76,7 @@ class Laplace(NamedTuple):
         return family, family.from_moments(self.mean, self.covariance)
 
 
-def laplace(target, start, scored, budget=None):
+def laplace(target, start, scored):
     """Climb to a mode, and measure how wide it is.
 
     The curvature is that of differences over about half a standard deviation, and
@@ -90,8 +91,6 @@ def laplace(target, start, scored, budget=None):
     start : ndarray of shape (dim,)
     scored : bool
         Whether the target has a gradient; differences of values are used without.
-    budget : Budget, default=None
-        The climb ends with it.
 
     Returns
     -------
@@ -106,7 +105,13 @@ def laplace(target, start, scored, budget=None):
     # A climb ends where an iteration gains less than that many nats: a Gaussian near
     # the mode does as well as one at it.
     climb_tol = 1e-2
-    mode, _ = climb(log.climbed, start, {"maxiter": 200}, tol=climb_tol, budget=budget)
+    mode, _ = climb(
+        log.climbed,
+        start,
+        {"maxiter": 200},
+        tol=climb_tol,
+        budget=target.ledger.budget,
+    )
     # At a pole nothing is finite.
     with np.errstate(all="ignore"):
         precision, slope = _curvature(log, mode)
@@ -260,7 +265,7 @@ def judged_draws(target, mixture, n, scored, rng):
     wide = widened(mixture, width)
     n_wide = max(int(wide_share * n), 1)
     parts = [mixture.sample(n - n_wide, rng), wide.sample(n_wide, rng)]
-    found = Evaluations.at(target, np.concatenate(parts), scored)
+    found = Evaluations.at(target, np.concatenate(parts), scored, strict=True)
     pairs = [(mixture, n - n_wide), (wide, n_wide)]
     log_r = log_proposal(pairs, found.points)
     weights = np.exp(mixture.log_density(found.points) - log_r)

@@ -46,8 +46,13 @@ class Surrogate(Target):
         self.centre, self.factor, self.radius = centre, factor, radius
         self.trend, self.kernel = trend, kernel
 
-    def value_and_score(self, theta):
+    def __getstate__(self):
+        # What a fit may spend ends with it.
+        return {name: held for name, held in vars(self).items() if name != "ledger"}
+
+    def value_and_score(self, theta, strict=False):
         """Values (n,) and exact gradients (n, dim)."""
+        self.ledger.spend(len(theta))
         z = whitened(np.atleast_2d(theta), self.centre, self.factor)
         size = np.sqrt((z**2).sum(axis=1))
         length, slope = _held(size, self.radius)

@@ -159,9 +159,6 @@ class NaturalGradient:
     scale: float = 1.0
     budget: Budget = field(default_factory=Budget)
 
-    # There are no components, and no evaluations are counted.
-    family, ledgers = None, ()
-
     @property
     def size(self):
         """Rows in a batch."""
@@ -329,7 +326,7 @@ class SVILimits:
             return End("tol", message)
         return None
 
-    def budget(self, engine, clock):
+    def budget(self, target, clock):
         """What a run that begins now may spend, a `Budget`."""
         return Budget(self.max_time, clock=clock, began=self.began)
 

@@ -21,6 +21,7 @@ from skboost.targets._failures import (
     what_came,
 )
 from skboost.targets._glm import GLMTarget
+from skboost.targets._ledger import Ledger
 from skboost.targets._likelihood import Logistic, Multinomial, Poisson, WeightedRows
 from skboost.targets._log_sigmoid import (
     log_laplace_sigmoid,

@@ -1,100 +1,77 @@
 """What every target offers, and whether its gradient is that of its function."""
 
 import warnings
+from functools import cached_property
 
 import numpy as np
 
+from skboost.targets._ledger import Ledger
+
 
 class Target:
-    """Unnormalised log posterior density on R^dim.
+    """Unnormalised log posterior density on R^dim."""
 
-    Attributes
-    ----------
-    dim : int
-        Number of parameters.
-    exact_gaussian : bool
-        Whether ``expected_log_density(mean, variance, factor)`` gives the exact
-        expectation under a Gaussian.
-    log_concave : bool
-        Whether the density is known to be log-concave.
-    first_guess : tuple of arrays (dim,), or None
-        Mean and standard deviations of a narrow Gaussian near the mode, from which
-        ascent by natural gradients begins; None is zero, and 0.1.
-    proper : bool
-        Whether it is known that it can be normalised: what has no end then is a prior
-        that is too weak.
-    light_tails : bool
-        Whether results are exponentials of coordinates: under a Student-t distribution
-        of these they have no mean.
-    ledgers : tuple of Ledger
-        What counts its evaluations and failures; that of a likelihood comes first.
-    knows_curvature : bool
-        Whether there is ``expected_curvature(mean, factor)``, as regressions have it.
-    scale_prior : CommonScale or None
-        Of coefficients whose scale is learned; there is ``at_common_scale(s)`` then.
-    constraints : Constraints or None
-        That map its coordinates to the scale of the user, where that is another.
-    largest_coordinate : float or array (dim,)
-        How far out coordinates may lie.
-    portable : bool
-        Whether a pickle may carry it: it holds none of the data.
-    """
-
+    # Whether ``expected_log_density(mean, variance, factor)`` gives the exact
+    # expectation under a Gaussian.
     exact_gaussian = False
+    # Whether the density is known to be log-concave.
     log_concave = False
+    # Mean and standard deviations of a narrow Gaussian near the mode, from which ascent
+    # by natural gradients begins; None is zero, and 0.1.
     first_guess = None
+    # Whether it is known that it can be normalised: what has no end then is a prior
+    # that is too weak.
     proper = False
+    # Whether results are exponentials of coordinates: under a Student-t distribution of
+    # these they have no mean.
     light_tails = False
-    ledgers = ()
+    # Whether there is ``expected_curvature(mean, factor)``, as regressions have it.
     knows_curvature = False
+    # `CommonScale` of coefficients whose scale is learned; there is
+    # ``at_common_scale(s)`` then.
     scale_prior = None
+    # `Constraints` that map its coordinates to the scale of the user, where that is
+    # another.
     constraints = None
+    # How far out coordinates may lie, a number or an array (dim,).
     largest_coordinate = np.inf
+    # Whether a pickle may carry it: it holds none of the data.
     portable = False
     dim: int
+
+    @cached_property
+    def ledger(self):
+        """What its evaluations are counted in, and what stops them."""
+        return Ledger()
 
     @property
     def n_evaluations(self):
         """Draws at which it was evaluated, where these are counted."""
-        return self.ledgers[0].n_evaluations if self.ledgers else 0
+        return self.ledger.n_evaluations
 
     @property
     def n_failures(self):
         """Draws at which that failed."""
-        return sum(ledger.n_failures for ledger in self.ledgers)
+        return self.ledger.n_failures
 
     @property
     def first_failure(self):
         """What happened at the first of these; None without failures."""
-        messages = (ledger.first_failure for ledger in self.ledgers)
-        return next((message for message in messages if message is not None), None)
+        return self.ledger.first_failure
 
-    def log_density(self, theta):
-        """Log joint density of each draw.
+    def log_density(self, theta, strict=False):
+        """Log joint density (n_draws,) of draws (n_draws, dim), in nats.
 
-        Parameters
-        ----------
-        theta : array (n_draws, dim)
-
-        Returns
-        -------
-        log_density : array (n_draws,), in nats
-            -inf is legal: the draw lies outside the support.
+        -inf is legal: the draw lies outside the support. Where a user's function fails
+        the density is zero, or a `strict` request raises if the user wants that.
         """
         return self.value_and_score(theta)[0]
 
-    def value_and_score(self, theta):
+    def value_and_score(self, theta, strict=False):
         """Log joint density (n_draws,) and its gradient (n_draws, dim)."""
         raise NotImplementedError(
             f"{type(self).__name__} must define value_and_score(theta)."
         )
-
-    def tolerant(self):
-        """This target as a search sees it.
-
-        It survives points where it fails. Most targets are their own view.
-        """
-        return self
 
 
 # Of a coordinate, or absolute below one; a right gradient agrees with one of them. Long
@@ -110,19 +87,10 @@ def warn_of_wrong_gradient(target, points, stacklevel, place=np.asarray):
     """Warn if central differences disagree with the gradient at every point.
 
     All points have to disagree, since one may lie at a kink. A function that is noisy
-    everywhere gets the warning although its gradient may be right.
-
-    Parameters
-    ----------
-    target : Target
-        Of a user's function.
-    points : ndarray of shape (n, dim)
-    stacklevel : int
-        As for `warnings.warn`.
-    place : callable, default=numpy.asarray
-        From the target's points to those that the user knows.
+    everywhere gets the warning although its gradient may be right. `place`
+    maps the target's points to those that the user knows; `stacklevel` is as for
+    `warnings.warn`.
     """
-    target = target.tolerant()
     value, slope = target.value_and_score(points)
     rng = np.random.default_rng(0)
     along = rng.uniform(0.5, 1.0, points.shape) * rng.choice([-1.0, 1.0], points.shape)

@@ -1,6 +1,5 @@
 """A target from any Python function, differentiated by autograd or by its author."""
 
-import copy
 from contextlib import nullcontext
 from functools import partial
 from time import perf_counter
@@ -13,7 +12,6 @@ from skboost._parallel import chunked_map
 from skboost.targets._base import Target
 from skboost.targets._failures import (
     FailedEvaluationError,
-    Ledger,
     LogDensityError,
     OverwrittenArgumentError,
     check_shape,
@@ -22,6 +20,7 @@ from skboost.targets._failures import (
     quiet,
     user_code,
 )
+from skboost.targets._ledger import Ledger
 
 # Draws per chunk of work: fixed, so that the answer does not depend on n_jobs. Searches
 # often ask for 16 points at once, which two workers then share.
@@ -90,8 +89,7 @@ class CallableTarget(Target):
         self.failures = failures
         # Of functions that know: those of fitted models and of adapters.
         self.light_tails = getattr(log_density, "light_tails", False)
-        self._ledger = Ledger()
-        self.ledgers = (self._ledger,)
+        self.ledger = Ledger(counts=True)
         if probe is None:
             # Three to five rows: neither one row nor dim rows, so that a function
             # of one point can not be mistaken for a function of a batch.
@@ -101,42 +99,34 @@ class CallableTarget(Target):
         self._user = user.tried_out(probe) if vectorized is None else user
         self.vectorized = self._user.vectorized
 
-    def tolerant(self):
-        """This target as searches see it: with ``failures="zero"``, counted together.
-
-        A search may step where the density is no number, and has to come back.
-        """
-        view = copy.copy(self)
-        view.failures = "zero"
-        return view
-
-    def log_density(self, theta):
+    def log_density(self, theta, strict=False):
         """Log joint at each draw; see `Target`."""
-        return np.concatenate([c.value for c in self._chunks(theta, False)])
+        return np.concatenate([c.value for c in self._chunks(theta, False, strict)])
 
-    def value_and_score(self, theta):
-        """Log joint and its gradient at each draw; see `Target`."""
-        chunks = self._chunks(theta, True)
+    def value_and_score(self, theta, strict=False):
+        """Log joint and its gradient at each draw; `strict` as for `log_density`."""
+        chunks = self._chunks(theta, True, strict)
         value = np.concatenate([c.value for c in chunks])
         return value, np.concatenate([c.score for c in chunks])
 
-    def _chunks(self, theta, with_score):
+    def _chunks(self, theta, with_score, strict):
         theta = np.atleast_2d(theta)
+        self.ledger.spend(len(theta))
         user, step = self._user, _CHUNK[self.vectorized]
         evaluated = _by_batches if user.vectorized else _by_points
-        func = partial(evaluated, user, with_score, self.failures == "zero")
+        raises = strict and self.failures == "raise"
+        func = partial(evaluated, user, with_score, raises)
         argument = nullcontext(theta)
-        if self._ledger.first_of(with_score):
+        if self.ledger.first_of(with_score):
             # Functions that write into their argument are found at the first request.
             name = f"{user.name} or its gradient" if with_score else user.name
             argument = lent(name, theta)
-        self._ledger.add(len(theta))
         began = perf_counter()
         with argument as given:
             parts = [given[a : a + step] for a in range(0, len(theta), step)]
             chunks = chunked_map(func, parts, self.n_jobs, backend="loky")
         failures = [pair for chunk in chunks for pair in chunk.failures]
-        self._ledger.finish(len(theta), failures, perf_counter() - began)
+        self.ledger.finish(len(theta), failures, perf_counter() - began)
         return chunks
 
 
@@ -274,8 +264,8 @@ class _Chunk(NamedTuple):
     failures: tuple = ()
 
 
-def _by_points(user, with_score, tolerant, theta):
-    """The `_Chunk` of some draws, one by one; raises at a failure unless `tolerant`."""
+def _by_points(user, with_score, raises, theta):
+    """The `_Chunk` of some draws, one by one; a failure `raises` or is noted."""
     value = np.full(len(theta), -np.inf)
     score = np.zeros(theta.shape) if with_score else None
     failures = []
@@ -283,32 +273,31 @@ def _by_points(user, with_score, tolerant, theta):
         try:
             value[i], slope = user.point(row, with_score)
         except FailedEvaluationError as error:
-            if not tolerant:
+            if raises:
                 raise
             failures.append((1, str(error)))
             continue
         if with_score:
             score[i] = slope
-    found = _checked(user.name, value, score, theta, tolerant)
+    found = _checked(user.name, value, score, theta, raises)
     return found._replace(failures=(*failures, *found.failures))
 
 
-def _by_batches(user, with_score, tolerant, theta):
+def _by_batches(user, with_score, raises, theta):
     """One call; where it raises, halves of it until the rows are found that raise."""
     try:
         value, score = user.batch(theta, with_score)
     except FailedEvaluationError as error:
         failed = error
     else:
-        return _checked(user.name, value, score, theta, tolerant)
+        return _checked(user.name, value, score, theta, raises)
     if len(theta) == 1:
-        if not tolerant:
+        if raises:
             raise failed
         score = np.zeros(theta.shape) if with_score else None
         return _Chunk(np.full(1, -np.inf), score, ((1, str(failed)),))
     halves = [
-        _by_batches(user, with_score, tolerant, half)
-        for half in np.array_split(theta, 2)
+        _by_batches(user, with_score, raises, half) for half in np.array_split(theta, 2)
     ]
     failures = halves[0].failures + halves[1].failures
     if not failures:
@@ -322,7 +311,7 @@ def _by_batches(user, with_score, tolerant, theta):
     return _Chunk(value, score, failures)
 
 
-def _checked(name, value, score, theta, tolerant):
+def _checked(name, value, score, theta, raises):
     """Values and scores that are numbers, or the error that they are not."""
     bad = np.isnan(value) | np.isposinf(value)
     if score is not None:
@@ -332,7 +321,7 @@ def _checked(name, value, score, theta, tolerant):
     if not bad.any():
         return _Chunk(value, score)
     error = _no_number(name, value, score, theta, int(bad.argmax()))
-    if not tolerant:
+    if raises:
         raise error
     value[bad] = -np.inf
     if score is not None:

@@ -1,7 +1,5 @@
 """Targets made of others: tempered, with a mixture as prior, in other coordinates."""
 
-from copy import copy
-
 import numpy as np
 
 from skboost.targets._base import Target
@@ -11,13 +9,8 @@ from skboost.transforms import Ordered, Real
 class ComposedTarget(Target):
     """``temperature * log likelihood + log prior``.
 
-    Parameters
-    ----------
-    likelihood : Target
-    prior : object
-        With ``score_and_log_density(theta)``, as a mixture has, or a `Target`.
-    temperature : float, default=1.0
-        Power of the likelihood (Alquier: tempered posteriors).
+    The prior has ``score_and_log_density(theta)``, as a mixture has, or is a `Target`;
+    below one the temperature is that of Alquier's tempered posteriors.
     """
 
     def __init__(self, likelihood, prior, temperature=1.0):
@@ -25,38 +18,37 @@ class ComposedTarget(Target):
         self.temperature = temperature
         self.dim = likelihood.dim
         self.light_tails = likelihood.light_tails
+        self.ledger = likelihood.ledger
         # A mixture as prior cannot fail.
         self._function_as_prior = isinstance(prior, Target)
-        more = prior.ledgers if self._function_as_prior else ()
-        self.ledgers = (*likelihood.ledgers, *more)
-
-    def tolerant(self):
-        """This target as searches see it; see `CallableTarget.tolerant`."""
-        view = copy(self)
-        view.likelihood = self.likelihood.tolerant()
         if self._function_as_prior:
-            view.prior = self.prior.tolerant()
-        return view
+            self.ledger.others.append(prior.ledger)
 
-    def log_density(self, theta):
+    def log_density(self, theta, strict=False):
         """Log joint at each draw; see `Target`."""
-        value = self.prior.log_density(theta)
+        self.ledger.check(len(theta))
+        if self._function_as_prior:
+            value = self.prior.log_density(theta, strict)
+        else:
+            value = self.prior.log_density(theta)
         inside = value > -np.inf
         # Outside the prior's support the likelihood may well be no number.
         if inside.any():
-            likelihood = self.likelihood.log_density(theta[inside])
+            likelihood = self.likelihood.log_density(theta[inside], strict)
             value[inside] += self.temperature * likelihood
         return value
 
-    def value_and_score(self, theta):
+    def value_and_score(self, theta, strict=False):
         """Log joint and its gradient at each draw; see `Target`."""
+        self.ledger.check(len(theta))
         if self._function_as_prior:
-            value, score = self.prior.value_and_score(theta)
+            value, score = self.prior.value_and_score(theta, strict)
         else:
             score, value = self.prior.score_and_log_density(theta)
         inside = value > -np.inf
         if inside.any():
-            likelihood, slope = self.likelihood.value_and_score(theta[inside])
+            some = theta[inside]
+            likelihood, slope = self.likelihood.value_and_score(some, strict)
             value[inside] += self.temperature * likelihood
             score[inside] += self.temperature * slope
         score[np.isneginf(value)] = 0.0
@@ -64,16 +56,7 @@ class ComposedTarget(Target):
 
 
 class GaussianPriorTarget(ComposedTarget):
-    """The same with one Gaussian as prior: exact where the likelihood is.
-
-    Parameters
-    ----------
-    likelihood : Target
-        With ``expected_log_density`` and ``expected_curvature``.
-    prior : Mixture
-        Of one Gaussian component.
-    temperature : float, default=1.0
-    """
+    """The same with one Gaussian as prior: exact where the likelihood is."""
 
     exact_gaussian = knows_curvature = True
 
@@ -123,18 +106,7 @@ class GaussianPriorTarget(ComposedTarget):
 
 
 def updated_target(likelihood, prior, temperature=1.0):
-    """A likelihood with a mixture as prior, with exact expectations where it can.
-
-    Parameters
-    ----------
-    likelihood : Target
-    prior : Mixture
-    temperature : float, default=1.0
-
-    Returns
-    -------
-    ComposedTarget
-    """
+    """A likelihood with a mixture as prior, with exact expectations where it can."""
     one = prior.n_components == 1 and prior.gaussian
     if one and likelihood.exact_gaussian:
         return GaussianPriorTarget(likelihood, prior, temperature)
@@ -149,27 +121,14 @@ class TransformedTarget(Target):
     """``ln p(forward(z)) + ln |d forward / d z|`` for a density p on a user's scale.
 
     Its posterior is that of z: every draw, mapped forward, is one of p's posterior.
-    On a simplex p is a density of all coordinates but the last, as in Stan.
-
-    Parameters
-    ----------
-    target : Target
-        Log joint density on the user's scale. It is only asked inside the
-        constraints.
-    constraints : Constraints
-        With the dimension of `target`.
-
-    Attributes
-    ----------
-    dim : int
-        Number of unconstrained coordinates.
+    On a simplex p is a density of all coordinates but the last, as in Stan. The density
+    is only asked inside the constraints.
     """
 
     def __init__(self, target, constraints):
         self.target, self.constraints = target, constraints
         self.dim = constraints.n_free
-
-        self.ledgers = target.ledgers
+        self.ledger = target.ledger
         # A coordinate may be mapped by an exponential.
         mapped = any(part.transform.exponential for part in constraints.parts)
         self.light_tails = mapped or target.light_tails
@@ -185,20 +144,16 @@ class TransformedTarget(Target):
                 largest[free] = _LARGEST
         return largest
 
-    def tolerant(self):
-        """This target as searches see it, where the user's has such a view."""
-        return TransformedTarget(self.target.tolerant(), self.constraints)
-
-    def log_density(self, theta):
+    def log_density(self, theta, strict=False):
         """Log joint at unconstrained draws; see `Target`."""
         z = np.atleast_2d(theta)
-        value = self.target.log_density(self.constraints.forward(z))
+        value = self.target.log_density(self.constraints.forward(z), strict)
         return value + self.constraints.log_jacobian(z)
 
-    def value_and_score(self, theta):
+    def value_and_score(self, theta, strict=False):
         """Log joint at unconstrained draws and its gradient; see `Target`."""
         points, log_jacobian, pull = self.constraints.mapped(np.atleast_2d(theta))
-        value, score = self.target.value_and_score(points)
+        value, score = self.target.value_and_score(points, strict)
         with np.errstate(over="ignore", invalid="ignore"):
             pulled = pull(score)
         # Steeper slopes say nothing that a search could use, and their squares
@@ -263,10 +218,10 @@ class LogJoint(Target):
         value, score = self._target.value_and_score(np.atleast_2d(theta))
         return (value, score) if theta.ndim > 1 else (float(value[0]), score[0])
 
-    def value_and_score(self, theta):
+    def value_and_score(self, theta, strict=False):
         """Log joint density (n,) and its gradient (n, dim); see `Target`."""
-        return self._target.value_and_score(theta)
+        return self._target.value_and_score(theta, strict)
 
-    def log_density(self, theta):
+    def log_density(self, theta, strict=False):
         """Log joint density (n,); see `Target`."""
-        return self._target.log_density(theta)
+        return self._target.log_density(theta, strict)

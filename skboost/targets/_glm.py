@@ -189,27 +189,20 @@ class GLMTarget(Target):
 
     # --- at draws
 
-    def log_density(self, theta):
-        """Log joint density of each draw.
-
-        Parameters
-        ----------
-        theta : array (n_draws, dim)
-
-        Returns
-        -------
-        log_density : array (n_draws,), in nats
-        """
+    def log_density(self, theta, strict=False):
+        """Log joint density (n_draws,) of draws (n_draws, dim), nats."""
         theta = self._checked(theta)
+        self.ledger.spend(len(theta))
         out = self.prior.log_density(theta, self.scale)
         for batch in self._batches(theta):
             (value,) = self._over_rows(self._sums.value, theta[batch])
             out[batch] += value
         return out
 
-    def value_and_score(self, theta):
+    def value_and_score(self, theta, strict=False):
         """Log joint density (n_draws,) and its gradient (n_draws, dim)."""
         theta = self._checked(theta)
+        self.ledger.spend(len(theta))
         value, score = self.prior.value_and_score(theta, self.scale)
         for batch in self._batches(theta):
             some = theta[batch]
@@ -252,6 +245,7 @@ class GLMTarget(Target):
         g_variance : array (dim,), or None where ``variance`` is None
         g_factor : array (dim, rank), or None where ``factor`` is None
         """
+        self.ledger.spend()
         part = partial(self._sums.expected, mean, variance, factor)
         width = self.likelihood.n_outputs * (
             self.dim if factor is None else factor.shape[1]
@@ -284,6 +278,7 @@ class GLMTarget(Target):
             The likelihood's part is positive semi-definite where the likelihood is
             log-concave; a heavy-tailed prior's diagonal can be negative.
         """
+        self.ledger.spend()
         part = partial(self._sums.curvature, mean, factor)
         width = max(self.dim, self.likelihood.n_outputs * factor.shape[1])
         width *= self._sums.n_temporaries

@@ -214,25 +214,8 @@ def given_up():
 def find_warp(target, mean, covariance, settings):
     """Fit a warp that starts as a Gaussian, and say whether it is worth having.
 
-    Parameters
-    ----------
-    target : Target
-        As searches see it.
-    mean : ndarray of shape (dim,)
-    covariance : ndarray of shape (dim, dim)
-        Of the best Gaussian.
-    settings : Settings
-
-    Returns
-    -------
-    WarpReport
-        Accepted where the gain on fresh draws, less two standard errors, exceeds
-        ``settings.tol``, and wide draws do not see heavier losses in the tails.
-
-    Raises
-    ------
-    BudgetSpent
-        Where the target stops because nothing is left of a budget.
+    It is, where the gain on fresh draws, less two standard errors, exceeds
+    ``settings.tol``, and wide draws do not see heavier losses in the tails.
     """
     try:
         factor = np.linalg.cholesky(covariance)
@@ -299,7 +282,7 @@ def _fitted(target, mean, factor, settings):
         turned = sample.rotated(axes)
         frame = mean, factor @ axes, turned.w, find_edges(turned)
         problem = WarpedELBO(target, *frame, limit)
-        tol, budget = 1e-3 * settings.tol, settings.budget
+        tol, budget = 1e-3 * settings.tol, target.ledger.budget
         x, value = ascend(problem, x, max_iter, tol=tol, budget=budget)
         return value, x, problem
 

@@ -30,7 +30,7 @@ class Normal(Target):
         self.mean, self.scale, self.shift = np.atleast_1d(mean), std, shift
         self.dim = self.mean.size
 
-    def log_density(self, theta):
+    def log_density(self, theta, strict=False):
         z = (theta - self.mean) / self.scale
         constant = self.dim * (np.log(self.scale) + 0.5 * np.log(2 * np.pi))
         return self.shift - 0.5 * (z**2).sum(axis=1) - constant
@@ -44,7 +44,7 @@ class HalfNormal(Target):
     def __init__(self, shift=0.0):
         self.shift = shift
 
-    def log_density(self, theta):
+    def log_density(self, theta, strict=False):
         z = theta[:, 0]
         inside = -0.5 * z**2 - 0.5 * np.log(2 * np.pi) + self.shift
         return np.where(z > 0, inside, -np.inf)

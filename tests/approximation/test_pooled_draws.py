@@ -159,7 +159,7 @@ def test_zero_densities_leave_the_table_finite():
     class HalfLine(Target):
         dim = 1
 
-        def log_density(self, theta):
+        def log_density(self, theta, strict=False):
             return np.where(theta[:, 0] > 0, -theta[:, 0], -np.inf)
 
     family = Laplace()

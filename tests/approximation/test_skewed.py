@@ -25,7 +25,7 @@ class LogGamma(Target):
     def __init__(self, dim):
         self.dim = dim
 
-    def log_density(self, theta):
+    def log_density(self, theta, strict=False):
         tie = -0.5 * np.diff(theta, axis=1).ravel() ** 2 if self.dim > 1 else 0.0
         return (2.5 * theta - np.exp(theta)).sum(axis=1) + tie
 
@@ -166,7 +166,7 @@ def test_what_is_symmetric_is_declined():
     class Normal(Target):
         dim = 1
 
-        def log_density(self, theta):
+        def log_density(self, theta, strict=False):
             return -0.5 * (theta[:, 0] - 1.0) ** 2
 
     mixture = Mixture.single(member(FULL, 1, 1.0, 1.3))
@@ -180,7 +180,7 @@ def test_what_is_symmetric_is_declined():
 
 def test_a_density_that_ends_is_declined():
     class Half(LogGamma):
-        def log_density(self, theta):
+        def log_density(self, theta, strict=False):
             return np.where(theta[:, 0] < 0.0, -np.inf, super().log_density(theta))
 
     mixture = MIXTURES["one"](1)

@@ -1,9 +1,12 @@
 """Targets whose answers are known, and engines on them."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
 from skboost import boost_posterior
+from skboost._callbacks import run
 from skboost._settings import Settings
 from skboost.boosting import COMBINATIONS, Boosting
 from skboost.families import as_family
@@ -67,8 +70,41 @@ def boosted():
     return run
 
 
+class OnTarget(NamedTuple):
+    """An engine and the target that its methods are given."""
+
+    engine: Boosting
+    target: CallableTarget
+
+    @property
+    def combination(self):
+        return self.engine.combination
+
+    @property
+    def settings(self):
+        return self.engine.settings
+
+    def init(self):
+        return self.engine.init(self.target)
+
+    def step(self, state):
+        return self.engine.step(self.target, state)
+
+    def last_look(self, state):
+        return self.engine.last_look(self.target, state)
+
+    def split(self, state):
+        return self.combination.split(self.target, state, self.settings)
+
+    def with_more_draws(self, state, gain):
+        return self.engine._with_more_draws(self.target, state, gain)
+
+    def run(self, limits, previous=None):
+        return run(self.engine, limits, previous, target=self.target)
+
+
 def make_boosting(density, dim=1, **chosen):
-    """An engine with small settings."""
+    """An engine with small settings, and its target."""
     values = {
         "family": "gaussian",
         "objective": "kl",
@@ -86,13 +122,12 @@ def make_boosting(density, dim=1, **chosen):
     family = as_family(values.pop("family"), dim)
     starts = values.pop("starts")
     combination = COMBINATIONS[objective.combination].of(
-        target, values.pop("step_size"), values.pop("corrective")
+        values.pop("step_size"), values.pop("corrective")
     )
     settings = Settings(**values)
-    proposer = DensityProposer(
-        target, objective.component_family(family), objective, starts
-    )
-    return Boosting(target, proposer, combination, settings)
+    family = objective.component_family(family)
+    proposer = DensityProposer(family, objective, starts)
+    return OnTarget(Boosting(proposer, combination, settings), target)
 
 
 @pytest.fixture

@@ -108,8 +108,10 @@ class TestSplit:
     def test_it_gains_where_a_search_is_stuck_and_takes_its_place(self, engine):
         boosting = engine(self.SKEWED, dim=4, refine=True, n_draws=512, n_fresh=4096)
         state, _ = boosting.init()
-        halves = boosting.combination.split(state, boosting.settings)
-        _, gain = boosting._gain(state, halves, boosting.settings)
+        halves = boosting.split(state)
+        _, gain = boosting.engine._gain(
+            boosting.target, state, halves, boosting.settings
+        )
         assert halves.components.n_components == 2
         assert gain.value > 5 * gain.se
         after, info = boosting.step(state)
@@ -122,7 +124,7 @@ class TestSplit:
             much = replace(
                 after, remaining=after.remaining._replace(value=left, se=0.0)
             )
-            halves = boosting.combination.split(much, boosting.settings)
+            halves = boosting.split(much)
             assert halves.components.n_components == n_components
 
     def test_nothing_is_split_where_nothing_is_left(self, engine):
@@ -136,7 +138,7 @@ class TestSplit:
         # Five coordinates, 20 parameters: 200 draws.
         boosting = engine(self.SKEWED, dim=5, refine=True, n_draws=n_draws)
         state, _ = boosting.init()
-        clear = boosting._with_more_draws(state, Estimate(1.0, 1e-3))
+        clear = boosting.with_more_draws(state, Estimate(1.0, 1e-3))
         assert (clear.draw_multiplier == 2) is grows
 
     @pytest.mark.parametrize("corrective", ["none", "away", "pairwise"])
@@ -166,9 +168,9 @@ class TestNoise:
     def test_draws_double_twice_where_noise_hides_gains(self, engine):
         boosting = engine("cauchy", tol=1e-3, n_draws=64, n_fresh=128)
         state, info = boosting.init()
-        doubled = boosting._with_more_draws(state, Estimate(0.01, 0.01))
+        doubled = boosting.with_more_draws(state, Estimate(0.01, 0.01))
         assert doubled.draw_multiplier == 2
-        grown = boosting._with_more_draws(doubled, Estimate(0.01, 0.01))
+        grown = boosting.with_more_draws(doubled, Estimate(0.01, 0.01))
         assert grown.draw_multiplier == 4
         assert len(grown.fresh.theta) == 4 * len(state.fresh.theta)
         assert len(grown.iterate.pool.theta) == 4 * len(state.iterate.pool.theta)
@@ -178,7 +180,7 @@ class TestNoise:
         assert after.draw_multiplier == 4
         assert len(after.fresh.theta) >= 4 * 128
         assert info.elbo == after.fresh.elbo()
-        assert boosting._with_more_draws(after, Estimate(0.0, 1.0)) is after
+        assert boosting.with_more_draws(after, Estimate(0.0, 1.0)) is after
 
     def test_they_do_not_where_what_is_left_is_out_of_reach(self, engine):
         settings = {"tol": 1e-3, "n_draws": 64, "n_fresh": 128}
@@ -187,7 +189,7 @@ class TestNoise:
         for left, grows in ((0.2, True), (0.4, False)):
             much = replace(state, remaining=state.remaining._replace(value=left))
             # Hidden by noise, which reaches a tenth of what is left, or does not.
-            after = boosting._with_more_draws(much, Estimate(0.01, 0.01))
+            after = boosting.with_more_draws(much, Estimate(0.01, 0.01))
             assert (after.draw_multiplier == 2) is grows
 
     @pytest.mark.parametrize(("value", "se", "grows"), [
@@ -202,10 +204,10 @@ class TestNoise:
         state, _ = boosting.init()
         # Gains that are plain, or far below tol, ask for none.
         for gain in (Estimate(0.1, 0.01), Estimate(0.0, 1e-3)):
-            assert boosting._with_more_draws(state, gain) is state
+            assert boosting.with_more_draws(state, gain) is state
         left = state.remaining._replace(value=value, se=se)
         state = replace(state, remaining=left)
-        after = boosting._with_more_draws(state, Estimate(0.004, 1e-3))
+        after = boosting.with_more_draws(state, Estimate(0.004, 1e-3))
         assert (after.draw_multiplier == 2) == grows
 
 
@@ -214,7 +216,8 @@ class TestDraws:
         boosting = engine("normal", dim=2)
         state, _ = boosting.init()
         settings = boosting.settings
-        drawn = [boosting._fresh(state.mixture, settings, t).theta for t in (1, 2)]
+        target, fresh = boosting.target, boosting.engine._fresh
+        drawn = [fresh(target, state.mixture, settings, t).theta for t in (1, 2)]
         assert not np.isin(drawn[0], drawn[1]).any()
         assert not np.isin(drawn[0], state.iterate.pool.theta).any()
 
@@ -224,22 +227,26 @@ class TestDraws:
         component, drawn = state.mixture.components[0], []
         of = FreshDraws.of
 
-        def watched(*arguments):
-            fresh = of(*arguments)
+        def noted(*arguments, **more):
+            fresh = of(*arguments, **more)
             drawn.append(fresh.theta)
             return fresh
 
-        monkeypatch.setattr(FreshDraws, "of", watched)
+        monkeypatch.setattr(FreshDraws, "of", noted)
         for t in (1, 2):
             later = replace(state, iteration=t)
-            boosting.combination.gap(later, component, boosting.settings)
+            boosting.combination.gap(
+                boosting.target, later, component, boosting.settings
+            )
         assert len(drawn) == 2 and not np.isin(*drawn).any()
 
     def test_refined_components_have_the_best_weights(self, engine):
         boosting = engine("cauchy", refine=True, n_draws=256)
         state, _ = boosting.init()
         after, _ = boosting.step(state)
-        iterate = boosting.combination.refine(after.iterate, after, boosting.settings)
+        iterate = boosting.combination.refine(
+            boosting.target, after.iterate, after, boosting.settings
+        )
         table, weights = iterate.pool.weight_objective(), iterate.mixture.weights
         slope = table.slope(weights)
         assert weights @ slope - slope.min() < 1e-6
@@ -301,7 +308,7 @@ class TestEnd:
     def test_no_draws_help_an_objective_that_does_not_seek_the_gain(self, engine):
         boosting = engine("cauchy", objective="relbo", n_draws=64, n_fresh=128)
         state, _ = boosting.init()
-        assert boosting._with_more_draws(state, Estimate(0.01, 0.01)) is state
+        assert boosting.with_more_draws(state, Estimate(0.01, 0.01)) is state
 
 
 class TestLastLook:
@@ -336,19 +343,17 @@ class TestLastLook:
         first = TestEnd.info(np.nan, kind="first", exhausted=True)
         first.remaining = state.remaining
         found = SimpleNamespace(
-            init=lambda: (state, first),
-            step=boosting.step,
-            last_look=boosting.last_look,
-            within=lambda budget: found,
-            target=boosting.target,
+            init=lambda target: (state, first),
+            step=boosting.engine.step,
+            last_look=boosting.engine.last_look,
             settings=replace(boosting.settings, exact=True),
             judges_gains=True,
-            doubts=boosting.doubts,
+            doubts=boosting.engine.doubts,
             combination=boosting.combination,
         )
-        done = run(found, Limits(3, tol=1e-2))
+        done = run(found, Limits(3, tol=1e-2), target=boosting.target)
         assert done.n_iter > 1
         assert done.state.mixture.n_components == 2
         # Where a limit is reached as well, nothing is looked for.
-        done = run(found, Limits(1, tol=1e-2))
+        done = run(found, Limits(1, tol=1e-2), target=boosting.target)
         assert done.n_iter == 1 and done.converged

@@ -32,9 +32,6 @@ class NormalTarget(Target):
         self.constant = 0.5 * np.linalg.slogdet(self.precision)[1]
         self.constant -= 0.5 * self.dim * np.log(2 * np.pi)
 
-    def log_density(self, theta):
-        return self.value_and_score(theta)[0]
-
     def value_and_score(self, theta):
         score = -(theta - self.mean) @ self.precision
         return self.constant + 0.5 * ((theta - self.mean) * score).sum(axis=1), score
@@ -241,7 +238,7 @@ class Countdown:
     def __init__(self, n):
         self.left = n
 
-    def check(self):
+    def check(self, n=1):
         self.left -= 1
         if self.left < 0:
             raise BudgetSpent("nothing is left")
@@ -249,13 +246,15 @@ class Countdown:
 
 def test_a_budget_binds_between_evaluations(heavy_tailed):
     """Steps of EM, and those of the weights, evaluate nothing and take seconds."""
+    target, mixture = heavy_tailed
     looks = Countdown(10**6)
-    _, record = calibrate(*heavy_tailed, "auto", 0, budget=looks)
+    with target.ledger.within(looks):
+        _, record = calibrate(target, mixture, "auto", 0)
     n_looks = 10**6 - looks.left
     assert record.applied and n_looks > 4 * 8
     for n in (0, 4 * 8 - 1, n_looks - 1):
-        with pytest.raises(BudgetSpent):
-            calibrate(*heavy_tailed, "auto", 0, budget=Countdown(n))
+        with pytest.raises(BudgetSpent), target.ledger.within(Countdown(n)):
+            calibrate(target, mixture, "auto", 0)
 
 
 def test_joint_weights_solve_a_convex_problem(rng):
@@ -265,7 +264,7 @@ def test_joint_weights_solve_a_convex_problem(rng):
     theta = truth.sample(4000, rng)
     log_p = truth.log_density(theta)
     pool = Pool.of(theta, log_p + 3.0, [truth])
-    problem = Problem(None, Mixture.single(parts[0]), False, 0)
+    problem = Problem(Target(), Mixture.single(parts[0]), False, 0)
     found = jointly_weighted(parts, problem, pool)
     assert_allclose(found.weights, truth.weights, atol=1e-3)
 

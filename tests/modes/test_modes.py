@@ -102,7 +102,7 @@ class TestClimbs:
             lambda theta: -0.5 * anp.log(theta[:, 0] ** 2),
         ]
         for log_density in targets:
-            target = CallableTarget(log_density, 1).tolerant()
+            target = CallableTarget(log_density, 1)
             ends = climb_all(target, np.array([[1.0], [3.0]]), np.ones(1))
             assert not ends.settled.any()
             assert add_ends(target, Gaussian(), Modes(), ends).params == ()

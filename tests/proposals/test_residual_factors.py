@@ -13,6 +13,7 @@ from skboost._entries import Entries
 from skboost._random import SEARCH, generator, root_seed
 from skboost.conjugate import FactorTarget, ObservedEntries
 from skboost.proposals import FACTOR_PROPOSERS, factor_proposer
+from skboost.proposals._factors import _sizes
 from skboost.strategies import ResidualGain
 
 # Fewer steps than by default: components that run away magnify rounding.
@@ -120,7 +121,7 @@ def test_three_steps_are_those_of_a_literal_implementation(published):
 def test_the_gradient_is_that_of_the_residual_elbo(published):
     posterior = published.posterior_
     target = FactorTarget(posterior.model, ObservedEntries(Entries.of(matrix())))
-    proposer, mixture = factor_proposer("residual", target), posterior.mixture
+    proposer, mixture = factor_proposer("residual"), posterior.mixture
     context = SimpleNamespace(
         target=target, fixed=SimpleNamespace(mixture=mixture), exact=True, iteration=3
     )
@@ -128,7 +129,7 @@ def test_the_gradient_is_that_of_the_residual_elbo(published):
     z, draws = rng.normal(size=2 * target.dim), rng.normal(size=(N_DRAWS, target.dim))
 
     def problem(z):
-        component = proposer.family, proposer._params(z)
+        component = proposer.family, proposer._params(_sizes(target), z)
         return PUBLISHED.problem(context, component, 0.5, draws)
 
     at = problem(z)

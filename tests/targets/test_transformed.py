@@ -7,7 +7,11 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.integrate import quad
 
-from skboost.targets import CallableTarget, TransformedTarget
+from skboost.targets import (
+    CallableTarget,
+    FailedEvaluationError,
+    TransformedTarget,
+)
 from skboost.transforms import Constraints
 
 from .conftest import check_score
@@ -70,15 +74,15 @@ def test_a_density_of_zero_has_no_score():
     assert_allclose(score[1], 1.0 - np.exp(1.0))
 
 
-def test_a_tolerant_view_is_that_of_the_users_target():
-    class Fails(CallableTarget):
-        def tolerant(self):
-            return CallableTarget(lambda t: 0.0 * t[:, 0], 1, gradient=np.zeros_like)
+def test_failures_are_those_of_the_users_function():
+    def fails(theta):
+        raise ArithmeticError("here")
 
-    constraints = Constraints("positive", 1)
-    plain = TransformedTarget(CallableTarget(log_density, 1), constraints)
-    view = TransformedTarget(Fails(log_density, 1), constraints).tolerant()
-    assert isinstance(view, TransformedTarget)
-    assert_allclose(view.log_density([[0.3]]), 0.3)
-    assert plain.n_failures == 0
-    assert plain.first_failure is None
+    target = CallableTarget(fails, 1, vectorized=True)
+    view = TransformedTarget(target, Constraints("positive", 1))
+    value, _ = view.value_and_score(np.array([[0.3]]))
+    assert np.isneginf([value, view.log_density(np.array([[0.3]]))]).all()
+    assert view.n_failures == target.n_failures == 2
+    assert "here" in view.first_failure
+    with pytest.raises(FailedEvaluationError, match="here"):
+        view.log_density(np.array([[0.3]]), strict=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost._budget import Budget, BudgetSpent, WatchedTarget
+from skboost._budget import Budget, BudgetSpent
 from skboost._settings import Settings
 from skboost.approximation import Estimate, Mixture
 from skboost.families import Gaussian
@@ -348,10 +348,9 @@ def test_a_map_without_an_inverse_is_refused(monkeypatch):
 
 def test_no_evaluation_after_the_budget():
     target = bananas(4)
-    budget = Budget(max_evaluations=3000, target=target)
-    watched = WatchedTarget(target, budget)
-    with pytest.raises(BudgetSpent):
-        find_warp(watched, np.zeros(4), 0.3 * np.eye(4), settings(budget=budget))
+    budget = Budget(max_evaluations=3000, ledger=target.ledger)
+    with target.ledger.within(budget), pytest.raises(BudgetSpent):
+        find_warp(target, np.zeros(4), 0.3 * np.eye(4), settings())
     assert target.n_evaluations < 3000 + 2 * 4096
 
 

@@ -153,8 +153,9 @@ class FactorTarget(SharedWithWorkers, Target):
 
     # --- at draws
 
-    def log_density(self, theta):
+    def log_density(self, theta, strict=False):
         """Log joint of draws (n, dim), shape (n,), nats."""
+        self.ledger.spend(len(theta))
         draws = self.family.draws_layout.tree(np.asarray(theta, dtype=float))
         each = [{name: of[k] for name, of in draws.items()} for k in range(len(theta))]
         found = chunked_map(FactorTarget.at_draw, each, self.n_jobs, shared=self)
@@ -168,8 +169,9 @@ class FactorTarget(SharedWithWorkers, Target):
         squares.append(residuals @ residuals)
         return self._value(squares, [np.exp(log) for log in logs], logs)
 
-    def value_and_score(self, theta):
+    def value_and_score(self, theta, strict=False):
         """Log joint (n,) and its gradient (n, dim)."""
+        self.ledger.spend(len(theta))
         # A draw is a Gaussian without a width.
         none = np.zeros(self.dim)
         found = [self._expected_diagonal(one, none) for one in np.asarray(theta, float)]
@@ -222,6 +224,7 @@ class FactorTarget(SharedWithWorkers, Target):
         """E[log joint] under a component, exactly, with gradients in mean and variance
         for a diagonal Gaussian.
         """
+        self.ledger.spend()
         if isinstance(variance, dict):
             entropy = self.family.entropy(self.family.params(variance))
             return self.bound(variance) - entropy, None, None, None
@@ -229,6 +232,7 @@ class FactorTarget(SharedWithWorkers, Target):
 
     def bound(self, natural):
         """ELBO of a member of `FactorFamily` alone, nats."""
+        self.ledger.spend()
         evidence = self.model.expect(natural, self.observed).evidence
         return self.model.elbo(natural, evidence)
 

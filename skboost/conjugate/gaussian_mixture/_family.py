@@ -104,10 +104,12 @@ class ConjugateTarget(SharedWithWorkers, Target):
 
     def expect(self, natural, noise=1.0):
         """Expected statistics and evidence of the rows, their weights times `noise`."""
+        self.ledger.spend()
         return self.model.expect(natural, self.rows, noise * self.weight)
 
-    def log_density(self, theta):
+    def log_density(self, theta, strict=False):
         """Log joint of draws (n, dim), shape (n,), nats."""
+        self.ledger.spend(len(theta))
         # Draws in one chunk of the log joint.
         parts = [theta[block] for block in row_blocks(len(theta), 1, 32)]
         found = chunked_map(_log_joint, parts, self.n_jobs, shared=self)

@@ -1,0 +1,158 @@
+"""What evaluations are counted in, and what stops them."""
+
+import pickle
+
+import numpy as np
+import pytest
+from joblib import Parallel, delayed
+
+from skboost._budget import Budget, BudgetSpent
+from skboost._row_blocks import Table
+from skboost.targets import (
+    CallableTarget,
+    ComposedTarget,
+    GLMTarget,
+    Ledger,
+    Logistic,
+    TransformedTarget,
+)
+from skboost.transforms import Constraints
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def log_density(theta):
+    return -0.5 * np.sum(theta**2, axis=1)
+
+
+@pytest.fixture
+def target():
+    return CallableTarget(log_density, 2, np.negative, vectorized=True)
+
+
+def regression():
+    X = np.random.default_rng(0).standard_normal((20, 1))
+    return GLMTarget(Table(X, np.sign(X[:, 0]), 1.0, None), Logistic())
+
+
+POINTS = np.ones((3, 2))
+VIEWS = {
+    "itself": lambda target: target,
+    "transformed": lambda target: TransformedTarget(target, Constraints("positive", 2)),
+    "with a prior": lambda target: ComposedTarget(
+        target, CallableTarget(log_density, 2, np.negative, vectorized=True)
+    ),
+}
+
+
+@pytest.mark.parametrize("method", ["log_density", "value_and_score"])
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_a_batch_that_does_not_fit_in_is_refused(target, view, method):
+    asked = getattr(view(target), method)
+    budget = Budget(max_evaluations=5, ledger=target.ledger)
+    with target.ledger.within(budget):
+        asked(POINTS)
+        with pytest.raises(BudgetSpent, match="max_evaluations=5; 3 were made"):
+            asked(POINTS)
+        asked(POINTS[:2])
+    assert budget.has_cut and target.n_evaluations == 5
+    # No limit outlives what it was for.
+    asked(POINTS)
+    assert target.n_evaluations == 8 and target.ledger.budget.spent is None
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("log_density", (POINTS,)),
+        ("value_and_score", (POINTS,)),
+        ("expected_log_density", (np.zeros(2), np.ones(2))),
+        ("expected_curvature", (np.zeros(2), np.eye(2))),
+    ],
+)
+def test_regressions_are_stopped_and_not_counted(method, arguments):
+    target, clock = regression(), Clock()
+    asked = getattr(target, method)
+    with target.ledger.within(Budget(max_time=1.0, clock=clock)):
+        asked(*arguments)
+        clock.now = 1.0
+        with pytest.raises(BudgetSpent, match="max_time=1.0"):
+            asked(*arguments)
+    assert target.n_evaluations == 0
+
+
+def test_shares_are_nested_and_tell_the_whole(target):
+    ledger = target.ledger
+    whole = Budget(max_evaluations=100, ledger=ledger)
+    with ledger.within(whole), ledger.within(whole.share(0.1)) as tenth:
+        assert ledger.budget is tenth
+        with ledger.within(tenth.share(0.5)), pytest.raises(BudgetSpent):
+            ledger.spend(6)
+        assert ledger.budget is tenth
+        ledger.spend(6)
+    assert whole.has_cut and ledger.n_evaluations == 6
+
+
+def test_the_budget_before_is_restored_after_an_error():
+    ledger = Ledger()
+    with pytest.raises(KeyError), ledger.within(Budget(max_time=0.0)):
+        raise KeyError
+    ledger.spend(10**9)
+
+
+def test_work_may_look_at_a_budget_that_never_raises():
+    ledger = Ledger()
+    with ledger.within(Budget(max_time=0.0), raises=False) as budget:
+        ledger.spend()
+        assert ledger.budget.cuts() and budget.has_cut
+
+
+def test_threads_share_a_count(target):
+    with target.ledger.within(Budget(max_evaluations=600, ledger=target.ledger)):
+        Parallel(n_jobs=2, require="sharedmem")(
+            delayed(target.log_density)(POINTS) for _ in range(200)
+        )
+        with pytest.raises(BudgetSpent):
+            target.log_density(POINTS[:1])
+    assert target.n_evaluations == 600
+
+
+def test_the_limit_goes_along_to_another_process(target):
+    with target.ledger.within(Budget(max_evaluations=4, ledger=target.ledger)):
+        target.ledger.spend(3)
+        there = pickle.loads(pickle.dumps(target.ledger))
+    with pytest.raises(BudgetSpent):
+        there.spend(2)
+    there.spend(1)
+    assert there.n_evaluations == 4 and target.n_evaluations == 3
+
+
+def test_a_record_is_what_another_process_goes_on_from():
+    def fails(theta):
+        raise ArithmeticError("there")
+
+    parts = [CallableTarget(log_density, 2, np.negative, vectorized=True),
+             CallableTarget(fails, 2, vectorized=True, name="log_prior")]  # fmt: skip
+    target, other = ComposedTarget(*parts), CallableTarget(log_density, 2, np.negative)
+    target.log_density(POINTS)
+    assert target.n_failures == 3 and "there" in target.first_failure
+    other.log_density(POINTS)
+    record = target.ledger.record()
+    for ledger in (other.ledger, target.ledger):
+        ledger.restore(*record)
+        assert ledger.record() == record
+
+
+def test_the_slowest_functions_of_a_target_make_its_pace(target):
+    both = VIEWS["with a prior"](target)
+    target.ledger.finish(10, (), 5.0)
+    both.prior.ledger.finish(10, (), 20.0)
+    assert both.ledger.whole_pace == 2.5
+    # What was slower once need not be so again.
+    target.ledger.finish(10, (), 10.0)
+    assert both.ledger.whole_pace == 2.5
