@@ -291,6 +291,7 @@ OTHER_DENSITIES = [
     *((name, "responses") for name in ("two classes", "normal", "poisson")),
     *((name, "temperature") for name in ("two classes", "mixture")),
     ("mixture", "n_components"),
+    ("mixture", "mean_prior_type"),
     ("factorisation", "n_components"),
 ]
 
@@ -304,8 +305,10 @@ def test_a_warm_start_needs_the_same_density(name, change):
         data["X"] = 1.5 * case.X
     elif change == "responses":
         data["y"] = case.y[::-1]
-    value = {"temperature": 0.5, "n_components": 3}.get(change)
-    warm.set_params(max_iter=2, **({} if value is None else {change: value}))
+    else:
+        value = {"n_components": 3, "mean_prior_type": "independent"}.get(change, 0.5)
+        warm.set_params(**{change: value})
+    warm.set_params(max_iter=2)
     with pytest.raises(ValueError, match="warm_start=True"):
         warm.fit(**data)
     warm.set_params(**case.new().get_params())

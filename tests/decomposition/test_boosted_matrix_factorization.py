@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import stats
 
 from skboost import BoostedMatrixFactorization, SVIMatrixFactorization
@@ -113,24 +113,6 @@ def test_steps_that_average_keep_the_last_mixture():
     assert_allclose(fitted.posterior_.weights, weights)
 
 
-@pytest.mark.parametrize(
-    ("step_size", "corrective"),
-    [
-        ("line-search", "none"),
-        ("adaptive", "away"),
-        ("predefined", "pairwise"),
-        (0.5, "fully-corrective"),
-    ],
-)
-def test_every_way_to_move_weights(step_size, corrective):
-    fitted = BoostedMatrixFactorization(
-        1, step_size=step_size, corrective=corrective, max_iter=3, n_restarts=1,
-        random_state=0, **KNOWN,
-    ).fit(two_groups(3))  # fmt: skip
-    assert_allclose(fitted.posterior_.weights.sum(), 1.0)
-    assert np.isfinite(fitted.elbo_)
-
-
 # --- predictions
 
 
@@ -172,15 +154,6 @@ def test_factors_are_those_of_the_heaviest_component(several):
     assert_allclose(several.inverse_transform(factors), factors @ columns.T)
 
 
-def test_stages_end_at_the_final_prediction():
-    X, (rows, columns, _) = low_rank((8, 6))
-    fitted = model().fit(X)
-    stages = list(fitted.staged_predict_entries(rows, columns, return_std=True))
-    assert len(stages) == fitted.n_iter_
-    final = fitted.predict_entries(rows, columns, return_std=True)
-    assert_array_equal(stages[-1], final)
-
-
 # --- the posterior
 
 
@@ -209,35 +182,6 @@ def test_the_posterior_survives_the_disk(tmp_path, proposal, monkeypatch):
 
 
 # --- one run
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("proposal", ["coordinate_ascent", "residual"])
-def test_warm_start_is_one_long_fit(proposal):
-    X = two_groups(3)
-    params = {"n_components": 1, "tol": 0.0, "proposal": proposal, **KNOWN}
-    whole = model(**params).fit(X)
-    short = model(**params, warm_start=True).set_params(max_iter=1).fit(X)
-    short.set_params(max_iter=3).fit(X)
-    assert_array_equal(whole.elbo_path_, short.elbo_path_)
-    assert_array_equal(whole.reconstruct(), short.reconstruct())
-
-
-@pytest.mark.parametrize(
-    ("params", "X", "message"),
-    [
-        ({"n_components": 3}, None, "warm_start=True goes on with the same"),
-        ({}, np.full((3, 15), np.nan), "at least one observed entry"),
-        ({}, np.full((3, 15), np.inf), "infinity"),
-    ],
-)
-def test_a_fit_that_fails_leaves_the_one_before(params, X, message):
-    X = low_rank()[0] if X is None else X
-    fitted = model(warm_start=True, max_iter=1).fit(low_rank()[0])
-    before = fitted.reconstruct()
-    with pytest.raises(ValueError, match=message):
-        fitted.set_params(**params).fit(X)
-    assert_array_equal(fitted.set_params(n_components=2).reconstruct(), before)
 
 
 # --- data of other kinds

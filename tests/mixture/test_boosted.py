@@ -130,16 +130,6 @@ def test_sampled_rows_have_the_predictive_law(fitted):
     assert abs(half[0].mean() - half[1].mean()) < 4.0 * error
 
 
-def test_stages_are_shorter_fits_and_end_at_the_fit(groups, model):
-    X, settings = groups[0], {"n_components": 3, "tol": 0.0}
-    one, two = (model(max_iter=n, **settings).fit(X) for n in (1, 2))
-    stages = list(two.staged_score_samples(X))
-    assert len(stages) == two.n_iter_ == two.posterior_.n_components == 2
-    for stage, fit in zip(stages, (one, two), strict=True):
-        assert np.array_equal(stage, fit.score_samples(X))
-        assert fit.score(X) == stage.mean()
-
-
 # --- the posterior
 
 

@@ -16,55 +16,6 @@ from .conftest import each_odd
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-def same_fit(a, b):
-    assert a.elbo_ == b.elbo_
-    assert np.array_equal(a.elbo_path_, b.elbo_path_)
-    for (_, p), (_, q) in zip(
-        a.posterior_.mixture.components, b.posterior_.mixture.components, strict=True
-    ):
-        assert np.array_equal(p, q)
-
-
-def test_a_warm_start_is_one_long_fit(groups, model):
-    X, _ = groups
-    long = model(max_iter=3, tol=0.0).fit(X)
-    warm = model(max_iter=1, tol=0.0, warm_start=True).fit(X)
-    for max_iter in (2, 3):
-        warm.set_params(max_iter=max_iter).fit(X)
-    same_fit(warm, long)
-
-
-@pytest.fixture(scope="module")
-def warm(groups, model):
-    return model(max_iter=1, n_draws=16, warm_start=True).fit(groups[0])
-
-
-@pytest.mark.parametrize(
-    ("params", "scale", "message"),
-    [
-        ({"n_components": 3}, 1.0, "weight_concentration_prior"),
-        ({"covariance_prior": np.eye(2)}, 1.0, "covariance_prior"),
-        ({"temperature": 0.5}, 1.0, "temperature"),
-        ({"mean_prior_type": "independent"}, 1.0, "mean_prior_type"),
-        ({}, 2.0, "mean_prior"),
-    ],
-)
-def test_a_warm_start_needs_the_same_model(params, scale, message, groups, warm):
-    # Draws carry the log prior of the model that they were drawn from.
-    other = copy(warm).set_params(max_iter=2, **params)
-    with pytest.raises(ValueError, match=f"warm_start=True goes on.*{message}"):
-        other.fit(scale * groups[0])
-
-
-def test_weights_are_repetition(groups, model):
-    X, _ = groups
-    weight = np.random.default_rng(0).integers(0, 4, len(X))
-    order = np.random.default_rng(1).permutation(weight.sum())
-    repeated = np.repeat(X, weight, axis=0)[order]
-    one = model(max_iter=1)
-    same_fit(one.fit(X, sample_weight=weight), model(max_iter=1).fit(repeated))
-
-
 # --- scikit-learn's names
 
 
