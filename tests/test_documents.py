@@ -21,7 +21,10 @@ NOT_RUN = {
     "tests/adapters run such models where they are installed.",
 }
 # Pages that need an extra.
-NEEDS = {"doc/user_guide/large_data.rst": "dask.array"}
+NEEDS = {
+    "doc/user_guide/any_density.rst": "arviz",
+    "doc/user_guide/large_data.rst": "dask.array",
+}
 FENCED = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 DIRECTIVE = re.compile(
     r"^( *)\.\. code-block:: python\n(?: *:.*\n)*\n((?:\1 +.*\n|\s*\n)+)", re.MULTILINE

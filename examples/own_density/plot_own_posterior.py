@@ -31,7 +31,6 @@ from autograd.scipy.special import logsumexp
 from autograd.scipy.stats import norm
 
 from skboost import boost_posterior
-from skboost.inspection import PosteriorDisplay
 
 plt.style.use("skboost.inspection.figures")
 
@@ -100,17 +99,24 @@ print(f"\n{boosted.message}")
 #   It may be above 0.7 although next to nothing is missing, so it is a reason to
 #   look, not a verdict.
 
-mass = np.array([0.9, 0.5, 0.25])
-ordered = np.sort(exact)[::-1]
-levels = ordered[np.searchsorted(np.cumsum(ordered) * cell, mass)]
+
+def levels_of(density):
+    """Densities above which lie 90, 50 and 25 % of the probability."""
+    ordered = np.sort(density, axis=None)[::-1]
+    return ordered[np.searchsorted(np.cumsum(ordered) * cell, [0.9, 0.5, 0.25])]
+
 
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.4), sharey=True)
 for ax, result, title in [(axes[0], plain, "plain VI"), (axes[1], boosted, "boosted")]:
-    PosteriorDisplay.from_result(result, kind="pair", ax=ax)
-    ax.contour(x, y, exact_grid, levels, colors="C1", linestyles="--", linewidths=1.2)
-    ax.plot([], [], "C1--", label="exact: 90, 50, 25 %")
-    ax.get_legend().remove()
+    density = np.exp(result.posterior.log_density(points)).reshape(len(y), len(x))
+    levels = levels_of(density)
+    ax.contourf(x, y, density, [*levels, density.max()], cmap="Blues", alpha=0.5)
+    ax.contour(x, y, density, levels, colors="C0", linewidths=1.2)
+    ax.contour(x, y, exact_grid, levels_of(exact), colors="C1", linestyles="--")
+    ax.plot([], [], "C0", label="approximation: 90, 50, 25 %")
+    ax.plot([], [], "C1--", label="exact")
     ax.set(title=title, xlim=(-12, 28), ylim=(-5, 4.5), xlabel="mean effect (points)")
+axes[0].set_ylabel("log scale")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 figure, ax = plt.subplots(figsize=(5.5, 3.6))

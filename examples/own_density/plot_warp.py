@@ -27,7 +27,6 @@ from autograd.scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost import boost_posterior
-from skboost.inspection import PosteriorDisplay
 
 plt.style.use("skboost.inspection.figures")
 
@@ -192,7 +191,10 @@ posterior = found["banana"]["warped"].posterior
 print(posterior.interval(0.9).round(2))
 print(posterior.modes()[0].location.round(2))
 
-display = PosteriorDisplay.from_result(found["banana"]["warped"], [0, 1], kind="pair")
+draws = posterior.sample(2000, random_state=0)
+fig, ax = plt.subplots(figsize=(4.6, 3.4))
+ax.plot(draws[:, 0], draws[:, 1], ".", markersize=2)
+ax.set(xlabel="first coordinate", ylabel="second coordinate")
 
 # %%
 # Where a map is no help

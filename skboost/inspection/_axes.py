@@ -5,25 +5,7 @@ from sklearn.utils.validation import check_is_fitted
 
 
 def shown(source, attribute, instead, method="from_estimator"):
-    """What a display is made of: an attribute of an estimator, or of a result.
-
-    Parameters
-    ----------
-    source : object
-    attribute : str
-        That it has to have.
-    instead : str
-        What makes a display of things of another kind.
-    method : {"from_estimator", "from_result"}, default="from_estimator"
-        The method that was called.
-
-    Raises
-    ------
-    NotFittedError
-        If it is an estimator that is not fitted.
-    TypeError
-        If it is something else, or a fitted estimator without such an attribute.
-    """
+    """The attribute of an estimator or a result that is drawn."""
     value = getattr(source, attribute, None)
     if value is not None:
         return value
@@ -67,17 +49,7 @@ def color(number):
 
 
 def panels(ax, n, n_columns, size):
-    """Figure and a flat array of `n` axes.
-
-    Parameters
-    ----------
-    ax : None, Axes or array-like of Axes
-        None makes a new figure.
-    n, n_columns : int
-        Number of panels, and of columns where a new figure is made.
-    size : tuple of float
-        Width and height of a panel in inches.
-    """
+    """Figure and a flat array of `n` axes; new ones have a size in inches."""
     if ax is None:
         n_columns = min(n, n_columns)
         n_rows = -(-n // n_columns)
@@ -98,29 +70,13 @@ def panels(ax, n, n_columns, size):
     return axes[0].figure, axes
 
 
-def finish(axes, own, hidden=(), n_columns=3):
-    """A legend of what has a label, and below the figure what it leaves out.
-
-    Parameters
-    ----------
-    axes : ndarray of Axes
-    own : bool
-        Whether they are the user's own: then the first of them gets the legend and
-        nothing else is added.
-    hidden : sequence of str, default=()
-        What is left out.
-    n_columns : int, default=3
-        Of the legend.
-    """
-    first = axes[0]
-    handles = first.get_legend_handles_labels()
-    if own and handles[0]:
-        first.legend()
+def finish(axes, ax):
+    """A legend of what has a label: of the figure, or of the caller's first axes."""
+    handles = axes[0].get_legend_handles_labels()
+    if handles[0] and ax is not None:
+        axes[0].legend()
     elif handles[0]:
-        place = {"loc": "outside upper center", "ncols": n_columns}
-        first.figure.legend(*handles, **place)
-    if hidden and not own:
-        first.figure.supxlabel(", ".join(hidden), fontsize="small", color="0.4")
+        axes[0].figure.legend(*handles, loc="outside upper center", ncols=3)
 
 
 def bars(ax, x, y, error, hue, label=None):

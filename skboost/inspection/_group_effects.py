@@ -151,7 +151,7 @@ class GroupEffectsDisplay:
                 self.ax_.set_ylabel(f"{n} groups")
             self.ax_.tick_params(axis="y", length=0)
             tidy(self.ax_)
-            finish(axes, ax is not None)
+            finish(axes, ax)
         return self
 
 

@@ -1,24 +1,35 @@
-"""A mixture posterior as a figure."""
+"""A posterior's marginals as a figure."""
 
-from skboost.inspection._axes import look, shown
-from skboost.inspection._drawings import drawing_of
+import reprlib
+
+import numpy as np
+
+from skboost.inspection._axes import (
+    color,
+    finish,
+    look,
+    one_or_all,
+    panels,
+    shown,
+    tidy,
+)
+from skboost.posterior import MixturePosterior, check_level
 
 
 class PosteriorDisplay:
-    """Marginal densities, intervals or a pair of coordinates of a posterior.
+    """Marginal densities or intervals of the coordinates of a posterior.
 
-    Make one with `from_estimator`, `from_result` or `from_posterior`. The posterior of
-    a Gaussian mixture is drawn by cluster: features are those of the data, and what is
-    shown are the clusters' means, and their weights beside densities.
+    Make one with `from_estimator`, `from_result` or `from_posterior`. For pairs of
+    coordinates, and for posteriors whose draws are no vectors, such as those of
+    mixtures, ``posterior.to_arviz()`` gives draws to ArviZ.
 
     Parameters
     ----------
-    posterior : MixturePosterior or ConjugateMixturePosterior
+    posterior : MixturePosterior
     features : sequence of int or str, default=None
         Coordinates to show, by index or name. None shows the first six
-        (``"density"``), the first two (``"pair"``), or the 25 whose means are the
-        most standard deviations from zero (``"interval"``); of a Gaussian mixture the
-        first five features, or two.
+        (``"density"``), or the 25 whose means are the most standard deviations from
+        zero (``"interval"``).
     names : sequence of str, default=None
         Names of all coordinates; None takes those of the posterior.
     level : float, default=0.9
@@ -51,7 +62,7 @@ class PosteriorDisplay:
         estimator : fitted estimator
         features : sequence of int or str, default=None
             As in the class.
-        kind : {"density", "interval", "pair"}, default="density"
+        kind : {"density", "interval"}, default="density"
         level : float, default=0.9
         ax : Axes or array-like of Axes, default=None
             As in `plot`.
@@ -65,11 +76,10 @@ class PosteriorDisplay:
         """
         instead = "Use from_result for a BoostingResult."
         posterior = shown(estimator, "posterior_", instead)
-        n_features = drawing_of(posterior).n_features(posterior)
-        names, seen = posterior.names, getattr(estimator, "feature_names_in_", ())
-        if names is None and len(seen) == n_features:
-            names = tuple(seen)
-        display = cls(posterior, features, names=names, level=level)
+        display = cls(posterior, features, level=level)
+        seen = getattr(estimator, "feature_names_in_", ())
+        if getattr(posterior, "names", seen) is None and len(seen) == posterior.dim:
+            display.names = tuple(seen)
         return display.plot(ax=ax, kind=kind)
 
     @classmethod
@@ -93,12 +103,10 @@ class PosteriorDisplay:
         ----------
         ax : Axes or array-like of Axes, default=None
             One per coordinate for ``"density"``, else one. None makes a figure.
-        kind : {"density", "interval", "pair"}, default="density"
-            Marginal densities with the components dashed and the interval shaded;
+        kind : {"density", "interval"}, default="density"
+            Marginal densities with the components dashed and the interval shaded, or
             medians with the 50 % interval thick and the `level` interval thin,
-            coloured where it excludes zero; or contours of the joint density of
-            two coordinates that hold 25 %, 50 % and `level` of the probability (50 %
-            and `level` for each cluster).
+            coloured where it excludes zero.
 
         Returns
         -------
@@ -106,12 +114,118 @@ class PosteriorDisplay:
 
         Raises
         ------
+        TypeError
+            If the posterior is no `MixturePosterior`.
         ValueError
-            If `kind` is none of these, or ``"pair"`` gets other than two
-            coordinates or a family whose pairs have no known density.
+            If `kind` or the features are none of these.
         """
-        drawing = drawing_of(self.posterior)
+        if not isinstance(self.posterior, MixturePosterior):
+            raise TypeError(
+                "posterior must be a MixturePosterior, whose draws are vectors; got "
+                f"{type(self.posterior).__name__}. Plot its posterior if it has one, "
+                "or give its draws to ArviZ: posterior.to_arviz()."
+            )
+        kinds = {"density": self._densities, "interval": self._intervals}
+        if kind not in kinds:
+            raise ValueError(
+                f"kind must be one of {list(kinds)}; got {kind!r}. "
+                "arviz.plot_pair(posterior.to_arviz()) draws pairs."
+            )
+        check_level(self.level)
+        dim = self.posterior.dim
+        numbered = [f"theta[{i}]" for i in range(dim)]
+        self._labels = list(self.names or self.posterior.names or numbered)
+        indices = self._indices(kind)
         with look():
-            given = self.posterior, self.names, self.features, self.level
-            self.figure_, self.ax_ = drawing(*given).draw(kind, ax)
+            self.figure_, axes = kinds[kind](ax, indices)
+            for axis in axes:
+                tidy(axis)
+            finish(axes, ax)
+            if ax is None and self.features is None and len(indices) < dim:
+                hidden = f"{len(indices)} of {dim} coordinates shown"
+                self.figure_.supxlabel(hidden, fontsize="small", color="0.4")
+            self.ax_ = one_or_all(axes)
         return self
+
+    def _indices(self, kind):
+        """Coordinates to show, as numbers."""
+        if self.features is None:
+            return _first(self.posterior, kind)
+        given, n = self.features, len(self._labels)
+        given = [given] if isinstance(given, str | int | np.integer) else list(given)
+        found = [self._labels.index(f) if f in self._labels else f for f in given]
+        known = (isinstance(f, int | np.integer) and -n <= f < n for f in found)
+        if not found or not all(known):
+            raise ValueError(
+                f"features must be names or indices of these {n}: "
+                f"{reprlib.repr(self._labels)}; got {given}."
+            )
+        return [int(f) % n for f in found]
+
+    def _densities(self, ax, indices):
+        """Marginal densities, a panel each."""
+        figure, axes = panels(ax, len(indices), 3, (3.0, 2.4))
+        for index, axis in zip(indices, axes, strict=True):
+            self._draw_density(index, axis)
+            axis.spines["left"].set_visible(False)
+        if ax is None:
+            figure.supylabel("density", fontsize="medium")
+        return figure, axes
+
+    def _draw_density(self, index, ax):
+        marginal = self.posterior.marginal(index)
+        low, high = marginal.quantile(np.array([1e-3, 1.0 - 1e-3]))
+        margin = 0.06 * (high - low)
+        lower, upper = marginal.interval(self.level)
+        # The components' peaks are on the grid, however narrow they are.
+        peaks = marginal.component_locations()
+        grid = np.linspace(low - margin, high + margin, 800)
+        peaks = peaks[(peaks > grid[0]) & (peaks < grid[-1])]
+        grid = np.unique(np.concatenate([grid, peaks, [lower, upper]]))
+        density = marginal.pdf(grid)
+        inside = (grid >= lower) & (grid <= upper)
+        label = f"{100 * self.level:g} % interval"
+        style = {"color": color(0), "alpha": 0.18, "linewidth": 0}
+        ax.fill_between(grid[inside], density[inside], label=label, **style)
+        parts = np.exp(marginal.component_log_pdf(grid)) * self.posterior.weights
+        label = "components, weighted"
+        for part in parts.T if self.posterior.n_components > 1 else ():
+            ax.plot(grid, part, "--", color="0.45", linewidth=0.9, label=label)
+            label = None
+        ax.plot(grid, density, color=color(0), linewidth=1.8, label="posterior")
+        ax.set(xlabel=self._labels[index], yticks=[], xlim=(grid[0], grid[-1]))
+        ax.set_ylim(0.0, 1.08 * density.max())
+
+    def _intervals(self, ax, indices):
+        """Medians with a 50 % and a wide interval, row by row."""
+        height = max(0.9 + 0.27 * len(indices), 1.8)
+        figure, axes = panels(ax, 1, 1, (5.2, height))
+        ax = axes[0]
+        outer = self.posterior.interval(self.level)[indices]
+        inner = self.posterior.interval(0.5)[indices]
+        median = np.asarray(self.posterior.summary()["median"])[indices]
+        excludes_zero = (outer[:, 0] > 0) | (outer[:, 1] < 0)
+        hues = np.where(excludes_zero, color(0), "0.55")
+        rows = np.arange(len(indices))
+        ax.axvline(0.0, color="0.3", linestyle="--", linewidth=0.9, zorder=0)
+        ax.hlines(rows, *outer.T, color=hues, linewidth=1.3)
+        ax.hlines(rows, *inner.T, color=hues, linewidth=3.6)
+        ax.scatter(
+            median, rows, s=26, c="white", edgecolors=hues, linewidths=1.4, zorder=3
+        )
+        ax.set_yticks(rows, [self._labels[i] for i in indices])
+        ax.set_ylim(len(indices) - 0.5, -0.5)
+        ax.set_xlabel(f"median, 50 % and {100 * self.level:g} % interval")
+        ax.spines["left"].set_visible(False)
+        ax.tick_params(axis="y", length=0)
+        return figure, axes
+
+
+def _first(posterior, kind):
+    """The first six; as intervals the 25 farthest from zero in standard deviations."""
+    if kind == "density":
+        return range(min(posterior.dim, 6))
+    # Moments on a constrained scale may be infinite.
+    with np.errstate(invalid="ignore"):
+        distance = np.abs(posterior.mean()) / posterior.std()
+    return np.sort(np.argsort(-distance, kind="stable")[:25])

@@ -166,9 +166,6 @@ class ModelPosterior(MixtureBacked):
 
     __slots__ = ("_settings",)
 
-    # Weights of clusters, a method of those that have any.
-    assignment = None
-
     def __init__(self, mixture, settings):
         super().__init__(mixture)
         self._settings = settings

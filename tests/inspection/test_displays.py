@@ -3,21 +3,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import stats
-from scipy.special import logit
 from sklearn.exceptions import NotFittedError
 
 from skboost import BoostedGaussianMixture, SVIGaussianMixture, boost_posterior
 from skboost.approximation import Mixture
-from skboost.families import Gaussian, Laplace, VariationalFamily
+from skboost.families import Gaussian, Laplace
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
-from skboost.inspection._drawings import (
-    highest_density_levels,
-    joint_density,
-    pair_density,
-)
-from skboost.posterior import MixturePosterior, TransformedPosterior
-from skboost.transforms import Constraints
+from skboost.posterior import MixturePosterior
 
 pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -75,7 +67,7 @@ def make_history(n=5):
 # --- posterior
 
 
-@pytest.mark.parametrize("kind", ["density", "interval", "pair"])
+@pytest.mark.parametrize("kind", ["density", "interval"])
 def test_every_kind_draws_and_sets_the_attributes(kind):
     display = PosteriorDisplay.from_estimator(Fitted(), kind=kind)
     display.figure_.draw_without_rendering()
@@ -143,53 +135,16 @@ def test_own_axes_are_used():
         PosteriorDisplay(make_posterior(), features=[0, 1, 2]).plot(ax=axes)
 
 
-def test_pair_density_agrees_with_its_marginals():
-    posterior = make_posterior()
-    x, y = (np.linspace(-12, 12, 601) for _ in range(2))
-    density = pair_density(posterior.mixture, (2, 0), x, y)
-    step = x[1] - x[0]
-    for axis, index, grid in [(0, 2, x), (1, 0, y)]:
-        marginal = posterior.marginal(index).pdf(grid)
-        np.testing.assert_allclose(density.sum(axis=axis) * step, marginal, atol=2e-4)
-
-
-def test_a_joint_density_is_that_of_the_users_scale():
-    family, mean, std = Gaussian("diag"), np.array([0.2, 9.0, -0.3]), 0.5
-    mixture = Mixture.single((family, family.from_moments(mean, np.full(3, std**2))))
-    constraints = Constraints({0: "positive", 2: "unit_interval"}, 3)
-    posterior = TransformedPosterior(mixture, constraints)
-    x, y = np.linspace(-0.5, 4.0, 10), np.linspace(0.05, 0.95, 7)
-    normal = stats.norm(mean[2], std).pdf(logit(y)) / (y * (1.0 - y))
-    expected = stats.lognorm(std, scale=np.exp(mean[0])).pdf(x) * normal[:, None]
-    np.testing.assert_allclose(joint_density(posterior, [0, 2], x, y), expected)
-
-
-def test_highest_density_levels_of_a_normal():
-    grid = np.linspace(-6, 6, 601)
-    density = stats.norm.pdf(grid) * stats.norm.pdf(grid)[:, None]
-    levels = highest_density_levels(density, [0.9, 0.5])
-    # Inside density > c lies the mass 1 - 2 pi c.
-    np.testing.assert_allclose(2 * np.pi * levels, [0.1, 0.5], rtol=0.01)
-
-
-def test_pairs_of_unknown_density_are_refused():
-    class Other(VariationalFamily):
-        pass
-
-    mixture = SimpleNamespace(components=((Other(), None),), weights=np.ones(1))
-    with pytest.raises(ValueError, match="got Other"):
-        pair_density(mixture, (0, 1), np.zeros(2), np.zeros(2))
-
-
 def test_impossible_requests_are_refused():
     for features, kind, message in (
-        ([1, 1], "pair", "two different features"),
-        (None, "violin", "kind must be one of"),
+        (None, "pair", "kind must be one of.*arviz.plot_pair"),
         (["weight"], "density", "features must be names or indices"),
         ([], "density", "features must be names or indices"),
     ):
         with pytest.raises(ValueError, match=message):
             PosteriorDisplay.from_posterior(make_posterior(), features, kind=kind)
+    with pytest.raises(ValueError, match="level must lie strictly"):
+        PosteriorDisplay.from_posterior(make_posterior(), level=90)
     with pytest.raises(TypeError, match=r"got SimpleNamespace\. Plot its posterior"):
         PosteriorDisplay.from_posterior(SimpleNamespace(posterior=make_posterior()))
 
@@ -290,7 +245,6 @@ def test_results_are_drawn_as_they_are(result):
     assert display.tol == 1e-2
     drawn = PosteriorDisplay.from_result(result, ["right"], level=0.5)
     assert drawn.ax_.get_xlabel() == "right" and drawn.level == 0.5
-    assert PosteriorDisplay.from_result(result, kind="pair").ax_.get_ylabel() == "right"
 
 
 @pytest.mark.parametrize("display", [PosteriorDisplay, ConvergenceDisplay])
@@ -326,70 +280,25 @@ def rows():
     return X
 
 
-def boosted(n_components, **settings):
-    settings = {"max_iter": 1, "n_draws": 64, "n_restarts": 1} | settings
-    return BoostedGaussianMixture(n_components, random_state=0, **settings)
-
-
 @pytest.fixture(scope="module")
 def mixture():
-    return boosted(3).fit(rows(), sample_weight=np.full(60, 4.0))
+    settings = {"max_iter": 1, "n_draws": 64, "n_restarts": 1, "random_state": 0}
+    return BoostedGaussianMixture(2, **settings).fit(rows())
 
 
-@pytest.mark.parametrize(
-    ("kind", "n_axes"), [("density", 4), ("interval", 1), ("pair", 1)]
-)
-def test_a_mixture_is_drawn_by_cluster(mixture, kind, n_axes):
-    display = PosteriorDisplay.from_estimator(mixture, kind=kind)
-    display.figure_.draw_without_rendering()
-    assert np.size(display.ax_) == n_axes
-    assert 1.5 < display.figure_.get_figheight() < 6.0
-    shown = np.flatnonzero(mixture.weights_ >= 0.01)
-    legend = display.figure_.legends[0]
-    labels = [text.get_text().split(" (")[0] for text in legend.get_texts()]
-    assert labels == [f"cluster {k}" for k in shown]
-
-
-def test_clusters_of_less_than_a_hundredth_are_not_drawn():
-    X = np.random.default_rng(0).standard_normal((400, 2))
-    X[:2] += 60.0
-    fit = boosted(2).fit(X)
-    assert 0.0 < fit.weights_.min() < 0.01
-    legend = PosteriorDisplay.from_estimator(fit).figure_.legends[0]
-    assert len(legend.get_texts()) == 1
-
-
-def test_cluster_densities_are_those_of_the_means(mixture):
-    display = PosteriorDisplay.from_estimator(mixture, [2], level=0.8)
-    weight, feature = display.ax_
-    assert weight.get_xlabel() == "weight"
-    assert feature.get_xlabel() == "mean of feature 2"
-    shown = np.flatnonzero(mixture.weights_ >= 0.01)
-    for k, line in zip(shown, feature.get_lines(), strict=True):
-        x, y = line.get_data()
-        assert np.sum(y) * (x[1] - x[0]) == pytest.approx(1.0, abs=0.02)
-        center = np.sum(x * y) / np.sum(y)
-        std = mixture.posterior_.std()["means"][k, 2]
-        assert center == pytest.approx(mixture.means_[k, 2], abs=0.1 * std)
+def test_draws_that_are_no_vectors_are_left_to_arviz(mixture):
+    with pytest.raises(TypeError, match=r"to_arviz\(\)"):
+        PosteriorDisplay.from_estimator(mixture)
+    plot_forest = pytest.importorskip("arviz").plot_forest
+    plot_forest(mixture.posterior_.to_arviz(40, 0), var_names=["means"])
 
 
 def test_what_a_figure_leaves_out_is_said():
-    X = np.column_stack([rows()] * 3) + np.random.default_rng(1).normal(size=(60, 9))
-    fit = boosted(1, covariance_type="diag").fit(X)
-    display = PosteriorDisplay.from_estimator(fit)
-    assert display.figure_.get_supxlabel() == "5 of 9 features shown"
-    assert PosteriorDisplay.from_estimator(fit, [8]).figure_.get_supxlabel() == ""
-    vectors = PosteriorDisplay.from_posterior(make_posterior(8, None))
-    assert vectors.figure_.get_supxlabel() == "6 of 8 coordinates shown"
-
-
-def test_unknown_features_of_a_mixture_are_refused(mixture):
-    with pytest.raises(ValueError, match="features must be names or indices"):
-        PosteriorDisplay.from_estimator(mixture, [7])
-    with pytest.raises(ValueError, match="level must lie strictly"):
-        PosteriorDisplay.from_estimator(mixture, level=90)
-    with pytest.raises(ValueError, match="needs two different features"):
-        PosteriorDisplay.from_estimator(mixture, [1, 1], kind="pair")
+    posterior = make_posterior(8, None)
+    display = PosteriorDisplay.from_posterior(posterior)
+    assert display.figure_.get_supxlabel() == "6 of 8 coordinates shown"
+    display = PosteriorDisplay.from_posterior(posterior, [7])
+    assert display.figure_.get_supxlabel() == ""
 
 
 def test_epochs_are_called_epochs():
