@@ -41,6 +41,7 @@ from skboost import (
     BoostedBayesianPoissonRegression,
     boost_posterior,
 )
+from skboost.priors import NoiseScalePrior
 
 MODELS = {
     "logistic": BoostedBayesianLogisticRegression,
@@ -75,7 +76,7 @@ class GLM:
         unit = self.y.std() if self.kind == "linear" else 1.0
         fixed = {"prior_scale": unit, "intercept_scale": 10.0 * unit}
         if self.kind == "linear":
-            fixed["noise_prior_scale"] = 0.01 * unit
+            fixed["noise_prior"] = NoiseScalePrior(scale=0.01 * unit)
         options = fixed | self.options | settings
         model = MODELS[self.kind](**options).fit(self.X, self.y)
         return model.posterior_, model.make_log_joint(self.X, self.y), model

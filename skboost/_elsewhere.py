@@ -14,6 +14,16 @@ MOVED = {
     "numbers change next to nothing.",
 }
 
+# Of regressions, until 0.2.0.
+_NOISE = "Use noise_prior=NoiseScalePrior(weight, scale), from skboost.priors."
+_DISPERSION = "Use dispersion_prior=DispersionPrior(median, sd), from skboost.priors."
+MOVED_PRIORS = {
+    "noise_prior_weight": _NOISE,
+    "noise_prior_scale": _NOISE,
+    "dispersion_prior_median": _DISPERSION,
+    "dispersion_prior_sd": _DISPERSION,
+}
+
 # Of predictions of hierarchical regressions, until 0.2.0.
 MOVED_LEVEL = {
     "level": "Use population=True for level='population', and nothing for "

@@ -214,7 +214,7 @@ MEANINGLESS = {
     },
     BoostedBayesianLinearRegression(): {
         "noise": "cauchy", "noise_df": 0.0, "noise_scale": ("auto", -1.0),
-        "noise_prior_weight": 0.0, "noise_prior_scale": 0.0, "prior_scale": "big",
+        "noise_prior": (0.0, "normal"), "prior_scale": "big",
         "intercept_scale": None,
     },
     EvidenceSearch(BoostedBayesianLogisticRegression(), {"prior_scale": [1.0]}): {

@@ -16,6 +16,7 @@ from skboost.linear_model._methods import (
 )
 from skboost.linear_model._model import (
     MOVED_OF_LINEAR_MODELS,
+    NOISE_PRIOR,
     SCALED_CONSTRAINTS,
     LinearModel,
     fitted_attributes,
@@ -27,7 +28,7 @@ from skboost.linear_model._noise_predictive import NoisePredictive
 from skboost.linear_model._regressor import BayesianRegressor
 from skboost.linear_model._sources import Numbers, read_batch, read_rows, rows_in_place
 from skboost.linear_model._summary import level_and_spread, root_mean_squares
-from skboost.targets import NOISES, KnownScale, NoiseScalePrior
+from skboost.targets import NOISES, KnownScale, as_noise_prior
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -113,13 +114,11 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
     noise_scale : "infer" or float, default="infer"
         Standard deviation of normal noise, scale of Student-t noise; ``"infer"`` makes
         its logarithm a parameter of the posterior.
-    noise_prior_weight : float, default=1.0
-        Prior of an inferred noise scale, in rows: its square is scaled inverse
-        chi-squared with this many degrees of freedom.
-    noise_prior_scale : "auto" or float, default="auto"
-        The size that the residuals of these rows have. It bounds the noise scale from
-        below where a fit is perfect. ``"auto"`` is a hundredth of the standard
-        deviation of `y`.
+    noise_prior : "auto" or NoiseScalePrior, default="auto"
+        Prior of an inferred noise scale, whose square is scaled inverse chi-squared:
+        `NoiseScalePrior(weight, scale)` of `skboost.priors`. ``"auto"`` is one row
+        whose residual is a hundredth of the standard deviation of `y`, which bounds the
+        scale from below where a fit is perfect.
     temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, family, \
     objective, step_size, corrective, refine, stopping, max_components, n_draws, \
     calibrate, skew
@@ -172,8 +171,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         "noise": [StrOptions(set(NOISES))],
         "noise_df": [POSITIVE],
         "noise_scale": [StrOptions({"infer"}), POSITIVE],
-        "noise_prior_weight": [POSITIVE],
-        "noise_prior_scale": [StrOptions({"auto"}), POSITIVE],
+        "noise_prior": NOISE_PRIOR,
     }
 
     def __init__(
@@ -186,8 +184,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         noise="normal",
         noise_df=4.0,
         noise_scale="infer",
-        noise_prior_weight=1.0,
-        noise_prior_scale="auto",
+        noise_prior="auto",
         temperature=1.0,
         max_iter=10,
         tol="auto",
@@ -213,8 +210,7 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         self.noise = noise
         self.noise_df = noise_df
         self.noise_scale = noise_scale
-        self.noise_prior_weight = noise_prior_weight
-        self.noise_prior_scale = noise_prior_scale
+        self.noise_prior = noise_prior
         self.temperature = temperature
         self.max_iter = max_iter
         self.tol = tol
@@ -349,14 +345,8 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
             likelihood=noise if infer else KnownScale(noise, self.noise_scale),
             prior=prior,
             scale=scale,
-            level_prior=self._noise_prior(spread) if infer else None,
+            level_prior=as_noise_prior(self.noise_prior, spread) if infer else None,
             temperature=self.temperature,
             noise=noise,
             noise_scale=None if infer else float(self.noise_scale),
         )
-
-    def _noise_prior(self, spread):
-        scale = self.noise_prior_scale
-        # Noise below a hundredth of the response's standard deviation is rare.
-        scale = 1e-2 * spread if scale == "auto" else scale
-        return NoiseScalePrior(self.noise_prior_weight, scale)

@@ -268,7 +268,7 @@ def checked_numbers(estimator, X, y):
 
 def one_response(y):
     """Refuse several responses for each row; a column is for scikit-learn to say."""
-    shape = np.shape(y)
+    shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
             f"y must have one dimension; got shape {shape}. For several responses wrap "

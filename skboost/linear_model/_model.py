@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skboost._base import BOOSTING_CONSTRAINTS
-from skboost._elsewhere import MOVED
+from skboost._elsewhere import MOVED, MOVED_PRIORS
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost._solver import climb
 from skboost.linear_model._layout import Layout
@@ -16,10 +16,12 @@ from skboost.proposals import LOWEST_NODE
 from skboost.targets import (
     PRIORS,
     CommonScale,
+    DispersionPrior,
     FlatPrior,
     GLMTarget,
     HalfTPrior,
     LogJoint,
+    NoiseScalePrior,
     NoisyGLMTarget,
     Prior,
     ScalePrior,
@@ -49,8 +51,15 @@ SCALED_CONSTRAINTS = {
     ],
     "intercept_scale": [StrOptions({"auto"}), POSITIVE],
 }
+NOISE_PRIOR = [StrOptions({"auto"}), InstanceOf(NoiseScalePrior, "skboost.priors")]
+DISPERSION_PRIOR = [
+    StrOptions({"auto"}),
+    InstanceOf(DispersionPrior, "skboost.priors"),
+]
 # Parameters of other libraries and of earlier versions, and what takes their place.
-MOVED_OF_LINEAR_MODELS = MOVED | {
+MOVED_OF_LINEAR_MODELS = {
+    **MOVED,
+    **MOVED_PRIORS,
     "C": "Use prior_scale: the penalty of C is a normal prior of scale sqrt(C).",
     "alpha": "Use prior_scale: the penalty of alpha is a normal prior of scale "
     "1 / sqrt(alpha), in units of the noise.",

@@ -14,8 +14,9 @@ from skboost.linear_model._count_predictive import (
 )
 from skboost.linear_model._count_regressor import BayesianCountRegressor, checked_offset
 from skboost.linear_model._layout import Layout, feature_names
-from skboost.linear_model._methods import POSITIVE, prior_scale, prior_scale_interval
+from skboost.linear_model._methods import prior_scale, prior_scale_interval
 from skboost.linear_model._model import (
+    DISPERSION_PRIOR,
     MOVED_OF_LINEAR_MODELS,
     SCALED_CONSTRAINTS,
     LinearModel,
@@ -26,7 +27,7 @@ from skboost.linear_model._model import (
 )
 from skboost.linear_model._sources import Counts, read_batch, read_rows, rows_in_place
 from skboost.linear_model._summary import log_rate, root_mean_squares, summary_of
-from skboost.targets import DispersionPrior, NegativeBinomial, Poisson
+from skboost.targets import NegativeBinomial, Poisson, as_dispersion_prior
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -107,12 +108,11 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         Scale of the intercept's prior, of the same kind and around zero. ``"auto"`` is
         10, widened by what the logarithm of the mean rate and features that are not
         centred add.
-    dispersion_prior_median : float, default=0.25
-        Of the dispersion under ``"negative_binomial"``, whose logarithm has a normal
-        prior. The default says that rates of equal rows vary by about half.
-    dispersion_prior_sd : float, default=2.0
-        Standard deviation of the logarithm. With both defaults rates vary, with prior
-        probability .9, by 10 to 260 %.
+    dispersion_prior : "auto" or DispersionPrior, default="auto"
+        Prior of the dispersion under ``"negative_binomial"``:
+        `DispersionPrior(median, sd)` of `skboost.priors`, under which its logarithm is
+        normal. ``"auto"`` is ``DispersionPrior(median=0.25, sd=2.0)``: rates of equal
+        rows vary, with prior probability .9, by 10 to 260 %.
     temperature, max_iter, tol, max_time, warm_start, random_state, n_jobs, family, \
     objective, step_size, corrective, refine, stopping, max_components, n_draws, \
     calibrate, skew
@@ -169,8 +169,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
     _parameter_constraints = {
         **SCALED_CONSTRAINTS,
         "likelihood": [StrOptions({"poisson", "negative_binomial"})],
-        "dispersion_prior_median": [POSITIVE],
-        "dispersion_prior_sd": [POSITIVE],
+        "dispersion_prior": DISPERSION_PRIOR,
     }
 
     def __init__(
@@ -181,8 +180,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         prior_scale="auto",
         fit_intercept=True,
         intercept_scale="auto",
-        dispersion_prior_median=0.25,
-        dispersion_prior_sd=2.0,
+        dispersion_prior="auto",
         temperature=1.0,
         max_iter=10,
         tol="auto",
@@ -206,8 +204,7 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         self.prior_scale = prior_scale
         self.fit_intercept = fit_intercept
         self.intercept_scale = intercept_scale
-        self.dispersion_prior_median = dispersion_prior_median
-        self.dispersion_prior_sd = dispersion_prior_sd
+        self.dispersion_prior = dispersion_prior
         self.temperature = temperature
         self.max_iter = max_iter
         self.tol = tol
@@ -368,14 +365,14 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         further = ("log_dispersion",) if dispersed else ()
         layout = Layout(feature_names(self), self.fit_intercept, further=further)
         prior, scale = prior_and_scale(self, rows, layout, level=log_rate(rows))
-        of_dispersion = self.dispersion_prior_median, self.dispersion_prior_sd
+        dispersion = as_dispersion_prior(self.dispersion_prior)
         found = summary_of(rows)
         return CountModel(
             layout=layout,
             likelihood=NegativeBinomial() if dispersed else Poisson(),
             prior=prior,
             scale=scale,
-            level_prior=DispersionPrior(*of_dispersion) if dispersed else None,
+            level_prior=dispersion if dispersed else None,
             temperature=self.temperature,
             exposed=not np.isclose(found.log_exposure, np.log(found.weight)),
         )

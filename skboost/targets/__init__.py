@@ -35,9 +35,17 @@ from skboost.targets._logistic_gaussian import (
     scalar_rules,
     sigmoid_expectation,
 )
-from skboost.targets._negative_binomial import DispersionPrior, NegativeBinomial
+from skboost.targets._negative_binomial import (
+    DispersionPrior,
+    NegativeBinomial,
+    as_dispersion_prior,
+)
 from skboost.targets._noise import NOISES, KnownScale, NormalNoise, StudentTNoise
-from skboost.targets._noisy_glm import NoiseScalePrior, NoisyGLMTarget
+from skboost.targets._noisy_glm import (
+    NoiseScalePrior,
+    NoisyGLMTarget,
+    as_noise_prior,
+)
 from skboost.targets._priors import (
     PRIORS,
     FlatPrior,

@@ -11,12 +11,14 @@ gamma variable of mean 1 and variance alpha gives such counts.
 
 import numpy as np
 from scipy.special import digamma, expit, gammaln, polygamma
+from sklearn.base import clone
 
 from skboost._math import LOG_2PI, bounded_exp
 from skboost.targets._likelihood import Likelihood
 from skboost.targets._logistic_gaussian import logistic_gaussian_expectations
 from skboost.targets._noise import NoiseExpectation
 from skboost.targets._quadrature import normal_rule
+from skboost.targets._scale_priors import CheckedPrior
 
 # Beyond it differences of gamma functions cancel, and their expansions are exact.
 _LARGE = 100.0
@@ -156,21 +158,23 @@ class GivenDispersion:
         return self.shape * share - bend, bend * (1.0 - 2.0 * share) - rest
 
 
-class DispersionPrior:
-    """A normal distribution of ln alpha.
+class DispersionPrior(CheckedPrior):
+    """Log-normal prior of the dispersion of counts.
+
+    With the defaults rates of equal rows vary by about half, and with prior probability
+    .9 by 10 to 260 %.
 
     Parameters
     ----------
-    median : float
-        Of alpha.
-    sd : float
-        Of ln alpha; inf is no prior.
+    median : float, default=0.25
+        Of the dispersion.
+    sd : float, default=2.0
+        Standard deviation of its logarithm.
     """
 
-    def __init__(self, median, sd):
-        self.median, self.sd = median, sd
-        self._centre, self._precision = np.log(median), sd**-2.0
-        self._constant = 0.0 if np.isinf(sd) else -np.log(sd) - 0.5 * LOG_2PI
+    def __init__(self, median=0.25, sd=2.0):
+        self.median = median
+        self.sd = sd
 
     def flat(self):
         """No prior, in the same form."""
@@ -178,15 +182,20 @@ class DispersionPrior:
 
     def value_and_score(self, level):
         """Log density in nats and its derivative, arrays like ``level``."""
-        shift = level - self._centre
-        value = self._constant - 0.5 * self._precision * shift**2
-        return value, -self._precision * shift
+        constant = 0.0 if np.isinf(self.sd) else -np.log(self.sd) - 0.5 * LOG_2PI
+        shift, precision = level - np.log(self.median), self.sd**-2.0
+        return constant - 0.5 * precision * shift**2, -precision * shift
 
     def expected(self, mean, variance):
         """Expected log density where ln alpha ~ N(mean, variance), and derivatives."""
         value, slope = self.value_and_score(mean)
-        half = 0.5 * self._precision
+        half = 0.5 * self.sd**-2.0
         return value - half * variance, slope, -half
+
+
+def as_dispersion_prior(given):
+    """The `DispersionPrior` that a user has given, "auto" for the default."""
+    return DispersionPrior() if isinstance(given, str) else clone(given).checked()
 
 
 def gamma_terms(y, shape):

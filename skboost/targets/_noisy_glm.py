@@ -11,37 +11,42 @@ from skboost._math import bounded_exp
 from skboost.targets._design import GaussianPredictors, signed_gram
 from skboost.targets._glm import GLMTarget, RowSums
 from skboost.targets._priors import Prior, PriorExpectation
+from skboost.targets._scale_priors import CheckedPrior
 
 
-class NoiseScalePrior:
-    """Scaled inverse chi-squared distribution of sigma^2, as a density of ln sigma.
+class NoiseScalePrior(CheckedPrior):
+    """Scaled inverse chi-squared prior of the square of a noise scale.
 
     Its logarithm is that of `weight` rows whose residuals have the size `scale`: it
-    keeps sigma from zero where a fit is perfect.
+    keeps the noise scale from zero where a fit is perfect.
 
     Parameters
     ----------
-    weight : float
-        Degrees of freedom; 0 is no prior.
-    scale : float
+    weight : float, default=1.0
+        Degrees of freedom, in rows.
+    scale : "auto" or float, default="auto"
+        Size of the residuals of these rows, in the unit of the responses; ``"auto"`` is
+        a hundredth of their standard deviation, below which noise is rare.
 
     References
     ----------
     Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 2.6.
     """
 
-    def __init__(self, weight, scale):
-        self.weight, self.scale = weight, scale
-        half = 0.5 * weight
-        self._constant = 0.0
-        if weight > 0:
-            self._constant = (
-                np.log(2.0) + half * np.log(half * scale**2) - gammaln(half)
-            )
+    def __init__(self, weight=1.0, scale="auto"):
+        self.weight = weight
+        self.scale = scale
 
     def flat(self):
         """No prior, in the same form."""
         return NoiseScalePrior(0.0, self.scale)
+
+    @property
+    def _constant(self):
+        if self.weight == 0.0:
+            return 0.0
+        half = 0.5 * self.weight
+        return np.log(2.0) + half * np.log(half * self.scale**2) - gammaln(half)
 
     def value_and_score(self, level):
         """Log density in nats and its derivative, arrays like ``level``."""
@@ -54,6 +59,13 @@ class NoiseScalePrior:
         square = self.scale**2 * bounded_exp(2.0 * (variance - mean))
         value = self._constant - self.weight * (mean + 0.5 * square)
         return value, self.weight * (square - 1.0), -self.weight * square
+
+
+def as_noise_prior(given, spread):
+    """The `NoiseScalePrior` that a user has given, for responses of this deviation."""
+    prior = NoiseScalePrior() if isinstance(given, str) else given
+    scale = 1e-2 * spread if isinstance(prior.scale, str) else prior.scale
+    return NoiseScalePrior(prior.weight, scale).checked()
 
 
 class WithNoiseScale(Prior):

@@ -13,7 +13,21 @@ from skboost._math import bounded_exp, log_sum_exp
 from skboost.targets._priors import Prior
 
 
-class ScalePrior(BaseEstimator):
+class CheckedPrior(BaseEstimator):
+    """A prior whose parameters are positive numbers."""
+
+    def checked(self):
+        """This prior; a ValueError where its parameters mean nothing."""
+        for name, value in self.get_params(deep=False).items():
+            if not (np.isreal(value) and 0.0 < value < np.inf):
+                raise ValueError(
+                    f"{name} of {type(self).__name__} must be a positive finite "
+                    f"number; got {value!r}."
+                )
+        return self
+
+
+class ScalePrior(CheckedPrior):
     """Prior of a positive scale sigma.
 
     A subclass gives ``_log_density(z)``: the log density of ``z = sigma / scale`` on
@@ -27,16 +41,6 @@ class ScalePrior(BaseEstimator):
 
     def __init__(self, scale=1.0):
         self.scale = scale
-
-    def checked(self):
-        """This prior; a ValueError where its parameters mean nothing."""
-        for name, value in self.get_params(deep=False).items():
-            if not (np.isreal(value) and 0.0 < value < np.inf):
-                raise ValueError(
-                    f"{name} of {type(self).__name__} must be a positive finite "
-                    f"number; got {value!r}."
-                )
-        return self
 
     def value_and_score(self, level):
         """Log density of ``level = ln sigma`` and its derivative, arrays like it.

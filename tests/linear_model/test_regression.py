@@ -10,6 +10,7 @@ from sklearn.linear_model import HuberRegressor, LinearRegression
 from sklearn.multioutput import MultiOutputRegressor
 
 from skboost import BoostedBayesianLinearRegression
+from skboost.priors import NoiseScalePrior
 
 from .conftest import pieces_are_near_the_whole
 
@@ -70,8 +71,8 @@ def log_evidence(X, y, scale, weight, size):
 
 def test_the_elbo_misses_little_of_the_evidence():
     fitted = regression(
-        prior_scale=100.0, intercept_scale=100.0, noise_prior_scale=0.1,
-        max_iter=10, n_draws=1024, tol=1e-3,
+        prior_scale=100.0, intercept_scale=100.0, max_iter=10, n_draws=1024, tol=1e-3,
+        noise_prior=NoiseScalePrior(scale=0.1),
     ).fit(X, Y)  # fmt: skip
     missed = log_evidence(X, Y, 100.0, 1.0, 0.1) - fitted.elbo_
     assert -4.0 * fitted.elbo_se_ < missed < 0.02 + 4.0 * fitted.elbo_se_
@@ -79,8 +80,8 @@ def test_the_elbo_misses_little_of_the_evidence():
 
 def test_the_marginals_are_those_of_the_normal_inverse_gamma_posterior():
     fitted = regression(
-        prior_scale=1e3, intercept_scale=1e3, noise_prior_weight=2.0,
-        noise_prior_scale=0.3, max_iter=10, n_draws=1024, tol=1e-3,
+        prior_scale=1e3, intercept_scale=1e3, noise_prior=NoiseScalePrior(2.0, 0.3),
+        max_iter=10, n_draws=1024, tol=1e-3,
     ).fit(X, Y)  # fmt: skip
     A = np.column_stack([X, np.ones(len(Y))])
     coef, residual = np.linalg.lstsq(A, Y)[:2]

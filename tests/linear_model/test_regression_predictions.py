@@ -15,6 +15,7 @@ from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace, StudentT
 from skboost.linear_model._count_predictive import CountPredictive, log_probability
 from skboost.linear_model._noise_predictive import NoisePredictive, mean_square_scale
+from skboost.priors import NoiseScalePrior
 from skboost.targets import NormalNoise, StudentTNoise
 
 NOISES = {
@@ -286,8 +287,8 @@ def linear_truth(rng):
     rows = rng.normal(size=(30, 3))
     y = rows @ theta[:3] + theta[3] + sigma * rng.normal(size=30)
     model = BoostedBayesianLinearRegression(
-        prior_scale=1.0, intercept_scale=1.0, noise_prior_weight=6.0,
-        noise_prior_scale=0.5, max_iter=3, n_draws=64,
+        prior_scale=1.0, intercept_scale=1.0, noise_prior=NoiseScalePrior(6.0, 0.5),
+        max_iter=3, n_draws=64,
     )  # fmt: skip
     return model, (rows, y), np.append(theta, np.log(sigma))
 
