@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 # Some of scikit-learn's common checks only run with it.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -25,6 +27,47 @@ class Listener:
 
     def teardown(self, estimator, context):
         pass
+
+
+class Hook(Listener):
+    """Hears everything; may stop or fail where an iteration begins or has ended."""
+
+    def __init__(self, stops_at=None, fails_at=None, when="end", error=None):
+        self.calls, self.heard, self.metadata = [], [], []
+        self.stops_at, self.fails_at, self.when = stops_at, fails_at, when
+        self.error = KeyboardInterrupt if error is None else error
+
+    def setup(self, estimator, context):
+        self.calls.append("setup")
+
+    def teardown(self, estimator, context):
+        self.calls.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context, *, metadata=None):
+        self.metadata.append(metadata)
+        self._heard("begin", context)
+
+    def on_fit_task_end(self, estimator, context, *, X, y, fitted_estimator):
+        self.heard.append((X, y, fitted_estimator))
+        return self._heard("end", context) == self.stops_at
+
+    def _heard(self, when, context):
+        """How often an iteration has begun or ended."""
+        self.calls.append(f"{when} {context.task_name}")
+        n = self.calls.count(f"{when} iteration")
+        if (when, n, context.task_name) == (self.when, self.fails_at, "iteration"):
+            raise self.error
+        return n
+
+
+def interrupted(model, data, iteration, when="end"):
+    """The model after a fit that was interrupted at an iteration."""
+    hook = Hook(fails_at=iteration, when=when)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model.set_callbacks(hook).fit(**data)
+    assert type(caught.value) is KeyboardInterrupt
+    assert hook.calls.count("teardown") == 1
+    return model.set_callbacks()
 
 
 # Why a test may be skipped although every extra is installed.

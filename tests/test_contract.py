@@ -3,7 +3,6 @@
 import copy
 import pickle
 import re
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES
 from skboost.strategies import AdaptiveBacktracking
 
 from .cases import EVERY, HIERARCHICAL, KINDS, each, fitted, same_fit
-from .conftest import Listener
+from .conftest import Hook, interrupted
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -359,32 +358,6 @@ def test_an_error_in_a_callback_leaves_the_old_fit_or_none(name):
 # --- callbacks
 
 
-class Hook(Listener):
-    """Hears everything; may stop or fail where an iteration ends."""
-
-    def __init__(self, stops_at=None, fails_at=None, error=KeyboardInterrupt):
-        self.calls, self.heard, self.metadata = [], [], []
-        self.stops_at, self.fails_at, self.error = stops_at, fails_at, error
-
-    def setup(self, estimator, context):
-        self.calls.append("setup")
-
-    def teardown(self, estimator, context):
-        self.calls.append("teardown")
-
-    def on_fit_task_begin(self, estimator, context, *, metadata=None):
-        self.calls.append(f"begin {context.task_name}")
-        self.metadata.append(metadata)
-
-    def on_fit_task_end(self, estimator, context, *, X, y, fitted_estimator):
-        self.calls.append(f"end {context.task_name}")
-        self.heard.append((X, y, fitted_estimator))
-        done = Counter(self.calls)["end iteration"]
-        if done == self.fails_at:
-            raise self.error
-        return done == self.stops_at
-
-
 @every
 def test_callbacks_hear_of_every_iteration_and_change_nothing(name):
     case, hook, monitor = KINDS[name], Hook(), ELBOMonitor()
@@ -454,16 +427,6 @@ def test_the_monitor_goes_through_a_search():
 # --- interruption
 
 
-def interrupted(model, data, iteration):
-    """The model after a fit that was interrupted where an iteration ended."""
-    hook = Hook(fails_at=iteration)
-    with pytest.raises(KeyboardInterrupt) as caught:
-        model.set_callbacks(hook).fit(**data)
-    assert type(caught.value) is KeyboardInterrupt
-    assert hook.calls.count("teardown") == 1
-    return model.set_callbacks()
-
-
 @every
 def test_an_interrupted_fit_keeps_the_iterations_done(name):
     case = KINDS[name]
@@ -494,24 +457,30 @@ def test_an_interrupted_fit_goes_on_and_may_be_interrupted_again(name):
 def test_without_a_new_iteration_the_old_fit_stays(name):
     case = KINDS[name]
 
-    class Early(Hook):
-        def on_fit_task_begin(self, estimator, context):
-            if context.task_name == "iteration":
-                raise KeyboardInterrupt
-
-    model = case.new().set_callbacks(Early())
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(**case.data())
+    model = interrupted(case.new(), case.data(), 1, "begin")
     assert not states(model)
-    model.set_callbacks().fit(**case.data())
+    model.fit(**case.data())
     for warm_start in (False, True):
-        model.set_params(max_iter=4, warm_start=warm_start).set_callbacks(Early())
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(**case.data())
-        same_fit(case, model, fitted(name))
+        model.set_params(max_iter=4, warm_start=warm_start)
+        same_fit(case, interrupted(model, case.data(), 1, "begin"), fitted(name))
     # A new iteration replaces an older fit.
     interrupted(model.set_params(warm_start=False), case.data(), 1)
     assert model.n_iter_ == 1
+
+
+@each(KINDS, "partial_fit")
+@pytest.mark.parametrize(
+    ("first", "error"), [(True, KeyboardInterrupt), (False, MemoryError)]
+)
+def test_partial_fit_is_done_or_not(name, first, error):
+    # Kept half-way, the same rows could not be passed again without counting twice.
+    case = KINDS[name]
+    model = case.new() if first else case.fit()
+    before, hook = states(model), Hook(fails_at=2, error=error)
+    with pytest.raises(error):
+        model.set_callbacks(hook).partial_fit(**case.data())
+    assert states(model) == before
+    assert first or np.array_equal(case.answer(model), case.answer(fitted(name)))
 
 
 # --- pickles

@@ -1,4 +1,7 @@
-"""Ctrl-C: what was done is kept, and the interruption goes on to whoever called."""
+"""Ctrl-C: what was done is kept, and the interruption goes on to whoever called.
+
+Of estimators tests/test_contract.py and tests/svi/test_contract.py tell.
+"""
 
 import os
 import pickle
@@ -27,7 +30,7 @@ from skboost.frank_wolfe import Predefined
 from skboost.svi import NaturalGradient
 from skboost.targets import CallableTarget
 
-from .conftest import Listener
+from .conftest import interrupted
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -38,9 +41,6 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 2)) + 3.0 * (np.arange(60) % 2)[:, None]
 Y = (X[:, 0] + RNG.standard_normal(60) > 1.0).astype(int)
 
-SVI = SVIGaussianMixture(
-    3, batch_size=20, effective_batch_size=5, max_iter=4, random_state=0
-)
 # Steps of a given size go on to the last iteration, and cost little.
 LOGISTIC = BoostedBayesianLogisticRegression(
     step_size=0.3, corrective="none", refine=False, tol=0.0, n_draws=32, max_iter=4,
@@ -48,121 +48,7 @@ LOGISTIC = BoostedBayesianLogisticRegression(
 )  # fmt: skip
 
 
-class Interrupt(Listener):
-    """Callback that raises when an iteration begins or has ended."""
-
-    def __init__(self, iteration, when="end", error=KeyboardInterrupt):
-        self.iteration, self.when, self.error = iteration, when, error
-        self.counts = Counter()
-
-    def teardown(self, estimator, context):
-        self.counts["teardown"] += 1
-
-    def on_fit_task_begin(self, estimator, context):
-        self._met("begin", context)
-
-    def on_fit_task_end(self, estimator, context):
-        self._met("end", context)
-
-    def _met(self, when, context):
-        if context.task_name == "iteration":
-            self.counts[when] += 1
-            if self.when == when and self.counts[when] == self.iteration:
-                raise self.error
-
-
-def interrupted(estimator, iteration, when="end"):
-    """The estimator after a fit that was interrupted, without its callback."""
-    callback = Interrupt(iteration, when)
-    with pytest.raises(KeyboardInterrupt) as caught:
-        estimator.set_callbacks(callback).fit(X, Y)
-    assert type(caught.value) is KeyboardInterrupt
-    assert callback.counts["teardown"] == 1
-    return estimator.set_callbacks()
-
-
-def fitted_names(estimator):
-    return {n for n in vars(estimator) if n.endswith("_") and not n.startswith("_")}
-
-
-def assert_same_fit(one, two):
-    assert np.array_equal(one.predict_proba(X), two.predict_proba(X))
-    assert np.array_equal(one.elbo_path_, two.elbo_path_)
-    assert one.elbo_ == two.elbo_
-    assert one.n_iter_ == two.n_iter_
-    assert one.message_ == two.message_
-
-
-# --- natural gradients; of boosted estimators tests/test_contract.py tells
-
-
-@pytest.mark.parametrize(("iteration", "when"), [(2, "end"), (3, "begin")])
-@pytest.mark.parametrize("batches", [{}, {"batch_size": None, "tol": 0.0}], ids=str)
-def test_an_interrupted_fit_keeps_the_iterations_done_and_goes_on(
-    batches, iteration, when
-):
-    model = clone(SVI).set_params(**batches)
-    whole, kept = clone(model).fit(X), interrupted(clone(model), iteration, when)
-    assert fitted_names(kept) == fitted_names(whole)
-    assert kept.n_iter_ == len(kept.history_) == 2 and not kept.converged_
-    assert kept.message_.startswith("Interrupted after iteration 2.")
-    assert np.array_equal(kept.elbo_path_, whole.elbo_path_[:2])
-    short = clone(model).set_params(max_iter=2).fit(X)
-    assert np.array_equal(kept.predict_proba(X), short.predict_proba(X))
-    again = pickle.loads(pickle.dumps(kept))
-    assert np.array_equal(again.predict_proba(X), kept.predict_proba(X))
-    # A warm start can be interrupted again.
-    interrupted(kept.set_params(warm_start=True), 1)
-    assert kept.n_iter_ == 3
-    assert_same_fit(kept.fit(X), whole)
-
-
-def test_without_a_new_iteration_the_old_fit_stays():
-    model = interrupted(clone(SVI), 1, "begin")
-    assert not fitted_names(model)
-    model.set_params(max_iter=2).fit(X)
-    whole = clone(model).fit(X)
-    for warm_start in (False, True):
-        model.set_params(max_iter=4, warm_start=warm_start)
-        assert_same_fit(interrupted(model, 1, "begin"), whole)
-    # Other errors keep nothing of what was done.
-    model.set_params(warm_start=False).set_callbacks(Interrupt(2, error=MemoryError))
-    with pytest.raises(MemoryError):
-        model.fit(X)
-    assert_same_fit(model, whole)
-    assert interrupted(model, 1).n_iter_ == 1
-
-
-@pytest.mark.parametrize(
-    ("first", "error"), [(True, KeyboardInterrupt), (False, MemoryError)]
-)
-def test_partial_fit_is_done_or_not(first, error):
-    # Kept half-way, the same rows could not be passed again without counting twice.
-    model = clone(LOGISTIC).set_params(max_iter=2)
-    if not first:
-        model.partial_fit(X, Y)
-    names, before = fitted_names(model), None if first else model.predict_proba(X)
-    with pytest.raises(error):
-        model.set_callbacks(Interrupt(2, error=error)).partial_fit(X, Y)
-    assert fitted_names(model) == names
-    assert first or np.array_equal(model.predict_proba(X), before)
-
-
 # --- runs beside each other
-
-
-def test_the_best_of_the_runs_that_began_is_kept():
-    model = SVIGaussianMixture(3, n_init=3, max_iter=5, tol=0.0, random_state=0)
-    whole = clone(model).fit(X)
-    # In the second run, after its second epoch.
-    kept = interrupted(model, 7)
-    bounds = kept.elbo_by_init_
-    assert bounds[0] == whole.elbo_by_init_[0]
-    assert np.isnan(bounds[2])
-    assert kept.elbo_ == np.nanmax(bounds)
-    # The first run is the better one here or not; its message tells which.
-    ended = kept.message_.endswith("Then the fit was interrupted.")
-    assert ended == (bounds[0] >= bounds[1])
 
 
 def test_threads_pass_an_interruption_on_and_stop(monkeypatch):
@@ -177,7 +63,7 @@ def test_threads_pass_an_interruption_on_and_stop(monkeypatch):
     model = SVIGaussianMixture(
         3, n_init=2, n_jobs=2, batch_size=20, max_iter=100_000, random_state=0
     )
-    kept = interrupted(model, 5)
+    kept = interrupted(model, {"X": X}, 5)
     assert kept.message_.startswith("Interrupted after iteration")
     assert np.isfinite(kept.predict_proba(X)).all()
     deadline = time.monotonic() + 20.0

@@ -238,20 +238,6 @@ def test_a_value_that_means_nothing_names_its_parameter(model, name, value):
         clone(model).set_params(**{name: value}).fit(np.abs(X), LABELS)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        SVIGaussianMixture(2, n_init=3, tol=0.0, max_time=1e-3),
-        SVILatentDirichletAllocation(2, n_init=3, tol=0.0, max_time=1e-3),
-        SVIMatrixFactorization(2, n_init=3, tol=0.0, max_time=1e-3),
-    ],
-    ids=lambda model: type(model).__name__,
-)
-def test_a_limit_of_time_is_reported_as_it_was_asked_for(model):
-    model.set_params(max_iter=10_000, random_state=0).fit(np.round(np.abs(X)))
-    assert model.message_ == "Stopped at max_time=0.001 seconds."
-
-
 def test_a_stream_that_begins_with_few_rows_is_told_so():
     model, y = OnlineBayesianLinearRegression(), X[:, 0]
     words = "begins with 2 rows for 3 coefficients"

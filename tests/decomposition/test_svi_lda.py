@@ -1,6 +1,5 @@
 """The estimator of topics: runs, scikit-learn's company, streams, and bad input."""
 
-import pickle
 from copy import copy
 from functools import partial
 
@@ -64,23 +63,6 @@ def test_tol_is_nats_per_token():
     assert gains[-1] <= 1e-4 * X.sum() < gains[-2]
 
 
-@BOTH
-def test_the_same_seed_is_the_same_fit_for_every_n_jobs(settings):
-    one, two = (made(n_init=2, n_jobs=n, **settings).fit(X) for n in (1, 2))
-    assert np.array_equal(one.components_, two.components_)
-    assert np.array_equal(one.elbo_by_init_, two.elbo_by_init_)
-    assert np.array_equal(one.transform(X), two.transform(X))
-
-
-@BOTH
-def test_a_warm_start_goes_on_as_one_long_run(settings):
-    long = made(max_iter=9, **settings).fit(X)
-    short = made(max_iter=4, warm_start=True, **settings).fit(X)
-    short = pickle.loads(pickle.dumps(short)).set_params(max_iter=9).fit(X)
-    assert np.array_equal(short.elbo_path_, long.elbo_path_)
-    assert np.array_equal(short.components_, long.components_)
-
-
 def test_a_run_can_end_with_coordinate_ascent():
     model = made(warm_start=True, **STOCHASTIC).fit(X)
     before = model.score(X)
@@ -89,17 +71,6 @@ def test_a_run_can_end_with_coordinate_ascent():
     # And on other documents of the same words.
     model.set_params(max_iter=25).fit(X[:70])
     assert 20 < model.n_iter_ <= 25
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [{"n_components": 4}, {"doc_topic_prior": 0.5}, {"temperature": 0.5}],
-)
-def test_warm_start_refuses_another_model(changed):
-    model = made(warm_start=True).fit(X)
-    with pytest.raises(ValueError, match="warm_start=True goes on with the same model"):
-        model.set_params(**changed).fit(X)
-    assert model.components_.shape == (3, 40)
 
 
 def test_a_smaller_temperature_is_less_data():
@@ -150,14 +121,6 @@ def test_a_stream_learns_the_topics(total_samples):
     assert tokens == pytest.approx(expected, rel=0.2)
     whole = made().fit(X[:500]).document_completion_perplexity(X[500:], 0)
     assert model.document_completion_perplexity(X[500:], 0) < 1.1 * whole
-
-
-def test_a_stream_goes_on_after_fit():
-    model = made().fit(X)
-    model.partial_fit(X[:50])
-    assert model.n_iter_ > 8
-    with pytest.raises(ValueError, match="partial_fit goes on with the same model"):
-        model.set_params(n_components=5).partial_fit(X)
 
 
 # --- documents and words

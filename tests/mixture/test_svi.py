@@ -7,7 +7,6 @@ import sys
 import warnings
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,9 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skboost
-from skboost.callbacks import ELBOMonitor
 from skboost.mixture import BoostedGaussianMixture, SVIGaussianMixture
-from skboost.svi import LearningRate
 
 from .conftest import each_odd
 
@@ -104,77 +101,6 @@ def test_a_cooler_posterior_is_wider():
 
 
 # --- runs
-
-
-def test_the_best_of_several_runs_is_kept():
-    settings = {"init_params": "random", "random_state": 0, "max_iter": 30}
-    model = SVIGaussianMixture(4, n_init=5, **settings).fit(blobs())
-    assert model.elbo_by_init_.shape == (5,)
-    assert model.elbo_ == model.elbo_by_init_.max()
-    assert np.ptp(model.elbo_by_init_) > 0
-
-
-@pytest.mark.parametrize(("batch_size", "n_init"), [(None, 2), (20, 1)])
-def test_a_warm_start_goes_on_as_one_long_run(batch_size, n_init):
-    X = blobs()
-    settings = {"batch_size": batch_size, "n_init": n_init, "random_state": 3}
-    settings["effective_batch_size"] = 10
-    long = SVIGaussianMixture(3, max_iter=9, **settings).fit(X)
-    short = SVIGaussianMixture(3, max_iter=4, warm_start=True, **settings).fit(X)
-    short.set_params(max_iter=9).fit(X)
-    assert np.array_equal(short.elbo_path_, long.elbo_path_)
-    assert np.array_equal(short.means_, long.means_)
-
-
-def test_a_warm_start_of_one_epoch_at_a_time_climbs_until_it_converges():
-    X = blobs()
-    settings = {"tol": 1e-4, "random_state": 0}
-    step = SVIGaussianMixture(3, max_iter=1, warm_start=True, **settings)
-    bounds = []
-    while not bounds or not step.converged_:
-        bounds.append(step.fit(X).elbo_)
-        assert step.n_iter_ == len(bounds) <= 600
-    assert np.all(np.diff(bounds) >= 0.0)
-    long = SVIGaussianMixture(3, max_iter=600, **settings).fit(X)
-    assert long.converged_
-    assert np.array_equal(step.elbo_path_, long.elbo_path_)
-    assert step.fit(X).n_iter_ == long.n_iter_
-
-
-def test_runs_in_plain_processes_are_the_same():
-    model = SVIGaussianMixture(2, init_params="random", n_init=2, random_state=0)
-    expected = model.fit(blobs()).elbo_by_init_
-    with joblib.parallel_config("multiprocessing", n_jobs=2):
-        found = model.fit(blobs()).elbo_by_init_
-    assert np.array_equal(found, expected)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"n_components": 3},
-        {"covariance_type": "diag"},
-        {"temperature": 0.5},
-        {"reg_covar": 0.5},
-        {"weight_concentration_prior_type": "dirichlet_process"},
-    ],
-)
-def test_going_on_with_another_model_is_refused(changed):
-    model = SVIGaussianMixture(2, warm_start=True).fit(blobs())
-    model.set_params(**changed)
-    with pytest.raises(ValueError, match="warm_start=True goes on with the same model"):
-        model.fit(blobs())
-    with pytest.raises(ValueError, match="partial_fit goes on with the same model"):
-        model.partial_fit(blobs())
-    assert model.means_.shape == (2, 2)
-
-
-def test_a_callback_stops_a_run():
-    monitor = ELBOMonitor(patience=1, tol=np.inf)
-    model = SVIGaussianMixture(2, max_iter=50, batch_size=20, random_state=0)
-    model.set_callbacks(monitor).fit(blobs())
-    assert model.n_iter_ == 2
-    assert model.message_ == "Stopped by a callback."
 
 
 # --- weights of rows and missing values
@@ -283,17 +209,13 @@ def test_a_long_batch_is_cut():
     assert np.array_equal(cut.means_, each.means_)
 
 
-def test_a_stream_goes_on_after_fit_without_the_report_of_a_run():
+def test_a_stream_goes_on_after_fit():
     X = blobs(4000)
     model = SVIGaussianMixture(2, random_state=0).fit(X)
     before = widths(model)
-    of_runs = {"elbo_path_", "elbo_by_init_", "converged_", "message_", "history_"}
-    assert of_runs <= set(vars(model))
     for _ in range(3):
         model.partial_fit(X)
     assert_allclose(before / widths(model), 2.0, rtol=0.15)
-    assert not of_runs & set(vars(model))
-    assert of_runs <= set(vars(model.fit(X)))
 
 
 def test_annealed_streams_stay_inside():
@@ -346,20 +268,6 @@ def test_the_first_batch_of_a_stream_is_step_one():
 def test_improper_priors_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
         SVIGaussianMixture(**parameters).fit(blobs())
-
-
-class Gap(LearningRate):
-    def at(self, step):
-        return float("nan") if step == 2 else 0.5
-
-
-@pytest.mark.parametrize("batch_size", [None, 20])
-def test_a_schedule_that_leaves_the_interval_later_is_named(batch_size):
-    model = SVIGaussianMixture(2, learning_rate=Gap(), batch_size=batch_size)
-    stream = SVIGaussianMixture(2, learning_rate=Gap(), batch_size=20)
-    for call in (model.fit, stream.partial_fit):
-        with pytest.raises(ValueError, match=r"rates in \(0, 1\]; got nan at step 2"):
-            call(blobs(60))
 
 
 @pytest.mark.parametrize("n", [0, 2.5, "two"])
