@@ -74,7 +74,7 @@ def test_skewing_follows_the_calibration_and_both_are_declined_together(
     monkeypatch.setattr(_stages, "calibrate", lambda *args, **more: (other, known))
     corrected = with_corrections(*behind, done, "auto", "auto")
     assert corrected.calibration is known and corrected.skewing.n_pairs > 0
-    assert np.array_equal(corrected.mixture.components[0][1], wide)
+    assert np.array_equal(corrected.mixture.components[0].params, wide)
     last = replace(done.history[-1], improper="Stopped: no mass.")
     improper = replace(done, history=(last,))
     declined = with_corrections(*behind, improper, "auto", "auto")

@@ -14,6 +14,7 @@ from skboost.approximation._diagnostics import (
 from skboost.approximation._mixture import Mixture, checked_points, kept_components
 from skboost.approximation._pooled_draws import (
     PooledDraws,
+    expectations,
     finite,
     finite_value_and_score,
 )

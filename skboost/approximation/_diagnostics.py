@@ -17,6 +17,7 @@ import numpy as np
 from skboost._math import N_ERRORS, log_sum_exp, log_weights, mean_and_se
 from skboost.approximation._pooled_draws import expectations
 from skboost.approximation._psis import log_mean_weight, psis
+from skboost.families import Component
 
 
 class Estimate(NamedTuple):
@@ -134,7 +135,7 @@ class FreshDraws:
         """The part of the ELBO that needs no draws, nats."""
         if self.expected is None:
             return 0.0
-        entropy = np.array([f.entropy(p) for f, p in self.mixture.components])
+        entropy = np.array([*map(Component.entropy, self.mixture.components)])
         return float(self.mixture.weights @ (self.expected + entropy))
 
 

@@ -24,28 +24,15 @@ def checked_points(theta, dim):
 
 
 class GaussianStack:
-    """Inverse Cholesky factors of K Gaussians, one below the other.
+    """Inverse Cholesky factors (K dim, dim) of K Gaussians, one below the other."""
 
-    Parameters
-    ----------
-    structures : list of (mean, factor)
-
-    Attributes
-    ----------
-    center : ndarray of shape (dim,)
-        Subtracted from every point first: far from the origin the difference of
-        two large products would cost digits.
-    whiten : ndarray of shape (K * dim, dim)
-    shift : ndarray of shape (K * dim,)
-        Whitened means.
-    constant : ndarray of shape (K,)
-        Log densities at the means, nats.
-    """
-
-    def __init__(self, structures):
-        self.center = np.mean([mean for mean, _ in structures], axis=0)
+    def __init__(self, components):
+        structures = [component.structure() for component in components]
+        # Subtracted from every point first: far from the origin the difference of two
+        # large products would cost digits.
+        self.center = np.mean([mean for mean, _, _ in structures], axis=0)
         inverses, shifts, log_scales = [], [], []
-        for mean, factor in structures:
+        for mean, _, factor in structures:
             inverse, info = dtrtri(factor, lower=1)
             if info != 0:
                 raise ValueError(
@@ -56,17 +43,15 @@ class GaussianStack:
             shifts.append(inverses[-1] @ (mean - self.center))
             log_scales.append(np.log(np.diag(factor)).sum())
         self.whiten, self.shift = np.concatenate(inverses), np.concatenate(shifts)
+        # Log densities at the means.
         self.constant = -0.5 * self.center.size * LOG_2PI - np.array(log_scales)
 
-    def residuals(self, theta):
-        """Whitened residuals, shape (n, K, dim)."""
+    def at(self, theta):
+        """Whitened residuals (n, K, dim) and log densities (n, K) at points."""
         z = (theta - self.center) @ self.whiten.T
         z -= self.shift
-        return z.reshape(len(theta), self.constant.size, self.center.size)
-
-    def log_density(self, residuals):
-        """Log densities from whitened residuals, shape (n, K), nats."""
-        return self.constant - 0.5 * np.einsum("nkd,nkd->nk", residuals, residuals)
+        z = z.reshape(len(theta), self.constant.size, self.center.size)
+        return z, self.constant - 0.5 * np.einsum("nkd,nkd->nk", z, z)
 
     def score(self, residuals, responsibilities):
         """``sum_k responsibilities_nk * d ln s_k / d theta``, shape (n, dim)."""
@@ -74,14 +59,9 @@ class GaussianStack:
         return pulled.reshape(len(residuals), -1) @ self.whiten
 
 
-def _read_only(values):
-    array = np.array(values, dtype=float)
-    array.setflags(write=False)
-    return array
-
-
 def _validated_weights(weights, n_components):
-    weights = _read_only(weights)
+    weights = np.array(weights, dtype=float)
+    weights.setflags(write=False)
     if weights.shape != (n_components,):
         raise ValueError(
             f"weights must have shape ({n_components},), one per component; got "
@@ -97,6 +77,10 @@ def _validated_weights(weights, n_components):
             f"weights must sum to one; got the sum {weights.sum():.9g}. Divide by it."
         )
     return weights
+
+
+def _as_component(item):
+    return item if isinstance(item, Component) else Component(*item)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,13 +110,13 @@ class Mixture:
     skewed = False
 
     def __post_init__(self):
-        components = tuple(Component(f, _read_only(p)) for f, p in self.components)
+        components = tuple(map(_as_component, self.components))
         if not components:
             raise ValueError("components must hold at least one component; got none.")
-        dims = {component.dim for component in components}
+        dims = sorted({component.dim for component in components})
         if len(dims) > 1:
             raise ValueError(
-                f"components must share one dimension; got dimensions {sorted(dims)}."
+                f"components must share one dimension; got dimensions {dims}."
             )
         weights = _validated_weights(self.weights, len(components))
         object.__setattr__(self, "components", components)
@@ -147,7 +131,7 @@ class Mixture:
         """Mixture of one component."""
         return cls((component,), np.ones(1))
 
-    @cached_property
+    @property
     def dim(self):
         """Dimension of theta."""
         return self.components[0].dim
@@ -175,17 +159,13 @@ class Mixture:
 
         These are evaluated with one product of matrices, the others one by one.
         """
-        index, structures, others = [], [], []
-        for k, (family, params) in enumerate(self.components):
-            variance = ()
-            if family.exact_expectations:
-                mean, variance, factor = family.structure(params)
-            if variance is None:
-                index.append(k)
-                structures.append((mean, factor))
-            else:
-                others.append(k)
-        return index, GaussianStack(structures) if index else None, others
+        full, others = [], []
+        for k, component in enumerate(self.components):
+            family = component.family
+            stacks = family.exact_expectations and family.full_covariance
+            (full if stacks else others).append(k)
+        stack = GaussianStack([self.components[k] for k in full]) if full else None
+        return full, stack, others
 
     def _blocks(self, n):
         """Rows whose residuals stay in cache."""
@@ -197,21 +177,14 @@ class Mixture:
         index, stack, others = self._stacked
         residuals = None
         if stack is not None:
-            residuals = stack.residuals(theta)
-            out[:, index] = stack.log_density(residuals)
-        evaluations = []
-        for k in others:
-            family, params = self.components[k]
-            evaluations.append(family.at(params, theta))
-            out[:, k] = evaluations[-1].log_density
+            residuals, out[:, index] = stack.at(theta)
+        evaluations = [self.components[k].at(theta) for k in others]
+        for k, evaluation in zip(others, evaluations, strict=True):
+            out[:, k] = evaluation.log_density
         return residuals, evaluations
 
     def log_components(self, theta):
-        """Log density of every component, nats.
-
-        Parameters
-        ----------
-        theta : array-like of shape (n, dim)
+        """Log density of every component at `theta` (n, dim), (n, n_components), nats.
 
         Returns
         -------
@@ -261,13 +234,11 @@ class Mixture:
 
     def marginal_log_density(self, k, index, x):
         """Log density of coordinates `index` at `x` (n,) under component k, nats."""
-        family, params = self.components[k]
-        return family.marginal_log_density(params, index, x)
+        return self.components[k].marginal_log_density(index, x)
 
     def marginal_cdf(self, k, index, x):
         """Probability of coordinates `index` below `x` (n,) under component k."""
-        family, params = self.components[k]
-        return family.marginal_cdf(params, index, x)
+        return self.components[k].marginal_cdf(index, x)
 
     # --- draws
 
@@ -284,10 +255,9 @@ class Mixture:
 
     def _draw(self, counts, rng):
         parts = [np.empty((0, self.dim))]
-        for count, (family, params) in zip(counts, self.components, strict=True):
+        for count, component in zip(counts, self.components, strict=True):
             if count:
-                eps = family.base_draws(int(count), self.dim, rng)
-                parts.append(family.transport(params, eps))
+                parts.append(component.sample(int(count), rng))
         return np.concatenate(parts)
 
     def stratified_draws(self, n, rng):
@@ -318,15 +288,15 @@ class Mixture:
 
     def component_means(self):
         """Means of the components, shape (n_components, dim)."""
-        return np.array([family.mean(params) for family, params in self.components])
+        return np.array([*map(Component.mean, self.components)])
 
     def component_locations(self):
         """Centres of the components, also of those without a mean, like their means."""
-        return np.array([family.location(params) for family, params in self.components])
+        return np.array([*map(Component.location, self.components)])
 
     def component_scales(self):
         """Lengths of the components, also of those without a variance."""
-        return np.array([family.scale(params) for family, params in self.components])
+        return np.array([*map(Component.scale, self.components)])
 
     def mean(self):
         """Mean of the mixture, shape (dim,)."""
@@ -336,22 +306,24 @@ class Mixture:
         """Covariance of the mixture, shape (dim, dim)."""
         spread = self.component_means() - self.mean()
         total = (self.weights[:, None] * spread).T @ spread
-        for weight, (family, params) in zip(self.weights, self.components, strict=True):
-            total += weight * family.moments(params)[1]
+        for weight, component in zip(self.weights, self.components, strict=True):
+            total += weight * component.moments()[1]
         return total
 
     def std(self):
         """Standard deviations of the coordinates, shape (dim,), without a matrix."""
         spread = self.component_means() - self.mean()
-        stds = np.array([family.std(params) for family, params in self.components])
+        stds = np.array([*map(Component.std, self.components)])
         return np.sqrt(self.weights @ (stds**2 + spread**2))
 
     def equals(self, other):
         """Whether another mixture has the same components and weights, bit by bit."""
         if not np.array_equal(self.weights, other.weights):
             return False
-        pairs = zip(self.components, other.components, strict=True)
-        return all(f is g and np.array_equal(a, b) for (f, a), (g, b) in pairs)
+        return all(
+            a.family is b.family and np.array_equal(a.params, b.params)
+            for a, b in zip(self.components, other.components, strict=True)
+        )
 
     # --- changes, each a new mixture
 
@@ -383,7 +355,7 @@ class Mixture:
     @property
     def gaussian(self):
         """Whether all components have the exact expectations of Gaussians."""
-        return all(family.exact_expectations for family, _ in self.components)
+        return all(each.family.exact_expectations for each in self.components)
 
     def drop_zero_weights(self):
         """The components of positive weight; the mixture itself if that is all."""
@@ -392,17 +364,7 @@ class Mixture:
 
 
 def kept_components(weights, max_components):
-    """Which components stay: positive weights, and the heaviest of too many.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_components,)
-    max_components : int or None
-
-    Returns
-    -------
-    ndarray of bool of shape (n_components,)
-    """
+    """Mask of components that stay: positive weights, and the heaviest of too many."""
     kept = weights > 0
     if max_components is None or kept.sum() <= max_components:
         return kept

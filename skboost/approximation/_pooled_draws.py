@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skboost._math import log_sum_exp, log_weights
+from skboost.families import Component
 from skboost.frank_wolfe import WeightObjective
 
 
@@ -42,8 +43,7 @@ class PooledDraws:
     @classmethod
     def of(cls, target, mixture, base_draws, exact):
         """Draw ``base_draws[k]`` through component k and evaluate what is needed."""
-        pairs = zip(mixture.components, base_draws, strict=True)
-        parts = [family.transport(params, eps) for (family, params), eps in pairs]
+        parts = [*map(Component.draws, mixture.components, base_draws)]
         theta = np.concatenate(parts)
         source = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
         return cls(
@@ -52,7 +52,7 @@ class PooledDraws:
             log_components=mixture.log_components(theta),
             log_joint=None if exact else target.log_density(theta, strict=True),
             expected=expectations(target, mixture.components) if exact else None,
-            entropy=np.array([f.entropy(p) for f, p in mixture.components]),
+            entropy=np.array([*map(Component.entropy, mixture.components)]),
         )
 
     @property
@@ -125,7 +125,7 @@ class PooledDraws:
 
 def expectations(target, components):
     """Exact ``E_s[log joint]`` of Gaussian components, nats."""
-    structures = (family.structure(params) for family, params in components)
+    structures = map(Component.structure, components)
     return np.array([target.expected_log_density(*each)[0] for each in structures])
 
 

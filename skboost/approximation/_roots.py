@@ -15,6 +15,7 @@ import numpy as np
 from skboost._math import log_sum_exp, mean_and_se
 from skboost.approximation._diagnostics import Estimate
 from skboost.approximation._mixture import Mixture
+from skboost.families import Component
 
 
 def gram(family, params):
@@ -29,23 +30,14 @@ def gram(family, params):
 
 @dataclass(frozen=True, eq=False)
 class Roots:
-    """A non-negative combination of square roots of densities, of unit norm.
+    """A non-negative combination of square roots of densities of one family.
 
-    Coefficients are divided by the norm that they come with.
-
-    Parameters
-    ----------
-    family : VariationalFamily
-        Its square roots have products in closed form.
-    params : ndarray of shape (K, n_params)
-    gram : ndarray of shape (K, K)
-        Inner products of the roots.
-    coefficients : ndarray of shape (K,)
-        The lambda of Campbell and Li 2019; ``coefficients @ gram @ coefficients``
-        is one.
+    Coefficients (K,), the lambda of Campbell and Li 2019, are divided by the norm that
+    they come with: the combination has unit norm.
     """
 
     family: object
+    # (K, n_params), and the inner products of the roots, (K, K).
     params: np.ndarray
     gram: np.ndarray
     coefficients: np.ndarray
@@ -84,26 +76,30 @@ class Roots:
         """What every root contributes to the density; they sum to one."""
         return self.coefficients * (self.gram @ self.coefficients)
 
+    @cached_property
+    def each(self):
+        """The components whose roots these are."""
+        return tuple(Component(self.family, params) for params in self.params)
+
     @property
     def log_peaks(self):
         """Log density of every component at its highest point, nats."""
-        return np.array([self.family.log_peak(p) for p in self.params])
+        return np.array([*map(Component.log_peak, self.each)])
 
     @cached_property
     def components(self):
         """The components whose roots these are, as a mixture of their shares."""
         shares = np.maximum(self.shares, 0.0)
-        parts = tuple((self.family, p) for p in self.params)
-        return Mixture(parts, shares / shares.sum())
+        return Mixture(self.each, shares / shares.sum())
 
     def mixture(self):
         """The density: one component ``sqrt(s_i s_j)`` for every pair."""
         # Pairs that carry less than this of the density are left out of it.
         negligible = 1e-10
         parts, weights = [], []
-        for own, weight in zip(self.params, self.coefficients**2, strict=True):
+        for component, weight in zip(self.each, self.coefficients**2, strict=True):
             if weight > negligible:
-                parts.append((self.family, own))
+                parts.append(component)
                 weights.append(weight)
         for i, j in combinations(range(self.n_components), 2):
             weight = 2.0 * self.coefficients[i] * self.coefficients[j] * self.gram[i, j]
@@ -122,7 +118,7 @@ class Roots:
         """
         kappa = 2.0 ** (1.0 / self.family.tail_power)
         log_integrals = self.dim * np.log(kappa) - 0.5 * self.log_peaks
-        parts = tuple((self.family, self.family.widen(p, kappa)) for p in self.params)
+        parts = tuple(component.widen(kappa) for component in self.each)
         with np.errstate(divide="ignore"):
             logs = np.log(self.coefficients) + log_integrals
         log_total = log_sum_exp(logs[None])[0]
@@ -143,36 +139,21 @@ class Roots:
 
 @dataclass(frozen=True)
 class RootDraws:
-    """Pooled draws of the components behind some roots.
-
-    Parameters
-    ----------
-    theta : ndarray of shape (n, dim)
-    log_joint : ndarray of shape (n,)
-        Of the target, nats.
-    log_components : ndarray of shape (n, K)
-        Log density of every component at every draw, nats.
-    log_proposals : ndarray of shape (n, K)
-        Log density of what was drawn for every component, at every draw.
-    source : ndarray of int of shape (n,)
-    """
+    """Pooled draws of the components behind some roots."""
 
     theta: np.ndarray
     log_joint: np.ndarray
+    # Log densities at every draw, (n, K): of every component, and of what was drawn
+    # for it.
     log_components: np.ndarray
     log_proposals: np.ndarray
+    # The component of every draw.
     source: np.ndarray
 
     def join(self, other, here, there):
-        """This pool and that of one further root.
-
-        Parameters
-        ----------
-        other : RootDraws
-        here, there : tuple of ndarray
-            Log densities and log proposals of the other's component at these draws
-            (n, 1), and of these components at the other's draws (m, K).
-        """
+        """This pool and that of one further root; `here` are log densities and log
+        proposals of its component at these draws (n, 1), `there` those of these
+        components at its draws (m, K)."""
         own = self.log_components, self.log_proposals
         others = other.log_components, other.log_proposals
         return RootDraws(
@@ -217,20 +198,8 @@ def squared_hellinger(log_ratio, row_weights=None):
     """Estimated squared Hellinger distance ``H^2 = 1 - integral sqrt(p q)``.
 
     ``1 - mean(sqrt(w)) / sqrt(mean(w))`` with ``w = p / q`` on draws of q (Campbell
-    and Li 2019, equation 9); p need not be normalised. It does not see what q does not
-    reach.
-
-    Parameters
-    ----------
-    log_ratio : ndarray of shape (n,)
-        ``ln p - ln q`` at draws of q, nats.
-    row_weights : ndarray of shape (n,), default=None
-        Weights of the draws, which sum to one; None weighs all alike.
-
-    Returns
-    -------
-    Estimate
-        Between 0 and 1, and its standard error by the delta method.
+    and Li 2019, equation 9); p need not be normalised. Its standard error is by the
+    delta method. It does not see what q does not reach.
     """
     w = np.exp(log_ratio - log_ratio.max())
     w /= mean_and_se(w, row_weights)[0]
@@ -241,19 +210,10 @@ def squared_hellinger(log_ratio, row_weights=None):
 
 
 def hellinger_gain(before, after):
-    """Fall in squared Hellinger distance from one mixture to another.
+    """Fall in squared Hellinger distance from one mixture to another: `Estimate`.
 
-    On the fresh draws of both, by the balance heuristic; the normaliser is estimated
+    On the `FreshDraws` of both, by the balance heuristic; the normaliser is estimated
     on the same draws.
-
-    Parameters
-    ----------
-    before, after : FreshDraws
-
-    Returns
-    -------
-    Estimate
-        Between -1 and 1.
     """
     theta = np.concatenate([before.theta, after.theta])
     log_joint = np.concatenate([before.log_joint, after.log_joint])

@@ -36,25 +36,15 @@ _REACH, _NEWTON_STEPS = 4.0, 8
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(32)
 
 
-def parts_of(family, params, offsets):
-    """Offsets from the centre of a component as sums of parts that may change signs.
-
-    Parameters
-    ----------
-    family : VariationalFamily
-    params : ndarray of shape (n_params,)
-    offsets : ndarray of shape (n, dim)
-
-    Returns
-    -------
-    ndarray of shape (n_blocks, n, dim)
-    """
+def parts_of(component, offsets):
+    """Parts (n_blocks, n, dim) that may change signs, whose sums are offsets (n, dim)
+    from the centre of a component."""
     dim = offsets.shape[1]
-    if dim == 1 or dim > MAX_FULL_DIM or not family.sign_symmetric:
+    if dim == 1 or dim > MAX_FULL_DIM or not component.family.sign_symmetric:
         return offsets[None]
     # Blocks of whitened coordinates that change their signs: a draw has 2^2 images.
     n_blocks = 2
-    whitening, block = family.whitening(params), np.arange(dim) % n_blocks
+    whitening, block = component.whitening(), np.arange(dim) % n_blocks
     z = whitening.whiten(offsets)
     parts = (np.where(block == b, z, 0.0) for b in range(n_blocks))
     return np.stack([whitening.lift(part) for part in parts])
@@ -93,37 +83,27 @@ def shares_of(f):
 
 
 class Skewing(NamedTuple):
-    """What is known of the skewing weights of one component without the target.
+    """What is known of the skewing weights of one component without the target."""
 
-    Attributes
-    ----------
-    shift : ndarray of shape (dim,)
-        How far the weights move its mean.
-    turned : ndarray of shape (dim, dim)
-        What they add to its second moments about the centre; (0, 0) where a draw has
-        no images but its reflection.
-    stretch : ndarray of shape (dim,)
-        By which these additions widen every marginal.
-    slopes : ndarray of shape (dim, 2)
-        Of every marginal: see `marginal_tilt`.
-    whitened : ndarray of shape (n, dim)
-        Draws, in coordinates in which the component has unit spread: in these half
-        precision is three digits, whatever the units are.
-    shares : ndarray of shape (n, n_images)
-        Of the images of these draws.
-    """
-
+    # How far the weights move its mean, (dim,).
     shift: np.ndarray
+    # What they add to its second moments about the centre, (dim, dim); (0, 0) where a
+    # draw has no images but its reflection.
     turned: np.ndarray
+    # By which these additions widen every marginal, (dim,).
     stretch: np.ndarray
+    # Of every marginal, (dim, 2): see `marginal_tilt`.
     slopes: np.ndarray
+    # Draws (n, dim) in coordinates in which the component has unit spread: in these
+    # half precision is three digits, whatever the units are.
     whitened: np.ndarray
+    # Of the images of these draws, (n, n_images).
     shares: np.ndarray
 
     @classmethod
-    def of(cls, family, params, parts, shares, scale, n_kept):
+    def of(cls, component, parts, shares, scale, n_kept):
         """From draws of a component, shares of their images, and its scales (dim,)."""
-        whitened = family.whitening(params).whiten(parts[:, :n_kept].sum(axis=0))
+        whitened = component.whitening().whiten(parts[:, :n_kept].sum(axis=0))
         n, signs = len(shares), image_signs(len(parts))
         moved = shares @ signs / n
         turned = np.zeros(2 * parts.shape[2:] if len(parts) > 1 else (0, 0))
@@ -154,13 +134,8 @@ def _features(u):
 
 
 def marginal_tilt(slopes, u):
-    """``E[tanh o | u]`` of standardised coordinates, as ``tanh`` of an odd function.
-
-    Parameters
-    ----------
-    slopes : ndarray of shape (..., 2)
-    u : ndarray of shape (...)
-    """
+    """``E[tanh o | u]`` of standardised coordinates (...), as ``tanh`` of an odd
+    function with slopes (..., 2)."""
     linear, cubic = _features(u)
     return np.tanh(slopes[..., 0] * linear + slopes[..., 1] * cubic)
 
@@ -186,23 +161,14 @@ def _fitted_slopes(u, tilts):
 
 @dataclass(frozen=True, eq=False)
 class SkewedMixture(Mixture):
-    """See the module.
+    """A mixture whose components are multiplied by skewing weights; see the module."""
 
-    Parameters
-    ----------
-    components, weights
-        As in `Mixture`.
-    skewings : tuple of Skewing
-        One for each component.
-    target : Target, default=None
-        With None there are draws, made of known ones, moments and marginals, but no
-        density.
-    before : Mixture, default=None
-        What boosting ended with, where the components have been corrected since.
-    """
-
+    # One for each component.
     skewings: tuple = ()
+    # With None there are draws, made of known ones, moments and marginals, but no
+    # density.
     target: object = None
+    # What boosting ended with, where the components have been corrected since.
     before: object = None
 
     skewed = True
@@ -240,7 +206,7 @@ class SkewedMixture(Mixture):
         theta = np.asarray(theta, dtype=float)
         table = self.log_components(theta)
         for k, centre in enumerate(self.component_locations()):
-            parts = parts_of(*self.components[k], theta - centre)
+            parts = parts_of(self.components[k], theta - centre)
             f = image_excess(self.target, self.base, centre, parts)
             with np.errstate(divide="ignore"):
                 table[:, k] += np.log(f.shape[1] * shares_of(f)[:, 0])
@@ -261,19 +227,19 @@ class SkewedMixture(Mixture):
 
     def _orbits(self, k, n, centre, rng):
         """Parts of new draws of a component, and the shares of their images."""
-        family, params = self.components[k]
-        drawn = family.transport(params, family.base_draws(n, self.dim, rng)) - centre
+        component = self.components[k]
+        drawn = component.sample(n, rng) - centre
         if self.target is not None:
-            parts = parts_of(family, params, drawn)
+            parts = parts_of(component, drawn)
             return parts, shares_of(image_excess(self.target, self.base, centre, parts))
         known = self.skewings[k]
         index = rng.integers(len(known.shares), size=n)
-        near = family.whitening(params).lift(known.whitened[index].astype(float))
+        near = component.whitening().lift(known.whitened[index].astype(float))
         # How much of a draw without a target is that of the known one which it is made
         # of: the rest is new, so that no draw comes twice.
         kept = 0.99
         near = kept * near + np.sqrt(1.0 - kept**2) * drawn
-        return parts_of(family, params, near), known.shares[index].astype(float)
+        return parts_of(component, near), known.shares[index].astype(float)
 
     def known_images(self):
         """Images of known draws, (m, dim), and what skewing adds to their masses (m,).
@@ -284,12 +250,10 @@ class SkewedMixture(Mixture):
         """
         theta, added = [], []
         centres = self.component_locations()
-        for k, ((family, params), known) in enumerate(
-            zip(self.components, self.skewings, strict=True)
-        ):
-            whitening = family.whitening(params)
+        for k, known in enumerate(self.skewings):
+            whitening = self.components[k].whitening()
             offsets = whitening.lift(known.whitened.astype(float))
-            parts = parts_of(family, params, offsets)
+            parts = parts_of(self.components[k], offsets)
             images = np.concatenate(list(images_of(parts)))
             n, n_images = known.shares.shape
             mass = (known.shares.astype(float) - 1.0 / n_images).T.ravel() / n

@@ -165,7 +165,7 @@ class RootCombination(Combination):
         if not components:
             return ()
         roots = state.iterate.roots
-        cosines, _ = between_roots(roots.family, np.array(components), roots)
+        cosines, _ = between_roots(np.array(components), roots)
         # Cosine with the control above which a component at a mode is no news.
         return tuple(p for p, c in zip(components, cosines, strict=True) if c < 0.99)
 
@@ -237,7 +237,7 @@ def _geodesic(control, roots, pool):
     Campbell and Li 2019, equation 4.
     """
     old = control.roots
-    (between,), _ = between_roots(roots.family, roots.params[-1:], old)
+    (between,), _ = between_roots(roots.params[-1:], old)
     overlap = pool.overlaps(RootControl(roots, control.log_overlap))[-1]
     # The combination so far overlaps with the target by one.
     table = np.array([[1.0, between], [between, 1.0]])

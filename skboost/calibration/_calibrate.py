@@ -144,10 +144,9 @@ def mapped(mixture, scatter, shift, log_scale):
     """The mixture of ``location + shift + scale * (theta - location)``."""
     scale, centre = np.exp(log_scale), scatter.location
     components = []
-    for family, params in mixture.components:
-        place = centre + shift + scale * (family.location(params) - centre)
-        stretched = family.widen(np.array(params), scale)
-        components.append((family, family.recentre(stretched, place)))
+    for component in mixture.components:
+        place = centre + shift + scale * (component.location() - centre)
+        components.append(component.widen(scale).recentre(place))
     return Mixture(tuple(components), mixture.weights)
 
 

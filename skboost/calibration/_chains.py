@@ -41,10 +41,8 @@ class Scatter:
             self.whitening = whitening_by(self.variance, None)
             return
         scatter = (mixture.weights[:, None] * apart).T @ apart
-        for weight, (family, params) in zip(
-            mixture.weights, mixture.components, strict=True
-        ):
-            _, variance, factor = family.spread(params)
+        for weight, component in zip(mixture.weights, mixture.components, strict=True):
+            _, variance, factor = component.spread()
             if factor is not None:
                 scatter += weight * factor @ factor.T
             if variance is not None:

@@ -20,7 +20,7 @@ from skboost.approximation import (
 )
 from skboost.calibration._chains import Scatter
 from skboost.calibration._problem import Calibration, Declined, allowed_loss, refusal
-from skboost.families import Gaussian, StudentT
+from skboost.families import Component, Gaussian, StudentT
 
 # Degrees of freedom that a component may have, all with a variance; inf is a Gaussian,
 # the one choice where results are exponentials of coordinates.
@@ -107,7 +107,7 @@ def jointly_weighted(components, problem, pool):
 
     Parameters
     ----------
-    components : tuple of (VariationalFamily, ndarray of shape (n_params,))
+    components : tuple of Component
     problem : Problem
         Whose mixture's components come first: half of the weight begins there.
     pool : Pool
@@ -296,5 +296,5 @@ def _mixture(weights, parts):
     for location, scatter, df in parts:
         normal = Gaussian("full").from_moments(location, scatter)
         family = Gaussian("full") if np.isinf(df) else StudentT("full", df)
-        components.append((family, normal))
+        components.append(Component(family, normal))
     return Mixture(tuple(components), weights / weights.sum())

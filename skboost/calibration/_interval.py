@@ -76,7 +76,7 @@ def remaining_kl_interval(
     n : int
         Chains; each takes 18 evaluations.
     rng : numpy.random.Generator
-    beside : sequence of (family, params), default=()
+    beside : sequence of Component, default=()
         Laplace approximations at modes that are known: draws are made of these too.
     enough : float, default=0.0
         Nats. Of a log-concave target of which draws see less than that left, these
@@ -88,7 +88,7 @@ def remaining_kl_interval(
     """
     lower = lower_end(remaining)
     # Conjugate distributions have no wider copies, and their targets no gradient.
-    widens = all(isinstance(f, VariationalFamily) for f, _ in mixture.components)
+    widens = all(isinstance(c.family, VariationalFamily) for c in mixture.components)
     if not widens or not np.isfinite(elbo.value):
         return Interval(lower, np.inf)
     if target.log_concave and remaining.spread <= enough:
@@ -132,17 +132,17 @@ def _clustered(excess, owner):
 
 
 def _widened(mixture, width):
-    parts = tuple((f, f.widen(np.array(p), width)) for f, p in mixture.components)
+    parts = tuple(component.widen(width) for component in mixture.components)
     return Mixture(parts, mixture.weights)
 
 
 def _lacking(mixture, beside):
     """Components that are far denser at their centres than a mixture; None without."""
     lacking = []
-    for family, params in beside:
-        centre = family.location(params)[None]
-        if family.log_density(centre, params) > mixture.log_density(centre) + 2.0:
-            lacking.append((family, family.widen(np.array(params), 1.2)))
+    for component in beside:
+        centre = component.location()[None]
+        if component.log_density(centre) > mixture.log_density(centre) + 2.0:
+            lacking.append(component.widen(1.2))
     if not lacking:
         return None
     return Mixture(tuple(lacking), np.full(len(lacking), 1.0 / len(lacking)))

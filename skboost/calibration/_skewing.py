@@ -83,7 +83,7 @@ def skew(target, mixture, tol, rng, pilot=None):
 def skew_pilot(target, mixture, rng):
     """Few draws by which `skew` decides: `Orbits`; None where none are symmetric."""
     mixture = mixture.drop_zero_weights()
-    if not all(family.symmetric for family, _ in mixture.components):
+    if not all(component.family.symmetric for component in mixture.components):
         return None
     return Orbits.of(target, mixture, _N_PILOT, rng)
 
@@ -116,11 +116,10 @@ class Orbits:
     def of(cls, target, mixture, n, rng):
         counts = np.maximum(np.ceil(mixture.weights * n).astype(int), _LEAST)
         parts, f = [], []
-        for (family, params), count in zip(mixture.components, counts, strict=True):
-            eps = family.base_draws(int(count), mixture.dim, rng)
-            centre = family.location(params)
-            offsets = family.transport(params, eps) - centre
-            parts.append(parts_of(family, params, offsets))
+        for component, count in zip(mixture.components, counts, strict=True):
+            centre = component.location()
+            offsets = component.sample(int(count), rng) - centre
+            parts.append(parts_of(component, offsets))
             f.append(image_excess(target, mixture, centre, parts[-1]))
         return cls(mixture, parts, f)
 
@@ -171,8 +170,8 @@ class Orbits:
         n_kept = np.clip(64 * self.mixture.dim, 1024, 2048)
         n_kept = np.maximum((weights * n_kept).astype(int), _LEAST)
         return tuple(
-            Skewing.of(*one, parts, shares_of(f), scale, n)
-            for one, parts, f, scale, n in zip(
+            Skewing.of(component, parts, shares_of(f), scale, n)
+            for component, parts, f, scale, n in zip(
                 self.mixture.components, self.parts, self.f, scales, n_kept, strict=True
             )
         )

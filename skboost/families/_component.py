@@ -1,18 +1,25 @@
 """One density of a family: what mixtures are made of."""
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 
 
-class Component(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class Component:
     """One density of a family, with the methods of the family for it.
 
     Parameters
     ----------
     family : VariationalFamily
-    params : ndarray of shape (n_params,)
-        Which density of the family it is; see `VariationalFamily`.
+    params : array-like of shape (n_params,)
+        Which density of the family it is; see `VariationalFamily`. It is copied, and
+        the copy is read-only.
+
+    Attributes
+    ----------
+    dim : int
+        Dimension of the space on which it lives.
 
     Examples
     --------
@@ -25,11 +32,20 @@ class Component(NamedTuple):
 
     family: object
     params: np.ndarray
+    dim: int = field(init=False, repr=False)
 
-    @property
-    def dim(self):
-        """Dimension of the space on which it lives."""
-        return self.family.dim_of(self.params)
+    def __post_init__(self):
+        params = np.array(self.params, dtype=float)
+        params.setflags(write=False)
+        object.__setattr__(self, "params", params)
+        object.__setattr__(self, "dim", self.family.dim_of(params))
+
+    def __reduce__(self):
+        # Through the constructor: unpickled arrays would come back writeable.
+        return Component, (self.family, self.params)
+
+    def __iter__(self):
+        return iter((self.family, self.params))
 
     def with_params(self, params):
         """Another density of the same family."""

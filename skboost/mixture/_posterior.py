@@ -57,7 +57,7 @@ class ConjugateMixturePosterior(ModelPosterior):
 
     @property
     def _family(self):
-        return self._mixture.components[0][0]
+        return self._mixture.components[0].family
 
     @property
     def model(self):

@@ -6,51 +6,32 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skboost._solver import SMALLEST_TOL
+from skboost.families import Component
 
 
 class Candidate(NamedTuple):
-    """A component that a search proposes.
+    """A component that a search proposes, and the weight that it gives it."""
 
-    Attributes
-    ----------
-    family, params : VariationalFamily, ndarray of shape (n_params,)
-    weight : float
-        Weight that the search gives it.
-    """
-
-    family: object
-    params: np.ndarray
+    component: Component
     weight: float
 
 
 class SearchContext(NamedTuple):
-    """What the search for a component knows about the run.
-
-    Attributes
-    ----------
-    target : Target
-        As searches see it.
-    mixture : Mixture
-        The approximation so far.
-    fixed : FixedMixture or RootControl
-        The same in the form that the objective asks for: it stays where it is while
-        the new component moves. Its ``components`` are a mixture of the family.
-    pool : PooledDraws or RootDraws
-        Cached draws of its components.
-    iteration : int
-        Counted from 1, the first step after the first component.
-    exact : bool
-        Whether Gaussian expectations of the log joint are exact.
-    mode_candidates : tuple of ndarray
-        Components at known modes, worth trying whatever the mixture says.
-    """
+    """What the search for a component knows about the run."""
 
     target: object
+    # The approximation so far, and the same in the form that the objective asks for,
+    # `FixedMixture` or `RootControl`: it stays where it is while the new component
+    # moves. Its ``components`` are a mixture of the family.
     mixture: object
     fixed: object
+    # Cached draws of its components.
     pool: object
+    # Counted from 1, the first step after the first component.
     iteration: int
+    # Whether Gaussian expectations of the log joint are exact.
     exact: bool
+    # Parameters of components at known modes, worth trying whatever the mixture says.
     mode_candidates: tuple = ()
 
 
@@ -106,14 +87,14 @@ class Objective(BaseEstimator):
         """Fixed base draws (n, base_dim) of one search."""
         return family.matched_draws(n, dim, rng)
 
-    def rank_starts(self, context, family, starts, base_draws, rng, settings):
+    def rank_starts(self, context, starts, base_draws, rng, settings):
         """How much every start promises, and the weight to begin with.
 
         Parameters
         ----------
         context : SearchContext
-        family : VariationalFamily
-        starts : list of ndarray of shape (n_params,)
+        starts : list of Component
+            Of one family.
         base_draws : ndarray of shape (n, base_dim)
             Of the search; a few of them are enough.
         rng : numpy.random.Generator
@@ -131,7 +112,7 @@ class Objective(BaseEstimator):
         Parameters
         ----------
         context : SearchContext
-        component : (family, params)
+        component : Component
             Where the search starts.
         weight : float
             Of the component where the search starts.
@@ -158,31 +139,14 @@ class Objective(BaseEstimator):
 
 
 class OneComponent:
-    """What problems of one component have in common, for the solver.
+    """What problems of one component, on fixed base draws, show to the solver."""
 
-    Parameters
-    ----------
-    target : Target
-    family, params
-        The component and where the search starts.
-    base_draws : ndarray of shape (n, base_dim)
-        Fixed base draws.
-    """
-
-    def __init__(self, target, family, params, base_draws):
-        self.target, self.base_draws = target, base_draws
-        self.family, self.params = family, params
-
-    @property
-    def start(self):
-        """The starting point, the component where it is."""
-        return np.zeros(len(self.params))
-
-    @property
-    def limits(self):
-        """Largest absolute value of every coordinate."""
-        return self.family.limits(self.params)
+    def __init__(self, target, component, base_draws):
+        self.target, self.component, self.base_draws = target, component, base_draws
+        # The component where it is, and the largest absolute value of each coordinate.
+        self.start = np.zeros(len(component.params))
+        self.limits = component.limits()
 
     def unpack(self, x):
-        """Parameters of the component."""
-        return self.family.move(self.params, x)
+        """The component where it has moved to."""
+        return self.component.move(x)

@@ -15,6 +15,7 @@ import numpy as np
 
 from skboost._solver import SMALLEST_TOL
 from skboost.approximation import Roots
+from skboost.families import Component
 from skboost.objectives._base import Candidate, Objective, OneComponent
 from skboost.objectives._joint import LOGIT_RANGE
 
@@ -26,24 +27,15 @@ _SMALLEST_SINE = 1e-8
 
 
 def defensive_draws(family, n, dim, rng):
-    """Base draws of a quadrature rule for ``<f, sqrt(s)>``, shape (n, base_dim).
-
-    The second half is widened; `log_defensive_density` is the density of both.
-    """
+    """Base draws (n, base_dim) of a quadrature rule for ``<f, sqrt(s)>``, the second
+    half widened; `log_defensive_density` is the density of both."""
     near = family.matched_draws(n - n // 2, dim, rng)
     return np.concatenate([near, _WIDER * family.matched_draws(n // 2, dim, rng)])
 
 
 def log_defensive_density(family, distance, dim):
-    """``ln r - peak`` with r the density of `defensive_draws`, and its slope.
-
-    Parameters
-    ----------
-    family : VariationalFamily
-    distance : ndarray
-        ``peak - ln s`` at the draws.
-    dim : int
-    """
+    """``ln r - peak``, r the density of `defensive_draws`, where ``peak - ln s`` is
+    `distance`, and its slope in that."""
     faster = _WIDER**-family.tail_power
     near, far = -distance, -dim * np.log(_WIDER) - distance * faster
     total = np.logaddexp(near, far)
@@ -53,16 +45,10 @@ def log_defensive_density(family, distance, dim):
 
 @dataclass(frozen=True)
 class RootControl:
-    """The combination of roots so far, and the scale on which it overlaps by one.
-
-    Parameters
-    ----------
-    roots : Roots
-    log_overlap : float
-        ``ln <sqrt(p), roots>`` with p unnormalised, nats.
-    """
+    """The combination of roots so far, and the scale on which it overlaps by one."""
 
     roots: object
+    # ``ln <sqrt(p), roots>`` with p unnormalised, nats.
     log_overlap: float
 
     @property
@@ -85,35 +71,23 @@ class RootControl:
         return f - g, 0.5 * f[:, None] * score - g[:, None] * own_score
 
 
-def root_overlap(family, params, eps, theta, residual, through):
-    """``<f - control, sqrt(s)>`` on fixed base draws, and its gradient in `params`.
-
-    Parameters
-    ----------
-    family : VariationalFamily
-    params : ndarray of shape (n_params,)
-        Of s.
-    eps : ndarray of shape (n, base_dim)
-        From `defensive_draws`.
-    theta : ndarray of shape (n, dim)
-        The same, transported.
-    residual, through : ndarray of shape (n,) and (n, dim)
-        ``f - control`` there, and its gradient in theta.
-    """
+def root_overlap(component, eps, theta, residual, through):
+    """``<f - control, sqrt(s)>`` on `defensive_draws`, and its gradient in the
+    parameters of s, from ``f - control`` and its gradient at the draws `theta`."""
     dim = theta.shape[1]
-    weight, evaluation, slope = defensive_weights(family, params, theta)
+    weight, evaluation, slope = defensive_weights(component, theta)
     mass = weight * residual
     value, steady = lower_confidence_sum(mass, dim)
     mass = mass * steady
     through = (weight * steady)[:, None] * through
-    d_entropy = family.entropy_gradient(params)
+    d_entropy = component.entropy_gradient()
     gradient = 0.5 * mass.sum() * d_entropy
-    if family.base_dim(dim) != dim:
+    if eps.shape[1] != dim:
         # Where draws have latent parts their distance depends on the parameters.
         pull = mass * (0.5 + slope)
         gradient = gradient + pull.sum() * d_entropy + evaluation.pull(pull)
         through = through + pull[:, None] * evaluation.score()
-    return value, gradient + family.pull_transport(params, eps, through)
+    return value, gradient + component.pull_draws(eps, through)
 
 
 class RootGain(Objective):
@@ -141,10 +115,10 @@ class RootGain(Objective):
         """Defensive draws; see `defensive_draws`."""
         return defensive_draws(family, n, dim, rng)
 
-    def rank_starts(self, context, family, starts, base_draws, rng, settings):
+    def rank_starts(self, context, starts, base_draws, rng, settings):
         """The objective at every start; see `Objective.rank_starts`."""
-        few = defensive_draws(family, 128, context.target.dim, rng)
-        problems = (self.problem(context, (family, p), np.nan, few) for p in starts)
+        few = defensive_draws(starts[0].family, 128, context.target.dim, rng)
+        problems = (self.problem(context, start, np.nan, few) for start in starts)
         with np.errstate(over="ignore", invalid="ignore"):
             values = [p.value_and_gradient(p.start)[0] for p in problems]
         values = np.where(np.isfinite(values), values, -np.inf)
@@ -152,71 +126,52 @@ class RootGain(Objective):
 
     def problem(self, context, component, weight, base_draws):
         """The problem that the solver sees, in which the weight is worked out."""
-        return ResidualRoot(context.target, context.fixed, *component, base_draws)
+        return ResidualRoot(context.target, context.fixed, component, base_draws)
 
     def candidate(self, problem, x, value):
         """The component at the solver's last point."""
-        return Candidate(problem.family, problem.unpack(x), np.nan)
+        return Candidate(problem.unpack(x), None)
 
 
 class ResidualRoot(OneComponent):
     """What UBVI's next root maximises, as a function of how its density moves.
 
     ``(<f,h> - <f,g><g,h>) / sqrt(1 - <g,h>^2)`` with g the control, whose overlap
-    with f is one. Its square is what the best combination of g and h gains in squared
-    overlap: it is the joint problem with the weight worked out.
-
-    Parameters
-    ----------
-    target : Target
-    control : RootControl
-    family : VariationalFamily
-    base_draws : ndarray of shape (n, base_dim)
-        From `defensive_draws`.
-    params : ndarray of shape (n_params,)
-        Where the search starts.
-
-    References
-    ----------
-    Campbell and Li 2019, Algorithm 1, equation 3.
+    with f is one (Campbell and Li 2019, Algorithm 1, equation 3). Its square is what
+    the best combination of g and h gains in squared overlap: it is the joint problem
+    with the weight worked out.
     """
 
-    def __init__(self, target, control, family, params, base_draws):
-        super().__init__(target, family, params, base_draws)
+    def __init__(self, target, control, component, base_draws):
+        super().__init__(target, component, base_draws)
         self.control = control
 
     def value_and_gradient(self, x):
         """The objective and its gradient in `x`."""
-        params = self.unpack(x)
-        theta = self.family.transport(params, self.base_draws)
-        found = self.control.residual_and_slope(self.target, theta)
+        moved = self.unpack(x)
+        theta = moved.draws(self.base_draws)
         residual, d_residual = root_overlap(
-            self.family, params, self.base_draws, theta, *found
+            moved,
+            self.base_draws,
+            theta,
+            *self.control.residual_and_slope(self.target, theta),
         )
-        between, d_between = between_roots(
-            self.family, params[None], self.control.roots
-        )
+        between, d_between = between_roots(moved.params[None], self.control.roots)
         cosine = between[0]
         sine2 = max(1.0 - cosine**2, _SMALLEST_SINE)
         value = residual / np.sqrt(sine2)
         gradient = d_residual / np.sqrt(sine2)
         if sine2 > _SMALLEST_SINE:
             gradient = gradient + value * cosine / sine2 * d_between[0]
-        return float(value), self.family.pull_move(self.params, x, gradient)
+        return float(value), self.component.pull_move(x, gradient)
 
 
-def between_roots(family, params, roots):
-    """``<roots, sqrt(s)>`` for components `params` (K, n_params).
-
-    Returns
-    -------
-    value : ndarray of shape (K,)
-    gradient : ndarray of shape (K, n_params)
-        Of each value in the parameters of its component.
-    """
+def between_roots(params, roots):
+    """``<roots, sqrt(s)>`` (K,) for components `params` (K, n_params) of their family,
+    and the gradient (K, n_params) of each in its parameters."""
     n, m = len(params), roots.n_components
     first, second = np.repeat(params, m, axis=0), np.tile(roots.params, (n, 1))
-    log_affinity, slope, _ = family.log_affinity(first, second)
+    log_affinity, slope, _ = roots.family.log_affinity(first, second)
     terms = np.exp(log_affinity) * np.tile(roots.coefficients, n)
     gradient = (terms[:, None] * slope).reshape(n, m, -1).sum(axis=1)
     return terms.reshape(n, m).sum(axis=1), gradient
@@ -237,21 +192,13 @@ def lower_confidence_sum(terms, dim):
     return float(total - caution * se), 1.0 - caution * spread / se
 
 
-def defensive_weights(family, params, theta):
-    """Weights of transported `defensive_draws` that integrate ``f sqrt(s)``.
-
-    Returns
-    -------
-    weight : ndarray of shape (n,)
-    evaluation : Evaluation
-        Of the component at the draws.
-    slope : ndarray of shape (n,)
-        Of ``ln r`` in the distance from the peak; see `log_defensive_density`.
-    """
-    evaluation = family.at(params, theta)
-    peak = family.log_peak(params)
+def defensive_weights(component, theta):
+    """Weights of `defensive_draws` of a component that integrate ``f sqrt(s)``, its
+    evaluation there, and the slope of `log_defensive_density`."""
+    evaluation = component.at(theta)
+    peak = component.log_peak()
     distance = peak - evaluation.log_density
-    log_r, slope = log_defensive_density(family, distance, theta.shape[1])
+    log_r, slope = log_defensive_density(component.family, distance, component.dim)
     return np.exp(-0.5 * (peak + distance) - log_r) / len(theta), evaluation, slope
 
 
@@ -259,78 +206,55 @@ class JointRoots:
     """Overlap of a combination of roots, all of them moving: refinement.
 
     ``ln <f, sum_k lambda_k h_k> - ln |sum_k lambda_k h_k|`` as a function of the
-    moves of all components and the logarithms of the lambda.
-
-    Parameters
-    ----------
-    target : Target
-    control : RootControl
-    roots : Roots
-        Where the search starts; all coefficients positive.
-    base_draws : list of ndarray
-        From `defensive_draws`, for every component.
+    moves of all components and the logarithms of the lambda, which are positive where
+    the search starts. Base draws are `defensive_draws`.
     """
 
     def __init__(self, target, control, roots, base_draws):
-        self.target, self.roots = target, roots
-        self.control = control
+        self.target, self.roots, self.control = target, roots, control
         self.base_draws = base_draws
         self._cuts = np.cumsum([len(p) for p in roots.params])
         self._logs = np.log(roots.coefficients)
-
-    @property
-    def start(self):
-        """The starting point, all components where they are."""
-        return np.zeros(self._cuts[-1] + len(self.roots.params))
-
-    @property
-    def limits(self):
-        """Largest absolute value of every coordinate."""
-        limits = [self.roots.family.limits(p) for p in self.roots.params]
-        return np.concatenate([*limits, np.full(len(limits), LOGIT_RANGE)])
+        # All components where they are, and how far each coordinate may go.
+        self.start = np.zeros(self._cuts[-1] + len(self._logs))
+        limits = map(Component.limits, roots.each)
+        self.limits = np.append(
+            np.concatenate([*limits]), np.full(len(self._logs), LOGIT_RANGE)
+        )
 
     def unpack(self, x):
         """All roots where they have moved to, in the combination that is meant."""
         *coordinates, logs = np.split(x, self._cuts)
-        starts, family = self.roots.params, self.roots.family
-        params = [family.move(p, z) for p, z in zip(starts, coordinates, strict=True)]
-        return Roots.of(family, np.array(params), np.exp(self._logs + logs))
+        moved = map(Component.move, self.roots.each, coordinates)
+        params = np.array([component.params for component in moved])
+        return Roots.of(self.roots.family, params, np.exp(self._logs + logs))
 
     def value_and_gradient(self, x):
         """Log overlap and its gradient in `x`."""
         moved = self.unpack(x)
-        family, coefficients = moved.family, moved.coefficients
-        d, d_params = self._overlaps(moved.params)
+        coefficients = moved.coefficients
+        d, d_params = self._overlaps(moved)
         total = coefficients @ d
         if not total > 0:
             return -np.inf, np.zeros_like(x)
         # The slope of the norm, which is one: what roots have in common with all.
-        products, slopes = between_roots(family, moved.params, moved)
+        products, slopes = between_roots(moved.params, moved)
         d_params = coefficients[:, None] * (d_params / total - slopes)
         d_logs = coefficients * (d / total - products)
         *coordinates, _ = np.split(x, self._cuts)
-        pulled = [
-            family.pull_move(start, z, g)
-            for start, z, g in zip(
-                self.roots.params, coordinates, d_params, strict=True
-            )
-        ]
+        pulled = map(Component.pull_move, self.roots.each, coordinates, d_params)
         return float(np.log(total)), np.concatenate([*pulled, d_logs])
 
-    def _overlaps(self, params):
+    def _overlaps(self, roots):
         """``<f, h_k>`` (K,) and the gradients in each component's parameters."""
-        family = self.roots.family
-        theta = [
-            family.transport(p, eps)
-            for p, eps in zip(params, self.base_draws, strict=True)
-        ]
+        theta = [*map(Component.draws, roots.each, self.base_draws)]
         cuts = np.cumsum([len(t) for t in theta])[:-1]
         found = self.control.residual_and_slope(self.target, np.concatenate(theta))
         residual, through = (np.split(part, cuts) for part in found)
-        d, d_params = between_roots(family, params, self.control.roots)
+        d, d_params = between_roots(roots.params, self.control.roots)
         for k, eps in enumerate(self.base_draws):
             value, gradient = root_overlap(
-                family, params[k], eps, theta[k], residual[k], through[k]
+                roots.each[k], eps, theta[k], residual[k], through[k]
             )
             d[k] += value
             d_params[k] += gradient

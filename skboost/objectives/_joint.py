@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skboost._math import log_sum_exp, log_weights, responsibilities
-from skboost.approximation import finite, finite_value_and_score
-from skboost.approximation._pooled_draws import expectations
+from skboost.approximation import expectations, finite, finite_value_and_score
+from skboost.families import Component
 from skboost.objectives._base import Candidate, Objective, OneComponent
 
 # Keeps every share above e-12 of the others within one search; weights are set to
@@ -24,25 +24,13 @@ START_WEIGHTS = (0.25, 0.02, 0.002)
 
 @dataclass(frozen=True)
 class FixedMixture:
-    """The part of the mixture that stays where it is.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        The fixed components with their relative weights.
-    theta : ndarray of shape (n, dim)
-        Draws at which expectations under `mixture` are taken.
-    share : ndarray of shape (n,)
-        Weights with ``sum(share * f(theta)) ~ E_mixture[f]``.
-    log_density : ndarray of shape (n,)
-        Log density of `mixture` at `theta`, nats.
-    expected : float
-        ``E_mixture[log joint]``, nats.
-    """
+    """The part of the mixture that stays where it is, with its relative weights."""
 
     mixture: object
+    # Draws, and weights with ``sum(share * f(theta)) ~ E_mixture[f]``.
     theta: np.ndarray
     share: np.ndarray
+    # Of the mixture at the draws, and its ``E[log joint]``, nats.
     log_density: np.ndarray
     expected: float
 
@@ -71,105 +59,70 @@ class JointELBO:
 
     Reparameterised base draws stay fixed, so the problem is deterministic and a
     quasi-Newton solver and its stopping rule apply. The gradient is the exact one of
-    the fixed-draw value: through the draws and through ``ln m``.
+    the fixed-draw value: through the draws and through ``ln m``. With `exact` the
+    target has ``E_s[log joint]`` in closed form; without `fixed` everything moves.
 
-    Parameters
-    ----------
-    target : Target
-    components : list of (family, params)
-        The moving components, where the search starts.
-    base_draws : list of ndarray
-        Fixed base draws of each moving component.
-    shares : ndarray of shape (n_moving,)
-        Weights of the moving components at the start.
-    fixed : FixedMixture or None
-        The fixed part; None where everything moves.
-    exact : bool
-        Whether ``E_s[log joint]`` comes from the target in closed form.
-
-    Attributes
-    ----------
-    start, limits, scale : ndarray of shape (n_coordinates,)
-        The point with all components where they are, the largest absolute value of
-        every coordinate, and the size of a step in it.
-
-    References
-    ----------
     ``J(s, gamma)`` is the joint objective of the greedy step; compare Locatello et
     al. 2018, equation 9, which leaves ``gamma`` out.
     """
 
     def __init__(self, target, components, base_draws, shares, fixed, exact):
-        self.target = target
-        self.components = components
-        self.base_draws = base_draws
-        self.fixed = fixed
-        self.exact = exact
-        self._sizes = [len(params) for _, params in components]
+        self.target, self.components = target, components
+        self.base_draws, self.fixed, self.exact = base_draws, fixed, exact
+        sizes = [len(component.params) for component in components]
+        self._cuts = np.cumsum(sizes)
         # The ELBO bends less at a small share; below this, steps become no longer.
         bends = np.maximum(shares, 1e-3)
         free = 1.0 - np.sum(shares) if fixed is not None else shares[0]
         logits = np.log(shares / max(free, 1e-12))
         logits = logits if fixed is not None else logits[1:]
-        self.start = np.concatenate([np.zeros(sum(self._sizes)), logits])
-        limits = [family.limits(params) for family, params in components]
+        # All components where they are, the largest absolute value of every coordinate,
+        # and the size of a step in it.
+        self.start = np.concatenate([np.zeros(sum(sizes)), logits])
+        limits = map(Component.limits, components)
         self.limits = np.concatenate([*limits, np.full(len(logits), LOGIT_RANGE)])
-        moves = np.repeat(1.0 / np.sqrt(bends), self._sizes)
+        moves = np.repeat(1.0 / np.sqrt(bends), sizes)
         free = bends[len(bends) - len(logits) :]
         self.scale = np.concatenate([moves, 1.0 / np.sqrt(free * (1.0 - free))])
 
     def unpack(self, x):
-        """Parameters of the moving components, and all shares, the fixed part first."""
-        coordinates, logits = self._split(x)
-        params = [
-            family.move(params, z)
-            for (family, params), z in zip(self.components, coordinates, strict=True)
-        ]
+        """The components where they have moved to, and all shares, the fixed part's
+        first."""
+        *coordinates, logits = np.split(x, self._cuts)
+        moved = [*map(Component.move, self.components, coordinates)]
         logits = np.concatenate([[0.0], logits])
         shares = np.exp(logits - logits.max())
-        return params, shares / shares.sum()
+        return moved, shares / shares.sum()
 
     def value_and_gradient(self, x):
         """ELBO in nats and its gradient in `x`."""
-        params, shares = self.unpack(x)
-        coordinates, _ = self._split(x)
-        points = _Points(self, params, shares)
+        moved, shares = self.unpack(x)
+        *coordinates, _ = np.split(x, self._cuts)
+        points = _Points(self, moved, shares)
         d_params, d_log_shares = points.gradients()
-        pulled = [
-            family.pull_move(start, z, g)
-            for (family, start), z, g in zip(
-                self.components, coordinates, d_params, strict=True
-            )
-        ]
+        pulled = map(Component.pull_move, self.components, coordinates, d_params)
         d_logits = d_log_shares - shares * d_log_shares.sum()
         return points.value, np.concatenate([*pulled, d_logits[1:]])
-
-    def _split(self, x):
-        cuts = np.cumsum(self._sizes)
-        *coordinates, logits = np.split(x, cuts)
-        return coordinates, logits
 
 
 class _Points:
     """All draws of one evaluation, with the densities of everything and the ELBO."""
 
-    def __init__(self, problem, params, shares):
+    def __init__(self, problem, components, shares):
         self.problem, fixed = problem, problem.fixed
-        families = [family for family, _ in problem.components]
-        self.components = list(zip(families, params, strict=True))
-        drawn = zip(self.components, problem.base_draws, strict=True)
-        self.theta = [f.transport(p, eps) for (f, p), eps in drawn]
+        self.components = components
+        self.theta = [*map(Component.draws, components, problem.base_draws)]
         self.cuts = np.cumsum([len(t) for t in self.theta])
         self.moving = shares if fixed is None else shares[1:]
         self.fixed_share = None if fixed is None else shares[0]
         own = np.concatenate(self.theta)
         everywhere = own if fixed is None else np.concatenate([own, fixed.theta])
-        self.evaluations = [f.at(p, everywhere) for f, p in self.components]
+        self.evaluations = [component.at(everywhere) for component in components]
         self._mix(own)
         if problem.exact:
             self._expected = [
-                problem.target.expected_log_density(*f.structure(p))
-                for f, p in self.components
+                problem.target.expected_log_density(*component.structure())
+                for component in components
             ]
             self.expected = np.array([e[0] for e in self._expected])
             self.score = np.zeros_like(own)
@@ -212,18 +165,14 @@ class _Points:
         if self.fixed_share is not None:
             score_m = score_m + rho[:n, -1, None] * self.fixed_score
         through = self._mass[:n, None] * (self.score - score_m)
-        drawn = zip(
-            self.components,
-            self.problem.base_draws,
-            np.split(through, cuts),
-            strict=True,
-        )
-        d_params = [f.pull_transport(p, eps, c) for (f, p), eps, c in drawn]
-        for j, (family, params) in enumerate(self.components):
+        through = np.split(through, cuts)
+        drawn = self.components, self.problem.base_draws, through
+        d_params = [*map(Component.pull_draws, *drawn)]
+        for j, component in enumerate(self.components):
             # What the log density of a component at every point costs.
             d_params[j] -= self.evaluations[j].pull(self._mass * rho[:, j])
             if self.problem.exact:
-                slopes = family.pull_structure(params, *self._expected[j][1:])
+                slopes = component.pull_structure(*self._expected[j][1:])
                 d_params[j] += self.moving[j] * slopes
         # In the logarithm of each share on its own: the simplex comes later.
         *spent, rest = np.split(self._mass * self.log_m, [*cuts, n])
@@ -245,17 +194,13 @@ class JointGain(Objective):
     charged ``ln(gamma s)``, one that spreads gains nothing.
     """
 
-    def rank_starts(self, context, family, starts, base_draws, rng, settings):
+    def rank_starts(self, context, starts, base_draws, rng, settings):
         """Gain of every start at its best weight; see `Objective.rank_starts`.
 
         A start that gains nothing yet is best searched from a large weight: at a small
         one its slope vanishes.
         """
-        weights = np.array(START_WEIGHTS)
-        # They rank, and need no precision.
-        values = joint_gains(context, family, starts, base_draws[:64], weights)
-        best = np.where(values.max(axis=1) > 0, values.argmax(axis=1), 0)
-        return values[range(len(starts)), best], weights[best]
+        return ranked_by_joint_gain(context, starts, base_draws)
 
     def problem(self, context, component, weight, base_draws):
         """The problem that the solver sees; see `JointELBO`."""
@@ -270,44 +215,36 @@ class JointGain(Objective):
 
     def candidate(self, problem, x, value):
         """The component at the solver's last point."""
-        (params,), shares = problem.unpack(x)
-        return Candidate(problem.components[0][0], params, float(shares[-1]))
+        (component,), shares = problem.unpack(x)
+        return Candidate(component, float(shares[-1]))
 
 
-def joint_gains(context, family, starts, base_draws, weights):
-    """Gain in ELBO of every start at every weight, on common draws.
+def ranked_by_joint_gain(context, starts, base_draws):
+    """Gain in ELBO of every start at its best weight, and that weight."""
+    weights = np.array(START_WEIGHTS)
+    # They rank, and need no precision.
+    values = joint_gains(context, starts, base_draws[:64], weights)
+    best = np.where(values.max(axis=1) > 0, values.argmax(axis=1), 0)
+    return values[range(len(starts)), best], weights[best]
 
-    Parameters
-    ----------
-    context : SearchContext
-    family : VariationalFamily
-    starts : list of ndarray of shape (n_params,)
-    base_draws : ndarray of shape (n, base_dim)
-    weights : sequence of float
-        Of the new component.
 
-    Returns
-    -------
-    ndarray of shape (n_starts, n_weights)
-        Nats.
-    """
+def joint_gains(context, starts, base_draws, weights):
+    """Gain in ELBO (n_starts, n_weights) of starts at weights, on common draws."""
     target, fixed = context.target, context.fixed
-    theta = [family.transport(params, base_draws) for params in starts]
+    theta = [start.draws(base_draws) for start in starts]
     everywhere = np.concatenate(theta)
     cuts = np.cumsum([len(t) for t in theta])[:-1]
     if context.exact:
-        expected = expectations(target, [(family, params) for params in starts])
+        expected = expectations(target, starts)
     else:
         log_joint = np.split(finite(target.log_density(everywhere)), cuts)
         expected = [values.mean() for values in log_joint]
     log_fixed = np.split(fixed.mixture.log_density(everywhere), cuts)
     alone = fixed.expected - fixed.share @ fixed.log_density
     values = np.empty((len(starts), len(weights)))
-    for k, params in enumerate(starts):
-        here = np.column_stack([log_fixed[k], family.log_density(theta[k], params)])
-        there = np.column_stack(
-            [fixed.log_density, family.log_density(fixed.theta, params)]
-        )
+    for k, start in enumerate(starts):
+        here = np.column_stack([log_fixed[k], start.log_density(theta[k])])
+        there = np.column_stack([fixed.log_density, start.log_density(fixed.theta)])
         for j, weight in enumerate(weights):
             logs = np.log([1.0 - weight, weight])
             gained = expected[k] - log_sum_exp(here, logs).mean()
@@ -320,51 +257,38 @@ def joint_gains(context, family, starts, base_draws, weights):
 
 
 class SingleELBO(OneComponent):
-    """ELBO of one component in all its parameters, on fixed draws.
+    """ELBO of one component in all its parameters: ordinary variational inference.
 
-    Ordinary variational inference: ``E_s[log joint]`` by reparameterised draws, or in
-    closed form, and the entropy always in closed form.
-
-    Parameters
-    ----------
-    target : Target
-    family, params
-        The component and where the search starts.
-    base_draws : ndarray of shape (n, base_dim)
-        Fixed base draws; unused where `exact`.
-    exact : bool
-        Whether ``E_s[log joint]`` comes from the target in closed form.
+    ``E_s[log joint]`` is that of fixed draws, or, with `exact`, the target's in closed
+    form; the entropy is always in closed form.
     """
 
-    def __init__(self, target, family, params, base_draws, exact):
-        super().__init__(target, family, params, base_draws)
+    def __init__(self, target, component, base_draws, exact):
+        super().__init__(target, component, base_draws)
         self.exact = exact
 
-    def elbo(self, params):
-        """ELBO in nats of a component of the family, on the problem's draws."""
+    def elbo(self, component):
+        """ELBO in nats of a component, on the problem's draws."""
         if self.exact:
-            structure = self.family.structure(params)
-            expected = self.target.expected_log_density(*structure)[0]
+            expected = self.target.expected_log_density(*component.structure())[0]
         else:
-            theta = self.family.transport(params, self.base_draws)
+            theta = component.draws(self.base_draws)
             expected = finite(self.target.log_density(theta)).mean()
-        return float(expected + self.family.entropy(params))
+        return float(expected + component.entropy())
 
-    def expected_log_joint(self, params):
+    def expected_log_joint(self, moved):
         """``E_s[log joint]`` in nats, and its gradient in the parameters."""
-        family, base_draws = self.family, self.base_draws
         if self.exact:
-            value, *slopes = self.target.expected_log_density(*family.structure(params))
-            return value, family.pull_structure(params, *slopes)
-        theta = family.transport(params, base_draws)
+            value, *slopes = self.target.expected_log_density(*moved.structure())
+            return value, moved.pull_structure(*slopes)
+        theta = moved.draws(self.base_draws)
         log_joint, score = finite_value_and_score(self.target, theta)
-        gradient = family.pull_transport(params, base_draws, score / len(theta))
+        gradient = moved.pull_draws(self.base_draws, score / len(theta))
         return log_joint.mean(), gradient
 
     def value_and_gradient(self, x):
         """ELBO in nats and its gradient in `x`."""
-        family, params = self.family, self.unpack(x)
-        value, gradient = self.expected_log_joint(params)
-        gradient = gradient + family.entropy_gradient(params)
-        pulled = family.pull_move(self.params, x, gradient)
-        return float(value + family.entropy(params)), pulled
+        moved = self.unpack(x)
+        value, gradient = self.expected_log_joint(moved)
+        gradient = gradient + moved.entropy_gradient()
+        return float(value + moved.entropy()), self.component.pull_move(x, gradient)

@@ -6,7 +6,7 @@ from numbers import Real
 import numpy as np
 
 from skboost.objectives._base import Candidate, Objective
-from skboost.objectives._joint import JointGain, SingleELBO
+from skboost.objectives._joint import JointGain, SingleELBO, ranked_by_joint_gain
 
 
 class DegenerateComponentWarning(UserWarning):
@@ -14,49 +14,27 @@ class DegenerateComponentWarning(UserWarning):
 
 
 class ResidualELBO(SingleELBO):
-    """``E_s[log joint] + lam H(s) - E_s[ln q]`` as a function of how s moves.
+    """``E_s[log joint] + lam H(s) - E_s[ln q]`` as a function of how s moves, with q
+    the current mixture and lam the price of entropy."""
 
-    Parameters
-    ----------
-    target : Target
-    mixture : Mixture
-        The current approximation q.
-    family, params
-        The component and where its search starts.
-    base_draws : ndarray
-        Fixed base draws.
-    entropy_weight : float
-        lam, the price of entropy.
-    exact : bool
-        Whether ``E_s[log joint]`` comes from the target in closed form.
-    """
-
-    def __init__(
-        self, target, mixture, family, params, base_draws, entropy_weight, exact
-    ):
-        super().__init__(target, family, params, base_draws, exact)
+    def __init__(self, target, mixture, component, base_draws, entropy_weight, exact):
+        super().__init__(target, component, base_draws, exact)
         self.mixture, self.entropy_weight = mixture, entropy_weight
-
-    @property
-    def limits(self):
-        """Largest absolute value of every coordinate: none is free."""
         # Where the objective has no maximum the search ends there: far enough to tell,
         # near enough that the component and its draws are still of use.
-        mask = self.family.scale_mask(self.family.dim_of(self.params))
-        return np.where(mask, 2.0, 20.0)
+        mask = component.family.scale_mask(component.dim)
+        self.limits = np.where(mask, 2.0, 20.0)
 
     def value_and_gradient(self, x):
         """RELBO in nats and its gradient in `x`."""
-        family, params = self.family, self.unpack(x)
-        theta = family.transport(params, self.base_draws)
+        moved = self.unpack(x)
+        theta = moved.draws(self.base_draws)
         score, log_q = self.mixture.score_and_log_density(theta)
-        value, gradient = self.expected_log_joint(params)
-        value += self.entropy_weight * family.entropy(params) - log_q.mean()
-        gradient = gradient + self.entropy_weight * family.entropy_gradient(params)
-        gradient = gradient - family.pull_transport(
-            params, self.base_draws, score / len(theta)
-        )
-        return float(value), self.family.pull_move(self.params, x, gradient)
+        value, gradient = self.expected_log_joint(moved)
+        value += self.entropy_weight * moved.entropy() - log_q.mean()
+        gradient = gradient + self.entropy_weight * moved.entropy_gradient()
+        gradient = gradient - moved.pull_draws(self.base_draws, score / len(theta))
+        return float(value), self.component.pull_move(x, gradient)
 
 
 class ResidualGain(Objective):
@@ -121,15 +99,15 @@ class ResidualGain(Objective):
             )
         return float(weight)
 
-    # Starts are ranked by the joint gain, too.
-    rank_starts = JointGain.rank_starts
+    def rank_starts(self, context, starts, base_draws, rng, settings):
+        return ranked_by_joint_gain(context, starts, base_draws)
 
     def problem(self, context, component, weight, base_draws):
         """The problem that the solver sees, in which the weight has no part."""
         return ResidualELBO(
             context.target,
             context.fixed.mixture,
-            *component,
+            component,
             base_draws,
             self.weight_at(context.iteration),
             context.exact,
@@ -141,18 +119,10 @@ class ResidualGain(Objective):
         return decides.problem(context, component, weight, base_draws)
 
     def candidate(self, problem, x, value):
-        """The component at a point of the search; warns where it degenerated.
-
-        Parameters
-        ----------
-        problem : ResidualELBO
-        x : ndarray
-        value : float
-            Residual ELBO, or the joint gain under early stopping: a component at the
-            end of its range that gains something is wide or far off, not degenerate.
-        """
-        params = problem.unpack(x)
+        """The component at a point of the search; warns where it degenerated."""
         at_limit = bool(np.any(np.abs(x) > 0.98 * problem.limits))
+        # Under early stopping the value is the joint gain: a component at the end of
+        # its range that gains something is wide or far off, not degenerate.
         if at_limit and not (self.early_stopping and value > 0):
             warnings.warn(
                 "objective='relbo' degenerated: the new component ran to the end of "
@@ -164,4 +134,4 @@ class ResidualGain(Objective):
                 DegenerateComponentWarning,
                 stacklevel=2,
             )
-        return Candidate(problem.family, params, 0.5)
+        return Candidate(problem.unpack(x), None)

@@ -48,7 +48,7 @@ class Proposer(ABC):
         return ()
 
     def located(self, modes):
-        """Components (family, params) at modes, the heaviest first."""
+        """Components at modes, the heaviest first."""
         return ()
 
     def check_reached(self, target, fresh):

@@ -16,7 +16,7 @@ import numpy as np
 from skboost._math import log_sum_exp
 from skboost._random import BASE, generator
 from skboost.approximation import Mixture
-from skboost.families import Gaussian
+from skboost.families import Component, Gaussian
 from skboost.modes import Modes, climb_all
 from skboost.objectives import SingleELBO
 from skboost.proposals._base import Proposer
@@ -196,7 +196,8 @@ class _Nodes:
             n = enough_draws(family, target.dim, settings)
             rng = generator(settings.seed, 0, BASE)
             base = family.matched_draws(n, target.dim, rng)
-        elbo = SingleELBO(target, family, params, base, exact).elbo(params)
+        component = Component(family, params)
+        elbo = SingleELBO(target, component, base, exact).elbo(component)
         log_prior, _ = self.prior.factor.value_and_score(log_s)
         self.highest = max(self.highest, elbo + log_prior)
         return Node(log_s, elbo + log_prior, family, params)

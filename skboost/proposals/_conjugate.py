@@ -19,6 +19,7 @@ from skboost.conjugate import (
     start,
     with_louis_widths,
 )
+from skboost.families import Component
 from skboost.modes import Modes
 from skboost.objectives import START_WEIGHTS, joint_gains
 from skboost.proposals._base import Proposer
@@ -49,7 +50,7 @@ class ConjugateProposer(Proposer):
         params, candidates = first_distribution(target, found, rng)
         # Runs of coordinate ascent end where climbs would; none weighs more here.
         modes = Modes(candidates, (0.0,) * len(candidates))
-        return Mixture.single((target.family, params)), modes
+        return Mixture.single(Component(target.family, params)), modes
 
     def propose(self, target, context, settings):
         """The distribution found that gains most beside the mixture so far."""
@@ -65,7 +66,8 @@ class ConjugateProposer(Proposer):
         for natural in chunked_map(run, runs, settings.n_jobs):
             found += _all_widths(target, natural)
         values = partial(_gains, context, START_WEIGHTS, rng)
-        return target.family, _best(found, values, max(settings.n_restarts, 2))
+        best = _best(found, values, max(settings.n_restarts, 2))
+        return Component(target.family, best)
 
 
 def local_optima(target, init, settings, first=None):
@@ -160,8 +162,8 @@ def _elbos(target, budget, rng, found, n):
 
 def _gains(context, weights, rng, found, n):
     """Gain in ELBO of every distribution at its best weight, nats."""
-    family = context.target.family
-    gains = joint_gains(context, family, found, DrawStream(n, rng), weights)
+    starts = [Component(context.target.family, params) for params in found]
+    gains = joint_gains(context, starts, DrawStream(n, rng), weights)
     return gains.max(axis=1)
 
 
@@ -169,7 +171,7 @@ def _bases(context):
     """Natural parameters of the heaviest components."""
     mixture, family = context.mixture, context.target.family
     heavy = np.argsort(-mixture.weights, kind="stable")[:3]
-    return [family.natural(mixture.components[k][1]) for k in heavy]
+    return [family.natural(mixture.components[k].params) for k in heavy]
 
 
 def _other_widths(context, rng, n=10):

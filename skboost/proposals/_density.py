@@ -10,6 +10,7 @@ from skboost._math import mean_and_se
 from skboost._random import PROBE, SEARCH, generator
 from skboost._settings import MAX_CANDIDATES
 from skboost.approximation import Mixture
+from skboost.families import Component
 from skboost.modes import (
     MAX_HESSIAN_DIM,
     Box,
@@ -90,7 +91,7 @@ class DensityProposer(Proposer):
             # Not a single evaluation at the starts fitted in.
             family = self.located_family
             params = family.from_moments(self.starts[0], np.ones(target.dim))
-            return Mixture.single((family, params))
+            return Mixture.single(Component(family, params))
 
     def propose(self, target, context, settings):
         """The best component that starts of many kinds lead to."""
@@ -103,20 +104,21 @@ class DensityProposer(Proposer):
             found = add_columns_to_candidate(
                 context, self.objective, found, settings, rng
             )
-        return found.family, found.params
+        return found.component
 
     def find_modes(self, target, fresh, modes, settings, *key):
         return self.mode_search(target, settings).around(fresh, modes, *key)
 
     def n_moving(self, mixture):
-        return len(mixture.components[0][1])
+        return len(mixture.components[0].params)
 
     def missed_modes(self, target, mixture, modes, log_evidence, settings, *key):
         search = self.mode_search(target, settings)
         return missed_modes(search, mixture, modes, log_evidence, *key)
 
     def located(self, modes):
-        return [(self.located_family, p) for p in modes.heaviest(MAX_CANDIDATES)]
+        family = self.located_family
+        return [Component(family, p) for p in modes.heaviest(MAX_CANDIDATES)]
 
     def check_reached(self, target, fresh):
         if fresh.outside < 1.0:

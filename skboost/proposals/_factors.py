@@ -16,7 +16,7 @@ from skboost.conjugate import (
     shaken_factors,
     turned_towards,
 )
-from skboost.families import Gaussian
+from skboost.families import Component, Gaussian
 from skboost.modes import Modes
 from skboost.objectives import ResidualGain, SingleELBO, joint_gains
 from skboost.proposals._base import Proposer
@@ -42,19 +42,21 @@ class FactorProposer(Proposer):
         best, *others = sorted(found, key=lambda item: -item[0])
         candidates = tuple(self.aligned(target, p, best[1]) for _, p in others)
         modes = Modes(candidates, (0.0,) * len(candidates))
-        return Mixture.single((self.family_of(target), best[1])), modes
+        return Mixture.single(Component(self.family_of(target), best[1])), modes
 
     def propose(self, target, context, settings):
         """Of where new runs and those of the start ended, what gains most."""
         run = partial(self.next_run, target, context, settings)
         runs = chunked_map(run, list(range(settings.n_restarts)), settings.n_jobs)
-        heaviest = context.mixture.components[int(context.mixture.weights.argmax())][1]
+        mixture = context.mixture
+        heaviest = mixture.components[int(mixture.weights.argmax())].params
         found = [self.aligned(target, params, heaviest) for params in runs]
         found += context.mode_candidates
         rng, family = generator(settings.seed, context.iteration, BASE), target.family
         draws = family.base_draws(settings.n_draws, target.dim, rng)
-        gains = joint_gains(context, family, found, draws, _WEIGHTS).max(axis=1)
-        return family, found[int(np.argmax(gains))]
+        found = [Component(family, params) for params in found]
+        gains = joint_gains(context, found, draws, _WEIGHTS).max(axis=1)
+        return found[int(np.argmax(gains))]
 
 
 def _smallest_tol(target):
@@ -83,7 +85,7 @@ class AscentFactorProposer(FactorProposer):
         rng = generator(settings.seed, context.iteration, SEARCH, i)
         heaviest = int(context.mixture.weights.argmax())
         place = _PLACES[(context.iteration + i) % len(_PLACES)]
-        base = target.family.natural(context.mixture.components[heaviest][1])
+        base = target.family.natural(context.mixture.components[heaviest].params)
         natural = annealed_factors(target, place(target, base, rng), rng)
         return self._finished(target, natural, settings)[1]
 
@@ -142,10 +144,10 @@ class ResidualFactorProposer(FactorProposer):
         """ELBO and parameters of an ordinary variational fit from the i-th start."""
         rng = generator(settings.seed, 0, SEARCH, i)
         start = self._params(_sizes(target), self._start(target, rng))
-        problem = SingleELBO(target, self.family, start, None, True)
+        problem = SingleELBO(target, Component(self.family, start), None, True)
         tol, budget = _smallest_tol(target), target.ledger.budget
         x, value = ascend(problem, None, 200, tol, budget)
-        return value, problem.unpack(x)
+        return value, problem.unpack(x).params
 
     @staticmethod
     def aligned(target, params, base):
@@ -156,15 +158,14 @@ class ResidualFactorProposer(FactorProposer):
         """The end of the best climb, judged as the objective says."""
         run = partial(self.climb, target, context, settings)
         runs = chunked_map(run, list(range(settings.n_restarts)), settings.n_jobs)
-        found = [params for way in runs for params in way]
+        found = [Component(self.family, params) for way in runs for params in way]
         rng = generator(settings.seed, context.iteration, BASE)
         draws = self.family.base_draws(settings.n_draws, target.dim, rng)
         values = []
-        for params in found:
-            component = self.family, params
+        for component in found:
             problem = self.objective.judge(context, component, 0.5, draws)
             values.append(problem.value_and_gradient(problem.start)[0])
-        return self.family, found[int(np.argmax(values))]
+        return found[int(np.argmax(values))]
 
     def climb(self, target, context, settings, i):
         """Parameters at the end of the i-th climb; under early stopping on its way."""
@@ -174,7 +175,7 @@ class ResidualFactorProposer(FactorProposer):
         def gradient(z):
             target.ledger.check()
             draws = rng.standard_normal((settings.n_draws, target.dim))
-            component = self.family, self._params(sizes, z)
+            component = Component(self.family, self._params(sizes, z))
             problem = self.objective.problem(context, component, 0.5, draws)
             return self._pulled(z, problem.value_and_gradient(problem.start)[1])
 

@@ -15,7 +15,7 @@ from skboost._random import BASE, generator
 from skboost._settings import MAX_CANDIDATES
 from skboost._solver import SMALLEST_TOL, ascend
 from skboost.approximation import Mixture
-from skboost.families import MAX_FULL_DIM, Gaussian
+from skboost.families import MAX_FULL_DIM, Component, Gaussian
 from skboost.modes import find_mode, inverse_curvature
 from skboost.objectives import JointELBO, SingleELBO
 from skboost.proposals._gaussian import fit_low_rank, natural_gaussian
@@ -165,14 +165,17 @@ def _member(target, family, starts, settings):
             return np.nan, family, candidates[0]
     else:
         candidates = _candidates(target, first, starts, base)
-    problems = [SingleELBO(target, first, p, base, settings.exact) for p in candidates]
+    problems = [
+        SingleELBO(target, Component(first, params), base, settings.exact)
+        for params in candidates
+    ]
     budget = target.ledger.budget
     x, problem = _best_of_short_searches(problems, budget, settings)
     if family.low_rank:
-        return fit_low_rank(target, problem.unpack(x), family.rank, settings)
+        return fit_low_rank(target, problem.unpack(x).params, family.rank, settings)
     tol = max(1e-4 * settings.tol, SMALLEST_TOL)
     x, value = ascend(problem, x, max_iter=100, tol=tol, budget=budget)
-    return value, family, problem.unpack(x)
+    return value, family, problem.unpack(x).params
 
 
 def enough_draws(family, dim, settings):
@@ -310,8 +313,7 @@ def _fitted(target, family, settings, item):
         variant = variant.with_rank()
         problem = _problem(target, variant, group, settings, k)
         x, value = ascend(problem, max_iter=50, tol=tol, budget=target.ledger.budget)
-        params, shares = problem.unpack(x)
-        fits.append(([(variant, p) for p in params], shares, value))
+        fits.append((*problem.unpack(x), value))
     return max(fits, key=lambda fit: fit[-1])
 
 
@@ -334,7 +336,7 @@ def _problem(target, family, group, settings, k):
         for j in range(len(group))
     ]
     components = [
-        (family, shrink_to_support(target, family, p, eps))
+        Component(family, shrink_to_support(target, family, p, eps))
         for p, eps in zip(group, base, strict=True)
     ]
     shares = np.full(len(group), 1.0 / len(group))

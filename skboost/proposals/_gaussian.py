@@ -12,7 +12,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from skboost._budget import BudgetSpent
 from skboost._random import BASE, generator
 from skboost._solver import SMALLEST_TOL, ascend
-from skboost.families import Gaussian, rank_of
+from skboost.families import Component, Gaussian, rank_of
 from skboost.modes import add_columns
 from skboost.objectives import SingleELBO
 from skboost.proposals._greedy import best_stop
@@ -156,19 +156,19 @@ def _growing(target, params, rank, settings):
         family, before, start = add_columns(target, *last, rank, tol, rng)
         n = _enough_draws(n, family)
         problem, other = (
-            SingleELBO(target, family, start, base, settings.exact)
+            SingleELBO(target, Component(family, start), base, settings.exact)
             for base in (family.matched_draws(n, target.dim, rng) for _ in range(2))
         )
         least = max(1e-2 * tol, SMALLEST_TOL)
         x, value = ascend(problem, max_iter=40, tol=least, budget=budget)
-        found = problem.unpack(x)
+        found, before = problem.unpack(x), Component(family, before)
         # The search's own draws flatter; both ends on common draws do not.
         own = value - problem.elbo(before)
         gain = other.elbo(found) - other.elbo(before)
         # A factor has a column, if only one that gains nothing.
         better = gain > 0 or step == 0
-        params = found if better else before
-        value = other.elbo(params)
+        component = found if better else before
+        value, params = other.elbo(component), component.params
         if not better:
             family, params = last
         yield value, family, params
@@ -218,22 +218,24 @@ def add_columns_to_candidate(context, objective, found, settings, rng):
         That which is better on draws that neither was fitted to.
     """
     family, before, start = add_columns(
-        context.target, found.family, found.params, None, settings.tol, rng
+        context.target, *found.component, None, settings.tol, rng
     )
-    if family.rank == found.family.rank:
+    if family.rank == found.component.family.rank:
         return found
     n = _enough_draws(settings.n_draws, family)
     base, other = (family.matched_draws(n, context.target.dim, rng) for _ in range(2))
-    problem = objective.problem(context, (family, start), found.weight, base)
+    start = Component(family, start)
+    problem = objective.problem(context, start, found.weight, base)
     if objective.early_stopping:
         wider = best_stop(context, objective, [problem], lambda _: base, settings)
     else:
         tol = objective.tolerance(settings)
         wider = objective.candidate(problem, *ascend(problem, max_iter=40, tol=tol))
 
-    def judged(params, weight):
-        problem = objective.judge(context, (family, params), weight, other)
+    def judged(component, weight):
+        problem = objective.judge(context, component, weight, other)
         return problem.value_and_gradient(problem.start)[0]
 
-    better = judged(wider.params, wider.weight) > judged(before, found.weight)
+    before = Component(family, before)
+    better = judged(*wider) > judged(before, found.weight)
     return wider if better else found

@@ -9,6 +9,7 @@ from skboost._parallel import chunked_map
 from skboost._random import SEARCH, generator
 from skboost._solver import ascend
 from skboost.approximation import Mixture
+from skboost.families import Component
 from skboost.objectives import joint_gains
 
 # --- where a component is most skewed: starts beside it, and halves of it
@@ -157,7 +158,7 @@ def starting_components(context, family, settings, rng):
     owners, dim = context.fixed.components, context.mixture.dim
     starts = []
     for k in np.argsort(-owners.weights, kind="stable")[:2]:
-        params = family.convert(owners.components[k][1], dim)
+        params = family.convert(owners.components[k].params, dim)
         # Widths of the copies of heavy components.
         starts += [family.widen(params, width) for width in (0.6, 1.7)]
     points = residual_points(context, 2 * settings.n_restarts + 2, rng)
@@ -165,7 +166,7 @@ def starting_components(context, family, settings, rng):
         return starts
     nearest = owners.responsibilities(points).argmax(axis=1)
     for point, k in zip(points, nearest, strict=True):
-        params = family.convert(owners.components[k][1], dim)
+        params = family.convert(owners.components[k].params, dim)
         starts += _starts_at(family, params, point)
     return starts
 
@@ -234,8 +235,9 @@ def best_stop(context, objective, problems, draws, settings):
     paths = chunked_map(points_at_stops, problems, settings.n_jobs, "shared")
     found = []
     for problem, path in zip(problems, paths, strict=True):
-        family, members = problem.family, [problem.unpack(x) for x in path]
-        values = joint_gains(context, family, members, draws(family), _WEIGHTS)
+        members = [problem.unpack(x) for x in path]
+        base = draws(problem.component.family)
+        values = joint_gains(context, members, base, _WEIGHTS)
         stop, k = np.unravel_index(values.argmax(), values.shape)
         found.append((float(values[stop, k]), problem, path[stop], _WEIGHTS[k]))
     value, problem, x, weight = max(found, key=lambda one: one[0])
@@ -301,10 +303,7 @@ def _problems(context, objective, family, settings):
     base = objective.base_draws(family, settings.n_draws, dim, rng)
     starts = starting_components(context, family, settings, rng)
     starts += [family.convert(p, dim) for p in context.mode_candidates]
-    values, weights = objective.rank_starts(
-        context, family, starts, base, rng, settings
-    )
+    starts = [Component(family, params) for params in starts]
+    values, weights = objective.rank_starts(context, starts, base, rng, settings)
     order = np.argsort(-values, kind="stable")[: settings.n_restarts]
-    return [
-        objective.problem(context, (family, starts[k]), weights[k], base) for k in order
-    ]
+    return [objective.problem(context, starts[k], weights[k], base) for k in order]

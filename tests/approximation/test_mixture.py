@@ -123,9 +123,9 @@ def test_keep_and_replace(mixture):
     assert kept.n_components == mixture.n_components - 1
     family, params = Laplace(), Laplace().from_moments(np.zeros(3), np.ones(3))
     other = mixture.replace(1, (family, params))
-    assert other.components[1][0] is family
+    assert other.components[1].family is family
     np.testing.assert_array_equal(other.weights, mixture.weights)
-    assert mixture.components[1][0] is not family
+    assert mixture.components[1].family is not family
 
 
 def test_nothing_can_be_changed_also_not_from_a_pickle(mixture, rng):
@@ -136,7 +136,7 @@ def test_nothing_can_be_changed_also_not_from_a_pickle(mixture, rng):
         with pytest.raises(FrozenInstanceError):
             each.weights = np.ones(each.n_components)
         assert not each.weights.flags.writeable
-        assert not each.components[0][1].flags.writeable
+        assert not each.components[0].params.flags.writeable
     params, weights = np.zeros(4), np.ones(1)
     mixture = Mixture(((Gaussian("diag"), params),), weights)
     params[0] = weights[0] = 7.0

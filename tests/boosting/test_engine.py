@@ -46,7 +46,10 @@ def test_state_and_info_are_immutable(engine):
             with pytest.raises(FrozenInstanceError):
                 setattr(value, field.name, None)
     mixture = states[-1].mixture
-    for array in (mixture.weights, *(params for _, params in mixture.components)):
+    for array in (
+        mixture.weights,
+        *(component.params for component in mixture.components),
+    ):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0.0
 

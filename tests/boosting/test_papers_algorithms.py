@@ -51,11 +51,11 @@ class Watched(ResidualGain):
 def kept_columns(before, after, objective):
     """Which of the old components and the new one are left."""
     problem, x, _ = objective.solved[-1]
-    columns = [params for _, params in before.mixture.components]
-    columns.append(problem.unpack(x))
+    columns = [component.params for component in before.mixture.components]
+    columns.append(problem.unpack(x).params)
     return [
-        next(k for k, p in enumerate(columns) if np.array_equal(p, params))
-        for _, params in after.mixture.components
+        next(k for k, p in enumerate(columns) if np.array_equal(p, component.params))
+        for component in after.mixture.components
     ]
 
 
@@ -108,10 +108,10 @@ def test_the_component_maximises_the_residual_elbo(engine, entropy_weight):
 
         def relbo(z, problem=problem, mixture=mixture, weight=weight):
             # Line 3, and equation 9 of Locatello et al., on the draws of the search.
-            family, params = problem.family, problem.unpack(z)
-            theta = family.transport(params, problem.base_draws)
+            component = problem.unpack(z)
+            theta = component.draws(problem.base_draws)
             residual = LOPSIDED[0](theta) - mixture.log_density(theta)
-            return residual.mean() + weight * family.entropy(params)
+            return residual.mean() + weight * component.entropy()
 
         assert_allclose(relbo(x), value, rtol=1e-9)
         # From where the solver ended no other solver finds anything better.
@@ -119,7 +119,9 @@ def test_the_component_maximises_the_residual_elbo(engine, entropy_weight):
         best = minimize(lambda z: -relbo(z), x, bounds=bounds, method="Nelder-Mead")
         assert value > -best.fun - 1e-3
         assert value > relbo(problem.start) or np.array_equal(x, problem.start)
-        assert np.array_equal(state.mixture.components[-1][1], problem.unpack(x))
+        assert np.array_equal(
+            state.mixture.components[-1].params, problem.unpack(x).params
+        )
 
 
 # --- UBVI
@@ -156,8 +158,8 @@ def test_the_first_root_has_the_largest_overlap(roots):
         return np.trapezoid(np.exp(0.5 * both), z[:, 0])
 
     best = minimize(lambda p: -overlap(p), np.zeros(2))
-    ((_, params),) = state.mixture.components
-    assert overlap(params) > -best.fun * (1.0 - 1e-4)
+    (component,) = state.mixture.components
+    assert overlap(component.params) > -best.fun * (1.0 - 1e-4)
 
 
 def test_several_first_roots_stay_where_they_are_without_refinement(roots):

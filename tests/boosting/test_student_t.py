@@ -49,9 +49,9 @@ def test_a_student_t_density_is_one_component():
 @pytest.mark.parametrize("df", [2.5, 4.0, 8.0])
 def test_degrees_of_freedom_are_found(df):
     result = boost(df, StudentT(df="auto"), max_iter=1)
-    ((family, _),) = result.posterior.mixture.components
-    assert family.df == df
-    assert isinstance(family.df, float)
+    (component,) = result.posterior.mixture.components
+    assert component.family.df == df
+    assert isinstance(component.family.df, float)
 
 
 def test_every_component_chooses_for_itself():
@@ -66,7 +66,7 @@ def test_every_component_chooses_for_itself():
     family = StudentT(df=(1.0, 30.0))
     result = boost_posterior(log_density, 1, family=family, **settings)
     components = result.posterior.mixture.components
-    assert {family.df for family, _ in components} == {1.0, 30.0}
+    assert {component.family.df for component in components} == {1.0, 30.0}
     truth = 0.5 * stats.norm.cdf(2.0) + 0.5 * stats.cauchy(30.0, 3.0).cdf(2.0)
     assert_allclose(result.posterior.marginal(0).cdf(2.0), truth, atol=0.02)
 

@@ -188,7 +188,7 @@ def test_the_moments_of_a_student_t_are_found(heavy_tailed):
     df = 5.0
     found, record = calibrate(*heavy_tailed, "moments", 0)
     assert record.method == "heavy-tailed" and record.applied
-    family, _ = found.components[0]
+    family = found.components[0].family
     assert isinstance(family, StudentT)
     # The truth and two Monte Carlo errors of a variance by some thousand draws.
     assert_allclose(found.covariance(), df / (df - 2) * SCATTER, rtol=0.15, atol=0.02)
@@ -228,7 +228,9 @@ def test_components_are_gaussian_where_results_are_exponentials():
     target.light_tails = True
     found, record = calibrate(target, normal(np.zeros(2), 0.8 * SCATTER), "moments", 0)
     assert record.applied and record.method == "gaussian"
-    assert {family.constructor for family, _ in found.components} == {Gaussian}
+    assert {component.family.constructor for component in found.components} == {
+        Gaussian
+    }
     assert_allclose(found.covariance(), 5 / 3 * SCATTER, rtol=0.15, atol=0.02)
 
 
@@ -360,5 +362,5 @@ def test_a_gradient_that_raises_is_named():
 
 def test_the_same_seed_gives_the_same_correction(heavy_tailed):
     one, again, other = (calibrate(*heavy_tailed, "auto", s)[0] for s in (3, 3, 4))
-    assert np.array_equal(one.components[-1][1], again.components[-1][1])
-    assert not np.array_equal(one.components[-1][1], other.components[-1][1])
+    assert np.array_equal(one.components[-1].params, again.components[-1].params)
+    assert not np.array_equal(one.components[-1].params, other.components[-1].params)

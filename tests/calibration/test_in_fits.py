@@ -176,7 +176,7 @@ def gaussian_posterior(dim=2, names=None):
 
 
 def families(posterior):
-    return {family.constructor for family, _ in posterior.mixture.components}
+    return {each.family.constructor for each in posterior.mixture.components}
 
 
 @pytest.mark.parametrize("gradient", [None, student_t_gradient])

@@ -5,6 +5,7 @@ import pytest
 
 from skboost._row_blocks import Table
 from skboost.approximation import Mixture, PooledDraws
+from skboost.families import Component
 from skboost.targets import GLMTarget, Logistic, Target
 
 from ..families.conftest import FAMILY_OBJECTS, slope  # noqa: F401  (a fixture)
@@ -56,7 +57,7 @@ def components():
     def draw(family, dim, n, seed=0):
         rng = np.random.default_rng(seed)
         size = family.n_params(dim)
-        return [(family, 0.4 * rng.standard_normal(size)) for _ in range(n)]
+        return [Component(family, 0.4 * rng.standard_normal(size)) for _ in range(n)]
 
     return draw
 
@@ -68,7 +69,7 @@ def pooled():
     def make(target, components, weights, exact, n=64, seed=0):
         rng = np.random.default_rng(seed)
         mixture = Mixture(tuple(components), np.asarray(weights))
-        base = [family.base_draws(n, target.dim, rng) for family, _ in components]
+        base = [component.base_draws(n, rng) for component in components]
         return mixture, PooledDraws.of(target, mixture, base, exact)
 
     return make

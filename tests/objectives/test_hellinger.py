@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
 from skboost.approximation import Roots
-from skboost.families import Gaussian, Laplace
+from skboost.families import Component, Gaussian, Laplace
 from skboost.objectives import (
     JointRoots,
     ResidualRoot,
@@ -53,7 +53,7 @@ def problem_parts(family, rng, dim=2, n=64):
 def test_gradient_of_the_next_root(family, rng, slope):
     target, control, _, base = problem_parts(family, rng)
     start = family.from_moments(np.array([1.0, -0.5]), np.array([0.4, 0.9]))
-    problem = ResidualRoot(target, control, family, start, base[0])
+    problem = ResidualRoot(target, control, Component(family, start), base[0])
     x = 0.1 * rng.normal(size=problem.start.size)
     _, gradient = problem.value_and_gradient(x)
     expected = slope(lambda z: problem.value_and_gradient(z)[0], x)
@@ -72,18 +72,16 @@ def test_gradient_of_all_roots(family, rng, slope):
 
 @pytest.mark.parametrize("family", [Gaussian("diag"), Laplace()], ids=repr)
 def test_the_rule_integrates_the_root(family, rng):
-    params = family.from_moments(np.array([0.4]), np.array([0.3]))
-    base = defensive_draws(family, 4096, 1, rng)
-    theta = family.transport(params, base)
-    weight, _, _ = defensive_weights(family, params, theta)
+    component = Component(family, family.from_moments([0.4], [0.3]))
+    theta = component.draws(defensive_draws(family, 4096, 1, rng))
+    weight, _, _ = defensive_weights(component, theta)
     target = Quartic(1)
 
     def integrand(x):
         point = np.array([[x]])
         return float(
             np.exp(
-                0.5 * target.log_density(point)
-                + 0.5 * family.log_density(point, params)
+                0.5 * target.log_density(point) + 0.5 * component.log_density(point)
             )[0]
         )
 
@@ -95,7 +93,7 @@ def test_the_rule_integrates_the_root(family, rng):
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 def test_inner_products_with_the_control(family, rng):
     _, control, roots, _ = problem_parts(family, rng)
-    value, _ = between_roots(family, roots.params, roots)
+    value, _ = between_roots(roots.params, roots)
     assert_allclose(value, roots.gram @ roots.coefficients)
     assert_allclose(roots.coefficients @ value, 1.0)
 

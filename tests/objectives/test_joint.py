@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
-from skboost.families import Gaussian, Laplace, StudentT
+from skboost.families import Component, Gaussian, Laplace, StudentT
 from skboost.objectives import FixedMixture, JointELBO, SingleELBO
 from skboost.targets import CallableTarget
 
@@ -57,9 +57,9 @@ def test_gradient_equals_differences(problem, n_moving, with_rest, slope):
 @pytest.mark.parametrize("with_rest", [False, True], ids=["alone", "with rest"])
 def test_start_is_the_given_mixture(problem, with_rest):
     elbo = problem(2, with_rest)
-    params, shares = elbo.unpack(elbo.start)
-    for (_, given), found in zip(elbo.components, params, strict=True):
-        assert_allclose(found, given, atol=1e-12, rtol=0)
+    moved, shares = elbo.unpack(elbo.start)
+    for given, found in zip(elbo.components, moved, strict=True):
+        assert_allclose(found.params, given.params, atol=1e-12, rtol=0)
     assert_allclose(shares.sum(), 1.0)
     assert len(shares) == 2 + with_rest
     assert len(elbo.limits) == len(elbo.start)
@@ -75,7 +75,7 @@ def integral(values):
 
 
 def quadrature_elbo(target, components, weights):
-    densities = [np.exp(f.log_density(GRID, p)) for f, p in components]
+    densities = [np.exp(component.log_density(GRID)) for component in components]
     m = np.asarray(weights) @ np.array(densities)
     with np.errstate(divide="ignore", invalid="ignore"):
         integrand = m * (target.log_density(GRID) - np.log(m))
@@ -122,7 +122,7 @@ def test_rest_takes_expectations_under_its_mixture(case, components, pooled):
 @pytest.mark.parametrize("light", [0.02, 0.0])
 def test_rest_keeps_draws_of_light_components_and_none_of_weight_zero(pooled, light):
     family = Gaussian("full")
-    far = [(family, np.array([m, 0.0])) for m in (40.0, -40.0)]
+    far = [Component(family, [m, 0.0]) for m in (40.0, -40.0)]
     target = CallableTarget(lambda t: -0.5 * (t**2).sum(axis=-1), 1)
     rest = FixedMixture.of(*pooled(target, far, [light, 1.0 - light], False, n=32))
     assert_allclose(rest.share.sum(), 1.0, rtol=1e-12)
@@ -146,7 +146,7 @@ class HalfLine:
 @pytest.mark.parametrize("family", [Gaussian("full"), Laplace()], ids=repr)
 def test_elbo_stays_finite_where_the_target_vanishes(family):
     base = family.base_draws(32, 1, np.random.default_rng(0))
-    component = (family, np.array([0.5, 0.0]))
+    component = Component(family, [0.5, 0.0])
     elbo = JointELBO(HalfLine(), [component], [base], np.ones(1), None, False)
     value, gradient = elbo.value_and_gradient(elbo.start)
     assert np.isfinite(value)
@@ -181,7 +181,7 @@ def rng():
 def test_gradient_agrees_with_differences(family, rng):
     params = family.from_moments(rng.standard_normal(3), np.diag([0.5, 1.0, 2.0]))
     base = family.matched_draws(32, 3, rng)
-    problem = SingleELBO(TARGET, family, params, base, False)
+    problem = SingleELBO(TARGET, Component(family, params), base, False)
     x = 0.1 * rng.standard_normal(problem.start.size)
     value, gradient = problem.value_and_gradient(x)
     differences = approx_fprime(x, lambda z: problem.value_and_gradient(z)[0], 1e-6)
@@ -191,11 +191,11 @@ def test_gradient_agrees_with_differences(family, rng):
 
 @pytest.mark.parametrize("family", FAMILIES[:3], ids=repr)
 def test_value_is_that_of_dense_algebra(family, rng):
-    params = 0.3 * rng.standard_normal(family.n_params(3))
-    base = family.matched_draws(64, 3, rng)
-    mean, covariance = family.moments(params)
+    component = Component(family, 0.3 * rng.standard_normal(family.n_params(3)))
+    base = component.matched_draws(64, rng)
+    mean, covariance = component.moments()
     expected = -0.5 * (np.trace(PRECISION @ covariance) + mean @ PRECISION @ mean)
     expected += multivariate_normal(mean, covariance).entropy()
-    assert SingleELBO(TARGET, family, params, base, False).elbo(params) == (
+    assert SingleELBO(TARGET, component, base, False).elbo(component) == (
         pytest.approx(expected, rel=1e-9)
     )

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from skboost import boost_posterior
 from skboost._settings import Settings
 from skboost.approximation import Mixture, PooledDraws
-from skboost.families import Gaussian
+from skboost.families import Component, Gaussian
 from skboost.objectives import (
     FixedMixture,
     JointGain,
@@ -26,7 +26,7 @@ BASE = FAMILY.matched_draws(512, 1, np.random.default_rng(5))
 
 
 def component(mean, std):
-    return FAMILY, FAMILY.from_moments(np.array([mean]), np.array([std**2]))
+    return Component(FAMILY, FAMILY.from_moments([mean], [std**2]))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def gains(context):
     """``gains(members, weights)``: of the mixture, on the draws of the searches."""
 
     def values(members, weights):
-        return joint_gains(context, FAMILY, members, BASE, weights)
+        return joint_gains(context, members, BASE, weights)
 
     return values
 
@@ -85,27 +85,27 @@ def test_the_best_stop_is_never_worse_than_its_start(problem, gains, stop, start
     one = problem(*start)
     shares = np.linspace(0.001, 0.999, 200)
     found = stop([one])
-    at_start = gains([component(*start)[1]], shares).max()
-    reached = gains([found.params], shares).max()
+    at_start = gains([component(*start)], shares).max()
+    reached = gains([found.component], shares).max()
     # Weights are tried on a grid, so up to its fineness.
     assert reached > at_start - 0.02 * abs(at_start) - 1e-12
-    assert gains([found.params], [found.weight]).max() <= reached + 1e-12
+    assert gains([found.component], [found.weight]).max() <= reached + 1e-12
 
 
 def test_the_best_of_all_paths_wins(problem, gains, stop):
     starts = [problem(-20.0, 1.0), problem(-6.0, 2.0), problem(8.0, 1.0)]
 
     def gain(found):
-        return gains([found.params], [found.weight]).item()
+        return gains([found.component], [found.weight]).item()
 
     found = stop(starts)
     assert gain(found) == max(gain(stop([one])) for one in starts)
-    assert FAMILY.location(found.params)[0] < -5.0
+    assert found.component.location()[0] < -5.0
 
 
 def test_values_are_gains_of_the_mixture(problem, gains, stop):
     found = stop([problem(-7.0, 1.5)])
-    value = gains([found.params], [found.weight]).item()
+    value = gains([found.component], [found.weight]).item()
     z = np.linspace(-60, 60, 60_001)[:, None]
 
     def elbo(mixture):
@@ -114,14 +114,14 @@ def test_values_are_gains_of_the_mixture(problem, gains, stop):
 
     old = Mixture.single(component(8.0, 1.0))
     weights = [1 - found.weight, found.weight]
-    new = old.append((FAMILY, found.params)).with_weights(weights)
+    new = old.append(found.component).with_weights(weights)
     assert_allclose(value, elbo(new) - elbo(old), atol=0.02)
 
 
 def test_the_search_is_the_same_for_every_number_of_threads(problem, stop):
     starts = [problem(-20.0, 1.0), problem(-6.0, 2.0), problem(8.0, 1.0)]
     one, two = (stop(starts, n) for n in (None, 2))
-    assert np.array_equal(one.params, two.params)
+    assert np.array_equal(one.component.params, two.component.params)
 
 
 def test_components_are_judged_by_what_they_are_chosen_by(context):

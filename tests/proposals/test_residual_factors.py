@@ -12,6 +12,7 @@ from skboost import BoostedMatrixFactorization
 from skboost._entries import Entries
 from skboost._random import SEARCH, generator, root_seed
 from skboost.conjugate import FactorTarget, ObservedEntries
+from skboost.families import Component
 from skboost.proposals import FACTOR_PROPOSERS, factor_proposer
 from skboost.proposals._factors import _sizes
 from skboost.strategies import ResidualGain
@@ -129,7 +130,7 @@ def test_the_gradient_is_that_of_the_residual_elbo(published):
     z, draws = rng.normal(size=2 * target.dim), rng.normal(size=(N_DRAWS, target.dim))
 
     def problem(z):
-        component = proposer.family, proposer._params(_sizes(target), z)
+        component = Component(proposer.family, proposer._params(_sizes(target), z))
         return PUBLISHED.problem(context, component, 0.5, draws)
 
     at = problem(z)
