@@ -24,6 +24,12 @@ MOVED_PRIORS = {
     "dispersion_prior_sd": _DISPERSION,
 }
 
+# Of models fitted by natural gradients, until 0.2.0.
+MOVED_OF_SVI = {
+    "n_init_samples": "Leave it out: fit the first rows, and go on with partial_fit.",
+    "elbo_size": "Leave it out: with batches the bound is estimated from 250 "
+    "documents, and score(X) evaluates that of all.",
+}
 # Of predictions of hierarchical regressions, until 0.2.0.
 MOVED_LEVEL = {
     "level": "Use population=True for level='population', and nothing for "

@@ -27,8 +27,8 @@ FLOORS = {
             "calibration objectives modes conjugate hierarchy warps surrogates",
             "posterior proposals svi",
             "boosting online _result serving",
-            "_base _report _starting_points _callbacks _checkpoint _stages _runs "
-            "_sklearn",
+            "_base _report _starting_points _callbacks _checkpoint _stages _sklearn "
+            "_natural_gradients",
             "adapters linear_model inspection model_selection mixture decomposition "
             "_posterior_api",
             "dask callbacks exceptions priors strategies",
@@ -38,7 +38,7 @@ FLOORS = {
     for room in rooms.split()
 }
 ONE_ROOM = {
-    "_base", "_callbacks", "_checkpoint", "_report", "_runs", "_sklearn",
+    "_base", "_callbacks", "_checkpoint", "_report", "_natural_gradients", "_sklearn",
     "_stages", "_starting_points",
 }  # fmt: skip
 

@@ -82,7 +82,7 @@ SLOW = [
     ),
     SVIGaussianMixture(2, covariance_type="tied", batch_size=7, effective_batch_size=3),
     SVIGaussianMixture(
-        2, mean_prior_type="independent", n_init_samples=20, reg_covar=1e-3,
+        2, mean_prior_type="independent", reg_covar=1e-3,
         weight_concentration_prior_type="dirichlet_process",
     ),
     EvidenceSearch(

@@ -55,9 +55,9 @@ def test_threads_pass_an_interruption_on_and_stop(monkeypatch):
     steps = Counter()
     step = NaturalGradient.step
 
-    def counted(self, state):
+    def counted(self, state, budget):
         steps["all"] += 1
-        return step(self, state)
+        return step(self, state, budget)
 
     monkeypatch.setattr(NaturalGradient, "step", counted)
     model = SVIGaussianMixture(

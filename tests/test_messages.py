@@ -209,7 +209,7 @@ MEANINGLESS = {
     },
     SVILatentDirichletAllocation(): {
         "n_components": 0, "init_params": "k-means", "learning_rate": ("fast", 1.5),
-        "doc_topic_prior": 0.0, "tol": -1.0, "elbo_size": 0, "total_samples": -3,
+        "doc_topic_prior": 0.0, "tol": -1.0, "total_samples": -3,
         "effective_batch_size": 0,
     },
     BoostedBayesianLinearRegression(): {

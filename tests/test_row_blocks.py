@@ -19,7 +19,7 @@ from skboost import (
     _rows,
 )
 from skboost._row_blocks import BlockTables, Table, sliced
-from skboost.mixture import _sources
+from skboost.mixture import _rows as mixture_rows
 
 N = 1500
 
@@ -280,7 +280,7 @@ def test_a_mixture_of_blocks_is_that_of_all_rows(covariance_type, gaps, clusters
 
 def test_runs_start_from_a_sample(clusters, monkeypatch):
     whole = mixture().fit(clusters)
-    monkeypatch.setattr(_sources, "SAMPLE", 300)
+    monkeypatch.setattr(mixture_rows, "SAMPLE", 300)
     found, again = (mixture().fit(blocks_of(clusters)) for _ in range(2))
     assert np.array_equal(found.means_, again.means_)
     settings = {"tol": 0.0, "warm_start": True}
@@ -294,8 +294,8 @@ def test_runs_start_from_a_sample(clusters, monkeypatch):
 
 
 def test_the_sample_does_not_depend_on_who_looks(clusters, monkeypatch):
-    monkeypatch.setattr(_sources, "SAMPLE", 100)
-    reader = _sources.MixtureRows(seed=7)
+    monkeypatch.setattr(mixture_rows, "SAMPLE", 100)
+    reader = mixture_rows.MixtureRows(seed=7)
     parts = [
         reader.look(k, clusters[start : start + 500])
         for k, start in enumerate(range(0, N, 500))

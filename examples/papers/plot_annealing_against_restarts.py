@@ -41,7 +41,7 @@ remedies = {
         "max_iter": PASSES,
         "effective_batch_size": lambda t: 200.0 + 5.0 * t,
     },
-    "batches\nof 100": {"max_iter": PASSES, "batch_size": 100, "elbo_size": None},
+    "batches\nof 100": {"max_iter": PASSES, "batch_size": 100},
 }
 bounds = {
     name: [
@@ -49,7 +49,7 @@ bounds = {
             10, init_params="random", tol=0.0, random_state=seed, **settings
         )
         .fit(X)
-        .elbo_
+        .score(X)
         for seed in range(6)
     ]
     for name, settings in remedies.items()

@@ -55,8 +55,8 @@ print(texts[0][:160], "…")
 # Topics
 # ------
 # Batches of 300 documents, ten passes; then the fit goes on by coordinate ascent with
-# all documents, under which the bound never falls. It is evaluated on all documents
-# here; where there are many, some of them are enough for an estimate.
+# all documents, under which the bound never falls. With batches it is estimated from
+# 250 documents.
 
 vectorizer = CountVectorizer()
 X = vectorizer.fit_transform(texts[:1200])
@@ -66,7 +66,6 @@ lda = SVILatentDirichletAllocation(
     n_components=7,
     batch_size=300,
     max_iter=10,
-    elbo_size=None,
     warm_start=True,
     random_state=0,
 ).fit(X)

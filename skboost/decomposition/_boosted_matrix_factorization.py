@@ -1,6 +1,5 @@
 """Matrix factorisation whose posterior over all factors is grown by boosting."""
 
-from copy import copy
 from dataclasses import replace
 from numbers import Integral
 
@@ -18,15 +17,17 @@ from skboost._report import warn_where_called
 from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
 from skboost.boosting import Boosting, Simplex
 from skboost.conjugate import FactorTarget, MatrixFactorizationModel, ObservedEntries
-from skboost.decomposition._posterior import MatrixFactorizationPosterior
-from skboost.decomposition._predictions import (
+from skboost.decomposition._face import BayesianFactorization
+from skboost.decomposition._matrices import (
     FACTOR_CONSTRAINTS,
-    MatrixPredictions,
-    Piece,
+    global_bias,
     magnitude_of,
+    model_settings,
     observed_entries,
     plain_errors,
 )
+from skboost.decomposition._posterior import MatrixFactorizationPosterior
+from skboost.decomposition._predictive import MatrixPredictive, about
 from skboost.objectives import ResidualGain
 from skboost.proposals import FACTOR_PROPOSERS, factor_proposer
 
@@ -40,7 +41,7 @@ _DRAW_ENTRIES, _FEWEST, _MOST = 1 << 20, 8, 64
 _EVALUATED, _FEWEST_PROBES = 1 << 22, 16
 
 
-class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
+class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
     """Matrix factorisation with a mixture as the posterior over all factors.
 
     The model is that of `SVIMatrixFactorization`; its posterior is a mixture, grown one
@@ -263,9 +264,9 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
         """
         with self._keeping_old_fit(), plain_errors():
             entries = observed_entries(self, X, self.dtype, reset=True)
-            self._set_bias(entries)
-            entries = self._shifted(entries)
-            settings = self._model_settings(entries.shape, magnitude_of(entries))
+            self.global_bias_ = global_bias(self, entries)
+            entries = about(entries, self.global_bias_)
+            settings = model_settings(self, entries.shape, magnitude_of(entries))
             if self.warm_start and "_run" in vars(self):
                 self._check_goes_on(settings)
             self._settings = settings
@@ -307,12 +308,13 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
         return MatrixFactorizationPosterior(mixture, self._settings)
 
     def _fitted(self, posterior):
-        pieces = self._pieces_of(posterior)
-        heaviest = pieces[int(posterior.weights.argmax())]
+        predictive = MatrixPredictive.of(posterior, self.global_bias_)
+        pieces = predictive.pieces()
         noise = sum(piece.weight * piece.noise for piece in pieces)
         return {
-            **heaviest.attributes(self.n_components),
+            **predictive.heaviest().attributes(self.n_components),
             "noise_scale_": float(np.sqrt(noise)),
+            "_predictive": predictive,
         }
 
     def _warn_unfinished(self, done, attributes):
@@ -328,19 +330,6 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
 
     # --- what was fitted
 
-    @property
-    def _model(self):
-        return self.posterior_.model
-
-    def _pieces(self, entries=None):
-        return self._pieces_of(self.posterior_, entries)
-
-    @staticmethod
-    def _pieces_of(posterior, entries=None):
-        """One piece for each component, of the rows of the fit or of others."""
-        both = zip(posterior.components, posterior.weights, strict=True)
-        return [Piece.of(posterior.model, own, entries, w) for own, w in both]
-
     def staged_predict_entries(self, rows, columns, return_std=False):
         """`predict_entries` after every iteration; the last is the final one.
 
@@ -355,7 +344,7 @@ class BoostedMatrixFactorization(MatrixPredictions, BoostedEstimator):
         ndarray of shape (n,), or a pair of them with `return_std`
         """
         check_is_fitted(self)
-        stage = copy(self)
         for mixture in self._stages:
-            stage.posterior_ = self._posterior(mixture, None)
-            yield stage.predict_entries(rows, columns, return_std=return_std)
+            posterior = self._posterior(mixture, None)
+            predictive = MatrixPredictive.of(posterior, self.global_bias_)
+            yield predictive.entries(rows, columns, return_std)

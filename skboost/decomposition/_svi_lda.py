@@ -1,32 +1,38 @@
 """Latent Dirichlet allocation by natural gradients: coordinate ascent, SVI and SVI+."""
 
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils.validation import check_non_negative, validate_data
 
 from skboost._base import callback_data
+from skboost._natural_gradients import (
+    START,
+    SVI_CONSTRAINTS,
+    SVIEstimator,
+    check_same_model,
+)
 from skboost._parallel import single_threaded
 from skboost._random import generator, root_seed
-from skboost._runs import START, SVI_CONSTRAINTS, NaturalGradientRuns, check_same_model
 from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.conjugate import TopicModel
+from skboost.decomposition._topic_methods import TopicTransformer, counts_of_words
 from skboost.decomposition._topics import STARTS, FittedTopics
-from skboost.svi import (
-    NaturalGradient,
-    RobbinsMonro,
-    Stream,
-    SVILimits,
-)
+from skboost.svi import NaturalGradient, RobbinsMonro, Stream, SVILimits
 
 # The stream of one fit after those of its starts and steps.
-_WATCHED = 2
+_BOUND = 2
+# Documents by which the bound of stochastic runs is estimated: that of all would cost
+# as much as the steps, and gains of the same documents have little noise.
+_N_BOUND = 250
+# As in scikit-learn: early batches count for less.
+_RATE_OF_BATCHES = RobbinsMonro(10.0, 0.7)
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _COUNT = Interval(Integral, 1, None, closed="left")
 
 
-class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
+class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
     """Topics of documents, fitted in batches of any size, with tuneable noise.
 
     Variational inference in latent Dirichlet allocation: with all documents as one
@@ -70,10 +76,6 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
     tol : float, default=1e-4
         Nats per token and epoch below which coordinate ascent has converged. Stochastic
         runs use all epochs.
-    elbo_size : int, default=250
-        Documents, drawn once by the seed, from which the bound of stochastic runs is
-        estimated after each epoch, as if all tokens were like theirs. None, or more
-        than there are, evaluates all. Coordinate ascent has the exact bound anyway.
     max_doc_update_iter : int, default=100
         Most iterations for the topics of a document; at least two are made.
     mean_change_tol : float, default=1e-3
@@ -106,8 +108,9 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
         The priors in use.
     elbo_ : float
         Evidence lower bound of all documents, nats, up to the multinomial coefficients
-        of the counts, which no parameter has a part in. With batches an estimate from
-        `elbo_size` documents, after `partial_fit` from the last batch.
+        of the counts, which no parameter has a part in. With batches it is estimated
+        from 250 documents, drawn once by the seed, as if all tokens were like theirs;
+        after `partial_fit` from the last batch. `score` evaluates all.
     elbo_path_ : ndarray of shape (`n_iter_`,)
         Of the kept run, after each epoch. This and the other attributes of a run
         (``elbo_by_init_``, ``converged_``, ``message_``, ``history_``) are of `fit`;
@@ -162,14 +165,10 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
         "topic_word_prior": [_POSITIVE, None],
         "temperature": [Interval(Real, 0, 1, closed="right")],
         "init_params": [StrOptions(set(STARTS))],
-        "elbo_size": [_COUNT, None],
         "max_doc_update_iter": [_COUNT],
         "mean_change_tol": [Interval(Real, 0, None, closed="left")],
         "total_samples": [_POSITIVE, None],
     }
-
-    # As in scikit-learn: early batches count for less.
-    _rate_of_batches = RobbinsMonro(10.0, 0.7)
 
     def __init__(
         self,
@@ -185,7 +184,6 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
         n_init=1,
         max_iter=100,
         tol=1e-4,
-        elbo_size=250,
         max_doc_update_iter=100,
         mean_change_tol=1e-3,
         total_samples=None,
@@ -205,7 +203,6 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
-        self.elbo_size = elbo_size
         self.max_doc_update_iter = max_doc_update_iter
         self.mean_change_tol = mean_change_tol
         self.total_samples = total_samples
@@ -239,13 +236,17 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
             Once more, after the epochs done were kept with every fitted attribute.
         """
         with self._keeping_old_fit(), single_threaded():
-            matrix = self._validated(X, reset=True, whom="fit")
-            going_on = self.warm_start and "_run" in vars(self)
-            self._set_model(going_on, "warm_start=True", "Set warm_start=False.")
-            rows = self._model.rows(matrix)
-            self._n_tokens = float(rows.counts.sum())
-            return self._fit_all(
-                self._engines(rows, going_on), callback_data(X, y), going_on
+            X_counts = counts_of_words(self, X, "fit", reset=True)
+            model = self._model(
+                self._previous, "warm_start=True", "Set warm_start=False."
+            )
+            rows = model.rows(X_counts)
+            tol = self.tol * float(rows.counts.sum())
+            return self._run_all(
+                self._engines(model, rows),
+                SVILimits(self.max_iter, tol, self.max_time),
+                callback_data(X, y),
+                partial(_attributes, model),
             )
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -274,68 +275,39 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
             As `fit` does, and for a model that has changed since the first batch.
         """
         with self._keeping_old_fit(), single_threaded():
-            first = "_model" not in vars(self)
-            matrix = self._validated(X, reset=first, whom="partial_fit")
-            self._set_model(not first, "partial_fit", "Begin with a clone.")
-            rows = self._model.rows(matrix)
+            begun = self._stream_so_far
+            X = counts_of_words(self, X, "partial_fit", reset=begun is None)
+            model = self._model(begun, "partial_fit", "Begin with a clone.")
+            rows = model.rows(X)
             size = len(rows) if self.batch_size is None else self.batch_size
             for begin in range(0, len(rows), size):
-                self._take_in(rows[begin : begin + size])
+                self._take_in(model, rows[begin : begin + size])
             return self
 
-    def _take_in(self, rows):
-        stream = vars(self).get("_stream")
+    def _take_in(self, model, rows):
+        stream, total = self._stream_so_far, self.total_samples
         if stream is None:
-            known = self.total_samples
-            share = 1.0 if known is None else known / len(rows)
-            stream = Stream(self._start(rows, 0, share), 0.0)
+            share = 1.0 if total is None else total / len(rows)
+            stream = Stream(self._start(model, rows, 0, share), 0.0)
         stream = stream.absorb(
-            self._model,
+            model,
             rows,
             np.ones(len(rows)),
-            self._rate(whole=False),
+            self._rate(_RATE_OF_BATCHES),
             self.effective_batch_size,
             self._seed,
-            self.total_samples,
+            total,
         )
-        self._keep_stream(stream)
+        self._keep_stream(stream, _attributes(model, stream.natural))
 
-    # --- data, model and engines
+    # --- model and engines
 
-    def _validated(self, X, reset, whom):
-        kind = {"accept_sparse": "csr", "dtype": np.float64}
-        try:
-            X = validate_data(self, X, reset=reset, **kind)
-        except ValueError as error:
-            if "convert string" not in str(error):
-                raise
-            raise ValueError(
-                f"X must hold counts of words: {error}. Count those of texts with "
-                "sklearn.feature_extraction.text.CountVectorizer."
-            ) from error
-        check_non_negative(X, f"{type(self).__name__}.{whom}")
-        # Steps between proportions are compared by their squares.
-        if X.size and X.max() > 1e100:
-            raise ValueError(
-                f"X must hold counts of words, at most 1e100; got {X.max():.3g}. "
-                "Divide X by its largest value."
-            )
-        return X
-
-    def _set_model(self, going_on, what, advice):
-        """The model and the seed of a new fit, or those of the fit that goes on."""
-        made = self._made()
-        if going_on:
-            check_same_model(what, self._model.settings, made.settings, advice)
-        else:
-            self._seed = root_seed(self.random_state)
-        # Tolerances and threads may change.
-        self._model = made
-
-    def _made(self):
+    def _model(self, begun, what, advice):
+        """The model; where a run or a stream has `begun`, it must be the same."""
         equal = 1.0 / self.n_components
         alpha, eta = self.doc_topic_prior, self.topic_word_prior
-        return TopicModel(
+        # Tolerances and threads may change.
+        model = TopicModel(
             self.n_components,
             self.n_features_in_,
             equal if alpha is None else float(alpha),
@@ -345,47 +317,45 @@ class SVILatentDirichletAllocation(FittedTopics, NaturalGradientRuns):
             max_iter=self.max_doc_update_iter,
             tol=self.mean_change_tol,
         )
+        if begun is None:
+            self._seed = root_seed(self.random_state)
+        else:
+            before = self._topics.model.settings
+            check_same_model(what, before, model.settings, advice)
+        return model
 
-    def _going_on(self, state, engine):
-        return {"_stream": Stream.after(state, engine.total_weight)}
-
-    def _limits(self, engine, began):
-        tol = self.tol * self._n_tokens
-        return SVILimits(self.max_iter, tol, self.max_time, began)
-
-    def _engines(self, rows, going_on):
+    def _engines(self, model, rows):
         """One for each run."""
-        watched, scale = self._watched(rows)
+        bound_rows, scale = self._bound_rows(rows)
         return [
             NaturalGradient(
-                self._model,
+                model,
                 rows,
-                None if going_on else self._start(rows, i),
+                self._start(model, rows, i) if self._previous is None else None,
                 weight=np.ones(len(rows)),
-                watched=watched,
-                scale=scale,
+                bound_rows=bound_rows,
+                bound_scale=scale,
                 **steps,
             )
-            for i, steps in self._steps_of_runs(len(rows), going_on)
+            for i, steps in self._steps(len(rows), _RATE_OF_BATCHES).items()
         ]
 
-    def _watched(self, rows):
-        """Documents by which the bound is estimated, and their share of the tokens."""
-        n = len(rows)
-        if self.elbo_size is None or self.elbo_size >= n:
+    def _bound_rows(self, rows):
+        """Documents by which the bound is estimated; all tokens over theirs."""
+        if len(rows) <= _N_BOUND:
             return None, 1.0
-        rng = generator(self._seed, _WATCHED)
-        some = np.sort(rng.choice(n, self.elbo_size, replace=False))
+        rng = generator(self._seed, _BOUND)
+        some = np.sort(rng.choice(len(rows), _N_BOUND, replace=False))
         tokens = rows[some].counts.sum()
-        return (some, self._n_tokens / tokens) if tokens else (None, 1.0)
+        return (some, float(rows.counts.sum()) / tokens) if tokens else (None, 1.0)
 
-    def _start(self, rows, i, share=1.0):
-        """Natural parameters that the i-th run begins with.
-
-        All documents are `share` times those of `rows`.
-        """
-        words = STARTS[self.init_params](
-            rows, self.n_components, generator(self._seed, START, i)
-        )
-        prior = self._model.topics.prior["lambda"]
+    def _start(self, model, rows, i, share=1.0):
+        """Natural parameters of the i-th run's start, for `share` times these rows."""
+        rng = generator(self._seed, START, i)
+        words = STARTS[self.init_params](rows, self.n_components, rng)
+        prior = model.topics.prior["lambda"]
         return {"topics": {"lambda": prior + share * words}}
+
+
+def _attributes(model, natural):
+    return FittedTopics(model, natural).attributes

@@ -1,28 +1,35 @@
 """Bayesian matrix factorisation by natural gradients: coordinate ascent, SVI, SVI+."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 
 from skboost._base import callback_data
-from skboost._callbacks import run
+from skboost._natural_gradients import (
+    START,
+    SVI_CONSTRAINTS,
+    SVIEstimator,
+    check_same_model,
+)
 from skboost._parallel import single_threaded
 from skboost._random import generator, root_seed
-from skboost._runs import START, SVI_CONSTRAINTS, NaturalGradientRuns, check_same_model
 from skboost._sklearn import StrOptions, fit_context
 from skboost.conjugate import MatrixFactorizationModel, ObservedEntries
-from skboost.decomposition._predictions import (
+from skboost.decomposition._face import BayesianFactorization
+from skboost.decomposition._matrices import (
     FACTOR_CONSTRAINTS,
-    MatrixPredictions,
-    Piece,
+    global_bias,
     magnitude_of,
+    model_settings,
     observed_entries,
     plain_errors,
 )
-from skboost.svi import ConstantRate, NaturalGradient, SVILimits
+from skboost.decomposition._predictive import MatrixPredictive, about
+from skboost.svi import ConstantRate, NaturalGradient, SVILimits, run
 
 
-class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
+class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
     """Bayesian factorisation of a matrix with missing entries.
 
     Every row has a factor u, every column a factor v, and an observed entry is their
@@ -228,22 +235,14 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
         """
         with self._keeping_old_fit(), plain_errors(), single_threaded():
             entries = observed_entries(self, X, self.dtype, reset=True)
-            going_on = self.warm_start and "_run" in vars(self)
-            if going_on:
-                self._check_goes_on("warm_start=True", "Set warm_start=False.")
-                if self._model.shape != entries.shape:
-                    raise ValueError(
-                        "warm_start=True goes on with the same data; got X of shape "
-                        f"{entries.shape} after {self._model.shape}. Set "
-                        "warm_start=False, or use partial_fit for new rows."
-                    )
-                self._warn_of_other_data(entries)
-            else:
-                self._begin(entries)
+            model, bias = self._model(entries)
             self._digest = entries.digest
-            entries = self._shifted(entries)
-            engines = self._engines(entries, going_on)
-            return self._fit_all(engines, callback_data(X, y), going_on)
+            return self._run_all(
+                self._engines(model, about(entries, bias)),
+                SVILimits(self.max_iter, self.tol * len(entries), self.max_time),
+                callback_data(X, y),
+                partial(_attributes, model, bias),
+            )
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
@@ -271,58 +270,44 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
         ValueError
             As `fit` does, and for a model that has changed since the first call.
         """
-        if "_natural" not in vars(self):
+        if "_predictive" not in vars(self):
             return self.fit(X)
         with self._keeping_old_fit(), plain_errors(), single_threaded():
             self._check_goes_on("partial_fit", "Begin with a clone.")
-            entries = self._about_mean(X)
-            shape = (max(entries.shape[0], self._model.shape[0]), entries.shape[1])
-            natural = with_rows(self._model, self._natural, shape[0])
+            model, bias = self._predictive.model, self._predictive.bias
+            entries = about(observed_entries(self, X, self.dtype), bias)
+            shape = (max(entries.shape[0], model.shape[0]), entries.shape[1])
+            natural = with_rows(model, self._predictive.natural, shape[0])
             elbo, n_iter = self.elbo_, self.n_iter_
             if len(entries):
                 tol = self.tol * len(entries)
                 limits = SVILimits(self.max_iter, tol, self.max_time)
-                natural, done = taken_in(self._model, natural, entries, limits)
+                natural, done = taken_in(model, natural, entries, limits)
                 elbo, n_iter = elbo + done.state.elbo, n_iter + done.n_iter
             # The report of a run over all entries does not hold any longer.
             self._forget_run()
-            self._model = self._made(shape, self._model.magnitude)
-            vars(self).update(self._parameters(natural), elbo_=elbo, n_iter_=n_iter)
+            model = self._made(shape, model.magnitude)
+            attributes = _attributes(model, bias, natural)
+            vars(self).update(attributes, elbo_=elbo, n_iter_=n_iter)
             return self
 
     # --- model and engines
 
-    def _begin(self, entries):
-        """What a fit from scratch holds on to."""
-        self._set_bias(entries)
-        magnitude = magnitude_of(self._shifted(entries))
-        self._model = self._made(entries.shape, magnitude)
-        self._made_with = self._of_model()
-        self._seed = root_seed(self.random_state)
-
-    def _made(self, shape, magnitude):
-        """A model; each run has one of its own."""
-        settings = self._model_settings(shape, magnitude)
-        return MatrixFactorizationModel(**settings, dtype=self.dtype)
-
-    def _engines(self, entries, going_on):
-        """One for each run."""
-        engines = []
-        for i, steps in self._steps_of_runs(len(entries), going_on):
-            model = self._made(entries.shape, self._model.magnitude)
-            start = None if going_on else model.start(generator(self._seed, START, i))
-            engine = NaturalGradient(model, ObservedEntries(entries), start, **steps)
-            engines.append(engine)
-        return engines
-
-    def _limits(self, engine, began):
-        tol = self.tol * len(engine.rows)
-        return SVILimits(self.max_iter, tol, self.max_time, began)
-
-    def _check_goes_on(self, what, advice):
-        check_same_model(what, self._made_with, self._of_model(), advice)
-
-    def _warn_of_other_data(self, entries):
+    def _model(self, entries):
+        """Model and global bias of a new fit, or those of the fit that goes on."""
+        if self._previous is None:
+            self._seed, self._made_with = root_seed(self.random_state), self._of_model()
+            bias = global_bias(self, entries)
+            magnitude = magnitude_of(about(entries, bias))
+            return self._made(entries.shape, magnitude), bias
+        self._check_goes_on("warm_start=True", "Set warm_start=False.")
+        model = self._predictive.model
+        if model.shape != entries.shape:
+            raise ValueError(
+                "warm_start=True goes on with the same data; got X of shape "
+                f"{entries.shape} after {model.shape}. Set "
+                "warm_start=False, or use partial_fit for new rows."
+            )
         if entries.digest != self._digest:
             warnings.warn(
                 "warm_start=True goes on with other entries than those of the last "
@@ -331,30 +316,47 @@ class SVIMatrixFactorization(MatrixPredictions, NaturalGradientRuns):
                 UserWarning,
                 stacklevel=4,
             )
+        return model, self._predictive.bias
+
+    def _made(self, shape, magnitude):
+        """A model; each run has one of its own."""
+        settings = model_settings(self, shape, magnitude)
+        return MatrixFactorizationModel(**settings, dtype=self.dtype)
+
+    def _engines(self, model, entries):
+        """One for each run."""
+        engines = []
+        for i, steps in self._steps(len(entries), "robbins-monro").items():
+            own, start = self._made(entries.shape, model.magnitude), None
+            if self._previous is None:
+                start = own.start(generator(self._seed, START, i))
+            engine = NaturalGradient(own, ObservedEntries(entries), start, **steps)
+            engines.append(engine)
+        return engines
+
+    def _check_goes_on(self, what, advice):
+        check_same_model(what, self._made_with, self._of_model(), advice)
 
     def _of_model(self):
         """Hyperparameters that say what the model is."""
         names = ("n_components", "noise_scale", "prior_scale", "biases", "dtype")
         return {name: vars(self)[name] for name in names}
 
-    # --- what was fitted
 
-    def _pieces(self, entries=None):
-        return [Piece.of(self._model, self._natural, entries)]
-
-    def _parameters(self, natural):
-        """Fitted attributes that follow from the natural parameters."""
-        piece = Piece.of(self._model, natural)
-        scales = self._model.scales
-        return {
-            **piece.attributes(self.n_components),
-            "component_covariances_": piece.columns.covariance,
-            "row_covariances_": piece.rows.covariance,
-            "row_scales_": np.sqrt(scales["rows"].variance(natural)),
-            "column_scales_": np.sqrt(scales["columns"].variance(natural)),
-            "noise_scale_": float(np.sqrt(piece.noise)),
-            "_natural": natural,
-        }
+def _attributes(model, bias, natural):
+    """Fitted attributes that follow from natural parameters."""
+    predictive, scales = MatrixPredictive.single(model, natural, bias), model.scales
+    (piece,) = predictive.pieces()
+    return {
+        **piece.attributes(model.n_components),
+        "component_covariances_": piece.columns.covariance,
+        "row_covariances_": piece.rows.covariance,
+        "row_scales_": np.sqrt(scales["rows"].variance(natural)),
+        "column_scales_": np.sqrt(scales["columns"].variance(natural)),
+        "noise_scale_": float(np.sqrt(piece.noise)),
+        "global_bias_": bias,
+        "_predictive": predictive,
+    }
 
 
 # --- new entries, for which those so far are not needed again
@@ -372,27 +374,11 @@ def with_rows(model, natural, n_rows):
 
 
 def taken_in(model, natural, entries, limits):
-    """Natural parameters after new entries, and the bound on what these say.
-
-    The posterior so far is the prior of the new entries (streaming variational Bayes,
-    Broderick et al. 2013): coordinate ascent goes over them and over the rows and
-    columns that they touch. The scales of the factors stay.
-
-    Parameters
-    ----------
-    model : MatrixFactorizationModel
-    natural : dict
-        With all rows that the entries have.
-    entries : Entries
-    limits : SVILimits
-
-    Returns
-    -------
-    natural : dict
-    run : Run
-        Its last state has the bound: of the log evidence of the new entries given those
-        before, nats.
-    """
+    """Natural parameters after new entries, and the run over these."""
+    # The posterior so far is their prior (streaming variational Bayes, Broderick et al.
+    # 2013): coordinate ascent goes over the rows and columns that they touch, and the
+    # scales of the factors stay. The run's bound is that of the log evidence of the new
+    # entries given those before.
     touched, parts = {}, {}
     for name, positions in (("rows", entries.rows), ("columns", entries.columns)):
         touched[name], parts[name] = np.unique(positions, return_inverse=True)

@@ -1,6 +1,6 @@
 """Gaussian mixture whose posterior over parameters is grown by boosting."""
 
-from sklearn.base import DensityMixin
+from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import (
     BOOSTING_CONSTRAINTS,
@@ -12,17 +12,23 @@ from skboost._random import SEARCH, generator
 from skboost._sklearn import fit_context
 from skboost.boosting import Boosting, Simplex
 from skboost.conjugate import ConjugateTarget, GaussianMixtureModel, start
-from skboost.mixture._boosted_methods import BoostedMethods
-from skboost.mixture._fitted import plain_errors, precisions_cholesky, prior_attributes
+from skboost.mixture._face import BayesianMixture
+from skboost.mixture._fitted import plain_errors, posterior_attributes
 from skboost.mixture._messages import ProgressLines
 from skboost.mixture._posterior import ConjugateMixturePosterior
+from skboost.mixture._predictive import MixedPredictive
 from skboost.mixture._priors import (
     MIXTURE_CONSTRAINTS,
     check_same_settings,
     mixture_settings,
     moments,
 )
-from skboost.mixture._sources import canonical, warn_of_few_rows
+from skboost.mixture._rows import (
+    canonical,
+    read_rows,
+    warn_of_few_rows,
+    weighted_rows,
+)
 from skboost.mixture._starts import any_given, started
 from skboost.proposals import ConjugateProposer
 
@@ -30,7 +36,7 @@ from skboost.proposals import ConjugateProposer
 _LACKING = ("family", "objective", "refine", "calibrate", "skew")
 
 
-class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
+class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
     """Gaussian mixture with a posterior over its parameters in place of one fit.
 
     The posterior over weights, means and covariances of the clusters is itself a
@@ -301,14 +307,14 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
         """
         with self._keeping_old_fit(), plain_errors():
             given = callback_data(X, None, sample_weight)
-            X, weight = self._weighted(X, sample_weight, reset=True, least=2)
+            X, weight = weighted_rows(self, X, sample_weight, reset=True, least=2)
             X, weight = canonical(X, weight)
             settings = mixture_settings(self, *moments(X, weight))
             warn_of_few_rows(self.n_components, len(X))
             if self.warm_start and "_run" in vars(self):
                 check_same_settings(self._settings, settings)
             self._settings = settings
-            model = GaussianMixtureModel(**self._settings)
+            model = GaussianMixtureModel(**settings)
             target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
             self._lines = ProgressLines(self)
             self._boost(target, given)
@@ -335,21 +341,56 @@ class BoostedGaussianMixture(BoostedMethods, DensityMixin, BoostedEstimator):
         return ConjugateMixturePosterior(mixture, self._settings)
 
     def _fitted(self, posterior):
-        mean, weights = posterior.mean(), posterior.assignment()
-        shape = posterior.model.clusters.covariance
-        # A cluster counts as occupied from that expected weight on.
-        return {
-            "weights_": weights,
-            "means_": mean["means"],
-            "covariances_": mean["covariances"],
-            "precisions_": mean["precisions"],
-            "precisions_cholesky_": precisions_cholesky(shape, mean["covariances"]),
-            "n_components_effective_": int((weights >= 0.01).sum()),
-            **prior_attributes(self, posterior.settings),
-        }
+        return posterior_attributes(posterior, self.weight_concentration_prior_type)
 
     def _warn_unfinished(self, done, attributes):
         # Some KL remains wherever clusters overlap: products cannot follow. It is
         # worth a warning only where the run was cut short.
         if not done.converged:
             super()._warn_unfinished(done, attributes)
+
+    # --- what was fitted
+
+    @property
+    def _predictive(self):
+        return MixedPredictive.of(self.posterior_)
+
+    def staged_score_samples(self, X):
+        """`score_samples` after every iteration; the last is the final one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = read_rows(self, X)
+        for mixture in self._stages:
+            posterior = self._posterior(mixture, None)
+            yield MixedPredictive.of(posterior).log_density(X)
+
+    def make_log_joint(self, X, y=None, sample_weight=None):
+        """The fitted model's log joint density of parameters and rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows of `fit`, which the estimator does not keep, or others.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        callable
+            Takes draws as `sample_posterior` returns and gives (n_draws,) nats, such
+            as ``posterior_.resample`` needs.
+        """
+        check_is_fitted(self)
+        X, weight = canonical(*weighted_rows(self, X, sample_weight))
+        model = self.posterior_.model
+        target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
+        return lambda draws: target.log_density(target.family.rows(draws))

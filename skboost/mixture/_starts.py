@@ -7,6 +7,18 @@ from skboost.conjugate import LABELS, log_parts
 from skboost.mixture._priors import check_definite, given
 
 
+def start_of(estimator, model, rows, weight, rng):
+    """Natural parameters that a run of `SVIGaussianMixture` begins with."""
+    make = STARTS[estimator.init_params]
+    # In an order that does not depend on where the origin of the data is.
+    order = np.lexsort(rows.values.T[::-1])
+    values = rows.values[order]
+    resp = np.empty((len(values), model.n_components))
+    resp[order] = make(values, weight[order], model.n_components, rng)
+    natural = model.start(rows, resp * weight[:, None])
+    return started(estimator, model, rows, weight, natural)
+
+
 def any_given(estimator):
     """Whether the user says where to start."""
     names = ("weights_init", "means_init", "precisions_init")
@@ -14,29 +26,10 @@ def any_given(estimator):
 
 
 def started(estimator, model, rows, weight, natural):
-    """The start after the given parameters have assigned the rows.
+    """The start `natural` after the given parameters have assigned the rows.
 
     What is given takes the place of what `natural` has; the rows are shared out by the
     mixture of these values, as in a first step of EM.
-
-    Parameters
-    ----------
-    estimator : SVIGaussianMixture or BoostedGaussianMixture
-    model : GaussianMixtureModel
-    rows : Rows
-    weight : ndarray of shape (n_rows,)
-    natural : dict
-        A start without them.
-
-    Returns
-    -------
-    dict
-        Natural parameters; those that came where nothing is given.
-
-    Raises
-    ------
-    ValueError
-        If a value has the wrong shape or is no parameter of a mixture.
     """
     if not any_given(estimator):
         return natural

@@ -1,25 +1,39 @@
 """Bayesian Gaussian mixtures by natural gradients: coordinate ascent, SVI and SVI+."""
 
-from numbers import Integral
-
-import numpy as np
-from sklearn.base import DensityMixin
+from functools import partial
 
 from skboost._base import callback_data
+from skboost._natural_gradients import (
+    START,
+    SVI_CONSTRAINTS,
+    SVIEstimator,
+    check_same_model,
+)
 from skboost._parallel import single_threaded
 from skboost._random import generator, root_seed
-from skboost._runs import START, SVI_CONSTRAINTS, NaturalGradientRuns, check_same_model
-from skboost._sklearn import Interval, fit_context
+from skboost._report import warn_where_called
+from skboost._sklearn import fit_context
 from skboost.conjugate import GaussianMixtureModel
-from skboost.mixture._fitted import plain_errors
+from skboost.mixture._face import BayesianMixture
+from skboost.mixture._fitted import natural_attributes, plain_errors
 from skboost.mixture._messages import ProgressLines
-from skboost.mixture._priors import MIXTURE_CONSTRAINTS, WEIGHTS, mixture_settings
-from skboost.mixture._sources import MixtureRows, warn_of_few_rows
-from skboost.mixture._starts import STARTS, started
-from skboost.mixture._svi_methods import SVIMethods
+from skboost.mixture._priors import (
+    MIXTURE_CONSTRAINTS,
+    WEIGHTS,
+    mixture_settings,
+    moments,
+)
+from skboost.mixture._rows import (
+    MixtureRows,
+    canonical,
+    warn_of_few_rows,
+    weighted_rows,
+)
+from skboost.mixture._starts import start_of
+from skboost.svi import Stream, SVILimits
 
 
-class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
+class SVIGaussianMixture(BayesianMixture, SVIEstimator):
     """Bayesian Gaussian mixture, fitted in batches of any size, with tuneable noise.
 
     Variational inference in the conjugate model: with all rows as one batch it is
@@ -81,8 +95,7 @@ class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
         than the batch has, adds no noise.
     learning_rate : {"auto", "constant", "robbins-monro"}, float or LearningRate, \
             default="auto"
-        Weight of a step. "auto" is 1 with all rows as the batch, a batch's share of
-        all rows so far in a stream with `n_init_samples`, and "robbins-monro",
+        Weight of a step. "auto" is 1 with all rows as the batch, and "robbins-monro",
         ``(t + 1) ** -0.7`` at the t-th step, otherwise.
     temperature : float, default=1.0
         Power of the likelihood in (0, 1]; 1 is Bayes (Alquier 2019, Algorithm 1).
@@ -95,11 +108,6 @@ class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
         `init_params`.
     n_init : int, default=1
         Runs from different starts; the best by ELBO is kept.
-    n_init_samples : int, default=None
-        Rows that `partial_fit` keeps before its stream begins. Up to then each call
-        fits all rows so far by coordinate ascent from `n_init` starts, and they set
-        the priors that are left open. None: the first batch begins the stream, by a
-        single step.
     max_iter : int, default=100
         Epochs in total: passes over the data.
     tol : float, default=1e-3
@@ -203,11 +211,7 @@ class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
     (5,)
     """
 
-    _parameter_constraints = {
-        **MIXTURE_CONSTRAINTS,
-        **SVI_CONSTRAINTS,
-        "n_init_samples": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    _parameter_constraints = {**MIXTURE_CONSTRAINTS, **SVI_CONSTRAINTS}
 
     def __init__(
         self,
@@ -233,7 +237,6 @@ class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
         means_init=None,
         precisions_init=None,
         n_init=1,
-        n_init_samples=None,
         max_iter=100,
         tol=1e-3,
         max_time=None,
@@ -264,7 +267,6 @@ class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
         self.means_init = means_init
         self.precisions_init = precisions_init
         self.n_init = n_init
-        self.n_init_samples = n_init_samples
         self.max_iter = max_iter
         self.tol = tol
         self.max_time = max_time
@@ -303,57 +305,136 @@ class SVIGaussianMixture(SVIMethods, DensityMixin, NaturalGradientRuns):
             Once more, after the epochs done were kept with every fitted attribute.
         """
         with self._keeping_old_fit(), plain_errors(), single_threaded():
-            going_on = self.warm_start and "_run" in vars(self)
-            seed = self._seed if going_on else root_seed(self.random_state)
+            previous = self._previous
+            seed = root_seed(self.random_state) if previous is None else self._seed
             rows = self._source(MixtureRows(seed=seed), X, None, sample_weight)
-            if going_on:
-                self._check_goes_on("warm_start=True", "Set warm_start=False.")
-            else:
-                warn_of_few_rows(self.n_components, len(rows))
-                self._settings = mixture_settings(self, *rows.summary.moments(rows))
-                self._model = GaussianMixtureModel(**self._settings)
-                self._seed = seed
-            self._held = None
-            engines = self._engines(rows, going_on)
-            return self._fit_all(engines, callback_data(X, y, sample_weight), going_on)
+            model = self._model(rows)
+            self._seed = seed
+            return self._run_all(
+                self._engines(model, rows),
+                SVILimits(self.max_iter, self.tol, self.max_time),
+                callback_data(X, y, sample_weight),
+                self._attributes(model),
+                ProgressLines,
+            )
 
-    # --- data and engines
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Take one more batch of a stream in; the data so far is not needed again.
 
-    def _lines(self, index):
-        return ProgressLines(self, index)
+        The first batch sets the priors that are left open, and the first clusters: let
+        it have more rows than clusters. Batches beyond `batch_size` are cut. The rate
+        of a step is at least the batch's share of all rows so far.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As `fit` does, and for a model that has changed since the first batch.
+
+        Warns
+        -----
+        UserWarning
+            If the stream begins with fewer distinct rows than there are clusters.
+        """
+        with self._keeping_old_fit(), plain_errors(), single_threaded():
+            begins = self._stream_so_far is None
+            X, weight = weighted_rows(self, X, sample_weight, reset=begins)
+            if not begins:
+                self._check_goes_on("partial_fit", "Begin with a clone.")
+            size = len(X) if self.batch_size is None else self.batch_size
+            for begin in range(0, len(X), size):
+                part = slice(begin, begin + size)
+                if weight[part].any():
+                    self._take_in(X[part], weight[part])
+            return self
+
+    # --- the model, and what runs on it
 
     def _source(self, reader, *arrays):
         """A `RowSource` of the arguments of ``fit``."""
         return reader.source(self, *arrays)
 
-    def _engines(self, rows, going_on):
+    def _model(self, rows):
+        """The model of a new fit, or that of the fit that goes on."""
+        if self._previous is not None:
+            self._check_goes_on("warm_start=True", "Set warm_start=False.")
+            return self._predictive.model
+        warn_of_few_rows(self.n_components, len(rows))
+        return GaussianMixtureModel(
+            **mixture_settings(self, *rows.summary.moments(rows))
+        )
+
+    def _attributes(self, model):
+        return partial(natural_attributes, model, self.weight_concentration_prior_type)
+
+    def _engines(self, model, rows):
         """One for each run."""
         values, weight = rows.summary.start(rows)
-        at_hand = self._model.rows(values)
-        make = rows.summary.engine(self, rows, at_hand)
-        return [
-            make(start=None if going_on else self._start(at_hand, weight, i), **steps)
-            for i, steps in self._steps_of_runs(len(rows), going_on)
-        ]
-
-    def _start(self, rows, weight, i):
-        """Natural parameters that the i-th run begins with."""
-        rng = generator(self._seed, START, i)
-        make = STARTS[self.init_params]
-        # In an order that does not depend on where the origin of the data is.
-        order = np.lexsort(rows.values.T[::-1])
-        values = rows.values[order]
-        resp = np.empty((len(values), self.n_components))
-        resp[order] = make(values, weight[order], self.n_components, rng)
-        natural = self._model.start(rows, resp * weight[:, None])
-        return started(self, self._model, rows, weight, natural)
+        at_hand = model.rows(values)
+        make = rows.summary.engine(model, rows, at_hand, self)
+        engines = []
+        for i, steps in self._steps(len(rows), "robbins-monro").items():
+            start = None
+            if self._previous is None:
+                rng = generator(self._seed, START, i)
+                start = start_of(self, model, at_hand, weight, rng)
+            engines.append(make(start=start, **steps))
+        return engines
 
     def _check_goes_on(self, what, advice):
         names = ("n_components", "covariance_type", "temperature", "reg_covar")
         now = {name: vars(self)[name] for name in names}
         kind = self.weight_concentration_prior_type
         now |= {"n_features": self.n_features_in_, "weights": WEIGHTS[kind]}
-        n_components, n_features = self._model.clusters.shape
-        before = {"n_components": n_components, "n_features": n_features}
-        before = {name: (self._settings | before)[name] for name in now}
+        model = self._predictive.model
+        own = {"n_components": model.n_components, "n_features": model.dim}
+        before = {name: (model.settings | own)[name] for name in now}
         check_same_model(what, before, now, advice)
+
+    # --- streams
+
+    def _take_in(self, X, weight):
+        stream = self._stream_so_far
+        if stream is None:
+            model, stream = self._begun(X, weight)
+        else:
+            model = self._predictive.model
+            stream = stream.absorb(
+                model,
+                model.rows(X),
+                weight,
+                self._rate("robbins-monro"),
+                self.effective_batch_size,
+                self._seed,
+            )
+        self._keep_stream(stream, self._attributes(model)(stream.natural))
+
+    def _begun(self, X, weight):
+        """Model and stream after the first rows."""
+        X, weight = canonical(X, weight)
+        if len(X) < self.n_components:
+            warn_where_called(
+                f"The stream begins with {len(X)} distinct rows for n_components="
+                f"{self.n_components}: they set its priors and its first clusters. "
+                "Pass more rows at first.",
+                UserWarning,
+            )
+        self._seed = root_seed(self.random_state)
+        model = GaussianMixtureModel(**mixture_settings(self, *moments(X, weight)))
+        rows, rng = model.rows(X), generator(self._seed, START, 0)
+        natural = start_of(self, model, rows, weight, rng)
+        evidence = model.expect(natural, rows, weight).evidence
+        elbo = model.elbo(natural, evidence)
+        return model, Stream(natural, float(weight.sum()), 1, elbo=elbo)

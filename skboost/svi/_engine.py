@@ -18,12 +18,11 @@ noise is the row: a data point of a mixture, a document of a topic model, an obs
 entry of a matrix.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
 
-from skboost._budget import Budget, End
 from skboost._random import generator
 from skboost.conjugate import natural_step, scaled
 from skboost.svi._schedules import effective_size, rate_at
@@ -34,62 +33,24 @@ _BATCH, _NOISE = 0, 1
 
 @dataclass(frozen=True)
 class SVIState:
-    """Everything that the next step needs.
-
-    Attributes
-    ----------
-    natural : dict
-        Natural parameters of q.
-    step : int
-        Steps done.
-    epoch : int
-        Epochs done.
-    elbo : float
-        Of `natural` on all rows, or estimated from those that are watched, without
-        noise, nats.
-    n_groups, n_shrunk : int
-        Groups of natural parameters that got noise so far, and of which the noise had
-        to be shrunk.
-    ahead : Expectation or None
-        With all rows as the batch: what the next step needs and the bound needed.
-    local : object, default=None
-        Of a model that finds local factors by iteration: those than which `ahead`
-        does no worse.
-    """
+    """Everything that the next step needs, and the bound without noise."""
 
     natural: dict
     step: int = 0
     epoch: int = 0
     elbo: float = -np.inf
+    # Groups of natural parameters that got noise, and of which it had to be shrunk.
     n_groups: int = 0
     n_shrunk: int = 0
+    # With all rows as the batch, the `Expectation` of the next step.
     ahead: object = None
+    # Local factors, found by an iteration, than which `ahead` does no worse.
     local: object = None
-
-    @property
-    def stage(self):
-        """Nothing but the last state is kept."""
-        return None
 
 
 @dataclass(frozen=True)
 class SVIInfo:
-    """Report of one epoch.
-
-    Attributes
-    ----------
-    iteration : int
-        Epoch, counted from 1.
-    n_steps : int
-        Steps done so far.
-    elbo, gain : float
-        As in `SVIState`, and its change; nats.
-    learning_rate, effective_batch_size : float
-        Of the last step.
-    n_groups, n_shrunk : int
-        Of this epoch, as in `SVIState`.
-    seconds : float
-    """
+    """Report of one epoch, whose rate and effective size are those of its last step."""
 
     iteration: int
     n_steps: int
@@ -103,10 +64,7 @@ class SVIInfo:
 
 
 def noise_weights(effective_batch_size, n_done, size, seed):
-    """Centred normal weights of rows, with variance |S| / M - 1; None at zero.
-
-    They are those of the step after `n_done` others.
-    """
+    """Centred normal weights of rows of a step, with variance |S| / M - 1, or None."""
     variance = size / effective_size(effective_batch_size, n_done + 1, size) - 1.0
     if variance <= 0.0:
         return None
@@ -122,29 +80,6 @@ class NaturalGradient:
     Annealing, Algorithm 1. An epoch is as many steps as batches fit into the rows; each
     draws its batch anew, without replacement. With all rows, a rate of 1 and no noise
     a step is one round of coordinate ascent.
-
-    Parameters
-    ----------
-    model : conjugate model
-    rows : rows of the model
-    start : dict
-        Natural parameters to start from.
-    weight : ndarray of shape (n_rows,), default=None
-        Weights of rows.
-    learning_rate : LearningRate
-    batch_size : int, default=None
-        |S|; None, or more than there are, is all rows.
-    effective_batch_size : float or callable, default=None
-        M: the noise of batches of this size. At most `batch_size`; None is no noise.
-        A callable takes the step, counted from 1.
-    seed : int, default=0
-    watched : ndarray of int, default=None
-        Positions of the rows by which the bound is estimated where batches are not all
-        rows. None evaluates all rows after every epoch.
-    scale : float, default=1.0
-        How many times the evidence of those rows is that of all.
-    budget : Budget
-        Once nothing is left of it an epoch ends after the batch under way.
     """
 
     model: object
@@ -152,12 +87,20 @@ class NaturalGradient:
     start: dict
     learning_rate: object
     weight: np.ndarray | None = None
+    # |S|; None, or more than there are, is all rows.
     batch_size: int | None = None
+    # M, or a function of the step from 1: the noise is that of batches of this size.
     effective_batch_size: object = None
     seed: int = 0
-    watched: np.ndarray | None = None
-    scale: float = 1.0
-    budget: Budget = field(default_factory=Budget)
+    # Positions of rows by which the bound is estimated where batches are not all rows,
+    # and how many times their evidence is that of all; None is all rows.
+    bound_rows: np.ndarray | None = None
+    bound_scale: float = 1.0
+
+    @property
+    def initial(self):
+        """The state before the first epoch."""
+        return SVIState(self.start)
 
     @property
     def size(self):
@@ -181,35 +124,17 @@ class NaturalGradient:
         quiet = self.effective_batch_size is None
         return self.whole and quiet and self.learning_rate.full
 
-    def within(self, budget):
-        """This engine with a budget."""
-        return replace(self, budget=budget)
-
     def recomputed(self, state):
         """The bound that a state holds, and what the rows give for it now."""
         return state.elbo, self.elbo(self._looked_ahead(state))
 
-    def last_look(self, state):
-        """Coordinate ascent has nothing further to look for."""
-        return None, None
-
-    def init(self):
-        """The first epoch."""
-        return self.step(SVIState(self.start))
-
-    def step(self, state):
-        """One epoch.
-
-        Returns
-        -------
-        state : SVIState
-        info : SVIInfo
-        """
+    def step(self, state, budget=None):
+        """One epoch, or as many of its batches as a budget of seconds has room for."""
         began, state = perf_counter(), self._looked_ahead(state)
         before = state
         for _ in range(-(-len(self.rows) // self.size)):
             state = self.advance(state)
-            if self.budget.spent:
+            if budget is not None and budget.spent:
                 break
         state = replace(state, epoch=state.epoch + 1, elbo=self.elbo(state))
         last = state.step
@@ -260,9 +185,9 @@ class NaturalGradient:
         if state.ahead is not None:
             return self.model.elbo(state.natural, state.ahead.evidence)
         rows, weight, scale = self.rows, self.weight, 1.0
-        if self.watched is not None:
-            rows, scale = rows[self.watched], self.scale
-            weight = None if weight is None else weight[self.watched]
+        if self.bound_rows is not None:
+            rows, scale = rows[self.bound_rows], self.bound_scale
+            weight = None if weight is None else weight[self.bound_rows]
         found = self.model.expect(state.natural, rows, weight)
         return self.model.elbo(state.natural, scale * found.evidence)
 
@@ -286,52 +211,3 @@ class NaturalGradient:
         """Rows at positions, and their weights."""
         weight = None if self.weight is None else self.weight[batch]
         return self.rows[batch], weight
-
-
-@dataclass(frozen=True)
-class SVILimits:
-    """When a run of epochs ends.
-
-    Parameters
-    ----------
-    max_iter : int
-        Epochs.
-    tol : float
-        Gain in ELBO per epoch, nats, below which coordinate ascent has converged.
-        Stochastic steps go on up to `max_iter`.
-    max_time : float or None
-        Seconds.
-    began : float or None
-        When they began to count, by ``time.perf_counter``; None is when a run begins.
-    before : int
-        Epochs that `max_iter` does not count.
-    """
-
-    max_iter: int
-    tol: float = 1e-3
-    max_time: float | None = None
-    began: float | None = None
-    before: int = 0
-
-    def after(self, previous):
-        """Those of a run that goes on: as many more where it has `max_iter` epochs."""
-        done = 0 if previous is None else previous.n_iter
-        return replace(self, before=done) if done >= self.max_iter else self
-
-    def reached(self, engine, history):
-        """The `End` of a run whose last epoch shows convergence, or None."""
-        gain = history[-1].gain
-        if engine.monotone and gain <= self.tol:
-            message = f"Converged: the last round gained {gain:.2g} nats, within tol."
-            return End("tol", message)
-        return None
-
-    def budget(self, target, clock):
-        """What a run that begins now may spend, a `Budget`."""
-        return Budget(self.max_time, clock=clock, began=self.began)
-
-    def over(self, engine, history):
-        """The `End` of a run that must end without convergence, or None."""
-        if len(history) - self.before < self.max_iter:
-            return None
-        return End("max_iter", f"Stopped at max_iter={self.max_iter}.")

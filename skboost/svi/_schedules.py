@@ -67,13 +67,7 @@ LEARNING_RATES = {"constant": ConstantRate, "robbins-monro": RobbinsMonro}
 
 
 def as_learning_rate(learning_rate):
-    """A `LearningRate` from a number, a name, or itself.
-
-    Raises
-    ------
-    ValueError
-        If its rates leave (0, 1].
-    """
+    """A `LearningRate` from a number, a name, or itself, whose rates are in (0, 1]."""
     if isinstance(learning_rate, str):
         made = LEARNING_RATES[learning_rate]()
     elif isinstance(learning_rate, Real):
@@ -86,19 +80,7 @@ def as_learning_rate(learning_rate):
 
 
 def rate_at(learning_rate, step):
-    """Rate of a step, checked.
-
-    Parameters
-    ----------
-    learning_rate : LearningRate
-    step : int
-        Counted from 1.
-
-    Raises
-    ------
-    ValueError
-        If it leaves (0, 1].
-    """
+    """Rate of a step counted from 1, or a ValueError where it leaves (0, 1]."""
     rate = learning_rate.at(step)
     if not (isinstance(rate, Real) and 0.0 < rate <= 1.0):
         raise ValueError(
@@ -108,22 +90,7 @@ def rate_at(learning_rate, step):
 
 
 def effective_size(effective_batch_size, step, batch_size):
-    """M of a step: at most the batch's own size, where there is no noise.
-
-    Parameters
-    ----------
-    effective_batch_size : float, callable or None
-        A number, a function of the step, or None for no noise.
-    step : int
-        Counted from 1: ``lambda t: 50 * t`` begins with batches of 50 (Paisley et al.,
-        section IV-A).
-    batch_size : int
-
-    Raises
-    ------
-    ValueError
-        If a callable returns anything but a positive number.
-    """
+    """M of a step: at most the batch's own size, where there is no noise."""
     if effective_batch_size is None:
         return float(batch_size)
     size = effective_batch_size

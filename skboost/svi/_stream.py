@@ -11,42 +11,19 @@ from skboost.svi._schedules import rate_at
 
 @dataclass(frozen=True)
 class Stream:
-    """What is carried from one batch to the next: q, and how much it has seen.
-
-    Attributes
-    ----------
-    natural : dict
-    weight : float
-        Total weight of the rows so far.
-    step : int
-        Batches so far.
-    n_groups, n_shrunk : int
-        As in `SVIState`.
-    elbo : float
-        On the last batch, before its step, scaled up to all rows so far; nats.
-    """
+    """What is carried from one batch to the next: q, and how much it has seen."""
 
     natural: dict
     weight: float
     step: int = 0
     n_groups: int = 0
     n_shrunk: int = 0
+    # On the last batch, before its step, scaled up to all rows so far; nats.
     elbo: float = -np.inf
 
     @classmethod
     def after(cls, state, weight):
-        """The stream that goes on where a fit ended.
-
-        Parameters
-        ----------
-        state : SVIState
-        weight : float
-            Of all rows of the fit.
-
-        Returns
-        -------
-        Stream
-        """
+        """The stream that goes on where a fit ended, whose rows weigh so much."""
         counts = (state.step, state.n_groups, state.n_shrunk, state.elbo)
         return cls(state.natural, weight, *counts)
 
@@ -60,37 +37,19 @@ class Stream:
         seed,
         total=None,
     ):
-        """The stream after one more batch.
-
-        N of Algorithm 1 is the weight of all rows so far, this batch included, and the
-        rate is at least the batch's share of it: with decaying rates the late batches
-        are accumulated, row by row, and the early ones are slowly forgotten. Without a
-        rate it is that share, and nothing is forgotten. The first
-        batch, from which the stream starts, is step 1, so that this one is at least 2.
-        A stream of weight 0 has seen nothing: its batch makes the whole step.
-
-        Parameters
-        ----------
-        model : conjugate model
-        rows : rows of the model
-        weight : ndarray of shape (n_rows,)
-        learning_rate : LearningRate or None
-        effective_batch_size : float, callable or None
-        seed : int
-        total : float, default=None
-            N where it is known: then the rate is that of the schedule.
-
-        Returns
-        -------
-        Stream
-        """
+        """The stream after one more batch; without a rate nothing is forgotten."""
+        # N of Algorithm 1 is the weight of all rows so far, and the rate at least the
+        # batch's share of it: late batches are accumulated, row by row, and early ones
+        # slowly forgotten. Where N is known (`total`) the rate is the schedule's. The
+        # batch from which a stream starts is step 1; a stream of weight 0 has seen
+        # nothing, and its batch makes the whole step.
         batch = float(weight.sum())
         seen, natural = self.weight + batch, self.natural
         rate = 0.0 if learning_rate is None else rate_at(learning_rate, self.step + 1)
         if total is None:
             total, rate = seen, max(rate, batch / seen)
             if self.weight:
-                natural = grown(model, natural, seen / self.weight)
+                natural = rescaled(model, natural, seen / self.weight)
         noise = noise_weights(effective_batch_size, self.step, len(rows), seed)
         weightings = (weight,) if noise is None else (weight, weight * noise)
         found = model.expect(natural, rows, *weightings)
@@ -107,12 +66,10 @@ class Stream:
         )
 
 
-def grown(model, natural, factor):
-    """What q would be, had every row been seen `factor` times as often.
-
-    Without noise in the past this is exact and always proper; with it, each group goes
-    only as far as its domain reaches.
-    """
+def rescaled(model, natural, factor):
+    """What q would be, had every row been seen `factor` times as often."""
+    # Exact and proper without noise in the past; with it, each group goes only as far
+    # as its domain reaches.
     found = {}
     for part in model.factors:
         own = natural[part.name]

@@ -37,7 +37,7 @@ def ascent(model, X, epochs=1, seed=0, **settings):
     settings = {"learning_rate": as_learning_rate(1.0)} | settings
     start = model.start(generator(seed))
     engine = NaturalGradient(model, ObservedEntries(Entries.of(X)), start, **settings)
-    state, info = engine.init()
+    state, info = engine.step(engine.initial)
     history = [info]
     for _ in range(epochs - 1):
         state, info = engine.step(state)

@@ -12,10 +12,9 @@ from scipy.special import gammaln, logsumexp, psi
 from scipy.stats import beta
 from sklearn.decomposition import LatentDirichletAllocation
 
-from skboost._callbacks import run
 from skboost.conjugate import TopicModel
 from skboost.conjugate.topics._proportions import LocalSettings, WordTable, local_step
-from skboost.svi import ConstantRate, NaturalGradient, RobbinsMonro, SVILimits
+from skboost.svi import ConstantRate, NaturalGradient, RobbinsMonro, SVILimits, run
 
 from .conftest import corpus
 
@@ -308,7 +307,7 @@ def test_noise_is_shrunk_word_by_word(effective):
     engine = NaturalGradient(
         model, rows, natural, RobbinsMonro(), None, 10, effective, 1
     )
-    state, info = engine.init()
+    state, info = engine.step(engine.initial)
     assert np.all(state.natural["topics"]["lambda"] > 0)
     assert state.n_groups == 4 * 4 * 30
     assert 0 < state.n_shrunk < state.n_groups

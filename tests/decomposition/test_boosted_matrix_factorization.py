@@ -133,11 +133,13 @@ def test_predictions_are_those_of_the_mixture(several):
 
 
 def test_densities_of_entries_are_mixtures_of_normals(several):
-    expected = 0.0
-    for weight, rows, columns, noise in several._pieces():
+    posterior, expected = several.posterior_, 0.0
+    model = posterior.model
+    for own, weight in zip(posterior.components, posterior.weights, strict=True):
+        rows, columns = (s.stack(own[s.name]) for s in (model.rows, model.columns))
         u, v = rows.mean[1, 0], columns.mean[2, 0]
         a, b = rows.covariance[1, 0, 0], columns.covariance[2, 0, 0]
-        variance = u**2 * b + v**2 * a + a * b + noise
+        variance = u**2 * b + v**2 * a + a * b + model.noise.variance(own)
         expected += weight * stats.norm(u * v, np.sqrt(variance)).pdf(0.7)
     found = several.log_density_entries([1], [2], [0.7])
     assert_allclose(found, np.log(expected), rtol=1e-10)
@@ -150,7 +152,7 @@ def test_factors_are_those_of_the_heaviest_component(several):
     factors = several.transform(two_groups(4))
     assert_allclose(factors, several.row_factors_, atol=5e-3)
     (heaviest,) = several.posterior_.truncate(1).components
-    columns = several._model.columns.moments(heaviest["columns"]).mean
+    columns = several.posterior_.model.columns.stack(heaviest["columns"]).mean
     assert_allclose(several.inverse_transform(factors), factors @ columns.T)
 
 

@@ -417,7 +417,7 @@ def test_a_search_over_the_rank_by_its_own_score():
 
 
 def test_new_entries_that_are_interrupted_leave_no_trace(monkeypatch, fitted):
-    def pressed(engine, state):
+    def pressed(engine, state, budget):
         raise KeyboardInterrupt
 
     before, own = fitted.reconstruct(), copy(fitted)

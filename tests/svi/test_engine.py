@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skboost._callbacks import run
 from skboost.svi import (
     LEARNING_RATES,
     ConstantRate,
@@ -17,6 +16,8 @@ from skboost.svi import (
     SVILimits,
     as_learning_rate,
     effective_size,
+    run,
+    why_stop,
 )
 from skboost.svi._engine import noise_weights
 
@@ -46,7 +47,7 @@ def test_all_rows_at_rate_one_is_coordinate_ascent(clusters, shape, temperature)
     engine = NaturalGradient(
         model, rows, natural, ConstantRate(), weight, len(rows), float(len(rows))
     )
-    state, _ = engine.init()
+    state, _ = engine.step(engine.initial)
     for _ in range(7):
         found = model.expect(natural, rows, weight).statistics[0]
         natural = model.updated(natural, found)
@@ -76,7 +77,7 @@ def test_no_step_leaves_the_parameter_space(
     engine = NaturalGradient(
         model, rows, start, rate, None, batch_size, effective, seed
     )
-    state, info = engine.init()
+    state, info = engine.step(engine.initial)
     for _ in range(2):
         state, info = engine.step(state)
     assert np.isfinite(info.elbo)
@@ -116,7 +117,7 @@ def test_noisy_steps_are_unbiased_where_nothing_is_shrunk():
 def test_shrunk_noise_is_counted():
     model, rows, start = problem(n_components=6)
     engine = NaturalGradient(model, rows, start, ConstantRate(), None, 10, 1.0)
-    state, info = engine.init()
+    state, info = engine.step(engine.initial)
     # Weights and clusters are one group each, and there are six of both.
     assert state.n_groups == 6 * 12
     assert 0 < state.n_shrunk < state.n_groups
@@ -152,7 +153,7 @@ def test_a_batch_stands_for_all_rows(temperature):
     model, rows, start = problem(n=60)
     model.temperature = temperature
     engine = NaturalGradient(model, rows, start, ConstantRate(), None, 20)
-    state, _ = engine.init()
+    state, _ = engine.step(engine.initial)
     # Each row adds one to the concentrations.
     gain = state.natural["weights"]["alpha"] - model.prior["weights"]["alpha"]
     assert gain.sum() == pytest.approx(60 * temperature)
@@ -174,19 +175,16 @@ def test_batches_are_drawn_anew_and_without_replacement(monkeypatch):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_bound_of_watched_rows_is_that_of_all_that_are_like_them(weighted):
+def test_the_bound_of_some_rows_is_that_of_all_that_are_like_them(weighted):
     model, _, start = problem(n=60)
     X = np.random.default_rng(1).normal(size=(30, 2))
     rows = model.rows(np.concatenate([X, X]))
     weight = np.tile(np.linspace(0.5, 2.0, 30), 2) if weighted else None
     settings = {"weight": weight, "batch_size": 20}
-    state, every = NaturalGradient(
-        model, rows, start, RobbinsMonro(), **settings
-    ).init()
-    watching = NaturalGradient(
-        model, rows, start, RobbinsMonro(), **settings, watched=np.arange(30), scale=2.0
-    )
-    assert watching.init()[1].elbo == pytest.approx(every.elbo, rel=1e-12)
+    engine = NaturalGradient(model, rows, start, RobbinsMonro(), **settings)
+    half = replace(engine, bound_rows=np.arange(30), bound_scale=2.0)
+    (_, every), (_, some) = (each.step(each.initial) for each in (engine, half))
+    assert some.elbo == pytest.approx(every.elbo, rel=1e-12)
 
 
 # --- when a run ends
@@ -210,9 +208,10 @@ def test_coordinate_ascent_has_converged_where_a_round_gains_little(
 ):
     model, rows, start = problem()
     engine = NaturalGradient(model, rows, start, ConstantRate(rate))
-    _, info = engine.init()
-    reason = SVILimits(5, tol=0.5).reached(engine, [replace(info, gain=gain)])
-    assert (reason is not None) == converged
+    _, info = engine.step(engine.initial)
+    history = [replace(info, gain=gain)]
+    end = why_stop(history, SVILimits(5, tol=0.5), engine.monotone)
+    assert (end is not None) == converged
 
 
 # --- schedules
@@ -276,7 +275,7 @@ def test_steps_count_from_one(batch_size):
     engine = NaturalGradient(
         model, rows, start, rate, None, batch_size, growing, seed=0
     )
-    state, first = engine.init()
+    state, first = engine.step(engine.initial)
     state, second = engine.step(state)
     n_steps = 1 if batch_size is None else 3
     assert set(rate.steps) == set(range(1, 2 * n_steps + 1))

@@ -52,6 +52,11 @@ class GaussianMixtureModel:
         # With reg_covar every row stands for a cloud of this variance around it: its
         # cluster's scatter grows, and the log likelihood falls by half of it times the
         # trace of the precision.
+        self.settings = {
+            "clusters": clusters, "covariance_type": covariance_type, "alpha": alpha,
+            "center": center, "temperature": temperature, "weights": weights,
+            "reg_covar": reg_covar, **prior,
+        }  # fmt: skip
         self.center = np.asarray(center, dtype=float)
         self.temperature, self.reg_covar = temperature, reg_covar
         self.weights = WEIGHT_DISTRIBUTIONS[weights](alpha)

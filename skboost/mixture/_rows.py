@@ -5,11 +5,13 @@ from functools import partial
 
 import numpy as np
 from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
 
 from skboost._random import generator
 from skboost._report import warn_where_called
 from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._rows import canonical_rows
+from skboost._sklearn import check_sample_weight
 from skboost.conjugate import Expectation
 from skboost.mixture._priors import ColumnSums, covariance_of, moments, scatter
 from skboost.svi import NaturalGradient
@@ -17,6 +19,42 @@ from skboost.svi import NaturalGradient
 # Rows from which runs start, where there are more: k-means on these takes seconds,
 # and a cluster of one row in a thousand still has 65 of them.
 SAMPLE = 1 << 16
+# Names of a cluster's statistics, in the order of the model.
+_STATISTICS = ("count", "first", "second", "seen")
+
+
+def read_rows(estimator, X, reset=False, least=1):
+    """Rows as an array in which NaN is missing."""
+    # Covariances that take no missing values refuse them in the words of the model.
+    return validate_data(
+        estimator, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan",
+        ensure_min_samples=least,
+    )  # fmt: skip
+
+
+def weighted_rows(estimator, X, sample_weight, reset=False, least=1):
+    """Rows and their weights."""
+    X = read_rows(estimator, X, reset, least)
+    weight = check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    return X, weight
+
+
+def canonical(X, weight):
+    """Equal rows merged, rows of no weight dropped."""
+    X, _, weight = canonical_rows(X, np.zeros(len(X)), weight)
+    return X, weight
+
+
+def warn_of_few_rows(n_components, n_rows):
+    """Say that there are more clusters than rows."""
+    if n_components > n_rows:
+        warn_where_called(
+            f"n_components={n_components} clusters for {n_rows} distinct rows: most of "
+            "them stay empty. Lower n_components.",
+            UserWarning,
+        )
 
 
 class Held:
@@ -30,22 +68,17 @@ class Held:
         """Rows, and their weights, from which runs start."""
         return rows.X, rows.weight
 
-    def engine(self, estimator, rows, at_hand):
+    def engine(self, model, rows, at_hand, estimator):
         """What makes the engine of a run; `at_hand` are the rows of `start`."""
-        return partial(NaturalGradient, estimator._model, at_hand, weight=rows.weight)
+        return partial(NaturalGradient, model, at_hand, weight=rows.weight)
 
 
 @dataclass
 class Sample:
     """Sums over rows that are not held in memory, and a sample of them.
 
-    Attributes
-    ----------
-    n_rows : int
-    observed : ColumnSums
-    drawn : ndarray of shape (n_sample, 2 + n_features)
-        A uniform number for each row, its weight and its values. Of more rows than a
-        sample has, those of the smallest numbers are kept.
+    A row of `drawn` (n_sample, 2 + n_features) is a uniform number, a weight and
+    values; of more rows than a sample has, those of the smallest numbers are kept.
     """
 
     n_rows: int
@@ -78,7 +111,7 @@ class Sample:
             weight = weight * (self.observed.total / weight.sum())
         return canonical(self.drawn[:, 2:], weight)
 
-    def engine(self, estimator, rows, at_hand):
+    def engine(self, model, rows, at_hand, estimator):
         """What makes the engine of a run; batches need rows with positions."""
         size, noise = estimator.batch_size, estimator.effective_batch_size
         if size is not None and not isinstance(rows, Table):
@@ -93,24 +126,18 @@ class Sample:
                 f"where rows are not held in memory; got batch_size={size} for "
                 f"{len(rows)} rows."
             )
-        return partial(FarGradient, estimator._model, rows)
+        return partial(FarGradient, model, rows)
 
 
 @dataclass
 class MixtureRows(RowReader):
-    """Rows without responses, in which NaN is missing.
-
-    Parameters
-    ----------
-    seed : int
-        Of the sample.
-    """
+    """Rows without responses, in which NaN is missing; the seed is of the sample."""
 
     seed: int = 0
 
     def held(self, estimator, X, y=None, sample_weight=None, offset=None):
         """A `Table` of rows in memory, in canonical form."""
-        X, weight = canonical(*estimator._weighted(X, sample_weight, reset=True))
+        X, weight = canonical(*weighted_rows(estimator, X, sample_weight, reset=True))
         rows = Table(X, None, weight)
         rows.summary = Held()
         return rows
@@ -139,32 +166,12 @@ class MixtureRows(RowReader):
         return total
 
 
-def canonical(X, weight):
-    """Equal rows merged, rows of no weight dropped."""
-    X, _, weight = canonical_rows(X, np.zeros(len(X)), weight)
-    return X, weight
-
-
 def _scatter(mean, block):
     weight = np.broadcast_to(block.weight, len(block))
     return (scatter(block.X, weight, mean),)
 
 
 # --- the engine
-
-
-class Statistics(dict):
-    """Sums by name, which can be added up."""
-
-    def __add__(self, other):
-        return Statistics({name: value + other[name] for name, value in self.items()})
-
-
-def _expected(model, natural, block):
-    """Evidence and expected statistics of a block."""
-    weight = np.broadcast_to(block.weight, len(block))
-    found = model.expect(natural, model.rows(block.X), weight)
-    return found.evidence, Statistics(found.statistics[0])
 
 
 @dataclass(frozen=True)
@@ -193,15 +200,16 @@ class FarGradient(NaturalGradient):
         width = self.model.n_components + 2 * self.model.dim
         entries = self.model.n_components * self.model.dim**2
         part = partial(_expected, self.model, natural)
-        evidence, statistics = self.rows.sum(part, width, entries)
-        return Expectation((dict(statistics),), float(evidence))
+        evidence, *sums = self.rows.sum(part, width, entries)
+        statistics = dict(zip(_STATISTICS, sums, strict=False))
+        return Expectation((statistics,), float(evidence))
 
 
-def warn_of_few_rows(n_components, n_rows):
-    """Say that there are more clusters than rows."""
-    if n_components > n_rows:
-        warn_where_called(
-            f"n_components={n_components} clusters for {n_rows} distinct rows: most of "
-            "them stay empty. Lower n_components.",
-            UserWarning,
-        )
+def _expected(model, natural, block):
+    """Evidence and expected statistics of a block."""
+    weight = np.broadcast_to(block.weight, len(block))
+    found = model.expect(natural, model.rows(block.X), weight)
+    (statistics,) = found.statistics
+    return found.evidence, *(
+        statistics[name] for name in _STATISTICS if name in statistics
+    )
