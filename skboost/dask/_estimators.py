@@ -23,12 +23,6 @@ class WorkerTables(BlockTables):
     Sums are added in the order of the blocks, so that a fit depends, beyond rounding,
     neither on how many workers there are nor on whether one died: the scheduler knows
     how its blocks were made, and has them made again.
-
-    Parameters
-    ----------
-    tables : list of dask.delayed.Delayed
-        Of `Table`.
-    n_rows, n_features : int
     """
 
     def map(self, func):
@@ -40,20 +34,7 @@ class WorkerTables(BlockTables):
 
 
 def worker_rows(reader, X, y=None, sample_weight=None, offset=None):
-    """`WorkerTables` of Dask arrays, after a pass that checks them.
-
-    Parameters
-    ----------
-    reader : RowReader
-        Goes to the workers, before and after it knows what is in all blocks.
-    X : dask.array.Array of shape (n_samples, n_features)
-    y, sample_weight, offset : dask.array.Array of shape (n_samples,), default=None
-
-    Returns
-    -------
-    WorkerTables
-        With ``summary``.
-    """
+    """`WorkerTables` of Dask arrays, after a pass on the workers that checks them."""
     import dask
 
     parts = [_blocks("X", X.rechunk({1: -1}))]
@@ -142,78 +123,64 @@ def _coded(table, code):
     return Table(table.X, y, weight, table.offset)
 
 
-class OnWorkers:
-    """The rows of a fit stay on the workers, and predictions are lazy.
+# --- what the estimators share
 
-    A class of this comes before the estimator for rows in memory, and replaces where
-    rows come from and nothing else.
+
+def rows_on_workers(estimator, reader, X, *others):
+    """`WorkerTables` of the arguments of a fit; sets ``n_features_in_``."""
+    if not is_dask(X) or X.ndim != 2:
+        raise ValueError(
+            f"X must be a Dask array of two dimensions; got {type(X).__name__}. For "
+            f"rows in memory or in files use skboost.{estimator._in_memory.__name__}."
+        )
+    rows = worker_rows(reader, X, *others)
+    estimator.n_features_in_ = X.shape[1]
+    vars(estimator).pop("feature_names_in_", None)
+    return rows
+
+
+def partial_fit(self, X, *args, **kwargs):
+    """As that of the estimator for rows in memory; takes no Dask arrays."""
+    if is_dask(X):
+        raise ValueError(
+            "partial_fit takes rows in memory; got a Dask array. Pass one block after "
+            "another: X.blocks[k].compute()."
+        )
+    return self._in_memory.partial_fit(self, X, *args, **kwargs)
+
+
+def lazy(estimator, name, X, *arrays, part=None, **kwargs):
+    """A method of the estimator for rows in memory, lazy for a Dask array.
+
+    `arrays` go row by row, as X does; `part` is that of a tuple that it returns.
     """
+    import dask
+    import dask.array as da
 
-    def _source(self, reader, X, *others):
-        """`WorkerTables` of the arguments of a fit; sets ``n_features_in_``."""
-        if not is_dask(X) or X.ndim != 2:
-            base = self._in_memory_class().__name__
-            raise ValueError(
-                f"X must be a Dask array of two dimensions; got {type(X).__name__}. "
-                f"For rows in memory or in files use skboost.{base}."
-            )
-        rows = worker_rows(reader, X, *others)
-        self.n_features_in_ = X.shape[1]
-        vars(self).pop("feature_names_in_", None)
-        return rows
-
-    def partial_fit(self, X, *args, **kwargs):
-        """As that of the estimator for rows in memory; takes no Dask arrays."""
-        if is_dask(X):
-            raise ValueError(
-                "partial_fit takes rows in memory; got a Dask array. Pass one block "
-                "after another: X.blocks[k].compute()."
-            )
-        return super().partial_fit(X, *args, **kwargs)
-
-    def _in_memory_class(self):
-        bases = type(self).__mro__
-        return bases[bases.index(OnWorkers) + 1]
-
-    def _lazy(self, method, X, *arrays, part=None, **kwargs):
-        """A method of the estimator for rows in memory, lazy for a Dask array.
-
-        Parameters
-        ----------
-        method : str
-        X : dask.array.Array or array-like
-        *arrays : dask.array.Array of shape (n_samples,)
-            Further arguments that go row by row.
-        part : int, default=None
-            Of a tuple that the method returns for a Dask array.
-        """
-        import dask
-        import dask.array as da
-
-        if not is_dask(X):
-            return getattr(super(), method)(X, *arrays, **kwargs)
-        check_is_fitted(self)
-        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X must have {self.n_features_in_} features, as in fit; got shape "
-                f"{X.shape}."
-            )
-        model = self._in_memory_class()(**self.get_params(deep=False))
-        # What predictions have no use for, and what is large, stays here.
-        own = {"_run", "_stages", "_stream", "history_"}
-        fitted = {k: v for k, v in vars(self).items() if k not in own}
-        vars(model).update(fitted)
-        X = X.rechunk({1: -1})
-        arrays = [array.rechunk((X.chunks[0],))[:, None] for array in arrays]
-        call = partial(_predicted, method=method, part=part, kwargs=kwargs)
-        # What the result of one row is like.
-        row = np.zeros((1, X.shape[1])), *np.zeros((len(arrays), 1, 1))
-        like = call(*row, model=model)
-        shaped = {"chunks": (X.chunks[0], like.shape[1:])}
-        return da.map_blocks(
-            call, X, *arrays, model=dask.delayed(model), dtype=like.dtype,
-            meta=like[:0], **(shaped if like.ndim == 2 else {"drop_axis": 1}),
-        )  # fmt: skip
+    base = estimator._in_memory
+    if not is_dask(X):
+        return getattr(base, name)(estimator, X, *arrays, **kwargs)
+    check_is_fitted(estimator)
+    if X.ndim != 2 or X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X must have {estimator.n_features_in_} features, as in fit; got shape "
+            f"{X.shape}."
+        )
+    model = base(**estimator.get_params(deep=False))
+    # What predictions have no use for, and what is large, stays here.
+    large = {"_run", "_stages", "_stream", "history_"}
+    vars(model).update({k: v for k, v in vars(estimator).items() if k not in large})
+    X = X.rechunk({1: -1})
+    arrays = [array.rechunk((X.chunks[0],))[:, None] for array in arrays]
+    call = partial(_predicted, method=name, part=part, kwargs=kwargs)
+    # What the result of one row is like.
+    row = np.zeros((1, X.shape[1])), *np.zeros((len(arrays), 1, 1))
+    like = call(*row, model=model)
+    shaped = {"chunks": (X.chunks[0], like.shape[1:])}
+    return da.map_blocks(
+        call, X, *arrays, model=dask.delayed(model), dtype=like.dtype,
+        meta=like[:0], **(shaped if like.ndim == 2 else {"drop_axis": 1}),
+    )  # fmt: skip
 
 
 def _predicted(X, *arrays, model, method, part, kwargs):
@@ -222,7 +189,7 @@ def _predicted(X, *arrays, model, method, part, kwargs):
     return found if part is None else found[part]
 
 
-class DaskBayesianLogisticRegression(OnWorkers, BoostedBayesianLogisticRegression):
+class DaskBayesianLogisticRegression(BoostedBayesianLogisticRegression):
     """`skboost.BoostedBayesianLogisticRegression` for Dask arrays.
 
     ``fit(X, y, sample_weight=None)`` takes Dask arrays, whose blocks of rows stay on
@@ -236,6 +203,9 @@ class DaskBayesianLogisticRegression(OnWorkers, BoostedBayesianLogisticRegressio
     ``predict``, ``predict_proba`` and ``decision_function`` of a Dask array are lazy.
     """
 
+    _in_memory, _source = BoostedBayesianLogisticRegression, rows_on_workers
+    partial_fit = partial_fit
+
     def predict_proba(self, X):
         """Posterior predictive probabilities of the classes.
 
@@ -248,7 +218,7 @@ class DaskBayesianLogisticRegression(OnWorkers, BoostedBayesianLogisticRegressio
         dask.array.Array or ndarray of shape (n_samples, n_classes)
             Lazy for a Dask array.
         """
-        return self._lazy("predict_proba", X)
+        return lazy(self, "predict_proba", X)
 
     def predict(self, X):
         """Most probable class of every row; lazy for a Dask array.
@@ -261,7 +231,7 @@ class DaskBayesianLogisticRegression(OnWorkers, BoostedBayesianLogisticRegressio
         -------
         dask.array.Array or ndarray of shape (n_samples,)
         """
-        return self._lazy("predict", X)
+        return lazy(self, "predict", X)
 
     def decision_function(self, X):
         """Logit, or log probabilities; lazy for a Dask array.
@@ -274,15 +244,18 @@ class DaskBayesianLogisticRegression(OnWorkers, BoostedBayesianLogisticRegressio
         -------
         dask.array.Array or ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        return self._lazy("decision_function", X)
+        return lazy(self, "decision_function", X)
 
 
-class DaskBayesianLinearRegression(OnWorkers, BoostedBayesianLinearRegression):
+class DaskBayesianLinearRegression(BoostedBayesianLinearRegression):
     """`skboost.BoostedBayesianLinearRegression` for Dask arrays.
 
     See `DaskBayesianLogisticRegression`. `y` has one dimension; ``predict`` of a Dask
     array is lazy, with ``return_std=True`` both of its arrays.
     """
+
+    _in_memory, _source = BoostedBayesianLinearRegression, rows_on_workers
+    partial_fit = partial_fit
 
     def predict(self, X, return_std=False):
         """Mean of the predictive distribution; lazy for a Dask array.
@@ -299,17 +272,20 @@ class DaskBayesianLinearRegression(OnWorkers, BoostedBayesianLinearRegression):
             Only where `return_std` is True.
         """
         if not (return_std and is_dask(X)):
-            return self._lazy("predict", X, return_std=return_std)
+            return lazy(self, "predict", X, return_std=return_std)
         return tuple(
-            self._lazy("predict", X, part=part, return_std=True) for part in (0, 1)
+            lazy(self, "predict", X, part=part, return_std=True) for part in (0, 1)
         )
 
 
-class DaskBayesianPoissonRegression(OnWorkers, BoostedBayesianPoissonRegression):
+class DaskBayesianPoissonRegression(BoostedBayesianPoissonRegression):
     """`skboost.BoostedBayesianPoissonRegression` for Dask arrays.
 
     See `DaskBayesianLogisticRegression`; `offset` and `exposure` are Dask arrays, too.
     """
+
+    _in_memory, _source = BoostedBayesianPoissonRegression, rows_on_workers
+    partial_fit = partial_fit
 
     def _all_offsets(self, X, offset, exposure):
         """Lazy; the workers check what they read."""
@@ -334,10 +310,10 @@ class DaskBayesianPoissonRegression(OnWorkers, BoostedBayesianPoissonRegression)
         if not is_dask(X):
             return super().predict(X, offset=offset, exposure=exposure)
         total = self._all_offsets(X, offset, exposure)
-        return self._lazy("predict", X, *([] if total is None else [total]))
+        return lazy(self, "predict", X, *([] if total is None else [total]))
 
 
-class DaskGaussianMixture(OnWorkers, SVIGaussianMixture):
+class DaskGaussianMixture(SVIGaussianMixture):
     """`skboost.SVIGaussianMixture` for Dask arrays.
 
     ``fit(X, sample_weight=...)`` takes a Dask array, whose blocks of rows stay on the
@@ -350,6 +326,9 @@ class DaskGaussianMixture(OnWorkers, SVIGaussianMixture):
     ``predict``, ``predict_proba`` and ``score_samples`` of a Dask array are lazy.
     """
 
+    _in_memory, _source = SVIGaussianMixture, rows_on_workers
+    partial_fit = partial_fit
+
     def predict_proba(self, X):
         """Posterior probabilities of the clusters; lazy for a Dask array.
 
@@ -361,7 +340,7 @@ class DaskGaussianMixture(OnWorkers, SVIGaussianMixture):
         -------
         dask.array.Array or ndarray of shape (n_samples, n_components)
         """
-        return self._lazy("predict_proba", X)
+        return lazy(self, "predict_proba", X)
 
     def predict(self, X):
         """The most probable cluster of each row; lazy for a Dask array.
@@ -374,7 +353,7 @@ class DaskGaussianMixture(OnWorkers, SVIGaussianMixture):
         -------
         dask.array.Array or ndarray of int of shape (n_samples,)
         """
-        return self._lazy("predict", X)
+        return lazy(self, "predict", X)
 
     def score_samples(self, X):
         """Log posterior predictive density of each row, nats; lazy for a Dask array.
@@ -387,4 +366,4 @@ class DaskGaussianMixture(OnWorkers, SVIGaussianMixture):
         -------
         dask.array.Array or ndarray of shape (n_samples,)
         """
-        return self._lazy("score_samples", X)
+        return lazy(self, "score_samples", X)
