@@ -17,28 +17,24 @@ from skboost.targets import (
     NoisyGLMTarget,
     Target,
 )
-from skboost.transforms import LowerBound, Scale
 
 
 class HierarchicalTarget(Target):
     """Log joint density of (beta, z..., ln sigma_y), where z are scales transformed.
 
-    `transforms` lead from the last coordinates to the scales of group effects, where
-    rows hardly tell `sizes` from zero (see `Scale`), and to the noise scale.
+    `transforms` lead from the last coordinates to the scales of group effects, and to
+    that of the noise where there is one; `level_priors` are of their logarithms.
     """
 
     # Predictions may be exponentials of scales.
     light_tails = True
 
-    def __init__(self, marginal, prior, scale, scale_priors, sizes, noise_prior=None):
+    def __init__(self, marginal, prior, scale, level_priors, transforms):
         self.marginal, self.prior, self.scale = marginal, prior, scale
-        self.level_priors = [*scale_priors]
-        self.transforms = tuple(map(Scale, sizes))
-        if noise_prior is not None:
-            self.level_priors.append(noise_prior)
-            self.transforms += (LowerBound(),)
-        self.n_columns, self.n_scales = len(scale), len(scale_priors)
-        self.dim = self.n_columns + len(self.level_priors)
+        self.level_priors, self.transforms = level_priors, transforms
+        self.n_columns = len(scale)
+        self.n_scales = len(level_priors) - marginal.has_noise
+        self.dim = self.n_columns + len(level_priors)
 
     def split(self, theta):
         """What the marginal takes: coefficients, log scales, log noise scales."""

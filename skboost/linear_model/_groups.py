@@ -3,9 +3,17 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
 
 from skboost._report import warn_where_called
+from skboost._row_blocks import Table
+from skboost._rows import canonical_rows
+from skboost._sklearn import check_sample_weight
+from skboost.hierarchy import Factor, GroupedRows
+from skboost.linear_model._layout import feature_names
+from skboost.linear_model._summary import check_spread
 from skboost.serving import GroupedFactor
 
 
@@ -240,3 +248,67 @@ def levels_of(factor):
     if len(parts) == 1:
         return parts[0]
     return np.column_stack([part.astype(object) for part in parts])
+
+
+# --- rows
+
+
+class GroupedData(NamedTuple):
+    """Rows in canonical form, the same for their moments, and what the columns say;
+    factors have labels, and no effects.
+    """
+
+    rows: GroupedRows
+    table: Table
+    columns: Columns
+    factors: tuple
+
+
+def read_groups(estimator, X, y, sample_weight, row_noise, offset=None):
+    """`GroupedData` of what ``fit`` is given; `row_noise` is like effects of a row."""
+    X = seen(estimator, X, reset=True)
+    chosen = estimator.groups, estimator.slopes, estimator.nested
+    columns = resolve(feature_names(estimator), *chosen)
+    numbers, factors = numbers_of(X, columns), learned(X, columns)
+    warn_of_unidentified(factors, numbers, row_noise)
+    codes = [codes_of(X, factor, columns) for factor in factors]
+    weight = check_sample_weight(sample_weight, numbers, dtype=np.float64)
+    if np.any(weight < 0.0) or not weight.any():
+        raise ValueError(
+            "sample_weight must not be negative, and positive in a row at least."
+        )
+    offset = np.zeros(len(y)) if offset is None else offset
+    keys = np.column_stack([y, offset, *codes])
+    numbers, keys, weight = canonical_rows(numbers, keys, weight)
+    y, offset, codes = keys[:, 0], keys[:, 1], keys[:, 2:].T.astype(int)
+    table = Table(numbers, y, weight, offset)
+    check_spread(table, [columns.names[i] for i in columns.numbers])
+    grouped = tuple(
+        Factor(code, len(factor.present), factor.columns_of(numbers))
+        for factor, code in zip(factors, codes, strict=True)
+    )
+    ones = np.ones((len(y), int(estimator.fit_intercept)))
+    X = np.column_stack([numbers, ones])
+    rows = GroupedRows(X, y, weight, grouped, offset)
+    return GroupedData(rows, table, columns, factors)
+
+
+def seen(estimator, X, reset):
+    """X as an array of any type, or the data frame that it is; checks its width."""
+    if sparse.issparse(X):
+        raise ValueError(
+            "X must be dense: hierarchical regressions take no sparse matrix. "
+            "Pass X.toarray()."
+        )
+    if not hasattr(X, "columns"):
+        X = check_array(X, dtype=None, ensure_all_finite=False, input_name="X")
+    validate_data(estimator, X, skip_check_array=True, reset=reset)
+    return X
+
+
+def split(X, columns, factors, population, unknown):
+    """Numeric columns of new rows, and their groups by factor; -1 is a new group."""
+    numbers = numbers_of(X, columns)
+    if population:
+        return numbers, [np.full(len(numbers), -1)] * len(factors)
+    return numbers, [codes_of(X, factor, columns, unknown) for factor in factors]

@@ -2,28 +2,21 @@
 
 from numbers import Real
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
 from skboost._base import callback_data
 from skboost._elsewhere import MOVED_LEVEL, known_parameters
 from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost.linear_model._group_responses import NormalResponse
+from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
-    HierarchicalModel,
+    HierarchicalEstimator,
 )
-from skboost.linear_model._methods import (
-    check_quantiles,
-    checked_numbers,
-    tails_of,
-)
-from skboost.linear_model._predictive import mixture_log_density, mixture_quantiles
-from skboost.linear_model._summary import level_and_spread
-from skboost.serving import GroupedRegressor
-from skboost.targets import NoiseScalePrior, NormalNoise
+from skboost.linear_model._methods import check_quantiles, checked_numbers, tails_of
 
 
-class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
+class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator):
     """Linear regression whose groups share strength: partial pooling.
 
     ``y = X coef + intercept + z u[group] + noise``, where the effects ``u`` of the
@@ -71,18 +64,9 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
     handle_unknown : {"population", "error"}, default="population"
         What predictions do with a group that `fit` has not seen: integrate over the
         distribution of groups, or raise an error.
-    max_iter : int, default=10
-        Boosting iterations in total, the first component included.
-    tol : float or "auto", default="auto"
-        In nats; a component that gains less than a tenth of it is refused. ``"auto"``
-        also stops as soon as no more remains than a Gaussian fitted to 1,000 exact
-        draws would leave.
-    max_time : float, default=None
-        Seconds.
-    random_state : int, RandomState instance or None, default=None
-        Seed of every draw. The same seed gives the same fit for every `n_jobs`.
-    n_jobs : int, default=None
-        Threads over starts.
+    max_iter, tol, max_time, random_state, n_jobs
+        As in `BoostedBayesianLogisticRegression`, with the same defaults; `n_jobs` are
+        threads over starts.
 
     Attributes
     ----------
@@ -110,24 +94,11 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
         k-hat of the importance weights that make draws of group effects exact where
         Laplace's method gave them, which normal noise does not need: above 0.7 they
         are not reliable. 0 where none are needed.
-    elbo_, elbo_se_ : float
-        Evidence lower bound, group effects integrated out, and its standard error,
-        nats.
-    remaining_kl_, remaining_kl_se_, pareto_k_ : float
-        Importance-sampling estimate of what the bound still misses, nats, its standard
-        error, and k-hat: above 0.7 the estimate is not reliable.
-    remaining_kl_interval_ : tuple of float
-        (lower, upper), nats.
-    n_iter_ : int
-        Iterations done.
-    converged_ : bool
-        Whether the stopping rule ended the run.
-    message_ : str
-        Why the run ended.
-    history_ : list of dict
-        One record per iteration.
-    skewing_ : SkewReport
-        What skewing weights gained.
+    elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
+    duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
+    pareto_k_, calibration_, skewing_, n_iter_, converged_, message_, history_
+        As in `BoostedBayesianLogisticRegression`; group effects are integrated out of
+        all bounds.
     n_features_in_ : int
         Columns of X, those of groups included.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -171,9 +142,6 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
             Interval(Real, 0, None, closed="neither"),
         ],
     }
-
-    _likelihood, _plain = None, GroupedRegressor
-    _noise_name, _row_noise = "noise_scale", "noise"
 
     def __init__(
         self,
@@ -237,8 +205,10 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
         """
         with self._keeping_old_fit():
             y = checked_numbers(self, X, y)
-            rows, table = self._grouped(X, y, sample_weight)
-            return self._learn_groups(rows, table, callback_data(X, y, sample_weight))
+            response = NormalResponse(self.noise_prior_weight, self.noise_prior_scale)
+            data = read_groups(self, X, y, sample_weight, response.row_noise)
+            given = callback_data(X, y, sample_weight)
+            return self._learn(data, response, given)
 
     @known_parameters(MOVED_LEVEL)
     def predict(self, X, *, return_std=False, population=False):
@@ -260,8 +230,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
         std : ndarray of shape (n_samples,)
             Only where `return_std` is True.
         """
-        split = self._split(X, population)
-        mean, std = self._model.mean_and_std(*split)
+        rows = self._rows(X, population)
+        mean, std = self._predictive().model.mean_and_std(*rows)
         return (mean, std) if return_std else mean
 
     def predict_interval(self, X, level=0.9, population=False):
@@ -299,11 +269,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
         ndarray of shape (n_samples, n_quantiles)
         """
         p = check_quantiles(quantiles)
-        found = [
-            mixture_quantiles(NormalNoise(), *parts, p)
-            for _, *parts in self._mixtures(X, population)
-        ]
-        return np.concatenate(found)
+        return self._predictive().quantiles(self._rows(X, population), p)
 
     def log_predictive_density(self, X, y, population=False):
         """Log density of responses under the posterior predictive distribution.
@@ -321,29 +287,4 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalModel):
             Nats.
         """
         y = checked_numbers(self, X, y)
-        out = np.empty(len(y))
-        for rows, *parts in self._mixtures(X, population):
-            out[rows] = mixture_log_density(NormalNoise(), y[rows], *parts)
-        return out
-
-    def _mixtures(self, X, population):
-        """Blocks of rows with the mixture that is the distribution of each response."""
-        split = self._split(X, population)
-        noise = self._model.noise
-        weights = np.full(len(noise), 1.0 / len(noise))
-        for rows, eta in self._model.predictors(*split):
-            yield rows, eta, np.broadcast_to(noise, eta.shape), weights
-
-    # --- the model
-
-    def _units(self, table):
-        level, spread = level_and_spread(table)
-        return spread, level, spread
-
-    def _noise_prior(self, unit):
-        scale = self.noise_prior_scale
-        scale = 1e-2 * unit if scale == "auto" else scale
-        return NoiseScalePrior(self.noise_prior_weight, scale)
-
-    def _residual_variance(self, model):
-        return model.noise**2
+        return self._predictive().log_density(self._rows(X, population), y)

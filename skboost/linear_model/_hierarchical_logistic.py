@@ -8,17 +8,14 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._base import callback_data
 from skboost._elsewhere import MOVED_LEVEL, known_parameters
 from skboost._sklearn import fit_context
-from skboost.linear_model._hierarchical import (
-    HIERARCHICAL_CONSTRAINTS,
-    HierarchicalModel,
-)
+from skboost.linear_model._group_responses import ClassResponse
+from skboost.linear_model._groups import read_groups
+from skboost.linear_model._hierarchical import HierarchicalEstimator
 from skboost.linear_model._methods import one_for_each_row, tails_of
 from skboost.linear_model._ratios import ratio_table
-from skboost.serving import GroupedClassifier, sigmoid
-from skboost.targets import Logistic
 
 
-class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
+class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimator):
     """Logistic regression whose groups share strength: partial pooling.
 
     The logit of the second class's probability is ``X coef + intercept + z u[group]``,
@@ -29,24 +26,14 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
 
     Parameters
     ----------
-    groups : str, int or list of these, default=None
-        Columns of X that say which group a row belongs to, by name or position. Every
-        column is a factor with effects of its own; several are crossed. Labels are
-        integers, strings or categories. All other columns are numeric features. None is
-        a model without groups.
-    slopes : dict, default=None
-        From factors to the columns whose coefficients differ between groups, such as
-        ``{"county": ["floor"]}``. Effects of one group are independent a priori.
-    nested : list of tuple, default=None
-        Columns whose groups lie within those of another, the outer one first:
-        ``[("school", "class")]`` makes the factors ``"school"`` and ``"school:class"``,
-        and classes of the same name in two schools are two groups.
+    groups, slopes, nested
+        As in `BoostedHierarchicalLinearRegression`.
     scale_prior : "half_t" or ScalePrior, default="half_t"
         Prior of the standard deviations of group effects. ``"half_t"`` is a half-t
-        distribution with 3 degrees of freedom whose scale is 2.5 on the
-        scale of logits, for slopes per
-        standard deviation of the column. ``HalfNormalPrior(scale)`` and
-        ``HalfTPrior(df, scale)`` of `skboost.priors` are in the unit of the effects.
+        distribution with 3 degrees of freedom whose scale is 2.5 on the scale of
+        logits, for slopes per standard deviation of the column.
+        ``HalfNormalPrior(scale)`` and ``HalfTPrior(df, scale)`` of `skboost.priors` are
+        in the unit of the effects.
     prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
         Independent prior of the coefficients, around zero.
     prior_scale : "auto", float or array-like of shape (n_numeric_features,), \
@@ -59,20 +46,10 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
         Scale of the intercept's prior. ``"auto"`` is ten times that of a standardised
         feature, widened by where the responses and the features lie.
     handle_unknown : {"population", "error"}, default="population"
-        What predictions do with a group that `fit` has not seen: integrate over the
-        distribution of groups, or raise an error.
-    max_iter : int, default=10
-        Boosting iterations in total, the first component included.
-    tol : float or "auto", default="auto"
-        In nats; a component that gains less than a tenth of it is refused. ``"auto"``
-        also stops as soon as no more remains than a Gaussian fitted to 1,000 exact
-        draws would leave.
-    max_time : float, default=None
-        Seconds.
-    random_state : int, RandomState instance or None, default=None
-        Seed of every draw. The same seed gives the same fit for every `n_jobs`.
-    n_jobs : int, default=None
-        Threads over starts.
+        As in `BoostedHierarchicalLinearRegression`.
+    max_iter, tol, max_time, random_state, n_jobs
+        As in `BoostedBayesianLogisticRegression`, with the same defaults; `n_jobs` are
+        threads over starts.
 
     Attributes
     ----------
@@ -84,12 +61,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
         Posterior means.
     intercept_ : float
         Posterior mean.
-    group_levels_ : dict
-        By factor the labels of its groups, ndarray of shape (n_groups,), or
-        (n_groups, n_columns) of a nested factor.
-    group_effects_ : dict
-        By factor the posterior means of the effects of its groups, ndarray of shape
-        (n_groups, n_effects): the intercept's, then those of the slopes.
+    group_levels_, group_effects_ : dict
+        By factor, as in `BoostedHierarchicalLinearRegression`.
     variance_components_ : DataFrame, or structured array without pandas
         Posterior means of the standard deviations of group effects, their
         standard deviations and the ends of their 90 per cent intervals.
@@ -101,24 +74,11 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
         k-hat of the importance weights that make draws of group effects exact where
         Laplace's method gave them (several factors or slopes): above 0.7 they
         are not reliable. 0 where none are needed.
-    elbo_, elbo_se_ : float
-        Evidence lower bound, group effects integrated out, and its standard error,
-        nats.
-    remaining_kl_, remaining_kl_se_, pareto_k_ : float
-        Importance-sampling estimate of what the bound still misses, nats, its standard
-        error, and k-hat: above 0.7 the estimate is not reliable.
-    remaining_kl_interval_ : tuple of float
-        (lower, upper), nats.
-    n_iter_ : int
-        Iterations done.
-    converged_ : bool
-        Whether the stopping rule ended the run.
-    message_ : str
-        Why the run ended.
-    history_ : list of dict
-        One record per iteration.
-    skewing_ : SkewReport
-        What skewing weights gained.
+    elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
+    duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
+    pareto_k_, calibration_, skewing_, n_iter_, converged_, message_, history_
+        As in `BoostedBayesianLogisticRegression`; group effects are integrated out of
+        all bounds.
     n_features_in_ : int
         Columns of X, those of groups included.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -151,43 +111,6 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
     (2, 2)
     """
 
-    _parameter_constraints = HIERARCHICAL_CONSTRAINTS
-
-    _likelihood, _row_noise = Logistic(), "the randomness of single answers"
-
-    def __init__(
-        self,
-        *,
-        groups=None,
-        slopes=None,
-        nested=None,
-        scale_prior="half_t",
-        prior="normal",
-        prior_scale="auto",
-        fit_intercept=True,
-        intercept_scale="auto",
-        handle_unknown="population",
-        max_iter=10,
-        tol="auto",
-        max_time=None,
-        random_state=None,
-        n_jobs=None,
-    ):
-        self.groups = groups
-        self.slopes = slopes
-        self.nested = nested
-        self.scale_prior = scale_prior
-        self.prior = prior
-        self.prior_scale = prior_scale
-        self.fit_intercept = fit_intercept
-        self.intercept_scale = intercept_scale
-        self.handle_unknown = handle_unknown
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_time = max_time
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Fit the posterior.
@@ -212,21 +135,11 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
             nothing. What was fitted before stays usable.
         """
         with self._keeping_old_fit():
-            codes = self._coded(X, y)
-            rows, table = self._grouped(X, codes, sample_weight)
-            return self._learn_groups(rows, table, callback_data(X, y, sample_weight))
-
-    def _coded(self, X, y):
-        """Labels as zeros and ones; learns the classes."""
-        y = checked_labels(self, X, y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) != 2:
-            raise ValueError(
-                "y must hold labels of two classes; got "
-                f"{len(self.classes_)} class{'es' * (len(self.classes_) > 1)}. Only "
-                "binary classification is supported."
-            )
-        return codes.astype(float)
+            self.classes_, codes = two_classes(checked_labels(self, X, y))
+            response = ClassResponse(self.classes_)
+            data = read_groups(self, X, codes, sample_weight, response.row_noise)
+            given = callback_data(X, y, sample_weight)
+            return self._learn(data, response, given)
 
     @known_parameters(MOVED_LEVEL)
     def predict_proba(self, X, population=False):
@@ -243,8 +156,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
         -------
         ndarray of shape (n_samples, 2)
         """
-        split = self._split(X, population)
-        return self._model.proba(*split)
+        rows = self._rows(X, population)
+        return self._predictive().model.proba(*rows)
 
     @known_parameters(MOVED_LEVEL)
     def predict(self, X, population=False):
@@ -281,10 +194,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
             Lower and upper end.
         """
         tails = tails_of(level)
-        split = self._split(X, population)
-        predictors = self._model.predictors(*split)
-        ends = [np.quantile(eta, tails, axis=1) for _, eta in predictors]
-        return sigmoid(np.hstack(ends)).T
+        return self._predictive().quantiles(self._rows(X, population), tails)
 
     def log_predictive_density(self, X, y, population=False):
         """Log probability of labels under the posterior predictive distribution.
@@ -335,22 +245,9 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalModel):
             (posterior median), ``lower`` and ``upper`` end of the central interval, and
             ``probability_above_1``.
         """
-        return ratio_table(
-            self.posterior_, self._layout, "odds_ratio", level, increment
-        )
-
-    # --- the model
-
-    def _units(self, table):
-        # The information of a row about its logit is a quarter at most.
-        return 1.0, 0.0, 2.0
-
-    def _residual_variance(self, model):
-        # Of the standard logistic distribution.
-        return np.pi**2 / 3.0
-
-    def _plain(self, **arrays):
-        return GroupedClassifier(classes=self.classes_, **arrays)
+        check_is_fitted(self)
+        layout = self._model_.layout
+        return ratio_table(self.posterior_, layout, "odds_ratio", level, increment)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -363,3 +260,15 @@ def checked_labels(estimator, X, y):
     y = one_for_each_row(estimator, X, y)
     check_classification_targets(y)
     return y
+
+
+def two_classes(y):
+    """The classes of labels, and labels as zeros and ones."""
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) != 2:
+        raise ValueError(
+            f"y must hold labels of two classes; got {len(classes)} "
+            f"class{'es' * (len(classes) > 1)}. Only binary classification is "
+            "supported."
+        )
+    return classes, codes.astype(float)

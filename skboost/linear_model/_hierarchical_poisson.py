@@ -3,29 +3,31 @@
 from numbers import Real
 
 import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import callback_data
-from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost._elsewhere import MOVED_LEVEL, known_parameters
+from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from skboost.linear_model._count_predictive import warn_where_larger
-from skboost.linear_model._count_regressor import checked_offset
-from skboost.linear_model._hierarchical import HIERARCHICAL_CONSTRAINTS
-from skboost.linear_model._hierarchical_counts import (
-    HierarchicalCountRegressor,
-    checked_counts,
+from skboost.linear_model._count_regressor import (
+    check_dispersed,
+    checked_offset,
+    explained_deviance,
+    warn_of_missing_exposure,
 )
-from skboost.linear_model._summary import log_rate
-from skboost.targets import (
-    DispersionPrior,
-    NegativeBinomial,
-    Poisson,
-    bounded_exp,
+from skboost.linear_model._group_responses import CountResponse
+from skboost.linear_model._groups import read_groups
+from skboost.linear_model._hierarchical import (
+    HIERARCHICAL_CONSTRAINTS,
+    HierarchicalEstimator,
 )
+from skboost.linear_model._methods import check_quantiles, checked_numbers, tails_of
+from skboost.linear_model._ratios import ratio_table
+from skboost.targets import Poisson
 
-# Rows whose residuals are looked at, of many.
-_MOST_RESIDUALS = 4096
 
-
-class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
+class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator):
     """Regression of counts whose groups share strength: partial pooling.
 
     The logarithm of the rate is ``X coef + intercept + offset + z u[group]``, where the
@@ -46,24 +48,14 @@ class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
     ----------
     likelihood : {"poisson", "negative_binomial"}, default="poisson"
         Distribution of a count around its mean.
-    groups : str, int or list of these, default=None
-        Columns of X that say which group a row belongs to, by name or position. Every
-        column is a factor with effects of its own; several are crossed. Labels are
-        integers, strings or categories. All other columns are numeric features. None is
-        a model without groups.
-    slopes : dict, default=None
-        From factors to the columns whose coefficients differ between groups, such as
-        ``{"county": ["floor"]}``. Effects of one group are independent a priori.
-    nested : list of tuple, default=None
-        Columns whose groups lie within those of another, the outer one first:
-        ``[("school", "class")]`` makes the factors ``"school"`` and ``"school:class"``,
-        and classes of the same name in two schools are two groups.
+    groups, slopes, nested
+        As in `BoostedHierarchicalLinearRegression`.
     scale_prior : "half_t" or ScalePrior, default="half_t"
         Prior of the standard deviations of group effects. ``"half_t"`` is a half-t
-        distribution with 3 degrees of freedom whose scale is 2.5 on the
-        scale of logarithms of rates, for slopes per
-        standard deviation of the column. ``HalfNormalPrior(scale)`` and
-        ``HalfTPrior(df, scale)`` of `skboost.priors` are in the unit of the effects.
+        distribution with 3 degrees of freedom whose scale is 2.5 on the scale of
+        logarithms of rates, for slopes per standard deviation of the column.
+        ``HalfNormalPrior(scale)`` and ``HalfTPrior(df, scale)`` of `skboost.priors` are
+        in the unit of the effects.
     prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
         Independent prior of the coefficients, around zero.
     prior_scale : "auto", float or array-like of shape (n_numeric_features,), \
@@ -82,20 +74,10 @@ class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
         Standard deviation of the logarithm. With both defaults rates vary, with prior
         probability .9, by 10 to 260 %.
     handle_unknown : {"population", "error"}, default="population"
-        What predictions do with a group that `fit` has not seen: integrate over the
-        distribution of groups, or raise an error.
-    max_iter : int, default=10
-        Boosting iterations in total, the first component included.
-    tol : float or "auto", default="auto"
-        In nats; a component that gains less than a tenth of it is refused. ``"auto"``
-        also stops as soon as no more remains than a Gaussian fitted to 1,000 exact
-        draws would leave.
-    max_time : float, default=None
-        Seconds.
-    random_state : int, RandomState instance or None, default=None
-        Seed of every draw. The same seed gives the same fit for every `n_jobs`.
-    n_jobs : int, default=None
-        Threads over starts.
+        As in `BoostedHierarchicalLinearRegression`.
+    max_iter, tol, max_time, random_state, n_jobs
+        As in `BoostedBayesianLogisticRegression`, with the same defaults; `n_jobs` are
+        threads over starts.
 
     Attributes
     ----------
@@ -106,12 +88,8 @@ class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
         Posterior means.
     intercept_ : float
         Posterior mean.
-    group_levels_ : dict
-        By factor the labels of its groups, ndarray of shape (n_groups,), or
-        (n_groups, n_columns) of a nested factor.
-    group_effects_ : dict
-        By factor the posterior means of the effects of its groups, ndarray of shape
-        (n_groups, n_effects): the intercept's, then those of the slopes.
+    group_levels_, group_effects_ : dict
+        By factor, as in `BoostedHierarchicalLinearRegression`.
     variance_components_ : DataFrame, or structured array without pandas
         Posterior means of the standard deviations of group effects and, under
         ``"negative_binomial"``, of the dispersion, their
@@ -127,24 +105,11 @@ class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
         k-hat of the importance weights that make draws of group effects exact where
         Laplace's method gave them (several factors or slopes): above 0.7 they
         are not reliable. 0 where none are needed.
-    elbo_, elbo_se_ : float
-        Evidence lower bound, group effects integrated out, and its standard error,
-        nats.
-    remaining_kl_, remaining_kl_se_, pareto_k_ : float
-        Importance-sampling estimate of what the bound still misses, nats, its standard
-        error, and k-hat: above 0.7 the estimate is not reliable.
-    remaining_kl_interval_ : tuple of float
-        (lower, upper), nats.
-    n_iter_ : int
-        Iterations done.
-    converged_ : bool
-        Whether the stopping rule ended the run.
-    message_ : str
-        Why the run ended.
-    history_ : list of dict
-        One record per iteration.
-    skewing_ : SkewReport
-        What skewing weights gained.
+    elbo_, elbo_se_, elbo_path_, gain_path_, duality_gap_, duality_gap_se_, \
+    duality_gap_path_, remaining_kl_, remaining_kl_se_, remaining_kl_interval_, \
+    pareto_k_, calibration_, skewing_, n_iter_, converged_, message_, history_
+        As in `BoostedBayesianLogisticRegression`; group effects are integrated out of
+        all bounds.
     n_features_in_ : int
         Columns of X, those of groups included.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -259,71 +224,227 @@ class BoostedHierarchicalPoissonRegression(HierarchicalCountRegressor):
         """
         with self._keeping_old_fit():
             counts = checked_counts(self, X, y)
+            offsets = checked_offset(offset, exposure, len(counts))
+            response = self._response(offsets)
+            data = read_groups(
+                self, X, counts, sample_weight, response.row_noise, offsets
+            )
             more = {"offset": offset, "exposure": exposure}
-            total = checked_offset(offset, exposure, len(counts))
-            rows, table = self._grouped(X, counts, sample_weight, total)
-            given = callback_data(X, y, sample_weight, **more)
-            self._learn_groups(rows, table, given)
-            self._exposed = total is not None
-            if not self._noise_name:
-                vars(self).pop("dispersion_", None)
-                warn_where_larger(*self._pearson(rows))
+            self._learn(data, response, callback_data(X, y, sample_weight, **more))
+            if not response.dispersed:
+                warn_where_larger(*response.pearson(self._draws.model, data.rows))
             return self
 
-    # --- the model
+    def _response(self, offsets):
+        exposed = offsets is not None
+        if self.likelihood == "poisson":
+            return CountResponse(exposed)
+        prior = self.dispersion_prior_median, self.dispersion_prior_sd
+        return CountResponse(exposed, *prior)
 
-    @property
-    def _noise_name(self):
-        return "dispersion" if self.likelihood == "negative_binomial" else None
+    @known_parameters(MOVED_LEVEL)
+    def predict(
+        self, X, offset=None, *, return_std=False, exposure=None, population=False
+    ):
+        """Mean of the posterior predictive distribution.
 
-    @property
-    def _row_noise(self):
-        return "the dispersion of counts" if self._noise_name else None
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        offset : array-like of shape (n_samples,), default=None
+            Logarithm of the exposure; None is zero.
+        return_std : bool, default=False
+            Return the standard deviation of the count too.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
+        population : bool, default=False
+            False uses the effects of the row's groups; those that `fit` has not seen
+            have the population's spread. True is a new group for every row.
 
-    @property
-    def _likelihood(self):
-        return NegativeBinomial() if self._noise_name else Poisson()
-
-    def _noise_prior(self, unit):
-        if not self._noise_name:
-            return None
-        return DispersionPrior(self.dispersion_prior_median, self.dispersion_prior_sd)
-
-    def _fitted(self, posterior):
-        # What was fitted, whatever the parameters say by now.
-        fitted = {"_fitted_likelihood": self.likelihood}
-        if self._noise_name:
-            median = posterior.marginal(posterior.dim - 1).quantile(0.5)
-            fitted["dispersion_"] = float(median)
-        return fitted | super()._fitted(posterior)
-
-    def _pearson(self, rows):
-        """Pearson's statistic, its variance if counts are Poisson, and weights.
-
-        At draws of everything, whose residuals are as large as those of the truth on
-        average: no degrees of freedom are to be subtracted.
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,)
+            Only where `return_std` is True.
         """
-        n = len(rows.y)
-        rows = rows.taken(np.linspace(0, n - 1, min(n, _MOST_RESIDUALS)).astype(int))
-        model, found = self._model, 0.0
-        numbers = rows.X[:, : len(model.numbers)]
-        codes = [factor.codes for factor in rows.factors]
-        for some, eta in model.predictors(numbers, codes, rows.offset):
-            rate, weight = bounded_exp(eta), rows.weight[some]
-            pearson = (rows.y[some, None] - rate) ** 2 / rate
-            found += weight @ np.stack([pearson, 2.0 + 1.0 / rate])
-        return (*np.median(found, axis=1), rows.weight.sum())
+        rows = self._offset_rows(X, population, offset, exposure)
+        mean, std = self._predictive().model.mean_and_std(*rows)
+        return (mean, std) if return_std else mean
 
-    def _units(self, table):
-        level, summary = float(log_rate(table)), table.summary
-        # The information of a row about its logarithm is its rate.
-        variance = 1.0 / (summary.level + 0.5 / summary.weight)
-        if self._noise_name:
-            variance += self.dispersion_prior_median
-        return 1.0, level, np.sqrt(variance)
+    def predict_interval(
+        self, X, level=0.9, offset=None, exposure=None, *, population=False
+    ):
+        """Central interval of the predictive distribution of the count.
 
-    def _residual_variance(self, model):
-        # Of a logarithm, were counts lognormal with the same mean and variance, at the
-        # rate of a row whose features are zero.
-        rate = np.exp(model.coef[:, -1] if self.fit_intercept else 0.0)
-        return np.log1p(1.0 / rate + (0.0 if model.noise is None else model.noise))
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        level : float, default=0.9
+            At least this predictive probability lies between the ends, which are
+            counts; in (0, 1).
+        offset : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
+        population : bool, default=False
+            A new group for every row.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            Lower and upper end, both inside.
+        """
+        return self.predict_quantiles(
+            X, tails_of(level), offset, exposure, population=population
+        )
+
+    def predict_quantiles(
+        self,
+        X,
+        quantiles=(0.05, 0.5, 0.95),
+        offset=None,
+        exposure=None,
+        *,
+        population=False,
+    ):
+        """Quantiles of the predictive distribution of the count.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        quantiles : float or array-like of shape (n_quantiles,), \
+                default=(0.05, 0.5, 0.95)
+            In (0, 1).
+        offset : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
+        population : bool, default=False
+            A new group for every row.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_quantiles)
+            Smallest counts whose distribution function reaches these.
+        """
+        p = check_quantiles(quantiles)
+        rows = self._offset_rows(X, population, offset, exposure)
+        return self._predictive().quantiles(rows, p)
+
+    def log_predictive_density(
+        self, X, y, offset=None, exposure=None, *, population=False
+    ):
+        """Log probability of counts under the posterior predictive distribution.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        offset : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
+        population : bool, default=False
+            A new group for every row.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Nats.
+        """
+        y = checked_counts(self, X, y)
+        rows = self._offset_rows(X, population, offset, exposure)
+        warn_of_missing_exposure(self._model_.response.exposed, rows[-1])
+        return self._predictive().log_density(rows, y)
+
+    def _offset_rows(self, X, population, offset, exposure):
+        """Numeric columns, groups and offsets of new rows."""
+        numbers, codes = self._rows(X, population)
+        return numbers, codes, checked_offset(offset, exposure, len(numbers))
+
+    def score(self, X, y, sample_weight=None, offset=None, exposure=None):
+        """D squared, the share of the deviance that the predictive mean explains.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+        offset : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,), default=None
+            Positive factor of the rate; its logarithm is added to `offset`.
+
+        Returns
+        -------
+        float
+            As of `BoostedBayesianPoissonRegression`.
+        """
+        y = checked_counts(self, X, y)
+        weight = check_sample_weight(sample_weight, y, dtype=np.float64)
+        offset = checked_offset(offset, exposure, len(y))
+        warn_of_missing_exposure(self._model_.response.exposed, offset)
+        mean = self.predict(X, offset=offset)
+        return explained_deviance(y, mean, weight, offset)
+
+    def rate_ratios(self, level=0.9, increment=1.0):
+        """Factors by which the rate grows with each feature, with credible intervals.
+
+        The row of the intercept has the rate where every feature and the offset are
+        zero, in the median group; groups stay as they are.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside, in (0, 1).
+        increment : float, dict or array-like, default=1.0
+            Change of each feature that its ratio is for; a dict names some of them.
+            Of columns that a ``StandardScaler`` divided by ``scale_``, ``1 / scale_``
+            gives ratios for one of the units before.
+
+        Returns
+        -------
+        pandas.DataFrame, or a structured ndarray where pandas is not installed
+            A row for each coefficient, the intercept last: ``rate_ratio``
+            (posterior median), ``lower`` and ``upper`` end of the central interval, and
+            ``probability_above_1``.
+        """
+        check_is_fitted(self)
+        layout = self._model_.layout
+        return ratio_table(self.posterior_, layout, "rate_ratio", level, increment)
+
+    @property
+    def dispersion_(self):
+        """Posterior median of the dispersion."""
+        check_is_fitted(self)
+        check_dispersed(self._model_.response.dispersed)
+        return float(self.posterior_.marginal(self.posterior_.dim - 1).quantile(0.5))
+
+    def dispersion_interval(self, level=0.9):
+        """Central credible interval of the dispersion.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability inside, in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Lower and upper end.
+
+        Raises
+        ------
+        AttributeError
+            After a fit of the Poisson likelihood, which has none.
+        """
+        check_is_fitted(self)
+        check_dispersed(self._model_.response.dispersed)
+        return self.posterior_.interval(level)[-1]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+def checked_counts(estimator, X, y):
+    """Counts, (n_samples,); a ValueError where they are none."""
+    y = checked_numbers(estimator, X, y)
+    return Poisson().checked(y, len(y))

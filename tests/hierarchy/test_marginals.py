@@ -23,6 +23,7 @@ from skboost.targets import (
     NormalPrior,
     Poisson,
 )
+from skboost.transforms import LowerBound, Scale
 
 from .conftest import (
     ALL_LIKELIHOODS,
@@ -256,9 +257,8 @@ def test_the_target_adds_priors_to_the_marginal():
         NormalMarginal(rows),
         NormalPrior(),
         np.array([1.0, 3.0]),
-        [HalfTPrior(3.0, 0.5), HalfNormalPrior(2.0)],
-        [0.3, 2.0],
-        HalfTPrior(),
+        [HalfTPrior(3.0, 0.5), HalfNormalPrior(2.0), HalfTPrior()],
+        [Scale(0.3), Scale(2.0), LowerBound()],
     )
     theta = points(rows, 1)
     value, score = target.value_and_score(theta)

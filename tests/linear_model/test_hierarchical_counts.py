@@ -87,14 +87,20 @@ def test_the_dispersion_is_a_coordinate_and_an_answer(fitted):
 
 def test_predictions_are_those_of_a_mixture_of_negative_binomials(fitted):
     rows, offset = X[:3], np.array([0.0, 0.5, -0.5])
-    model = fitted._model
+    # All draws that there are, each once.
+    draws = fitted.sample_posterior(1024, random_state=0)
+    noise, effects = draws["scales"]["dispersion"], draws["group_effects"]
     mean, std = fitted.predict(rows, offset=offset, return_std=True)
     ends = fitted.predict_interval(rows, 0.8, offset=offset)
     k = np.arange(400)
     for i in range(3):
-        eta = next(model.predictors(*model.split(rows), offset))[1][i]
-        p = 1.0 / (1.0 + model.noise * np.exp(eta))
-        mass = stats.nbinom.pmf(k[:, None], 1.0 / model.noise, p).mean(axis=1)
+        numbers = [x for j, x in enumerate(rows[i]) if f"x{j}" not in effects]
+        eta = draws["coef"] @ numbers + draws["intercept"] + offset[i]
+        for name, drawn in effects.items():
+            label = rows[i, int(name[1])]
+            eta = eta + drawn[:, list(fitted.group_levels_[name]).index(label), 0]
+        p = 1.0 / (1.0 + noise * np.exp(eta))
+        mass = stats.nbinom.pmf(k[:, None], 1.0 / noise, p).mean(axis=1)
         assert mean[i] == pytest.approx(mass @ k, rel=1e-3)
         assert std[i] == pytest.approx(np.sqrt(mass @ (k - mass @ k) ** 2), rel=1e-2)
         expected = [np.searchsorted(mass.cumsum(), q - 1e-12) for q in (0.1, 0.9)]

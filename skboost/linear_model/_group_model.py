@@ -1,0 +1,261 @@
+"""A hierarchical regression as one frozen object."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.base import clone
+
+from skboost._random import EFFECTS, generator
+from skboost.approximation import psis
+from skboost.hierarchy import HierarchicalTarget, marginal_of
+from skboost.linear_model._group_responses import Unit
+from skboost.linear_model._groups import Columns, levels_of
+from skboost.linear_model._layout import Layout
+from skboost.linear_model._model import highest_point, prior_and_scale
+from skboost.linear_model._summary import column_moments
+from skboost.posterior import as_posterior, summary_table
+from skboost.targets import HalfTPrior, Prior, ScalePrior
+from skboost.transforms import Constraints, LowerBound, Scale
+
+# Draws of the posterior that answers about groups are averages over, and how many
+# numbers they may hold: 64 MiB.
+_N_DRAWS, _MOST_NUMBERS = 1024, 1 << 23
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupModel:
+    """Response, priors and layout of a hierarchical regression, as its rows set them.
+
+    Factors have labels, and no effects. The last coordinates are scales of effects and
+    of noise behind `transforms`; `level_priors` are those of their logarithms.
+    """
+
+    layout: Layout
+    columns: Columns
+    factors: tuple
+    response: object
+    unit: Unit
+    prior: Prior
+    scale: np.ndarray
+    level_priors: tuple
+    transforms: tuple
+
+    def joint(self, rows):
+        """The log joint density of grouped rows, a target."""
+        marginal = marginal_of(rows, self.response.likelihood)
+        return HierarchicalTarget(
+            marginal, self.prior, self.scale, self.level_priors, self.transforms
+        )
+
+    def start(self, target, rows):
+        """Where the search starts: a mode from the level of the responses, (1, dim)."""
+        size = np.sqrt((rows.weight @ rows.X**2) / rows.weight.sum())
+        size[size == 0.0] = 1.0
+        centre, width = np.zeros(target.dim), np.ones(target.dim)
+        n = target.n_columns
+        width[:n] = self.unit.size / (size * np.sqrt(1.0 + rows.weight.sum()))
+        if self.layout.intercept:
+            centre[n - 1] = self.unit.level
+        half = np.array(0.5 * self.unit.size)
+        centre[n:] = [transform.inverse(half) for transform in self.transforms]
+        fewest = min((factor.n_groups for factor in rows.factors), default=0)
+        width[n:] /= np.sqrt(1.0 + fewest)
+        return highest_point(target, centre, width)[None]
+
+    def renamed(self, names):
+        """The same model with other names of the columns of X."""
+        features = tuple(names[i] for i in self.columns.numbers)
+        return replace(self, layout=replace(self.layout, features=features))
+
+    def posterior(self, mixture):
+        """The posterior with scales as users know them."""
+        first = mixture.dim - len(self.transforms)
+        positive = dict(enumerate(self.transforms, start=first))
+        constraints = Constraints(positive, mixture.dim) if positive else None
+        return as_posterior(mixture, self.layout.names, constraints)
+
+    def variances(self, posterior):
+        """Standard deviations of effects and noise, with their 90 % intervals."""
+        names = self.layout.further
+        some = slice(posterior.dim - len(names), None)
+        low, high = posterior.interval(0.9)[some].T
+        columns = {"mean": posterior.mean()[some], "std": posterior.std()[some]}
+        return summary_table(columns | {"5%": low, "95%": high}, names)
+
+    def attributes(self, posterior, draws):
+        """Fitted attributes, from the posterior and from `drawn` of it."""
+        coef, intercept, _ = self.layout.split(posterior.mean())
+        factors = draws.model.factors
+        return {
+            "coef_": coef[0].copy(),
+            "intercept_": float(intercept[0]),
+            "group_levels_": {factor.name: levels_of(factor) for factor in factors},
+            "group_effects_": {f.name: f.effects.mean(axis=2) for f in factors},
+            "variance_components_": self.variances(posterior),
+            "icc_": draws.correlations(),
+            "effects_pareto_k_": draws.khat,
+        }
+
+    def drawn(self, target, mixture, seed):
+        """What predicts: draws of everything from a mixture over the target."""
+        rng = generator(seed, EFFECTS)
+        theta, effects, khat = _draws(target, mixture, self.factors, rng)
+        coef, levels, *noise = target.split(theta)
+        scales = np.exp(levels)
+        factors, start = [], 0
+        for factor, draws in zip(self.factors, effects, strict=False):
+            stop = start + 1 + len(factor.slopes)
+            half = rng.standard_normal((stop - start, len(theta) // 2))
+            unseen = scales[:, start:stop].T * np.hstack([half, -half])
+            factors.append(replace(factor, effects=draws, unseen=unseen))
+            start = stop
+        plain = self.response.plain(
+            n_features=len(self.columns.names),
+            numbers=np.array(self.columns.numbers, dtype=int),
+            factors=tuple(factors),
+            coef=coef,
+            noise=np.exp(noise[0]) if noise else None,
+        )
+        return GroupPredictive(self.response, plain, scales, khat)
+
+
+def group_model(estimator, data, response):
+    """The model of an estimator's parameters for `GroupedData`."""
+    columns, rows, unit = data.columns, data.rows, response.unit(data.table)
+    layout = Layout(
+        tuple(columns.names[i] for i in columns.numbers),
+        estimator.fit_intercept,
+        further=(*_scale_names(data), *filter(None, [response.noise_name])),
+    )
+    prior, scale = prior_and_scale(estimator, data.table, layout, unit.size, unit.level)
+    level_priors = _scale_priors(estimator.scale_prior, data, unit)
+    transforms = [Scale(size) for size in _hardly_told(rows, unit.error)]
+    noise = response.level_prior(unit)
+    if noise is not None:
+        level_priors.append(noise)
+        transforms.append(LowerBound())
+    return GroupModel(
+        layout=layout,
+        columns=columns,
+        factors=data.factors,
+        response=response,
+        unit=unit,
+        prior=prior,
+        scale=scale,
+        level_priors=tuple(level_priors),
+        transforms=tuple(transforms),
+    )
+
+
+def _scale_names(data):
+    """Of the scales of group effects, factor by factor."""
+    names = [data.columns.names[i] for i in data.columns.numbers]
+    return [
+        f"sd({factor.name})" if k is None else f"sd({factor.name}: {names[k]})"
+        for factor in data.factors
+        for k in (None, *factor.slopes)
+    ]
+
+
+def _scale_priors(chosen, data, unit):
+    """A prior for each scale of group effects, in the unit of the effect."""
+    if isinstance(chosen, ScalePrior):
+        return [clone(chosen).checked()] * len(_scale_names(data))
+    _, spread = column_moments(data.table)
+    return [
+        HalfTPrior(3.0, size)
+        for factor in data.factors
+        for size in unit.size / np.append(1.0, spread[factor.slopes])
+    ]
+
+
+def _hardly_told(rows, error):
+    """Scales that rows hardly tell from zero: errors if every group stood alone."""
+    return [
+        error / np.sqrt(max(rows.weight @ column**2 / factor.n_groups, 1e-300))
+        for factor in rows.factors
+        for column in factor.columns.T
+    ]
+
+
+# --- draws
+
+
+@dataclass(frozen=True, eq=False)
+class GroupPredictive:
+    """Draws of coefficients, effects and noise in the plain model that predicts, and of
+    scales (n_draws, n_scales); `khat` is that of their weights.
+
+    Rows are their numeric columns, their groups by factor, and offsets of counts.
+    """
+
+    response: object
+    model: object
+    scales: np.ndarray
+    khat: float
+
+    def quantiles(self, rows, p):
+        """What the response says of every row, (n, n_levels)."""
+        parts = self.model.predictors(*rows)
+        found = [self.response.quantiles(self.model, eta, p) for _, eta in parts]
+        return np.concatenate(found)
+
+    def log_density(self, rows, y):
+        """Of responses, (n,)."""
+        parts = self.model.predictors(*rows)
+        return np.concatenate(
+            [self.response.log_density(self.model, eta, y[some]) for some, eta in parts]
+        )
+
+    def correlations(self):
+        """Share of the variance that the intercepts of a factor make up, by factor."""
+        start, shares = 0, {}
+        for factor in self.model.factors:
+            shares[factor.name] = self.scales[:, start] ** 2
+            start += 1 + len(factor.slopes)
+        total = self.response.residual_variance(self.model) + sum(shares.values())
+        return {name: float((part / total).mean()) for name, part in shares.items()}
+
+    def taken(self, picked, layout):
+        """Some of the draws, as users meet them."""
+        model, n = self.model, len(layout.features)
+        coef, scales = model.coef[picked], self.scales[picked]
+        if model.noise is not None:
+            scales = np.column_stack([scales, model.noise[picked]])
+        return {
+            "coef": coef[:, :n],
+            "intercept": coef[:, -1] if layout.intercept else np.zeros(len(picked)),
+            "scales": dict(zip(layout.names[coef.shape[1] :], scales.T, strict=True)),
+            "group_effects": {
+                factor.name: np.moveaxis(factor.effects[..., picked], -1, 0)
+                for factor in model.factors
+            },
+        }
+
+
+def _draws(target, mixture, factors, rng):
+    """Draws of coefficients and scales, of effects, and k-hat of their weights.
+
+    They come in pairs, with the effects on both sides of their mean. Where effects are
+    integrated out by Laplace's method, draws are taken anew by weights that make them
+    exact.
+    """
+    sizes = [(1 + len(factor.slopes), len(factor.present)) for factor in factors]
+    width = 1 + sum(q * n for q, n in sizes)
+    n_pairs = int(np.clip(_MOST_NUMBERS // (2 * width), 16, _N_DRAWS // 2))
+    theta = mixture.sample(n_pairs, rng)
+    normals = tuple(rng.standard_normal((q, n_pairs, n)) for q, n in sizes)
+    marginal, given = target.marginal, target.split(theta)
+    picked, khat = slice(None), 0.0
+    if marginal.exact:
+        effects = marginal.effects(normals, *given)
+    else:
+        effects, log_weights = marginal.weighted_effects(normals, *given)
+        smoothed, khat = psis(log_weights.ravel())[:2]
+        share = np.exp(smoothed - smoothed.max()).cumsum()
+        steps = (rng.random() + np.arange(2 * n_pairs)) / (2 * n_pairs)
+        picked = np.searchsorted(share / share[-1], steps)
+    # (2, q, n_pairs, n_groups) to (n_groups, q, n_draws).
+    flat = [np.concatenate(one, axis=1).transpose(2, 0, 1) for one in effects]
+    flat = [np.ascontiguousarray(one[..., picked]) for one in flat]
+    return np.tile(theta, (2, 1))[picked], flat, float(khat)
