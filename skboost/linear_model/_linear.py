@@ -78,11 +78,13 @@ class NoiseModel(LinearModel):
 class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
     """Linear regression with a posterior and a predictive distribution.
 
-    ``y = X coef + intercept + noise_scale * e`` with normal or Student-t noise e. The
-    posterior over coefficients, intercept and the logarithm of the noise scale is a
-    mixture, grown one component at a time by boosting variational inference. With
-    Gaussian components every expectation in fitting is exact, and predictive densities
-    and quantiles are integrals by quadrature: no Monte Carlo noise.
+    ``y = X coef + intercept + noise_scale * e`` with normal or Student-t noise e. A fit
+    starts from the best Gaussian over coefficients, intercept and the logarithm of the
+    noise scale (from one for each scale of the prior where that is learned), and adds
+    components by boosting variational inference only where draws see that more than
+    `tol` remains. With Gaussian components every expectation in fitting is exact, and
+    predictive densities and quantiles are integrals by quadrature: no Monte Carlo
+    noise.
 
     Priors follow the units of the data by default, so that neither features nor
     response need be scaled first, and the common scale of the coefficients is learned.

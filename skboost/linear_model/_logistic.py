@@ -50,8 +50,9 @@ class ClassModel(LinearModel):
 class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     """Logistic regression with a posterior in place of a point.
 
-    The posterior over coefficients is a mixture, grown one component at a time by
-    boosting variational inference; predictions average over it. With two classes and
+    A fit starts from the Gaussian nearest to the posterior over coefficients, and adds
+    components to it by boosting variational inference only where draws see that more
+    than `tol` remains; predictions average over the mixture. With two classes and
     Gaussian components every expectation in fitting and prediction is a
     one-dimensional integral, so `predict_proba` carries no Monte Carlo noise.
 

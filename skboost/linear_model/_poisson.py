@@ -71,11 +71,12 @@ class CountModel(LinearModel):
 class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator):
     """Regression of counts with a posterior in place of a point.
 
-    ``y ~ Poisson(exposure * exp(X coef + intercept + offset))``. The posterior over
-    coefficients and intercept is a mixture, grown one component at a time by boosting
-    variational inference. With Gaussian components every expectation in fitting is in
-    closed form, and the predictive distribution is a mixture of Poisson-lognormal
-    distributions, summed by quadrature: no Monte Carlo noise.
+    ``y ~ Poisson(exposure * exp(X coef + intercept + offset))``. A fit starts from the
+    best Gaussian over coefficients and intercept, and adds components by boosting
+    variational inference only where draws see that more than `tol` remains. With
+    Gaussian components every expectation in fitting is in closed form, and the
+    predictive distribution is a mixture of Poisson-lognormal distributions, summed by
+    quadrature: no Monte Carlo noise.
 
     Counts that vary more than Poisson counts need ``likelihood="negative_binomial"``:
     the rate of every row is multiplied by a gamma variable of mean 1 and variance

@@ -19,24 +19,7 @@ class Responses(RowReader):
     """Rows with responses; subclasses say which, by ``checked`` and ``held``."""
 
     def look(self, index, X, y, weight=None, offset=None):
-        """Check a block of rows, and say what is in it.
-
-        Parameters
-        ----------
-        index : int
-            Of the block.
-        X, y, weight, offset
-            Of the block, as they came.
-
-        Returns
-        -------
-        Summary
-
-        Raises
-        ------
-        ValueError
-            For what is not finite, or of another shape than it must be.
-        """
+        """The `Summary` of a block of rows, after its check."""
         kinds = [np.float64, np.float32]
         X = check_array(X, accept_sparse="csr", dtype=kinds, input_name="X")
         n_rows = X.shape[0]
@@ -68,13 +51,8 @@ class Responses(RowReader):
 class Labels(Responses):
     """Responses that are labels of classes; they become codes.
 
-    Parameters
-    ----------
-    class_weight : dict, "balanced" or None
-    named : array-like or None
-        All classes that there will be, as the user named them.
-    classes : ndarray of shape (n_classes,) or None
-        Those of earlier rows; once rows were read, those that hold.
+    `named` are all classes that there will be, as a user named them, and `classes`
+    those of earlier rows; once rows were read, those that hold.
     """
 
     class_weight: object = None
@@ -117,13 +95,7 @@ class Labels(Responses):
         return found
 
     def _class_weights(self, codes, weight):
-        """The weight of every class, given the codes and weights of rows.
-
-        Raises
-        ------
-        ValueError
-            If a weight means nothing, or no row is left.
-        """
+        """The weight of every class, given the codes and weights of rows."""
         by_class = compute_class_weight(
             self.class_weight,
             classes=self.classes,
@@ -214,23 +186,7 @@ def read_batch(estimator, reader, *arrays):
 
 
 def learned_classes(y, named, before):
-    """The classes of a model that may have learned before, sorted.
-
-    Parameters
-    ----------
-    y : array-like
-        Labels of these rows.
-    named : array-like or None
-        All classes, where the user has named them.
-    before : ndarray or None
-        Those of earlier rows.
-
-    Raises
-    ------
-    ValueError
-        If others are named than before; if labels are no classes, of several types, or
-        fewer than two.
-    """
+    """The classes, sorted: of labels, as a user `named` them, or those of `before`."""
     if before is None:
         labels = np.asarray(y if named is None else named)
         check_labels(labels)
@@ -251,13 +207,7 @@ def learned_classes(y, named, before):
 
 
 def codes_of(y, classes):
-    """Position of every label among the sorted classes.
-
-    Raises
-    ------
-    ValueError
-        For a label that is not among them.
-    """
+    """Position of every label among the sorted classes."""
     check_labels(y)
     strange = np.setdiff1d(y, classes)
     if len(strange):

@@ -15,18 +15,9 @@ _CONSTANT, _ROUNDING = 1e-7, 1e-12
 class Summary(NamedTuple):
     """What a pass over rows has found, which can be merged with that over others.
 
-    Attributes
-    ----------
-    n_rows : int
-    weight : float
-        Total.
-    mean, variance : ndarray of shape (n_features,)
-    level, spread : float
-        Mean and variance of the responses; zero where they are no numbers.
-    log_exposure : float
-        ``ln sum_i w_i exp(offset_i)``.
-    labels : dict
-        Weight of every label, where responses are labels.
+    `level` and `spread` are mean and variance of responses that are numbers,
+    `log_exposure` is ``ln sum_i w_i exp(offset_i)``, and `labels` are the weights of
+    responses that are labels.
     """
 
     n_rows: int
