@@ -17,8 +17,12 @@ from sklearn.base import BaseEstimator
 from skboost._pickles import check_version
 from skboost._sklearn import registered_callbacks
 from skboost.families import VariationalFamily
-from skboost.posterior import reading_archive, write_archive
-from skboost.posterior._storage import is_public, refusing_damage
+from skboost.posterior import (
+    is_public,
+    reading_archive,
+    refusing_damage,
+    write_archive,
+)
 
 _FORMAT, _VERSION, _WRITER = "skboost-checkpoint", 1, "skboost.callbacks.Checkpoint"
 # What a pickle writes without looking up a name, and classes.

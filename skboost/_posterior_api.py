@@ -17,8 +17,7 @@ from skboost._sklearn import Interval, StrOptions, validate_params
 from skboost._stages import boosted
 from skboost._starting_points import starting_points
 from skboost.boosting import SurrogateBoosting
-from skboost.posterior import as_posterior
-from skboost.posterior._tables import check_names
+from skboost.posterior import as_posterior, check_names
 from skboost.targets import (
     CallableTarget,
     ComposedTarget,

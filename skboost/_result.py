@@ -4,8 +4,9 @@ from dataclasses import asdict, dataclass
 
 from skboost._pickles import VersionedPickle
 from skboost.calibration import Calibration, SkewReport
-from skboost.posterior import MixturePosterior, as_posterior
-from skboost.posterior._storage import (
+from skboost.posterior import (
+    MixturePosterior,
+    as_posterior,
     constraints_from,
     constraints_record,
     pack_mixtures,

@@ -5,8 +5,7 @@ from importlib import import_module
 
 import numpy as np
 
-from skboost.posterior._marginal import check_level
-from skboost.posterior._tables import arviz_groups, summary_table
+from skboost.posterior import arviz_groups, check_level, summary_table
 
 
 @dataclass(frozen=True, eq=False)

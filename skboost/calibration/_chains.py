@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skboost.families import MAX_FULL_DIM
-from skboost.families._moments import whitening_by
+from skboost.families import MAX_FULL_DIM, whitening_by
 
 # Length of leapfrog steps in standard deviations of the mixture: six of these took
 # draws of a logistic posterior in 101 dimensions half of the way to it in two

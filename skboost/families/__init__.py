@@ -5,6 +5,7 @@ from skboost.families._component import Component
 from skboost.families._gaussian import MAX_FULL_DIM, Gaussian
 from skboost.families._laplace import Laplace, LaplaceProduct
 from skboost.families._low_rank import rank_of
+from skboost.families._moments import linear_moments, squared, whitening_by
 from skboost.families._structure import Evaluation
 from skboost.families._student_t import StudentT
 
@@ -73,5 +74,8 @@ __all__ = [
     "StudentT",
     "VariationalFamily",
     "as_family",
+    "linear_moments",
     "rank_of",
+    "squared",
+    "whitening_by",
 ]

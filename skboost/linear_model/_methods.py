@@ -67,14 +67,13 @@ def to_onnx(self, dtype="float64", preprocessor=None):
         Of a classifier with outputs ``label`` and ``probabilities``, of a linear
         regression with ``mean`` and ``std`` (noise included). Write it with
         ``onnx.save``. Two classes agree with the estimator to 1e-9, five and more
-        to rounding; three, by a rule with 1,600 nodes, to 1e-4 on rows like those
-        of the fit and to 0.02 however far out.
+        to rounding.
 
     Raises
     ------
     NotImplementedError
-        For other models: four classes, counts, and, of two classes, components that
-        are not Gaussian. `export` writes those.
+        For other models: three or four classes of Gaussian components, counts, and,
+        of two classes, components that are not Gaussian. `export` writes those.
     ImportError
         Without onnx.
     """

@@ -21,8 +21,20 @@ from skboost.posterior._posterior import (
     TransformedPosterior,
     as_posterior,
 )
-from skboost.posterior._storage import reading_archive, write_archive
-from skboost.posterior._tables import summary_table
+from skboost.posterior._storage import (
+    constraints_from,
+    constraints_record,
+    is_public,
+    pack_mixtures,
+    reading_archive,
+    refusing_damage,
+    skewed_by,
+    skewing_arrays,
+    unpack_mixtures,
+    write_archive,
+    write_atomically,
+)
+from skboost.posterior._tables import arviz_groups, check_names, summary_table
 from skboost.posterior._transformed import SampledMarginal, TransformedMarginal
 
 __all__ = [
@@ -40,12 +52,23 @@ __all__ = [
     "SampledMarginal",
     "TransformedMarginal",
     "TransformedPosterior",
+    "arviz_groups",
     "as_generator",
     "as_posterior",
     "check_level",
+    "check_names",
     "check_size",
+    "constraints_from",
+    "constraints_record",
+    "is_public",
+    "pack_mixtures",
     "reading_archive",
+    "refusing_damage",
     "resampled",
+    "skewed_by",
+    "skewing_arrays",
     "summary_table",
+    "unpack_mixtures",
     "write_archive",
+    "write_atomically",
 ]

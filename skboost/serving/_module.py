@@ -12,7 +12,7 @@ from numbers import Real
 import numpy as np
 
 from skboost._version import __version__
-from skboost.posterior._storage import write_atomically
+from skboost.posterior import write_atomically
 
 _HEAD = '''"""Predictions of a fitted {estimator}: NumPy is all that this file needs.
 

@@ -10,19 +10,15 @@ import numpy as np
 from skboost._version import __version__
 from skboost.serving._plain import (
     BinaryClassifier,
-    ContrastsClassifier,
-    ContrastsPart,
     GaussianPart,
     LinearRegressor,
     OneVsRestClassifier,
     SoftmaxClassifier,
 )
-from skboost.targets import class_contrasts, scalar_rules
+from skboost.targets import scalar_rules
 
 # Both domains: the last direct rule and the first rule of frequencies.
 _WIDEST = 3.0
-# Of the rule for three classes: rings, and nodes on each of them.
-_RINGS, _ON_RING = 80, 61
 # Numbers of ONNX's element types.
 _FLOAT, _DOUBLE, _INT64, _STRING, _BOOL = 1, 11, 7, 8, 9
 _INPUTS = {"float32": _FLOAT, "float64": _DOUBLE}
@@ -56,38 +52,18 @@ class _Graph:
 
 
 def onnx_model(model, dtype="float64", before=None):
-    """A model of `_plain` as an ONNX model.
-
-    Parameters
-    ----------
-    model : Classifier or LinearRegressor
-        Of Gaussian parts.
-    dtype : {"float32", "float64"}, default="float64"
-        Of the input; arithmetic is in double precision in either case.
-    before : tuple of ndarray, default=None
-        Matrix and shift of an affine map of rows before the model.
-
-    Returns
-    -------
-    onnx.ModelProto
-
-    Raises
-    ------
-    NotImplementedError
-        For other models.
-    ImportError
-        Without the extra ``onnx``.
-    """
+    """A plain model as an ONNX model, after an affine map (matrix, shift) of rows."""
     onnx = _import_onnx()
     if dtype not in _INPUTS:
         raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
     build = _BUILDERS.get(type(model))
-    if build is None or not _written(model):
+    kinds = {type(part) for part in vars(model).get("parts", ())}
+    if build is None or kinds - {GaussianPart}:
+        made = " of ".join(kind.__name__ for kind in (type(model), *kinds))
         raise NotImplementedError(
-            "to_onnx writes classifiers and linear regressions with one response, both "
-            "with Gaussian components, but not those of four classes; got "
-            f"{_described(model)}. Use export(path), which writes a Python file that "
-            "needs NumPy only."
+            "to_onnx writes classifiers and linear regressions, both with Gaussian "
+            f"components, but not those of three or four classes; got a {made}. Use "
+            "export(path), which writes a Python file that needs NumPy only."
         )
     graph = _Graph(onnx)
     X, n_features = graph.add("Cast", "X", to=_DOUBLE), model.n_features
@@ -98,20 +74,6 @@ def onnx_model(model, dtype="float64", before=None):
         X = graph.add("Pad", X, graph.axes(0, 0, 0, 1), np.float64(1.0))
     outputs = build(graph, model, X)
     return _assembled(onnx, graph, n_features, dtype, outputs)
-
-
-def _written(model):
-    """Whether a graph holds its parts; those of four classes want too many nodes."""
-    if isinstance(model, ContrastsClassifier) and len(model.classes) != 3:
-        return False
-    parts = vars(model).get("parts", ())
-    return all(isinstance(part, GaussianPart | ContrastsPart) for part in parts)
-
-
-def _described(model):
-    parts = {type(part).__name__ for part in vars(model).get("parts", ())}
-    made = f" of {', '.join(sorted(parts))}" if parts else ""
-    return f"a {type(model).__name__}{made}"
 
 
 def _import_onnx():
@@ -172,17 +134,12 @@ def _moments(graph, part, X):
 
 def _classifier(graph, model, X):
     """Probabilities of both classes and the label, as outputs of the graph."""
-    positive = _average(graph, model, X, _positive)
+    pairs = zip(model.weights, model.parts, strict=True)
+    terms = [graph.add("Mul", _positive(graph, p, X), float(w)) for w, p in pairs]
+    positive = graph.add("Sum", *terms)
     negative = graph.add("Sub", 1.0, positive)
     both = graph.add("Concat", negative, positive, axis=1, output="probabilities")
     return _classified(graph, model, both)
-
-
-def _average(graph, model, X, of_part):
-    """Weighted sum over the parts of a model of what one of them gives."""
-    pairs = zip(model.weights, model.parts, strict=True)
-    each = [graph.add("Mul", of_part(graph, p, X), float(w)) for w, p in pairs]
-    return graph.add("Sum", *each)
 
 
 def _one_against_rest(graph, model, X):
@@ -200,71 +157,6 @@ def _drawn(graph, model, X):
     each = graph.add("Softmax", eta, axis=2)
     mean = graph.add("ReduceMean", each, graph.axes(1), keepdims=0)
     return _classified(graph, model, _shares(graph, mean))
-
-
-def _three_classes(graph, model, X):
-    """Probabilities of three classes by a rule for both contrasts."""
-    total = _average(graph, model, X, _softmax)
-    return _classified(graph, model, _shares(graph, total))
-
-
-def _softmax(graph, part, X):
-    """E softmax of three classes whose contrasts are Gaussian, (n, 3)."""
-    (z0, z1), weights = _plane_rule()
-    mean, covariance = graph.add("MatMul", X, part.mean), _spread(graph, part, X)
-    m0, m1 = (graph.add("Gather", mean, graph.axes(k), axis=1) for k in range(2))
-    c00, c10, c11 = (
-        graph.add("Gather", covariance, graph.axes(k), axis=1) for k in (0, 2, 3)
-    )
-    # Cholesky's factor, which rounding must not stop.
-    first = graph.add("Sqrt", graph.add("Max", c00, np.finfo(float).tiny))
-    across = graph.add("Div", c10, first)
-    rest = graph.add("Sub", c11, graph.add("Mul", across, across))
-    second = graph.add("Sqrt", graph.add("Max", rest, 0.0))
-    t0 = graph.add("Add", graph.add("Mul", first, z0), m0)
-    t1 = graph.add("Add", graph.add("Mul", across, z0), m1)
-    t1 = graph.add("Add", t1, graph.add("Mul", second, z1))
-    etas = [
-        graph.add("Add", graph.add("Mul", t0, float(a)), graph.add("Mul", t1, float(b)))
-        for a, b in class_contrasts(3)
-    ]
-    top = graph.add("Max", *etas)
-    each = [graph.add("Exp", graph.add("Sub", eta, top)) for eta in etas]
-    total = graph.add("Sum", *each)
-    columns = [graph.add("MatMul", graph.add("Div", e, total), weights) for e in each]
-    return graph.add("Concat", *columns, axis=1)
-
-
-def _spread(graph, part, X):
-    """Covariances of both contrasts of every row, (n, 4)."""
-    terms = []
-    if part.factor is not None:
-        shape = graph.constant([0, 2, part.factor.shape[1] // 2], np.int64)
-        spread = graph.add("Reshape", graph.add("MatMul", X, part.factor), shape)
-        turned = graph.add("Transpose", spread, perm=[0, 2, 1])
-        square = graph.add("MatMul", spread, turned)
-        terms.append(graph.add("Reshape", square, graph.axes(0, 4)))
-    if part.variances is not None:
-        square = graph.add("Mul", X, X)
-        terms.append(graph.add("MatMul", square, part.variances))
-    return graph.add("Sum", *terms)
-
-
-def _plane_rule():
-    """Nodes (2, 1, n) and weights (n, 1) of a rule of rings for two normals.
-
-    Half the squared radius is exponential, and so has Laguerre's rule. Every ring is
-    turned against the last one by the golden section of a step: edges between classes,
-    nearly jumps where contrasts are wide, meet no row of nodes in any direction.
-    """
-    half_square, weights = np.polynomial.laguerre.laggauss(_RINGS)
-    kept = weights > 1e-9
-    half_square, weights = half_square[kept, None], weights[kept]
-    turned = 0.5 * (np.sqrt(5.0) - 1.0) * np.arange(len(weights))[:, None]
-    angle = 2.0 * np.pi / _ON_RING * (np.arange(_ON_RING) + turned % 1.0)
-    nodes = np.sqrt(2.0 * half_square) * np.stack([np.cos(angle), np.sin(angle)])
-    weights = np.repeat(weights, _ON_RING)[:, None]
-    return nodes.reshape(2, 1, -1), weights / weights.sum()
 
 
 def _shares(graph, values):
@@ -360,7 +252,6 @@ def _regressor(graph, model, X):
 
 _BUILDERS = {
     BinaryClassifier: _classifier,
-    ContrastsClassifier: _three_classes,
     OneVsRestClassifier: _one_against_rest,
     SoftmaxClassifier: _drawn,
     LinearRegressor: _regressor,

@@ -10,13 +10,13 @@ import numpy as np
 
 from skboost._math import bounded_exp
 from skboost._parallel import row_blocks
-from skboost.families._moments import linear_moments, squared
-from skboost.targets._log_sigmoid import (
+from skboost.families import linear_moments, squared
+from skboost.targets import (
     laplace_sigmoid_expectation,
+    sigmoid_expectation,
     sigmoid_over_scales,
+    softmax_expectation,
 )
-from skboost.targets._logistic_gaussian import sigmoid_expectation
-from skboost.targets._softmax_gaussian import softmax_expectation
 
 
 def sigmoid(t):

@@ -24,9 +24,11 @@ from skboost.targets._glm import GLMTarget
 from skboost.targets._ledger import Ledger
 from skboost.targets._likelihood import Logistic, Multinomial, Poisson, WeightedRows
 from skboost.targets._log_sigmoid import (
+    laplace_sigmoid_expectation,
     log_laplace_sigmoid,
     log_sigmoid_expectation,
     log_student_t_sigmoid,
+    sigmoid_over_scales,
     student_t_radii,
 )
 from skboost.targets._logistic_gaussian import (
@@ -65,4 +67,5 @@ from skboost.targets._softmax_gaussian import (
     class_contrasts,
     has_product_rule,
     principal_axes,
+    softmax_expectation,
 )

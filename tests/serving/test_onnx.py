@@ -107,13 +107,6 @@ def test_linear_regressions(model):
 def several():
     three = np.digitize(ETA + RNG.logistic(size=50), [-1.0, 1.0])
     five = np.digitize(ETA, [-2.0, -0.5, 0.5, 2.0])
-    diag = {"family": "gaussian-diag", "fit_intercept": False}
-    low_rank = {"family": Gaussian("low_rank", rank=1)}
-    # Both rules are for integrals that have no closed form.
-    yield "three", BoostedBayesianLogisticRegression(**TINY), three, 2e-4
-    yield "three, diag", BoostedBayesianLogisticRegression(**TINY, **diag), three, 2e-4
-    low = BoostedBayesianLogisticRegression(**TINY, **low_rank)
-    yield "three, low rank", low, three, 2e-4
     yield "five", BoostedBayesianLogisticRegression(**TINY), five, 1e-12
     laplace = BoostedBayesianLogisticRegression(**TINY, family="laplace")
     yield "by draws", laplace, three, 1e-12
@@ -132,28 +125,14 @@ def test_several_classes(model, y, tolerance):
     expected = model.predict_proba(near)
     assert_allclose(found["probabilities"], expected, rtol=0.0, atol=tolerance)
     assert_allclose(found["probabilities"].sum(axis=1), 1.0)
-    top = np.sort(expected, axis=1)
-    clear = top[:, -1] - top[:, -2] > 1e-3
-    assert clear.sum() > 30
-    assert np.array_equal(found["label"][clear], model.predict(near)[clear])
-
-
-def test_three_classes_far_out():
-    y = np.digitize(ETA, [-1.0, 1.0])
-    model = BoostedBayesianLogisticRegression(**TINY).fit(X, y)
-    rows = np.random.default_rng(2).normal(size=(1000, 3))
-    for size in (30.0, 1e3, 1e6):
-        found = outputs(model.to_onnx(), size * rows)["probabilities"]
-        error = np.abs(found - model.predict_proba(size * rows)).max(axis=1)
-        assert error.max() < 0.02
-        assert np.median(error) < 0.002
+    assert np.array_equal(found["label"], model.predict(near))
 
 
 def others():
     three = np.arange(50) % 3
-    yield BoostedBayesianLogisticRegression(**TINY).fit(X, np.arange(50) % 4)
+    for labels in (three, np.arange(50) % 4):
+        yield BoostedBayesianLogisticRegression(**TINY).fit(X, labels)
     yield BoostedBayesianLogisticRegression(**TINY, family="laplace").fit(X, TWO)
-    yield BoostedBayesianLinearRegression(**TINY).fit(X, np.stack([REAL, -REAL], 1))
     yield BoostedBayesianPoissonRegression(**TINY).fit(X, three)
 
 
