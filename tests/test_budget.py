@@ -14,10 +14,9 @@ from skboost import (
     boost_posterior,
 )
 from skboost._base import make_engine
-from skboost._budget import Budget, BudgetSpent
 from skboost._callbacks import Limits, run
 from skboost.mixture import SVIGaussianMixture
-from skboost.targets import CallableTarget
+from skboost.targets import Budget, BudgetSpent, CallableTarget
 
 SECOND = 1.0
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from skboost._callbacks import Limits, run
-from skboost._settings import Settings
 from skboost.approximation import Estimate
-from skboost.boosting import Boosting, Simplex
+from skboost.boosting import Boosting, Settings, Simplex
 from skboost.families import Gaussian
 from skboost.objectives import JointGain
 from skboost.proposals import DensityProposer

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from skboost._entries import Entries
+from skboost.conjugate import Entries
 
 
 def with_gaps(n_rows=7, n_columns=5, seed=0):

@@ -22,7 +22,7 @@ from skboost import (
     SVIGaussianMixture,
     SVILatentDirichletAllocation,
 )
-from skboost.conjugate.topics._model import Documents, TopicModel
+from skboost.conjugate import Documents, TopicModel
 
 pytestmark = [
     pytest.mark.slow,

@@ -18,8 +18,9 @@ from skboost import (
     _row_blocks,
     _rows,
 )
-from skboost._row_blocks import BlockTables, Table, sliced
+from skboost._row_blocks import BlockTables, sliced
 from skboost.mixture import _rows as mixture_rows
+from skboost.targets import Table
 
 N = 1500
 

@@ -21,9 +21,8 @@ from skboost import (
     _stages,
     boost_posterior,
 )
-from skboost._settings import Settings
 from skboost.approximation import Estimate, Mixture
-from skboost.boosting import enough_for
+from skboost.boosting import Settings, enough_for
 from skboost.boosting._state import enough
 from skboost.calibration import remaining_after_skewing
 from skboost.families import Gaussian

@@ -20,6 +20,7 @@ from skboost.approximation._pooled_draws import (
 )
 from skboost.approximation._psis import (
     effective_sample_size,
+    fit_generalized_pareto,
     log_mean_weight,
     psis,
 )

@@ -3,11 +3,14 @@
 Three models, one folder each, on the steps and layouts that they share.
 """
 
-from skboost.conjugate._draws import DrawStream
+from skboost._entries import Entries
+from skboost.conjugate._draws import DrawStream, Layout
 from skboost.conjugate._natural import (
+    Cone,
     Expectation,
     combine,
     inside,
+    largest_step,
     natural_step,
     scaled,
 )

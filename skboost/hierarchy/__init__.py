@@ -5,4 +5,4 @@ from skboost.hierarchy._laplace import LaplaceMarginal
 from skboost.hierarchy._normal import NormalMarginal
 from skboost.hierarchy._quadrature import QuadratureMarginal
 from skboost.hierarchy._rows import Factor, GroupedRows
-from skboost.hierarchy._target import HierarchicalTarget, marginal_of
+from skboost.hierarchy._target import HierarchicalTarget, UngroupedMarginal, marginal_of

@@ -1,5 +1,17 @@
 """Modes of a log density: climbs from many points, told apart and counted."""
 
 from skboost.modes._climb import climb_all, find_mode
-from skboost.modes._curvature import add_columns, inverse_curvature
-from skboost.modes._modes import MAX_HESSIAN_DIM, Box, Modes, ModeSearch, missed_modes
+from skboost.modes._curvature import (
+    add_columns,
+    diagonal_curvature,
+    inverse_curvature,
+    wide_directions,
+)
+from skboost.modes._modes import (
+    MAX_HESSIAN_DIM,
+    Box,
+    Modes,
+    ModeSearch,
+    add_ends,
+    missed_modes,
+)

@@ -8,7 +8,9 @@ from skboost.objectives._hellinger import (
     RootGain,
     between_roots,
     defensive_draws,
+    defensive_weights,
     log_defensive_density,
+    lower_confidence_sum,
 )
 from skboost.objectives._joint import (
     START_WEIGHTS,

@@ -2,8 +2,19 @@
 
 from skboost.proposals._base import Proposer
 from skboost.proposals._common_scale import LOWEST_NODE, CommonScaleProposer
-from skboost.proposals._conjugate import ConjugateProposer
+from skboost.proposals._conjugate import (
+    ConjugateProposer,
+    first_distribution,
+    local_optima,
+)
 from skboost.proposals._density import DensityProposer
 from skboost.proposals._factors import FACTOR_PROPOSERS, factor_proposer
 from skboost.proposals._first import usable_starts
-from skboost.proposals._greedy import split_component
+from skboost.proposals._gaussian import fit_low_rank, natural_gaussian, widest
+from skboost.proposals._greedy import (
+    STOPS,
+    best_stop,
+    points_at_stops,
+    skew_direction,
+    split_component,
+)

@@ -6,7 +6,7 @@ from skboost.serving._grouped import (
     GroupedFactor,
     GroupedRegressor,
 )
-from skboost.serving._module import write_module
+from skboost.serving._module import standalone, write_module
 from skboost.serving._onnx import onnx_model
 from skboost.serving._plain import (
     BinaryClassifier,

@@ -1,6 +1,8 @@
 """Log joint densities: generalised linear models and their priors."""
 
+from skboost._budget import Budget, BudgetSpent
 from skboost._math import bounded_exp
+from skboost._row_blocks import Table
 from skboost.targets._base import Target, warn_of_wrong_gradient
 from skboost.targets._callable import CallableTarget
 from skboost.targets._composed import (
@@ -41,6 +43,7 @@ from skboost.targets._negative_binomial import (
     DispersionPrior,
     NegativeBinomial,
     as_dispersion_prior,
+    gamma_terms,
 )
 from skboost.targets._noise import NOISES, KnownScale, NormalNoise, StudentTNoise
 from skboost.targets._noisy_glm import (
@@ -56,7 +59,7 @@ from skboost.targets._priors import (
     as_prior,
     validate_scale,
 )
-from skboost.targets._quadrature import normal_rule
+from skboost.targets._quadrature import gaussian_expectation_1d, normal_rule
 from skboost.targets._scale_priors import (
     CommonScale,
     HalfNormalPrior,

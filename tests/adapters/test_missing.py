@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skboost.adapters import from_bridgestan, from_jax, from_pymc
-from skboost.adapters._base import ExternalDensity
+from skboost.adapters import ExternalDensity, from_bridgestan, from_jax, from_pymc
 from skboost.adapters._libraries import _bracketed, _gathered
 
 ADAPTERS = {

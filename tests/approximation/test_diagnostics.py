@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost._row_blocks import Table
 from skboost.approximation import (
     FreshDraws,
     Mixture,
@@ -17,7 +16,7 @@ from skboost.approximation import (
     squared_hellinger,
 )
 from skboost.families import Gaussian, Laplace
-from skboost.targets import GLMTarget, Logistic, Target
+from skboost.targets import GLMTarget, Logistic, Table, Target
 
 N = 2048
 SEEDS = range(2)

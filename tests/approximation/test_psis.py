@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from skboost.approximation._psis import (
+from skboost.approximation import (
     effective_sample_size,
     fit_generalized_pareto,
     log_mean_weight,

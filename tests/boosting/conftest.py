@@ -7,8 +7,7 @@ import pytest
 
 from skboost import boost_posterior
 from skboost._callbacks import run
-from skboost._settings import Settings
-from skboost.boosting import COMBINATIONS, Boosting
+from skboost.boosting import COMBINATIONS, Boosting, Settings
 from skboost.families import as_family
 from skboost.objectives import as_objective
 from skboost.proposals import DensityProposer

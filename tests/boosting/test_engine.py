@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost.approximation import FreshDraws, Mixture, PooledDraws
-from skboost.boosting._simplex import SimplexIterate
+from skboost.boosting import SimplexIterate
 from skboost.families import Gaussian
 
 STEP_SIZES = ["line-search", "adaptive", "predefined", 0.3]

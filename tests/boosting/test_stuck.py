@@ -9,10 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost._callbacks import Limits, run
-from skboost._settings import Settings
 from skboost._solver import ascend, climb
 from skboost.approximation import Estimate, FreshDraws
-from skboost.boosting import Boosting, Move
+from skboost.boosting import Boosting, Move, Settings
 from skboost.modes import Modes
 
 

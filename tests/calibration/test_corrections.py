@@ -8,16 +8,27 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import gammaln
 
-from skboost._budget import BudgetSpent
 from skboost.approximation import Mixture
-from skboost.calibration import CALIBRATIONS, Calibration, _calibrate, calibrate
-from skboost.calibration._calibrate import affine_map, shrunk, stein_map
+from skboost.calibration import (
+    CALIBRATIONS,
+    Calibration,
+    Declined,
+    Pool,
+    Problem,
+    _calibrate,
+    affine_map,
+    allowed_loss,
+    calibrate,
+    jointly_weighted,
+    refusal,
+    shrunk,
+    stein_map,
+    student_fit,
+)
 from skboost.calibration._chains import Chains, Scatter
-from skboost.calibration._heavy_tailed import Pool, jointly_weighted, student_fit
-from skboost.calibration._problem import Declined, Problem, allowed_loss, refusal
 from skboost.families import Gaussian, StudentT
 from skboost.families._moments import Diagonal
-from skboost.targets import CallableTarget, Target
+from skboost.targets import BudgetSpent, CallableTarget, Target
 
 ROOT = np.array([[1.0, 0.0], [0.8, 0.5]])
 SCATTER = ROOT @ ROOT.T

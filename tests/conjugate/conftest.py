@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from skboost.conjugate import COVARIANCES, GaussianMixtureModel
-from skboost.conjugate.gaussian_mixture._family import log_likelihood
-from skboost.conjugate.gaussian_mixture._model import CLUSTER_DISTRIBUTIONS
+from skboost.conjugate.gaussian_mixture import CLUSTER_DISTRIBUTIONS, log_likelihood
 
 EVERY = [
     (clusters, shape) for clusters in CLUSTER_DISTRIBUTIONS for shape in COVARIANCES

@@ -5,14 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from skboost.conjugate import COVARIANCES, GaussianMixtureModel, natural_step
-from skboost.conjugate._natural import Cone
-from skboost.conjugate.gaussian_mixture._densities import (
+from skboost.conjugate import COVARIANCES, Cone, GaussianMixtureModel, natural_step
+from skboost.conjugate.gaussian_mixture import (
+    DirichletWeights,
     JointStudentTs,
     SeparateStudentTs,
+    Wishart,
 )
-from skboost.conjugate.gaussian_mixture._weights import DirichletWeights
-from skboost.conjugate.gaussian_mixture._wishart import Wishart
 
 from .conftest import ascended, blobs, close, make_model
 

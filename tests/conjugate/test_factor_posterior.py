@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from skboost._entries import Entries
 from skboost.conjugate import (
     DrawStream,
+    Entries,
     FactorTarget,
     MatrixFactorizationModel,
     ObservedEntries,
@@ -17,7 +17,7 @@ from skboost.conjugate import (
     shaken_factors,
     turned_towards,
 )
-from skboost.conjugate.factorization._ascent import balanced, factor_round, transformed
+from skboost.conjugate.factorization import balanced, factor_round, transformed
 
 from .conftest import close
 

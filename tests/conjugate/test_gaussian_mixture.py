@@ -9,9 +9,14 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 from sklearn.mixture import BayesianGaussianMixture
 
-from skboost.conjugate import COVARIANCES, GaussianMixtureModel, combine
-from skboost.conjugate._natural import Cone, largest_step
-from skboost.conjugate.gaussian_mixture._densities import log_densities_at_draws
+from skboost.conjugate import (
+    COVARIANCES,
+    Cone,
+    GaussianMixtureModel,
+    combine,
+    largest_step,
+)
+from skboost.conjugate.gaussian_mixture import log_densities_at_draws
 
 from .conftest import (
     EVERY,

@@ -6,17 +6,16 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import gamma
 
-from skboost._entries import Entries
 from skboost._random import generator
 from skboost.conjugate import (
+    Entries,
     MatrixFactorizationModel,
     ObservedEntries,
     natural_step,
     predicted_entries,
     predicted_rows,
 )
-from skboost.conjugate.factorization._factors import WeightedEntries
-from skboost.conjugate.factorization._model import GammaPrecisions, worth_one
+from skboost.conjugate.factorization import GammaPrecisions, WeightedEntries, worth_one
 from skboost.svi import NaturalGradient, as_learning_rate
 
 # Standard deviations of noise and prior; None is inferred.

@@ -7,8 +7,7 @@ from scipy.integrate import quad
 from sklearn.mixture import BayesianGaussianMixture
 
 from skboost.conjugate import COVARIANCES, GaussianMixtureModel
-from skboost.conjugate.gaussian_mixture._family import log_parts
-from skboost.conjugate.gaussian_mixture._weights import StickBreakingWeights
+from skboost.conjugate.gaussian_mixture import StickBreakingWeights, log_parts
 
 from .conftest import ascended, blobs, close, log_joint, make_model
 

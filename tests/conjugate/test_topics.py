@@ -13,7 +13,7 @@ from scipy.stats import beta
 from sklearn.decomposition import LatentDirichletAllocation
 
 from skboost.conjugate import TopicModel
-from skboost.conjugate.topics._proportions import LocalSettings, WordTable, local_step
+from skboost.conjugate.topics import LocalSettings, WordTable, local_step
 from skboost.svi import ConstantRate, NaturalGradient, RobbinsMonro, SVILimits, run
 
 from .conftest import corpus

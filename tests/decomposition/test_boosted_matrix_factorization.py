@@ -6,8 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from skboost import BoostedMatrixFactorization, SVIMatrixFactorization
-from skboost._entries import Entries
-from skboost.conjugate import FactorTarget, ObservedEntries
+from skboost.conjugate import Entries, FactorTarget, ObservedEntries
 from skboost.decomposition import MatrixFactorizationPosterior
 from skboost.model_selection import (
     EvidenceSearch,

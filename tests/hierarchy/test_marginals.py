@@ -13,8 +13,8 @@ from skboost.hierarchy import (
     HierarchicalTarget,
     NormalMarginal,
     QuadratureMarginal,
+    UngroupedMarginal,
 )
-from skboost.hierarchy._target import UngroupedMarginal
 from skboost.targets import (
     HalfNormalPrior,
     HalfTPrior,

@@ -10,8 +10,7 @@ from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import d2_tweedie_score
 
 from skboost import BoostedBayesianPoissonRegression
-from skboost._row_blocks import Table
-from skboost.targets import GLMTarget, Poisson
+from skboost.targets import GLMTarget, Poisson, Table
 
 from .conftest import count_regression, counted, pieces_are_near_the_whole
 

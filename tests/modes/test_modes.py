@@ -14,11 +14,10 @@ from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from skboost import boost_posterior
-from skboost._settings import Settings
 from skboost.approximation import Mixture
+from skboost.boosting import Settings
 from skboost.families import Gaussian, StudentT
-from skboost.modes._climb import climb_all
-from skboost.modes._modes import Box, Modes, ModeSearch, add_ends, missed_modes
+from skboost.modes import Box, Modes, ModeSearch, add_ends, climb_all, missed_modes
 from skboost.targets import CallableTarget
 
 CORNERS = np.array([[-7.0, -6.0], [6.0, -7.0], [-5.0, 7.0], [7.0, 6.0]])

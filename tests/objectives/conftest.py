@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from skboost._row_blocks import Table
 from skboost.approximation import Mixture, PooledDraws
 from skboost.families import Component
-from skboost.targets import GLMTarget, Logistic, Target
+from skboost.targets import GLMTarget, Logistic, Table, Target
 
 from ..families.conftest import FAMILY_OBJECTS, slope  # noqa: F401  (a fixture)
 

@@ -13,8 +13,9 @@ from skboost.objectives import (
     RootControl,
     between_roots,
     defensive_draws,
+    defensive_weights,
+    lower_confidence_sum,
 )
-from skboost.objectives._hellinger import defensive_weights, lower_confidence_sum
 from skboost.targets import Target
 
 

@@ -12,8 +12,13 @@ from scipy.special import expit
 
 from skboost.approximation import Mixture
 from skboost.families import Gaussian, Laplace
-from skboost.posterior import MixturePosterior, TransformedPosterior, _posterior
-from skboost.posterior._transformed import SampledMarginal, fixed_draws
+from skboost.posterior import (
+    MixturePosterior,
+    SampledMarginal,
+    TransformedPosterior,
+    _posterior,
+)
+from skboost.posterior._transformed import fixed_draws
 from skboost.transforms import Constraints, Interval
 
 from .conftest import make_mixture

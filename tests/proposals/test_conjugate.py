@@ -8,14 +8,15 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import gammaln, multigammaln
 
-from skboost._budget import Budget
 from skboost._callbacks import Limits, run
-from skboost._settings import Settings
-from skboost.boosting import Boosting, Simplex
-from skboost.conjugate import COVARIANCES, ConjugateTarget, GaussianMixtureModel
-from skboost.conjugate._draws import DrawStream, Layout
-from skboost.conjugate.gaussian_mixture._ascent import (
+from skboost.boosting import Boosting, Settings, Simplex
+from skboost.conjugate import (
+    COVARIANCES,
     INITS,
+    ConjugateTarget,
+    DrawStream,
+    GaussianMixtureModel,
+    Layout,
     aligned,
     annealed,
     coordinate_ascent,
@@ -23,8 +24,8 @@ from skboost.conjugate.gaussian_mixture._ascent import (
     start,
     with_louis_widths,
 )
-from skboost.proposals import ConjugateProposer
-from skboost.proposals._conjugate import first_distribution, local_optima
+from skboost.proposals import ConjugateProposer, first_distribution, local_optima
+from skboost.targets import Budget
 
 MEAN_PRECISION, ALPHA = 0.4, 0.7
 

@@ -6,8 +6,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost import boost_posterior
-from skboost._settings import Settings
 from skboost.approximation import Mixture, PooledDraws
+from skboost.boosting import Settings
 from skboost.families import Component, Gaussian
 from skboost.objectives import (
     FixedMixture,
@@ -16,7 +16,7 @@ from skboost.objectives import (
     SearchContext,
     joint_gains,
 )
-from skboost.proposals._greedy import STOPS, best_stop, points_at_stops
+from skboost.proposals import STOPS, best_stop, points_at_stops
 from skboost.targets import CallableTarget
 
 from ..boosting.conftest import FAR_MODES

@@ -8,13 +8,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost import boost_posterior
-from skboost._budget import Budget
-from skboost._settings import Settings
 from skboost.approximation import Mixture
+from skboost.boosting import Settings
 from skboost.families import Gaussian
+from skboost.proposals import natural_gaussian, skew_direction, split_component
 from skboost.proposals._first import _best_of_short_searches, _groups
-from skboost.proposals._gaussian import natural_gaussian
-from skboost.proposals._greedy import _starts_at, skew_direction, split_component
+from skboost.proposals._greedy import _starts_at
+from skboost.targets import Budget
 
 
 def fourth_power(centre):

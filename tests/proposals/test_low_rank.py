@@ -7,16 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skboost import boost_posterior
-from skboost._settings import Settings
 from skboost._solver import ascend
 from skboost.approximation import Mixture
+from skboost.boosting import Settings
 from skboost.families import Gaussian, StudentT
-from skboost.modes._curvature import (
-    diagonal_curvature,
-    inverse_curvature,
-    wide_directions,
-)
-from skboost.proposals._gaussian import fit_low_rank, widest
+from skboost.modes import diagonal_curvature, inverse_curvature, wide_directions
+from skboost.proposals import fit_low_rank, widest
 from skboost.targets import CallableTarget
 
 

@@ -9,9 +9,8 @@ from autograd import grad
 from numpy.testing import assert_allclose
 
 from skboost import BoostedMatrixFactorization
-from skboost._entries import Entries
 from skboost._random import SEARCH, generator, root_seed
-from skboost.conjugate import FactorTarget, ObservedEntries
+from skboost.conjugate import Entries, FactorTarget, ObservedEntries
 from skboost.families import Component
 from skboost.proposals import FACTOR_PROPOSERS, factor_proposer
 from skboost.proposals._factors import _sizes

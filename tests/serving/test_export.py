@@ -20,8 +20,7 @@ from skboost import (
 )
 from skboost.families import Gaussian, LaplaceProduct, StudentT, VariationalFamily
 from skboost.linear_model._predictive import part_of
-from skboost.serving import BinaryClassifier
-from skboost.serving._module import standalone, write_module
+from skboost.serving import BinaryClassifier, standalone, write_module
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

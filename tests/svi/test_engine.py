@@ -16,10 +16,10 @@ from skboost.svi import (
     SVILimits,
     as_learning_rate,
     effective_size,
+    noise_weights,
     run,
     why_stop,
 )
-from skboost.svi._engine import noise_weights
 
 from ..conjugate.conftest import EVERY, blobs, make_model
 

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from skboost._row_blocks import Table, even
-from skboost.targets import GLMTarget
+from skboost._row_blocks import even
+from skboost.targets import GLMTarget, Table
 
 
 def table(X, y, sample_weight=None, offset=None, n_jobs=None):

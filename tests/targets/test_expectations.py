@@ -9,18 +9,16 @@ from scipy.stats import laplace, norm, t
 
 from skboost.targets import (
     entropy_expectation,
+    gaussian_expectation_1d,
+    laplace_sigmoid_expectation,
     log_laplace_sigmoid,
     log_sigmoid_expectation,
     log_student_t_sigmoid,
     logistic_gaussian_expectations,
     sigmoid_expectation,
+    sigmoid_over_scales,
     student_t_radii,
 )
-from skboost.targets._log_sigmoid import (
-    laplace_sigmoid_expectation,
-    sigmoid_over_scales,
-)
-from skboost.targets._quadrature import gaussian_expectation_1d
 
 
 def softplus(t):

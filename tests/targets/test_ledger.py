@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from joblib import Parallel, delayed
 
-from skboost._budget import Budget, BudgetSpent
-from skboost._row_blocks import Table
 from skboost.targets import (
+    Budget,
+    BudgetSpent,
     CallableTarget,
     ComposedTarget,
     GLMTarget,
     Ledger,
     Logistic,
+    Table,
     TransformedTarget,
 )
 from skboost.transforms import Constraints

@@ -15,10 +15,10 @@ from skboost.targets import (
     NormalNoise,
     Poisson,
     StudentTNoise,
+    gamma_terms,
     normal_rule,
     updated_target,
 )
-from skboost.targets._negative_binomial import gamma_terms
 
 from .conftest import (
     check_curvature,

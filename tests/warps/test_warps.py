@@ -7,25 +7,28 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost._budget import Budget, BudgetSpent
-from skboost._settings import Settings
 from skboost.approximation import Estimate, Mixture
+from skboost.boosting import Settings
 from skboost.families import Gaussian
 from skboost.posterior._distances import BeyondWarp
-from skboost.targets import CallableTarget
+from skboost.targets import Budget, BudgetSpent, CallableTarget
 from skboost.transforms import Warp
-from skboost.warps import WarpReport, _fit, find_warp, not_tried
-from skboost.warps._fit import WarpedELBO, _why_not, elbo_gain, tail_gain
-from skboost.warps._structure import (
+from skboost.warps import (
     Edges,
     Sample,
-    _Contrast,
-    _fourth_derivatives,
-    _third_derivatives,
+    WarpedELBO,
+    WarpReport,
+    _fit,
     candidate_axes,
     drivers_first,
+    elbo_gain,
     find_edges,
+    find_warp,
+    not_tried,
+    tail_gain,
 )
+from skboost.warps._fit import _why_not
+from skboost.warps._structure import _Contrast, _fourth_derivatives, _third_derivatives
 
 
 def density(function, dim, rotation=None):
