@@ -56,6 +56,9 @@ class Layout:
 class RowFamily:
     """Distributions whose parameters are natural parameters of a model in a row."""
 
+    # Not a Gaussian that is evaluated in one product with others.
+    full_covariance = False
+
     def natural(self, params):
         """Natural parameters of a row."""
         tree = self._natural_layout.tree(np.asarray(params)[None])
