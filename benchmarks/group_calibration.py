@@ -20,7 +20,7 @@ from skboost import (
     BoostedHierarchicalLogisticRegression,
     BoostedHierarchicalPoissonRegression,
 )
-from skboost.priors import HalfNormalPrior
+from skboost.priors import DispersionPrior, HalfNormalPrior
 
 _N_GROUPS, _N_ROWS, _N_RANKS, _N_BINS = 15, 120, 99, 10
 
@@ -44,7 +44,9 @@ def negative_binomial(rng, eta, dispersion):
 
 def dispersed(**settings):
     return BoostedHierarchicalPoissonRegression(
-        likelihood="negative_binomial", dispersion_prior_sd=1.0, **settings
+        likelihood="negative_binomial",
+        dispersion_prior=DispersionPrior(sd=1.0),
+        **settings,
     )
 
 

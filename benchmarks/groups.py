@@ -34,8 +34,8 @@ from skboost import (
 )
 from skboost.approximation import psis
 from skboost.hierarchy import Factor, GroupedRows, marginal_of
-from skboost.priors import HalfTPrior, NormalPrior
-from skboost.targets import Logistic, NoiseScalePrior, Poisson
+from skboost.priors import HalfTPrior, NoiseScalePrior, NormalPrior
+from skboost.targets import Logistic, Poisson
 
 ESTIMATORS = {
     "normal": BoostedHierarchicalLinearRegression,
@@ -95,10 +95,8 @@ class Task:
         n = self.X.shape[1]
         options = {}
         if self.kind == "normal":
-            options = {
-                "noise_prior_weight": self.noise_weight,
-                "noise_prior_scale": self.noise_size,
-            }
+            prior = NoiseScalePrior(self.noise_weight, self.noise_size)
+            options = {"noise_prior": prior}
         return ESTIMATORS[self.kind](
             groups=[n + f for f in range(len(self.codes))],
             slopes={n + f: list(s) for f, s in enumerate(self.slopes) if s} or None,

@@ -29,6 +29,8 @@ from skboost.targets import (
     NoiseScalePrior,
     NormalNoise,
     Poisson,
+    as_dispersion_prior,
+    as_noise_prior,
     bounded_exp,
 )
 
@@ -46,10 +48,9 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class NormalResponse:
-    """Numbers with normal noise; the scale of its prior is a number or "auto"."""
+    """Numbers with normal noise, whose prior is one of its scale or "auto"."""
 
-    prior_weight: float
-    prior_scale: object
+    prior: NoiseScalePrior | str
 
     likelihood, noise_name, row_noise = None, "noise_scale", "noise"
     plain = GroupedRegressor
@@ -61,9 +62,7 @@ class NormalResponse:
 
     def level_prior(self, unit):
         """That of the logarithm of the noise scale."""
-        scale = self.prior_scale
-        scale = 1e-2 * unit.size if scale == "auto" else scale
-        return NoiseScalePrior(self.prior_weight, scale)
+        return as_noise_prior(self.prior, unit.size)
 
     def residual_variance(self, model):
         """That of the noise, by draw."""
@@ -112,18 +111,18 @@ class ClassResponse:
 
 @dataclass(frozen=True)
 class CountResponse:
-    """Counts, with a dispersion that is learned where its prior has a median."""
+    """Counts of a kind, "poisson" or "negative_binomial" with a prior of dispersion."""
 
     exposed: bool
-    prior_median: float | None = None
-    prior_sd: float | None = None
+    kind: str
+    prior: DispersionPrior | str
 
     plain = GroupedCounts
 
     @property
     def dispersed(self):
         """Whether counts are negative binomial."""
-        return self.prior_median is not None
+        return self.kind == "negative_binomial"
 
     @property
     def likelihood(self):
@@ -145,14 +144,13 @@ class CountResponse:
         summary = summary_of(table)
         # The information of a row about its logarithm is its rate.
         variance = 1.0 / (summary.level + 0.5 / summary.weight)
-        variance += self.prior_median or 0.0
+        if self.dispersed:
+            variance += self.level_prior(None).median
         return Unit(1.0, float(log_rate(table)), np.sqrt(variance))
 
     def level_prior(self, unit):
         """That of the logarithm of the dispersion, where there is one."""
-        if self.dispersed:
-            return DispersionPrior(self.prior_median, self.prior_sd)
-        return None
+        return as_dispersion_prior(self.prior) if self.dispersed else None
 
     def residual_variance(self, model):
         """That of a logarithm, were counts lognormal with the same mean and variance,

@@ -1,12 +1,10 @@
 """Linear regression with groups: normal noise, effects of groups, learned scales."""
 
-from numbers import Real
-
 from sklearn.base import RegressorMixin
 
 from skboost._base import callback_data
 from skboost._elsewhere import MOVED_LEVEL, known_parameters
-from skboost._sklearn import Interval, StrOptions, fit_context
+from skboost._sklearn import fit_context
 from skboost.linear_model._group_responses import NormalResponse
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import (
@@ -14,6 +12,7 @@ from skboost.linear_model._hierarchical import (
     HierarchicalEstimator,
 )
 from skboost.linear_model._methods import check_quantiles, checked_numbers, tails_of
+from skboost.linear_model._model import NOISE_PRIOR
 
 
 class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator):
@@ -56,11 +55,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
     intercept_scale : "auto" or float, default="auto"
         Scale of the intercept's prior. ``"auto"`` is ten times that of a standardised
         feature, widened by where the responses and the features lie.
-    noise_prior_weight : float, default=1.0
-        Weight of the prior of the noise scale, in rows.
-    noise_prior_scale : "auto" or float, default="auto"
-        Where that prior lies; ``"auto"`` is a hundredth of the response's standard
-        deviation.
+    noise_prior : "auto" or NoiseScalePrior, default="auto"
+        Prior of the noise scale, as in `BoostedBayesianLinearRegression`.
     handle_unknown : {"population", "error"}, default="population"
         What predictions do with a group that `fit` has not seen: integrate over the
         distribution of groups, or raise an error.
@@ -136,11 +132,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
 
     _parameter_constraints = {
         **HIERARCHICAL_CONSTRAINTS,
-        "noise_prior_weight": [Interval(Real, 0, None, closed="neither")],
-        "noise_prior_scale": [
-            StrOptions({"auto"}),
-            Interval(Real, 0, None, closed="neither"),
-        ],
+        "noise_prior": NOISE_PRIOR,
     }
 
     def __init__(
@@ -154,8 +146,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         prior_scale="auto",
         fit_intercept=True,
         intercept_scale="auto",
-        noise_prior_weight=1.0,
-        noise_prior_scale="auto",
+        noise_prior="auto",
         handle_unknown="population",
         max_iter=10,
         tol="auto",
@@ -171,8 +162,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         self.prior_scale = prior_scale
         self.fit_intercept = fit_intercept
         self.intercept_scale = intercept_scale
-        self.noise_prior_weight = noise_prior_weight
-        self.noise_prior_scale = noise_prior_scale
+        self.noise_prior = noise_prior
         self.handle_unknown = handle_unknown
         self.max_iter = max_iter
         self.tol = tol
@@ -205,7 +195,7 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
         """
         with self._keeping_old_fit():
             y = checked_numbers(self, X, y)
-            response = NormalResponse(self.noise_prior_weight, self.noise_prior_scale)
+            response = NormalResponse(self.noise_prior)
             data = read_groups(self, X, y, sample_weight, response.row_noise)
             given = callback_data(X, y, sample_weight)
             return self._learn(data, response, given)

@@ -1,14 +1,12 @@
 """Poisson regression with groups: effects of groups, learned scales."""
 
-from numbers import Real
-
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._base import callback_data
 from skboost._elsewhere import MOVED_LEVEL, known_parameters
-from skboost._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from skboost._sklearn import StrOptions, check_sample_weight, fit_context
 from skboost.linear_model._count_predictive import warn_where_larger
 from skboost.linear_model._count_regressor import (
     check_dispersed,
@@ -23,6 +21,7 @@ from skboost.linear_model._hierarchical import (
     HierarchicalEstimator,
 )
 from skboost.linear_model._methods import check_quantiles, checked_numbers, tails_of
+from skboost.linear_model._model import DISPERSION_PRIOR
 from skboost.linear_model._ratios import ratio_table
 from skboost.targets import Poisson
 
@@ -67,12 +66,9 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
     intercept_scale : "auto" or float, default="auto"
         Scale of the intercept's prior. ``"auto"`` is ten times that of a standardised
         feature, widened by where the responses and the features lie.
-    dispersion_prior_median : float, default=0.25
-        Of the dispersion under ``"negative_binomial"``, whose logarithm has a normal
-        prior. The default says that rates of equal rows of a group vary by about half.
-    dispersion_prior_sd : float, default=2.0
-        Standard deviation of the logarithm. With both defaults rates vary, with prior
-        probability .9, by 10 to 260 %.
+    dispersion_prior : "auto" or DispersionPrior, default="auto"
+        Prior of the dispersion under ``"negative_binomial"``, as in
+        `BoostedBayesianPoissonRegression`; rows are those of a group.
     handle_unknown : {"population", "error"}, default="population"
         As in `BoostedHierarchicalLinearRegression`.
     max_iter, tol, max_time, random_state, n_jobs
@@ -146,8 +142,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
     _parameter_constraints = {
         **HIERARCHICAL_CONSTRAINTS,
         "likelihood": [StrOptions({"poisson", "negative_binomial"})],
-        "dispersion_prior_median": [Interval(Real, 0, None, closed="neither")],
-        "dispersion_prior_sd": [Interval(Real, 0, None, closed="neither")],
+        "dispersion_prior": DISPERSION_PRIOR,
     }
 
     def __init__(
@@ -162,8 +157,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         prior_scale="auto",
         fit_intercept=True,
         intercept_scale="auto",
-        dispersion_prior_median=0.25,
-        dispersion_prior_sd=2.0,
+        dispersion_prior="auto",
         handle_unknown="population",
         max_iter=10,
         tol="auto",
@@ -180,8 +174,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         self.prior_scale = prior_scale
         self.fit_intercept = fit_intercept
         self.intercept_scale = intercept_scale
-        self.dispersion_prior_median = dispersion_prior_median
-        self.dispersion_prior_sd = dispersion_prior_sd
+        self.dispersion_prior = dispersion_prior
         self.handle_unknown = handle_unknown
         self.max_iter = max_iter
         self.tol = tol
@@ -225,7 +218,8 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         with self._keeping_old_fit():
             counts = checked_counts(self, X, y)
             offsets = checked_offset(offset, exposure, len(counts))
-            response = self._response(offsets)
+            exposed, kind = offsets is not None, self.likelihood
+            response = CountResponse(exposed, kind, self.dispersion_prior)
             data = read_groups(
                 self, X, counts, sample_weight, response.row_noise, offsets
             )
@@ -234,13 +228,6 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             if not response.dispersed:
                 warn_where_larger(*response.pearson(self._draws.model, data.rows))
             return self
-
-    def _response(self, offsets):
-        exposed = offsets is not None
-        if self.likelihood == "poisson":
-            return CountResponse(exposed)
-        prior = self.dispersion_prior_median, self.dispersion_prior_sd
-        return CountResponse(exposed, *prior)
 
     @known_parameters(MOVED_LEVEL)
     def predict(
