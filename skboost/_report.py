@@ -318,8 +318,8 @@ def warn_unfinished(done, attributes, settable):
     # Nats.
     if not remaining > 0.5:
         return
-    family, _ = attributes["posterior_"].mixture.components[0]
-    advice = _advice(done, settable, family)
+    component = attributes["posterior_"].mixture.components[0]
+    advice = _advice(done, settable, component.family)
     warn_where_called(
         f"{attributes['message_']} The estimate is {remaining:.2g} nats.{advice}",
         ConvergenceWarning,

@@ -26,7 +26,7 @@ from skboost.calibration import (
     skew,
     skew_pilot,
 )
-from skboost.families import Gaussian
+from skboost.families import Component, Gaussian
 from skboost.modes import Modes
 from skboost.proposals import DensityProposer
 from skboost.targets import LogDensityError, TransformedTarget
@@ -141,8 +141,8 @@ def _looked_for(engine, target):
 def _compared(engine, target, first):
     """Report, and the iterations that were made in the coordinates that won."""
     state, _ = first
-    family, params = state.mixture.components[0]
-    report = find_warp(target, *family.moments(params), engine.settings)
+    moments = state.mixture.components[0].moments()
+    report = find_warp(target, *moments, engine.settings)
     if not report.accepted:
         return report, (first,)
     try:
@@ -194,7 +194,7 @@ def _first_behind(engine, target):
     """The first iteration behind a warp: the normal that it was fitted with."""
     family, dim = engine.proposer.family, target.dim
     params = family.from_moments(np.zeros(dim), np.eye(dim))
-    mixture = Mixture.single((family, params))
+    mixture = Mixture.single(Component(family, params))
     return engine.begin(target, mixture, Modes(), perf_counter())
 
 

@@ -70,13 +70,13 @@ class MatrixFactorizationPosterior(ModelPosterior):
         Those of diagonal Gaussians have diagonal precisions, and a Gamma distribution
         with the moments of each inferred precision.
         """
-        return [self._natural(*component) for component in self._mixture.components]
+        return [*map(self._natural, self._mixture.components)]
 
-    def _natural(self, family, params):
-        if isinstance(family, FactorFamily):
-            return family.natural(params)
+    def _natural(self, component):
+        if isinstance(component.family, FactorFamily):
+            return component.family.natural(component.params)
         layout = self._family.draws_layout
-        mean, variance, _ = family.structure(params)
+        mean, variance, _ = component.structure()
         mean, variance = layout.tree(mean[None]), layout.tree(variance[None])
         found = {}
         for name in _SIDES.values():
@@ -126,9 +126,10 @@ class MatrixFactorizationPosterior(ModelPosterior):
         """
         arrays = {"weights": self.weights}
         kinds = []
-        for k, (family, params) in enumerate(self._mixture.components):
-            kinds.append("diag" if isinstance(family, Gaussian) else "factors")
-            arrays[f"params_{k}"] = params
+        for k, component in enumerate(self._mixture.components):
+            factors = isinstance(component.family, FactorFamily)
+            kinds.append("factors" if factors else "diag")
+            arrays[f"params_{k}"] = component.params
         header = {"model": self._settings, "kinds": kinds}
         write_archive(path, FORMAT, FORMAT_VERSION, header, arrays)
 

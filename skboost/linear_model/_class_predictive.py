@@ -57,7 +57,7 @@ def class_predictive(mixture, fit_intercept, classes):
         model = BinaryClassifier(*base, *mixture_parts(mixture))
         return BinaryPredictive(model, skewed)
     if mixture.gaussian and has_product_rule(n_classes):
-        parts = [contrasts_part(*one, n_classes) for one in mixture.components]
+        parts = [contrasts_part(one, n_classes) for one in mixture.components]
         model = ContrastsClassifier(*base, mixture.weights, tuple(parts))
     else:
         model = _drawn_model(base, mixture)
@@ -69,10 +69,10 @@ def _drawn_model(base, mixture):
     return SoftmaxClassifier(*base, draws.reshape(len(draws) * len(base[-1]), -1))
 
 
-def contrasts_part(family, params, n_classes):
+def contrasts_part(component, n_classes):
     """`ContrastsPart` of a component over classes x (coefficients, intercept)."""
     contrasts = class_contrasts(n_classes)
-    mean, variance, factor = family.structure(params)
+    mean, variance, factor = component.structure()
     mean = mean.reshape(n_classes, -1).T @ contrasts
     if factor is not None:
         each = factor.reshape(n_classes, -1, factor.shape[1])
@@ -277,7 +277,7 @@ class SoftmaxPredictive(Predictive):
         rng, contrasts = np.random.default_rng(0), class_contrasts(n_classes)
         upto = np.rint(N_DRAWS * base.weights.cumsum() / base.weights.sum()).astype(int)
         points = Gaussian("diag").base_draws(N_DRAWS, n_classes - 1, rng)
-        parts = [contrasts_part(*one, n_classes) for one in base.components]
+        parts = [contrasts_part(one, n_classes) for one in base.components]
         points = np.split(rng.permutation(points), upto[:-1])
 
         def drawn(block):

@@ -60,7 +60,7 @@ class CountPredictive(Predictive):
             self.levels, draws = draws[:, -1], draws[:, :-1]
             dispersion = bounded_exp(self.levels)
         elif dispersed:
-            moments = [_of_level(*component) for component in mixture.components]
+            moments = map(_of_level, mixture.components)
             means, sds, tilts = (np.array(part) for part in zip(*moments, strict=True))
             self.levels = list(zip(means, sds, strict=True))
             dispersion = bounded_exp(means + 0.5 * sds**2)
@@ -108,11 +108,11 @@ class CountPredictive(Predictive):
             yield centres, lefts, level + sd * nodes, weight * shares
 
 
-def _of_level(family, params):
+def _of_level(component):
     """Mean and deviation of the last coordinate, its covariance with the others."""
-    mean, _, factor = family.structure(params)
+    mean, _, factor = component.structure()
     others = np.zeros(len(mean) - 1) if factor is None else factor[:-1] @ factor[-1]
-    return mean[-1], family.std(params)[-1], others
+    return mean[-1], component.std()[-1], others
 
 
 # --- probabilities of counts where eta is Gaussian

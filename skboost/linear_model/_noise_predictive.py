@@ -86,8 +86,8 @@ class NoisePredictive(Predictive):
     def _n_parts(self, block):
         """Parts that `_by_quadrature` makes of every row of a block."""
         total = 0
-        for family, params in self.mixture.components:
-            mean, left, tilt, level, spread = self._pair(family, params, block)
+        for component in self.mixture.components:
+            mean, left, tilt, level, spread = self._pair(component, block)
             widest = left.max(initial=0.0, keepdims=True)
             for node in self.noise.scale_rule(level, spread, tilt)[0]:
                 scale = np.exp(level + spread * node)
@@ -104,8 +104,8 @@ class NoisePredictive(Predictive):
     def _by_quadrature(self, block):
         centres, scales, weights = [], [], []
         pairs = zip(self.mixture.weights, self.mixture.components, strict=True)
-        for weight, (family, params) in pairs:
-            mean, left, tilt, level, spread = self._pair(family, params, block)
+        for weight, component in pairs:
+            mean, left, tilt, level, spread = self._pair(component, block)
             rule = self.noise.scale_rule(level, spread, tilt)
             for node, share in zip(*rule, strict=True):
                 scale = np.exp(level + spread * node)
@@ -117,13 +117,13 @@ class NoisePredictive(Predictive):
                 weights.append(weight * share * shares)
         return np.hstack(centres), np.hstack(scales), np.concatenate(weights)
 
-    def _pair(self, family, params, block):
+    def _pair(self, component, block):
         """(eta, lambda) as mean + tilt u + left v, level + spread u; u, v ~ N(0, 1)."""
-        centre, variance, factor = family.structure(params)
-        mean, std = part_of(family, params, slice(block.shape[1])).moments(block)
+        centre, variance, factor = component.structure()
+        mean, std = part_of(component, slice(block.shape[1])).moments(block)
         if self.noise_scale is not None:
             return mean, std, np.zeros_like(mean), np.log(self.noise_scale), 0.0
-        spread = float(family.std(params)[-1])
+        spread = float(component.std()[-1])
         tilt = np.zeros_like(mean)
         if factor is not None:
             tilt = block @ (factor[:-1] @ factor[-1]) / spread
@@ -133,5 +133,5 @@ class NoisePredictive(Predictive):
 
 def mean_square_scale(mixture):
     """E sigma^2 where the last coordinate of a mixture is the logarithm of sigma."""
-    squares = [f.mean_exponential(params, -1, 2.0) for f, params in mixture.components]
+    squares = [each.mean_exponential(-1, 2.0) for each in mixture.components]
     return mixture.weights @ np.array(squares)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skboost._base import FittingEstimator, callback_data
 from skboost._report import warn_where_called
 from skboost._sklearn import InstanceOf, Interval, StrOptions
-from skboost.families import Gaussian
+from skboost.families import Component, Gaussian
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._names import NamedFeatures, distinct
 from skboost.linear_model._predictive import with_ones
@@ -23,7 +23,7 @@ from skboost.online import (
     FullStream,
     Rule,
 )
-from skboost.posterior import MixturePosterior
+from skboost.posterior import Mixture, MixturePosterior
 from skboost.serving import GaussianPart
 from skboost.svi import LearningRate
 from skboost.targets import validate_scale
@@ -351,8 +351,8 @@ class OnlineEstimator(NamedFeatures, FittingEstimator):
         else:
             family = Gaussian("full")
             covariance = sparse.block_diag(covariances).toarray()
-        component = (family, family.from_moments(means, covariance))
-        return MixturePosterior.from_components([component], [1.0], self._names())
+        component = Component(family, family.from_moments(means, covariance))
+        return MixturePosterior(Mixture.single(component), self._names())
 
     def _names(self):
         names = self._feature_names()

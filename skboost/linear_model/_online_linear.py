@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skboost._report import warn_where_called
 from skboost._sklearn import StrOptions, fit_context
-from skboost.families import Gaussian, StudentT
+from skboost.families import Component, Gaussian, StudentT
 from skboost.linear_model._coefficients import Served
 from skboost.linear_model._methods import POSITIVE, check_quantiles, tails_of
 from skboost.linear_model._online import (
@@ -16,7 +16,7 @@ from skboost.linear_model._online import (
     gaussian_part,
 )
 from skboost.online import ONLINE_METHODS, ConjugateStream, GaussianLoss
-from skboost.posterior import MixturePosterior
+from skboost.posterior import Mixture, MixturePosterior
 from skboost.serving import LinearRegressor
 
 
@@ -395,9 +395,8 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         # The scale matrix is laid out as the covariance of a Gaussian.
         scale = rate / shape * stream.covariance
         params = Gaussian("full").from_moments(stream.mean, scale)
-        return MixturePosterior.from_components(
-            [(family, params)], [1.0], self._names()
-        )
+        mixture = Mixture.single(Component(family, params))
+        return MixturePosterior(mixture, self._names())
 
     @property
     def noise_scale_(self):

@@ -37,27 +37,16 @@ def posterior_draws(mixture):
 
 def mixture_parts(mixture, some=slice(None)):
     """Weights and parts of a plain model, of some coordinates of a mixture."""
-    parts = [part_of(*one, some) for one in mixture.components]
+    parts = [part_of(component, some) for component in mixture.components]
     return mixture.weights, tuple(parts)
 
 
-def part_of(family, params, some=slice(None)):
-    """A component of a posterior as a part of a plain model.
-
-    Parameters
-    ----------
-    family : VariationalFamily
-    params : ndarray of shape (n_params,)
-    some : slice, default=slice(None)
-        The coordinates that the linear predictor has.
-
-    Returns
-    -------
-    GaussianPart, StudentTPart, LaplacePart or DrawsPart
-    """
+def part_of(component, some=slice(None)):
+    """A component, of some coordinates, as a part of a plain model."""
+    family = component.family
     if family.distribution in ("gaussian", "student_t"):
         # Location and scale of the latter are laid out as moments of a Gaussian.
-        mean, variance, factor = family.structure(params)
+        mean, variance, factor = component.structure()
         gaussian = GaussianPart(
             mean[some],
             None if variance is None else variance[some],
@@ -67,11 +56,11 @@ def part_of(family, params, some=slice(None)):
             return gaussian
         df = float(family.df)
         return StudentTPart(gaussian, df, *student_t_radii(df))
-    mean, std = family.mean(params)[some], family.std(params)[some]
+    mean, std = component.mean()[some], component.std()[some]
     if family.distribution == "laplace":
         return LaplacePart(mean, std / np.sqrt(2.0))
-    base = family.base_draws(N_DRAWS, family.dim_of(params), np.random.default_rng(0))
-    return DrawsPart(family.transport(params, base)[:, some], mean, std**2)
+    draws = component.sample(N_DRAWS, np.random.default_rng(0))
+    return DrawsPart(draws[:, some], mean, std**2)
 
 
 class Predictive:

@@ -5,6 +5,7 @@ import numpy as np
 from skboost._random import generator
 from skboost.approximation import Mixture
 from skboost.conjugate import ConjugateFamily, GaussianMixtureModel
+from skboost.families import Component
 from skboost.posterior import (
     ModelPosterior,
     SampledMarginal,
@@ -67,7 +68,7 @@ class ConjugateMixturePosterior(ModelPosterior):
     @property
     def components(self):
         """Natural parameters of the boosting components, a list of dicts."""
-        return [self._family.natural(p) for _, p in self._mixture.components]
+        return [self._family.natural(each.params) for each in self._mixture.components]
 
     # --- draws and densities
 
@@ -317,7 +318,7 @@ class ConjugateMixturePosterior(ModelPosterior):
         own = self._settings
         arrays = {f"model_{k}": v for k, v in own.items() if np.ndim(v)}
         header = {"model": {k: v for k, v in own.items() if not np.ndim(v)}}
-        params = np.array([p for _, p in self._mixture.components])
+        params = np.array([each.params for each in self._mixture.components])
         arrays |= {"weights": self.weights, "params": params}
         write_archive(path, FORMAT, FORMAT_VERSION, header, arrays)
 
@@ -338,7 +339,7 @@ class ConjugateMixturePosterior(ModelPosterior):
                 # As archives of skboost 0.1.0 name it.
                 settings["clusters"] = settings.pop("law")
             family = ConjugateFamily(GaussianMixtureModel(**settings))
-            components = tuple((family, params) for params in arrays["params"])
+            components = tuple(Component(family, p) for p in arrays["params"])
             return cls(Mixture(components, arrays["weights"]), settings)
 
 

@@ -243,7 +243,7 @@ class MixturePosterior(BasePosterior):
 
     @classmethod
     def from_components(cls, components, weights, names=None):
-        """Posterior from (family, params) pairs and their weights."""
+        """Posterior from `Component` objects and their weights."""
         return cls(Mixture(tuple(components), weights), names)
 
 
@@ -414,7 +414,7 @@ class TransformedPosterior(MixturePosterior):
 
     @classmethod
     def from_components(cls, components, weights, constraints, names=None):
-        """Posterior from (family, params) pairs, their weights, and constraints."""
+        """Posterior from `Component` objects, their weights, and constraints."""
         return cls(Mixture(tuple(components), weights), constraints, names)
 
 

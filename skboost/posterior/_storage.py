@@ -94,11 +94,11 @@ def save_mixture(path, mixture, names=None, constraints=None):
     """Write a mixture, names and constraints to exactly `path` (an npz archive)."""
     header = {
         "names": None if names is None else list(names),
-        "families": [family_record(family) for family, _ in mixture.components],
+        "families": [family_record(each.family) for each in mixture.components],
     }
     if constraints is not None:
         header["constraints"] = constraints_record(constraints)
-    arrays = {f"params_{k}": p for k, (_, p) in enumerate(mixture.components)}
+    arrays = {f"params_{k}": c.params for k, c in enumerate(mixture.components)}
     version = 1 if constraints is None else 2 if constraints.warp is None else 3
     version = 4 if mixture.skewed else version
     arrays |= skewing_arrays(mixture) | {"weights": mixture.weights}
@@ -107,10 +107,7 @@ def save_mixture(path, mixture, names=None, constraints=None):
 
 def loaded_mixture(header, arrays):
     """The mixture, the names and the constraints that `save_mixture` wrote."""
-    components = tuple(
-        (family_from(record), arrays[f"params_{k}"])
-        for k, record in enumerate(header["families"])
-    )
+    components = _components(header["families"], arrays)
     mixture = skewed_by(Mixture(components, arrays["weights"]), arrays)
     return mixture, header["names"], constraints_from(header.get("constraints"))
 
@@ -126,8 +123,8 @@ def skewing_arrays(mixture):
     }
     if mixture.before is not None:
         # The same families and weights: an affine map is between them.
-        for k, (_, params) in enumerate(mixture.before.components):
-            arrays[f"before_{k}"] = params
+        for k, component in enumerate(mixture.before.components):
+            arrays[f"before_{k}"] = component.params
     return arrays
 
 
@@ -142,9 +139,19 @@ def skewed_by(mixture, arrays):
     skewed = SkewedMixture(mixture.components, mixture.weights, skewings)
     if "before_0" not in arrays:
         return skewed
-    families = [family for family, _ in mixture.components]
-    parts = tuple((family, arrays[f"before_{k}"]) for k, family in enumerate(families))
-    return replace(skewed, before=Mixture(parts, mixture.weights))
+    before = [
+        component.with_params(arrays[f"before_{k}"])
+        for k, component in enumerate(mixture.components)
+    ]
+    return replace(skewed, before=Mixture(before, mixture.weights))
+
+
+def _components(records, arrays):
+    """Components of the families of records, from arrays ``params_0``, ``params_1``."""
+    return [
+        families.Component(family_from(record), arrays[f"params_{k}"])
+        for k, record in enumerate(records)
+    ]
 
 
 def constraints_record(constraints):
@@ -169,12 +176,12 @@ def pack_mixtures(mixtures):
     index, records, arrays, members = {}, [], {}, []
     for m, mixture in enumerate(mixtures):
         own = []
-        for family, params in mixture.components:
-            record = family_record(family)
-            key = (json.dumps(record), params.tobytes())
+        for component in mixture.components:
+            record = family_record(component.family)
+            key = (json.dumps(record), component.params.tobytes())
             if key not in index:
                 index[key] = len(records)
-                arrays[f"params_{len(records)}"] = params
+                arrays[f"params_{len(records)}"] = component.params
                 records.append(record)
             own.append(index[key])
         members.append(own)
@@ -184,10 +191,7 @@ def pack_mixtures(mixtures):
 
 def unpack_mixtures(header, arrays):
     """The mixtures that `pack_mixtures` packed."""
-    components = [
-        (family_from(record), arrays[f"params_{k}"])
-        for k, record in enumerate(header["families"])
-    ]
+    components = _components(header["families"], arrays)
     return [
         Mixture(tuple(components[k] for k in own), arrays[f"weights_{m}"])
         for m, own in enumerate(header["mixtures"])

@@ -19,7 +19,7 @@ import numpy as np
 from skboost._math import N_ERRORS, log_sum_exp, mean_and_se
 from skboost._solver import climb
 from skboost.approximation import FreshDraws, Mixture, RemainingKL, psis
-from skboost.families import Gaussian
+from skboost.families import Component, Gaussian
 from skboost.targets import LogDensityError
 
 # Nats that the density falls by at the ends of differences, and how far off they may
@@ -73,7 +73,7 @@ class Laplace(NamedTuple):
     def component(self):
         """The Gaussian as a component of a mixture."""
         family = Gaussian("full")
-        return family, family.from_moments(self.mean, self.covariance)
+        return Component(family, family.from_moments(self.mean, self.covariance))
 
 
 def laplace(target, start, scored):
@@ -237,7 +237,7 @@ def log_proposal(pairs, theta):
 def widened(mixture, width):
     """The components of a mixture, wider, without skewing weights."""
     plain = mixture.base
-    parts = tuple((f, f.widen(np.array(p), width)) for f, p in plain.components)
+    parts = tuple(component.widen(width) for component in plain.components)
     return Mixture(parts, plain.weights)
 
 

@@ -62,11 +62,11 @@ class GaussianPriorTarget(ComposedTarget):
 
     def __init__(self, likelihood, prior, temperature=1.0):
         super().__init__(likelihood, prior, temperature)
-        ((family, params),) = prior.components
-        self._mean, covariance = family.moments(params)
+        (component,) = prior.components
+        self._mean, covariance = component.moments()
         self._precision = np.linalg.inv(covariance)
         # E ln N is the density at the mean, less half of what a Gaussian spreads.
-        self._peak = family.log_density(self._mean[None], params)[0]
+        self._peak = component.log_density(self._mean[None])[0]
         std = np.sqrt(np.diagonal(covariance))
         self.first_guess = self._mean, 0.1 * std
 

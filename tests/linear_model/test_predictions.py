@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from skboost import BoostedBayesianLogisticRegression
 from skboost.approximation import Mixture
-from skboost.families import Gaussian, LaplaceProduct
+from skboost.families import Component, Gaussian, LaplaceProduct
 from skboost.linear_model._class_predictive import class_predictive, contrasts_part
 from skboost.linear_model._predictive import plain_rows
 from skboost.targets import class_contrasts
@@ -128,7 +128,7 @@ def test_probabilities_of_several_classes_are_nearly_exact(covariance, rng):
 def test_contrasts_of_a_low_rank_component_have_its_covariance(rank, rng):
     family = Gaussian("low_rank", rank=rank)
     params = rng.standard_normal(family.n_params(9))
-    part = contrasts_part(family, params, 3)
+    part = contrasts_part(Component(family, params), 3)
     X, contrasts = rng.standard_normal((5, 3)), class_contrasts(3)
     spread = (X @ part.factor).reshape(5, 2, -1)
     found = spread @ spread.transpose(0, 2, 1)

@@ -18,7 +18,13 @@ from skboost import (
     OnlineBayesianLinearRegression,
     OnlineBayesianLogisticRegression,
 )
-from skboost.families import Gaussian, LaplaceProduct, StudentT, VariationalFamily
+from skboost.families import (
+    Component,
+    Gaussian,
+    LaplaceProduct,
+    StudentT,
+    VariationalFamily,
+)
 from skboost.linear_model._predictive import part_of
 from skboost.serving import BinaryClassifier, standalone, write_module
 
@@ -230,10 +236,10 @@ def test_families_without_a_quadrature_come_as_draws():
         pass
 
     assert issubclass(Own, VariationalFamily)
-    family, params = Own(), np.array([0.0, 0.1, 1.0, 0.2])
-    part = part_of(family, params, slice(1))
+    component = Component(Own(), [0.0, 0.1, 1.0, 0.2])
+    part = part_of(component, slice(1))
     assert part.draws.shape == (1024, 1)
-    assert_allclose(part.moments(np.ones((1, 1)))[0], family.mean(params))
+    assert_allclose(part.moments(np.ones((1, 1)))[0], component.mean())
 
 
 def test_two_definitions_under_one_name_are_noticed(monkeypatch):
