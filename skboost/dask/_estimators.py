@@ -1,6 +1,6 @@
 """Estimators for Dask arrays, whose rows stay with the workers; only sums come back."""
 
-from functools import partial
+from functools import partial, wraps
 from operator import methodcaller
 
 import numpy as np
@@ -183,6 +183,16 @@ def lazy(estimator, name, X, *arrays, part=None, **kwargs):
     )  # fmt: skip
 
 
+def lazily(method):
+    """A method of rows alone, lazy for a Dask array."""
+
+    @wraps(method)
+    def answer(self, X):
+        return lazy(self, method.__name__, X)
+
+    return answer
+
+
 def _predicted(X, *arrays, model, method, part, kwargs):
     arrays = [array[:, 0] for array in arrays]
     found = methodcaller(method, X, *arrays, **kwargs)(model)
@@ -205,46 +215,9 @@ class DaskBayesianLogisticRegression(BoostedBayesianLogisticRegression):
 
     _in_memory, _source = BoostedBayesianLogisticRegression, rows_on_workers
     partial_fit = partial_fit
-
-    def predict_proba(self, X):
-        """Posterior predictive probabilities of the classes.
-
-        Parameters
-        ----------
-        X : dask.array.Array or array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        dask.array.Array or ndarray of shape (n_samples, n_classes)
-            Lazy for a Dask array.
-        """
-        return lazy(self, "predict_proba", X)
-
-    def predict(self, X):
-        """Most probable class of every row; lazy for a Dask array.
-
-        Parameters
-        ----------
-        X : dask.array.Array or array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        dask.array.Array or ndarray of shape (n_samples,)
-        """
-        return lazy(self, "predict", X)
-
-    def decision_function(self, X):
-        """Logit, or log probabilities; lazy for a Dask array.
-
-        Parameters
-        ----------
-        X : dask.array.Array or array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        dask.array.Array or ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        return lazy(self, "decision_function", X)
+    predict = lazily(BoostedBayesianLogisticRegression.predict)
+    predict_proba = lazily(BoostedBayesianLogisticRegression.predict_proba)
+    decision_function = lazily(BoostedBayesianLogisticRegression.decision_function)
 
 
 class DaskBayesianLinearRegression(BoostedBayesianLinearRegression):
@@ -328,42 +301,6 @@ class DaskGaussianMixture(SVIGaussianMixture):
 
     _in_memory, _source = SVIGaussianMixture, rows_on_workers
     partial_fit = partial_fit
-
-    def predict_proba(self, X):
-        """Posterior probabilities of the clusters; lazy for a Dask array.
-
-        Parameters
-        ----------
-        X : dask.array.Array or array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        dask.array.Array or ndarray of shape (n_samples, n_components)
-        """
-        return lazy(self, "predict_proba", X)
-
-    def predict(self, X):
-        """The most probable cluster of each row; lazy for a Dask array.
-
-        Parameters
-        ----------
-        X : dask.array.Array or array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        dask.array.Array or ndarray of int of shape (n_samples,)
-        """
-        return lazy(self, "predict", X)
-
-    def score_samples(self, X):
-        """Log posterior predictive density of each row, nats; lazy for a Dask array.
-
-        Parameters
-        ----------
-        X : dask.array.Array or array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        dask.array.Array or ndarray of shape (n_samples,)
-        """
-        return lazy(self, "score_samples", X)
+    predict = lazily(SVIGaussianMixture.predict)
+    predict_proba = lazily(SVIGaussianMixture.predict_proba)
+    score_samples = lazily(SVIGaussianMixture.score_samples)

@@ -72,9 +72,8 @@ class BayesianCountRegressor(RegressorMixin):
         level : float, default=0.9
             At least this predictive probability lies between the ends, which are
             counts; in (0, 1).
-        offset : array-like of shape (n_samples,), default=None
-        exposure : array-like of shape (n_samples,), default=None
-            Positive factor of the rate; its logarithm is added to `offset`.
+        offset, exposure : array-like of shape (n_samples,), default=None
+            As in `predict`.
 
         Returns
         -------
@@ -95,9 +94,8 @@ class BayesianCountRegressor(RegressorMixin):
         quantiles : float or array-like of shape (n_quantiles,), \
                 default=(0.05, 0.5, 0.95)
             In (0, 1).
-        offset : array-like of shape (n_samples,), default=None
-        exposure : array-like of shape (n_samples,), default=None
-            Positive factor of the rate; its logarithm is added to `offset`.
+        offset, exposure : array-like of shape (n_samples,), default=None
+            As in `predict`.
 
         Returns
         -------
@@ -116,9 +114,8 @@ class BayesianCountRegressor(RegressorMixin):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-        offset : array-like of shape (n_samples,), default=None
-        exposure : array-like of shape (n_samples,), default=None
-            Positive factor of the rate; its logarithm is added to `offset`.
+        offset, exposure : array-like of shape (n_samples,), default=None
+            As in `predict`.
 
         Returns
         -------
@@ -136,9 +133,8 @@ class BayesianCountRegressor(RegressorMixin):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
-        offset : array-like of shape (n_samples,), default=None
-        exposure : array-like of shape (n_samples,), default=None
-            Positive factor of the rate; its logarithm is added to `offset`.
+        offset, exposure : array-like of shape (n_samples,), default=None
+            As in `predict`.
 
         Returns
         -------

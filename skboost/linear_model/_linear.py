@@ -251,11 +251,8 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
 
         Raises
         ------
-        ValueError
-            For data or combinations of parameters that mean nothing. What was fitted
-            before stays usable.
-        KeyboardInterrupt
-            Once more, after the iterations done were kept with every fitted attribute.
+        ValueError, KeyboardInterrupt
+            As `BoostedBayesianLogisticRegression.fit`.
 
         Warns
         -----
@@ -292,10 +289,9 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
     def make_log_joint(self, X, y, sample_weight=None):
         """The fitted model's log joint density on some rows, as a function.
 
-        What `fit` approximated: priors with the scales that "auto" found, noise,
-        intercept and temperature are those of the fit, whatever the parameters say by
-        now. Rows are not kept, so they are passed again; after `partial_fit` all so
-        far. See `BoostedBayesianLogisticRegression.make_log_joint`.
+        What `fit` approximated, with the scales of the prior that "auto" found; see
+        `BoostedBayesianLogisticRegression.make_log_joint`. Rows are passed again, after
+        `partial_fit` all of them.
 
         Parameters
         ----------

@@ -247,11 +247,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
 
         Raises
         ------
-        ValueError
-            For data or combinations of parameters that mean nothing. What was fitted
-            before stays usable.
-        KeyboardInterrupt
-            Once more, after the iterations done were kept with every fitted attribute.
+        ValueError, KeyboardInterrupt
+            As `BoostedBayesianLogisticRegression.fit`.
 
         Warns
         -----
@@ -280,9 +277,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
-        offset : array-like of shape (n_samples,), default=None
-        exposure : array-like of shape (n_samples,), default=None
-            Positive factor of the rate; its logarithm is added to `offset`.
+        offset, exposure : array-like of shape (n_samples,), default=None
+            As in `fit`.
 
         Returns
         -------
@@ -298,20 +294,17 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
     def make_log_joint(self, X, y, sample_weight=None, offset=None, exposure=None):
         """The fitted model's log joint density on some rows, as a function.
 
-        What `fit` approximated: the prior with the scales that "auto" found, intercept
-        and temperature are those of the fit, whatever the parameters say by now. The
-        estimator does not keep the rows, so they are passed again; the function holds
-        them. After `partial_fit` the prior is still that of the first call: pass all
-        rows so far. See `BoostedBayesianLogisticRegression.make_log_joint`.
+        What `fit` approximated, with the scales of the prior that "auto" found; see
+        `BoostedBayesianLogisticRegression.make_log_joint`. Rows are passed again, after
+        `partial_fit` all of them.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
-        offset : array-like of shape (n_samples,), default=None
-        exposure : array-like of shape (n_samples,), default=None
-            Positive factor of the rate; its logarithm is added to `offset`.
+        offset, exposure : array-like of shape (n_samples,), default=None
+            As in `fit`.
 
         Returns
         -------
@@ -330,9 +323,8 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        offset : array-like of shape (n_samples,), default=None
-        exposure : array-like of shape (n_samples,), default=None
-            Positive factor of the rate; its logarithm is added to `offset`.
+        offset, exposure : array-like of shape (n_samples,), default=None
+            As in `fit`.
 
         Yields
         ------
