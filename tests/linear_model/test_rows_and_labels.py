@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skboost import BoostedBayesianLinearRegression, _rows
+from skboost import BoostedBayesianLogisticRegression, _rows
 from skboost._rows import canonical_rows
-from skboost.linear_model._layout import distinct
-from skboost.linear_model._sources import codes_of, learned_classes
 
 CONTAINERS = [np.asarray, sparse.csr_matrix, sparse.csr_array]
 
@@ -57,13 +55,6 @@ def test_zeros_have_no_sign_and_need_no_store():
     assert stored.nnz == 3
 
 
-def test_rows_of_one_response_are_merged():
-    model = BoostedBayesianLinearRegression()
-    X, y = np.array([[1.0], [0.0], [1.0]]), np.array([2.0, 1.0, 2.0])
-    one = model._reader().held(model, X, y)
-    assert len(one) == 2 and sorted(one.weight) == [1.0, 2.0]
-
-
 def test_large_data_are_left_as_they_are(rows, monkeypatch):
     monkeypatch.setattr(_rows, "MAX_BYTES", 0)
     X, y, weight = rows
@@ -74,29 +65,39 @@ def test_large_data_are_left_as_they_are(rows, monkeypatch):
     assert all_used[0] is X
 
 
+def logistic(labels, n_features=2):
+    """A short fit of two rows for each label."""
+    X = np.random.default_rng(0).normal(size=(2 * len(labels), n_features))
+    model = BoostedBayesianLogisticRegression(max_iter=1, n_draws=32, random_state=0)
+    return model.fit(X, np.repeat(np.asarray(labels), 2))
+
+
 @pytest.mark.parametrize(
     "labels", [[3, 1, 3], ["b", "a"], [True, False], np.array(["b", "a"], object)]
 )
 def test_classes_are_sorted(labels):
-    assert learned_classes(labels, None, None).tolist() == sorted(set(labels))
+    assert logistic(labels).classes_.tolist() == sorted(set(labels))
 
 
-def test_codes_are_positions_and_strange_labels_are_shown():
-    codes = codes_of(np.array(["b", "a", "b"]), np.array(["a", "b", "c"]))
-    assert codes.tolist() == [1, 0, 1]
-    with pytest.raises(ValueError, match=r"\['a', 'b'\]; got \['z'\]"):
-        codes_of(np.array(["a", "z"]), np.array(["a", "b"]))
+def test_strange_labels_are_shown():
+    model, X = logistic(["a", "b"]), np.zeros((2, 2))
+    for ask in (model.partial_fit, model.log_predictive_density):
+        with pytest.raises(ValueError, match=r"\['a', 'b'\]; got \['z'\]"):
+            ask(X, ["a", "z"])
 
 
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        ([], []),
         (["a", "b"], ["a", "b"]),
         (["a", "a", "a"], ["a", "a (2)", "a (3)"]),
         (["a", "a (2)", "a"], ["a", "a (2)", "a (3)"]),
         ([1, "1"], ["1", "1 (2)"]),
+        (["intercept"], ["intercept"]),
     ],
 )
 def test_names_become_distinct(names, expected):
-    assert distinct(names) == expected
+    model = logistic([0, 1], len(names)).set_feature_names(names)
+    *found, intercept = model.posterior_.names
+    assert found == expected
+    assert intercept == "intercept" + " (2)" * ("intercept" in names)
