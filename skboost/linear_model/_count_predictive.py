@@ -40,14 +40,6 @@ class CountPredictive(Predictive):
     distributions, one-dimensional integrals each. Where they have a dispersion, its
     logarithm is Gaussian together with the linear predictor; it is integrated by a
     fixed rule, and given its value the linear predictor is Gaussian again.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Over (coefficients, intercept), and lambda where there is a dispersion.
-    fit_intercept : bool
-    dispersed : bool, default=False
-        Whether the last coordinate is lambda.
     """
 
     def __init__(self, mixture, fit_intercept, dispersed=False):
@@ -226,14 +218,8 @@ def _summed(log_terms, width, std):
 def smallest_counts(p, means, stds, levels, weights):
     """Smallest counts whose distribution function reaches p, (n, n_levels).
 
-    Parameters
-    ----------
-    p : ndarray of shape (n_levels,)
-    means, stds : ndarray of shape (n, n_parts)
-        Of eta in the parts of a mixture.
-    levels : ndarray of shape (n_parts,), or None
-        lambda of the parts.
-    weights : ndarray of shape (n_parts,)
+    `means` and `stds` (n, n_parts) are those of eta in the parts of a mixture, `levels`
+    their lambda or None.
     """
     found = np.full((len(means), len(p)), np.nan)
     if levels is not None:
@@ -335,20 +321,7 @@ class OverdispersionWarning(UserWarning):
 
 
 def warn_of_overdispersion(rows, coef, intercept):
-    """Compare the residuals of rows with what Poisson counts have.
-
-    Parameters
-    ----------
-    rows : RowSource
-    coef : ndarray of shape (n_features [+ 1],)
-        Of the linear predictor, the intercept last.
-    intercept : bool
-        Whether there is one.
-
-    Warns
-    -----
-    OverdispersionWarning
-    """
+    """Compare the residuals of rows with what Poisson counts have; may warn."""
     sums = rows.sum(partial(_residuals, coef, intercept), len(coef), 3)
     pearson, variance, weight = sums
     warn_where_larger(pearson, variance, weight - len(coef))

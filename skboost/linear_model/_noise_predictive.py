@@ -22,16 +22,7 @@ class NoisePredictive(Predictive):
     normal noise added to it in closed form, other noise by a further quadrature;
     lambda, which all rows share, is integrated by a fixed rule. So the predictive
     distribution of every row is a finite mixture, and density, quantiles and moments
-    follow from it.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Over (coefficients, intercept), and the log noise scale where that is inferred.
-    fit_intercept : bool
-    noise : Noise
-    noise_scale : float or None
-        None where it is inferred.
+    follow from it. A known noise scale is a number, an inferred one None.
     """
 
     def __init__(self, mixture, fit_intercept, noise, noise_scale):

@@ -66,11 +66,8 @@ def part_of(component, some=slice(None)):
 class Predictive:
     """Predictive quantities of a model with one linear predictor for each row.
 
-    Parameters
-    ----------
-    model : plain model of `skboost.serving`
-    mixture : Mixture or None
-        Of which `model` was made; None will do where its parts are Gaussian.
+    `mixture` is that of which the plain `model` was made; None will do where its parts
+    are Gaussian.
     """
 
     def __init__(self, model, mixture=None):
@@ -93,21 +90,9 @@ def mixture_log_density(noise, x, centres, scales, weights):
 
 
 def mixture_quantiles(noise, centres, scales, weights, p):
-    """Quantiles of ``sum_k weights_k noise((x - centre_k) / scale_k)``.
+    """Quantiles of ``sum_k weights_k noise((x - centre_k) / scale_k)``, (n, n_levels).
 
-    Parameters
-    ----------
-    noise : Noise
-        Density, distribution function and quantiles of a standardised residual.
-    centres, scales : array (n, n_parts)
-    weights : array (n_parts,)
-    p : array (n_levels,) or (n, n_levels)
-        In (0, 1).
-
-    Returns
-    -------
-    array (n, n_levels)
-        By Newton steps, safeguarded by a bracket.
+    By Newton steps, safeguarded by a bracket; `p` is (n_levels,) or (n, n_levels).
     """
     scales = np.maximum(scales, 1e-300)
     # The quantile of a mixture lies between those of its components.
