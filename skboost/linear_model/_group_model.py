@@ -90,7 +90,7 @@ class GroupModel:
             "coef_": coef[0].copy(),
             "intercept_": float(intercept[0]),
             "group_levels_": {factor.name: levels_of(factor) for factor in factors},
-            "group_effects_": {f.name: f.effects.mean(axis=2) for f in factors},
+            "group_effects_": {f.name: f.known.mean(axis=2) for f in factors},
             "variance_components_": self.variances(posterior),
             "icc_": draws.correlations(),
             "effects_pareto_k_": draws.khat,
@@ -107,7 +107,7 @@ class GroupModel:
             stop = start + 1 + len(factor.slopes)
             half = rng.standard_normal((stop - start, len(theta) // 2))
             unseen = scales[:, start:stop].T * np.hstack([half, -half])
-            factors.append(replace(factor, effects=draws, unseen=unseen))
+            factors.append(replace(factor, effects=np.append(draws, [unseen], axis=0)))
             start = stop
         plain = self.response.plain(
             n_features=len(self.columns.names),
@@ -121,61 +121,44 @@ class GroupModel:
 
 def group_model(estimator, data, response):
     """The model of an estimator's parameters for `GroupedData`."""
-    columns, rows, unit = data.columns, data.rows, response.unit(data.table)
-    layout = Layout(
-        tuple(columns.names[i] for i in columns.numbers),
-        estimator.fit_intercept,
-        further=(*_scale_names(data), *filter(None, [response.noise_name])),
-    )
-    prior, scale = prior_and_scale(estimator, data.table, layout, unit.size, unit.level)
-    level_priors = _scale_priors(estimator.scale_prior, data, unit)
-    transforms = [Scale(size) for size in _hardly_told(rows, unit.error)]
-    noise = response.level_prior(unit)
+    unit = response.unit(data.table)
+    noise, names, priors, transforms = response.level_prior(unit), [], [], []
+    for name, prior, transform in _scales(data, estimator.scale_prior, unit):
+        names.append(name)
+        priors.append(prior)
+        transforms.append(transform)
     if noise is not None:
-        level_priors.append(noise)
+        names.append(response.noise_name)
+        priors.append(noise)
         transforms.append(LowerBound())
+    layout = Layout(data.features, estimator.fit_intercept, further=tuple(names))
+    prior, scale = prior_and_scale(estimator, data.table, layout, unit.size, unit.level)
     return GroupModel(
         layout=layout,
-        columns=columns,
+        columns=data.columns,
         factors=data.factors,
         response=response,
         unit=unit,
         prior=prior,
         scale=scale,
-        level_priors=tuple(level_priors),
+        level_priors=tuple(priors),
         transforms=tuple(transforms),
     )
 
 
-def _scale_names(data):
-    """Of the scales of group effects, factor by factor."""
-    names = [data.columns.names[i] for i in data.columns.numbers]
-    return [
-        f"sd({factor.name})" if k is None else f"sd({factor.name}: {names[k]})"
-        for factor in data.factors
-        for k in (None, *factor.slopes)
-    ]
-
-
-def _scale_priors(chosen, data, unit):
-    """A prior for each scale of group effects, in the unit of the effect."""
+def _scales(data, chosen, unit):
+    """Names of the scales of effects, priors in their units, and transforms."""
+    weight, (_, spread) = data.rows.weight, column_moments(data.table)
     if isinstance(chosen, ScalePrior):
-        return [clone(chosen).checked()] * len(_scale_names(data))
-    _, spread = column_moments(data.table)
-    return [
-        HalfTPrior(3.0, size)
-        for factor in data.factors
-        for size in unit.size / np.append(1.0, spread[factor.slopes])
-    ]
-
-
-def _hardly_told(rows, error):
-    """Scales that rows hardly tell from zero: errors if every group stood alone."""
-    return [
-        error / np.sqrt(max(rows.weight @ column**2 / factor.n_groups, 1e-300))
-        for factor in rows.factors
-        for column in factor.columns.T
-    ]
+        chosen = clone(chosen).checked()
+    for factor, codes in zip(data.factors, data.rows.factors, strict=True):
+        for k, column in zip((None, *factor.slopes), codes.columns.T, strict=True):
+            of = factor.name if k is None else f"{factor.name}: {data.features[k]}"
+            size = unit.size if k is None else unit.size / spread[k]
+            prior = HalfTPrior(3.0, size) if isinstance(chosen, str) else chosen
+            # An effect as large as its error would be if every group stood alone.
+            rows = max(weight @ column**2 / codes.n_groups, 1e-300)
+            yield f"sd({of})", prior, Scale(unit.error / np.sqrt(rows))
 
 
 # --- draws
@@ -227,7 +210,7 @@ class GroupPredictive:
             "intercept": coef[:, -1] if layout.intercept else np.zeros(len(picked)),
             "scales": dict(zip(layout.names[coef.shape[1] :], scales.T, strict=True)),
             "group_effects": {
-                factor.name: np.moveaxis(factor.effects[..., picked], -1, 0)
+                factor.name: np.moveaxis(factor.known[..., picked], -1, 0)
                 for factor in model.factors
             },
         }

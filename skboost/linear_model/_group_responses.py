@@ -110,47 +110,26 @@ class ClassResponse:
 
 
 @dataclass(frozen=True)
-class CountResponse:
-    """Counts of a kind, "poisson" or "negative_binomial" with a prior of dispersion."""
+class PoissonResponse:
+    """Counts; `exposed` where rows of the fit had exposures."""
 
     exposed: bool
-    kind: str
     prior: DispersionPrior | str
 
-    plain = GroupedCounts
-
-    @property
-    def dispersed(self):
-        """Whether counts are negative binomial."""
-        return self.kind == "negative_binomial"
-
-    @property
-    def likelihood(self):
-        """Of counts given the logarithms of their rates."""
-        return NegativeBinomial() if self.dispersed else Poisson()
-
-    @property
-    def noise_name(self):
-        """Of the dispersion, where there is one."""
-        return "dispersion" if self.dispersed else None
-
-    @property
-    def row_noise(self):
-        """What a group of one row has that is like its effect."""
-        return "the dispersion of counts" if self.dispersed else None
+    likelihood, plain = Poisson(), GroupedCounts
+    noise_name = row_noise = None
 
     def unit(self, table):
         """One on the scale of logarithms of rates."""
         summary = summary_of(table)
         # The information of a row about its logarithm is its rate.
         variance = 1.0 / (summary.level + 0.5 / summary.weight)
-        if self.dispersed:
-            variance += self.level_prior(None).median
+        dispersion = self.level_prior(None)
+        variance += 0.0 if dispersion is None else dispersion.median
         return Unit(1.0, float(log_rate(table)), np.sqrt(variance))
 
     def level_prior(self, unit):
-        """That of the logarithm of the dispersion, where there is one."""
-        return as_dispersion_prior(self.prior) if self.dispersed else None
+        """None: there is no noise to learn."""
 
     def residual_variance(self, model):
         """That of a logarithm, were counts lognormal with the same mean and variance,
@@ -187,6 +166,20 @@ class CountResponse:
             pearson = (rows.y[some, None] - rate) ** 2 / rate
             sums += weight @ np.stack([pearson, 2.0 + 1.0 / rate])
         return (*np.median(sums, axis=1), rows.weight.sum())
+
+
+class NegativeBinomialResponse(PoissonResponse):
+    """Counts with a dispersion."""
+
+    likelihood = NegativeBinomial()
+    noise_name, row_noise = "dispersion", "the dispersion of counts"
+
+    def level_prior(self, unit):
+        """That of the logarithm of the dispersion."""
+        return as_dispersion_prior(self.prior)
+
+
+COUNTS = {"poisson": PoissonResponse, "negative_binomial": NegativeBinomialResponse}
 
 
 def _even_weights(eta):

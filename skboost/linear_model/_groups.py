@@ -263,6 +263,11 @@ class GroupedData(NamedTuple):
     columns: Columns
     factors: tuple
 
+    @property
+    def features(self):
+        """Names of the numeric columns."""
+        return tuple(self.columns.names[i] for i in self.columns.numbers)
+
 
 def read_groups(estimator, X, y, sample_weight, row_noise, offset=None):
     """`GroupedData` of what ``fit`` is given; `row_noise` is like effects of a row."""

@@ -172,7 +172,7 @@ class HierarchicalEstimator(BoostedEstimator):
         check_is_fitted(self)
         tails = tails_of(level)
         return {
-            factor.name: np.moveaxis(np.quantile(factor.effects, tails, axis=2), 0, -1)
+            factor.name: np.moveaxis(np.quantile(factor.known, tails, axis=2), 0, -1)
             for factor in self._draws.model.factors
         }
 

@@ -14,7 +14,7 @@ from skboost.linear_model._count_regressor import (
     explained_deviance,
     warn_of_missing_exposure,
 )
-from skboost.linear_model._group_responses import CountResponse
+from skboost.linear_model._group_responses import COUNTS
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import (
     HIERARCHICAL_CONSTRAINTS,
@@ -141,7 +141,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
 
     _parameter_constraints = {
         **HIERARCHICAL_CONSTRAINTS,
-        "likelihood": [StrOptions({"poisson", "negative_binomial"})],
+        "likelihood": [StrOptions(set(COUNTS))],
         "dispersion_prior": DISPERSION_PRIOR,
     }
 
@@ -218,14 +218,14 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
         with self._keeping_old_fit():
             counts = checked_counts(self, X, y)
             offsets = checked_offset(offset, exposure, len(counts))
-            exposed, kind = offsets is not None, self.likelihood
-            response = CountResponse(exposed, kind, self.dispersion_prior)
+            kind, exposed = COUNTS[self.likelihood], offsets is not None
+            response = kind(exposed, self.dispersion_prior)
             data = read_groups(
                 self, X, counts, sample_weight, response.row_noise, offsets
             )
             more = {"offset": offset, "exposure": exposure}
             self._learn(data, response, callback_data(X, y, sample_weight, **more))
-            if not response.dispersed:
+            if response.noise_name is None:
                 warn_where_larger(*response.pearson(self._draws.model, data.rows))
             return self
 
@@ -400,7 +400,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
     def dispersion_(self):
         """Posterior median of the dispersion."""
         check_is_fitted(self)
-        check_dispersed(self._model_.response.dispersed)
+        check_dispersed(self._model_.response.noise_name)
         return float(self.posterior_.marginal(self.posterior_.dim - 1).quantile(0.5))
 
     def dispersion_interval(self, level=0.9):
@@ -422,7 +422,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             After a fit of the Poisson likelihood, which has none.
         """
         check_is_fitted(self)
-        check_dispersed(self._model_.response.dispersed)
+        check_dispersed(self._model_.response.noise_name)
         return self.posterior_.interval(level)[-1]
 
     def __sklearn_tags__(self):

@@ -16,8 +16,8 @@ from skboost.serving._plain import sigmoid
 @dataclass
 class GroupedFactor:
     """A factor: sorted labels of its columns, codes of combinations that are groups,
-    positions of slopes among numeric columns, and draws of effects: of its groups, (n,
-    n_effects, n_draws), and of one that was never seen.
+    positions of slopes among numeric columns, and draws of effects, (n_groups + 1,
+    n_effects, n_draws), the last those of a group that was never seen.
     """
 
     name: str
@@ -26,7 +26,11 @@ class GroupedFactor:
     present: object
     slopes: object
     effects: object = None
-    unseen: object = None
+
+    @property
+    def known(self):
+        """Effects of the groups of the fit."""
+        return self.effects[:-1]
 
     def codes(self, values):
         """Groups of rows by the values of their columns; -1 where there is none."""
@@ -42,10 +46,7 @@ class GroupedFactor:
 
     def added(self, numbers, codes):
         """What the effects add to the linear predictors of rows, (n, n_draws)."""
-        effects = np.where(
-            (codes < 0)[:, None, None], self.unseen[None], self.effects[codes]
-        )
-        return np.einsum("nq,nqs->ns", self.columns_of(numbers), effects)
+        return np.einsum("nq,nqs->ns", self.columns_of(numbers), self.effects[codes])
 
 
 def positions(labels, values):
