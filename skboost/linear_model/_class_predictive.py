@@ -24,6 +24,7 @@ from skboost.serving import (
     BinaryClassifier,
     ContrastsClassifier,
     ContrastsPart,
+    DrawsPart,
     GaussianPart,
     LaplacePart,
     SoftmaxClassifier,
@@ -92,30 +93,39 @@ def contrasts_part(component, n_classes):
 # --- two classes
 
 
-def log_positive(part, X, sign):
-    """``ln E sigmoid(sign * eta)`` of every row under a part of a plain model."""
-    match part:
-        case GaussianPart():
-            mean, std = part.moments(X)
-            return log_sigmoid_expectation(sign * mean, std)
-        case StudentTPart():
-            location, scale = part.gaussian.moments(X)
-            return log_student_t_sigmoid(sign * location, scale, part.df)
-        case LaplacePart():
-            return log_laplace_sigmoid(sign * (X @ part.mean), X, part.scale)
+# ``ln E sigmoid(sign * eta)`` of every row by the part of a plain model. No methods of
+# the parts: exported files, which hold these, do without SciPy.
+
+
+def _log_gaussian(part, X, sign):
+    mean, std = part.moments(X)
+    return log_sigmoid_expectation(sign * mean, std)
+
+
+def _log_student_t(part, X, sign):
+    location, scale = part.gaussian.moments(X)
+    return log_student_t_sigmoid(sign * location, scale, part.df)
+
+
+def _log_laplace(part, X, sign):
+    return log_laplace_sigmoid(sign * (X @ part.mean), X, part.scale)
+
+
+def _log_drawn(part, X, sign):
     logs = log_expit(sign * np.asarray(X @ part.draws.T))
     return log_sum_exp(logs) - np.log(logs.shape[1])
 
 
-class _KnownImages:
-    """What skewing does to quantiles: the masses that it adds to images of draws.
+LOG_POSITIVE = {
+    GaussianPart: _log_gaussian,
+    StudentTPart: _log_student_t,
+    LaplacePart: _log_laplace,
+    DrawsPart: _log_drawn,
+}
 
-    Parameters
-    ----------
-    mixture : Mixture or None
-    n_outputs : int
-        Linear predictors of a row.
-    """
+
+class _KnownImages:
+    """What skewing does to quantiles: the masses that it adds to images of draws."""
 
     def __init__(self, mixture, n_outputs):
         self.n, self._n_outputs = 0, n_outputs
@@ -129,14 +139,8 @@ class _KnownImages:
     def ends(self, quantile, tails, block, answer):
         """Quantiles of what rows answer after skewing, (..., 2).
 
-        Parameters
-        ----------
-        quantile : callable
-            From probabilities, for every row its own, to quantiles before skewing.
-        tails : ndarray of shape (2,)
-        block : rows
-        answer : callable
-            From linear predictors (n_rows, n_outputs, n) to answers (..., n).
+        ``quantile(p)`` are those before skewing, p for every row its own, and
+        ``answer(eta)`` maps linear predictors (n_rows, n_outputs, n) to answers (..., n).
         """
         ends = quantile(tails)
         if not self.n:
@@ -171,7 +175,7 @@ class BinaryPredictive(Predictive):
         log_weights = np.log(self.model.weights)
         for rows, block in self.model.blocks(X, self.model.width):
             for column, sign in enumerate((-1.0, 1.0)):
-                logs = [log_positive(part, block, sign) for part in self.model.parts]
+                logs = [LOG_POSITIVE[type(p)](p, block, sign) for p in self.model.parts]
                 out[rows, column] = log_sum_exp(np.column_stack(logs), log_weights)
         return out
 
@@ -212,14 +216,7 @@ class BinaryPredictive(Predictive):
 
 
 class SoftmaxPredictive(Predictive):
-    """Predictive quantities of a model with more than two classes.
-
-    Parameters
-    ----------
-    model : ContrastsClassifier or SoftmaxClassifier
-    mixture : Mixture
-        Over classes x (coefficients, intercept), class-major.
-    """
+    """Predictive quantities of a model with more than two classes."""
 
     @cached_property
     def _drawn(self):
