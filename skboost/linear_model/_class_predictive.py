@@ -140,7 +140,7 @@ class _KnownImages:
         """Quantiles of what rows answer after skewing, (..., 2).
 
         ``quantile(p)`` are those before skewing, p for every row its own, and
-        ``answer(eta)`` maps linear predictors (n_rows, n_outputs, n) to answers (..., n).
+        ``answer(eta)`` maps predictors (n_rows, n_outputs, n) to answers (..., n).
         """
         ends = quantile(tails)
         if not self.n:
