@@ -64,7 +64,7 @@ def documented(kind):
     return {name for head in heads for name in re.findall(r"\w+_\b", head)}
 
 
-@with_stages
+@every
 def test_every_attribute_is_documented(name):
     model = fitted(name)
     known = documented(type(model))
