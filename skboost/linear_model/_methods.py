@@ -123,7 +123,9 @@ def set_feature_names(self, names):
             "names of the columns of X, without the intercept."
         )
     self._model_ = self._model_.renamed(tuple(map(str, values)))
-    self.posterior_ = self.posterior_.renamed(self._model_.layout.names)
+    # Online models make theirs when they are asked for it.
+    if "posterior_" in vars(self):
+        self.posterior_ = self.posterior_.renamed(self._model_.layout.names)
     return self
 
 

@@ -1,26 +1,41 @@
 """Bayesian linear regression that learns from a stream."""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.stats import t as student_t
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from skboost._base import callback_data
+from skboost._random import generator, root_seed
 from skboost._report import warn_where_called
 from skboost._sklearn import StrOptions, fit_context
-from skboost.families import Component, Gaussian, StudentT
-from skboost.linear_model._coefficients import Served
-from skboost.linear_model._methods import POSITIVE, check_quantiles, tails_of
+from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
-    gaussian_part,
+    check_numbers,
+    read_batch,
 )
-from skboost.online import ONLINE_METHODS, ConjugateStream, GaussianLoss
-from skboost.posterior import Mixture, MixturePosterior
+from skboost.linear_model._online_model import (
+    Numbers,
+    OnlineModel,
+    fixed_parameters,
+    gaussian_part,
+    rule_of,
+)
+from skboost.linear_model._regressor import BayesianRegressor
+from skboost.online import (
+    ONLINE_METHODS,
+    ConjugateStream,
+    DiagonalStream,
+    GaussianLoss,
+)
+from skboost.posterior import check_size
 from skboost.serving import LinearRegressor
 
 
-class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
+class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
     """Linear regression with a posterior that learns row by row.
 
     By default exact: the posterior after any number of batches is that of all rows at
@@ -132,8 +147,6 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
         "noise_scale": [StrOptions({"infer"}), POSITIVE],
         "noise_prior": ["array-like"],
     }
-    _fixed_names = ("noise_scale",)
-    _y_numeric = True
 
     def __init__(
         self,
@@ -201,7 +214,10 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
             that under `prior_scale` the linear predictor varies too widely for updates
             that bear it.
         """
-        return self._fit(X, y, sample_weight)
+        with self._keeping_old_fit():
+            batch = self._read(X, y, sample_weight, reset=True)
+            self._begin(self._model(first=True), batch)
+            return self._passes(batch, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None):
@@ -234,10 +250,12 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
             As `fit` does, of the first batch; and if noise is inferred and that batch
             has fewer rows than coefficients.
         """
-        first = "_streams" not in vars(self) and self._infers_noise
-        self._partial_fit(X, y, sample_weight)
+        first = "_streams" not in vars(self)
+        with self._keeping_old_fit():
+            batch = self._read(X, y, sample_weight, reset=first)
+            self._one_more(self._model(first), batch)
         n_rows, n_coefficients = self.n_seen_, len(self._streams[0].mean)
-        if first and n_rows < n_coefficients:
+        if first and self._model_.noise_prior and n_rows < n_coefficients:
             warn_where_called(
                 f"The stream begins with {n_rows} rows for {n_coefficients} "
                 "coefficients: until there are more rows than coefficients, "
@@ -247,167 +265,113 @@ class OnlineBayesianLinearRegression(Served, RegressorMixin, OnlineEstimator):
             )
         return self
 
-    def _responses(self, y, reset):
-        y = np.asarray(y, dtype=float)
-        # None among objects has become NaN only now.
-        self._check_numbers("y", y)
-        return y
+    # --- the model
 
-    @property
-    def _infers_noise(self):
-        return isinstance(self.noise_scale, str)
+    def _read(self, X, y, sample_weight, reset):
+        return read_batch(self, X, y, sample_weight, _floats, reset, y_numeric=True)
 
-    def _loss(self):
-        return GaussianLoss(1.0 if self._infers_noise else self.noise_scale)
-
-    @property
-    def _widest_spread(self):
-        # A full covariance is exact. Others have 1.2 nats a row at 3 in 200 dimensions,
-        # where the truth has 1.1, and 2 to 200 at 10.
-        return 5.0 if self._covariance() == "diag" else np.inf
-
-    def _stream_class(self):
-        found = super()._stream_class()
-        if not self._infers_noise:
-            return found
-        if self.method != "ewa":
+    def _model(self, first):
+        """The `OnlineModel` of the parameters; of a first batch, with its layout."""
+        inferred = isinstance(self.noise_scale, str)
+        loss = GaussianLoss(1.0 if inferred else self.noise_scale)
+        stream, rule = rule_of(self, loss)
+        noise_prior = _checked_prior(self.noise_prior)
+        if inferred and self.method != "ewa":
             raise ValueError(
                 "noise_scale='infer' needs method='ewa', which is exact; got "
                 f"method={self.method!r}. Give the noise a number."
             )
-        return ConjugateStream
-
-    def _prior_of_noise(self):
-        try:
-            prior = np.asarray(self.noise_prior, dtype=float)
-        except (TypeError, ValueError):
-            prior = np.empty(0)
-        if prior.shape != (2,) or not (np.isfinite(prior).all() and prior.min() > 0.0):
-            raise ValueError(
-                "noise_prior must be two positive numbers, shape and rate; got "
-                f"{self.noise_prior!r}."
-            )
-        return (prior,) if self._infers_noise else ()
-
-    # --- predictions
-
-    def _predicted(self, X):
-        """Location, scale and degrees of freedom of the response of checked rows."""
-        mean, std = self._served().latent(X)
-        (stream,) = self._streams
-        if not isinstance(stream, ConjugateStream):
-            return mean, np.hypot(std, stream.rule.loss.noise_scale), np.inf
-        shape, rate = stream.noise
-        return mean, np.sqrt(rate / shape * (1.0 + std**2)), 2.0 * shape
-
-    def _served(self):
-        (stream,) = self._streams
-        base = (self.n_features_in_, self._has_intercept, np.ones(1))
-        parts = (gaussian_part(stream),)
-        if not isinstance(stream, ConjugateStream):
-            return LinearRegressor(*base, parts, stream.rule.loss.noise_scale**2)
-        variance = stream.noise_variance
-        spread_factor = variance if np.isfinite(variance) else 1.0
-        return LinearRegressor(*base, parts, variance, spread_factor)
-
-    def predict(self, X, return_std=False):
-        """Posterior predictive mean.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        return_std : bool, default=False
-            Whether to return the standard deviation of the response, noise included.
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-        std : ndarray of shape (n_samples,)
-            Only with `return_std`; infinite where the predictive density has at most
-            two degrees of freedom.
-        """
-        X = self._checked(X)
-        mean, std = self._served().mean_and_std(X)
-        return (mean, std) if return_std else mean
-
-    def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95)):
-        """Quantiles of the predictive distribution.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        quantiles : array-like of shape (n_quantiles,), default=(0.05, 0.5, 0.95)
-            In (0, 1).
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_quantiles)
-        """
-        levels = check_quantiles(quantiles)
-        mean, scale, df = self._predicted(self._checked(X))
-        return mean[:, None] + scale[:, None] * student_t.ppf(levels, df)
-
-    def predict_interval(self, X, level=0.9):
-        """Central predictive interval of the response.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        level : float, default=0.9
-            Predictive probability inside, in (0, 1).
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2)
-            Lower and upper end.
-        """
-        return self.predict_quantiles(X, tails_of(level))
-
-    def log_predictive_density(self, X, y):
-        """Log predictive density of every response.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Nats.
-        """
-        check_is_fitted(self)
-        kind = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
-        X, y = validate_data(self, X, y, reset=False, **kind)
-        mean, scale, df = self._predicted(self._plain_rows(X))
-        return student_t.logpdf(y, df, mean, scale)
+        return OnlineModel(
+            self._first_layout() if first else self._model_.layout,
+            Numbers(),
+            rule,
+            ConjugateStream if inferred else stream,
+            fixed_parameters(self, "noise_scale"),
+            self.batch_size,
+            # A full covariance is exact. Others have 1.2 nats a row at 3 in 200
+            # dimensions, where the truth has 1.1, and 2 to 200 at 10.
+            5.0 if stream is DiagonalStream else np.inf,
+            (noise_prior,) if inferred else (),
+        )
 
     # --- what is known
 
-    @property
-    def posterior_(self):
-        """Of coefficients and intercept: Gaussian, or Student-t with inferred noise."""
-        (stream,) = self._fitted_streams
-        if not isinstance(stream, ConjugateStream):
-            return super().posterior_
-        shape, rate = stream.noise
-        family = StudentT("full", df=2.0 * shape)
-        # The scale matrix is laid out as the covariance of a Gaussian.
-        scale = rate / shape * stream.covariance
-        params = Gaussian("full").from_moments(stream.mean, scale)
-        mixture = Mixture.single(Component(family, params))
-        return MixturePosterior(mixture, self._names())
+    def _predictive(self):
+        (stream,) = self._streams
+        model = LinearRegressor(
+            self.n_features_in_, self._model_.layout.intercept, np.ones(1),
+            (gaussian_part(stream),), stream.noise_variance, stream.spread_factor,
+        )  # fmt: skip
+        return OnlinePredictive(model, stream)
+
+    def sample_posterior(self, n=1, random_state=None):
+        """Draws of coefficients, intercept and noise scale.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        coef : ndarray of shape (n, n_features)
+        intercept : ndarray of shape (n,)
+        noise_scale : ndarray of the same shape
+            Drawn together with the coefficients, or what `noise_scale` was set to.
+        """
+        check_is_fitted(self)
+        (stream,) = self._streams
+        rng = generator(root_seed(random_state))
+        theta, noise_scale = stream.draw(check_size("n", n), rng)
+        coef, intercept, _ = self._model_.layout.split(theta)
+        return coef[:, 0], intercept[:, 0], noise_scale
 
     @property
     def noise_scale_(self):
         """Scale of the noise: what it was set to, or its posterior estimate."""
-        (stream,) = self._fitted_streams
-        if not isinstance(stream, ConjugateStream):
-            return stream.rule.loss.noise_scale
-        shape, rate = stream.noise
-        return float(np.sqrt(rate / shape))
+        check_is_fitted(self)
+        return self._streams[0].noise_scale
 
-    def _shaped(self, vectors):
-        """Of the only output: coefficients as a vector, the intercept as a number."""
-        coef, intercept = super()._shaped(vectors)
-        return coef[0], float(intercept[0])
+
+class OnlinePredictive(NamedTuple):
+    """One Student-t or normal density for the response of every row."""
+
+    model: LinearRegressor
+    stream: object
+
+    def latent(self, X):
+        """Mean and standard deviation of the linear predictor."""
+        mean, std = self.model.latent(X)
+        return mean, self.stream.predictor_std(std)
+
+    def quantiles(self, X, levels):
+        """Quantiles of the response, (n_rows, n_levels)."""
+        mean, scale, df = self.stream.response(*self.model.latent(X))
+        return mean[:, None] + scale[:, None] * student_t.ppf(levels, df)
+
+    def log_density(self, X, y):
+        """Log densities of responses, nats."""
+        mean, scale, df = self.stream.response(*self.model.latent(X))
+        return student_t.logpdf(y, df, mean, scale)
+
+
+def _floats(y):
+    """Responses as floats."""
+    y = np.asarray(y, dtype=float)
+    # None among objects has become NaN only now.
+    check_numbers("y", y)
+    return y
+
+
+def _checked_prior(noise_prior):
+    """Shape and rate as an array (2,)."""
+    try:
+        prior = np.asarray(noise_prior, dtype=float)
+    except (TypeError, ValueError):
+        prior = np.empty(0)
+    if prior.shape != (2,) or not (np.isfinite(prior).all() and prior.min() > 0.0):
+        raise ValueError(
+            "noise_prior must be two positive numbers, shape and rate; got "
+            f"{noise_prior!r}."
+        )
+    return prior

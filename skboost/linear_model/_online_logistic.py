@@ -1,30 +1,29 @@
 """Bayesian logistic regression that learns from a stream."""
 
-from typing import NamedTuple
-
 import numpy as np
-from scipy.special import expit
 
+from skboost._base import callback_data
 from skboost._sklearn import StrOptions, fit_context
 from skboost.linear_model._class_predictive import (
     BinaryPredictive,
     OneVsRestPredictive,
 )
 from skboost.linear_model._classifier import BayesianClassifier
-from skboost.linear_model._layout import Layout
-from skboost.linear_model._names import NamedFeatures
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,
     OnlineEstimator,
+    read_batch,
+)
+from skboost.linear_model._online_model import (
+    Codes,
+    OnlineModel,
+    fixed_parameters,
     gaussian_part,
+    rule_of,
 )
 from skboost.linear_model._sources import codes_of, learned_classes
 from skboost.online import LogisticLoss
-from skboost.serving import BinaryClassifier, OneVsRestClassifier, shares
-
-
-class _Model(NamedTuple):
-    layout: Layout
+from skboost.serving import BinaryClassifier, OneVsRestClassifier
 
 
 class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
@@ -127,18 +126,7 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
         **ONLINE_CONSTRAINTS,
         "method": [StrOptions({"sva", "svb", "ngvi"})],
     }
-    _has_intercept = OnlineEstimator._has_intercept
-    set_feature_names = NamedFeatures.set_feature_names
-
-    @property
-    def _model_(self):
-        outputs = tuple(self.classes_) if self._n_outputs > 1 else ()
-        names = tuple(self._feature_names())
-        return _Model(Layout(names, self._has_intercept, outputs))
-
-    @property
-    def _n_outputs(self):
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
+    _one_against_rest = True
 
     def __init__(
         self,
@@ -202,7 +190,10 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
             If columns of `X` are so large, or so many, that under `prior_scale` the
             linear predictor varies too widely for updates that bear it.
         """
-        return self._fit(X, y, sample_weight)
+        with self._keeping_old_fit():
+            batch = self._read(X, y, sample_weight, None, reset=True)
+            self._begin(self._model(first=True), batch)
+            return self._passes(batch, callback_data(X, y, sample_weight))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -238,39 +229,42 @@ class OnlineBayesianLogisticRegression(BayesianClassifier, OnlineEstimator):
         UserWarning
             As `fit` does, of the first batch.
         """
-        return self._partial_fit(X, y, sample_weight, classes=classes)
+        with self._keeping_old_fit():
+            first = "_streams" not in vars(self)
+            batch = self._read(X, y, sample_weight, classes, reset=first)
+            return self._one_more(self._model(first), batch)
 
-    def _responses(self, y, reset, classes=None):
-        """Labels as codes; sets ``classes_``."""
-        self.classes_ = learned_classes(y, classes, None if reset else self.classes_)
-        return codes_of(y, self.classes_)
+    # --- the model
 
-    _one_against_rest = True
-    # On breast cancer, whose 30 standardised columns have 5.5, the log loss of later
-    # rows is .09 up to there, .14 at 27 and .43 at 55.
-    _widest_spread = 10.0
+    def _read(self, X, y, sample_weight, classes, reset):
+        """A batch with labels as codes; sets ``classes_``."""
 
-    def _loss(self):
-        return LogisticLoss()
+        def coded(y):
+            before = None if reset else self.classes_
+            self.classes_ = learned_classes(y, classes, before)
+            return codes_of(y, self.classes_)
 
-    def _outputs(self, codes):
-        positive = [1] if self._n_outputs == 1 else range(self._n_outputs)
-        return [(codes == k).astype(float) for k in positive]
+        return read_batch(self, X, y, sample_weight, coded, reset)
 
-    def _losses(self, records, codes):
-        """Log loss at the posterior mean, before each row's update."""
-        if self._n_outputs == 1:
-            return super()._losses(records, codes)
-        p = shares(expit(np.stack(records, axis=1)))
-        return -np.log(p[np.arange(len(codes)), codes])
+    def _model(self, first):
+        """The `OnlineModel` of the parameters; of a first batch, with its layout."""
+        stream, rule = rule_of(self, LogisticLoss())
+        outputs = tuple(self.classes_) if len(self.classes_) > 2 else ()
+        return OnlineModel(
+            self._first_layout(outputs) if first else self._model_.layout,
+            Codes(len(self.classes_)),
+            rule,
+            stream,
+            fixed_parameters(self),
+            self.batch_size,
+            # On breast cancer, whose 30 standardised columns have 5.5, the log loss of
+            # later rows is .09 up to there, .14 at 27 and .43 at 55.
+            widest_spread=10.0,
+        )
 
     def _predictive(self):
-        kind = BinaryPredictive if self._n_outputs == 1 else OneVsRestPredictive
-        return kind(self._served())
-
-    def _served(self):
-        base = (self.n_features_in_, self._has_intercept, self.classes_)
-        parts = tuple(gaussian_part(stream) for stream in self._streams)
-        if self._n_outputs == 1:
-            return BinaryClassifier(*base, np.ones(1), parts)
-        return OneVsRestClassifier(*base, parts)
+        base = (self.n_features_in_, self._model_.layout.intercept, self.classes_)
+        parts = tuple(map(gaussian_part, self._streams))
+        if len(parts) == 1:
+            return BinaryPredictive(BinaryClassifier(*base, np.ones(1), parts))
+        return OneVsRestPredictive(OneVsRestClassifier(*base, parts))

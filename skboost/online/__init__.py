@@ -17,4 +17,5 @@ from skboost.online._streams import (
     DivergedError,
     FullStream,
     Rule,
+    gaussian_of,
 )

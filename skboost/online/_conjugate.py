@@ -5,27 +5,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import t as student_t
 
+from skboost.families import Component, Gaussian, StudentT
 from skboost.online._streams import FullStream, dense
 
 
 @dataclass(frozen=True)
 class ConjugateStream(FullStream):
-    """Normal-inverse-gamma posterior of coefficients and noise variance.
+    """Normal-inverse-gamma posterior of coefficients and noise variance."""
 
-    Given the noise variance v the coefficients are N(mean, v covariance), and v is
-    inverse gamma.
-
-    Attributes
-    ----------
-    noise, prior_noise : ndarray of shape (2,)
-        Shape and rate, and those of the prior.
-
-    All else is as in `FullStream`, precisions and covariances in units of the noise, so
-    that the loss of the rule is ``GaussianLoss(1.0)``.
-    """
-
+    # Shape and rate of the variance, and those of the prior. Precisions and covariances
+    # are in units of the noise, so that the loss of the rule is ``GaussianLoss(1.0)``.
     noise: np.ndarray | None = None
     prior_noise: np.ndarray | None = None
+
+    _constant = ("prior", "prior_noise")
 
     @classmethod
     def begin(cls, rule, scale, noise):
@@ -45,19 +38,52 @@ class ConjugateStream(FullStream):
         return rate / (shape - 1.0) if shape > 1.0 else np.inf
 
     @property
+    def noise_scale(self):
+        """Inverse root of the noise precision's posterior mean."""
+        shape, rate = self.noise
+        return float(np.sqrt(rate / shape))
+
+    @property
+    def spread_factor(self):
+        variance = self.noise_variance
+        return variance if np.isfinite(variance) else 1.0
+
+    def predictor_std(self, std):
+        # Infinite where the noise's variance is, but for predictors that are known.
+        known = np.zeros_like(std)
+        return np.multiply(np.sqrt(self.noise_variance), std, out=known, where=std > 0)
+
+    def response(self, mean, std):
+        shape, rate = self.noise
+        return mean, np.sqrt(rate / shape * (1.0 + std**2)), 2.0 * shape
+
+    @property
+    def component(self):
+        shape, rate = self.noise
+        # The scale matrix is laid out as the covariance of a Gaussian.
+        scale = rate / shape * self.covariance
+        params = Gaussian("full").from_moments(self.mean, scale)
+        return Component(StudentT("full", df=2.0 * shape), params)
+
+    def draw(self, n, rng):
+        shape, rate = self.noise
+        noise = np.sqrt(rate / rng.standard_gamma(shape, n))
+        normal = rng.standard_normal((n, len(self.mean)))
+        return self.mean + noise[:, None] * self._scaled(normal), noise
+
+    @property
+    def sound(self):
+        finite = np.isfinite(self.noise).all()
+        return bool(finite and self.noise.min() > 0.0) and super().sound
+
+    @property
     def std(self):
         """Standard deviations of the coefficients, (dim,)."""
         return np.sqrt(self.noise_variance * np.diag(self.covariance))
 
     def absorb(self, X, y, weight):
-        """One update for each row.
-
-        Returns
-        -------
-        stream : ConjugateStream
-        record : ndarray of shape (n, 3)
-            Predictive location, scale and degrees of freedom of every row, before its
-            update.
+        """The stream after one update for each row, and predictive location, scale and
+        degrees of freedom before it, (n, 3).
         """
         if self.rule.forgetting < 1.0:
             return self._one_by_one(dense(X), y, weight)

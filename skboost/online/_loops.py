@@ -20,11 +20,7 @@ _MAX_DECAY = 500.0
 
 
 def compiler():
-    """The decorator that compiles, or None without the extra.
-
-    What it makes is compiled at its first call, which takes seconds, and lets other
-    threads run.
-    """
+    """The decorator that compiles at the first call, or None without the extra."""
     try:
         import numba
     except ImportError:
@@ -72,12 +68,7 @@ def dense_loop(method, one):
 
 @cache
 def sparse_loop(method, one):
-    """The loop over sparse rows: time is that of their non-zeros.
-
-    What happens to a coordinate between two rows that touch it is a decay toward the
-    prior and a mean that counts for the average; ``mark`` and ``since`` say from when
-    on both are outstanding.
-    """
+    """The loop over sparse rows: time is that of their non-zeros."""
     variance, discount, step, one = map(
         compiled, (method.variance, method.discount, method.step, one)
     )
@@ -128,12 +119,7 @@ def full_loop(
     one, X, y, weight, schedule, forgetting, noise, prior,
     pull, mean, precision, covariance, total, clock, eta, spread,
 ):  # fmt: skip
-    """The loop over dense rows with a full covariance: natural-gradient steps.
-
-    Matrix products take its time, so it is not compiled. What is added up are the
-    natural parameters, ``pull`` (precision times mean) and ``precision``; mean and
-    covariance follow them by updates of rank one.
-    """
+    """The loop over dense rows with a full covariance: natural-gradient steps."""
     for i in range(len(y)):
         x, w = X[i], weight[i]
         if forgetting < 1.0:
@@ -169,10 +155,7 @@ def full_loop(
 
 
 def is_refreshed(step):
-    """Whether mean and covariance are computed afresh after a step, counted from 1.
-
-    Often in the beginning, where a wide prior gives way and rounding errors are large.
-    """
+    """Whether mean and covariance are computed afresh after a step, counted from 1."""
     return step & (step - 1) == 0 or step % 1000 == 0
 
 

@@ -73,12 +73,7 @@ class LogisticLoss:
 
 
 class GaussianLoss:
-    """``-ln N(y; t, noise_scale^2)``, nats.
-
-    Parameters
-    ----------
-    noise_scale : float
-    """
+    """``-ln N(y; t, noise_scale^2)``, nats."""
 
     one = staticmethod(_gaussian)
 
@@ -179,29 +174,19 @@ def _ngvi_step(state, scale, variance, grad, curv, share):
 
 
 class OnlineMethod:
-    """One way to take a loss in; what is public of it.
-
-    Attributes
-    ----------
-    covariances : tuple of str
-        Those that the method has: "diag", "full".
-    accumulates : bool
-        Whether an infinite learning rate has a meaning.
-    wide_scale : float
-        A scale for coefficients of which nothing is known that its steps bear: those of
-        gradient methods grow with the square.
-    """
+    """One way to take a loss in; what is public of it."""
 
     covariances = ("diag",)
+    # Whether an infinite learning rate has a meaning.
     accumulates = False
+    # A scale for coefficients of which nothing is known that its steps bear: those of
+    # gradient methods grow with the square.
     wide_scale = 10.0
 
     def default_rate(self, noise_variance):
-        """Learning rate of ``learning_rate="auto"``.
-
-        Chosen on two streams, generated rows of a logistic model and breast cancer, and
-        for the linear model on generated rows and diabetes.
-        """
+        """Learning rate of ``learning_rate="auto"``."""
+        # Chosen on two streams, generated rows of a logistic model and breast cancer,
+        # and for the linear model on generated rows and diabetes.
         return 1.0
 
     def start(self, scale):
@@ -214,12 +199,11 @@ class OnlineMethod:
 
 
 class SVA(OnlineMethod):
-    """Sequential variational approximation (Alquier 2019, Algorithm 3).
+    """Sequential variational approximation (Alquier 2019, Algorithm 3)."""
 
-    Follows the sum of all gradients so far from the prior, each times the rate of its
-    own step. The state is the mean and half the sum of the gradients in the standard
-    deviations, times the prior's: the argument of h.
-    """
+    # It follows the sum of all gradients so far from the prior, each times the rate of
+    # its own step. The state is the mean, and the argument of h: half the sum of the
+    # gradients in the standard deviations, times the prior's.
 
     wide_scale = 1.0
     variance = staticmethod(_sva_variance)
@@ -234,10 +218,9 @@ class SVA(OnlineMethod):
 
 
 class SVB(OnlineMethod):
-    """Streaming variational Bayes: the posterior so far is the prior of the next row.
+    """Streaming variational Bayes: a row's prior is the posterior before it."""
 
-    The state is the mean and the standard deviations.
-    """
+    # The state is the mean and the standard deviations.
 
     wide_scale = 1.0
     variance = staticmethod(_svb_variance)
@@ -252,10 +235,9 @@ class SVB(OnlineMethod):
 
 
 class NGVI(OnlineMethod):
-    """Natural-gradient variational inference (Khan and Lin 2017).
+    """Natural-gradient variational inference (Khan and Lin 2017)."""
 
-    The state is the mean and the precisions.
-    """
+    # The state is the mean and the precisions.
 
     covariances = ("diag", "full")
     accumulates = True
@@ -276,11 +258,10 @@ class NGVI(OnlineMethod):
 
 
 class EWA(OnlineMethod):
-    """Exponentially weighted aggregation (Alquier 2019, Algorithm 2): tempered Bayes.
+    """Exponentially weighted aggregation (Alquier 2019, Algorithm 2)."""
 
-    Exact for the linear model with normal noise; there it is a natural-gradient step
-    that gives nothing back to the prior.
-    """
+    # Exact for the linear model with normal noise; there it is a natural-gradient step
+    # that gives nothing back to the prior.
 
     covariances = ("full",)
 

@@ -11,22 +11,14 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
+from skboost.families import Component, Gaussian
 from skboost.online._loops import HUGE, dense_loop, full_loop, sparse_loop
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What every step of a stream is told.
-
-    Attributes
-    ----------
-    method : OnlineMethod
-    loss : LogisticLoss or GaussianLoss
-    learning_rate : float or LearningRate
-    beta : float
-        Of the natural-gradient method.
-    forgetting : float
-        In (0, 1]: what is left, before every update, of the information so far.
+    """What every step of a stream is told; `forgetting` keeps that share of the
+    information before every update.
     """
 
     method: object
@@ -36,12 +28,8 @@ class Rule:
     forgetting: float = 1.0
 
     def schedule(self, done, n):
-        """Size and share of `n` steps after `done` steps, (n, 2).
-
-        Raises
-        ------
-        ValueError
-            If a rate is not positive.
+        """Size and share of `n` steps after `done` steps, (n, 2), or a ValueError for a
+        rate that is not positive.
         """
         if isinstance(self.learning_rate, Real):
             rates = np.full(n, float(self.learning_rate))
@@ -62,11 +50,8 @@ class DivergedError(FloatingPointError, ValueError):
 
 
 def check_bounds(step, eta, failed, size):
-    """Raise if the loop stopped at a row; the step is the one of that row.
-
-    Raises
-    ------
-    DivergedError
+    """Raise a `DivergedError` if the loop stopped at a row; the step is the one of that
+    row.
     """
     if failed >= 0:
         raise DivergedError(
@@ -77,41 +62,108 @@ def check_bounds(step, eta, failed, size):
         )
 
 
-@dataclass(frozen=True)
-class DiagonalStream:
-    """A Gaussian with independent coordinates.
+class KnownNoise:
+    """What streams say of the noise and of responses where it is known."""
 
-    Attributes
-    ----------
-    rule : Rule
-    scale : ndarray of shape (dim,)
-        Standard deviations of the prior.
-    state : ndarray of shape (n, dim)
-        Rows of the method, the mean first.
-    total : ndarray of shape (dim,)
-        Sum of the means that predicted, each times the weight of its row.
-    mark, since : ndarray of shape (dim,)
-        Decay and weight up to which each coordinate's are done; see `sparse_loop`. Of
-        no meaning unless `lazy`.
-    clock : ndarray of shape (2,)
-        Logarithm of the decay, and weight of all rows.
-    n_steps : int
-    lazy : bool
-        Whether anything is outstanding.
-    averages : bool
-        Whether `total` is the whole sum: it is not where untouched coordinates of
-        sparse rows moved.
-    """
+    def losses(self, eta, y):
+        """Loss of every row at what `absorb` said of it, nats."""
+        return self.rule.loss.at(eta, y)
+
+    @property
+    def noise_scale(self):
+        """Standard deviation of the noise."""
+        return self.rule.loss.noise_scale
+
+    @property
+    def noise_variance(self):
+        """Expected variance of the noise."""
+        return self.noise_scale**2
+
+    @property
+    def spread_factor(self):
+        """What variances of linear predictors are multiplied by."""
+        return 1.0
+
+    def predictor_std(self, std):
+        """Standard deviations of linear predictors; `std` is in units of the stream."""
+        return std
+
+    def response(self, mean, std):
+        """Location, scale and degrees of freedom of responses, from predictors."""
+        return mean, np.hypot(std, self.noise_scale), np.inf
+
+    @property
+    def component(self):
+        """The density of the coefficients."""
+        return gaussian_of([self])
+
+    def draw(self, n, rng):
+        """Draws of the coefficients (n, dim) and of the noise scale (n,)."""
+        normal = rng.standard_normal((n, len(self.mean)))
+        return self.mean + self._scaled(normal), np.full(n, self.noise_scale)
+
+    def _scaled(self, normal):
+        """Normal draws with the covariance."""
+        covariance = self.covariance
+        if covariance.ndim == 1:
+            return normal * np.sqrt(covariance)
+        return normal @ np.linalg.cholesky(covariance).T
+
+    @property
+    def sound(self):
+        """Whether means are finite and covariances positive definite."""
+        mean, covariance = self.mean, self.covariance
+        if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
+            return False
+        if covariance.ndim == 1:
+            return bool(covariance.min() > 0.0)
+        variances = np.diag(covariance)
+        return bool(variances.min() > 0.0) and _has_root(covariance, variances)
+
+
+def gaussian_of(streams):
+    """The Gaussian of the coefficients of streams, one after another."""
+    means = np.concatenate([stream.mean for stream in streams])
+    covariances = [stream.covariance for stream in streams]
+    if covariances[0].ndim == 1:
+        family, covariance = Gaussian("diag"), np.concatenate(covariances)
+    else:
+        family = Gaussian("full")
+        covariance = sparse.block_diag(covariances).toarray()
+    return Component(family, family.from_moments(means, covariance))
+
+
+def _has_root(covariance, variances):
+    """Whether a covariance has a Cholesky factor beyond rounding."""
+    std, dim = np.sqrt(variances), len(variances)
+    try:
+        # Of differences of large squares nothing may be left but rounding: eigenvalues
+        # of a correlation matrix up to this times its size.
+        rounding = 1e-14 * dim * np.eye(dim)
+        np.linalg.cholesky(covariance / np.outer(std, std) - rounding)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class DiagonalStream(KnownNoise):
+    """A Gaussian with independent coordinates."""
 
     rule: Rule
+    # Standard deviations of the prior, and rows of the method, the mean first.
     scale: np.ndarray
     state: np.ndarray
+    # Sum of the means that predicted, each times the weight of its row.
     total: np.ndarray
+    # Decay and weight up to which each coordinate's are done, where any are `lazy`;
+    # the clock has the log of the decay, and the weight of all rows.
     mark: np.ndarray
     since: np.ndarray
     clock: np.ndarray
     n_steps: int = 0
     lazy: bool = False
+    # Whether `total` is the whole sum: not where untouched coordinates moved.
     averages: bool = True
 
     @classmethod
@@ -131,10 +183,6 @@ class DiagonalStream:
                 method.discount(state, self.scale, np.exp(clock[0] - self.mark))
             clock[0] = 0.0
         return replace(self, state=state, total=total, clock=clock, lazy=False)
-
-    def losses(self, eta, y):
-        """Loss of every row at what `absorb` said of it, nats."""
-        return self.rule.loss.at(eta, y)
 
     @property
     def mean(self):
@@ -160,22 +208,8 @@ class DiagonalStream:
         return self.settled().total / max(self.clock[1], np.finfo(float).tiny)
 
     def absorb(self, X, y, weight):
-        """The stream after one update for each row.
-
-        Parameters
-        ----------
-        X : ndarray or CSR matrix of shape (n, dim)
-        y, weight : ndarray of shape (n,)
-
-        Returns
-        -------
-        stream : DiagonalStream
-        eta : ndarray of shape (n,)
-            Linear predictor of every row, at the mean before its update.
-
-        Raises
-        ------
-        DivergedError
+        """The stream after one update for each row, and every linear predictor before
+        its update.
         """
         schedule = self.rule.schedule(self.n_steps, len(y))
         run = self._sparse if sparse.issparse(X) else self._dense
@@ -230,30 +264,23 @@ class DiagonalStream:
 
 
 @dataclass(frozen=True)
-class FullStream:
-    """A Gaussian with a full covariance, by natural-gradient steps.
-
-    Attributes
-    ----------
-    rule, n_steps : as in `DiagonalStream`
-    prior : ndarray of shape (dim, dim)
-        Precision of the prior.
-    pull, mean, total : ndarray of shape (dim,)
-        `pull` is the precision times the mean.
-    precision, covariance : ndarray of shape (dim, dim)
-    clock : ndarray of shape (2,)
-        Updates, and the weight of all rows.
-    """
+class FullStream(KnownNoise):
+    """A Gaussian with a full covariance, by natural-gradient steps."""
 
     rule: Rule
+    # Precision of the prior, and the precision so far times the mean.
     prior: np.ndarray
     pull: np.ndarray
     mean: np.ndarray
     precision: np.ndarray
     covariance: np.ndarray
     total: np.ndarray
+    # Updates, and the weight of all rows.
     clock: np.ndarray
     n_steps: int = 0
+
+    # Arrays that updates leave alone.
+    _constant = ("prior",)
 
     @classmethod
     def begin(cls, rule, scale):
@@ -261,8 +288,6 @@ class FullStream:
         prior, covariance = np.diag(scale**-2.0), np.diag(scale**2.0)
         zeros = np.zeros(len(scale))
         return cls(rule, prior, zeros, zeros, prior, covariance, zeros, np.zeros(2))
-
-    losses = DiagonalStream.losses
 
     @property
     def std(self):
@@ -276,11 +301,10 @@ class FullStream:
 
     def _copy(self):
         """The same stream with arrays of its own, which an update may write into."""
-        fixed = {"prior", "prior_noise"}
         own = {
             name: value.copy()
             for name, value in vars(self).items()
-            if isinstance(value, np.ndarray) and name not in fixed
+            if isinstance(value, np.ndarray) and name not in self._constant
         }
         return replace(self, **own)
 

@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.special import expit
+from scipy.stats import norm
 from scipy.stats import t as student_t
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
@@ -62,6 +64,39 @@ def test_a_fit_is_a_stream_of_batches(cls, params, cancer, diabetes):
     assert_array_equal(pieces.averaged_coef_, whole.averaged_coef_)
     assert pieces.cumulative_loss_ == whole.cumulative_loss_
     assert pieces.n_seen_ == len(y)
+
+
+@pytest.mark.parametrize(("cls", "params"), METHODS)
+def test_both_kinds_answer_the_same_questions(cls, params, cancer, diabetes):
+    X, y = (part[:120] for part in data_for(cls, cancer, diabetes))
+    model = cls(**params).fit(X, y)
+    coef, intercept, *noise = model.sample_posterior(20_000, random_state=0)
+    assert_allclose(coef.std(axis=0), np.ravel(model.coef_std_), rtol=0.05)
+    error = 5.0 * coef.std(axis=0) / np.sqrt(len(coef))
+    assert (np.abs(coef.mean(axis=0) - np.ravel(model.coef_)) < error).all()
+    low, high = model.coef_interval(0.9).reshape(-1, 2).T
+    assert_allclose(((coef > low) & (coef < high)).mean(axis=0), 0.9, atol=0.01)
+    eta = X[:20] @ coef.T + intercept
+    mean, std = model.predict_latent(X[:20])
+    assert (np.abs(eta.mean(axis=1) - mean) < 5.0 * std / np.sqrt(len(coef))).all()
+    assert_allclose(eta.std(axis=1), std, rtol=0.05)
+    given = (
+        norm.pdf(y[:20, None], eta, *noise)
+        if noise
+        else expit((2 * y[:20, None] - 1) * eta)
+    )
+    found = np.exp(model.log_predictive_density(X[:20], y[:20]))
+    error = 5.0 * given.std(axis=1) / np.sqrt(len(coef))
+    assert (np.abs(found - given.mean(axis=1)) < error).all()
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_names_that_are_set_stay_with_the_stream(cls, cancer, diabetes):
+    X, y = data_for(cls, cancer, diabetes)
+    model, names = cls().partial_fit(X[:50], y[:50]), list("abcdefghij")[: X.shape[1]]
+    model.set_feature_names(names).partial_fit(X[50:], y[50:])
+    assert list(model.posterior_.names) == [*names, "intercept"]
+    assert "x0" in model.fit(X, y).posterior_.names
 
 
 def test_the_cumulative_loss_is_that_of_the_mean_before_each_row(cancer):

@@ -1,0 +1,168 @@
+"""What an online fit goes by, as one frozen object."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit
+
+from skboost.linear_model._layout import Layout
+from skboost.online import (
+    ONLINE_METHODS,
+    DiagonalStream,
+    FullStream,
+    Rule,
+)
+from skboost.serving import GaussianPart, shares
+
+SINGULAR = (
+    "The precision of the coefficients is singular in floating point: columns of X lie "
+    "too far from zero, or are too large. Centre and scale them. What was learned "
+    "before this batch is kept."
+)
+_STREAMS = {"diag": DiagonalStream, "full": FullStream}
+
+
+class Numbers:
+    """Responses of a regression: one stream."""
+
+    n_outputs = 1
+
+    def outputs(self, y):
+        """The responses of every stream."""
+        return [y]
+
+    def losses(self, streams, records, y):
+        """Loss of every row at what was said of it before its update, nats."""
+        return streams[0].losses(records[0], y)
+
+    def shaped(self, coef, intercept):
+        """Coefficients and intercepts (n_outputs, ...) as users meet them."""
+        return coef[0], float(intercept[0])
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Classes as codes: one stream for two, or one for each against the rest."""
+
+    n_classes: int
+
+    @property
+    def n_outputs(self):
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    def outputs(self, codes):
+        positive = [1] if self.n_outputs == 1 else range(self.n_outputs)
+        return [(codes == k).astype(float) for k in positive]
+
+    def losses(self, streams, records, codes):
+        if self.n_outputs == 1:
+            return streams[0].losses(records[0], codes)
+        p = shares(expit(np.stack(records, axis=1)))
+        return -np.log(p[np.arange(len(codes)), codes])
+
+    def shaped(self, coef, intercept):
+        return coef, intercept
+
+
+@dataclass(frozen=True)
+class OnlineModel:
+    """What every batch of a stream goes by."""
+
+    layout: Layout
+    responses: object
+    rule: Rule
+    stream: type
+    # Parameters that cannot change between batches.
+    fixed: dict
+    batch_size: int | None
+    # Standard deviation of a linear predictor, before anything is learned, above which
+    # steps of one row each overshoot.
+    widest_spread: float
+    # Of a noise scale that is inferred.
+    noise_prior: tuple = ()
+
+    def begin(self, scale):
+        """The prior, as streams that have seen nothing."""
+        one = self.stream.begin(self.rule, scale, *self.noise_prior)
+        return (one,) * self.responses.n_outputs
+
+    def going_on(self, before, streams):
+        """The streams by this model's rule; a ValueError after another model."""
+        if self.fixed != before.fixed:
+            raise ValueError(
+                f"partial_fit goes on with the same model; got {self.fixed} after "
+                f"{before.fixed}. Begin with a clone."
+            )
+        return tuple(replace(stream, rule=self.rule) for stream in streams)
+
+    def absorb(self, streams, X, y, weight):
+        """The streams after rows, and the losses of these before their updates."""
+        after, records = [], []
+        for stream, response in zip(streams, self.responses.outputs(y), strict=True):
+            absorb = stream.absorb if self.batch_size is None else stream.absorb_batch
+            try:
+                stream, record = absorb(X, response, weight)
+            except np.linalg.LinAlgError as error:
+                raise ValueError(SINGULAR) from error
+            after.append(stream)
+            records.append(record)
+        losses = self.responses.losses(after, records, y)
+        return tuple(after), weight * losses
+
+    def shaped(self, vectors):
+        """Coefficients and intercepts of one vector for each stream."""
+        coef, intercept, _ = self.layout.split(np.concatenate(vectors))
+        return self.responses.shaped(coef, intercept)
+
+    def renamed(self, names):
+        """The same model with other names of the features."""
+        return replace(self, layout=replace(self.layout, features=names))
+
+
+def gaussian_part(stream):
+    """The coefficients of a stream, as plain predictions see them."""
+    mean, covariance = stream.mean, stream.covariance
+    if covariance.ndim == 1:
+        return GaussianPart(mean, covariance)
+    return GaussianPart(mean, factor=np.linalg.cholesky(covariance))
+
+
+def rule_of(estimator, loss):
+    """Stream and `Rule` of the parameters; a ValueError where they have no meaning."""
+    method = ONLINE_METHODS[estimator.method]()
+    covariance = _covariance(estimator, method)
+    rate, beta = estimator.learning_rate, estimator.beta
+    if isinstance(rate, str):
+        rate = method.default_rate(loss.noise_scale**2)
+    if isinstance(beta, str):
+        # On streams of data, independent coordinates overshoot with more.
+        beta = {"diag": 0.1, "full": 0.5}[covariance]
+    if rate == np.inf and not method.accumulates:
+        raise ValueError(
+            f"method={estimator.method!r} needs a finite learning_rate; got inf. Only "
+            "method='ngvi' has that limit."
+        )
+    rule = Rule(method, loss, rate, beta, estimator.forgetting)
+    return _STREAMS[covariance], rule
+
+
+def _covariance(estimator, method):
+    """The covariance that the parameters ask for, "diag" or "full"."""
+    allowed, chosen = method.covariances, estimator.covariance
+    if chosen == "auto":
+        # The same limit as that of boosted estimators.
+        chosen = "full" if estimator.n_features_in_ <= 300 else "diag"
+        return chosen if chosen in allowed else allowed[0]
+    if chosen not in allowed:
+        raise ValueError(
+            f"covariance={chosen!r} needs a method that has it; got "
+            f"method={estimator.method!r}, which has {list(allowed)}. Use "
+            "covariance='auto'."
+        )
+    return chosen
+
+
+def fixed_parameters(estimator, *further):
+    """Parameters that cannot change between batches, by name."""
+    names = ("method", "covariance", "fit_intercept", *further)
+    return {name: vars(estimator)[name] for name in names}
