@@ -22,7 +22,7 @@ from skboost._sklearn import (
     StrOptions,
 )
 from skboost._stages import Corrected, boosted
-from skboost.boosting import COMBINATIONS, TOL, Boosting, enough_for
+from skboost.boosting import COMBINATIONS, TOL, Boosting, allowed_kl
 from skboost.calibration import CALIBRATIONS
 from skboost.families import FAMILIES, VariationalFamily, as_family
 from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
@@ -108,7 +108,7 @@ def make_engine(target, params, starts, seed, n_jobs, box=None):
     settings = make_settings(params, seed, n_jobs, target.dim, exact)
     if params["tol"] == "auto":
         skews = params["skew"] is not None
-        settings = replace(settings, enough=enough_for(target), skews=skews)
+        settings = replace(settings, allowed_kl=allowed_kl(target), skews=skews)
     learns_scale = target.scale_prior is not None
     proposer = CommonScaleProposer if learns_scale else DensityProposer
     return Boosting(

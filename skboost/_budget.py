@@ -65,11 +65,6 @@ class Budget:
         self.whole = self
         self.has_cut = False
 
-    @property
-    def limited(self):
-        """Whether there is any limit."""
-        return self.max_time is not None or self.max_evaluations < float("inf")
-
     def part(self, share):
         """The same budget with a share of its seconds, from when it began."""
         part = copy(self)

@@ -121,17 +121,17 @@ class Limits:
         info = history[-1]
         # Draws of the mixture never see a mode far off: a search has to look for it,
         # unless the target is one whose expectations are exact.
-        if info.exhausted and engine.settings.exact:
+        if info.within_tol and engine.settings.exact:
             message = (
                 f"Converged: {info.remaining.value:.2g} nats are left, below tol, as "
                 "far as draws of the mixture can see."
             )
             return End("tol", message)
-        if info.enough and not info.improper:
-            return End("enough", info.enough)
+        if info.little_remains and not info.improper:
+            return End("enough", info.little_remains)
         if info.move.kind == "first" or info.improper:
             return None
-        if info.grown or engine.doubts(info):
+        if info.tries_again or info.inconclusive:
             return None
         message = self._within_tol(engine, info) or self._not_worth_it(engine, info)
         return End("tol", message) if message else None
@@ -156,7 +156,7 @@ class Limits:
 
         Each gains about half of what the one before did, and takes longer.
         """
-        by_gain = self.stopping == "gain" and engine.judges_gains
+        by_gain = self.stopping == "gain" and engine.facts().judges_gains
         # A split reaches what is near: a search is tried before a run ends.
         found = info.move.kind not in ("split", "rejected") and info.move.gamma > 0
         if not (by_gain and found) or engine.combination.noisy:
@@ -197,8 +197,8 @@ class Limits:
 
     def _stuck(self, engine, info):
         """Whether an iteration gained little although much is left, on all draws."""
-        began = info.move.kind == "first" or info.grown
-        return not began and engine.doubts(info) and self._small(engine, info)
+        began = info.move.kind == "first" or info.tries_again
+        return not began and info.inconclusive and self._small(engine, info)
 
     def over(self, engine, history):
         """The `End` of a run that must end without convergence, or None."""

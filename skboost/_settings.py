@@ -8,7 +8,7 @@ switches off, and what several places have to agree on.
 from dataclasses import dataclass, replace
 
 # What the next iteration is expected to gain, as a share of what the last one did: the
-# median over iterations of t2 synth and phishing, garch11 and ds1_100.
+# median over iterations of two targets each of p0_tables.py and posteriordb.py.
 GAIN_DECAY = 0.5
 # Modes that every search tries.
 MAX_CANDIDATES = 32
@@ -56,15 +56,16 @@ class Settings:
     exact: bool = False
     # Nats that may remain under tol="auto", after skewing where that follows; None
     # where only gains end a run.
-    enough: float | None = None
+    allowed_kl: float | None = None
     skews: bool = False
 
     # --- mechanisms of the search
 
     # Climbs from far around the mixture find modes that its own draws never see.
     search_modes: bool = True
-    # A component split in two, before a search or after one that found little: on t2
-    # synth it took a third of the seconds of a search with its refinement.
+    # A component split in two, before a search or after one that found little: on a
+    # logistic regression of P0 it took a third of the seconds of a search with its
+    # refinement.
     split: bool = True
     # Draws at most, in multiples of those that a run begins with: where noise hides
     # what is gained they double. Twice was too little on a logistic model with 25
@@ -73,8 +74,8 @@ class Settings:
 
     # --- what is kept, and what is reported
 
-    # Draws of the probe for an exhausted residual: enough to tell 0.01 nats from
-    # nothing where half a variance is the divergence.
+    # Draws of the probe for what remains: they tell .01 nats from nothing where half a
+    # variance is the divergence.
     n_probe_remaining: int = 512
     # A run leaves its best iterate by ELBO, also where its steps do not minimise; False
     # leaves the last one.

@@ -166,7 +166,7 @@ def _why_no_warp(engine, state, info):
         return "the posterior has several modes"
     if info.improper:
         return "the posterior seems to be improper"
-    if info.exhausted:
+    if info.within_tol:
         return "draws of the first component see less than tol left to gain"
     return ""
 
@@ -268,7 +268,7 @@ def _calibrated(engine, target, mixture, method):
 def _skewed(engine, target, done, corrected):
     """Components multiplied by their skewing weights; see `skew`."""
     # Sums over many rows; elsewhere a pilot costs less than a look around.
-    if done.history[-1].exhausted and engine.settings.exact:
+    if done.history[-1].within_tol and engine.settings.exact:
         reason = "draws see less than tol left to gain."
     else:
         try:
@@ -285,7 +285,7 @@ def _weighted(engine, target, done, corrected):
     rng = generator(settings.seed, SKEW, done.n_iter)
     # As an iterate is kept, and a part of what may remain: 10,000 rows of 200 columns
     # took three fifths of their seconds for .018 nats, where three may remain.
-    least = max(settings.least_gain, _LEAST_SHARE * (settings.enough or 0.0))
+    least = max(settings.least_gain, _LEAST_SHARE * (settings.allowed_kl or 0.0))
     pilot = skew_pilot(target, corrected.mixture, rng)
     first = _moments_first(target, engine, corrected, pilot)
     pilot = pilot if first is corrected else None

@@ -96,8 +96,7 @@ class TestBudget:
         assert (half.max_time, half.max_evaluations) == (1.0, before + 15)
         clock.now = 3.0
         assert half.spent is not None and budget.spent is None
-        assert not Budget().limited and not Budget().share(0.5).limited
-        assert Budget().spent is None
+        assert Budget().spent is None and Budget().share(0.5).spent is None
 
     def test_what_fits_in_follows_from_the_pace_of_the_target(self, clock):
         target = CallableTarget(bumps, 1, bumps_gradient)

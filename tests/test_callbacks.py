@@ -98,6 +98,6 @@ def test_a_negative_gap_ends_no_run(engine, iterated):
 def test_a_small_gain_ends_a_run_unless_it_may_be_noise(engine, iterated, se, ends):
     *before, last = iterated(Limits(2, tol=0.0)).history
     small = replace(last, gain=Estimate(0.05, se))
-    assert not engine.doubts(small)
+    assert not small.inconclusive
     reason = Limits(9, "gain", tol=0.1).reached(engine, (*before, small))
     assert (reason is not None) == ends

@@ -22,8 +22,7 @@ from skboost import (
     boost_posterior,
 )
 from skboost.approximation import Estimate, Mixture
-from skboost.boosting import Settings, enough_for
-from skboost.boosting._state import enough
+from skboost.boosting import Settings, allowed_kl, little_remains
 from skboost.calibration import remaining_after_skewing
 from skboost.families import Gaussian
 from skboost.targets import CallableTarget, Target
@@ -267,7 +266,7 @@ def test_other_likelihoods():
 )
 def test_how_much_may_remain(dim, log_concave, nats):
     target = SimpleNamespace(dim=dim, log_concave=log_concave)
-    assert enough_for(target) == pytest.approx(nats)
+    assert allowed_kl(target) == pytest.approx(nats)
 
 
 @pytest.mark.parametrize(
@@ -282,15 +281,13 @@ def test_how_much_may_remain(dim, log_concave, nats):
 )
 def test_small_gains_end_a_run_where_no_mode_can_hide(log_concave, gain, ends):
     """Half of the last gain is expected next; .05 are a tenth of what may remain."""
-    engine = SimpleNamespace(
-        settings=Settings(enough=0.5),
-        proposer=SimpleNamespace(complete=""),
-    )
     remaining = SimpleNamespace(value=2.0, se=0.1, khat=0.5, outside=0.0)
     state = SimpleNamespace(remaining=remaining)
     target = Target()
     target.log_concave = log_concave
-    assert bool(enough(engine, target, state, Estimate(gain, 0.005))) == ends
+    proposer, settings = SimpleNamespace(complete=""), Settings(allowed_kl=0.5)
+    gain = Estimate(gain, 0.005)
+    assert bool(little_remains(target, proposer, settings, state, gain)) == ends
 
 
 def test_many_coefficients_stop_at_one_gaussian_and_say_what_is_left():

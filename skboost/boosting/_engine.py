@@ -2,7 +2,9 @@
 
 The loop of Locatello et al. 2018 and Dresdner et al. 2021 (Algorithm 1 in both): a
 proposer finds a component for what the mixture lacks, and a combination appends it
-and moves the weights. Pure: a state goes in, a state and a report come out.
+and moves the weights. Beyond the papers all components move together after that, and
+where more remains than matters a component is also split in two: most steps of a run
+end with one of these. Pure: a state goes in, a state and a report come out.
 """
 
 from contextlib import suppress
@@ -11,40 +13,44 @@ from time import perf_counter
 from typing import NamedTuple
 
 from skboost._budget import Budget, BudgetSpent
-from skboost._math import N_ERRORS
 from skboost._random import FRESH, PROBE, REPORT, generator
 from skboost._settings import GAIN_DECAY, MAX_CANDIDATES, Settings
 from skboost.approximation import Estimate, FreshDraws, elbo_gain
 from skboost.approximation._pooled_draws import expectations
-from skboost.boosting._simplex import Combination
-from skboost.boosting._state import Info, Move, State, enough
+from skboost.boosting._combination import Combination
+from skboost.boosting._convergence import (
+    is_within_reach,
+    little_remains,
+    much_remains,
+    noise_hides,
+    noisy_search_says_little,
+    searches_fit_noise,
+)
+from skboost.boosting._state import UNKNOWN, Facts, Info, Move, State
 from skboost.objectives import SearchContext
 from skboost.proposals import Proposer
-
-# Nats of KL for one of squared Hellinger distance, close to the posterior; and times
-# `tol` that draws may see left where a search finds less than that.
-_NATS = 4.0
 
 # Shares of what limits leave: of all for the search of the first components, then for
 # the draws of each that are kept, then for those by which the mixture is judged. The
 # least that a first mixture is known by, whatever the limits are.
 _SEARCH_SHARE, _POOL_SHARE, _FRESH_SHARE, _LEAST_DRAWS = 0.6, 0.1, 0.8, 16
-
-# Share of what is left that uncorrelated components gain where more draws pay: Laplace
-# ones on a logistic posterior took 2.7 times the seconds for the same ELBO.
-_REACH = 0.1
-_NONE = Estimate(float("nan"), float("nan"))
+# Of the posterior's mass at modes that a first mixture does not reach, above which it
+# is made anew.
+_NEARLY_ALL = 0.99
+# Iterations that look for modes around the mixture: ever more seldom, as fewer are
+# left. `begin` has looked once.
+_LOOKS = (4, 16, 64, 256, 1024)
 
 
 class Trial(NamedTuple):
     """What a step would lead to, and what fresh draws say of it."""
 
+    component: tuple
+    gap: Estimate
+    move: Move
     iterate: object
     fresh: FreshDraws
     gain: Estimate
-    move: Move
-    component: tuple
-    gap: Estimate
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,25 @@ class Boosting:
         """What is combined, and components of which family: two names."""
         return self.combination.kind, self.proposer.kind
 
+    @property
+    def judges_gains(self):
+        """Whether a gain says how good a search was, and what is left for the next."""
+        return self.combination.monotone and self.proposer.seeks_gain
+
+    def facts(self, spent=None):
+        """What stopping has to know; `spent` is the `End` of limits that were met."""
+        combination = self.combination
+        return Facts(
+            exact=self.settings.exact,
+            monotone=combination.monotone,
+            noisy=combination.noisy,
+            judges_gains=self.judges_gains,
+            unit=combination.unit,
+            spent=spent,
+        )
+
+    # --- the first iteration
+
     def init(self, target):
         """Ordinary variational inference, at every mode that the starts lead to."""
         began, ledger = perf_counter(), target.ledger
@@ -86,13 +111,14 @@ class Boosting:
         state = self._first_state(target, mixture)
         with suppress(BudgetSpent):
             modes = proposer.find_modes(target, state.fresh, modes, settings, 0)
-            if self._elsewhere(target, state, modes):
+            if self._lacks_nearly_all(target, state, modes):
                 mixture = proposer.at_modes(target, modes, settings)
                 state = self._first_state(target, mixture)
         state = replace(state, modes=modes)
         components = state.iterate.components
         heaviest = components.components[int(components.weights.argmax())]
-        info = self._info(target, state, Move("first", "first", 1.0), heaviest, began)
+        move = Move("first", "first", 1.0)
+        info = self._info(target, state, move, heaviest, began)
         return state, replace(info, cut_short=target.ledger.budget.has_cut)
 
     def _first_state(self, target, mixture):
@@ -120,219 +146,160 @@ class Boosting:
             iteration=1,
             iterate=iterate,
             fresh=fresh,
-            memory=None,
+            step_memory=None,
             best=fresh,
             best_iteration=1,
             remaining=remaining,
         )
 
-    def _elsewhere(self, target, state, modes):
+    def _lacks_nearly_all(self, target, state, modes):
         """Whether most of the mass is at modes that the first mixture does not reach.
 
         Components beside it would be found there one by one, and it would be refined in
-        vain until they are.
+        vain until they are: one run spent five iterations at e^-60 of the mass.
         """
         missed = self.proposer.missed_modes(
             target, state.mixture, modes, state.log_evidence, self.settings, 0
         )
-        # hmm_drive_0 spent five iterations at a mode with e^-60 of the mass.
-        return sum(mode.mass for mode in missed) > 0.99
+        return sum(mode.mass for mode in missed) > _NEARLY_ALL
+
+    # --- one iteration
 
     def step(self, target, state):
-        """One boosting iteration; `BudgetSpent` where a limit ends within it."""
-        began, t, combination = perf_counter(), state.iteration, self.combination
+        """One iteration of Algorithm 1; `BudgetSpent` where a limit ends within it.
+
+        What brought the last component comes first, and where it gains more than `tol`
+        the other is not tried: a split and its refinement cost less than a search, and
+        reach what is near; a search reaches what is far.
+        """
+        began = perf_counter()
         settings = self.settings.with_more_draws(state.draw_multiplier)
-        # Ever more seldom, as fewer modes are left; `begin` has looked once.
-        if t in (4, 16, 64, 256, 1024):
-            modes = self.proposer.find_modes(
-                target, state.fresh, state.modes, self.settings, t
-            )
-            state = replace(state, modes=modes)
-        best = self._best_trial(target, state, settings)
-        iterate, fresh, gain, move, component, gap = best
-        kept = gain.value > combination.least_gain(settings)
-        if combination.monotone and not kept:
-            move = replace(move, kind="rejected")
-            after = replace(state, iteration=t + 1, memory=move.memory)
-        else:
-            after = self._advanced(target, state, iterate, fresh, move.memory)
-        # Where a split gained little, a search that reaches farther has to show more.
-        enough = GAIN_DECAY * gain.value > settings.tol
-        after = replace(after, split_first=move.kind == "split" and enough)
-        after = self._with_more_draws(target, after, gain)
+        state = self._with_new_modes(target, state)
+        first, second = self.search, None
+        if self._split_is_worth_it(state):
+            first, second = self.search, self.split
+            if self._splits_first(state):
+                first, second = self.split, self.search
+        trial = first(target, state, settings)
+        if second is not None and not trial.gain.value > settings.tol:
+            other = second(target, state, settings)
+            trial = max(trial, other, key=lambda one: one.gain.value)
+        after, move = self._after(target, state, trial)
+        after = self._with_more_draws(target, after, trial.gain)
+        component, gap, gain = trial.component, trial.gap, trial.gain
         info = self._info(target, after, move, component, began, gain, gap)
-        grown = after.draw_multiplier > state.draw_multiplier
-        return after, replace(info, grown=grown)
+        more_draws = after.draw_multiplier > state.draw_multiplier
+        return after, replace(info, tries_again=more_draws)
 
-    def recomputed(self, target, state):
-        """Values that a state holds, and what the target gives for them now."""
-        fresh = state.fresh
-        # No limit stops so few evaluations.
-        with target.ledger.within(Budget()):
-            if fresh.log_joint is None:
-                now = expectations(target, fresh.mixture.components)
-                return fresh.expected, now
-            # A few draws tell one target from another.
-            now = target.log_density(fresh.theta[:3], strict=True)
-            return fresh.log_joint[:3], now
-
-    def last_look(self, target, state):
-        """Modes known after one more search around a mixture, and what it lacks.
-
-        A run looks once more before it says that it has converged: a mode that its
-        searches have missed is a candidate of the next one. The modes are None where
-        the budget ends within the search; the second is the state with these modes
-        where the mixture lacks one that is new, and None elsewhere.
-        """
-        mixture, key = state.mixture, (self.settings, REPORT, state.iteration)
-        look = self.proposer
-        try:
-            modes = look.find_modes(target, state.fresh, state.modes, *key)
-            if len(modes.params) == len(state.modes.params):
-                return modes, None
-            missed = look.missed_modes(target, mixture, modes, state.log_evidence, *key)
-        except BudgetSpent:
-            return None, None
-        return modes, replace(state, modes=modes) if missed else None
-
-    def _best_trial(self, target, state, settings):
-        """The better of a component that was split and of one that was found.
-
-        What brought the last component comes first, and where it gains more than
-        `tol` the other is not tried: a split and its refinement cost less than a
-        search, and reach what is near; a search reaches what is far.
-        """
-        trials = [self._found]
-        left = state.remaining.value - state.remaining.se
-        # Components are split where more than `tol` is left.
-        if settings.split and settings.refine and left > settings.tol:
-            trials.append(self._split)
-        may_split_first = self.combination.splits_first and self.judges_gains
-        if state.split_first and may_split_first and not state.modes.several:
-            trials = trials[::-1]
-        best = None
-        for trial in trials:
-            tried = trial(target, state, settings)
-            if best is None or (tried and tried.gain.value > best.gain.value):
-                best = tried
-            if best and best.gain.value > settings.tol:
-                break
-        return best
-
-    def _found(self, target, state, settings):
-        """A component that a search finds, appended, and all refined."""
-        component = self.proposer.propose(
-            target, self._context(target, state, settings), settings
-        )
+    def search(self, target, state, settings):
+        """Lines 3 to 6 of Algorithm 1, and all components moved together."""
+        # Line 3: the linear minimisation oracle.
+        context = self._context(target, state)
+        component = self.proposer.propose(target, context, settings)
         gap = self.combination.gap(target, state, component, settings)
-        appended, move = self.combination.append(target, state, component, settings)
-        judged = self._judged(target, state, appended, move.gamma, settings)
-        return Trial(*judged, move, component, gap)
+        # Lines 4 to 6: direction, step size and weights.
+        iterate, move = self.combination.append(target, state, component, settings)
+        if settings.refine and move.gamma > 0:
+            refined = self.combination.refine(target, iterate, state, settings)
+            trial = self._judged(target, state, component, gap, move, refined, settings)
+            # Refinement can fit its draws so well that the plain step is better.
+            if trial.gain.value > self.combination.least_gain(settings):
+                return trial
+        return self._judged(target, state, component, gap, move, iterate, settings)
 
-    def _split(self, target, state, settings):
-        """The heaviest component in two halves, and all refined; None without."""
+    def split(self, target, state, settings):
+        """The heaviest component in two halves, and all components moved together."""
         halves = self.combination.split(target, state, settings)
-        if halves is None:
-            return None
         component = halves.mixture.components[-1]
         gap = self.combination.gap(target, state, component, settings)
         move = Move("split", "split", float(halves.mixture.weights[-1]))
-        judged = self._gain(target, state, halves, settings)
-        return Trial(halves, *judged, move, component, gap)
+        return self._judged(target, state, component, gap, move, halves, settings)
 
-    @property
-    def judges_gains(self):
-        """Whether a gain says how good a search was, and what is left for the next."""
-        return self.combination.monotone and self.proposer.seeks_gain
+    def _split_is_worth_it(self, state):
+        """Whether more than `tol` remains, beyond a standard error."""
+        settings, remaining = self.settings, state.remaining
+        allowed = settings.split and settings.refine and self.combination.splits
+        return allowed and remaining.value - remaining.se > settings.tol
 
-    def doubts(self, info):
-        """Whether a small gain proves little: draws see that more is left."""
-        left = _NATS * self.settings.tol
-        return self.combination.noisy and not info.remaining.least <= left
+    def _splits_first(self, state):
+        """Whether a split may take the place of a search that costs more."""
+        allowed = self.combination.splits_first and self.judges_gains
+        return allowed and state.split_first and not state.modes.several
 
-    def _context(self, target, state, settings):
+    def _with_new_modes(self, target, state):
+        """The state with modes that are found around the mixture, ever more seldom."""
+        t = state.iteration
+        if t not in _LOOKS:
+            return state
+        known = state.fresh, state.modes, self.settings
+        return replace(state, modes=self.proposer.find_modes(target, *known, t))
+
+    def _context(self, target, state):
         """What a search for a component knows."""
-        found = state.modes.heaviest(MAX_CANDIDATES)
+        located = state.modes.heaviest(MAX_CANDIDATES)
         return SearchContext(
             target=target,
             mixture=state.mixture,
             fixed=state.iterate.fixed,
             pool=state.iterate.pool,
             iteration=state.iteration,
-            exact=settings.exact,
-            mode_candidates=self.combination.candidates(state, found),
+            exact=self.settings.exact,
+            mode_candidates=self.combination.candidates(state, located),
         )
 
-    # --- judging what was proposed, on draws that nothing was fitted to
-
-    def _judged(self, target, state, appended, gamma, settings):
-        """The refined iterate if it is worth having, else the one as appended.
-
-        Refinement can fit its draws so well that the plain step is the better one.
-        """
-        proposals = [appended]
-        if settings.refine and gamma > 0:
-            refined = self.combination.refine(target, appended, state, settings)
-            proposals.insert(0, refined)
-        for iterate in proposals:
-            fresh, gain = self._gain(target, state, iterate, settings)
-            if gain.value > self.combination.least_gain(settings):
-                break
-        return iterate, fresh, gain
-
-    def _gain(self, target, state, iterate, settings):
-        if state.mixture.equals(iterate.mixture):
-            return state.fresh, Estimate(0.0, 0.0)
-        fresh = self._fresh(target, iterate.mixture, settings, state.iteration)
-        return fresh, self.combination.gain(state.fresh, fresh)
+    def _judged(self, target, state, component, gap, move, iterate, settings):
+        """A `Trial`: what an iterate gains by draws that nothing was fitted to."""
+        fresh, gain = state.fresh, Estimate(0.0, 0.0)
+        if not state.mixture.equals(iterate.mixture):
+            fresh = self._fresh(target, iterate.mixture, settings, state.iteration)
+            gain = self.combination.gain(state.fresh, fresh)
+        return Trial(component, gap, move, iterate, fresh, gain)
 
     # --- the next state
 
-    def _advanced(self, target, state, iterate, fresh, memory):
-        t = state.iteration
+    def _after(self, target, state, trial):
+        """The state after a trial, which is refused where it gains nothing."""
+        t, move = state.iteration, trial.move
+        gains = trial.gain.value > self.combination.least_gain(self.settings)
+        if self.combination.monotone and not gains:
+            move = replace(move, kind="rejected")
+            after = replace(state, iteration=t + 1, step_memory=move.step_memory)
+        else:
+            after = self._advanced(target, state, trial)
+        # Where a split gained little, a search that reaches farther has to show more.
+        next_gain_matters = GAIN_DECAY * trial.gain.value > self.settings.tol
+        split_first = move.kind == "split" and next_gain_matters
+        return replace(after, split_first=split_first), move
+
+    def _advanced(self, target, state, trial):
+        t, fresh = state.iteration, trial.fresh
         best, best_iteration = state.best, state.best_iteration
-        last = self.combination.monotone or not self.settings.keep_best
-        if last or elbo_gain(best, fresh).value > 0:
+        keeps_last = self.combination.monotone or not self.settings.keep_best
+        if keeps_last or elbo_gain(best, fresh).value > 0:
             best, best_iteration = fresh, t + 1
         return replace(
             state,
             iteration=t + 1,
-            iterate=iterate,
+            iterate=trial.iterate,
             fresh=fresh,
-            memory=memory,
+            step_memory=trial.move.step_memory,
             best=best,
             best_iteration=best_iteration,
             remaining=self._remaining(target, fresh, t),
         )
 
     def _with_more_draws(self, target, state, gain):
-        """The state on twice the draws, where noise hides a gain or much is left.
+        """The state on twice the draws, where few of them hide what could be gained.
 
-        Searches then fit the noise, and an iterate is kept or refused by chance. Exact
-        expectations leave little noise, and where an objective does not seek what is
-        gained, no number of draws helps.
+        Exact expectations leave little noise, and where an objective does not seek what
+        is gained, no number of draws helps.
         """
-        tol, factor = self.settings.tol, 2 * state.draw_multiplier
-        noise = N_ERRORS * gain.se
-        least = -1e300 if self.proposer.correlated else _REACH * state.remaining.value
-        reach = gain.value + noise >= least
-        hidden = reach and noise > max(tol, gain.value)
-        # Little is found although much is left: more draws may show more.
-        much = state.remaining.least > tol < state.remaining.value / _NATS
-        hidden = hidden or (gain.value <= tol and (much or self.doubts(state)))
-        # Components have few draws for all that moves in them: what they gain beside
-        # each other is less than what each fits of the noise. Ten dimensions had eight
-        # for each: with 1,024 draws the non-centred eight schools needed fewer
-        # iterations, and two thirds of the gradients.
-        few = state.draw_multiplier * self.settings.n_draws < (
-            10 * self.proposer.n_moving(state.mixture)
-        )
-        overfits = reach and few and not self.combination.noisy
-        hidden = hidden or (gain.value > tol and overfits)
-        helps = self.judges_gains and not self.settings.exact
-        if factor > self.settings.draw_growth or not (helps and hidden):
+        multiplier = 2 * state.draw_multiplier
+        draws_help = self.judges_gains and not self.settings.exact
+        may_double = draws_help and multiplier <= self.settings.draw_growth
+        if not (may_double and self._has_too_few_draws(state, gain)):
             return state
-        settings, t = self.settings.with_more_draws(factor), state.iteration
+        settings, t = self.settings.with_more_draws(multiplier), state.iteration
         fresh = self._fresh(target, state.mixture, settings, t, 2)
         return replace(
             state,
@@ -340,8 +307,29 @@ class Boosting:
             fresh=fresh,
             best=fresh,
             remaining=self._remaining(target, fresh, t),
-            draw_multiplier=factor,
+            draw_multiplier=multiplier,
         )
+
+    def _has_too_few_draws(self, state, gain):
+        """Whether noise hides a gain, or searches find little although much remains."""
+        tol, remaining = self.settings.tol, state.remaining
+        if is_within_reach(gain, remaining, self.proposer.correlated):
+            n_draws = state.draw_multiplier * self.settings.n_draws
+            n_moving = self.proposer.n_moving(state.mixture)
+            fit_noise = not self.combination.noisy and gain.value > tol
+            if noise_hides(gain, tol):
+                return True
+            if fit_noise and searches_fit_noise(n_draws, n_moving):
+                return True
+        missed = much_remains(remaining, tol) or self._is_inconclusive(remaining)
+        return gain.value <= tol and missed
+
+    def _is_inconclusive(self, remaining):
+        """Whether a small gain proves little: draws see that more remains."""
+        noisy, tol = self.combination.noisy, self.settings.tol
+        return noisy and noisy_search_says_little(remaining, tol)
+
+    # --- what draws say that nothing was fitted to
 
     def _fresh(self, target, mixture, settings, *key):
         rng = generator(settings.seed, FRESH, *key)
@@ -354,33 +342,58 @@ class Boosting:
         n = settings.n_probe_remaining
         return fresh.remaining_kl(target, n, rng, settings.probe_precision)
 
-    def _info(self, target, state, move, component, began, gain=_NONE, gap=_NONE):
-        family, params = component
-        improper = little = ""
+    def _info(self, target, state, move, component, began, gain=UNKNOWN, gap=UNKNOWN):
+        settings, improper, little = self.settings, "", ""
         # Nothing is said where limits leave no room to look.
         with suppress(BudgetSpent):
-            improper = self._improper(target, state)
-            little = self._enough(target, state, gain)
-        return Info(
-            iteration=state.iteration,
-            move=move,
-            n_components=state.iterate.components.n_components,
-            elbo=state.fresh.elbo(),
-            gain=gain,
-            gap=gap,
-            entropy=family.entropy(params),
-            remaining=state.remaining,
-            exhausted=state.remaining.spread < self.settings.tol,
-            enough=little,
-            seconds=perf_counter() - began,
+            key = settings, state.iteration - 1
+            improper = self.proposer.improper(target, state.mixture, *key)
+            known = gain if self.judges_gains else UNKNOWN
+            little = little_remains(target, self.proposer, settings, state, known)
+        n_components = state.iterate.components.n_components
+        seconds = perf_counter() - began
+        return replace(
+            Info.of(
+                state, n_components, move, component, settings.tol, seconds, gain, gap
+            ),
             improper=improper,
+            little_remains=little,
+            inconclusive=self._is_inconclusive(state.remaining),
         )
 
-    def _enough(self, target, state, gain):
-        """That little enough remains, or is to be gained, to end; empty without."""
-        return enough(self, target, state, gain if self.judges_gains else _NONE)
+    # --- what a run asks beside its iterations
 
-    def _improper(self, target, state):
-        """Signs that the density can not be normalised; empty without any."""
-        key = self.settings, state.iteration - 1
-        return self.proposer.improper(target, state.mixture, *key)
+    def recomputed(self, target, state):
+        """Values that a state holds, and what the target gives for them now."""
+        return recomputed(target, state.fresh)
+
+    def last_look(self, target, state):
+        """Modes known after one more search around a mixture, and what it lacks.
+
+        A run looks once more before it says that it has converged: a mode that its
+        searches have missed is a candidate of the next one. The modes are None where
+        the budget ends within the search; the second is the state with these modes
+        where the mixture lacks one that is new, and None elsewhere.
+        """
+        mixture, key = state.mixture, (self.settings, REPORT, state.iteration)
+        proposer = self.proposer
+        try:
+            modes = proposer.find_modes(target, state.fresh, state.modes, *key)
+            if len(modes.params) == len(state.modes.params):
+                return modes, None
+            known = modes, state.log_evidence
+            missed = proposer.missed_modes(target, mixture, *known, *key)
+        except BudgetSpent:
+            return None, None
+        return modes, replace(state, modes=modes) if missed else None
+
+
+def recomputed(target, fresh):
+    """Values that fresh draws hold, and what the target gives for them now."""
+    # No limit stops so few evaluations.
+    with target.ledger.within(Budget()):
+        if fresh.log_joint is None:
+            return fresh.expected, expectations(target, fresh.mixture.components)
+        # A few draws tell one target from another.
+        now = target.log_density(fresh.theta[:3], strict=True)
+        return fresh.log_joint[:3], now

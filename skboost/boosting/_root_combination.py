@@ -21,7 +21,7 @@ from skboost.approximation import (
     kept_components,
     squared_hellinger,
 )
-from skboost.boosting._simplex import Combination
+from skboost.boosting._combination import Combination
 from skboost.boosting._state import Move
 from skboost.frank_wolfe import best_coefficients
 from skboost.objectives import (
@@ -35,13 +35,7 @@ from skboost.objectives import (
 
 @dataclass(frozen=True)
 class RootIterate:
-    """A combination of roots with cached draws of their components.
-
-    Parameters
-    ----------
-    roots : Roots
-    pool : RootDraws
-    """
+    """A combination of roots with cached draws of their components."""
 
     roots: Roots
     pool: RootDraws
@@ -196,7 +190,8 @@ class RootCombination(Combination):
 
     # --- draws
 
-    def _base_draws(self, dim, roots, t, purpose, settings):
+    @staticmethod
+    def _base_draws(dim, roots, t, purpose, settings):
         family, n = roots.family, settings.n_draws
         keys = range(roots.n_components)
         rngs = [generator(settings.seed, t, purpose, k) for k in keys]

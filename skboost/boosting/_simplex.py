@@ -1,6 +1,5 @@
-"""How components are combined; mixtures by a Frank-Wolfe step or all at once."""
+"""Mixtures, whose weights move by a Frank-Wolfe step or all at once."""
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -11,7 +10,6 @@ import numpy as np
 from skboost._random import FRESH, POOL, REFINE, SEARCH, generator
 from skboost._solver import SMALLEST_TOL, ascend
 from skboost.approximation import (
-    Estimate,
     FreshDraws,
     Mixture,
     PooledDraws,
@@ -19,6 +17,7 @@ from skboost.approximation import (
     elbo_gain,
     kept_components,
 )
+from skboost.boosting._combination import Combination
 from skboost.boosting._state import Move
 from skboost.frank_wolfe import (
     DIRECTIONS,
@@ -31,94 +30,13 @@ from skboost.frank_wolfe import (
 from skboost.objectives import FixedMixture, JointELBO
 from skboost.proposals import split_component
 
-
-class Combination(ABC):
-    """Weights of components, and how a new one gets its own.
-
-    An *iterate* is what a combination keeps of a mixture: its components with their
-    weights, and the cached draws that every question about weights is answered from.
-    It has ``mixture``, ``pool``, ``components`` (a mixture of the
-    family) and ``fixed`` (what a greedy objective takes for the mixture so far).
-
-    Attributes
-    ----------
-    unit : str
-        Of the gain that is compared with ``tol``.
-    outside_advice : str
-        For a posterior that reaches where the density is zero.
-    monotone : bool
-        Whether every step minimises, so that a worse iterate can be refused.
-    splits_first : bool
-        Whether a component may be split in place of a search.
-    noisy : bool
-        Whether a search that finds nothing says little while draws see that something
-        is left: its integrals want more draws.
-    """
-
-    unit: str
-    outside_advice: str
-    monotone: bool
-    splits_first = False
-    noisy = False
-    # What is combined, as a message names it.
-    kind: str
-    # Hyperparameters of which only some values have a meaning here.
-    allowed = {}
-
-    @classmethod
-    @abstractmethod
-    def of(cls, step_size, corrective):
-        """The combination of the hyperparameters with these names."""
-
-    @abstractmethod
-    def begin(self, target, mixture, settings):
-        """The iterate of the mixture that a run begins with."""
-
-    @abstractmethod
-    def append(self, target, state, component, settings):
-        """A new component beside the others, and all weights moved: iterate, `Move`."""
-
-    @abstractmethod
-    def refine(self, target, iterate, state, settings):
-        """All components moved together, with weights on new draws."""
-
-    @abstractmethod
-    def redrawn(self, target, iterate, t, settings):
-        """The same iterate on new draws, as many as the settings ask for."""
-
-    @abstractmethod
-    def gain(self, before, after):
-        """What one iterate gains over another by their fresh draws, an `Estimate`."""
-
-    def gap(self, target, state, component, settings):
-        """The duality gap of a proposed component, an `Estimate`; nan without one."""
-        return Estimate(float("nan"), float("nan"))
-
-    @abstractmethod
-    def least_gain(self, settings):
-        """The gain above which an iterate is kept."""
-
-    def split(self, target, state, settings):
-        """The iterate with its heaviest component split in two, and all refined.
-
-        None where components cannot be split.
-        """
-        return None
-
-    def candidates(self, state, components):
-        """Those of the components at modes that are worth a search."""
-        return components
+# Times `tol` that remain for each component where two are split at once.
+_MUCH_EACH = 1.5
 
 
 @dataclass(frozen=True)
 class SimplexIterate:
-    """A mixture with cached draws of its components.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    pool : PooledDraws
-    """
+    """A mixture with cached draws of its components."""
 
     mixture: Mixture
     pool: PooledDraws
@@ -145,6 +63,7 @@ class Simplex(Combination):
 
     unit = "nats"
     kind = "mixtures"
+    splits = True
     outside_advice = "use constraints=, objective='hellinger' or resample"
 
     @classmethod
@@ -160,8 +79,11 @@ class Simplex(Combination):
         """Whether all weights are set anew after every step."""
         return self.corrective == "fully-corrective"
 
-    # The step rules of the papers append what a search finds.
-    splits_first = fully_corrective
+    @property
+    def splits_first(self):
+        # The step rules of the papers append what a search finds.
+        return self.fully_corrective
+
     gain = staticmethod(elbo_gain)
 
     def begin(self, target, mixture, settings):
@@ -182,7 +104,7 @@ class Simplex(Combination):
         find = DIRECTIONS.get(self.corrective, frank_wolfe_direction)
         direction = find(table.slope(weights), weights, len(weights) - 1)
         step = self.step_size.choose(
-            table, weights, direction, state.memory, state.iteration
+            table, weights, direction, state.step_memory, state.iteration
         )
         if not isinstance(step, Step):
             raise TypeError(
@@ -197,7 +119,7 @@ class Simplex(Combination):
             branch=step.branch,
             gamma=step.gamma,
             curvature=step.curvature,
-            memory=step.memory,
+            step_memory=step.memory,
             seconds=perf_counter() - began,
         )
         iterate = SimplexIterate(mixture.with_weights(moved), pool)
@@ -214,13 +136,13 @@ class Simplex(Combination):
         """
         rng = generator(settings.seed, state.iteration, SEARCH, 2)
         each = state.remaining.least / state.mixture.n_components
-        # Two at once save garch11 an iteration, and three for all together took five
-        # skewed coordinates 2.5 times as long; with exact expectations they lost 0.03
-        # nats on breast cancer.
-        much = not settings.exact and each > 1.5 * settings.tol
-        heaviest = np.argsort(-state.mixture.weights, kind="stable")[: 1 + much]
+        # Two at once save an iteration of some models of benchmarks/posteriordb.py, and
+        # three for all together took five skewed coordinates 2.5 times as long; with
+        # exact expectations they lost .03 nats on one classification.
+        much_remains = each > _MUCH_EACH * settings.tol and not settings.exact
+        n_split = 2 if much_remains else 1
         halves = state.mixture
-        for k in heaviest:
+        for k in np.argsort(-halves.weights, kind="stable")[:n_split]:
             halves = split_component(target, halves, k, rng)
         return self._refined(target, halves, state.iteration, settings)
 
@@ -243,7 +165,7 @@ class Simplex(Combination):
         The greedy step's own problem with all components moving, in place of a sweep
         over components one by one.
         """
-        # Fewer draws for light components lost 0.02 nats on t2 synth, 0.08 on ds1_100.
+        # Fewer draws for light components lost .02 to .08 nats of the ELBOs of P0.
         n, seed = settings.n_draws, settings.seed
         base = [
             component.matched_draws(n, generator(seed, t, REFINE, k))
@@ -252,7 +174,7 @@ class Simplex(Combination):
         weights, components, exact = mixture.weights, mixture.components, settings.exact
         problem = JointELBO(target, components, base, weights, None, exact)
         # The next refinement goes on from where this one ends, and one that ended at a
-        # share of 0.05 left ds1_100 at a saddle.
+        # share of .05 left a logistic regression of P0 at a saddle.
         tol = max(1e-2 * settings.tol, SMALLEST_TOL)
         x, _ = ascend(problem, max_iter=30, tol=tol, share=0.02)
         mixture = Mixture(*problem.unpack(x))

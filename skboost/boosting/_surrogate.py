@@ -15,11 +15,14 @@ import numpy as np
 from skboost._budget import BudgetSpent, End
 from skboost._math import N_ERRORS
 from skboost._random import FRESH, SEARCH, SKEW, generator
-from skboost.approximation import Estimate, Mixture
-from skboost.boosting._engine import Boosting
-from skboost.boosting._state import Move, State
+from skboost._settings import Settings
+from skboost.approximation import Estimate, FreshDraws, Mixture, RemainingKL
+from skboost.boosting._combination import Combination
+from skboost.boosting._engine import Boosting, recomputed
+from skboost.boosting._state import UNKNOWN, Info, Move
 from skboost.calibration import skew
-from skboost.proposals import usable_starts
+from skboost.modes import Modes
+from skboost.proposals import Proposer, usable_starts
 from skboost.surrogates import (
     Evaluations,
     fit_surrogate,
@@ -38,20 +41,17 @@ _WIDTHS = 1.5, 2.5
 _COUNTED = 6
 # The smallest number of draws that are worth a judgement.
 _FEWEST = 32
+# Rounds in a row that may gain nothing where draws see that much is left, and what that
+# is, in units of `tol`.
+_PATIENCE, _MUCH = 3, 4.0
 
 
 class Round(NamedTuple):
     """What a round leaves: a mixture, and all that is known of the target.
 
-    Attributes
-    ----------
-    components : Mixture
-    searched, drawn : Evaluations
-        On the way to the mode, and at draws.
-    pairs : tuple of (Mixture, int)
-        What was drawn from, and how often.
-    modes : Mixture
-        Gaussians near the modes that are known.
+    Evaluations were made on the way to the mode, and at draws, of `pairs` of a mixture
+    and how often it was drawn from. `modes` are Gaussians near the modes that are
+    known.
     """
 
     components: Mixture
@@ -78,14 +78,46 @@ class Round(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SurrogateBoosting(Boosting):
+class SurrogateState:
+    """Everything that the next round needs."""
+
+    # Rounds done, the first Gaussian included.
+    iteration: int
+    round: Round
+    # Draws of the mixture that is kept, at which the target was evaluated.
+    fresh: FreshDraws
+    # The round that it comes from.
+    best_iteration: int
+    remaining: RemainingKL
+    # Rounds in a row whose mixture was dropped.
+    n_dropped: int = 0
+    modes: Modes = Modes()
+
+    @property
+    def best(self):
+        """What is reported."""
+        return self.fresh
+
+    @property
+    def mixture(self):
+        """The current approximation."""
+        return self.fresh.mixture
+
+    stage = mixture
+
+
+@dataclass(frozen=True)
+class SurrogateBoosting:
     """Boosting on surrogates of a target that is dear; see the module.
 
-    The starts of the proposer are where the mode is looked for. Where it `skews`,
-    components get skewing weights by the surrogate: they make a density whatever they
-    are made of.
+    It has the methods of `Boosting` that a run calls. The starts of the proposer are
+    where the mode is looked for. Where it `skews`, components get skewing weights by
+    the surrogate: they make a density whatever they are made of.
     """
 
+    proposer: Proposer
+    combination: Combination
+    settings: Settings
     skews: bool = False
 
     # What is reported is what the draws say by which the best round was judged.
@@ -95,9 +127,24 @@ class SurrogateBoosting(Boosting):
     def of(cls, engine, skews=False):
         """The engine that does with few evaluations what another does with many."""
         # What remains is judged by the draws that there are.
-        settings = replace(engine.settings, enough=None, skews=False, exact=False)
-        parts = engine.proposer, engine.combination, settings
-        return cls(*parts, skews=skews)
+        settings = replace(engine.settings, allowed_kl=None, skews=False, exact=False)
+        return cls(engine.proposer, engine.combination, settings, skews)
+
+    @property
+    def kind(self):
+        """What is combined, and components of which family: two names."""
+        return self._plain.kind
+
+    def facts(self, spent=None):
+        """What stopping has to know; `spent` is the `End` of limits that were met."""
+        return self._plain.facts(spent)
+
+    @property
+    def _plain(self):
+        """Boosting without a surrogate."""
+        return Boosting(self.proposer, self.combination, self.settings)
+
+    # --- rounds
 
     def init(self, target):
         """A Gaussian near every mode that is known, judged."""
@@ -109,9 +156,64 @@ class SurrogateBoosting(Boosting):
             self.proposer.check_reached(target, fresh)
         known = known._replace(components=known.modes)
         remaining = remaining_of(fresh, known.drawn, known.pairs)
-        state = State(1, known, fresh, None, fresh, 1, remaining)
+        state = SurrogateState(1, known, fresh, 1, remaining)
         move = Move("first", "first", 1.0)
-        return state, self._info(target, state, move, _heaviest(known.modes), began)
+        return state, self._info(state, move, known.modes, began, UNKNOWN)
+
+    def step(self, target, state):
+        """One round; `BudgetSpent` where what is left does not pay for a judgement."""
+        began, t, budget = perf_counter(), state.iteration, target.ledger.budget
+        if budget.n_left < _FEWEST:
+            most = budget.whole.max_evaluations
+            message = (
+                f"Stopped at max_evaluations={most:g}: what was left does not pay for "
+                "another round."
+            )
+            raise BudgetSpent(End("max_evaluations", message))
+        mixture, known = self._boosted(target, state.round, t)
+        fresh, known = self._judged(target, mixture, known, t)
+        gain = self.combination.gain(state.fresh, fresh)
+        # What gains no more than its noise is dropped, and so gains nothing.
+        if gain.value > max(self.combination.least_gain(self.settings), gain.se):
+            kind, n_dropped = "surrogate", 0
+            known = known._replace(components=mixture)
+            state = replace(state, fresh=fresh, best_iteration=t + 1)
+        else:
+            kind, n_dropped, gain = "rejected", state.n_dropped + 1, Estimate(0.0, 0.0)
+        after = replace(
+            state,
+            iteration=t + 1,
+            round=known,
+            remaining=remaining_of(state.fresh, known.drawn, known.pairs),
+            n_dropped=n_dropped,
+        )
+        move = Move(kind, "surrogate", 1.0)
+        return after, self._info(after, move, mixture, began, gain)
+
+    def last_look(self, target, state):
+        """Nothing more: see `Boosting.last_look`."""
+        return None, None
+
+    def recomputed(self, target, state):
+        """Values that a state holds, and what the target gives for them now."""
+        return recomputed(target, state.fresh)
+
+    def _info(self, state, move, mixture, began, gain):
+        tol, remaining = self.settings.tol, state.remaining
+        component = mixture.components[int(mixture.weights.argmax())]
+        n_components = state.round.components.n_components
+        seconds = perf_counter() - began
+        info = Info.of(
+            state, n_components, move, component, tol, seconds, gain, UNKNOWN
+        )
+        much_remains = not remaining.value <= _MUCH * tol
+        return replace(
+            info,
+            little_remains=_little_remains(remaining, tol),
+            inconclusive=much_remains,
+            # A surrogate that was wrong is better once it knows where.
+            tries_again=much_remains and 0 < state.n_dropped < _PATIENCE,
+        )
 
     def _first_round(self, target):
         """A Gaussian near the mode that the best start leads to, and no draws yet."""
@@ -125,43 +227,6 @@ class SurrogateBoosting(Boosting):
         mixture, none = Mixture.single(found.component), np.empty((0, target.dim))
         drawn = Evaluations(none, np.empty(0), none)
         return Round(mixture, found.evaluations, drawn, (), mixture)
-
-    def step(self, target, state):
-        """One round; `BudgetSpent` where what is left does not pay for a judgement."""
-        began, t, budget = perf_counter(), state.iteration, target.ledger.budget
-        if budget.n_left < _FEWEST:
-            most = budget.whole.max_evaluations
-            message = (
-                f"Stopped at max_evaluations={most:g}: what was left does not pay for "
-                "another round."
-            )
-            raise BudgetSpent(End("max_evaluations", message))
-        mixture, known = self._boosted(target, state.iterate, t)
-        fresh, known = self._judged(target, mixture, known, t)
-        gain = self.combination.gain(state.fresh, fresh)
-        # What gains no more than its noise is dropped, and so gains nothing.
-        kept = gain.value > max(self.combination.least_gain(self.settings), gain.se)
-        if kept:
-            known = known._replace(components=mixture)
-            state = replace(state, fresh=fresh, best=fresh, best_iteration=t + 1)
-        remaining = remaining_of(state.fresh, known.drawn, known.pairs)
-        dropped = 0.0 if kept else 1.0 + (state.memory or 0.0)
-        after = replace(
-            state, iteration=t + 1, iterate=known, remaining=remaining, memory=dropped
-        )
-        move = Move("surrogate" if kept else "rejected", "surrogate", 1.0)
-        gain = gain if kept else Estimate(0.0, 0.0)
-        info = self._info(target, after, move, _heaviest(mixture), began, gain)
-        # Rounds in a row that may gain nothing where draws see that much is left.
-        patience = 3
-        # A surrogate that was wrong is better once it knows where: it is tried again
-        # where much is left.
-        again = 0 < dropped < patience and self.doubts(info)
-        return after, replace(info, grown=again)
-
-    def last_look(self, target, state):
-        """Nothing more: see `Boosting.last_look`."""
-        return None, None
 
     def _with_wide_draws(self, target, known):
         """With draws of wider copies, where a judgement can be paid for after them."""
@@ -220,26 +285,6 @@ class SurrogateBoosting(Boosting):
         """Whether a small gain proves little: more seems to be left."""
         return not info.remaining.value <= 4.0 * self.settings.tol
 
-    def _enough(self, target, state, gain):
-        """That draws see little more than `tol` left, as a sentence; empty without.
-
-        Half the variance of ``ln p - ln q`` knows a small divergence from fewer draws
-        than the difference of evidence and ELBO does. With two of its standard errors
-        it is compared with twice `tol`: less would ask for more draws than a round has.
-        """
-        remaining = state.remaining
-        left = max(remaining.spread, remaining.value + remaining.se)
-        if not left < 2.0 * self.settings.tol:
-            return ""
-        return (
-            f"Converged: at most {left:.2g} nats are left, within twice tol, as far as "
-            "draws of the posterior can see."
-        )
-
-    def _improper(self, target, state):
-        """Nothing: the signs of an improper density take many evaluations."""
-        return ""
-
     def _boosted(self, target, known, t):
         """What ordinary boosting makes of surrogates, and what was learned on the way.
 
@@ -285,7 +330,7 @@ class SurrogateBoosting(Boosting):
             draw_growth=1,
             search_modes=False,
             exact=False,
-            enough=None,
+            allowed_kl=None,
         )
         engine = Boosting(
             replace(self.proposer, starts=starts, box=None), self.combination, settings
@@ -294,7 +339,7 @@ class SurrogateBoosting(Boosting):
         # Six iterations on a surrogate at most.
         for _ in range(5):
             gain = info.gain.value + N_ERRORS * info.gain.se
-            if info.exhausted or info.improper or gain <= settings.tol:
+            if info.within_tol or info.improper or gain <= settings.tol:
                 break
             inner, info = engine.step(surrogate, inner)
         mixture = inner.best.mixture
@@ -309,8 +354,20 @@ def _n_judge(target):
     return 60 + 25 * min(target.dim, _COUNTED)
 
 
-def _heaviest(mixture):
-    return mixture.components[int(mixture.weights.argmax())]
+def _little_remains(remaining, tol):
+    """That draws see little more than `tol` left, as a sentence; empty otherwise.
+
+    Half the variance of ``ln p - ln q`` knows a small divergence from fewer draws than
+    the difference of evidence and ELBO does. With two of its standard errors it is
+    compared with twice `tol`: less would ask for more draws than a round has.
+    """
+    at_most = max(remaining.spread, remaining.value + remaining.se)
+    if not at_most < 2.0 * tol:
+        return ""
+    return (
+        f"Converged: at most {at_most:.2g} nats are left, within twice tol, as far as "
+        "draws of the posterior can see."
+    )
 
 
 def _is_new(found, modes):

@@ -29,7 +29,7 @@ class Proposer(ABC):
 
     @abstractmethod
     def propose(self, target, context, settings):
-        """The component (family, params) that gains most beside the mixture so far."""
+        """The `Component` that gains most beside the mixture so far."""
 
     def find_modes(self, target, fresh, modes, settings, *key):
         """The known modes, and those that fresh draws of a mixture lead to."""

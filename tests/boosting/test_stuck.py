@@ -107,11 +107,9 @@ class TestSplit:
     def test_it_gains_where_a_search_is_stuck_and_takes_its_place(self, engine):
         boosting = engine(self.SKEWED, dim=4, refine=True, n_draws=512, n_fresh=4096)
         state, _ = boosting.init()
-        halves = boosting.split(state)
-        _, gain = boosting.engine._gain(
-            boosting.target, state, halves, boosting.settings
-        )
-        assert halves.components.n_components == 2
+        trial = boosting.engine.split(boosting.target, state, boosting.settings)
+        gain = trial.gain
+        assert trial.iterate.components.n_components == 2
         assert gain.value > 5 * gain.se
         after, info = boosting.step(state)
         assert info.move.kind == "split"
@@ -148,7 +146,7 @@ class TestSplit:
                           n_draws=512, n_fresh=1024)  # fmt: skip
         state, _ = boosting.init()
         tried = []
-        found, split = Boosting._found, Boosting._split
+        search, split = Boosting.search, Boosting.split
 
         def noted(trial):
             def tells(self, *arguments):
@@ -157,10 +155,10 @@ class TestSplit:
 
             return tells
 
-        monkeypatch.setattr(Boosting, "_found", noted(found))
-        monkeypatch.setattr(Boosting, "_split", noted(split))
+        monkeypatch.setattr(Boosting, "search", noted(search))
+        monkeypatch.setattr(Boosting, "split", noted(split))
         boosting.step(state)
-        assert state.split_first and tried[0] is found
+        assert state.split_first and tried[0] is search
 
 
 class TestNoise:
@@ -256,16 +254,24 @@ class TestEnd:
 
     ENGINE = SimpleNamespace(
         settings=Settings(),
-        judges_gains=True,
-        doubts=lambda info: False,
+        facts=lambda: SimpleNamespace(judges_gains=True),
         combination=SimpleNamespace(unit="nats", noisy=False, monotone=True),
     )
 
     @staticmethod
-    def info(gain, *, kept=True, exhausted=False, kind="frank-wolfe", left=0.05):
+    def info(
+        gain,
+        *,
+        kept=True,
+        within_tol=False,
+        kind="frank-wolfe",
+        left=0.05,
+        inconclusive=False,
+    ):
         return SimpleNamespace(
-            move=Move(kind, "", 0.5 * kept), improper="", enough="", grown=False,
-            exhausted=exhausted, gain=Estimate(gain, 1e-4),
+            move=Move(kind, "", 0.5 * kept), improper="", little_remains="",
+            tries_again=False, inconclusive=inconclusive, within_tol=within_tol,
+            gain=Estimate(gain, 1e-4),
             remaining=SimpleNamespace(value=left, least=left),
         )  # fmt: skip
 
@@ -295,14 +301,13 @@ class TestEnd:
         assert self.reached(self.info(0.1), self.info(0.021, left=20.0))
 
     def test_nothing_has_converged_where_more_is_left_than_draws_can_tell(self):
-        engine = SimpleNamespace(**vars(self.ENGINE) | {"doubts": lambda info: True})
-        history = [self.info(np.nan, kind="first"), self.info(0.0, left=134.0)]
-        limits = Limits(10, tol=1e-2)
-        assert limits.reached(engine, history) is None
-        assert "at least 1.3e+02 nats" in limits.over(engine, history).message
+        last = self.info(0.0, left=134.0, inconclusive=True)
+        history, limits = [self.info(np.nan, kind="first"), last], Limits(10, tol=1e-2)
+        assert limits.reached(self.ENGINE, history) is None
+        assert "at least 1.3e+02 nats" in limits.over(self.ENGINE, history).message
 
     def test_unless_nothing_is_left(self):
-        assert self.reached(self.info(0.0, kept=False, exhausted=True))
+        assert self.reached(self.info(0.0, kept=False, within_tol=True))
 
     def test_no_draws_help_an_objective_that_does_not_seek_the_gain(self, engine):
         boosting = engine("cauchy", objective="relbo", n_draws=64, n_fresh=128)
@@ -339,15 +344,14 @@ class TestLastLook:
 
     def test_the_run_goes_on_instead_of_ending(self, engine):
         boosting, state = self.only_its_own(engine)
-        first = TestEnd.info(np.nan, kind="first", exhausted=True)
+        first = TestEnd.info(np.nan, kind="first", within_tol=True)
         first.remaining = state.remaining
         found = SimpleNamespace(
             init=lambda target: (state, first),
             step=boosting.engine.step,
             last_look=boosting.engine.last_look,
             settings=replace(boosting.settings, exact=True),
-            judges_gains=True,
-            doubts=boosting.engine.doubts,
+            facts=boosting.engine.facts,
             combination=boosting.combination,
         )
         done = run(found, Limits(3, tol=1e-2), target=boosting.target)
