@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -55,25 +54,6 @@ def test_a_fit_tells_what_it_did(name):
     assert [record["elbo"] for record in model.history_] == [*model.elbo_path_]
     assert model.posterior_.weights.sum() == pytest.approx(1.0)
     assert model.n_features_in_ == KINDS[name].X.shape[1]
-
-
-def documented(kind):
-    """Names in the section of attributes of a docstring."""
-    section = kind.__doc__.split("Attributes\n    ----------\n")[1]
-    heads = re.findall(r"^    (\w[^:\n]*)", section.split("\n\n")[0], re.MULTILINE)
-    return {name for head in heads for name in re.findall(r"\w+_\b", head)}
-
-
-@every
-def test_every_attribute_is_documented(name):
-    model = fitted(name)
-    known = documented(type(model))
-    own = {n for n in dir(model) if n[-1] == "_" != n[0] and hasattr(model, n)}
-    assert own <= known
-    # Only of data frames, or by some of the parameters.
-    assert known - own <= {
-        "feature_names_in_", "dispersion_", "prior_scale_",
-    }  # fmt: skip
 
 
 @every

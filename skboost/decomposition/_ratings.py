@@ -36,6 +36,8 @@ class RatingRegressor(RegressorMixin, VersionedPickle, BaseEstimator):
         Labels in their order.
     rating_range_ : tuple of float
         Least and largest rating of the fit.
+    n_features_in_ : int
+        Two.
 
     See Also
     --------
