@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import skboost.boosting._surrogate as rounds
 from skboost import BoostingResult, boost_posterior
-from skboost.surrogates import Surrogate
+from skboost.surrogates import Surrogate, fit_surrogate
 from skboost.targets import LogDensityError
 
 LOG_2PI = np.log(2.0 * np.pi)
@@ -76,13 +75,11 @@ def test_a_normal_density_is_met_without_a_surrogate_or_a_gradient():
 
 def test_a_wrong_surrogate_does_not_make_the_elbo_wrong(monkeypatch):
     # It says that the mass is two standard deviations beside where it is.
-    fit = rounds.fit_surrogate
-
     def wrong(evaluations, mean, covariance):
         moved = evaluations._replace(points=evaluations.points + [2.0, 0.0])
-        return fit(moved, mean, covariance)
+        return fit_surrogate(moved, mean, covariance)
 
-    monkeypatch.setattr(rounds, "fit_surrogate", wrong)
+    monkeypatch.setattr("skboost.boosting._surrogate.fit_surrogate", wrong)
     result = boost_posterior(banana, 2, gradient=gradient, max_iter=3, **OPTIONS)
     assert abs(result.elbo - true_elbo(result)) < 4.0 * result.elbo_se
     # What was worse than the Gaussian before it was not kept.

@@ -15,11 +15,9 @@ from skboost import (
     BoostedBayesianPoissonRegression,
     RowBlocks,
     SVIGaussianMixture,
-    _row_blocks,
-    _rows,
 )
-from skboost._row_blocks import BlockTables, sliced
-from skboost.mixture import _rows as mixture_rows
+from skboost._row_blocks import sliced
+from skboost.mixture._rows import MixtureRows
 from skboost.targets import Table
 
 N = 1500
@@ -165,9 +163,9 @@ def test_blocks_that_do_not_go_together_are_refused(data):
 @pytest.fixture
 def mapped(data, tmp_path, monkeypatch):
     """Large arrays, as far as the package can tell, mapped from files."""
-    for module in (_rows, _row_blocks):
-        monkeypatch.setattr(module, "MAX_BYTES", 0)
-    monkeypatch.setattr(_row_blocks, "_ROWS_AT_ONCE", 400)
+    for module in ("_rows", "_row_blocks"):
+        monkeypatch.setattr(f"skboost.{module}.MAX_BYTES", 0)
+    monkeypatch.setattr("skboost._row_blocks._ROWS_AT_ONCE", 400)
     found = {}
     for name, array in data.items():
         np.save(tmp_path / f"{name}.npy", array)
@@ -185,37 +183,26 @@ def test_a_mapped_file_gives_the_fit_of_the_array(kind, data, mapped):
     assert_same_posterior(whole, found, tol=1e-9)
 
 
-def test_a_mapped_file_is_not_copied(mapped):
-    model = BoostedBayesianLogisticRegression()
-    rows = model._source(model._reader(), mapped["X"], mapped["labels"])
-    assert isinstance(rows, Table) and rows.X is mapped["X"]
-    assert rows.block(slice(0, 10)).X.dtype == np.float64
-    with pytest.raises(ValueError, match="y must have as many entries"):
-        model.fit(mapped["X"], mapped["labels"][1:])
-
-
-def test_a_sum_holds_a_block_and_no_more():
-    n, width, dim = 400_000, 20_000, 5
-
-    def tables():
-        for k in range(n // width):
-            rng = np.random.default_rng(k)
-            yield Table(rng.standard_normal((width, dim)), np.ones(width))
-
-    model = BoostedBayesianLinearRegression(noise_scale=1.0, prior_scale="auto")
-    rows = BlockTables(tables, n, dim)
-    target = model._joint_of(rows)(rows)
-    factor = 0.1 * np.eye(dim + 1)
+def test_a_fit_of_a_mapped_file_holds_a_block_and_no_more(tmp_path, monkeypatch):
+    for module in ("_rows", "_row_blocks"):
+        monkeypatch.setattr(f"skboost.{module}.MAX_BYTES", 0)
+    monkeypatch.setattr("skboost._row_blocks._ROWS_AT_ONCE", 10_000)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200_000, 5))
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", X[:, 0] + rng.logistic(size=len(X)) > 0.0)
+    X, y = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "Xy")
+    model = BoostedBayesianLogisticRegression(max_iter=1, n_draws=16, skew=None)
     tracemalloc.start()
     try:
-        target.expected_curvature(np.zeros(dim + 1), factor)
-        target.value_and_score(np.zeros((64, dim + 1)))
+        model.fit(X, y)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # A block has 0.8 MB, the temporaries of a sum a few more; one float for every
-    # row would be 3.2 MB, and all rows 16 MB.
-    assert peak < 8e6
+    # A block has 0.4 MB, the temporaries of a sum a few more; all rows have 8 MB.
+    assert peak < 4e6
+    with pytest.raises(ValueError, match="y must have as many entries"):
+        model.fit(X, y[1:])
 
 
 # --- backends
@@ -223,10 +210,9 @@ def test_a_sum_holds_a_block_and_no_more():
 
 @pytest.mark.slow
 def test_tables_go_to_processes_once(data, monkeypatch):
-    monkeypatch.setattr(_row_blocks, "_LARGE", 0)
-    monkeypatch.setattr(
-        _row_blocks, "row_blocks", lambda n, k: [slice(0, 700), slice(700, n)]
-    )
+    monkeypatch.setattr("skboost._row_blocks._LARGE", 0)
+    halves = [slice(0, 700), slice(700, N)]
+    monkeypatch.setattr("skboost._row_blocks.row_blocks", lambda n, k: halves)
     sent = []
     table = Table(data["X"].astype(float), data["numbers"], data["weight"], n_jobs=2)
     in_files = Table.in_files
@@ -281,7 +267,7 @@ def test_a_mixture_of_blocks_is_that_of_all_rows(covariance_type, gaps, clusters
 
 def test_runs_start_from_a_sample(clusters, monkeypatch):
     whole = mixture().fit(clusters)
-    monkeypatch.setattr(mixture_rows, "SAMPLE", 300)
+    monkeypatch.setattr("skboost.mixture._rows.SAMPLE", 300)
     found, again = (mixture().fit(blocks_of(clusters)) for _ in range(2))
     assert np.array_equal(found.means_, again.means_)
     settings = {"tol": 0.0, "warm_start": True}
@@ -295,8 +281,8 @@ def test_runs_start_from_a_sample(clusters, monkeypatch):
 
 
 def test_the_sample_does_not_depend_on_who_looks(clusters, monkeypatch):
-    monkeypatch.setattr(mixture_rows, "SAMPLE", 100)
-    reader = mixture_rows.MixtureRows(seed=7)
+    monkeypatch.setattr("skboost.mixture._rows.SAMPLE", 100)
+    reader = MixtureRows(seed=7)
     parts = [
         reader.look(k, clusters[start : start + 500])
         for k, start in enumerate(range(0, N, 500))
@@ -312,13 +298,13 @@ def test_the_sample_does_not_depend_on_who_looks(clusters, monkeypatch):
 
 
 def test_batches_of_a_mapped_file(clusters, tmp_path, monkeypatch):
-    monkeypatch.setattr(_row_blocks, "MAX_BYTES", 0)
+    monkeypatch.setattr("skboost._row_blocks.MAX_BYTES", 0)
     np.save(tmp_path / "X.npy", clusters.astype("f4"))
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
     settings = {"batch_size": 200, "effective_batch_size": 100, "max_iter": 5}
     found = mixture(**settings).fit(X)
-    monkeypatch.setattr(_rows, "MAX_BYTES", 0)
-    monkeypatch.setattr(_row_blocks, "MAX_BYTES", 1 << 40)
+    monkeypatch.setattr("skboost._rows.MAX_BYTES", 0)
+    monkeypatch.setattr("skboost._row_blocks.MAX_BYTES", 1 << 40)
     whole = mixture(**settings).fit(X)
     assert_allclose(found.means_, whole.means_, rtol=1e-6, atol=1e-6)
     with pytest.raises(ValueError, match="batch_size needs rows that positions select"):

@@ -11,7 +11,7 @@ from skboost.targets._composed import (
     TransformedTarget,
     updated_target,
 )
-from skboost.targets._design import Block, validate_offset, with_exposure
+from skboost.targets._design import Block, sum_log, validate_offset, with_exposure
 from skboost.targets._failures import (
     FailedEvaluationError,
     FailedEvaluationWarning,

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import gamma
 
-from skboost._random import generator
 from skboost.conjugate import (
     Entries,
     MatrixFactorizationModel,
@@ -34,7 +33,7 @@ def gappy(n_rows=9, n_columns=6, rank=2, seed=0, share=0.6):
 def ascent(model, X, epochs=1, seed=0, **settings):
     """Engine, state and history of some epochs."""
     settings = {"learning_rate": as_learning_rate(1.0)} | settings
-    start = model.start(generator(seed))
+    start = model.start(np.random.default_rng(seed))
     engine = NaturalGradient(model, ObservedEntries(Entries.of(X)), start, **settings)
     state, info = engine.step(engine.initial)
     history = [info]
@@ -177,7 +176,7 @@ def test_sums_of_weighted_entries_are_linear_in_the_weights(share):
     X = gappy(share=share)
     observed = ObservedEntries(Entries.of(X))
     model = MatrixFactorizationModel(X.shape, 2, biases=True)
-    moments = model.rows.moments(model.start(generator(3))["rows"])
+    moments = model.rows.moments(model.start(np.random.default_rng(3))["rows"])
     rng = np.random.default_rng(0)
     first, second = rng.standard_normal((2, len(observed)))
     weights = (first, second, 2.0 * first + 3.0 * second)
@@ -194,7 +193,9 @@ def test_sums_of_weighted_entries_are_linear_in_the_weights(share):
 def test_noise_halves_a_precision_at_most():
     X = gappy(30, 20)
     model = MatrixFactorizationModel(X.shape, 2, 0.4, 1.5)
-    natural = model.updated(model.start(generator(0)), {"entries": weighted(X)})
+    natural = model.updated(
+        model.start(np.random.default_rng(0)), {"entries": weighted(X)}
+    )
     noise = 30.0 * np.random.default_rng(0).standard_normal(np.sum(~np.isnan(X)))
     sums, shaken = ({"entries": weighted(X, w)} for w in (None, noise - noise.mean()))
     found = natural_step(model.factors, natural, sums, 1.0, shaken)

@@ -12,8 +12,7 @@ import pytest
 from skboost import BoostingResult, MixturePosterior, boost_posterior
 from skboost.families import Gaussian
 from skboost.mixture import ConjugateMixturePosterior
-from skboost.posterior import Mixture, TransformedPosterior
-from skboost.posterior._storage import write_atomically
+from skboost.posterior import Mixture, TransformedPosterior, write_atomically
 from skboost.transforms import Constraints
 
 N_FILES = 1000

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skboost.hierarchy import Factor, GroupedRows, _crossed
+from skboost.hierarchy import Factor, GroupedRows
 from skboost.targets import Logistic, NegativeBinomial, Poisson
 
 # Groups and effects of each factor: none; one factor; crossed ones with slopes, the
@@ -116,7 +116,7 @@ def flattened(draws):
 def choose_tables(monkeypatch, sparse):
     """The table of cells is kept whole, or only where it is filled."""
     if sparse:
-        monkeypatch.setattr(_crossed, "_DENSE_SIZE", 0)
-        monkeypatch.setattr(_crossed, "_DENSE_SHARE", 0)
+        monkeypatch.setattr("skboost.hierarchy._crossed._DENSE_SIZE", 0)
+        monkeypatch.setattr("skboost.hierarchy._crossed._DENSE_SHARE", 0)
         # Entries of the inverse are read from blocks of two groups.
-        monkeypatch.setattr(_crossed, "_BLOCK", 100)
+        monkeypatch.setattr("skboost.hierarchy._crossed._BLOCK", 100)

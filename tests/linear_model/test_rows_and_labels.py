@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skboost import BoostedBayesianLogisticRegression, _rows
+from skboost import BoostedBayesianLogisticRegression
 from skboost._rows import canonical_rows
 
 CONTAINERS = [np.asarray, sparse.csr_matrix, sparse.csr_array]
@@ -56,7 +56,7 @@ def test_zeros_have_no_sign_and_need_no_store():
 
 
 def test_large_data_are_left_as_they_are(rows, monkeypatch):
-    monkeypatch.setattr(_rows, "MAX_BYTES", 0)
+    monkeypatch.setattr("skboost._rows.MAX_BYTES", 0)
     X, y, weight = rows
     found = canonical_rows(X, y, weight)
     used = weight > 0

@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import adjusted_rand_score
 
 from skboost import BoostedGaussianMixture
-from skboost.proposals import _conjugate
+from skboost.conjugate import coordinate_ascent
 
 from .conftest import each_odd
 
@@ -36,13 +36,13 @@ def test_fitted_priors_and_bounds_have_scikit_learns_names(fitted, groups):
 def test_the_first_start_is_the_given_one(groups, model, monkeypatch):
     X, labels = groups
     means = np.array([X[labels == k].mean(axis=0) for k in (0, 1)])
-    starts, ascend = [], _conjugate.coordinate_ascent
+    starts = []
 
     def spy(target, natural, *limits):
         starts.append(target.model.means(natural))
-        return ascend(target, natural, *limits)
+        return coordinate_ascent(target, natural, *limits)
 
-    monkeypatch.setattr(_conjugate, "coordinate_ascent", spy)
+    monkeypatch.setattr("skboost.proposals._conjugate.coordinate_ascent", spy)
     for order in ([0, 1], [1, 0]):
         starts.clear()
         model(max_iter=1, means_init=means[order]).fit(X)

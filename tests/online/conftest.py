@@ -6,11 +6,11 @@ from skboost.online import _loops
 
 @pytest.fixture(autouse=True)
 def uncompiled(monkeypatch):
-    """Loops as without the extra ``fast``; `compiled` undoes it."""
+    """Loops as without the extra ``fast``; `compiled` undoes it; their module."""
     monkeypatch.setattr(_loops, "compiler", lambda: None)
     _loops.dense_loop.cache_clear()
     _loops.sparse_loop.cache_clear()
-    yield
+    yield _loops
     _loops.dense_loop.cache_clear()
     _loops.sparse_loop.cache_clear()
 

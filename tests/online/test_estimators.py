@@ -19,7 +19,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
 from skboost import OnlineBayesianLinearRegression, OnlineBayesianLogisticRegression
-from skboost.linear_model import _online
 from skboost.strategies import PowerRate
 
 ESTIMATORS = [OnlineBayesianLogisticRegression, OnlineBayesianLinearRegression]
@@ -466,7 +465,7 @@ def test_callbacks_hear_of_a_long_pass(batch_size, cancer, monkeypatch):
     X, y = cancer
     settings = {"batch_size": batch_size, "n_passes": 2}
     plain = CLASSIFIER(**settings).fit(X, y)
-    monkeypatch.setattr(_online, "_PART", 200)
+    monkeypatch.setattr("skboost.linear_model._online._PART", 200)
     heard, stopped = Parts(), Parts(stop_after=2)
     model = CLASSIFIER(**settings).set_callbacks(heard).fit(X, y)
     n = 3 if batch_size is None else 4

@@ -22,7 +22,6 @@ from skboost.online import (
     LogisticLoss,
     PowerRate,
     Rule,
-    _loops,
 )
 
 SCALE = np.array([1.0, 0.5, 2.0, 1.0, 1.0, 3.0, 0.2])
@@ -101,11 +100,11 @@ def test_sparse_rows_are_dense_rows(name, rows):
     assert_allclose(mixed.covariance, dense.covariance, rtol=1e-12)
 
 
-def test_much_decay_is_settled_on_the_way(rows, monkeypatch):
+def test_much_decay_is_settled_on_the_way(rows, uncompiled, monkeypatch):
     X, y, weight = rows
     plain, _ = begin("diag", "ngvi-both").absorb(sparse.csr_matrix(X), y, weight)
-    monkeypatch.setattr(_loops, "_MAX_DECAY", 1.0)
-    _loops.sparse_loop.cache_clear()
+    monkeypatch.setattr(uncompiled, "_MAX_DECAY", 1.0)
+    uncompiled.sparse_loop.cache_clear()
     often, _ = begin("diag", "ngvi-both").absorb(sparse.csr_matrix(X), y, weight)
     assert_allclose(often.mean, plain.mean, atol=1e-13, rtol=0)
     assert_allclose(often.covariance, plain.covariance, rtol=1e-12)
@@ -247,29 +246,31 @@ def test_a_schedule_with_a_rate_of_zero_is_refused(rows):
 @pytest.mark.parametrize("name", ["sva", "svb", "ngvi-both"])
 @pytest.mark.parametrize("loss", [LogisticLoss(), GaussianLoss(0.9)])
 @pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix])
-def test_compiled_loops_give_the_same_numbers(name, loss, as_rows, rows, monkeypatch):
+def test_compiled_loops_give_the_same_numbers(
+    name, loss, as_rows, rows, uncompiled, monkeypatch
+):
     numba = pytest.importorskip("numba")
     X, y, weight = rows
     rule = RULES[name]
     rule = Rule(rule.method, loss, 0.1, rule.beta, rule.forgetting)
     start = DiagonalStream.begin(rule, SCALE)
     plain, eta = start.absorb(as_rows(X), y, weight)
-    monkeypatch.setattr(_loops, "compiler", lambda: numba.njit(nogil=True))
-    _loops.dense_loop.cache_clear()
-    _loops.sparse_loop.cache_clear()
+    monkeypatch.setattr(uncompiled, "compiler", lambda: numba.njit(nogil=True))
+    uncompiled.dense_loop.cache_clear()
+    uncompiled.sparse_loop.cache_clear()
     fast, fast_eta = start.absorb(as_rows(X), y, weight)
     assert_allclose(fast_eta, eta, atol=1e-12, rtol=0)
     assert_allclose(fast.mean, plain.mean, atol=1e-12, rtol=0)
     assert_allclose(fast.covariance, plain.covariance, rtol=1e-11)
 
 
-def test_without_the_extra_nothing_is_compiled(monkeypatch):
+def test_without_the_extra_nothing_is_compiled(uncompiled, monkeypatch):
     import sys
 
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "numba", None)
-    assert _loops.compiler() is None
-    assert _loops.compiled(begin) is begin
+    assert uncompiled.compiler() is None
+    assert uncompiled.compiled(begin) is begin
 
 
 def test_rates_are_powers_of_the_step_counted_from_one():

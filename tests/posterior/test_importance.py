@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from skboost.posterior import ImportanceWarning, MixturePosterior
-from skboost.posterior._importance import evaluate_log_joint
+from skboost.posterior import ImportanceWarning, MixturePosterior, evaluate_log_joint
 
 N_SE = 4
 

@@ -16,9 +16,7 @@ from skboost.posterior import (
     MixturePosterior,
     SampledMarginal,
     TransformedPosterior,
-    _posterior,
 )
-from skboost.posterior._transformed import fixed_draws
 from skboost.transforms import Constraints, Interval
 
 from .conftest import make_mixture
@@ -332,20 +330,6 @@ def test_interval_and_summary_are_those_of_the_marginals(mixed):
 
 
 # --- modes, copies, distances
-
-
-def test_a_summary_draws_once_however_many_coordinates(monkeypatch):
-    drawn = []
-
-    def counted(*args):
-        drawn.append(1)
-        return fixed_draws(*args)
-
-    mixture = make_mixture([Gaussian("diag")], 2)
-    monkeypatch.setattr(_posterior, "fixed_draws", counted)
-    TransformedPosterior(mixture, Constraints("simplex", 3)).summary()
-    # Once for quantiles, once for probabilities; moments draw for themselves.
-    assert len(drawn) == 2
 
 
 def test_modes_are_those_of_the_unconstrained_density(bimodal):

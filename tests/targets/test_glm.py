@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from skboost import _row_blocks
 from skboost.priors import PRIORS, as_prior
-from skboost.targets import KnownScale, Logistic, Multinomial, Poisson, StudentTNoise
-from skboost.targets._design import sum_log
+from skboost.targets import (
+    KnownScale,
+    Logistic,
+    Multinomial,
+    Poisson,
+    StudentTNoise,
+    sum_log,
+)
 
 from .conftest import (
     check_curvature,
@@ -186,7 +191,7 @@ def test_blocks_and_jobs_do_not_change_the_answer(kind, as_sparse, monkeypatch):
     X, y, weight = make_data(70)
     X = sparse.csr_matrix(X) if as_sparse else X
     expected = everything(make_target(kind, X, y, sample_weight=weight))
-    monkeypatch.setattr(_row_blocks, "row_blocks", small_blocks)
+    monkeypatch.setattr("skboost._row_blocks.row_blocks", small_blocks)
     one, two = (
         everything(make_target(kind, X, y, sample_weight=weight, n_jobs=n_jobs))
         for n_jobs in (1, 2)

@@ -18,7 +18,6 @@ from skboost.warps import (
     Sample,
     WarpedELBO,
     WarpReport,
-    _fit,
     candidate_axes,
     drivers_first,
     elbo_gain,
@@ -344,7 +343,8 @@ def test_where_nothing_is_fitted_or_gained(target, covariance, reason):
 
 def test_a_map_without_an_inverse_is_refused(monkeypatch):
     singular = linear(np.zeros(2), np.ones((2, 2)))
-    monkeypatch.setattr(_fit, "_fitted", lambda *arguments: ("coordinates", singular))
+    fitted = "skboost.warps._fit._fitted"
+    monkeypatch.setattr(fitted, lambda *arguments: ("coordinates", singular))
     report = find_warp(standard_normal(2), np.zeros(2), np.eye(2), settings())
     assert "without an inverse" in report.reason and report.warp is None
 
