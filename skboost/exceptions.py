@@ -2,7 +2,6 @@
 
 from skboost._checkpoint import CheckpointWarning
 from skboost._posterior_api import FitInterrupted
-from skboost.linear_model._count_predictive import OverdispersionWarning
 from skboost.objectives import DegenerateComponentWarning
 from skboost.online import DivergedError
 from skboost.posterior import CalibrationWarning, ImportanceWarning
@@ -10,6 +9,7 @@ from skboost.targets import (
     FailedEvaluationError,
     FailedEvaluationWarning,
     LogDensityError,
+    OverdispersionWarning,
     OverwrittenArgumentError,
 )
 

@@ -196,6 +196,18 @@ def test_imports_point_down():
     assert not offenders(wrong)
 
 
+def test_packages_are_entered_by_their_faces():
+    def wrong(path):
+        here = dotted(path).split(".")[:2]
+        names = [item.module.split(".") for item in imports(path)]
+        return [
+            name for name in names
+            if name[0] == "skboost" and len(name) > 2 and name[:2] != here
+        ]  # fmt: skip
+
+    assert not offenders(wrong)
+
+
 def test_no_files_import_each_other_in_a_circle():
     graph = {dotted(path): imported_files(path, MODULES) for path in FILES}
     found = circle(graph)

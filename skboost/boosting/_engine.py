@@ -15,8 +15,7 @@ from typing import NamedTuple
 from skboost._budget import Budget, BudgetSpent
 from skboost._random import FRESH, PROBE, REPORT, generator
 from skboost._settings import GAIN_DECAY, MAX_CANDIDATES, Settings
-from skboost.approximation import Estimate, FreshDraws, elbo_gain
-from skboost.approximation._pooled_draws import expectations
+from skboost.approximation import Estimate, FreshDraws, elbo_gain, expectations
 from skboost.boosting._combination import Combination
 from skboost.boosting._convergence import (
     is_within_reach,

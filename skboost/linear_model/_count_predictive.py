@@ -20,6 +20,7 @@ from skboost.serving import CountRegressor
 from skboost.targets import (
     Block,
     NegativeBinomial,
+    OverdispersionWarning,
     WeightedRows,
     bounded_exp,
     normal_rule,
@@ -314,10 +315,6 @@ def _below(k, eta, levels):
 
 
 # --- do counts vary more than Poisson counts?
-
-
-class OverdispersionWarning(UserWarning):
-    """Counts vary more around their means than the Poisson likelihood allows."""
 
 
 def warn_of_overdispersion(rows, coef, intercept):

@@ -24,7 +24,13 @@ from skboost.targets._failures import (
 )
 from skboost.targets._glm import GLMTarget
 from skboost.targets._ledger import Ledger
-from skboost.targets._likelihood import Logistic, Multinomial, Poisson, WeightedRows
+from skboost.targets._likelihood import (
+    Logistic,
+    Multinomial,
+    OverdispersionWarning,
+    Poisson,
+    WeightedRows,
+)
 from skboost.targets._log_sigmoid import (
     laplace_sigmoid_expectation,
     log_laplace_sigmoid,
@@ -54,8 +60,10 @@ from skboost.targets._noisy_glm import (
 from skboost.targets._priors import (
     PRIORS,
     FlatPrior,
+    LaplacePrior,
     NormalPrior,
     Prior,
+    StudentTPrior,
     as_prior,
     validate_scale,
 )

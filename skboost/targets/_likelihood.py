@@ -225,6 +225,10 @@ class Logistic(Likelihood):
         return y * mean - softplus, y - sigmoid, bend
 
 
+class OverdispersionWarning(UserWarning):
+    """Counts vary more around their means than the Poisson likelihood allows."""
+
+
 class Poisson(Likelihood):
     """``ln p(y | eta) = y eta - exp(eta) - ln(y!)`` for y not negative.
 

@@ -12,7 +12,7 @@ from skboost.transforms._elementwise import (
     interval,
 )
 from skboost.transforms._parse import TRANSFORMS, as_transform
-from skboost.transforms._warp import Warp, WarpedConstraints
+from skboost.transforms._warp import Tails, Warp, WarpedConstraints, soft_clip
 
 __all__ = [
     "TRANSFORMS",
@@ -25,10 +25,12 @@ __all__ = [
     "Real",
     "Scale",
     "Simplex",
+    "Tails",
     "Transform",
     "UpperBound",
     "Warp",
     "WarpedConstraints",
     "as_transform",
     "interval",
+    "soft_clip",
 ]
