@@ -78,12 +78,12 @@ def simulation(seed, estimator, response):
     if len(np.unique(y)) < 2:
         return None
     _, cpu, _ = timed(model.fit, np.column_stack([x, group]), y)
-    draws = model.sample_posterior(_N_RANKS, random_state=seed)
-    found = {"scale": (scale, draws["scales"]["sd(x1)"])}
-    if "dispersion" in draws["scales"]:
-        found["dispersion"] = dispersion, draws["scales"]["dispersion"]
-    found["slope"] = coef, draws["coef"][:, 0]
-    found["effects"] = effects, draws["group_effects"]["x1"][:, :, 0].T
+    coefs, _, scales, drawn = model.sample_posterior(_N_RANKS, random_state=seed)
+    found = {"scale": (scale, scales["sd(x1)"])}
+    if "dispersion" in scales:
+        found["dispersion"] = dispersion, scales["dispersion"]
+    found["slope"] = coef, coefs[:, 0]
+    found["effects"] = effects, drawn["x1"][:, :, 0].T
     return found, cpu
 
 

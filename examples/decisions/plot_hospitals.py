@@ -41,8 +41,8 @@ print(model.variance_components_)
 # per cent are too many. Draws of coefficients and effects give the probability that a
 # hospital is above that.
 
-draws = model.sample_posterior(1000, random_state=0)
-logits = draws["intercept"][:, None] + draws["group_effects"]["x1"][:, :, 0]
+_, intercept, _, effects = model.sample_posterior(1000, random_state=0)
+logits = intercept[:, None] + effects["x1"][:, :, 0]
 rates = 1.0 / (1.0 + np.exp(-logits))
 too_high = (rates > 0.15).mean(axis=0)
 raw = np.bincount(hospital, complication) / sizes

@@ -205,15 +205,13 @@ class GroupPredictive:
         coef, scales = model.coef[picked], self.scales[picked]
         if model.noise is not None:
             scales = np.column_stack([scales, model.noise[picked]])
-        return {
-            "coef": coef[:, :n],
-            "intercept": coef[:, -1] if layout.intercept else np.zeros(len(picked)),
-            "scales": dict(zip(layout.names[coef.shape[1] :], scales.T, strict=True)),
-            "group_effects": {
-                factor.name: np.moveaxis(factor.known[..., picked], -1, 0)
-                for factor in model.factors
-            },
+        intercept = coef[:, -1] if layout.intercept else np.zeros(len(picked))
+        scales = dict(zip(layout.names[coef.shape[1] :], scales.T, strict=True))
+        effects = {
+            factor.name: np.moveaxis(factor.known[..., picked], -1, 0)
+            for factor in model.factors
         }
+        return coef[:, :n], intercept, scales, effects
 
 
 def _draws(target, mixture, factors, rng):

@@ -145,13 +145,15 @@ class HierarchicalEstimator(BoostedEstimator):
 
     def _rows(self, X, population):
         """Numeric columns of new rows, and their groups by factor."""
-        check_is_fitted(self)
         if not isinstance(population, bool | np.bool_):
             raise ValueError(f"population must be True or False; got {population!r}.")
+        check_is_fitted(self)
         model, X = self._model_, seen(self, X, reset=False)
         return split(X, model.columns, model.factors, population, self.handle_unknown)
 
     def _predictive(self):
+        """What answers about rows."""
+        check_is_fitted(self)
         return self._draws
 
     def group_effects_interval(self, level=0.9):
@@ -169,11 +171,10 @@ class HierarchicalEstimator(BoostedEstimator):
             ends; groups are those of ``group_levels_``, effects the intercept's and
             then the slopes'.
         """
-        check_is_fitted(self)
-        tails = tails_of(level)
+        tails, factors = tails_of(level), self._predictive().model.factors
         return {
             factor.name: np.moveaxis(np.quantile(factor.known, tails, axis=2), 0, -1)
-            for factor in self._draws.model.factors
+            for factor in factors
         }
 
     def coef_interval(self, level=0.9):
@@ -203,14 +204,15 @@ class HierarchicalEstimator(BoostedEstimator):
 
         Returns
         -------
-        dict
-            ``"coef"`` (n, n_numeric_features), ``"intercept"`` (n,), ``"scales"``, a
-            dict from the names of ``variance_components_`` to (n,), and
-            ``"group_effects"``, a dict by factor to (n, n_groups, n_effects).
+        coef : ndarray of shape (n, n_numeric_features)
+        intercept : ndarray of shape (n,)
+        scales : dict
+            From the names of ``variance_components_`` to ndarrays of shape (n,).
+        group_effects : dict
+            By factor an ndarray of shape (n, n_groups, n_effects).
         """
-        check_is_fitted(self)
         check_size("n", n)
-        draws = self._draws
+        draws = self._predictive()
         kept = len(draws.scales)
         picked = as_generator(random_state).choice(kept, n, replace=n > kept)
         return draws.taken(picked, self._model_.layout)

@@ -76,10 +76,7 @@ def test_coefficients_and_their_posterior(name, fit_intercept):
 
 def drawn(model, n, seed):
     """Draws of coefficients and intercepts."""
-    draws = model.sample_posterior(n, random_state=seed)
-    if isinstance(draws, dict):
-        return draws["coef"], draws["intercept"]
-    return draws[:2]
+    return model.sample_posterior(n, random_state=seed)[:2]
 
 
 @every
