@@ -51,18 +51,8 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
 
     Parameters
     ----------
-    n_components : int, default=5
-        Rank: coordinates of a factor.
-    noise_scale : float or "infer", default="infer"
-        Standard deviation of the noise. "infer" makes its precision part of the
-        posterior, under a Gamma prior that is worth a single entry.
-    prior_scale : float or "infer", default="infer"
-        Prior standard deviation of every factor and bias; 1.0 is that of the papers.
-        "infer" makes one for each coordinate of rows and of columns part of the
-        posterior.
-    biases : bool, default=False
-        Whether an entry also has a row bias, a column bias, and the mean of all
-        observed entries added.
+    n_components, noise_scale, prior_scale, biases
+        As in `SVIMatrixFactorization`, with the same defaults.
     proposal : {"coordinate_ascent", "residual"} or ResidualGain, \
             default="coordinate_ascent"
         How components are found. "coordinate_ascent": Gaussians with a full covariance
@@ -78,15 +68,10 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         weights. With ``"predefined"`` and ``corrective="none"``, the rule of Locatello
         et al., steps do not maximise the ELBO, and the mixture of the last iteration
         is the result: an average over explanations, where the others keep the best.
-    corrective : {"fully-corrective", "pairwise", "away", "none"}, \
-            default="fully-corrective"
-        How the weights of old components move.
+    corrective, max_components, stopping, random_state
+        As in `BoostedBayesianLogisticRegression`, with the same defaults.
     max_iter : int, default=5
         Boosting iterations in total, the first component included.
-    max_components : int, default=None
-        Bound on the number of components of the mixture.
-    stopping : {"gain", "gap"}, default="gain"
-        Stop when this quantity plus two standard errors is at most `tol`.
     tol : float, default=1.0
         In nats. An explanation that is found once more, next to itself, gains up to
         ln 2 without any effect on predictions, so less than that is no news in large
@@ -104,9 +89,6 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         Go on with the last run up to `max_iter` iterations in total, on the same
         data; the result is that of one long run. A pickle can go on only where this
         is True.
-    random_state : int, RandomState instance or None, default=None
-        Seed of every start and draw. The same seed gives the same fit for every
-        `n_jobs`.
     n_jobs : int, default=None
         Threads over runs and over draws.
 

@@ -55,9 +55,8 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
         Documents in a step's batch; None is all documents, and so is more than there
         are. Then the topics of each document, 8 bytes for each document and topic, are
         kept from one step to the next, so that the bound never falls.
-    effective_batch_size : float or callable, default=None
-        Batch size whose noise the steps carry; a callable takes the step, counted from
-        1. None, or more than the batch has, adds no noise.
+    effective_batch_size, n_init, max_time, warm_start, random_state
+        As in `SVIGaussianMixture`, with the same defaults.
     learning_rate : {"auto", "constant", "robbins-monro"}, float or LearningRate, \
             default="auto"
         Weight of a step. "auto" is 1 with all documents as the batch, and
@@ -69,8 +68,6 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
     init_params : {"kmeans", "random"}, default="kmeans"
         First topics: words of clusters of documents (of at most 10,000 of them), mixed
         with those of all, or, as in scikit-learn, random numbers.
-    n_init : int, default=1
-        Runs from different starts; the best by ELBO is kept.
     max_iter : int, default=100
         Epochs in total: passes over the documents.
     tol : float, default=1e-4
@@ -84,15 +81,6 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
     total_samples : float, default=None
         Documents of the whole stream for `partial_fit`, where that is known. None
         counts them.
-    max_time : float, default=None
-        Seconds of all runs together, after which a run ends at the end of the batch
-        under way, and later ones after a single batch.
-    warm_start : bool, default=False
-        Go on with the best run: up to `max_iter` epochs in total, or, of a run that has
-        as many, for as many more unless it has converged. On the same data the result
-        is that of one long run, unless `max_time` ended an epoch early.
-    random_state : int, RandomState instance or None, default=None
-        Seed. The same seed gives the same fit for every `n_jobs`.
     n_jobs : int, default=None
         Threads over runs, and over chunks of 1,024 documents.
 

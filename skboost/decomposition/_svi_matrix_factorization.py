@@ -67,28 +67,16 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
             default="auto"
         Weight of a step. "auto" is 1 with all entries as the batch, and
         "robbins-monro", ``(t + 1) ** -0.7`` at the t-th step, otherwise.
-    n_init : int, default=1
-        Runs from different starts; the best by ELBO is kept.
     max_iter : int, default=100
         Epochs in total: passes over the observed entries.
     tol : float, default=1e-5
         Gain in ELBO per epoch *and observed entry*, nats, below which coordinate ascent
         has converged. Stochastic runs use all epochs.
-    max_time : float, default=None
-        Seconds of all runs together, after which a run ends at the end of the batch
-        under way, and later ones after a single batch.
-    warm_start : bool, default=False
-        Go on with the best run: up to `max_iter` epochs in total, or, of a run that has
-        as many, for as many more unless it has converged. On the same data the result
-        is that of one long run.
+    n_init, max_time, warm_start, random_state, n_jobs
+        As in `SVIGaussianMixture`, with the same defaults.
     dtype : {"float64", "float32"}, default="float64"
         Of the factors. Single precision halves memory and traffic; then the ELBO is
         exact to about six digits only.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the starts, batches and noise. The same seed gives the same fit for
-        every `n_jobs`.
-    n_jobs : int, default=None
-        Threads over the runs of `n_init`.
 
     Attributes
     ----------

@@ -23,10 +23,7 @@ def random(rows, n_components, rng):
 
 
 def kmeans(rows, n_components, rng):
-    """Words of clusters of documents, mixed with those of all documents.
-
-    Clusters are of unit vectors of tf-idf with logarithmic counts.
-    """
+    """Words of clusters of documents by tf-idf, mixed with those of all documents."""
     # Loaded when it is used: it brings a third of scikit-learn.
     from sklearn.cluster import KMeans
 
@@ -102,10 +99,7 @@ class FittedTopics:
 
 
 def npmi(counts, words):
-    """Mean normalised pointwise mutual information of pairs of words, or NaN.
-
-    Probabilities are shares of documents.
-    """
+    """Mean normalised pointwise mutual information of pairs of words, or NaN."""
     n_documents = max(counts.shape[0], 1)
     holds = (counts[:, words] > 0).astype(float)
     together = np.asarray((holds.T @ holds).todense()) / n_documents
@@ -126,10 +120,7 @@ def npmi(counts, words):
 
 
 def halves(rows, rng):
-    """Each document's tokens dealt at random into two sets of documents.
-
-    Of an odd number the second half gets one more.
-    """
+    """Each document's tokens dealt at random into two sets of documents."""
     counts = rows.counts
     pieces = np.ceil(counts.data).astype(int)
     entry = np.repeat(np.arange(counts.nnz), pieces)

@@ -47,24 +47,12 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
         Exponentially weighted aggregation, which is Bayes' rule here and exact; or
         natural-gradient variational inference, streaming variational Bayes or
         sequential variational approximation, which can be diagonal.
-    covariance : {"auto", "diag", "full"}, default="auto"
-        Of the posterior. "auto" is full where the method has it and `X` has at most 300
-        columns. A step costs the number of columns with "diag" (of the non-zeros, for
-        sparse rows), and its square with "full"; its cube where something is forgotten.
     learning_rate : "auto", float or LearningRate, default="auto"
         Of Alquier 2019: a positive number, or a schedule such as
         ``PowerRate(rate, power)`` of `skboost.strategies`. "auto" is 1 (Bayes) for
         EWA, infinity for NGVI, which forgets nothing where a finite rate keeps the
         information of about that many rows, and in units of the noise variance 0.1 for
         SVB and ``PowerRate(0.2, -0.5)`` for SVA.
-    beta : "auto" or float, default="auto"
-        Of NGVI: under an infinite learning rate the power of each row's likelihood. 1
-        weighs it as Bayes does; "auto" is 0.5 with a full covariance and 0.1 with a
-        diagonal one, which predicts better and leaves wider posteriors.
-    forgetting : float, default=1.0
-        In (0, 1]: what is left of the information so far before every update; the
-        prior's own stays. Below 1 it follows a drifting stream with a memory of about
-        ``1 / (1 - forgetting)`` rows.
     noise_scale : "infer" or float, default="infer"
         Standard deviation of the noise. "infer" needs ``method="ewa"`` and keeps the
         normal-inverse-gamma posterior.
@@ -73,21 +61,12 @@ class OnlineBayesianLinearRegression(BayesianRegressor, OnlineEstimator):
     prior_scale : float or array-like of shape (n_features,), default=1.0
         Standard deviation of the coefficients' prior; in units of the noise where that
         is inferred.
-    fit_intercept : bool, default=True
-        Whether the model has an intercept.
     intercept_scale : "auto" or float, default="auto"
         Standard deviation of the intercept's prior, in the same units. "auto" is 10; 1
         for SVA and SVB, whose steps grow with its square.
-    batch_size : int, default=None
-        None makes one update for every row, so a batch of n rows is n batches of one. A
-        number makes one update for so many rows at a time, with the sum of their losses
-        (and of their weights); batches do not reach from one call into the next.
-    n_passes : int, default=1
-        Passes of `fit` over the rows. More than one counts every row as often.
-    shuffle : bool, default=False
-        Whether `fit` takes the rows in random order; False takes them as they come.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the order.
+    covariance, beta, forgetting, fit_intercept, batch_size, n_passes, shuffle, \
+    random_state
+        As in `OnlineBayesianLogisticRegression`, with the same defaults.
 
     Attributes
     ----------

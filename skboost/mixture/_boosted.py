@@ -51,75 +51,40 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
     ----------
     n_components : int, default=1
         Number of clusters. Under the default prior superfluous ones stay empty.
-    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
-        Shape of the clusters' covariances.
-    weight_concentration_prior_type : {"dirichlet_distribution", \
-            "dirichlet_process", "finite_dirichlet_process"}, \
-            default="dirichlet_distribution"
-        Whether `weight_concentration_prior` is the Dirichlet parameter of each
-        cluster, the concentration of a Dirichlet process whose posterior is truncated,
-        or a concentration that all clusters share. See `SVIGaussianMixture`.
-    weight_concentration_prior : float, default=None
-        None: ``1 / n_components``, and 1 for the finite process.
+    covariance_type, weight_concentration_prior_type, weight_concentration_prior, \
+    mean_precision_prior, mean_variance_prior, mean_prior, \
+    degrees_of_freedom_prior, covariance_prior, known_covariances, reg_covar, \
+    temperature
+        As in `SVIGaussianMixture`, with the same defaults.
     mean_prior_type : {"normal-wishart", "independent"}, default="normal-wishart"
         Whether a cluster's mean is tied to its precision, as in scikit-learn, or
         independent of it (Paisley et al.). Under the latter the predictive density
         replaces each cluster's distribution by a Student-t of equal mean and
         covariance.
-    mean_precision_prior : float, default=None
-        How many rows the prior mean is worth, 1 if None; "normal-wishart" only.
-    mean_variance_prior : float, default=None
-        Variance of the clusters' means under "independent" and known covariances;
-        None: ten times the average variance of the features.
-    mean_prior : array-like of shape (n_features,), default=None
-        None: the mean of the data.
-    degrees_of_freedom_prior : float, default=None
-        None: ``n_features``.
-    covariance_prior : float or array-like, default=None
-        None: the covariance of the data, in the shape of `covariance_type`.
-    known_covariances : float or array-like, default=None
-        Covariances of the clusters where they are known, one for all or one for each.
-    reg_covar : float, default=0.0
-        Variance added to every row's scatter about its cluster's mean, in the log
-        likelihood too: half of it times the trace of the precision is taken off.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, \
             default="kmeans"
         How the first start is made; the other starts try all of them.
     weights_init, means_init, precisions_init : array-like, default=None
         Where the first start assigns rows from, in the shapes of `weights_`, `means_`
         and `precisions_`; what is None comes from `init_params`.
-    step_size : {"line-search", "adaptive", "predefined"}, float or StepSize, \
-            default="line-search"
-        Weight of a new component; under ``"fully-corrective"`` the warm start of all
-        weights.
-    corrective : {"fully-corrective", "pairwise", "away", "none"}, \
-            default="fully-corrective"
-        How the weights of old components move.
+    step_size, corrective, max_components, stopping, random_state
+        As in `BoostedBayesianLogisticRegression`, with the same defaults.
     max_iter : int, default=10
         Boosting iterations in total, the first component included.
-    max_components : int, default=None
-        Bound on the number of boosting components; the lightest beyond it are dropped.
-    stopping : {"gain", "gap"}, default="gain"
-        Stop when this quantity plus two standard errors is at most `tol`.
     tol : float, default=1e-2
         In nats.
     max_time : float, default=None
         Seconds. They bind within an iteration: the one under way is given up, and what
-        is reported was computed before. The first one
-        is cut short where it must be.
+        is reported was computed before. The first one is cut short where it must be.
     n_draws : int, default=256
         Monte Carlo draws kept per component.
     n_restarts : int, default=4
         Proposals that are followed up for each new component. Twice as many runs of
         coordinate ascent look for them, five times as many for the first component.
-    temperature : float, default=1.0
-        Power of the likelihood in (0, 1] (Alquier and Ridgway 2020); 1 is Bayes.
     warm_start : bool, default=False
         Go on with the last run up to `max_iter` iterations in total, on the same
         data with the same priors; the result is that of one long run. A pickle
         can go on only where this is True.
-    random_state : int, RandomState instance or None, default=None
-        Seed of every draw. The same seed gives the same fit for every `n_jobs`.
     n_jobs : int, default=None
         Threads over starts and over draws.
     verbose : int, default=0

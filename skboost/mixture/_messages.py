@@ -5,19 +5,7 @@ from time import perf_counter
 
 
 class ProgressLines:
-    """What one run of a mixture says while it goes on.
-
-    As scikit-learn's mixtures: nothing at 0; from 1 on a line where the run begins,
-    lines of iterations and one at the end; with seconds and nats from 2 on. Runs that
-    go on at the same time, and so write between each other's lines, are told apart by
-    their number.
-
-    Parameters
-    ----------
-    estimator : SVIGaussianMixture or BoostedGaussianMixture
-    index : int, default=None
-        Number of the run, where there are several.
-    """
+    """Lines of one run of a mixture, as of scikit-learn's; `index` tells runs apart."""
 
     def __init__(self, estimator, index=None):
         self._level = int(estimator.verbose)

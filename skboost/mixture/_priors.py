@@ -45,24 +45,8 @@ MIXTURE_CONSTRAINTS = {
 
 
 def mixture_settings(estimator, mean, covariance):
-    """What defines the conjugate model of a mixture estimator's hyperparameters.
-
-    Parameters
-    ----------
-    estimator : SVIGaussianMixture or alike
-        Has `n_components`, `covariance_type`, `temperature` and the priors.
-    mean, covariance : ndarray
-        Of the rows, as `moments` gives them: for priors that are left open.
-
-    Returns
-    -------
-    dict
-        Arguments of `GaussianMixtureModel`.
-
-    Raises
-    ------
-    ValueError
-        If a prior has the wrong shape or is improper.
+    """Arguments of `GaussianMixtureModel` by an estimator's parameters, with moments of
+    the rows where priors are left open.
     """
     if estimator.mean_prior is not None:
         mean = given(estimator, "mean_prior", mean.shape)
@@ -89,17 +73,8 @@ def mixture_settings(estimator, mean, covariance):
 
 
 def check_same_settings(before, now):
-    """Refuse to go on from a fit of another model.
-
-    Parameters
-    ----------
-    before, now : dict
-        Of `mixture_settings`. Priors that are left open come from the data.
-
-    Raises
-    ------
-    ValueError
-        If they differ.
+    """Refuse to go on from a fit of another model; priors that are left open come from
+    the data.
     """
     # Parameters of the estimators behind the settings of a model.
     parameters = {
@@ -159,33 +134,18 @@ def _clusters(estimator, covariance):
 
 
 def moments(X, weight):
-    """Weighted mean and a positive definite covariance of what is observed.
-
-    As scikit-learn's defaults (division by the sum of weights less one), except that
-    constant features get the average variance of the others, or 1, and collinear ones a
-    millionth of their variance more.
-
-    Raises
-    ------
-    ValueError
-        If a column has no observed value, or its squares overflow.
-    """
+    """Weighted mean and a positive definite covariance of what is observed."""
+    # As scikit-learn's defaults (division by the sum of weights less one), except that
+    # constant features get the average variance of the others, or 1, and collinear ones
+    # a millionth of their variance more.
     observed = ColumnSums.of(X, weight)
     mean = observed.mean
     return mean, covariance_of(observed, scatter(X, weight, mean))
 
 
 class ColumnSums(NamedTuple):
-    """Sums over what is observed of the rows of positive weight.
-
-    Attributes
-    ----------
-    total : float
-        Weight of the rows.
-    share : ndarray of shape (n_features,)
-        Weight of those in which a feature is observed.
-    first, low, high : ndarray of shape (n_features,)
-        Weighted sums, least and largest values.
+    """Sums, least and largest values of what is observed of the rows of positive
+    weight.
     """
 
     total: float

@@ -75,14 +75,12 @@ class Held:
 
 @dataclass
 class Sample:
-    """Sums over rows that are not held in memory, and a sample of them.
-
-    A row of `drawn` (n_sample, 2 + n_features) is a uniform number, a weight and
-    values; of more rows than a sample has, those of the smallest numbers are kept.
-    """
+    """Sums over rows that are not held in memory, and a sample of them."""
 
     n_rows: int
     observed: ColumnSums
+    # A uniform number, a weight and values (n_sample, 2 + n_features); of more rows
+    # than a sample has, those of the smallest numbers are kept.
     drawn: np.ndarray
 
     def __post_init__(self):
@@ -143,10 +141,7 @@ class MixtureRows(RowReader):
         return rows
 
     def look(self, index, X, y=None, weight=None, offset=None):
-        """Check a block of rows, and say what is in it: a `Sample`.
-
-        The rows of a block in the sample do not depend on who looks at it.
-        """
+        """A checked block of rows as a `Sample`, which does not depend on who looks."""
         X = check_array(
             X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X"
         )

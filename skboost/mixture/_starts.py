@@ -26,11 +26,7 @@ def any_given(estimator):
 
 
 def started(estimator, model, rows, weight, natural):
-    """The start `natural` after the given parameters have assigned the rows.
-
-    What is given takes the place of what `natural` has; the rows are shared out by the
-    mixture of these values, as in a first step of EM.
-    """
+    """The start after the given parameters have assigned the rows, as EM begins."""
     if not any_given(estimator):
         return natural
     draws = {
