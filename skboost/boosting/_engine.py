@@ -26,6 +26,7 @@ from skboost.boosting._convergence import (
     searches_fit_noise,
 )
 from skboost.boosting._state import UNKNOWN, Facts, Info, Move, State
+from skboost.families import Component
 from skboost.objectives import SearchContext
 from skboost.proposals import Proposer
 
@@ -44,7 +45,7 @@ _LOOKS = (4, 16, 64, 256, 1024)
 class Trial(NamedTuple):
     """What a step would lead to, and what fresh draws say of it."""
 
-    component: tuple
+    component: Component
     gap: Estimate
     move: Move
     iterate: object
@@ -378,7 +379,7 @@ class Boosting:
         proposer = self.proposer
         try:
             modes = proposer.find_modes(target, state.fresh, state.modes, *key)
-            if len(modes.params) == len(state.modes.params):
+            if len(modes.components) == len(state.modes.components):
                 return modes, None
             known = modes, state.log_evidence
             missed = proposer.missed_modes(target, mixture, *known, *key)

@@ -23,6 +23,7 @@ from skboost.approximation import (
 )
 from skboost.boosting._combination import Combination
 from skboost.boosting._state import Move
+from skboost.families import Component
 from skboost.frank_wolfe import best_coefficients
 from skboost.objectives import (
     JointRoots,
@@ -95,8 +96,8 @@ class RootCombination(Combination):
         return self.corrective == "fully-corrective"
 
     def begin(self, target, mixture, settings):
-        (family, _), *_ = mixture.components
-        params = np.array([p for _, p in mixture.components])
+        family = mixture.components[0].family
+        params = np.array([component.params for component in mixture.components])
         roots = Roots.of(family, params, np.sqrt(mixture.weights))
         iterate = RootIterate(roots, self._pool(target, roots, 0, settings))
         if settings.refine or roots.n_components == 1:
@@ -111,13 +112,12 @@ class RootCombination(Combination):
 
     def append(self, target, state, component, settings):
         """The old roots and the new one in the best combination."""
-        family, params = component
-        old = state.iterate.roots
-        single = Roots.of(family, params, np.ones(1))
+        family, new, old = component.family, component.params, state.iterate.roots
+        single = Roots.of(family, new, np.ones(1))
         pool = self._joined(target, state.iterate, single, state.iteration, settings)
         began = perf_counter()
         coefficients = np.append(old.coefficients, 0.0)
-        roots = Roots.of(family, np.vstack([old.params, params]), coefficients)
+        roots = Roots.of(family, np.vstack([old.params, new]), coefficients)
         if self.fully_corrective:
             iterate = _settled(RootIterate(roots, pool))
         else:
@@ -159,9 +159,11 @@ class RootCombination(Combination):
         if not components:
             return ()
         roots = state.iterate.roots
-        cosines, _ = between_roots(np.array(components), roots)
+        params = np.array([component.params for component in components])
+        cosines, _ = between_roots(params, roots)
         # Cosine with the control above which a component at a mode is no news.
-        return tuple(p for p, c in zip(components, cosines, strict=True) if c < 0.99)
+        pairs = zip(components, cosines, strict=True)
+        return tuple(component for component, cosine in pairs if cosine < 0.99)
 
     def _overlaps_less(self, target, before, after, settings):
         """Whether roots are surely worse on fresh draws, which no search has fitted.
@@ -199,8 +201,7 @@ class RootCombination(Combination):
 
     def _pool(self, target, roots, t, settings):
         eps = self._base_draws(target.dim, roots, t, POOL, settings)
-        pairs = zip(roots.params, eps, strict=True)
-        theta = np.concatenate([roots.family.transport(p, e) for p, e in pairs])
+        theta = np.concatenate([*map(Component.draws, roots.each, eps)])
         return RootDraws(
             theta,
             target.log_density(theta, strict=True),

@@ -373,7 +373,7 @@ def _little_remains(remaining, tol):
 def _is_new(found, modes):
     """Whether a Gaussian is far from all others, in units of either."""
     apart = 3.0  # standard deviations
-    factors = [np.linalg.cholesky(f.moments(p)[1]) for f, p in modes.components]
+    factors = [np.linalg.cholesky(each.moments()[1]) for each in modes.components]
     away = found.mean - modes.component_means()
     own = np.linalg.cholesky(found.covariance)
     return all(
@@ -385,11 +385,11 @@ def _is_new(found, modes):
 
 def _with_mode(modes, found, log_evidence):
     """One more Gaussian, weighted by its mass beside that of the others."""
-    family, params = found.component
-    height = found.evaluations.values.max() - family.log_peak(params)
+    component = found.component
+    height = found.evaluations.values.max() - component.log_peak()
     mass = np.exp(min(height - log_evidence, 300.0))
     weights = np.append(modes.weights, mass) / (1.0 + mass)
-    return Mixture((*modes.components, (family, params)), weights)
+    return Mixture((*modes.components, component), weights)
 
 
 def has_gradient(target, point):

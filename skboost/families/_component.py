@@ -51,6 +51,10 @@ class Component:
         """Another density of the same family."""
         return Component(self.family, params)
 
+    def in_family(self, family):
+        """The component with the layout of another variant of its family."""
+        return Component(family, family.convert(self.params, self.dim))
+
     # --- at points
 
     def at(self, theta):

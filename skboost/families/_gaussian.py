@@ -5,6 +5,7 @@ from math import log, pi
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from skboost.families._component import Component
 from skboost.families._diagonal import DiagonalCovariance
 from skboost.families._full import FullCovariance
 from skboost.families._low_rank import (
@@ -71,7 +72,7 @@ class Gaussian(Structured):
         if params.size == self.n_params(dim):
             return params
         own = self.constructor("low_rank", rank_of(params, dim)).structure(params)
-        return self.from_structure(*with_columns(*own, self.rank))[1]
+        return self.from_structure(*with_columns(*own, self.rank)).params
 
     def matched_draws(self, n, dim, rng):
         eps = self.base_draws(n, dim, rng)
@@ -85,27 +86,15 @@ class Gaussian(Structured):
     def root_product(self, a, b):
         params = self.root_params(a, b)
         if not self.low_rank:
-            return self, params
+            return Component(self, params)
         rank = rank_of(params, self.dim_of(a))
-        return self.constructor("low_rank", rank), params
+        return Component(self.constructor("low_rank", rank), params)
 
     @classmethod
     def from_structure(cls, mean, variance, factor):
-        """The low-rank Gaussian that has a structure: the inverse of `structure`.
-
-        Parameters
-        ----------
-        mean, variance : ndarray of shape (dim,)
-        factor : ndarray of shape (dim, rank)
-
-        Returns
-        -------
-        family : Gaussian
-            Of the factor's rank.
-        params : ndarray of shape (n_params,)
-        """
+        """The low-rank component that has a structure: the inverse of `structure`."""
         params = np.concatenate([mean, 0.5 * np.log(variance), factor.ravel()])
-        return cls("low_rank", rank=factor.shape[1]), params
+        return Component(cls("low_rank", rank=factor.shape[1]), params)
 
     def mean_exponential(self, params, i, power):
         variance = self.std(params)[i] ** 2

@@ -10,6 +10,7 @@ import numpy as np
 
 from skboost._parallel import scratch
 from skboost.families._base import VariationalFamily
+from skboost.families._component import Component
 from skboost.families._diagonal import LocationScale
 from skboost.families._moments import checked_size, symmetric
 from skboost.families._structure import Evaluation
@@ -75,7 +76,7 @@ class Laplace(LocationScale, VariationalFamily):
         )
 
     def root_product(self, a, b):
-        return LaplaceProduct(), np.concatenate([a, b])
+        return Component(LaplaceProduct(), np.concatenate([a, b]))
 
     def std(self, params):
         return np.sqrt(self.unit_variance) * self.split(params)[2]

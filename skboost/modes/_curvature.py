@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from skboost.approximation import finite_value_and_score
-from skboost.families import Gaussian
+from skboost.families import Component, Gaussian
 
 # Steps of differences: a share of a coordinate's size, and of a standard deviation.
 _STEP, _SMALL = 1e-4, 1e-2
@@ -131,42 +131,22 @@ def _differences(target, points, steps):
 # --- columns of a low-rank Gaussian
 
 
-def add_columns(target, family, params, rank, tol, rng):
-    """A Gaussian with further columns, where there is room and need for them.
-
-    Parameters
-    ----------
-    target : Target
-    family : Gaussian
-        Diagonal or low rank.
-    params : ndarray of shape (n_params,)
-    rank, tol
-        As in `fit_low_rank`.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    family : Gaussian
-        Of low rank.
-    same : ndarray of shape (n_params,)
-        The Gaussian as it was, with columns of zeros.
-    params : ndarray of shape (n_params,)
-        With the columns that curvature suggests.
-    """
-    mean, variance, factor = family.structure(params)
+def add_columns(target, component, rank, tol, rng):
+    """A diagonal or low-rank Gaussian with further columns, where there is room and
+    need for them, as in `fit_low_rank`: zeros, and those that curvature suggests."""
+    mean, variance, factor = component.structure()
     if factor is None:
         factor = np.empty((mean.size, 0))
     now = factor.shape[1]
     n_free = min(128 if rank is None else rank, mean.size) - now
     if n_free == 0:
-        return family, params, params
+        return component, component
     if rank is None:
         # The first growth adds up to eight columns; later ones double the rank at most.
         n_free = min(n_free, max(now, 8))
     # Curvature is averaged at a few draws.
-    eps = family.matched_draws(8, mean.size, rng)
-    whitening = family.whitening(params)
-    points = family.transport(params, eps)
+    whitening = component.whitening()
+    points = component.draws(component.matched_draws(8, rng))
     curvature, directions = wide_directions(target, whitening, points, n_free, rng)
     # One step answers a thousandth at the flattest, and a column has some excess: at
     # zero its own gradient would vanish.
@@ -178,29 +158,15 @@ def add_columns(target, family, params, rank, tol, rng):
         kept[0] |= now == 0
         curvature, directions = curvature[kept], directions[kept]
     columns = np.sqrt(1.0 / curvature - 1.0) * whitening.lift(directions).T
-    same, more = (
+    return tuple(
         Gaussian.from_structure(mean, variance, np.hstack([factor, added]))
         for added in (0.0 * columns, columns)
     )
-    return *same, more[1]
 
 
 def with_factor(target, family, mean, variances):
-    """The low-rank Gaussian of the family that curvature suggests at a mode.
-
-    Parameters
-    ----------
-    target : Target
-    family : Gaussian
-        Of low rank, which is not open.
-    mean : ndarray of shape (dim,)
-    variances : ndarray of shape (dim,)
-        One over the diagonal of the curvature.
-
-    Returns
-    -------
-    ndarray of shape (n_params,)
-    """
+    """Parameters of the low-rank Gaussian of the family that curvature suggests at a
+    mode, from one over the diagonal of the curvature."""
     diagonal, rng = Gaussian("diag"), np.random.default_rng(0)
-    params = diagonal.from_moments(mean, variances)
-    return add_columns(target, diagonal, params, family.rank, 0.0, rng)[2]
+    start = Component(diagonal, diagonal.from_moments(mean, variances))
+    return add_columns(target, start, family.rank, 0.0, rng)[1].params

@@ -12,6 +12,7 @@ from skboost._budget import BudgetSpent
 from skboost._math import N_ERRORS
 from skboost._random import MODES, generator
 from skboost._settings import Settings
+from skboost.families import Component
 from skboost.modes._climb import climb_all
 from skboost.modes._curvature import inverse_curvature, with_factor
 
@@ -33,7 +34,7 @@ class Modes:
 
     Attributes
     ----------
-    params : tuple of ndarray of shape (n_params,)
+    components : tuple of Component
         Laplace approximation at each, as a member of the family.
     mass : tuple of float
         Log mass of each by Laplace's method, nats.
@@ -43,7 +44,7 @@ class Modes:
         Climbs until the last mode was found that matters.
     """
 
-    params: tuple = ()
+    components: tuple = ()
     mass: tuple = ()
     n_climbs: int = 0
     last: int = 0
@@ -73,7 +74,7 @@ class Modes:
     def heaviest(self, n):
         """Laplace approximations at the modes that matter, at most `n`."""
         order = np.argsort(-np.array(self.mass), kind="stable")[:n]
-        return tuple(self.params[k] for k in order if self.matter[k])
+        return tuple(self.components[k] for k in order if self.matter[k])
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,9 @@ def add_ends(target, family, modes, ends):
     """The modes with those of further climbs."""
     assignment = _ModeAssignment(target, family, ends, modes)
     owner, n_climbs = assignment.owner, modes.n_climbs + len(ends.points)
-    params, mass = tuple(assignment.params), tuple(assignment.mass)
-    grown = Modes(params, mass, n_climbs, modes.last)
-    new = grown.matter & (np.arange(len(params)) >= len(modes.params))
+    found, mass = tuple(assignment.components), tuple(assignment.mass)
+    grown = Modes(found, mass, n_climbs, modes.last)
+    new = grown.matter & (np.arange(len(found)) >= len(modes.components))
     rows = np.flatnonzero(np.isin(owner, np.flatnonzero(new)))
     if not len(rows):
         return grown
@@ -118,11 +119,11 @@ class _ModeAssignment:
 
     def __init__(self, target, family, ends, known):
         self.target, self.family, self.ends = target, family, ends
-        self.params, self.mass = list(known.params), list(known.mass)
+        self.components, self.mass = list(known.components), list(known.mass)
         self.owner = np.full(len(ends.points), -1)
         self.open = ends.settled & np.isfinite(ends.heights)
         self.distance = np.full((len(ends.points), 0), np.inf)
-        for k in range(len(self.params)):
+        for k in range(len(self.components)):
             self._claim(k)
         # The highest first, so that a budget that ends leaves out the others.
         with suppress(BudgetSpent):
@@ -132,32 +133,32 @@ class _ModeAssignment:
 
     def _settle(self, i):
         point = self.ends.points[i]
-        k = int(self.distance[i].argmin()) if self.params else None
-        if k is None or not self._connected(point, self.params[k]):
+        k = int(self.distance[i].argmin()) if self.components else None
+        if k is None or not self._connected(point, self.components[k]):
+            k = len(self.components)
             params = laplace_approximation(self.target, self.family, point)
-            k = len(self.params)
-            self.params.append(params)
-            self.mass.append(self.ends.heights[i] + self.family.entropy(params))
+            self.components.append(Component(self.family, params))
+            self.mass.append(self.ends.heights[i] + self.components[k].entropy())
             self._claim(k)
         self.owner[i], self.open[i] = k, False
 
     def _claim(self, k):
-        distance = _distance(self.family, self.params[k], self.ends.points)
+        distance = _distance(self.components[k], self.ends.points)
         self.distance = np.column_stack([self.distance, distance])
         near = self.open & (distance < _SAME)
         self.owner[near], self.open[near] = k, False
 
-    def _connected(self, a, params):
+    def _connected(self, a, component):
         """Whether the density hardly dips on the way from a point to a mode."""
-        n_between, b = 9, self.family.location(params)
+        n_between, b = 9, component.location()
         way = np.linspace(0.0, 1.0, n_between + 2)[:, None]
         heights = self.target.log_density(a + way * (b - a))
         return heights.min() > min(heights[0], heights[-1]) - _DIP
 
 
-def _distance(family, params, points):
+def _distance(component, points):
     """Of points from a component, in its standard deviations, (n,)."""
-    z = family.whitening(params).whiten(points - family.location(params))
+    z = component.whitening().whiten(points - component.location())
     return np.sqrt((z**2).sum(axis=1))
 
 
@@ -209,12 +210,11 @@ def far_draws(mixture, n, rng):
     widths = np.exp(rng.uniform(*np.log((2.0, 50.0)), n))
     owner = rng.integers(mixture.n_components, size=n)
     theta = np.empty((n, mixture.dim))
-    for k, (family, params) in enumerate(mixture.components):
+    for k, component in enumerate(mixture.components):
         rows = np.flatnonzero(owner == k)
         if len(rows):
-            base = family.base_draws(len(rows), mixture.dim, rng)
-            centre = family.location(params)
-            away = family.transport(params, base) - centre
+            centre = component.location()
+            away = component.sample(len(rows), rng) - centre
             theta[rows] = centre + widths[rows, None] * away
     return theta
 
@@ -260,11 +260,10 @@ class ModeSearch:
         if not (may_have_several and self.settings.search_modes):
             return known
         rng = generator(self.settings.seed, MODES, *key)
-        scale = np.min([f.scale(p) for f, p in mixture.components], axis=0)
-        if not known.params:
+        scale = mixture.component_scales().min(axis=0)
+        if not known.components:
             # Its own modes are no news.
-            centres = [f.location(p) for f, p in mixture.components]
-            known = self._climbed(known, np.array(centres), scale)
+            known = self._climbed(known, mixture.component_locations(), scale)
         # Draws that a mixture underrates most, from which climbs begin: in 4 to 32
         # dimensions they lead to a narrow shoulder with a tenth of the mass, which
         # climbs from far miss.
@@ -287,7 +286,7 @@ class ModeSearch:
         share = share * budget.whole.max_evaluations
         # A climb takes some thirty evaluations.
         batch = int(np.clip(share / 30, 4, batch))
-        modes = Modes(known.params, known.mass)
+        modes = Modes(known.components, known.mass)
         before, left, enough = self.target.n_evaluations, share, batch
         while modes.n_climbs < min(enough, most) and left > 0 and not budget.cuts():
             try:
@@ -300,7 +299,7 @@ class ModeSearch:
 
     def _climbed(self, modes, starts, scale, max_evaluations=np.inf):
         def arrived(points):
-            near = (_distance(self.family, p, points) < _SAME for p in modes.params[:8])
+            near = [_distance(c, points) < _SAME for c in modes.components[:8]]
             return np.any([np.zeros(len(points), dtype=bool), *near], axis=0)
 
         ends = climb_all(self.target, starts, scale, max_evaluations, arrived)
@@ -344,26 +343,25 @@ def missed_modes(search, mixture, modes, log_evidence, *key):
     if not np.isfinite(log_evidence):
         return []
     rng = generator(search.settings.seed, MODES, *key, 1)
-    candidates = modes.heaviest(len(modes.params))
+    candidates = modes.heaviest(len(modes.components))
     mass = np.array(
-        [_mass_outside(search, mixture, p, log_evidence, rng) for p in candidates]
+        [_mass_outside(search, mixture, c, log_evidence, rng) for c in candidates]
     )
     share = mass / (1.0 + mass.sum())
     # A mixture without that share of the mass has KL(q || p) as large as it.
     return [
-        MissedMode(search.family.location(candidates[k]), float(share[k]))
+        MissedMode(candidates[k].location(), float(share[k]))
         for k in np.argsort(-share, kind="stable")
         if share[k] > search.settings.tol
     ]
 
 
-def _mass_outside(search, mixture, params, log_evidence, rng):
+def _mass_outside(search, mixture, component, log_evidence, rng):
     """Mass around a mode, in units of what is reached; 0 where that has some of it."""
-    family, target = search.family, search.target
-    theta = family.transport(params, family.base_draws(_N_DRAWS, mixture.dim, rng))
-    log_s = family.log_density(theta, params)
+    theta = component.sample(_N_DRAWS, rng)
+    log_s = component.log_density(theta)
     log_q = mixture.log_density(theta) - log_s
-    ratio = target.log_density(theta) - log_evidence - log_s
+    ratio = search.target.log_density(theta) - log_evidence - log_s
     with np.errstate(over="ignore"):
         there, covered = np.exp(np.minimum(ratio, _LARGEST)), np.exp(log_q).mean()
     mass = there.mean() - N_ERRORS * there.std() / np.sqrt(_N_DRAWS)

@@ -31,7 +31,7 @@ class SearchContext(NamedTuple):
     iteration: int
     # Whether Gaussian expectations of the log joint are exact.
     exact: bool
-    # Parameters of components at known modes, worth trying whatever the mixture says.
+    # Components at known modes, worth trying whatever the mixture says.
     mode_candidates: tuple = ()
 
 

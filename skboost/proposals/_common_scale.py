@@ -45,8 +45,7 @@ class Node(NamedTuple):
 
     log_s: float
     height: float
-    family: object
-    params: np.ndarray
+    component: Component
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class CommonScaleProposer(FamilyProposer):
         weights = np.exp(log_mass - log_sum_exp(log_mass[None])[0])
         most = min(settings.max_components or len(nodes), len(nodes))
         least = max(_LIGHTEST, np.sort(weights)[-most])
-        components = tuple((node.family, node.params) for node in nodes)
+        components = tuple(node.component for node in nodes)
         return Mixture(components, weights).keep(weights >= least), Modes()
 
 
@@ -110,9 +109,7 @@ class _Nodes:
         """The chain that a climb leads to, if it is another one."""
         k = max(k for k, node in enumerate(nodes) if self._matters(node))
         last = nodes[k]
-        mean, width = (
-            find(last.params) for find in (last.family.location, last.family.scale)
-        )
+        mean, width = last.component.location(), last.component.scale()
         target = self.target.at_common_scale(np.exp(last.log_s))
         mode = climb_all(target, mean[None], width).points[0]
         first = self._node(last.log_s, None, (mode, 0.1 * width))
@@ -168,27 +165,26 @@ class _Nodes:
     @staticmethod
     def _distance(a, b):
         """Minus the log affinity of two components, where that is cheap to know."""
-        if not (a.family.root_products and a.family.full_covariance):
+        family = a.component.family
+        if not (family.root_products and family.full_covariance):
             return b.log_s - a.log_s
-        affinity, *_ = a.family.log_affinity(a.params[None], b.params[None])
-        return -affinity[0]
+        rows = (node.component.params[None] for node in (a, b))
+        return -family.log_affinity(*rows)[0][0]
 
     def _node(self, log_s, near, guess=None):
         """The node to which a neighbour, a guess or the start leads."""
         target = self.target.at_common_scale(np.exp(log_s))
         exact = target.exact_gaussian and self.family.exact_expectations
         settings = replace(self.settings, exact=exact)
-        family, params = self._component(target, near, guess, settings)
+        component = self._component(target, near, guess, settings)
         base = None
         if not exact:
-            n = enough_draws(family, target.dim, settings)
-            rng = generator(settings.seed, 0, BASE)
-            base = family.matched_draws(n, target.dim, rng)
-        component = Component(family, params)
+            n = enough_draws(component.family, target.dim, settings)
+            base = component.matched_draws(n, generator(settings.seed, 0, BASE))
         elbo = SingleELBO(target, component, base, exact).elbo(component)
         log_prior, _ = self.prior.factor.value_and_score(log_s)
         self.highest = max(self.highest, elbo + log_prior)
-        return Node(log_s, elbo + log_prior, family, params)
+        return Node(log_s, elbo + log_prior, component)
 
     def _component(self, target, near, guess, settings):
         """The best component of a target, from a neighbour's or a guess."""
@@ -196,18 +192,18 @@ class _Nodes:
         if guess is not None:
             starts, target.first_guess = guess[0][None], guess
         if near is not None:
-            mean = near.family.location(near.params)
+            mean = near.component.location()
             starts = mean[None]
-            target.first_guess = mean, 0.1 * near.family.scale(near.params)
+            target.first_guess = mean, 0.1 * near.component.scale()
         natural = isinstance(family, Gaussian) and family.full_covariance
         if not (natural and target.knows_curvature):
             return first_component(target, family, starts, settings)
         start = target.first_guess
         if near is not None:
-            start = mean, near.family.structure(near.params)[2]
+            start = mean, near.component.structure()[2]
         curvature, budget = target.expected_curvature, target.ledger.budget
         found = natural_gaussian(curvature, target.dim, budget, _TOL, start)
-        return family, family.from_moments(*found)
+        return Component(family, family.from_moments(*found))
 
 
 def _widths(nodes):

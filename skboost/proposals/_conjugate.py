@@ -47,10 +47,10 @@ class ConjugateProposer(Proposer):
         """The widths of a local optimum with the largest ELBO, and all optima."""
         found = local_optima(target, self.init_params, settings, self.first)
         rng = generator(settings.seed, 0, BASE)
-        params, candidates = first_distribution(target, found, rng)
+        best, candidates = first_distribution(target, found, rng)
         # Runs of coordinate ascent end where climbs would; none weighs more here.
         modes = Modes(candidates, (0.0,) * len(candidates))
-        return Mixture.single(Component(target.family, params)), modes
+        return Mixture.single(best), modes
 
     def propose(self, target, context, settings):
         """The distribution found that gains most beside the mixture so far."""
@@ -66,8 +66,7 @@ class ConjugateProposer(Proposer):
         for natural in chunked_map(run, runs, settings.n_jobs):
             found += _all_widths(target, natural)
         values = partial(_gains, context, START_WEIGHTS, rng)
-        best = _best(found, values, max(settings.n_restarts, 2))
-        return Component(target.family, best)
+        return _best(found, values, max(settings.n_restarts, 2))
 
 
 def local_optima(target, init, settings, first=None):
@@ -131,19 +130,22 @@ def first_distribution(target, modes, rng):
     The ELBO here has the assignments summed out: it is larger than the bound of
     coordinate ascent, and need not have its order.
     """
-    family = target.family
     budget, found = target.ledger.budget.part(_RANK_SHARE), []
     for mode in modes:
         if not (found and budget.cuts()):
             found += _all_widths(target, mode.natural)
-    candidates = tuple(family.params(mode.natural) for mode in modes)
+    candidates = tuple(_member(target, mode.natural) for mode in modes)
     return _best(found, partial(_elbos, target, budget, rng), 4), candidates
 
 
+def _member(target, natural):
+    return Component(target.family, target.family.params(natural))
+
+
 def _all_widths(target, natural):
-    """Parameters of one optimum at several widths, by powers of Louis' correction."""
+    """One optimum at several widths, by powers of Louis' correction."""
     return [
-        target.family.params(with_louis_widths(target, natural, power))
+        _member(target, with_louis_widths(target, natural, power))
         for power in (0.0, 0.5, 1.0, 1.5)
     ]
 
@@ -151,19 +153,18 @@ def _all_widths(target, natural):
 def _elbos(target, budget, rng, found, n):
     """ELBO of every distribution from draws; -inf once the budget is spent."""
     values = np.full(len(found), -np.inf)
-    for k, params in enumerate(found):
+    for k, component in enumerate(found):
         if budget.cuts():
             break
-        theta = target.family.transport(params, DrawStream(n, rng))
+        theta = component.draws(component.base_draws(n, rng))
         log_joint = finite(target.log_density(theta))
-        values[k] = log_joint.mean() + target.family.entropy(params)
+        values[k] = log_joint.mean() + component.entropy()
     return values
 
 
 def _gains(context, weights, rng, found, n):
     """Gain in ELBO of every distribution at its best weight, nats."""
-    starts = [Component(context.target.family, params) for params in found]
-    gains = joint_gains(context, starts, DrawStream(n, rng), weights)
+    gains = joint_gains(context, found, DrawStream(n, rng), weights)
     return gains.max(axis=1)
 
 
@@ -181,7 +182,7 @@ def _other_widths(context, rng, n=10):
         power = rng.uniform(0.0, 2.0)
         factor = np.exp(0.3 * rng.standard_normal(target.model.n_components))
         natural = with_louis_widths(target, bases[i % len(bases)], power, factor)
-        found.append(target.family.params(natural))
+        found.append(_member(target, natural))
     return found
 
 
@@ -195,9 +196,8 @@ def _at_draws(context, rng, n=8):
         resp = responsibilities_of(target, pool.theta[i])
         natural = target.model.start(target.rows, resp * target.weight[:, None])
         power = rng.uniform(0.5, 1.5)
-        found.append(
-            target.family.params(with_louis_widths(target, natural, power, resp=resp))
-        )
+        natural = with_louis_widths(target, natural, power, resp=resp)
+        found.append(_member(target, natural))
     return found
 
 

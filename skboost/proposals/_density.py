@@ -57,8 +57,7 @@ class DensityProposer(FamilyProposer):
         return missed_modes(search, mixture, modes, log_evidence, *key)
 
     def located(self, modes):
-        family = self._located
-        return [Component(family, p) for p in modes.heaviest(MAX_CANDIDATES)]
+        return modes.heaviest(MAX_CANDIDATES)
 
     def improper(self, target, mixture, settings, *key):
         rng = generator(settings.seed, PROBE, *key, 1)

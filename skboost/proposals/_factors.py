@@ -39,10 +39,14 @@ class FactorProposer(Proposer):
         """The run that ended best, and where the others ended."""
         run = partial(self.first_run, target, settings)
         found = chunked_map(run, list(range(settings.n_restarts)), settings.n_jobs)
-        best, *others = sorted(found, key=lambda item: -item[0])
-        candidates = tuple(self.aligned(target, p, best[1]) for _, p in others)
+        (_, best), *others = sorted(found, key=lambda item: -item[0])
+        family = self.family_of(target)
+        candidates = tuple(
+            Component(family, self.aligned(target, params, best))
+            for _, params in others
+        )
         modes = Modes(candidates, (0.0,) * len(candidates))
-        return Mixture.single(Component(self.family_of(target), best[1])), modes
+        return Mixture.single(Component(family, best)), modes
 
     def propose(self, target, context, settings):
         """Of where new runs and those of the start ended, what gains most."""
@@ -50,11 +54,11 @@ class FactorProposer(Proposer):
         runs = chunked_map(run, list(range(settings.n_restarts)), settings.n_jobs)
         mixture = context.mixture
         heaviest = mixture.components[int(mixture.weights.argmax())].params
-        found = [self.aligned(target, params, heaviest) for params in runs]
-        found += context.mode_candidates
         rng, family = generator(settings.seed, context.iteration, BASE), target.family
         draws = family.base_draws(settings.n_draws, target.dim, rng)
-        found = [Component(family, params) for params in found]
+        ends = (self.aligned(target, params, heaviest) for params in runs)
+        found = [Component(family, params) for params in ends]
+        found += context.mode_candidates
         gains = joint_gains(context, found, draws, _WEIGHTS).max(axis=1)
         return found[int(np.argmax(gains))]
 

@@ -89,26 +89,15 @@ def proper_modes(target, starts, modes):
     )
 
 
-def shrink_to_support(target, family, params, base_draws):
+def shrink_to_support(target, component, base_draws):
     """A component, narrowed until its draws have positive density.
 
     A search can not step back from draws of zero density by a slope, so it starts
     where there are none. The component itself where narrowing does not help.
-
-    Parameters
-    ----------
-    target : Target
-    family : VariationalFamily
-    params : ndarray of shape (n_params,)
-    base_draws : ndarray of shape (n, base_dim)
-
-    Returns
-    -------
-    ndarray of shape (n_params,)
     """
-    found = params
+    found = component
     for _ in range(25):
-        theta = family.transport(found, base_draws)
+        theta = found.draws(base_draws)
         try:
             inside = np.isfinite(target.log_density(theta)).mean()
         except BudgetSpent:
@@ -116,8 +105,8 @@ def shrink_to_support(target, family, params, base_draws):
         # A few draws outside are no hindrance.
         if inside >= 0.995:
             return found
-        found = family.widen(found, 0.6)
-    return params
+        found = found.widen(0.6)
+    return component
 
 
 # --- one component
@@ -136,20 +125,18 @@ def first_component(target, family, starts, settings):
 
     Returns
     -------
-    family : VariationalFamily
-        The variant that was best, with a rank where the run's leaves that open.
-    params : ndarray of shape (n_params,)
+    Component
+        Of the variant that was best, with a rank where the run's leaves that open.
     """
     found = [
         _member(target, variant, starts, settings) for variant in family.variants()
     ]
     # Sobol' points are the same for all variants, so their values compare.
-    _, *best = max(found, key=lambda item: item[0])
-    return best
+    return max(found, key=lambda item: item[0])[1]
 
 
 def _member(target, family, starts, settings):
-    """ELBO on its draws, family and parameters of one variant's best member."""
+    """ELBO on its draws, and one variant's best member."""
     # A factor grows on a diagonal Gaussian.
     first = Gaussian("diag") if family.low_rank else family
     n_draws, seed = enough_draws(family, target.dim, settings), settings.seed
@@ -159,23 +146,20 @@ def _member(target, family, starts, settings):
         moments = natural_gaussian(
             curvature, target.dim, target.ledger.budget, start=target.first_guess
         )
-        candidates = [_projected(family, *moments)]
+        candidates = [Component(family, _projected(family, *moments))]
         if isinstance(family, Gaussian) and family.full_covariance:
             # The optimum itself: a full Gaussian has no other variants.
-            return np.nan, family, candidates[0]
+            return np.nan, candidates[0]
     else:
         candidates = _candidates(target, first, starts, base)
-    problems = [
-        SingleELBO(target, Component(first, params), base, settings.exact)
-        for params in candidates
-    ]
+    problems = [SingleELBO(target, c, base, settings.exact) for c in candidates]
     budget = target.ledger.budget
     x, problem = _best_of_short_searches(problems, budget, settings)
     if family.low_rank:
-        return fit_low_rank(target, problem.unpack(x).params, family.rank, settings)
+        return fit_low_rank(target, problem.unpack(x), family.rank, settings)
     tol = max(1e-4 * settings.tol, SMALLEST_TOL)
     x, value = ascend(problem, x, max_iter=100, tol=tol, budget=budget)
-    return value, family, problem.unpack(x).params
+    return value, problem.unpack(x)
 
 
 def enough_draws(family, dim, settings):
@@ -197,7 +181,10 @@ def _candidates(target, family, starts, base):
     candidates = [_at_mode(target, family, mode) for mode in modes]
     # A density without a proper mode is better met where the user points.
     candidates += [family.from_moments(x, np.ones(target.dim)) for x in starts]
-    return [shrink_to_support(target, family, p, base) for p in candidates]
+    return [
+        shrink_to_support(target, Component(family, params), base)
+        for params in candidates
+    ]
 
 
 def _best_of_short_searches(problems, budget, settings):
@@ -266,15 +253,15 @@ def initial_mixture(search, modes, family, settings):
     -------
     Mixture
     """
-    located, target = search.family, search.target
+    target = search.target
     most = min(MAX_CANDIDATES, settings.max_components or MAX_CANDIDATES)
     kept = modes.heaviest(most)
     if len(kept) < 2:
-        starts = [located.location(p) for p in kept] + list(search.starts)
+        starts = [mode.location() for mode in kept] + list(search.starts)
         return Mixture.single(
             first_component(target, family, np.array(starts), settings)
         )
-    groups = list(enumerate(_groups(located, kept)))
+    groups = list(enumerate(_groups(kept)))
     fit = partial(_fitted, target, family, settings)
     components, logs = [], []
     for members, shares, value in chunked_map(fit, groups, settings.n_jobs, "shared"):
@@ -284,21 +271,23 @@ def initial_mixture(search, modes, family, settings):
     logs = np.concatenate(logs)
     if np.isneginf(logs).any():
         # Limits left no room for a fit: Laplace's own masses are what is known.
-        known = dict(zip(map(id, modes.params), modes.mass, strict=True))
-        logs = np.array([known[id(p)] for _, group in groups for p in group])
+        known = dict(zip(map(id, modes.components), modes.mass, strict=True))
+        logs = np.array([known[id(mode)] for _, group in groups for mode in group])
     weights = np.exp(logs - logs.max())
     return Mixture(tuple(components), weights / weights.sum())
 
 
-def _groups(family, params, overlap=6.0):
+def _groups(components, overlap=6.0):
     """Components closer than `overlap` standard deviations of either, together."""
-    centres = np.array([family.location(p) for p in params])
-    away = [family.whitening(p).whiten(centres - family.location(p)) for p in params]
+    centres = np.array([*map(Component.location, components)])
+    pairs = zip(components, centres, strict=True)
+    away = [each.whitening().whiten(centres - centre) for each, centre in pairs]
     far = np.array([(z**2).sum(axis=1) for z in away])
     near = np.minimum(far, far.T) < overlap**2
     n, labels = connected_components(near, directed=False)
     return [
-        [p for p, k in zip(params, labels, strict=True) if k == j] for j in range(n)
+        [each for each, k in zip(components, labels, strict=True) if k == j]
+        for j in range(n)
     ]
 
 
@@ -317,15 +306,16 @@ def _fitted(target, family, settings, item):
     return max(fits, key=lambda fit: fit[-1])
 
 
-def _fitted_low_rank(target, family, settings, params):
+def _fitted_low_rank(target, family, settings, mode):
     """One mode under a low-rank Gaussian; as `_fitted`."""
     diagonal = Gaussian("diag")
     rng = generator(settings.seed, 0, BASE)
     base = diagonal.matched_draws(settings.n_draws, target.dim, rng)
     # The factor on top of it grows anew.
-    start = shrink_to_support(target, diagonal, params[: 2 * target.dim], base)
-    value, *component = fit_low_rank(target, start, family.rank, settings)
-    return [tuple(component)], np.ones(1), value
+    start = Component(diagonal, mode.params[: 2 * target.dim])
+    start = shrink_to_support(target, start, base)
+    value, component = fit_low_rank(target, start, family.rank, settings)
+    return [component], np.ones(1), value
 
 
 def _problem(target, family, group, settings, k):
@@ -336,8 +326,8 @@ def _problem(target, family, group, settings, k):
         for j in range(len(group))
     ]
     components = [
-        Component(family, shrink_to_support(target, family, p, eps))
-        for p, eps in zip(group, base, strict=True)
+        shrink_to_support(target, Component(family, mode.params), eps)
+        for mode, eps in zip(group, base, strict=True)
     ]
     shares = np.full(len(group), 1.0 / len(group))
     return JointELBO(target, components, base, shares, None, settings.exact)

@@ -12,7 +12,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from skboost._budget import BudgetSpent
 from skboost._random import BASE, generator
 from skboost._solver import SMALLEST_TOL, ascend
-from skboost.families import Component, Gaussian, rank_of
+from skboost.families import Gaussian, rank_of
 from skboost.modes import add_columns
 from skboost.objectives import SingleELBO
 from skboost.proposals._greedy import best_stop
@@ -110,7 +110,7 @@ def _log_volume(factor):
     return float(np.log(np.diagonal(factor)).sum())
 
 
-def fit_low_rank(target, params, rank, settings):
+def fit_low_rank(target, start, rank, settings):
     """A low-rank Gaussian from a diagonal one, by curvature and by ELBO in turns.
 
     Each step adds the directions in which the averaged curvature says that the
@@ -121,7 +121,7 @@ def fit_low_rank(target, params, rank, settings):
     Parameters
     ----------
     target : Target
-    params : ndarray of shape (2 * dim,)
+    start : Component
         Of ``Gaussian("diag")``.
     rank : int or None
         Columns of the factor, at most dim; None lets the curvature decide.
@@ -132,46 +132,45 @@ def fit_low_rank(target, params, rank, settings):
     -------
     value : float
         ELBO on draws that it was not fitted to, nats.
-    family : Gaussian
+    component : Component
         Of low rank.
-    params : ndarray of shape (n_params,)
     """
-    mean, variance, _ = Gaussian("diag").structure(params)
-    family, start = Gaussian.from_structure(mean, variance, np.zeros((len(mean), 1)))
-    found = -np.inf, family, start
+    mean, variance, _ = start.structure()
+    lone = Gaussian.from_structure(mean, variance, np.zeros((len(mean), 1)))
+    found = -np.inf, lone
     with suppress(BudgetSpent):
-        for grown in _growing(target, params, rank, settings):
+        for grown in _growing(target, start, rank, settings):
             found = grown
     return found
 
 
-def _growing(target, params, rank, settings):
-    """Value, family and parameters after every growth."""
-    family, n, tol = Gaussian("diag"), settings.n_draws, settings.tol
+def _growing(target, component, rank, settings):
+    """Value and component after every growth."""
+    n, tol = settings.n_draws, settings.tol
     budget = target.ledger.budget
     max_growths = 12
     for step in range(max_growths):
         rng = generator(settings.seed, 0, BASE, 2, step)
-        last = family, params
-        family, before, start = add_columns(target, *last, rank, tol, rng)
-        n = _enough_draws(n, family)
+        last = component
+        before, start = add_columns(target, last, rank, tol, rng)
+        n = _enough_draws(n, start.family)
         problem, other = (
-            SingleELBO(target, Component(family, start), base, settings.exact)
-            for base in (family.matched_draws(n, target.dim, rng) for _ in range(2))
+            SingleELBO(target, start, start.matched_draws(n, rng), settings.exact)
+            for _ in range(2)
         )
         least = max(1e-2 * tol, SMALLEST_TOL)
         x, value = ascend(problem, max_iter=40, tol=least, budget=budget)
-        found, before = problem.unpack(x), Component(family, before)
+        found = problem.unpack(x)
         # The search's own draws flatter; both ends on common draws do not.
         own = value - problem.elbo(before)
         gain = other.elbo(found) - other.elbo(before)
         # A factor has a column, if only one that gains nothing.
         better = gain > 0 or step == 0
         component = found if better else before
-        value, params = other.elbo(component), component.params
+        value = other.elbo(component)
         if not better:
-            family, params = last
-        yield value, family, params
+            component = last
+        yield value, component
         fits_noise = gain < 0.5 * own and own > 2.0 * tol
         if fits_noise and n < 4 * settings.n_draws:
             n *= 2
@@ -185,46 +184,20 @@ def _enough_draws(n, family):
 
 
 def widest(family, mixture):
-    """The family, its rank no longer open: the largest in a mixture of it.
-
-    Parameters
-    ----------
-    family : Gaussian
-        Of low rank.
-    mixture : Mixture
-
-    Returns
-    -------
-    Gaussian
-    """
-    return family.with_rank(max(rank_of(p, mixture.dim) for _, p in mixture.components))
+    """The low-rank family, its rank no longer open: the largest in a mixture of it."""
+    ranks = [rank_of(each.params, mixture.dim) for each in mixture.components]
+    return family.with_rank(max(ranks))
 
 
 def add_columns_to_candidate(context, objective, found, settings, rng):
-    """A component that a search found, with the columns that the target asks for.
-
-    Parameters
-    ----------
-    context : SearchContext
-    objective : Objective
-    found : Candidate
-        Of a low-rank family.
-    settings : Settings
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Candidate
-        That which is better on draws that neither was fitted to.
-    """
-    family, before, start = add_columns(
-        context.target, *found.component, None, settings.tol, rng
-    )
-    if family.rank == found.component.family.rank:
+    """A low-rank `Candidate` that a search found, with the columns that the target asks
+    for; that which is better on draws that neither was fitted to."""
+    tol = settings.tol
+    before, start = add_columns(context.target, found.component, None, tol, rng)
+    if start.family.rank == found.component.family.rank:
         return found
-    n = _enough_draws(settings.n_draws, family)
-    base, other = (family.matched_draws(n, context.target.dim, rng) for _ in range(2))
-    start = Component(family, start)
+    n = _enough_draws(settings.n_draws, start.family)
+    base, other = (start.matched_draws(n, rng) for _ in range(2))
     problem = objective.problem(context, start, found.weight, base)
     if objective.early_stopping:
         wider = best_stop(context, objective, [problem], lambda _: base, settings)
@@ -236,6 +209,5 @@ def add_columns_to_candidate(context, objective, found, settings, rng):
         problem = objective.judge(context, component, weight, other)
         return problem.value_and_gradient(problem.start)[0]
 
-    before = Component(family, before)
     better = judged(*wider) > judged(before, found.weight)
     return wider if better else found

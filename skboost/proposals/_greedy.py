@@ -9,7 +9,6 @@ from skboost._parallel import chunked_map
 from skboost._random import SEARCH, generator
 from skboost._solver import ascend
 from skboost.approximation import Mixture
-from skboost.families import Component
 from skboost.objectives import joint_gains
 
 # --- where a component is most skewed: starts beside it, and halves of it
@@ -40,12 +39,12 @@ def skew_direction(target, mixture, k, rng, n_draws=512, n_starts=8, n_steps=15)
     -------
     ndarray of shape (dim,)
     """
-    family, params = mixture.components[k]
-    scale = family.whitening(params)
-    theta = family.transport(params, family.base_draws(n_draws, mixture.dim, rng))
+    component = mixture.components[k]
+    scale = component.whitening()
+    theta = component.sample(n_draws, rng)
     _, score = target.value_and_score(theta)
     residual = score - mixture.score_and_log_density(theta)[0]
-    z = scale.whiten(theta - family.location(params))
+    z = scale.whiten(theta - component.location())
     slope = scale.pull(residual)
     directions = rng.standard_normal((mixture.dim, n_starts))
     for _ in range(n_steps):
@@ -74,16 +73,15 @@ def split_component(target, mixture, k, rng):
     Mixture
         One half in the component's place, the other one last.
     """
-    family, params = mixture.components[k]
+    component = mixture.components[k]
     shift = skew_direction(target, mixture, k, rng)
     # Half a standard deviation along the most skewed direction.
     here, there = (
-        family.recentre(params, family.location(params) + s * shift)
-        for s in (-0.5, 0.5)
+        component.recentre(component.location() + s * shift) for s in (-0.5, 0.5)
     )
     weights = np.append(mixture.weights, 0.5 * mixture.weights[k])
     weights[k] *= 0.5
-    halves = mixture.replace(k, (family, here)).append((family, there))
+    halves = mixture.replace(k, here).append(there)
     return halves.with_weights(weights)
 
 
@@ -97,9 +95,7 @@ def widened_mixture(mixture):
     """
     widths, shares = (1.0, 1.5, 3.0, 10.0, 40.0), (0.35, 0.25, 0.2, 0.1, 0.1)
     components = [
-        (family, family.widen(params, width))
-        for family, params in mixture.components
-        for width in widths
+        component.widen(width) for component in mixture.components for width in widths
     ]
     weights = np.outer(mixture.weights, shares).ravel()
     return Mixture(tuple(components), weights)
@@ -141,47 +137,34 @@ def residual_points(context, n, rng, n_probes=256):
 
 
 def starting_components(context, family, settings, rng):
-    """Candidate starts: at residual points, and rescaled copies of heavy components.
-
-    Parameters
-    ----------
-    context : SearchContext
-    family : VariationalFamily
-        Of the new component.
-    settings : Settings
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    list of ndarray of shape (n_params,)
-    """
-    owners, dim = context.fixed.components, context.mixture.dim
+    """Starts in a family: rescaled copies of heavy components, and at residual
+    points."""
+    owners = context.fixed.components
     starts = []
     for k in np.argsort(-owners.weights, kind="stable")[:2]:
-        params = family.convert(owners.components[k].params, dim)
+        heavy = owners.components[k].in_family(family)
         # Widths of the copies of heavy components.
-        starts += [family.widen(params, width) for width in (0.6, 1.7)]
+        starts += [heavy.widen(width) for width in (0.6, 1.7)]
     points = residual_points(context, 2 * settings.n_restarts + 2, rng)
     if not len(points):
         return starts
     nearest = owners.responsibilities(points).argmax(axis=1)
     for point, k in zip(points, nearest, strict=True):
-        params = family.convert(owners.components[k].params, dim)
-        starts += _starts_at(family, params, point)
+        starts += _starts_at(owners.components[k].in_family(family), point)
     return starts
 
 
-def _starts_at(family, params, point):
+def _starts_at(nearest, point):
     """Starts that a residual point suggests, made of the component nearest to it."""
-    centre = family.location(params)
-    reach = np.abs(point - centre) / family.scale(params)
+    centre = nearest.location()
+    reach = np.abs(point - centre) / nearest.scale()
     return [
-        family.recentre(family.widen(params, 0.5), point),
-        family.recentre(params, point),
+        nearest.widen(0.5).recentre(point),
+        nearest.recentre(point),
         # In many dimensions every draw is far out; its direction is what counts.
-        family.recentre(params, centre + (point - centre) / np.sqrt(len(point))),
+        nearest.recentre(centre + (point - centre) / np.sqrt(len(point))),
         # A tail wants a wide component where the owner is, not one beside it.
-        family.widen(params, max(1.0, reach.max() / 1.5)),
+        nearest.widen(max(1.0, reach.max() / 1.5)),
     ]
 
 
@@ -302,8 +285,7 @@ def _problems(context, objective, family, settings):
     rng = generator(settings.seed, context.iteration, SEARCH)
     base = objective.base_draws(family, settings.n_draws, dim, rng)
     starts = starting_components(context, family, settings, rng)
-    starts += [family.convert(p, dim) for p in context.mode_candidates]
-    starts = [Component(family, params) for params in starts]
+    starts += [mode.in_family(family) for mode in context.mode_candidates]
     values, weights = objective.rank_starts(context, starts, base, rng, settings)
     order = np.argsort(-values, kind="stable")[: settings.n_restarts]
     return [objective.problem(context, starts[k], weights[k], base) for k in order]

@@ -67,13 +67,12 @@ def collapse_to_pole(target, mixture, rng):
     where a scale and all effects of that scale are zero together, but they are so in
     ever less volume.
     """
-    scales = np.array([family.scale(params) for family, params in mixture.components])
+    scales = mixture.component_scales()
     narrow = (scales / np.maximum(1.0, scales.max(axis=0))).min(axis=1)
     k = int(narrow.argmin())
     if not narrow[k] < _NARROW:
         return ""
-    family, params = mixture.components[k]
-    draws = family.transport(params, family.base_draws(8, mixture.dim, rng))
+    draws = mixture.components[k].sample(8, rng)
     ends = climb_all(target, draws, scales[k])
     highest = int(ends.heights.argmax())
     if ends.settled[highest] or not np.isfinite(ends.heights[highest]):

@@ -95,7 +95,7 @@ class TestFirstMixture:
     @pytest.mark.parametrize(("log_share", "centre"), [(30.0, 12.0), (1.0, 0.0)])
     def test_it_moves_to_nearly_all_of_the_mass(self, engine, log_share, centre):
         state, _ = engine(self.two_modes(log_share), dim=2).init()
-        assert len(state.modes.params) == 2
+        assert len(state.modes.components) == 2
         assert_allclose(state.mixture.mean(), centre, atol=0.5)
 
 
@@ -323,16 +323,17 @@ class TestLastLook:
         boosting = engine("far modes", starts=np.array([[8.0]]))
         state, _ = boosting.init()
         known = state.modes
-        (own,) = [k for k, p in enumerate(known.params) if 7.0 < float(p[0]) < 9.0]
-        modes = Modes((known.params[own],), (known.mass[own],))
+        places = [float(mode.location()[0]) for mode in known.components]
+        (own,) = [k for k, place in enumerate(places) if 7.0 < place < 9.0]
+        modes = Modes((known.components[own],), (known.mass[own],))
         return boosting, replace(state, modes=modes)
 
     def test_a_mode_that_searches_missed_is_a_candidate_of_the_next(self, engine):
         boosting, state = self.only_its_own(engine)
         modes, again = boosting.last_look(state)
         assert modes is again.modes
-        assert len(again.modes.params) == 2
-        assert min(float(p[0]) for p in again.modes.params) < -6.0
+        assert len(again.modes.components) == 2
+        assert min(mode.location()[0] for mode in again.modes.components) < -6.0
         after, info = boosting.step(again)
         assert info.gain.value > 0.3
         assert after.mixture.n_components == 2

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skboost import boost_posterior
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
-from skboost.families import Gaussian, StudentT
+from skboost.families import Component, Gaussian, StudentT
 from skboost.modes import Box, Modes, ModeSearch, add_ends, climb_all, missed_modes
 from skboost.targets import CallableTarget
 
@@ -54,8 +54,8 @@ def test_one_start_is_not_climbed_from_unless_a_box_has_more():
         ModeSearch(target, Gaussian("full"), start, where, Settings()).from_starts()
         for where in (None, box)
     ]
-    assert not found[0].params
-    assert len(found[1].params) == 4
+    assert not found[0].components
+    assert len(found[1].components) == 4
 
 
 class TestClimbs:
@@ -104,7 +104,7 @@ class TestClimbs:
             target = CallableTarget(log_density, 1)
             ends = climb_all(target, np.array([[1.0], [3.0]]), np.ones(1))
             assert not ends.settled.any()
-            assert add_ends(target, Gaussian(), Modes(), ends).params == ()
+            assert add_ends(target, Gaussian(), Modes(), ends).components == ()
 
     def test_a_kink_is_a_mode(self):
         target = CallableTarget(lambda theta: -anp.sum(anp.abs(theta), axis=1), 2)
@@ -139,7 +139,7 @@ class TestToldApart:
         starts = np.random.default_rng(0).uniform(-10, 10, (64, 2))
         ends = climb_all(target, starts, np.ones(2))
         modes = add_ends(target, Gaussian(), Modes(), ends)
-        found = np.array([Gaussian().location(p) for p in modes.params])
+        found = np.array([mode.location() for mode in modes.components])
         order = np.argsort([np.linalg.norm(found - c, axis=1).min() for c in CORNERS])
         assert len(found) == 4 and len(order) == 4
         distance = np.linalg.norm(found[:, None] - CORNERS, axis=2)
@@ -162,7 +162,7 @@ class TestToldApart:
         )
         ends = climb_all(target, np.array([[-1.2], [1.2]]), np.ones(1))
         assert ends.settled.all()
-        assert len(add_ends(target, Gaussian(), Modes(), ends).params) == n
+        assert len(add_ends(target, Gaussian(), Modes(), ends).components) == n
 
     def test_a_slope_is_no_mode_of_its_own(self):
         target = CallableTarget(lambda t: -0.5 * t[:, 0] ** 2, 1)
@@ -170,14 +170,14 @@ class TestToldApart:
             points=np.array([[0.0], [3.0]]), heights=np.array([0.0, -4.5]),
             settled=np.ones(2, dtype=bool),
         )  # fmt: skip
-        assert len(add_ends(target, Gaussian(), Modes(), ends).params) == 1
+        assert len(add_ends(target, Gaussian(), Modes(), ends).components) == 1
 
     def test_a_flat_top_gets_a_scale_of_its_own(self):
         target = CallableTarget(lambda theta: -anp.sum(theta**4, axis=1), 2)
         ends = climb_all(target, np.array([[0.5, -0.4]]), np.ones(2))
-        (params,) = add_ends(target, Gaussian(), Modes(), ends).params
+        (mode,) = add_ends(target, Gaussian(), Modes(), ends).components
         # The density falls by at most two nats there, and by more at four times that.
-        scale = Gaussian().scale(params)
+        scale = mode.scale()
         assert (scale**4 <= 2.0).all() and ((4.0 * scale) ** 4 > 2.0).all()
 
 
@@ -348,10 +348,10 @@ class TestMissed:
         search = SimpleNamespace(
             family=family, target=away, settings=SimpleNamespace(seed=0, tol=0.01)
         )
-        params = family.from_moments(np.zeros(1), np.ones(1))
+        known = Component(family, family.from_moments(np.zeros(1), np.ones(1)))
         mean = 0.0 if covered else 40.0
         mixture = Mixture.single((family, family.from_moments([mean], np.ones(1))))
-        return missed_modes(search, mixture, Modes((params,), (0.0,)), 0.0)
+        return missed_modes(search, mixture, Modes((known,), (0.0,)), 0.0)
 
     def test_a_mode_that_is_far_from_the_mixture_is_missed(self):
         (mode,) = self.found(std=1.0, covered=False)

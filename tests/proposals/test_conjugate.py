@@ -253,10 +253,10 @@ def test_without_time_the_first_start_is_all_there_is():
     before = rng.bit_generator.state
     with target.ledger.within(Budget(max_time=1e-9), raises=False):
         modes = local_optima(target, "kmeans", Settings(n_restarts=4))
-        params, candidates = first_distribution(target, modes, rng)
+        best, candidates = first_distribution(target, modes, rng)
     assert len(modes) == 1
     assert rng.bit_generator.state == before
-    assert np.isfinite(params).all() and len(candidates) == 1
+    assert np.isfinite(best.params).all() and len(candidates) == 1
 
 
 def test_louis_widths_raise_the_elbo_where_clusters_overlap():

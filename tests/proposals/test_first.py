@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from skboost import boost_posterior
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
-from skboost.families import Gaussian
+from skboost.families import Component, Gaussian
 from skboost.proposals import natural_gaussian, skew_direction, split_component
 from skboost.proposals._first import _best_of_short_searches, _groups
 from skboost.proposals._greedy import _starts_at
@@ -94,15 +94,18 @@ def test_the_best_of_several_starts_is_searched():
 def test_modes_within_six_standard_deviations_of_either_are_fitted_together():
     # The fifth is ten times as wide as the first, and 45 from it.
     places = {-10.0: 1.0, 100.0: 1.0, 10.0: 1.0, 103.0: 1.0, -55.0: 10.0}
-    params = [FAMILY.from_moments([x, 0.0], [sd**2] * 2) for x, sd in places.items()]
-    groups = _groups(FAMILY, params)
-    found = [[float(FAMILY.location(p)[0]) for p in group] for group in groups]
+    components = [
+        Component(FAMILY, FAMILY.from_moments([x, 0.0], [sd**2] * 2))
+        for x, sd in places.items()
+    ]
+    groups = _groups(components)
+    found = [[float(each.location()[0]) for each in group] for group in groups]
     assert found == [[-10.0, -55.0], [100.0, 103.0], [10.0]]
 
 
 def test_a_point_that_is_missed_is_met_at_it_on_the_way_and_by_more_width():
-    params = FAMILY.from_moments([1.0, 0.0], [4.0, 4.0])
-    found = [FAMILY.moments(p) for p in _starts_at(FAMILY, params, [10.0, 0.0])]
+    component = Component(FAMILY, FAMILY.from_moments([1.0, 0.0], [4.0, 4.0]))
+    found = [start.moments() for start in _starts_at(component, [10.0, 0.0])]
     by_root = 1.0 + 9.0 / np.sqrt(2.0)
     assert_allclose([m[0] for m, _ in found], [10.0, 10.0, by_root, 1.0])
     # The point is 4.5 standard deviations away; three times the width makes it 1.5.

@@ -10,7 +10,7 @@ from skboost import boost_posterior
 from skboost._solver import ascend
 from skboost.approximation import Mixture
 from skboost.boosting import Settings
-from skboost.families import Gaussian, StudentT
+from skboost.families import Component, Gaussian, StudentT
 from skboost.modes import diagonal_curvature, inverse_curvature, wide_directions
 from skboost.proposals import fit_low_rank, widest
 from skboost.targets import CallableTarget
@@ -31,13 +31,18 @@ class Spiked:
         self.mean = rng.standard_normal(dim) + shift * self.scale
         axes = np.linalg.qr(rng.standard_normal((dim, n_strong)))[0]
         self.factor = self.scale[:, None] * axes * np.sqrt(variance - 1.0)
-        family, params = Gaussian.from_structure(self.mean, self.scale**2, self.factor)
-        self.log_density = lambda theta: family.log_density(theta, params)
-        self.gradient = lambda theta: family.score(theta, params)
+        normal = Gaussian.from_structure(self.mean, self.scale**2, self.factor)
+        self.log_density = normal.log_density
+        self.gradient = lambda theta: normal.at(theta).score()
 
     @property
     def covariance(self):
         return np.diag(self.scale**2) + self.factor @ self.factor.T
+
+    @property
+    def diagonal(self):
+        family = Gaussian("diag")
+        return Component(family, family.from_moments(self.mean, self.scale**2))
 
     @property
     def target(self):
@@ -54,11 +59,11 @@ class Spiked:
 
     def kl_of(self, posterior):
         """KL(q || p) of the only component, by dense algebra."""
-        ((family, params),) = posterior.mixture.components
-        return self.kl(family, params)
+        (component,) = posterior.mixture.components
+        return self.kl(component)
 
-    def kl(self, family, params):
-        mean, covariance = family.moments(params)
+    def kl(self, component):
+        mean, covariance = component.moments()
         shift = self.mean - mean
         ratio = np.linalg.solve(self.covariance, covariance)
         quadratic = shift @ np.linalg.solve(self.covariance, shift)
@@ -157,11 +162,9 @@ def test_the_widest_rank_is_that_of_the_components():
 @pytest.mark.parametrize("n_strong", [1, 5, 20])
 def test_the_rank_is_what_the_target_asks_for(n_strong):
     gaussian = Spiked(150, n_strong)
-    family = Gaussian("diag")
-    start = family.from_moments(gaussian.mean, gaussian.scale**2)
-    _, *found = fit_low_rank(gaussian.target, start, None, Settings())
-    assert found[0].rank == n_strong
-    assert gaussian.kl(*found) < 1e-2
+    _, found = fit_low_rank(gaussian.target, gaussian.diagonal, None, Settings())
+    assert found.family.rank == n_strong
+    assert gaussian.kl(found) < 1e-2
 
 
 def test_columns_that_lose_on_other_draws_are_left_out(monkeypatch):
@@ -174,10 +177,9 @@ def test_columns_that_lose_on_other_draws_are_left_out(monkeypatch):
         return (x, value) if len(found) == 1 else (x + 3.0, value + 100.0)
 
     monkeypatch.setattr("skboost.proposals._gaussian.ascend", flattered)
-    start = Gaussian("diag").from_moments(gaussian.mean, gaussian.scale**2)
-    _, _, params = fit_low_rank(gaussian.target, start, None, Settings())
+    _, best = fit_low_rank(gaussian.target, gaussian.diagonal, None, Settings())
     assert len(found) > 1
-    assert np.array_equal(params, found[0])
+    assert np.array_equal(best.params, found[0])
 
 
 def test_a_given_rank_stays():
