@@ -134,12 +134,6 @@ class ConvergenceDisplay:
                 axis.set_xlim(self._iteration[0] - 0.4, self._iteration[-1] + 0.4)
                 tidy(axis)
             if ax is None:
-                # One legend below the panels, where some value is not above zero.
-                handles = [
-                    h for axis in axes for h in axis.get_legend_handles_labels()[0]
-                ]
-                if handles:
-                    self.figure_.legend(handles=handles[:1], loc="outside lower center")
                 # Labels of logarithmic ticks take their room in a first pass only.
                 self.figure_.draw_without_rendering()
             self.ax_ = one_or_all(axes)
@@ -164,12 +158,8 @@ class ConvergenceDisplay:
         ax.set_ylabel("ELBO ± 2 se (nats)" if estimated else "ELBO (nats)")
 
     def _plot_criterion(self, ax):
-        self._plot_positive(ax, self.stopping, color(1))
-        # Zero has no place on a logarithmic axis.
+        self._plot_small(ax, self.stopping, color(1))
         if self.tol:
-            # Bars that end below it would leave the line out of sight.
-            bottom, top = ax.get_ylim()
-            ax.set_ylim(min(bottom, 0.5 * self.tol), max(top, 2.0 * self.tol))
             ax.axhline(self.tol, color="0.3", linestyle="--", linewidth=1.2)
             ax.annotate(
                 f"tol = {self.tol:g}",
@@ -188,30 +178,13 @@ class ConvergenceDisplay:
         ax.set_ylabel(label)
 
     def _plot_remaining(self, ax):
-        self._plot_positive(ax, "remaining_kl", color(2))
+        self._plot_small(ax, "remaining_kl", color(2))
         ax.set_ylabel("remaining KL (nats)")
 
-    def _plot_positive(self, ax, key, hue):
-        """Values on a log axis; a caret is an upper end where the value is not > 0."""
+    def _plot_small(self, ax, key, hue):
+        """Values of many sizes, on a logarithmic axis that is linear around zero."""
         value = _column(self.history, key)
-        reach = 2.0 * np.nan_to_num(_column(self.history, f"{key}_se"))
-        positive = value > 0
-        upper = value + reach
-        capped = ~positive & (upper > 0)
-        if not (positive.any() or capped.any()):
-            place = {"ha": "center", "transform": ax.transAxes, "color": "0.4"}
-            ax.text(0.5, 0.5, "nothing above zero", **place)
-            ax.set_yticks([])
-            return
-        shown = np.concatenate([value[positive], upper[capped]])
-        # A bar that crosses zero ends below the axis and not at minus infinity.
-        floor = 0.2 * min(shown.min(), self.tol or np.inf)
-        below = np.minimum(reach, value - floor * 1e-3)[positive]
-        ax.set_yscale("log")
-        error = [np.maximum(below, 0.0), reach[positive]]
-        bars(ax, self._iteration[positive], value[positive], error, hue)
-        if capped.any():
-            label = "upper end of the bar: the value is not above zero"
-            x, style = self._iteration[capped], {"color": hue, "mfc": "none"}
-            ax.plot(x, upper[capped], "v", label=label, **style)
-        ax.set_ylim(bottom=floor)
+        error = 2.0 * np.nan_to_num(_column(self.history, f"{key}_se"))
+        least = np.min(np.abs(value), initial=1.0, where=value > 0.0)
+        ax.set_yscale("symlog", linthresh=self.tol or least)
+        bars(ax, self._iteration, value, error, hue)
