@@ -46,8 +46,8 @@ def inverse_and_log_det(matrices):
     inverse = np.array(matrices)
     log_det = np.zeros(inverse.shape[2:])
     for k in range(len(inverse)):
-        known = inverse[k, k] > 1e-11 * matrices[k, k]
-        pivot = np.where(known, inverse[k, k], np.inf)
+        resolved = inverse[k, k] > 1e-11 * matrices[k, k]
+        pivot = np.where(resolved, inverse[k, k], np.inf)
         log_det += np.log(pivot)
         row = inverse[k] / pivot
         row[k] = 1.0 / pivot

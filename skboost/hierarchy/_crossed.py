@@ -98,14 +98,14 @@ class CrossedEffects:
         self.squares = _by_row(blocks, squares, self.n_groups * q**2)
         place = positions[:, q:] - self.n_main
         cells = positions[:, :q, None] * m + place[:, None]
-        known, cells = np.unique(cells, return_inverse=True)
-        self.cells = np.divmod(known, m)
+        filled, cells = np.unique(cells, return_inverse=True)
+        self.cells = np.divmod(filled, m)
         self.ends = np.searchsorted(self.cells[0], np.arange(self.n_main + 1))
         mixed = self.main[:, :, None] * others[:, None]
-        self.mixed = _by_row(cells.reshape(mixed.shape), mixed, len(known))
+        self.mixed = _by_row(cells.reshape(mixed.shape), mixed, len(filled))
         pairs = place[:, :, None] * m + place[:, None]
         self.pairs = _by_row(pairs, others[:, :, None] * others[:, None], m * m)
-        self.dense = self.n_main * m <= max(_DENSE_SIZE, _DENSE_SHARE * len(known))
+        self.dense = self.n_main * m <= max(_DENSE_SIZE, _DENSE_SHARE * len(filled))
 
     def predicted(self, effects):
         """Z times a vector of effects, (n_rows,)."""
@@ -156,10 +156,10 @@ class CrossedEffects:
         main, others = scale[: self.n_main], scale[self.n_main :]
         row, column = self.cells
         sized = main.reshape(self.n_groups, self.q)
-        own = sized[:, :, None] * inverse.blocks * sized[:, None]
+        blocks = sized[:, :, None] * inverse.blocks * sized[:, None]
         mixed = self.mixed.T @ (inverse.cells * main[row] * others[column])
         pairs = self.pairs.T @ (others[:, None] * inverse.others * others).ravel()
-        return self.squares.T @ own.ravel() + 2.0 * mixed + pairs
+        return self.squares.T @ blocks.ravel() + 2.0 * mixed + pairs
 
 
 def _by_row(places, values, size):
@@ -230,12 +230,12 @@ class Precision:
         for some in row_blocks(n, 2 * q * len(others), _BLOCK):
             start, stop = some.start * q, some.stop * q
             pushed = self.pushed[start:stop]
-            found = pushed @ others
+            spread = pushed @ others
             held = slice(*np.searchsorted(self.cells[0], [start, stop]))
             row, column = (part[held] for part in self.cells)
-            cells[held] = -found[row - start, column]
-            shape = len(found) // q, q, len(others)
+            cells[held] = -spread[row - start, column]
+            shape = len(spread) // q, q, len(others)
             blocks[some] += np.einsum(
-                "jkm,jrm->jkr", found.reshape(shape), _dense(pushed).reshape(shape)
+                "jkm,jrm->jkr", spread.reshape(shape), _dense(pushed).reshape(shape)
             )
         return Entries(blocks, cells, others)

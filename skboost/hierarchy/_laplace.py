@@ -142,8 +142,8 @@ class LaplaceMarginal(LikelihoodMarginal):
 
     def _of_rows(self, eta, likelihood):
         """What `_value_and_slopes` says at one draw, (n_rows,)."""
-        found = self._value_and_slopes(eta[:, None], likelihood)
-        return [None if part is None else part[:, 0] for part in found]
+        parts = self._value_and_slopes(eta[:, None], likelihood)
+        return [None if part is None else part[:, 0] for part in parts]
 
 
 class _Mode(NamedTuple):

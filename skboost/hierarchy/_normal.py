@@ -141,10 +141,10 @@ def _compressed(crossed, kind, n_kinds):
     ends = np.searchsorted(kind[order], np.arange(n_kinds + 1))
     members, blocks = [np.zeros(0, dtype=int)], [flat[:0]]
     for k in range(n_kinds):
-        found = flat[order[ends[k] : ends[k + 1]]]
-        if len(found) > q * width:
-            found = np.linalg.qr(found, mode="r")
-        blocks.append(found)
-        members.append(np.full(len(found), k))
+        rows = flat[order[ends[k] : ends[k + 1]]]
+        if len(rows) > q * width:
+            rows = np.linalg.qr(rows, mode="r")
+        blocks.append(rows)
+        members.append(np.full(len(rows), k))
     blocks = np.concatenate(blocks).reshape(-1, q, width).swapaxes(0, 1)
     return np.concatenate(members), np.ascontiguousarray(blocks)

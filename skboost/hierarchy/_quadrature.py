@@ -67,22 +67,22 @@ class QuadratureMarginal(LikelihoodMarginal):
         n, n_scales = levels.shape
         value, score = np.empty(n), np.empty((n, beta.shape[1] + n_scales))
         by_level = np.empty((n, int(self.has_noise)))
-        for some, found in self._integrals(beta, levels, noise_level):
-            value[some] = found.log_integral.sum(axis=0)
+        for some, integral in self._integrals(beta, levels, noise_level):
+            value[some] = integral.log_integral.sum(axis=0)
             squares = np.einsum(
-                "mqjs,mqjs,mjs->sq", found.nodes, found.nodes, found.shares
+                "mqjs,mqjs,mjs->sq", integral.nodes, integral.nodes, integral.shares
             )
             by_scale = squares - len(self.starts)
-            score[some] = np.hstack([found.slope.T @ self.rows.X, by_scale])
-            by_level[some] = found.by_level
+            score[some] = np.hstack([integral.slope.T @ self.rows.X, by_scale])
+            by_level[some] = integral.by_level
         return value, np.hstack([score, by_level])
 
     def effects(self, normals, beta, levels, noise_level=None):
         """Draws of the group effects; they have the first four moments of the nodes."""
         out = np.empty((2, *normals[0].shape))
         scales = bounded_exp(levels.T)
-        for some, found in self._integrals(beta, levels, noise_level):
-            both = _moments(found, scales[:, some]).both(
+        for some, integral in self._integrals(beta, levels, noise_level):
+            both = _moments(integral, scales[:, some]).both(
                 normals[0][:, some].swapaxes(1, 2)
             )
             out[:, :, some] = both.swapaxes(2, 3)
@@ -113,10 +113,10 @@ class QuadratureMarginal(LikelihoodMarginal):
         by_level = np.zeros(values.shape)
         for m, node in enumerate(nodes):
             moved = self._moved(eta, tilts, node)
-            value, slopes[m], own = self._value_and_slopes(moved, likelihood)
+            value, slopes[m], level_slope = self._value_and_slopes(moved, likelihood)
             values[m] = self._over_groups(value) - 0.5 * (node**2).sum(axis=0)
             if self.has_noise:
-                by_level[m] = self._over_groups(own)
+                by_level[m] = self._over_groups(level_slope)
         values += self.log_weights[:, None, None] + np.log(widths).sum(axis=1)
         total = logsumexp(values, axis=0)
         shares = np.exp(values - total)
@@ -134,11 +134,11 @@ class QuadratureMarginal(LikelihoodMarginal):
             inverse, log_det = inverse_and_log_det(hessian)
             gradient -= v
             step = np.einsum("qrjs,rjs->qjs", inverse, gradient)
-            left = np.einsum("qjs,qjs->js", step, gradient)
+            decrement = np.einsum("qjs,qjs->js", step, gradient)
             reach = np.einsum("qjs,qjs->js", np.abs(step), longest)
             step *= np.minimum(1.0, _LONGEST / np.maximum(reach, 1e-300))
             v += step
-            if left.max() < _TOLERANCE**2:
+            if decrement.max() < _TOLERANCE**2:
                 break
         return v, inverse, log_det
 
@@ -167,8 +167,8 @@ class QuadratureMarginal(LikelihoodMarginal):
         for k in range(q):
             pulled = bend * tilts[k]
             for r in range(k + 1):
-                found = self._over_groups(pulled * tilts[r])
-                hessian[k, r] = hessian[r, k] = found + (k == r)
+                entry = self._over_groups(pulled * tilts[r])
+                hessian[k, r] = hessian[r, k] = entry + (k == r)
         return gradient, hessian
 
     def _moved(self, eta, tilts, v):
@@ -206,15 +206,15 @@ def _half_rule(n_nodes):
     return nodes, total * axes[0] ** 2
 
 
-def _moments(found, scale):
+def _moments(integral, scale):
     """Effects with the first four moments of the nodes; scale is (q, n_draws)."""
-    mean = np.einsum("mqjs,mjs->qjs", found.nodes, found.shares)
-    away = found.nodes - mean
-    covariance = np.einsum("mqjs,mrjs,mjs->qrjs", away, away, found.shares)
+    mean = np.einsum("mqjs,mjs->qjs", integral.nodes, integral.shares)
+    away = integral.nodes - mean
+    covariance = np.einsum("mqjs,mrjs,mjs->qrjs", away, away, integral.shares)
     root = cholesky(covariance)
     z = _solved(root, away)
-    third = np.einsum("mqjs,mjs->qjs", z**3, found.shares)
-    fourth = np.einsum("mqjs,mjs->qjs", z**4, found.shares) - 3.0
+    third = np.einsum("mqjs,mjs->qjs", z**3, integral.shares)
+    fourth = np.einsum("mqjs,mjs->qjs", z**4, integral.shares) - 3.0
     size = scale[:, None]
     return Conditional(size * mean, size[:, None] * root, third, fourth)
 

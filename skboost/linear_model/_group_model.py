@@ -90,7 +90,7 @@ class GroupModel:
             "coef_": coef[0].copy(),
             "intercept_": float(intercept[0]),
             "group_levels_": {factor.name: levels_of(factor) for factor in factors},
-            "group_effects_": {f.name: f.known.mean(axis=2) for f in factors},
+            "group_effects_": {f.name: f.fitted_effects.mean(axis=2) for f in factors},
             "variance_components_": self.variances(posterior),
             "icc_": draws.correlations(),
             "effects_pareto_k_": draws.khat,
@@ -180,8 +180,9 @@ class GroupPredictive:
     def quantiles(self, rows, p):
         """What the response says of every row, (n, n_levels)."""
         parts = self.model.predictors(*rows)
-        found = [self.response.quantiles(self.model, eta, p) for _, eta in parts]
-        return np.concatenate(found)
+        return np.concatenate(
+            [self.response.quantiles(self.model, eta, p) for _, eta in parts]
+        )
 
     def log_density(self, rows, y):
         """Of responses, (n,)."""
@@ -208,7 +209,7 @@ class GroupPredictive:
         intercept = coef[:, -1] if layout.intercept else np.zeros(len(picked))
         scales = dict(zip(layout.names[coef.shape[1] :], scales.T, strict=True))
         effects = {
-            factor.name: np.moveaxis(factor.known[..., picked], -1, 0)
+            factor.name: np.moveaxis(factor.fitted_effects[..., picked], -1, 0)
             for factor in model.factors
         }
         return coef[:, :n], intercept, scales, effects

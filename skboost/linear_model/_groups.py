@@ -91,9 +91,9 @@ def _position(key, parameter, place):
 
 
 def _slopes(slopes, factors, place, numbers):
-    found = {name: () for name in factors}
+    places = {name: () for name in factors}
     if slopes is None:
-        return found
+        return places
     if not isinstance(slopes, dict):
         raise ValueError(
             "slopes must be a dict from factors to lists of columns, such as "
@@ -114,8 +114,8 @@ def _slopes(slopes, factors, place, numbers):
                     "slopes must name numeric columns of X; got "
                     f"{names[column]!r}, which says groups."
                 )
-        found[name] = tuple(numbers.index(column) for column in where)
-    return found
+        places[name] = tuple(numbers.index(column) for column in where)
+    return places
 
 
 def column_of(X, i):
@@ -194,8 +194,8 @@ def learned(X, columns):
     values = {i: labels_of(X, i, columns.names[i]) for i in sorted(every)}
     factors = []
     for name, group in columns.factors.items():
-        found = [np.unique(values[i], return_inverse=True) for i in group]
-        labels, codes = zip(*found, strict=True)
+        coded = [np.unique(values[i], return_inverse=True) for i in group]
+        labels, codes = zip(*coded, strict=True)
         present = np.unique(np.ravel_multi_index(codes, list(map(len, labels))))
         if len(present) < 2:
             raise ValueError(

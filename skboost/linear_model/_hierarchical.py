@@ -173,7 +173,9 @@ class HierarchicalEstimator(BoostedEstimator):
         """
         tails, factors = tails_of(level), self._predictive().model.factors
         return {
-            factor.name: np.moveaxis(np.quantile(factor.known, tails, axis=2), 0, -1)
+            factor.name: np.moveaxis(
+                np.quantile(factor.fitted_effects, tails, axis=2), 0, -1
+            )
             for factor in factors
         }
 

@@ -28,17 +28,17 @@ class GroupedFactor:
     effects: object = None
 
     @property
-    def known(self):
+    def fitted_effects(self):
         """Effects of the groups of the fit."""
         return self.effects[:-1]
 
     def codes(self, values):
         """Groups of rows by the values of their columns; -1 where there is none."""
         parts = map(positions, self.labels, values)
-        places, known = zip(*parts, strict=True)
+        places, seen = zip(*parts, strict=True)
         code = np.ravel_multi_index(places, [len(labels) for labels in self.labels])
-        place, found = positions(self.present, code)
-        return np.where(found & np.all(known, axis=0), place, -1)
+        place, exists = positions(self.present, code)
+        return np.where(exists & np.all(seen, axis=0), place, -1)
 
     def columns_of(self, numbers):
         """What the effects of a row's group multiply: ones, then slopes."""
