@@ -83,21 +83,20 @@ class SVIEstimator(FittingEstimator):
         chosen = auto if self.learning_rate == "auto" else self.learning_rate
         return as_learning_rate(chosen)
 
-    def _steps(self, n_rows, auto):
-        """How the engine of each run steps, by the run's number; `auto` is the rate of
-        batches.
-        """
+    def _engines(self, make, start, n_rows, auto):
+        """One for each run: ``make(start=, ...)`` of what ``start(rng)`` gives."""
         whole = self.batch_size is None or self.batch_size >= n_rows
-        numbers = range(self.n_init) if self._previous is None else [self._kept]
-        return {
-            i: {
-                "learning_rate": self._rate(1.0 if whole else auto),
-                "batch_size": self.batch_size,
-                "effective_batch_size": self.effective_batch_size,
-                "seed": int(generator(self._seed, STEPS, i).integers(2**31)),
-            }
-            for i in numbers
-        }
+        going_on = self._previous is not None
+        return [
+            make(
+                start=None if going_on else start(generator(self._seed, START, i)),
+                learning_rate=self._rate(1.0 if whole else auto),
+                batch_size=self.batch_size,
+                effective_batch_size=self.effective_batch_size,
+                seed=int(generator(self._seed, STEPS, i).integers(2**31)),
+            )
+            for i in ([self._kept] if going_on else range(self.n_init))
+        ]
 
     def _run_all(self, engines, limits, data, attributes, lines=Silence):
         """Run all engines, and set every fitted attribute from the best.

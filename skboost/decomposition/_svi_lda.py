@@ -231,7 +231,7 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
             rows = model.rows(X_counts)
             tol = self.tol * float(rows.counts.sum())
             return self._run_all(
-                self._engines(model, rows),
+                self._engines_of(model, rows),
                 SVILimits(self.max_iter, tol, self.max_time),
                 callback_data(X, y),
                 partial(_attributes, model),
@@ -276,7 +276,8 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
         stream, total = self._stream_so_far, self.total_samples
         if stream is None:
             share = 1.0 if total is None else total / len(rows)
-            stream = Stream(self._start(model, rows, 0, share), 0.0)
+            rng = generator(self._seed, START, 0)
+            stream = Stream(self._start(model, rows, rng, share), 0.0)
         stream = stream.absorb(
             model,
             rows,
@@ -312,21 +313,19 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
             check_same_model(what, before, model.settings, advice)
         return model
 
-    def _engines(self, model, rows):
+    def _engines_of(self, model, rows):
         """One for each run."""
         bound_rows, scale = self._bound_rows(rows)
-        return [
-            NaturalGradient(
-                model,
-                rows,
-                self._start(model, rows, i) if self._previous is None else None,
-                weight=np.ones(len(rows)),
-                bound_rows=bound_rows,
-                bound_scale=scale,
-                **steps,
-            )
-            for i, steps in self._steps(len(rows), _RATE_OF_BATCHES).items()
-        ]
+        make = partial(
+            NaturalGradient,
+            model,
+            rows,
+            weight=np.ones(len(rows)),
+            bound_rows=bound_rows,
+            bound_scale=scale,
+        )
+        start = partial(self._start, model, rows)
+        return self._engines(make, start, len(rows), _RATE_OF_BATCHES)
 
     def _bound_rows(self, rows):
         """Documents by which the bound is estimated; all tokens over theirs."""
@@ -337,9 +336,8 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
         tokens = rows[some].counts.sum()
         return (some, float(rows.counts.sum()) / tokens) if tokens else (None, 1.0)
 
-    def _start(self, model, rows, i, share=1.0):
-        """Natural parameters of the i-th run's start, for `share` times these rows."""
-        rng = generator(self._seed, START, i)
+    def _start(self, model, rows, rng, share=1.0):
+        """Natural parameters of a start, for `share` times these rows."""
         words = STARTS[self.init_params](rows, self.n_components, rng)
         prior = model.topics.prior["lambda"]
         return {"topics": {"lambda": prior + share * words}}

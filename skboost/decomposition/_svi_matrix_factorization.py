@@ -7,13 +7,12 @@ import numpy as np
 
 from skboost._base import callback_data
 from skboost._natural_gradients import (
-    START,
     SVI_CONSTRAINTS,
     SVIEstimator,
     check_same_model,
 )
 from skboost._parallel import single_threaded
-from skboost._random import generator, root_seed
+from skboost._random import root_seed
 from skboost._sklearn import StrOptions, fit_context
 from skboost.conjugate import MatrixFactorizationModel, ObservedEntries
 from skboost.decomposition._face import BayesianFactorization
@@ -226,7 +225,7 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
             model, bias = self._model(entries)
             self._digest = entries.digest
             return self._run_all(
-                self._engines(model, about(entries, bias)),
+                self._engines_of(model, about(entries, bias)),
                 SVILimits(self.max_iter, self.tol * len(entries), self.max_time),
                 callback_data(X, y),
                 partial(_attributes, model, bias),
@@ -311,16 +310,14 @@ class SVIMatrixFactorization(BayesianFactorization, SVIEstimator):
         settings = model_settings(self, shape, magnitude)
         return MatrixFactorizationModel(**settings, dtype=self.dtype)
 
-    def _engines(self, model, entries):
+    def _engines_of(self, model, entries):
         """One for each run."""
-        engines = []
-        for i, steps in self._steps(len(entries), "robbins-monro").items():
-            own, start = self._made(entries.shape, model.magnitude), None
-            if self._previous is None:
-                start = own.start(generator(self._seed, START, i))
-            engine = NaturalGradient(own, ObservedEntries(entries), start, **steps)
-            engines.append(engine)
-        return engines
+
+        def make(**steps):
+            own = self._made(entries.shape, model.magnitude)
+            return NaturalGradient(own, ObservedEntries(entries), **steps)
+
+        return self._engines(make, model.start, len(entries), "robbins-monro")
 
     def _check_goes_on(self, what, advice):
         check_same_model(what, self._made_with, self._of_model(), advice)

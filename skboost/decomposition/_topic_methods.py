@@ -11,7 +11,6 @@ from sklearn.utils.validation import (
 )
 
 from skboost._random import generator, root_seed
-from skboost.decomposition._topics import npmi
 
 
 def counts_of_words(estimator, X, whom, reset=False):
@@ -150,7 +149,7 @@ class TopicTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         topics, rows = self._asked("coherence", X)
         _check_number("top_n", top_n, 2)
-        return np.array([npmi(rows.counts, top) for top in topics.top(top_n)])
+        return np.array([rows.coherence(top) for top in topics.top(top_n)])
 
     def top_words(self, feature_names=None, n=10):
         """The most probable words of each topic, in order.

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from skboost.conjugate import Documents, TopicModel
+from skboost.conjugate import TopicModel
 
 # Rounds of k-means: rough clusters are enough to start from.
 _N_ROUNDS, _N_CLUSTERED = 10, 10_000
@@ -86,7 +86,7 @@ class FittedTopics:
 
     def completion_perplexity(self, rows, rng):
         """Perplexity of one half of each document's tokens, given the other half."""
-        given, held_out = halves(rows, rng)
+        given, held_out = rows.halves(rng)
         n_tokens = _n_tokens(held_out.counts)
         gamma = self.proportions(given)
         log_p = self.model.log_predictive(self.natural, gamma, held_out)
@@ -96,48 +96,6 @@ class FittedTopics:
         """Positions of the n most probable words, one row for each topic."""
         words = self.natural["topics"]["lambda"].T
         return np.argsort(-words, axis=1, kind="stable")[:, :n]
-
-
-def npmi(counts, words):
-    """Mean normalised pointwise mutual information of pairs of words, or NaN."""
-    n_documents = max(counts.shape[0], 1)
-    holds = (counts[:, words] > 0).astype(float)
-    together = np.asarray((holds.T @ holds).todense()) / n_documents
-    alone = np.diagonal(together)
-    i, j = np.triu_indices(len(words), 1)
-    occur = (alone[i] > 0) & (alone[j] > 0)
-    if not occur.any():
-        return np.nan
-    i, j = i[occur], j[occur]
-    joint = together[i, j]
-    # Pairs that never meet are -1, those in every document together 1.
-    found = np.where(joint > 0, 1.0, -1.0)
-    some = (joint > 0) & (joint < 1)
-    log_joint = np.log(joint[some])
-    gain = log_joint - np.log(alone[i[some]]) - np.log(alone[j[some]])
-    found[some] = -gain / log_joint
-    return float(found.mean())
-
-
-def halves(rows, rng):
-    """Each document's tokens dealt at random into two sets of documents."""
-    counts = rows.counts
-    pieces = np.ceil(counts.data).astype(int)
-    entry = np.repeat(np.arange(counts.nnz), pieces)
-    weight = np.ones(len(entry))
-    # The last piece of an entry is what is left of its count.
-    weight[np.cumsum(pieces) - 1] = counts.data - (pieces - 1)
-    document = np.repeat(np.arange(len(rows)), rows.lengths)[entry]
-    order = np.lexsort((rng.random(len(entry)), document))
-    size = np.bincount(document, minlength=len(rows))
-    rank = np.arange(len(entry)) - np.repeat(np.cumsum(size) - size, size)
-    first = rank < (size // 2)[document[order]]
-    found = []
-    for part in (order[first], order[~first]):
-        half = counts.copy()
-        half.data = np.bincount(entry[part], weight[part], counts.nnz)
-        found.append(Documents.of(half))
-    return tuple(found)
 
 
 def _n_tokens(counts):

@@ -311,7 +311,7 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
             model = self._model(rows)
             self._seed = seed
             return self._run_all(
-                self._engines(model, rows),
+                self._engines_of(model, rows),
                 SVILimits(self.max_iter, self.tol, self.max_time),
                 callback_data(X, y, sample_weight),
                 self._attributes(model),
@@ -379,19 +379,13 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
     def _attributes(self, model):
         return partial(natural_attributes, model, self.weight_concentration_prior_type)
 
-    def _engines(self, model, rows):
+    def _engines_of(self, model, rows):
         """One for each run."""
         values, weight = rows.summary.start(rows)
         at_hand = model.rows(values)
         make = rows.summary.engine(model, rows, at_hand, self)
-        engines = []
-        for i, steps in self._steps(len(rows), "robbins-monro").items():
-            start = None
-            if self._previous is None:
-                rng = generator(self._seed, START, i)
-                start = start_of(self, model, at_hand, weight, rng)
-            engines.append(make(start=start, **steps))
-        return engines
+        start = partial(start_of, self, model, at_hand, weight)
+        return self._engines(make, start, len(rows), "robbins-monro")
 
     def _check_goes_on(self, what, advice):
         names = ("n_components", "covariance_type", "temperature", "reg_covar")

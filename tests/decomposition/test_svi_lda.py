@@ -19,7 +19,6 @@ from sklearn.pipeline import make_pipeline
 from skboost._random import generator, root_seed
 from skboost.conjugate import Documents
 from skboost.decomposition import SVILatentDirichletAllocation
-from skboost.decomposition._topics import halves, npmi
 from skboost.model_selection import EvidenceSearch
 from skboost.svi import RobbinsMonro
 
@@ -176,19 +175,19 @@ def test_halves_are_all_of_the_tokens():
     fractional = X[:50].astype(float)
     fractional[0] *= 0.7
     rows = Documents.of(fractional)
-    found = halves(rows, np.random.default_rng(0))
+    found = rows.halves(np.random.default_rng(0))
     one, two = (half.counts.toarray() for half in found)
     assert_allclose(one + two, fractional)
     assert np.all(one.sum(axis=1)[1:] == 30)
     assert np.array_equal(one[1:] % 1, np.zeros_like(one[1:]))
-    again = halves(rows, np.random.default_rng(0))[0].counts.toarray()
+    again = rows.halves(np.random.default_rng(0))[0].counts.toarray()
     assert np.array_equal(one, again)
-    odd = halves(Documents.of(np.array([[3.0, 0.0], [1.0, 4.0]])), generator(0))
+    odd = Documents.of(np.array([[3.0, 0.0], [1.0, 4.0]])).halves(generator(0))
     assert [half.counts.sum(axis=1).tolist() for half in odd] == [[1, 2], [2, 3]]
 
 
 def test_completion_is_by_posterior_means(fitted):
-    first, second = halves(Documents.of(X), generator(root_seed(0)))
+    first, second = Documents.of(X).halves(generator(root_seed(0)))
     words = fitted.components_ / fitted.components_.sum(axis=1, keepdims=True)
     held_out = second.counts.toarray()
     log_p = np.log(fitted.transform(first.counts) @ words)
@@ -213,17 +212,17 @@ def test_the_perplexity_of_one_topic_has_a_closed_form():
 
 
 def test_coherence_of_pairs():
-    counts = Documents.of(np.array([[1, 1, 0], [2, 1, 0], [0, 0, 1], [1, 0, 0]])).counts
+    counts = Documents.of(np.array([[1, 1, 0], [2, 1, 0], [0, 0, 1], [1, 0, 0]]))
     # Words 0 and 1: p = 3/4, 1/2, 1/2 together.
     pair = np.log(0.5 / (0.75 * 0.5)) / -np.log(0.5)
-    assert npmi(counts, np.array([0, 1])) == pytest.approx(pair)
+    assert counts.coherence(np.array([0, 1])) == pytest.approx(pair)
     # Words 0 and 2 never meet.
-    assert npmi(counts, np.array([0, 2])) == -1.0
+    assert counts.coherence(np.array([0, 2])) == -1.0
     mean = (pair - 1.0 - 1.0) / 3.0
-    assert npmi(counts, np.array([0, 1, 2])) == pytest.approx(mean)
-    always = Documents.of(np.ones((4, 2))).counts
-    assert npmi(always, np.array([0, 1])) == 1.0
-    assert np.isnan(npmi(Documents.of(np.zeros((4, 2))).counts, np.array([0, 1])))
+    assert counts.coherence(np.array([0, 1, 2])) == pytest.approx(mean)
+    always = Documents.of(np.ones((4, 2)))
+    assert always.coherence([0, 1]) == 1.0
+    assert np.isnan(Documents.of(np.zeros((4, 2))).coherence([0, 1]))
 
 
 def test_top_words_have_names_and_are_coherent(fitted):
@@ -235,10 +234,10 @@ def test_top_words_have_names_and_are_coherent(fitted):
     assert top[0][0] == names[model.components_[0].argmax()]
     numbers = fitted.top_words(n=5)
     assert [f"word{k}" for k in numbers[0][:4]] == top[0]
-    counts, words = Documents.of(X).counts, np.random.default_rng(0).permutation(40)
+    counts, words = Documents.of(X), np.random.default_rng(0).permutation(40)
     found = fitted.coherence(X, top_n=5)
-    assert_allclose(found, [npmi(counts, np.array(some)) for some in numbers])
-    random = [npmi(counts, some) for some in words[:20].reshape(4, 5)]
+    assert_allclose(found, [counts.coherence(np.array(some)) for some in numbers])
+    random = [counts.coherence(some) for some in words[:20].reshape(4, 5)]
     assert found.mean() > np.mean(random)
 
 

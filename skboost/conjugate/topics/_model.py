@@ -196,3 +196,42 @@ class Documents(SharedWithWorkers):
     def chunks(self):
         """Slices of documents that do not depend on the number of workers."""
         return row_blocks(len(self), 1, _CHUNK) or [slice(0, 0)]
+
+    def halves(self, rng):
+        """Each document's tokens dealt at random into two sets of documents."""
+        counts = self.counts
+        pieces = np.ceil(counts.data).astype(int)
+        entry = np.repeat(np.arange(counts.nnz), pieces)
+        weight = np.ones(len(entry))
+        # The last piece of an entry is what is left of its count.
+        weight[np.cumsum(pieces) - 1] = counts.data - (pieces - 1)
+        document = np.repeat(np.arange(len(self)), self.lengths)[entry]
+        order = np.lexsort((rng.random(len(entry)), document))
+        size = np.bincount(document, minlength=len(self))
+        rank = np.arange(len(entry)) - np.repeat(np.cumsum(size) - size, size)
+        first = rank < (size // 2)[document[order]]
+        dealt = []
+        for part in (order[first], order[~first]):
+            half = counts.copy()
+            half.data = np.bincount(entry[part], weight[part], counts.nnz)
+            dealt.append(Documents.of(half))
+        return tuple(dealt)
+
+    def coherence(self, words):
+        """Mean normalised pointwise mutual information of pairs of words, or NaN."""
+        holds = (self.counts[:, words] > 0).astype(float)
+        together = np.asarray((holds.T @ holds).todense()) / max(len(self), 1)
+        alone = np.diagonal(together)
+        i, j = np.triu_indices(len(words), 1)
+        occur = (alone[i] > 0) & (alone[j] > 0)
+        if not occur.any():
+            return np.nan
+        i, j = i[occur], j[occur]
+        joint = together[i, j]
+        # Pairs that never meet are -1, those in every document together 1.
+        npmi = np.where(joint > 0, 1.0, -1.0)
+        some = (joint > 0) & (joint < 1)
+        log_joint = np.log(joint[some])
+        gain = log_joint - np.log(alone[i[some]]) - np.log(alone[j[some]])
+        npmi[some] = -gain / log_joint
+        return float(npmi.mean())
