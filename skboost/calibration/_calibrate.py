@@ -37,27 +37,9 @@ def affine_map(problem, kl):
     are exact for a Gaussian target of covariance S wherever the chains are. The logs of
     the scales are shrunk to their mean, and the shifts, in coordinates in which the
     mixture has unit scatter, to zero, by as much as they are noise (empirical Bayes).
+    Where the problem is guarded, shorter steps are tried as well, the longest first,
+    and the ELBO may fall by less than ``E_p[ln q]`` gains. `kl` is what remains, nats.
 
-    Parameters
-    ----------
-    problem : Problem
-        Where it is guarded, shorter steps are tried as well, the longest first, and the
-        ELBO may fall by less than ``E_p[ln q]`` gains.
-    kl : float
-        What remains, nats.
-
-    Returns
-    -------
-    mixture : Mixture
-        After the map.
-    record : Calibration
-
-    Raises
-    ------
-    Declined
-
-    References
-    ----------
     Mira, Solgi & Imparato 2013, Zero variance Markov chain Monte Carlo for Bayesian
     estimators, Statistics and Computing 23.
     """

@@ -17,17 +17,6 @@ class Scatter:
 
     The scatter is the covariance of the components' locations plus their spread: a
     covariance where there is one, and finite where there is none.
-
-    Parameters
-    ----------
-    mixture : Mixture
-
-    Attributes
-    ----------
-    location, variance : ndarray of shape (dim,)
-        Of the mixture, and of its scatter.
-    whitening : Triangular or Diagonal
-        Coordinate by coordinate where a matrix is too large.
     """
 
     def __init__(self, mixture):
@@ -58,15 +47,9 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Chains:
-    """Where many chains are.
+    """Where many chains are: points and scores (n, dim), and log joints (n,).
 
-    Attributes
-    ----------
-    theta, score : ndarray of shape (n, dim)
-    log_joint : ndarray of shape (n,)
-        Nats.
-    step : float
-        Longest of the steps, in standard deviations of the mixture.
+    The longest step is in standard deviations of the mixture.
     """
 
     theta: np.ndarray
@@ -84,18 +67,6 @@ class Chains:
 
         Every chain leaves the target as it is, and so needs no tuning to be right; the
         length of the next steps follows from the share that was accepted.
-
-        Parameters
-        ----------
-        target : Target
-            Of which failures are points of zero density.
-        whitening : Triangular or Diagonal
-            Of a mixture near the target.
-        rng : numpy.random.Generator
-
-        Returns
-        -------
-        Chains
         """
         n = len(self.theta)
         # A target whose scale changes from place to place (a funnel) has no one step

@@ -32,24 +32,9 @@ LEAST_WEIGHT = 0.002
 def heavy_tails(problem, kl):
     """Student-t components by adaptive importance sampling; see `student_fit`.
 
-    Parameters
-    ----------
-    problem : Problem
-        Where it is guarded, the new components stand beside the old ones, under the
-        weights that minimise ``KL(q || p) + KL(p || q)`` on the draws of the fit. If
-        not, they replace the old ones.
-    kl : float
-        What remains, nats.
-
-    Returns
-    -------
-    mixture : Mixture
-        With the new components.
-    record : Calibration
-
-    Raises
-    ------
-    Declined
+    Where the problem is guarded, the new components stand beside the old ones, under
+    the weights that minimise ``KL(q || p) + KL(p || q)`` on the draws of the fit. If
+    not, they replace the old ones. `kl` is what remains, nats.
     """
     dim = problem.mixture.dim
     # Draws of every round of the fit, for each dimension, and at most: in eleven
@@ -103,18 +88,8 @@ def jointly_weighted(components, problem, pool):
     """Old and new components under weights with the least KL in both directions.
 
     ``KL(q || p) + KL(p || q)`` is convex in the weights; both are averages over the
-    draws of the pool, by importance weights towards q and towards p.
-
-    Parameters
-    ----------
-    components : tuple of Component
-    problem : Problem
-        Whose mixture's components come first: half of the weight begins there.
-    pool : Pool
-
-    Returns
-    -------
-    Mixture
+    draws of the pool, by importance weights towards q and towards p. Components of the
+    problem's mixture come first: half of the weight begins there.
     """
     old = problem.mixture
     n_new = len(components) - old.n_components
@@ -149,16 +124,10 @@ def jointly_weighted(components, problem, pool):
 
 @dataclass(frozen=True)
 class Pool:
-    """Draws of several proposals, weighted towards the target.
+    """Draws (n, dim) of several proposals, weighted towards the target.
 
-    Attributes
-    ----------
-    theta : ndarray of shape (n, dim)
-    log_joint : ndarray of shape (n,)
-    log_proposal : ndarray of shape (n,)
-        Of all proposals together (the balance heuristic), nats.
-    weights : ndarray of shape (n,)
-        Pareto-smoothed importance weights, which sum to one.
+    Log densities of the proposal are those of all together (the balance heuristic);
+    the weights are Pareto-smoothed and sum to one.
     """
 
     theta: np.ndarray
@@ -181,26 +150,9 @@ def student_fit(problem, n_draws, rng):
 
     Every round draws from the fit so far, weights all draws of all rounds by the
     balance heuristic, and goes on with EM on them. Components are Gaussian where the
-    target asks for light tails.
+    target asks for light tails. Returns the fit, the `Pool` of all draws, and the fit
+    with heavier tails, from which draws see where the fit lacks mass.
 
-    Parameters
-    ----------
-    problem : Problem
-        Whose mixture is where the components begin.
-    n_draws : int
-        Of each of four rounds.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    fitted : Mixture
-    pool : Pool
-        Of all draws.
-    proposal : Mixture
-        The fit with heavier tails, from which draws see where the fit lacks mass.
-
-    References
-    ----------
     Cornuet, Marin, Mira & Robert 2012, Adaptive multiple importance sampling. Cappé,
     Douc, Guillin, Marin & Robert 2008, Adaptive importance sampling in general mixture
     classes. Peel & McLachlan 2000, Robust mixture modelling using the t distribution.

@@ -14,13 +14,7 @@ _FEWEST = 10.0
 
 
 class Interval(NamedTuple):
-    """(low, high) estimate of the remaining error, as far as chains from q reach.
-
-    Attributes
-    ----------
-    lower, upper : float
-        `upper` is inf where nothing can be said.
-    """
+    """Of the remaining KL, as far as chains reach; inf where nothing is known."""
 
     lower: float
     upper: float
@@ -44,9 +38,7 @@ def n_chains(n_evaluations):
     return int(np.clip(0.1 * n_evaluations / 18, 64, 256))
 
 
-def remaining_kl_interval(
-    target, mixture, elbo, remaining, n, rng, beside=(), enough=0.0
-):
+def remaining_kl_interval(target, mixture, elbo, remaining, n, rng, beside=(), tol=0.0):
     """An interval for KL(q || p), one-sided: its upper end is meant to hold.
 
     For draws x of p and any density r, ``E_p[ln p(x) - ln r(x)] >= 0``. So
@@ -61,37 +53,17 @@ def remaining_kl_interval(
     on the other.
     The excess over the truth is KL(p || r), about the truth itself where q is good.
 
-    Blind to mass that no chain reaches: a mode behind a barrier.
-
-    Parameters
-    ----------
-    target : Target
-        Nothing can be said without its gradient.
-    mixture : Mixture
-        Nor where its components cannot be widened.
-    elbo : Estimate
-        Of the mixture, from other draws.
-    remaining : RemainingKL
-        Of the mixture, from its own draws.
-    n : int
-        Chains; each takes 18 evaluations.
-    rng : numpy.random.Generator
-    beside : sequence of Component, default=()
-        Laplace approximations at modes that are known: draws are made of these too.
-    enough : float, default=0.0
-        Nats. Of a log-concave target of which draws see less than that left, these
-        draws say what remains: there is no need for chains.
-
-    Returns
-    -------
-    Interval
+    Blind to mass that no chain reaches: a mode behind a barrier. Each of `n` chains
+    takes 18 evaluations; draws are made of the components `beside`, too. Of a
+    log-concave target of which draws see less than `tol` nats left there is no need for
+    chains.
     """
     lower = lower_end(remaining)
     # Conjugate distributions have no wider copies, and their targets no gradient.
     widens = all(isinstance(c.family, VariationalFamily) for c in mixture.components)
     if not widens or not np.isfinite(elbo.value):
         return Interval(lower, np.inf)
-    if target.log_concave and remaining.spread <= enough:
+    if target.log_concave and remaining.spread <= tol:
         # No mass hides beside draws at which the log ratio hardly varies.
         upper = max(remaining.spread, remaining.value + N_ERRORS * remaining.se)
         return Interval(lower, float(max(upper, lower)))

@@ -85,17 +85,7 @@ class Declined(Exception):
 
 
 def allowed_loss(record, guarded, kl, dim):
-    """Nats of the ELBO that a correction may cost.
-
-    Parameters
-    ----------
-    record : Calibration
-        As it was judged.
-    guarded : bool
-    kl : float
-        What remains, nats.
-    dim : int
-    """
+    """Nats of the ELBO that a correction may cost."""
     by_chains = record.method == "affine"
     # Nats, nats for each dimension where it was made by chains, and a share of the KL
     # that remains. "moments" cost up to 1.1 nats where they were better, and 190 on a
@@ -112,19 +102,7 @@ def allowed_loss(record, guarded, kl, dim):
 
 
 def refusal(record, allowed):
-    """Why a correction is not taken; empty where it is.
-
-    Parameters
-    ----------
-    record : Calibration
-        As it was judged.
-    allowed : float
-        Nats that the ELBO may fall by.
-
-    Returns
-    -------
-    str
-    """
+    """Why a correction is not taken; empty where it is."""
     gain, se = record.log_score_gain, record.log_score_gain_se
     change = record.elbo_change
     if not gain > N_ERRORS * se:

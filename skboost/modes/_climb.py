@@ -15,16 +15,11 @@ _MAX_TICKS, _TOL = 200, 1e-5
 
 
 class Ends(NamedTuple):
-    """Where climbs ended.
+    """Where climbs ended: points (n, dim), and log joints (n,) there, nats.
 
-    Attributes
-    ----------
-    points : ndarray of shape (n, dim)
-    heights : ndarray of shape (n,)
-        Log joint there, nats; -inf where the start lay outside the support.
-    settled : ndarray of bool of shape (n,)
-        Whether a further step is predicted to gain next to nothing: where the density
-        still rises, as it does for ever where it is unbounded, there is no mode.
+    The height is -inf where the start lay outside the support. One is settled where a
+    further step is predicted to gain next to nothing: where the density still rises, as
+    it does for ever where it is unbounded, there is no mode.
     """
 
     points: np.ndarray

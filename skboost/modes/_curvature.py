@@ -17,18 +17,7 @@ def diagonal_curvature(target, x, rng):
 
     Exact in few dimensions; above, products with random signs estimate it (Bekas,
     Kokiopoulou and Saad 2007), and where the noise of coupled coordinates hides an
-    entry, its error stands in.
-
-    Parameters
-    ----------
-    target : Target
-    x : ndarray of shape (dim,)
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of shape (dim,)
-        Positive.
+    entry, its error stands in. All entries are positive.
     """
     step = _STEP * np.maximum(1.0, np.abs(x))
     n_probes, few = 16, 64
@@ -75,25 +64,8 @@ def wide_directions(target, whitening, points, n, rng):
 
     A block Krylov space of the negative Hessian, averaged over points and whitened,
     and the smallest eigenvalues in it: an eigenvalue below one is a direction in
-    which the Gaussian is too narrow.
-
-    Parameters
-    ----------
-    target : Target
-    whitening : Triangular, Diagonal or LowRank
-        Of the Gaussian.
-    points : ndarray of shape (m, dim)
-        Where the curvature is looked at.
-    n : int
-        Directions wanted.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    curvature : ndarray of shape (k,), k <= n
-        Increasing.
-    directions : ndarray of shape (k, dim)
-        Orthonormal in whitened coordinates.
+    which the Gaussian is too narrow. Returns eigenvalues (k,), increasing, for k of at
+    most n directions (k, dim), orthonormal in whitened coordinates.
     """
     dim = points.shape[1]
     # The Krylov space has up to six blocks, with spare columns in each.

@@ -30,18 +30,11 @@ MAX_HESSIAN_DIM = 200
 
 @dataclass(frozen=True)
 class Modes:
-    """Modes that climbs have led to.
+    """Modes that climbs have led to: a Laplace approximation at each.
 
-    Attributes
-    ----------
-    components : tuple of Component
-        Laplace approximation at each, as a member of the family.
-    mass : tuple of float
-        Log mass of each by Laplace's method, nats.
-    n_climbs : int
-        All climbs of the last search, those included that ended nowhere.
-    last : int
-        Climbs until the last mode was found that matters.
+    Their log masses are those of Laplace's method, nats. The last search made
+    `n_climbs`, those included that ended nowhere, and as many as `last` until it had
+    found the last mode that matters.
     """
 
     components: tuple = ()
@@ -79,14 +72,9 @@ class Modes:
 
 @dataclass(frozen=True)
 class Box:
-    """Where starts are drawn: uniformly between two ends.
+    """Where starts are drawn: uniformly between two ends on the user's scale.
 
-    Parameters
-    ----------
-    low, high : ndarray of shape (dim,)
-        On the user's scale.
-    place : callable
-        From points (n, dim) of the box to unconstrained coordinates (n, n_free).
+    `place` maps points (n, dim) of the box to unconstrained coordinates (n, n_free).
     """
 
     low: np.ndarray
@@ -318,14 +306,7 @@ _LARGEST = 300.0
 
 
 class MissedMode(NamedTuple):
-    """A mode that the mixture lacks.
-
-    Attributes
-    ----------
-    location : ndarray of shape (dim,)
-    mass : float
-        Share of the posterior around it, estimated.
-    """
+    """A mode that the mixture lacks, and its share of the mass, estimated."""
 
     location: np.ndarray
     mass: float

@@ -25,19 +25,7 @@ from skboost.targets import LogDensityError, shown_point, what_came
 
 
 def usable_starts(target, starts):
-    """The starts at which the density is positive.
-
-    Parameters
-    ----------
-    target : Target
-        As searches see it.
-    starts : ndarray of shape (n_starts, dim)
-
-    Raises
-    ------
-    LogDensityError
-        Where there is none.
-    """
+    """The starts at which the density is positive."""
     value, _ = target.value_and_score(starts)
     usable = np.isfinite(value)
     if usable.any():
@@ -55,18 +43,7 @@ def usable_starts(target, starts):
 
 
 def proper_modes(target, starts, modes):
-    """Those modes at which a search from its start ended, and did not just go on.
-
-    Parameters
-    ----------
-    target : Target
-    starts, modes : ndarray of shape (n, dim)
-
-    Raises
-    ------
-    LogDensityError
-        Where all searches ran off: the density is improper.
-    """
+    """Those modes at which a search from its start ended, and did not just go on."""
     path = modes - starts
     length = np.abs(path).max(axis=1)
     # A density that still climbs at this multiple of the starts' size, at half of its
@@ -113,21 +90,7 @@ def shrink_to_support(target, component, base_draws):
 
 
 def first_component(target, family, starts, settings):
-    """The best single member of the family's variants.
-
-    Parameters
-    ----------
-    target : Target
-    family : VariationalFamily
-    starts : ndarray of shape (n_starts, dim)
-        Where to look for modes; unused where the target knows its curvature.
-    settings : Settings
-
-    Returns
-    -------
-    Component
-        Of the variant that was best, with a rank where the run's leaves that open.
-    """
+    """The best single member of the family's variants."""
     found = [
         _member(target, variant, starts, settings) for variant in family.variants()
     ]
@@ -239,20 +202,7 @@ def _at_mode(target, family, mode):
 
 
 def initial_mixture(search, modes, family, settings):
-    """One component at every mode, with weights by their evidence.
-
-    Parameters
-    ----------
-    search : ModeSearch
-    modes : Modes
-        Those of the starts.
-    family : VariationalFamily
-    settings : Settings
-
-    Returns
-    -------
-    Mixture
-    """
+    """One component at every mode, with weights by their evidence."""
     target = search.target
     most = min(MAX_CANDIDATES, settings.max_components or MAX_CANDIDATES)
     kept = modes.heaviest(most)

@@ -23,27 +23,10 @@ def natural_gaussian(curvature, dim, budget, tol=1e-10, start=None):
 
     ``precision <- (1 - rho) precision + rho H`` and ``m <- m + rho Sigma g`` with H
     and g the expected negative Hessian and gradient: the undamped rule can diverge,
-    so rho is halved until the ELBO rises.
-
-    Parameters
-    ----------
-    curvature : callable
-        ``(mean (dim,), factor (dim, dim)) -> value, gradient, H``: the expected log
-        joint in nats, its gradient in the mean and the expected negative Hessian.
-    dim : int
-    budget : Budget
-        Once nothing is left of it, the ascent ends where it is.
-    tol : float, default=1e-10
-        Stop when a full step promises less than this many nats, relative to the
-        ELBO: convergence to rounding, so that the order of rows does not show.
-    start : tuple of arrays (dim,), or (dim,) and (dim, dim), default=None
-        Mean and standard deviations to begin at, or a root of the covariance; None is
-        zero, and 0.1.
-
-    Returns
-    -------
-    mean : ndarray of shape (dim,)
-    covariance : ndarray of shape (dim, dim)
+    so rho is halved until the ELBO rises. ``curvature(mean, factor)`` gives the
+    expected log joint, g and H. It stops when a full step promises less than `tol`
+    nats, relative to the ELBO: to rounding, so that the order of rows does not show.
+    It starts at a mean and standard deviations, or a root (dim, dim) of the covariance.
     """
     # A narrow start: wide ones flatten the likelihood and ask for a wild first step.
     mean, width = (np.zeros(dim), np.full(dim, 0.1)) if start is None else start
@@ -116,24 +99,8 @@ def fit_low_rank(target, start, rank, settings):
     Each step adds the directions in which the averaged curvature says that the
     Gaussian is too narrow, with the variances that would be right for a quadratic,
     and ascends the ELBO in all parameters. It is kept if it gains on other draws,
-    and the steps end when they gain little.
-
-    Parameters
-    ----------
-    target : Target
-    start : Component
-        Of ``Gaussian("diag")``.
-    rank : int or None
-        Columns of the factor, at most dim; None lets the curvature decide.
-    settings : Settings
-        A direction, and a step, has to gain more than its ``tol``.
-
-    Returns
-    -------
-    value : float
-        ELBO on draws that it was not fitted to, nats.
-    component : Component
-        Of low rank.
+    and the steps end when they gain little. A rank of None lets the curvature decide.
+    Returns the ELBO on draws that it was not fitted to, and the component.
     """
     mean, variance, _ = start.structure()
     lone = Gaussian.from_structure(mean, variance, np.zeros((len(mean), 1)))

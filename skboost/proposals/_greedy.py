@@ -24,20 +24,6 @@ def skew_direction(target, mixture, k, rng, n_draws=512, n_starts=8, n_steps=15)
     Under a whitened Gaussian the third cumulant of the target along v is the slope
     of ``ln p - ln q`` against ``(v z)^2 - 1``: a power iteration on that tensor needs
     one score per draw, and finds in a hundred dimensions what random starts miss.
-
-    Parameters
-    ----------
-    target : Target
-    mixture : Mixture
-    k : int
-        The component.
-    rng : numpy.random.Generator
-    n_draws, n_starts, n_steps : int
-        Of the power iteration.
-
-    Returns
-    -------
-    ndarray of shape (dim,)
     """
     component = mixture.components[k]
     scale = component.whitening()
@@ -58,20 +44,8 @@ def skew_direction(target, mixture, k, rng, n_draws=512, n_starts=8, n_steps=15)
 def split_component(target, mixture, k, rng):
     """The mixture with a component split where it is most skewed.
 
-    A start for a joint search of what no single component finds from weight zero.
-
-    Parameters
-    ----------
-    target : Target
-    mixture : Mixture
-    k : int
-        The component.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Mixture
-        One half in the component's place, the other one last.
+    A start for a joint search of what no single component finds from weight zero. One
+    half is in the component's place, the other one last.
     """
     component = mixture.components[k]
     shift = skew_direction(target, mixture, k, rng)
@@ -106,19 +80,6 @@ def residual_points(context, n, rng, n_probes=256):
 
     Importance weights of the positive part of ``p - q`` under a wide proposal: a
     point far out with a high ratio but no mass is not worth a component.
-
-    Parameters
-    ----------
-    context : SearchContext
-    n : int
-        Number of points at most.
-    rng : numpy.random.Generator
-    n_probes : int, default=256
-        Draws from the proposal.
-
-    Returns
-    -------
-    ndarray of shape (m, dim), m <= n
     """
     proposal = widened_mixture(context.fixed.components)
     theta = proposal.sample(n_probes, rng)
@@ -180,17 +141,9 @@ _WEIGHTS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
 
 
 def points_at_stops(problem):
-    """Where the solver is after each number of iterations in `STOPS`.
+    """Where the solver is after each number of iterations in `STOPS`, its start first.
 
-    Parameters
-    ----------
-    problem : ResidualELBO
-
-    Returns
-    -------
-    list of ndarray
-        Coordinates of the problem, its start first; fewer than `STOPS` where the
-        solver converges before.
+    There are fewer where it converges before.
     """
     path = [problem.start]
     ascend(problem, max_iter=STOPS[-1], listener=path.append)
@@ -200,20 +153,8 @@ def points_at_stops(problem):
 def best_stop(context, objective, problems, draws, settings):
     """The component on the solver's paths by which the mixture gains most.
 
-    Parameters
-    ----------
-    context : SearchContext
-    objective : ResidualGain
-    problems : list of ResidualELBO
-        One for every start.
-    draws : callable
-        ``draws(family)``: base draws common to all members of a family.
-    settings : Settings
-
-    Returns
-    -------
-    Candidate
-        Its gain at its best weight is by construction never below that of a start.
+    ``draws(family)`` are base draws common to all members of a family. The gain at the
+    best weight is by construction never below that of a start.
     """
     paths = chunked_map(points_at_stops, problems, settings.n_jobs, "shared")
     found = []
@@ -236,17 +177,6 @@ def best_candidate(context, objective, family, settings):
     Every start is valued on common draws. The best ``n_restarts`` of every variant of
     the family are searched a few steps, and the winner to convergence; or each is
     searched, and stopped early, where the objective asks for that.
-
-    Parameters
-    ----------
-    context : SearchContext
-    objective : Objective
-    family : VariationalFamily
-    settings : Settings
-
-    Returns
-    -------
-    Candidate
     """
     problems = [
         problem

@@ -33,16 +33,7 @@ _STEP = 1e-4
 
 
 class Evaluations(NamedTuple):
-    """Points at which a log density was evaluated.
-
-    Attributes
-    ----------
-    points : ndarray of shape (n, dim)
-    values : ndarray of shape (n,)
-        Nats; -inf is legal.
-    scores : ndarray of shape (n, dim)
-        Gradients; nan where there are none.
-    """
+    """Points (n, dim) at which a log density was evaluated; scores may be nan."""
 
     points: np.ndarray
     values: np.ndarray
@@ -82,24 +73,7 @@ def laplace(target, start, scored):
     The curvature is that of differences over about half a standard deviation, and
     every principal direction is then measured once more at one and a half: one that
     falls more slowly than its curvature says, as the logarithm of a scale does on its
-    left, is wider, twice at most.
-
-    Parameters
-    ----------
-    target : Target
-        As searches see it.
-    start : ndarray of shape (dim,)
-    scored : bool
-        Whether the target has a gradient; differences of values are used without.
-
-    Returns
-    -------
-    Laplace
-
-    Raises
-    ------
-    LogDensityError
-        Where the climb ends at a pole.
+    left, is wider, twice at most. `LogDensityError` where the climb ends at a pole.
     """
     log = _Log(target, scored)
     # A climb ends where an iteration gains less than that many nats: a Gaussian near
@@ -221,14 +195,7 @@ def _measured(log, mode, precision):
 
 
 def log_proposal(pairs, theta):
-    """Log density of a draw of any of some mixtures, nats.
-
-    Parameters
-    ----------
-    pairs : sequence of (Mixture, int)
-        With how many draws there are of each.
-    theta : ndarray of shape (n, dim)
-    """
+    """Log density of a draw of any of some mixtures, nats."""
     mixtures, counts = zip(*pairs, strict=True)
     table = np.column_stack([mixture.log_density(theta) for mixture in mixtures])
     return log_sum_exp(table, np.log(np.array(counts) / sum(counts)))
@@ -244,21 +211,7 @@ def widened(mixture, width):
 def judged_draws(target, mixture, n, scored, rng):
     """Draws of a mixture and of a wider copy, weighted as draws of the mixture.
 
-    Parameters
-    ----------
-    target : Target
-    mixture : Mixture
-    n : int
-    scored : bool
-        Whether gradients are asked for, too.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    fresh : FreshDraws
-    evaluations : Evaluations
-    pairs : list of (Mixture, int)
-        What was drawn from.
+    Returns them, their `Evaluations`, and pairs of a mixture and how many are its own.
     """
     # Share of the draws of a judgement that come from a wider copy, and its width.
     wide_share, width = 0.25, 2.0
@@ -277,21 +230,7 @@ def judged_draws(target, mixture, n, scored, rng):
 
 
 def remaining_of(fresh, drawn, pairs):
-    """What is left between the ELBO of a mixture and the evidence.
-
-    Parameters
-    ----------
-    fresh : FreshDraws
-        Of the mixture.
-    drawn : Evaluations
-        All that was drawn.
-    pairs : sequence of (Mixture, int)
-        From what, and how often.
-
-    Returns
-    -------
-    RemainingKL
-    """
+    """What is left between the ELBO of a mixture and the evidence."""
     if fresh.outside == 1.0:
         return RemainingKL(np.nan, np.nan, np.inf, np.inf, 1.0)
     log_r = log_proposal(pairs, drawn.points)

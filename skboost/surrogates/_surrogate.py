@@ -25,18 +25,9 @@ _CHUNK = 512
 
 
 class Surrogate(Target):
-    """See the module.
+    """See the module; z solves ``factor @ z = theta - centre``, factor triangular.
 
-    Parameters
-    ----------
-    centre : ndarray of shape (dim,)
-    factor : ndarray of shape (dim, dim)
-        Lower triangular; z solves ``factor @ z = theta - centre``.
-    radius : float
-        Of the ball.
-    trend : ndarray of shape (n_terms,)
-        Coefficients of 1, the coordinates and their products.
-    kernel : Kernel
+    The trend holds coefficients of 1, the coordinates and their products.
     """
 
     portable = True
@@ -80,15 +71,8 @@ class Surrogate(Target):
 class Kernel:
     """A sum of Gaussian bumps of one width.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, dim)
-    heights : ndarray of shape (n,)
-    length : float
-    scale : float
-        Variance of the Gaussian process before anything is known, squared nats.
-    noise : ndarray of shape (n,)
-        Error allowed at the points, nats.
+    The scale is the variance of the Gaussian process before anything is known, squared
+    nats; the noise is the error allowed at each point, nats.
     """
 
     points: np.ndarray
@@ -137,20 +121,10 @@ def _held(size, radius):
 
 
 def fit_surrogate(evaluations, mean, covariance):
-    """The surrogate of everything that is known of a density.
+    """The surrogate of everything that is known of a density, up to a constant.
 
-    Parameters
-    ----------
-    evaluations : Evaluations
-        Points of zero density count as very low.
-    mean : ndarray of shape (dim,)
-    covariance : ndarray of shape (dim, dim)
-        Of a distribution near the density's own, by which it is whitened.
-
-    Returns
-    -------
-    Surrogate
-        Up to a constant: its maximum over the points is about zero.
+    Mean and covariance whiten it: they are those of a distribution near the density's
+    own. Points of zero density count as very low.
     """
     factor = np.linalg.cholesky(covariance)
     z = whitened(evaluations.points, mean, factor)
@@ -236,20 +210,8 @@ def _fitted_kernel(z, rest, noise):
 def least_known(surrogate, theta, n, least):
     """Which of some points a surrogate knows least, one after the other.
 
-    Each is chosen as if those before it were known.
-
-    Parameters
-    ----------
-    surrogate : Surrogate
-    theta : ndarray of shape (m, dim)
-    n : int
-        At most so many.
-    least : float
-        Standard deviation of the Gaussian process, nats, below which a point is known.
-
-    Returns
-    -------
-    ndarray of int
+    Each is chosen as if those before it were known. One is known where the standard
+    deviation of the Gaussian process is below `least` nats.
     """
     kernel = surrogate.kernel
     z = whitened(theta, surrogate.centre, surrogate.factor)

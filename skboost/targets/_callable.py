@@ -31,46 +31,14 @@ _CHUNK = {True: 2048, False: 8}
 class CallableTarget(Target):
     """Unnormalised log posterior given as a Python function.
 
-    Parameters
-    ----------
-    log_density : callable
-        Takes (n, dim) and returns (n,), or takes (dim,) and returns a number.
-        Written with ``autograd.numpy`` unless `gradient` is given.
-    dim : int
-        Dimension of the parameter.
-    gradient : callable, default=None
-        Gradient of `log_density`, of the shape of its argument. None asks autograd.
-    vectorized : bool, default=None
-        Whether `log_density` takes batches. None finds out by comparing a batch
-        with its rows.
-    n_jobs : int, default=None
-        Chunks of draws are evaluated in that many processes.
-    probe : ndarray of shape (n, dim), default=None
-        Points at which the function is tried out; near the origin by default. Three
-        rows or more, and not `dim` of them.
-    failures : {"raise", "zero"}, default="raise"
-        What becomes of a point where the function raises, returns NaN or +inf, or
-        has a gradient that is not finite: `FailedEvaluationError`, or a density of
-        zero there (value -inf, gradient 0), which is counted.
-    name : str, default="log_density"
-        Of the function, in messages.
+    It takes (n, dim) and returns (n,), or takes (dim,) and returns a number; which one
+    is found out by comparing a batch with its rows where `vectorized` does not say.
+    Without a gradient it is written with ``autograd.numpy``. It is tried out at the
+    rows of `probe`, near the origin by default: three or more, and not `dim` of them.
 
-    Attributes
-    ----------
-    vectorized : bool
-        Whether the function takes batches.
-    n_evaluations : int
-        Draws at which the function was evaluated; one with its gradient counts once.
-    n_failures : int
-        Of which it failed.
-    first_failure : str or None
-        What happened at the first of these, and where.
-
-    Raises
-    ------
-    LogDensityError
-        Where the function fails, or returns NaN, +inf or a wrong shape; the message
-        shows the point.
+    A point fails where the function raises, returns NaN or +inf, or has a gradient that
+    is not finite: it has a density of zero, and is noted in the ledger, or a strict
+    request raises `FailedEvaluationError` where `failures` is "raise".
     """
 
     def __init__(

@@ -11,14 +11,7 @@ from scipy import sparse
 
 
 class Block:
-    """Some rows of a design matrix; products act on (dim,) or (dim, k) parameters.
-
-    Parameters
-    ----------
-    table : Table
-        The rows, with responses and weights where a sum needs them.
-    intercept : bool
-    """
+    """Some rows of a design matrix; products act on (dim,) or (dim, k) parameters."""
 
     def __init__(self, table, intercept):
         self.table, self.intercept = table, intercept
@@ -98,13 +91,7 @@ class Block:
 
 
 def validate_offset(offset, n_samples):
-    """Offset as a float array (n_samples,).
-
-    Raises
-    ------
-    ValueError
-        If it is not numeric, not finite or of another shape.
-    """
+    """Offset as a float array (n_samples,)."""
     values = _one_per_row("offset", offset, n_samples)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
@@ -116,13 +103,7 @@ def validate_offset(offset, n_samples):
 
 
 def with_exposure(offset, exposure, n_samples):
-    """Offset plus the logarithm of the exposure; None where neither is given.
-
-    Raises
-    ------
-    ValueError
-        If the exposure is not positive, not finite or of another shape.
-    """
+    """Offset plus the logarithm of the exposure; None where neither is given."""
     if exposure is None:
         return offset
     values = _one_per_row("exposure", exposure, n_samples)
@@ -154,12 +135,7 @@ def _one_per_row(name, given, n_samples):
 def sum_log(values, limit=512):
     """Column sums of ``ln values``, through one logarithm per ``limit`` factors.
 
-    Parameters
-    ----------
-    values : array (n_rows, n_columns), C order
-        Between 1 and 2 for the default limit, so that no product overflows.
-    limit : int, default=512
-        Largest number of rows in one product.
+    Values are in C order, between 1 and 2 for the default limit: no product overflows.
     """
     n_rows, n_columns = values.shape
     # Few columns are folded with rows into longer ones, which vectorise.
@@ -177,24 +153,9 @@ class GaussianPredictors:
     """Means and covariances of the linear predictors of every row.
 
     Under parameters N(mean, diag(variance) + factor factor^T), one linear predictor's
-    parameters after the other's.
-
-    Parameters
-    ----------
-    block : Block
-    n_outputs : int
-        Linear predictors of a row.
-    mean : array (n_outputs * dim,)
-    variance : array (n_outputs * dim,) or None
-    factor : array (n_outputs * dim, rank) or None
-
-    Attributes
-    ----------
-    mean : array (n_outputs, n_rows)
-    covariance : array (n_pairs, n_rows)
-        In the order of ``numpy.triu_indices``.
-    spread : list of array (n_rows, rank), or None
-        What the factor makes of each linear predictor.
+    parameters after the other's. Means are (n_outputs, n_rows), covariances (n_pairs,
+    n_rows) in the order of ``numpy.triu_indices``; `spread` is what the factor makes of
+    each linear predictor (n_rows, rank), None without one.
     """
 
     def __init__(self, block, n_outputs, mean, variance, factor):
@@ -224,16 +185,8 @@ class GaussianPredictors:
     def pull(self, slope, bend):
         """Gradients in mean, variance and factor, those that were given.
 
-        Parameters
-        ----------
-        slope : array (n_outputs, n_rows)
-            Derivatives in the means of the predictors.
-        bend : array (n_pairs, n_rows)
-            Minus twice the derivatives in their covariances; free to be overwritten.
-
-        Returns
-        -------
-        list of arrays
+        Of derivatives in the means of the predictors, and of minus twice those in their
+        covariances, which may be overwritten.
         """
         result = [self.pull_mean(slope)]
         if self._with_variance:

@@ -34,17 +34,8 @@ class FailedEvaluationWarning(UserWarning):
 class SlowPoints:
     """Says once what a density of one point at a time costs, while its run goes on.
 
-    Parameters
-    ----------
-    patience : float
-        Seconds of evaluations that are worth a word.
-    depth : int
-        How many calls above this one is the line that is warned of.
-
-    Attributes
-    ----------
-    draws : int
-        That an iteration evaluates at least; 0 where that is not known.
+    Evaluations of more than `patience` seconds are worth a word; the line that is
+    warned of is `depth` calls above this one. An iteration evaluates at least `draws`.
     """
 
     draws = 0

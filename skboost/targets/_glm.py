@@ -21,14 +21,6 @@ class RowSums:
 
     Nothing here knows more of the data than the block, so that a sum can be taken
     where the rows are.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-    temperature : float
-        Power of the likelihood.
-    intercept : bool
-        Whether the last parameter is an intercept.
     """
 
     # Arrays of the width of the parameters that are alive at once under Gaussians.
@@ -99,29 +91,10 @@ class RowSums:
 class GLMTarget(Target):
     """Log joint density of a Bayesian generalised linear model.
 
-    Parameters
-    ----------
-    rows : RowSource
-        With responses in the code of the likelihood, weights and offsets; never copied.
-    likelihood : Likelihood
-    temperature : float in (0, 1], default=1.0
-        Power of the likelihood (Alquier; the tempered posterior).
-    prior : Prior, default=None
-        None is ``NormalPrior()``.
-    scale : float or array (dim,) or (n_features [+ 1],), default=None
-        Prior scales, the intercept's last; those of one linear predictor serve all.
-        None takes the prior's own.
-    fit_intercept : bool, default=True
-        theta = (coef..., intercept) when True.
-
-    Attributes
-    ----------
-    dim : int
-        n_outputs * (n_features [+ 1]): one linear predictor after the other, each
-        with its intercept after its coefficients.
-    exact_gaussian : bool
-        Whether Gaussian expectations are exact, that of the likelihood: they are sums
-        over rows of integrals over their few linear predictors.
+    Rows have responses in the code of the likelihood, and are never copied. theta is
+    one linear predictor after the other, each with its intercept, if there is one,
+    after its coefficients; scales of one linear predictor serve all. The temperature is
+    the power of the likelihood (Alquier; the tempered posterior).
     """
 
     # Priors of users are proper, and likelihoods of rows are bounded.
@@ -232,18 +205,7 @@ class GLMTarget(Target):
     def expected_log_density(self, mean, variance=None, factor=None):
         """E[log joint] under N(mean, diag(variance) + factor factor^T), exactly.
 
-        Parameters
-        ----------
-        mean : array (dim,)
-        variance : array (dim,), default=None
-        factor : array (dim, rank), default=None
-
-        Returns
-        -------
-        value : float, in nats
-        g_mean : array (dim,)
-        g_variance : array (dim,), or None where ``variance`` is None
-        g_factor : array (dim, rank), or None where ``factor`` is None
+        Returns its gradients in all three, too; None in what is not given.
         """
         self.ledger.spend()
         part = partial(self._sums.expected, mean, variance, factor)
@@ -264,19 +226,8 @@ class GLMTarget(Target):
     def expected_curvature(self, mean, factor):
         """E[log joint], its mean gradient and E[-Hessian] under N(mean, F F^T).
 
-        Parameters
-        ----------
-        mean : array (dim,)
-        factor : array (dim, rank)
-            F, any square root of the covariance.
-
-        Returns
-        -------
-        value : float, in nats
-        g_mean : array (dim,)
-        curvature : array (dim, dim), symmetric
-            The likelihood's part is positive semi-definite where the likelihood is
-            log-concave; a heavy-tailed prior's diagonal can be negative.
+        The likelihood's part is positive semi-definite where the likelihood is
+        log-concave; a heavy-tailed prior's diagonal can be negative.
         """
         self.ledger.spend()
         part = partial(self._sums.curvature, mean, factor)

@@ -14,19 +14,7 @@ from skboost.targets._softmax_moments import softmax_gaussian_expectations
 class WeightedRows:
     """A block of rows with their responses and weights, summed over by likelihoods.
 
-    Parameters
-    ----------
-    block : Block
-        The rows of the design.
-    temperature : float, default=1.0
-        By which all weights are multiplied.
-
-    Attributes
-    ----------
-    y : array (n_rows,)
-        Responses.
-    weight : float or array (n_rows,)
-        One number where all weights are equal.
+    All weights are multiplied by the temperature; one number where they are equal.
     """
 
     def __init__(self, block, temperature=1.0):
@@ -78,34 +66,23 @@ class Likelihood:
     and may have faster sums over rows (``linear``, ``total``, ``total_and_slope``). One
     with several linear predictors has arrays (n_outputs, n_rows, n_draws) in place of
     (n_rows, n_draws), and gives ``total``, ``total_and_slope`` and ``expected_rows``.
-
-    Attributes
-    ----------
-    n_outputs : int
-        Linear predictors of a row.
-    n_temporaries : int
-        Arrays of the size (n_rows, n_draws) that are alive at once; they set how many
-        rows are taken together.
-    exact_gaussian : bool
-        Whether expectations under Gaussian linear predictors are so good that sums
-        of them need no draws.
-    log_concave : bool
-        Whether the log likelihood of a row is concave in its linear predictors.
-    linear_in_y : bool
-        Whether the log likelihood of a row is linear in y, but for a constant: rows
-        that differ in y alone are then one row with the mean of y.
-    light_tails : bool
-        Whether means are exponentials of linear predictors; see `Target`.
-    has_level : bool
-        Whether rows share one parameter more, whose logarithm ``given`` takes.
     """
 
     n_outputs = 1
+    # Whether expectations under Gaussian linear predictors are so good that sums of
+    # them need no draws.
     exact_gaussian = True
+    # Whether means are exponentials of linear predictors; see `Target`.
     light_tails = False
+    # Whether the log likelihood of a row is concave in its linear predictors.
     log_concave = False
+    # Whether it is linear in y, but for a constant: rows that differ in y alone are
+    # then one row with the mean of y.
     linear_in_y = False
+    # Whether rows share one parameter more, whose logarithm ``given`` takes.
     has_level = False
+    # Arrays of the size (n_rows, n_draws) that are alive at once; they set how many
+    # rows are taken together.
     n_temporaries = 1
 
     def given(self, level):
@@ -115,21 +92,9 @@ class Likelihood:
     def expected_rows(self, mean, covariance, y):
         """Expectations of the log likelihood where the linear predictors are Gaussian.
 
-        Parameters
-        ----------
-        mean : array (n_outputs, n_rows)
-        covariance : array (n_pairs, n_rows)
-            One row for each pair of predictors, in the order of `numpy.triu_indices`.
-        y : array (n_rows,)
-
-        Returns
-        -------
-        value : array (n_rows,), in nats
-            Of the log likelihood, its linear part included.
-        slope : array (n_outputs, n_rows)
-            Of its derivatives.
-        bend : array (n_pairs, n_rows)
-            Of minus its second derivatives.
+        Of the whole, (n_rows,), of its derivatives (n_outputs, n_rows) and of minus its
+        second derivatives (n_pairs, n_rows); covariances are (n_pairs, n_rows) in the
+        order of `numpy.triu_indices`.
         """
         value, slope, bend = self.expected(mean[0], np.sqrt(covariance[0]), y)
         return value, slope[None], bend[None]
@@ -137,30 +102,13 @@ class Likelihood:
     def linear(self, y):
         """Coefficients of the linear part of the log likelihood, for sums done once.
 
-        Parameters
-        ----------
-        y : array (n_rows,)
-
-        Returns
-        -------
-        array (n_rows,), or (n_rows, n_outputs) for several linear predictors
-            ``a`` where the log likelihood is ``a * eta + value``; zero by default.
+        ``a`` where the log likelihood is ``a * eta + value``, (n_rows,) or (n_rows,
+        n_outputs); zero by default.
         """
         return np.zeros(len(y))
 
     def total(self, eta, rows):
-        """Weighted sum over rows of the log likelihood without its linear part.
-
-        Parameters
-        ----------
-        eta : array (n_rows, n_draws), or (n_outputs, n_rows, n_draws)
-            Free to be overwritten.
-        rows : WeightedRows
-
-        Returns
-        -------
-        array (n_draws,), in nats
-        """
+        """Weighted sum (n_draws,) without the linear part; eta may be overwritten."""
         return rows.sum(self.value_and_slope(eta, rows.y[:, None])[0])
 
     def total_and_slope(self, eta, rows):
@@ -273,11 +221,6 @@ class Multinomial(Likelihood):
 
     Every class has its own coefficients (the symmetric parameterisation); the prior
     identifies them.
-
-    Parameters
-    ----------
-    n_classes : int
-        Three or more.
     """
 
     log_concave = True

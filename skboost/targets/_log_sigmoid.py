@@ -16,13 +16,7 @@ from skboost.targets._logistic_gaussian import sigmoid_expectation
 
 
 class _Squares:
-    """Squared scales of the Laplace terms of each row, and products over a row.
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n, dim)
-    scale : ndarray of shape (dim,)
-    """
+    """Squared scales of the Laplace terms of each row, and products over a row."""
 
     def __init__(self, X, scale):
         if isinstance(X, np.ndarray):
@@ -82,23 +76,9 @@ def _tail_probability(mean, squares):
 def laplace_sigmoid_expectation(mean, X, scale):
     """E sigma(x^T theta) for independent theta_j ~ Laplace(m_j, scale_j).
 
-    Parameters
-    ----------
-    mean : array (n,)
-        ``X @ m`` (plus an offset, if the model has one).
-    X : array or CSR matrix (n, dim)
-    scale : array (dim,)
-        Scales b of the Laplace densities exp(-\\|t - m\\| / b) / (2 b).
-
-    Returns
-    -------
-    probability : array (n,), absolute error below 1e-9
-
-    Notes
-    -----
-    Equals the characteristic-function integral
+    `mean` is ``X @ m``, plus an offset. Equals the characteristic-function integral
     1/2 + int_0^inf sin(t mean) prod_j (1 + t^2 b_j^2 x_j^2)^{-1} / sinh(pi t) dt
-    on a contour in the complex plane where it does not oscillate.
+    on a contour in the complex plane where it does not oscillate, to 1e-9.
     """
     mean = np.asarray(mean, dtype=float)
     scale = np.asarray(scale, dtype=float)
@@ -179,15 +159,7 @@ def log_sigmoid_expectation(mean, sd):
 
     sigma(t) is a series in exp(k t) on either side of zero, and the expectations of
     exp(k t) there are error functions. Both series alternate, and their terms are
-    moments of exp(-|t|).
-
-    Parameters
-    ----------
-    mean, sd : arrays of one shape
-
-    Returns
-    -------
-    log_probability : array, relative error of the probability below 1e-12
+    moments of exp(-|t|). The relative error of the probability is below 1e-12.
     """
     mean, sd = np.broadcast_arrays(mean, sd)
     # A standard deviation of less changes no digit.
@@ -228,15 +200,7 @@ def _log_series(log_term, first):
 def log_student_t_sigmoid(location, scale, df):
     """``ln E sigma(t)`` for t Student-t: an average over Gaussians of many scales.
 
-    Parameters
-    ----------
-    location, scale : arrays of one shape
-    df : float
-
-    Returns
-    -------
-    log_probability : array
-        Of probabilities below 1e-100 an upper part of the tail only.
+    Of probabilities below 1e-100 an upper part of the tail only.
     """
     total = _over_radii(location, scale, student_t_radii(float(df)))
     # Further out the mass that this rule cuts off is what counts.
@@ -262,17 +226,8 @@ def log_laplace_sigmoid(mean, rows, scale):
 
     ``E sigma(-t)`` is the integral of ``pi / sin(pi z) M(-z)`` over a line where Re z
     is between 0 and the first pole, M the moment generating function. The line goes
-    through the saddle point and bends to where the integrand vanishes.
-
-    Parameters
-    ----------
-    mean : array (n,)
-    rows : array or sparse matrix (n, dim)
-    scale : array (dim,)
-
-    Returns
-    -------
-    log_probability : array (n,), relative error of the probability below 1e-6
+    through the saddle point and bends to where the integrand vanishes. The relative
+    error of the probability is below 1e-6.
     """
     direct = laplace_sigmoid_expectation(-np.abs(mean), rows, scale)
     lower = np.log(np.maximum(direct, np.finfo(float).tiny))

@@ -224,18 +224,8 @@ def logistic_gaussian_expectations(mean, sd):
     """E softplus(t), E sigma(t) and E sigma'(t) for t ~ N(mean, sd^2).
 
     They are the expected log partition of a Bernoulli observation and its first two
-    derivatives in ``mean``; half the last is the derivative in the variance.
-
-    Parameters
-    ----------
-    mean, sd : array-like of floats, broadcast against each other
-        ``sd`` is not negative; zero gives the functions themselves.
-
-    Returns
-    -------
-    softplus, sigmoid, slope : arrays of the broadcast shape
-        Absolute error below 1e-11 for sd up to 1e3 and \\|mean\\| up to 1e4; the
-        softplus is in nats.
+    derivatives in ``mean``; half the last is the derivative in the variance. The
+    absolute error is below 1e-11 for sd up to 1e3 and means up to 1e4.
     """
     shape, mean, sd = _flat_pairs(mean, sd)
     softplus, sigmoid, slope = _folded_expectations(_Logistic, mean, sd)
@@ -248,16 +238,7 @@ def logistic_gaussian_expectations(mean, sd):
 
 
 def sigmoid_expectation(mean, sd):
-    """E sigma(t) for t ~ N(mean, sd^2): the predictive probability.
-
-    Parameters
-    ----------
-    mean, sd : array-like of floats, broadcast against each other
-
-    Returns
-    -------
-    probability : array of the broadcast shape, absolute error below 1e-11
-    """
+    """E sigma(t) for t ~ N(mean, sd^2): the predictive probability, to 1e-11."""
     shape, mean, sd = _flat_pairs(mean, sd)
     (sigmoid,) = _folded_expectations(_Sigmoid, mean, sd)
     return _unfold_sigmoid(mean, sigmoid).reshape(shape)
@@ -266,19 +247,10 @@ def sigmoid_expectation(mean, sd):
 def scalar_rules():
     """The rules laid out for code that takes one pair at a time, as flat arrays.
 
-    Returns
-    -------
-    edges : ndarray of shape (n_rules - 1,)
-        Rule ``searchsorted(edges, sd)`` is the one of a standard deviation.
-    first : ndarray of shape (n_rules + 1,)
-        Where the nodes of every rule begin.
-    nodes, weights : ndarray of shape (n_nodes,)
-        In units of the standard deviation for the first `n_direct` rules, frequencies
-        for the others.
-    half_width : ndarray of shape (n_rules,)
-        The largest \\|mean\\| / sd that a frequency rule takes; beyond it the tail is
-        below the tolerance. Infinite for the direct rules.
-    n_direct : int
+    Rule ``searchsorted(edges, sd)`` is the one of a standard deviation; its nodes begin
+    at an entry of `first`. They are in units of the standard deviation for the first
+    `n_direct` rules, frequencies for the others, which take ``|mean| / sd`` up to
+    `half_width`: beyond it the tail is below the tolerance.
     """
     nodes = [nodes.ravel() for nodes, _ in _DIRECT_RULES]
     weights = [weights for _, weights in _DIRECT_RULES]
@@ -300,16 +272,7 @@ def scalar_rules():
 
 
 def entropy_expectation(mean, sd):
-    """E h(sigma(t)) for t ~ N(mean, sd^2), h the binary entropy.
-
-    Parameters
-    ----------
-    mean, sd : array-like of floats, broadcast against each other
-
-    Returns
-    -------
-    entropy : array of the broadcast shape, in nats, absolute error below 1e-11
-    """
+    """E h(sigma(t)) for t ~ N(mean, sd^2), h the binary entropy in nats, to 1e-11."""
     shape, mean, sd = _flat_pairs(mean, sd)
     (entropy,) = _folded_expectations(_Entropy, mean, sd)
     return entropy.reshape(shape)

@@ -29,8 +29,6 @@ class NegativeBinomial(Likelihood):
 
     Counts that are no integers are taken as they are, factorials as gamma functions.
 
-    References
-    ----------
     Cameron and Trivedi: Regression Analysis of Count Data, 2nd edition, 2013, section
     3.3 (the model NB2).
     """
@@ -46,18 +44,7 @@ class NegativeBinomial(Likelihood):
         return GivenDispersion(level)
 
     def own_terms(self, y, weight, level):
-        """What eta does not enter, summed over rows: D(y, r) - ln(y!).
-
-        Parameters
-        ----------
-        y, weight : ndarray of shape (n_rows,)
-        level : ndarray of shape (n_draws,)
-
-        Returns
-        -------
-        value, slope : ndarray of shape (n_draws,)
-            The slope is in lambda.
-        """
+        """What eta does not enter, D(y, r) - ln(y!), over rows; its slope in lambda."""
         # What depends on the count alone is computed once for equal counts.
         counts, code = np.unique(y, return_inverse=True)
         weight = np.bincount(code, weight)
@@ -88,17 +75,6 @@ class NegativeBinomial(Likelihood):
 
         t is Gaussian, and a factor r only shifts its mean: every expectation is one of
         s, sigma and sigma' under one Gaussian variable.
-
-        Parameters
-        ----------
-        mean, y, variance, covariance : arrays (n_rows,)
-            Mean of eta, the count, variance of eta, its covariance with lambda.
-        level, level_variance : float
-            Mean and variance of lambda.
-
-        Returns
-        -------
-        NoiseExpectation
         """
         sd = np.sqrt(np.maximum(variance + 2.0 * covariance + level_variance, 0.0))
         shape = bounded_exp(0.5 * level_variance - level)
@@ -122,11 +98,6 @@ class GivenDispersion:
     """The likelihood of a row at one dispersion for each draw, without its own terms.
 
     What is linear in eta is left out too, as by every likelihood that has ``linear``.
-
-    Parameters
-    ----------
-    level : ndarray of shape (n_draws,)
-        lambda.
     """
 
     def __init__(self, level):

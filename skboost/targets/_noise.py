@@ -17,13 +17,8 @@ from skboost.targets._quadrature import normal_rule
 class NoiseExpectation(NamedTuple):
     """Expected log likelihood of every row, and expectations of its derivatives.
 
-    Attributes
-    ----------
-    value : array (n_rows,), in nats
-    slope, slope_scale : arrays (n_rows,)
-        First derivatives, in the linear predictor and in the log noise scale.
-    bend, bend_mixed, bend_scale : arrays (n_rows,)
-        Minus the second derivatives.
+    Slopes are in the linear predictor and in the log noise scale; bends are minus the
+    second derivatives.
     """
 
     value: np.ndarray
@@ -61,19 +56,8 @@ class Noise(Likelihood):
     def at_draws(self, eta, level, rows, slopes=False):
         """Sums over rows of the log likelihood, for `NoisyRowSums`.
 
-        Parameters
-        ----------
-        eta : array (n_rows, n_draws)
-        level : array (n_draws,)
-            lambda of every draw.
-        rows : WeightedRows
-        slopes : bool, default=False
-
-        Returns
-        -------
-        list of arrays
-            Value (n_draws,), and with `slopes` its derivatives in the parameters of eta
-            (dim, n_draws) and in lambda (n_draws,).
+        With `slopes` also its derivatives in the parameters of eta (dim, n_draws), and
+        in lambda.
         """
         precision, mass = bounded_exp(-level), rows.weights.sum()
         z = (rows.y[:, None] - eta) * precision
@@ -98,38 +82,14 @@ class Noise(Likelihood):
     def added_to(self, centre, sd, scale):
         """The response as a mixture where eta ~ N(centre, sd^2), the scale known.
 
-        Parameters
-        ----------
-        centre, sd : arrays (n_rows,)
-        scale : float
-
-        Returns
-        -------
-        centres, scales : arrays (n_rows, n_parts)
-        weights : array (n_parts,)
+        Centres and scales are (n_rows, n_parts), weights (n_parts,).
         """
         nodes, weights = normal_rule(sd.max(initial=0.0) / (self.strip * scale))
         centres = centre[:, None] + sd[:, None] * nodes
         return centres, np.full_like(centres, scale), weights
 
     def expected_with_scale(self, mean, y, variance, covariance, level, level_variance):
-        """Expectations where (eta, lambda) of every row is Gaussian.
-
-        Parameters
-        ----------
-        mean, y : arrays (n_rows,)
-            Mean of eta, and the response.
-        variance, covariance : arrays (n_rows,)
-            Of eta, and of eta with lambda.
-        level, level_variance : float
-            Mean and variance of lambda, the same for all rows.
-
-        Returns
-        -------
-        NoiseExpectation
-            By a product rule whose error is near 1e-10 for residuals that are smooth
-            on the scale of the standard deviations.
-        """
+        """Expectations where (eta, lambda) of every row is Gaussian."""
         sd = np.sqrt(level_variance)
         tilt = covariance / sd if sd > 0 else np.zeros_like(covariance)
         left = np.sqrt(np.maximum(variance - tilt**2, 0.0))
@@ -188,13 +148,7 @@ class NormalNoise(Noise):
 
 
 class StudentTNoise(Noise):
-    """Student-t residuals: outliers are expected, and lose their pull.
-
-    Parameters
-    ----------
-    df : float
-        Degrees of freedom, positive.
-    """
+    """Student-t residuals: outliers are expected, and lose their pull."""
 
     def __init__(self, df):
         self.df = df
@@ -219,13 +173,7 @@ class StudentTNoise(Noise):
 
 
 class KnownScale(Likelihood):
-    """A regression whose noise scale is given: one linear predictor, nothing else.
-
-    Parameters
-    ----------
-    noise : Noise
-    scale : float
-    """
+    """A regression whose noise scale is given: one linear predictor, nothing else."""
 
     def __init__(self, noise, scale):
         self.noise, self.scale = noise, scale

@@ -69,13 +69,7 @@ def as_noise_prior(given, spread):
 
 
 class WithNoiseScale(Prior):
-    """A prior of the coefficients with one of lambda after them.
-
-    Parameters
-    ----------
-    coef : Prior
-    noise_scale : NoiseScalePrior or DispersionPrior
-    """
+    """A prior of the coefficients with one of lambda after them."""
 
     def __init__(self, coef, noise_scale):
         self.coef, self.noise_scale = coef, noise_scale
@@ -174,21 +168,8 @@ class NoisyGLMTarget(GLMTarget):
 
     Gaussian expectations are exact: for normal noise in closed form, for counts by one
     integral in one dimension, else by a product rule over the two Gaussian variables
-    of a row, eta and lambda.
-
-    Parameters
-    ----------
-    rows
-        As in `GLMTarget`.
-    noise : Noise or NegativeBinomial
-    noise_scale_prior : NoiseScalePrior or DispersionPrior
-    **settings
-        As in `GLMTarget`; `scale` is that of coefficients and intercept.
-
-    Attributes
-    ----------
-    dim : int
-        n_features [+ 1] + 1: the last parameter is the log noise scale.
+    of a row, eta and lambda. The last parameter is the log noise scale; `scale` is that
+    of coefficients and intercept.
     """
 
     _kind_of_sums = NoisyRowSums

@@ -12,15 +12,7 @@ from skboost.targets._quadrature import gaussian_expectation_1d
 
 
 class PriorExpectation(NamedTuple):
-    """Expected log prior under independent Gaussian margins, and its derivatives.
-
-    Attributes
-    ----------
-    value : float
-        Sum over the coordinates, in nats, normalising constants included.
-    d_mean, d_variance : arrays (dim,)
-        Derivatives in the means and the variances.
-    """
+    """Expected log prior under independent Gaussian margins, nats, and derivatives."""
 
     value: float
     d_mean: np.ndarray
@@ -28,19 +20,7 @@ class PriorExpectation(NamedTuple):
 
 
 def validate_scale(scale, n):
-    """``prior_scale`` as a float array (n,).
-
-    Parameters
-    ----------
-    scale : float or array-like (n,)
-    n : int
-        Number of coordinates.
-
-    Raises
-    ------
-    ValueError
-        If ``scale`` is not numeric, not finite, not positive or of another length.
-    """
+    """``prior_scale`` as a float array (n,); a ValueError says what is wrong."""
     try:
         values = np.asarray(scale, dtype=float)
     except (TypeError, ValueError) as error:

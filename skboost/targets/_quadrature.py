@@ -10,20 +10,8 @@ def gaussian_expectation_1d(func, mean, sd, tol=1e-10, max_halvings=10):
     """E func(t) for t ~ N(mean, sd^2), ``func`` smooth, by a trapezoid rule.
 
     The step is halved until the largest change falls below ``tol`` (absolute, and
-    relative above 1).
-
-    Parameters
-    ----------
-    func : callable
-        Maps an array (n_nodes, n) of points, column j distributed around
-        ``mean[j]``, to an array (n_nodes, n) or (n_outputs, n_nodes, n).
-    mean, sd : arrays (n,)
-    tol : float, default=1e-10
-    max_halvings : int, default=10
-
-    Returns
-    -------
-    expectation : array (n,) or (n_outputs, n)
+    relative above 1). ``func`` maps points (n_nodes, n), column j distributed around
+    ``mean[j]``, to an array of that shape or (n_outputs, n_nodes, n).
     """
     mean, sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
 
@@ -49,18 +37,10 @@ def gaussian_expectation_1d(func, mean, sd, tol=1e-10, max_halvings=10):
 def normal_rule(width, tol=1e-10):
     """Nodes and weights of a fixed rule for E f(t), t ~ N(0, 1).
 
-    Parameters
-    ----------
-    width : float
-        One over the half-width of the strip around the real line where f is analytic;
-        0 is a point, with one node.
-    tol : float, default=1e-10
-        Error, relative to the largest size of f in the strip, up to a width of 8.
-
-    Returns
-    -------
-    nodes, weights : arrays (n_nodes,)
-        Gauss-Hermite for narrow widths, a trapezoid rule for wide ones.
+    The width is one over the half-width of the strip around the real line where f is
+    analytic; 0 is a point, with one node. The tolerance is relative to the largest size
+    of f in the strip, up to a width of 8. Gauss-Hermite for narrow widths, a trapezoid
+    rule for wide ones.
     """
     if width == 0.0:
         return np.zeros(1), np.ones(1)

@@ -115,22 +115,9 @@ class HalfTPrior(ScalePrior):
 class CommonScale(Prior):
     """Coordinates with a common factor s of their scales, which has a prior itself.
 
-    Parameters
-    ----------
-    coef : Prior
-        Of the coefficients given s.
-    shared : ndarray of bool of shape (n_coefs,)
-        Which coefficients of a linear predictor have the factor: not the intercept.
-    n_shared : int
-        How many of all linear predictors have it.
-    factor : ScalePrior
-        Of s.
-
-    Attributes
-    ----------
-    log_s, log_mass : ndarray of shape (n_nodes,)
-        The grid of ln s, so fine that sums over it are integrals, and its log
-        probabilities.
+    The prior `coef` is that of the coefficients given s. Which of a linear predictor
+    have the factor says `shared`: not the intercept. The grid of ln s is so fine that
+    sums over it are integrals; `log_mass` are its log probabilities.
     """
 
     closed = False
@@ -154,17 +141,7 @@ class CommonScale(Prior):
         return self.coef, scale * np.where(np.resize(self.shared, len(scale)), s, 1.0)
 
     def log_posterior(self, theta, scale):
-        """Log probabilities of the grid where the coefficients are known.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (n, dim)
-        scale : ndarray of shape (dim,)
-
-        Returns
-        -------
-        ndarray of shape (n, n_nodes)
-        """
+        """Log probabilities of the grid, (n, n_nodes), where coefficients are known."""
         table, _ = self._table(theta, scale)
         return table - log_sum_exp(table)[:, None]
 

@@ -25,19 +25,8 @@ class WarpedELBO:
     """ELBO of a standard normal through a warp, in the parameters of the warp.
 
     The warp acts in coordinates w in which a first Gaussian is standard normal,
-    ``theta = mean + factor w``, and starts as the identity.
-
-    Parameters
-    ----------
-    target : Target
-    mean : ndarray of shape (dim,)
-    factor : ndarray of shape (dim, dim)
-    base : ndarray of shape (n, dim)
-        Fixed standard normal draws.
-    edges : Edges
-        Which entries of `scales` and `curves` may differ from zero.
-    limit : float
-        Of log scales, as in `Warp`.
+    ``theta = mean + factor w``, and starts as the identity. The base draws (n, dim) are
+    fixed; edges say which entries of `scales` and `curves` may differ from zero.
     """
 
     def __init__(self, target, mean, factor, base, edges, limit):
@@ -315,17 +304,7 @@ def log_normal(z):
 def elbo_gain(target, before, after, n, rng):
     """What one warp gains over another in ELBO, on the same fresh normal draws.
 
-    Parameters
-    ----------
-    target : Target
-    before, after : Warp
-    n : int
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Estimate
-        In nats; not finite where the density is zero at a draw.
+    Not finite where the density is zero at a draw.
     """
     z = Gaussian("diag").matched_draws(n, before.dim, rng)
     each = [
@@ -340,16 +319,8 @@ def tail_gain(target, before, after, n, rng):
     """By how much ``KL(p || q)`` falls from one warp to another, from wide draws.
 
     The ELBO does not see where q has no draws. These come from heavy-tailed
-    distributions about both, a half from either, and are weighted towards p.
-
-    Parameters
-    ----------
-    As in `elbo_gain`.
-
-    Returns
-    -------
-    Estimate
-        ``E_p[ln q_after - ln q_before]`` in nats.
+    distributions about both, a half from either, and are weighted towards p: an
+    estimate of ``E_p[ln q_after - ln q_before]``, nats.
     """
     warps, dim = (before, after), before.dim
     radius = np.sqrt(_TAIL_DF / rng.chisquare(_TAIL_DF, (n, 1)))

@@ -30,10 +30,7 @@ class Sample(NamedTuple):
 class Edges(NamedTuple):
     """Which coordinate changes the scale, and which the mean, of which later one.
 
-    Attributes
-    ----------
-    scales, curves : ndarray of bool of shape (dim, dim)
-        Strictly lower triangular; entry (j, k) says that k drives j.
+    Strictly lower triangular; entry (j, k) says that k drives j.
     """
 
     scales: np.ndarray
@@ -41,17 +38,7 @@ class Edges(NamedTuple):
 
 
 def find_edges(sample):
-    """Edges that draws show beyond their noise.
-
-    Parameters
-    ----------
-    sample : Sample
-        Coordinates in the order of the map.
-
-    Returns
-    -------
-    Edges
-    """
+    """Edges that draws show beyond their noise, coordinates in the order of the map."""
     w, residual = sample
     return Edges(_significant(residual * w, w), _significant(residual, w**2 - 1.0))
 
@@ -87,14 +74,6 @@ def candidate_axes(sample):
     The coordinates as they are; eigenvectors of the squared third derivatives, which
     find the one direction that scales all others; and the axes of greatest contrast,
     one after the other, which tell apart directions that are curved alike.
-
-    Parameters
-    ----------
-    sample : Sample
-
-    Returns
-    -------
-    dict from str to ndarray
     """
     dim = sample.w.shape[1]
     axes = {"coordinates": np.eye(dim)}
@@ -154,8 +133,6 @@ class _Contrast(NamedTuple):
     are these (Comon 1994); a banana is bent along its long axis, where its fourth
     derivative is.
 
-    References
-    ----------
     Comon, P. (1994). Independent component analysis, a new concept? Signal
     Processing 36(3).
     """
