@@ -85,6 +85,22 @@ def bars(ax, x, y, error, hue, label=None):
     ax.errorbar(x, y, error, color=hue, label=label, **style)
 
 
+def intervals(ax, centers, outer, inner, labels):
+    """Rows of thin and thick intervals, in colour where the thin one excludes zero."""
+    rows = np.arange(len(centers))
+    hues = np.where((outer[:, 0] > 0) | (outer[:, 1] < 0), color(0), "0.55")
+    ax.axvline(0.0, color="0.3", linestyle="--", linewidth=0.9, zorder=0)
+    ax.hlines(rows, *outer.T, color=hues, linewidth=1.3)
+    ax.hlines(rows, *inner.T, color=hues, linewidth=3.2)
+    style = {"c": "white", "edgecolors": hues, "linewidths": 1.4, "zorder": 3}
+    ax.scatter(centers, rows, s=22, **style)
+    ax.set_yticks(rows if labels else [], labels)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    tidy(ax)
+
+
 def tidy(ax):
     """Take away the frame's upper and right side."""
     ax.spines[["top", "right"]].set_visible(False)

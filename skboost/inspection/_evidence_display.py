@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost.inspection._axes import bars, color, look, panels, tidy
+from skboost.inspection._axes import bars, color, finish, look, panels, tidy
 
 
 class EvidenceDisplay:
@@ -94,7 +94,8 @@ class EvidenceDisplay:
         given = [own[param] for own in params if param in own]
         places, ticks = _places(given)
         with look():
-            self.figure_, (self.ax_,) = panels(ax, 1, 1, (6.4, 3.6))
+            self.figure_, axes = panels(ax, 1, 1, (5.6, 3.8))
+            self.ax_ = axes[0]
             for number, (label, rows) in enumerate(self._lines(param).items()):
                 x = [places(params[row][param]) for row in rows]
                 self._plot_line(np.array(x), np.array(rows), color(number), label)
@@ -110,29 +111,20 @@ class EvidenceDisplay:
             elif all(float(value).is_integer() for value in given):
                 self.ax_.xaxis.get_major_locator().set_params(integer=True)
             self.ax_.set(xlabel=param, ylabel="ELBO ± 2 se (nats)")
-            # Beside axes of our own, over those of the caller.
-            place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
-            self.ax_.legend(**({} if ax else place))
             tidy(self.ax_)
+            finish(axes, ax)
         return self
 
     def _chosen_param(self):
         names = dict.fromkeys(name for own in self.results["params"] for name in own)
-        if self.param is not None:
-            if self.param not in names:
-                raise ValueError(
-                    f"param must be a parameter of the grid, one of {list(names)}; "
-                    f"got {self.param!r}."
-                )
-            return self.param
         varying = [name for name in names if len(self._values(name)) > 1]
-        if len(varying) != 1:
+        param = self.param or (varying[0] if len(varying) == 1 else None)
+        if param not in names:
             raise ValueError(
                 "param must name the parameter on the horizontal axis, one of "
-                f"{varying or list(names)}; got None, which is enough only where "
-                "exactly one has several values."
+                f"{varying or list(names)}; got {self.param!r}."
             )
-        return varying[0]
+        return param
 
     def _values(self, name):
         """Distinct values as text: anything can be a parameter."""

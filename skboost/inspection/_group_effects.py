@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skboost.inspection._axes import color, finish, look, panels, shown, tidy
+from skboost.inspection._axes import intervals, look, panels, shown
 
 
 class GroupEffectsDisplay:
@@ -122,36 +122,19 @@ class GroupEffectsDisplay:
         GroupEffectsDisplay
         """
         order = np.argsort(self.means, kind="stable")
-        n, place = len(order), np.arange(len(order))
         # More groups than this get no labels of their own.
-        named = n <= 40
-        height = 1.0 + 0.2 * n if named else 5.0
-        low, high = self.intervals[order].T
-        away = (low > 0.0) | (high < 0.0)
-        inner_low, inner_high = self.inner[order].T
+        labels = [self.labels[j] for j in order] if len(order) <= 40 else []
+        height = 1.0 + 0.2 * len(labels) if labels else 5.0
         with look():
-            self.figure_, axes = panels(ax, 1, 1, (5.2, height))
-            self.ax_ = axes[0]
-            self.ax_.axvline(0.0, color="0.6", linewidth=0.8)
-            for some, hue, label in (
-                (~away, "0.55", f"{100 * self.level:.0f} % interval holds zero"),
-                (away, color(0), "interval excludes zero"),
-            ):
-                if some.any():
-                    at, means = place[some], self.means[order][some]
-                    thick = inner_low[some], inner_high[some]
-                    self.ax_.hlines(at, low[some], high[some], color=hue, linewidth=0.9)
-                    self.ax_.hlines(at, *thick, color=hue, linewidth=2.6)
-                    self.ax_.plot(means, at, "o", color=hue, ms=4, label=label)
-            label = f"{self.name} (thick: 50 % intervals)"
-            self.ax_.set(xlabel=label, ylim=(-1, n), yticks=place if named else [])
-            if named:
-                self.ax_.set_yticklabels([self.labels[j] for j in order])
-            else:
-                self.ax_.set_ylabel(f"{n} groups")
-            self.ax_.tick_params(axis="y", length=0)
-            tidy(self.ax_)
-            finish(axes, ax)
+            self.figure_, (self.ax_,) = panels(ax, 1, 1, (5.2, height))
+            ends = self.intervals[order], self.inner[order]
+            intervals(self.ax_, self.means[order], *ends, labels)
+            # The smallest is the lowest.
+            self.ax_.invert_yaxis()
+            mass = f"{100 * self.level:g} %"
+            self.ax_.set_xlabel(f"{self.name}: mean, 50 % and {mass} interval")
+            if not labels:
+                self.ax_.set_ylabel(f"{len(order)} groups")
         return self
 
 

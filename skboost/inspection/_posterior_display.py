@@ -7,6 +7,7 @@ import numpy as np
 from skboost.inspection._axes import (
     color,
     finish,
+    intervals,
     look,
     one_or_all,
     panels,
@@ -200,24 +201,10 @@ class PosteriorDisplay:
         """Medians with a 50 % and a wide interval, row by row."""
         height = max(0.9 + 0.27 * len(indices), 1.8)
         figure, axes = panels(ax, 1, 1, (5.2, height))
-        ax = axes[0]
-        outer = self.posterior.interval(self.level)[indices]
-        inner = self.posterior.interval(0.5)[indices]
         median = np.asarray(self.posterior.summary()["median"])[indices]
-        excludes_zero = (outer[:, 0] > 0) | (outer[:, 1] < 0)
-        hues = np.where(excludes_zero, color(0), "0.55")
-        rows = np.arange(len(indices))
-        ax.axvline(0.0, color="0.3", linestyle="--", linewidth=0.9, zorder=0)
-        ax.hlines(rows, *outer.T, color=hues, linewidth=1.3)
-        ax.hlines(rows, *inner.T, color=hues, linewidth=3.6)
-        ax.scatter(
-            median, rows, s=26, c="white", edgecolors=hues, linewidths=1.4, zorder=3
-        )
-        ax.set_yticks(rows, [self._labels[i] for i in indices])
-        ax.set_ylim(len(indices) - 0.5, -0.5)
-        ax.set_xlabel(f"median, 50 % and {100 * self.level:g} % interval")
-        ax.spines["left"].set_visible(False)
-        ax.tick_params(axis="y", length=0)
+        ends = (self.posterior.interval(p)[indices] for p in (self.level, 0.5))
+        intervals(axes[0], median, *ends, [self._labels[i] for i in indices])
+        axes[0].set_xlabel(f"median, 50 % and {100 * self.level:g} % interval")
         return figure, axes
 
 

@@ -44,7 +44,7 @@ def test_elbo_against_the_parameter_that_varies():
     assert y.tolist() == [-9, -4, -5]
     assert display.ax_.get_xlabel() == "k"
     assert display.ax_.get_ylabel() == "ELBO ± 2 se (nats)"
-    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    labels = [text.get_text() for text in display.figure_.legends[0].get_texts()]
     assert sorted(labels) == ["ELBO", "chosen: 2"]
     assert all(float(tick).is_integer() for tick in display.ax_.get_xticks())
     # Bars are two standard errors.

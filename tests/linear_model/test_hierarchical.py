@@ -356,4 +356,4 @@ def test_labels_that_are_whole_numbers_have_no_decimal_point():
     model = LINEAR(groups=[1], max_iter=1, random_state=0)
     display = GroupEffectsDisplay.from_estimator(model.fit(X, y))
     assert sorted(display.labels) == [str(j) for j in range(8)]
-    assert "thick: 50 % intervals" in display.ax_.get_xlabel()
+    assert "50 % and 90 % interval" in display.ax_.get_xlabel()
