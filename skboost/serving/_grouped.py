@@ -10,7 +10,7 @@ import numpy as np
 
 from skboost._math import bounded_exp
 from skboost._parallel import row_blocks
-from skboost.serving._plain import sigmoid
+from skboost.serving._plain import checked_offset, checked_rows, sigmoid
 
 
 @dataclass
@@ -74,14 +74,7 @@ class GroupedModel:
 
     def split(self, X):
         """Numeric columns of rows and their groups, a list by factor."""
-        X = np.asarray(X)
-        if X.ndim != 2 or X.shape[1] != self.n_features:
-            raise ValueError(
-                f"X must have shape (n_samples, {self.n_features}); got {X.shape}."
-            )
-        numbers = X[:, self.numbers].astype(float)
-        if not np.isfinite(numbers).all():
-            raise ValueError("X must be finite; got NaN or infinity.")
+        numbers, X = checked_rows(X, self.n_features, self.numbers), np.asarray(X)
         return numbers, [f.codes([X[:, c] for c in f.columns]) for f in self.factors]
 
     def predictors(self, numbers, codes, offset=None):
@@ -145,10 +138,7 @@ class GroupedCounts(GroupedModel):
     def predict(self, X, offset=None, return_std=False):
         """Predictive mean, and the standard deviation of the count."""
         numbers, codes = self.split(X)
-        if offset is not None:
-            offset = np.asarray(offset, dtype=float)
-            if offset.shape != (len(numbers),) or not np.isfinite(offset).all():
-                raise ValueError("offset must hold one finite number for each row.")
+        offset = checked_offset(offset, len(numbers))
         mean, std = self.mean_and_std(numbers, codes, offset)
         return (mean, std) if return_std else mean
 

@@ -25,7 +25,27 @@ def sigmoid(t):
         return 1.0 / (1.0 + np.exp(-t))
 
 
-# --- components of a posterior, as the linear predictors of rows see them
+def checked_rows(X, n_features, columns=slice(None)):
+    """Columns of the rows that a user passes, as finite numbers."""
+    X = np.asarray(X)
+    if X.ndim != 2 or X.shape[1] != n_features:
+        raise ValueError(f"X must have shape (n_samples, {n_features}); got {X.shape}.")
+    X = X[:, columns].astype(float)
+    if not np.isfinite(X).all():
+        raise ValueError("X must be finite; got NaN or infinity.")
+    return X
+
+
+def checked_offset(offset, n):
+    """The offset that a user passes, zeros where there is none."""
+    offset = np.zeros(n) if offset is None else np.asarray(offset, dtype=float)
+    if offset.shape != (n,) or not np.isfinite(offset).all():
+        raise ValueError("offset must hold one finite number for each row of X.")
+    return offset
+
+
+# --- components of a posterior, as the linear predictors of rows see them: `moments` are
+# their means and standard deviations, `positive` probabilities of the second class
 
 
 @dataclass
@@ -37,11 +57,9 @@ class GaussianPart:
     factor: object = None
 
     def moments(self, X):
-        """Mean and standard deviation of the linear predictor of every row."""
         return linear_moments(X, self.mean, self.variance, self.factor)
 
     def positive(self, X):
-        """Probability of the second class."""
         return sigmoid_expectation(*self.moments(X))
 
 
@@ -63,7 +81,6 @@ class StudentTPart:
         return mean, np.where(scale > 0.0, np.inf, 0.0)
 
     def positive(self, X):
-        """Probability of the second class."""
         return sigmoid_over_scales(*self.gaussian.moments(X), self.nodes, self.shares)
 
 
@@ -75,11 +92,9 @@ class LaplacePart:
     scale: object
 
     def moments(self, X):
-        """Mean and standard deviation of the linear predictor of every row."""
         return linear_moments(X, self.mean, 2.0 * self.scale**2, None)
 
     def positive(self, X):
-        """Probability of the second class."""
         return laplace_sigmoid_expectation(X @ self.mean, X, self.scale)
 
 
@@ -92,11 +107,9 @@ class DrawsPart:
     variance: object = None
 
     def moments(self, X):
-        """Mean and standard deviation of the linear predictor of every row."""
         return linear_moments(X, self.mean, self.variance, None)
 
     def positive(self, X):
-        """Probability of the second class."""
         return sigmoid(X @ self.draws.T).mean(axis=1)
 
 
@@ -140,14 +153,7 @@ class Model:
 
     def checked(self, X):
         """Rows of `predict` as an array."""
-        X = np.asarray(X, dtype=float)
-        if X.ndim != 2 or X.shape[1] != self.n_features:
-            raise ValueError(
-                f"X must have shape (n_samples, {self.n_features}); got {X.shape}."
-            )
-        if not np.isfinite(X).all():
-            raise ValueError("X must be finite; got NaN or infinity.")
-        return X
+        return checked_rows(X, self.n_features)
 
     def blocks(self, X, width):
         """Blocks of rows, so that temporaries with `width` columns stay small.
@@ -321,10 +327,7 @@ class CountRegressor(Mixed, Model):
     def predict(self, X, offset=None, return_std=False):
         """Predictive mean, and the standard deviation of the count."""
         X = self.checked(X)
-        offset = np.zeros(len(X)) if offset is None else np.asarray(offset, dtype=float)
-        if offset.shape != (len(X),) or not np.isfinite(offset).all():
-            raise ValueError("offset must hold one finite number for each row of X.")
-        mean, std = self.mean_and_std(X, offset)
+        mean, std = self.mean_and_std(X, checked_offset(offset, len(X)))
         return (mean, std) if return_std else mean
 
     def mean_and_std(self, X, offset):
