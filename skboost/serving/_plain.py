@@ -44,8 +44,8 @@ def checked_offset(offset, n):
     return offset
 
 
-# --- components of a posterior, as the linear predictors of rows see them: `moments` are
-# their means and standard deviations, `positive` probabilities of the second class
+# --- components of a posterior, as the linear predictors of rows see them: `moments`
+# are means and standard deviations, `positive` probabilities of the second class
 
 
 @dataclass
