@@ -12,8 +12,7 @@ N_ROWS = 12
 class NormalMean(DensityMixin, BaseEstimator):
     """x ~ N(m, noise²), m ~ N(0, scale²), with the evidence by the chain rule.
 
-    What is above zero in `loss` is lost at most, at random, by each of `n_init`
-    starts; `error` is the standard deviation of a Monte Carlo error.
+    A fit loses `loss` at most, at random, and fails where `scale` is `fail_at`.
     """
 
     def __init__(
@@ -22,8 +21,6 @@ class NormalMean(DensityMixin, BaseEstimator):
         noise=1.0,
         temperature=1.0,
         loss=0.0,
-        error=None,
-        n_init=None,
         fail_at=None,
         random_state=None,
     ):
@@ -31,8 +28,6 @@ class NormalMean(DensityMixin, BaseEstimator):
         self.noise = noise
         self.temperature = temperature
         self.loss = loss
-        self.error = error
-        self.n_init = n_init
         self.fail_at = fail_at
         self.random_state = random_state
 
@@ -43,13 +38,7 @@ class NormalMean(DensityMixin, BaseEstimator):
         rng = np.random.default_rng(self.random_state)
         weight = np.ones(len(X)) if sample_weight is None else sample_weight
         tight = self._log_evidence(np.repeat(X[:, 0], np.asarray(weight, int)))
-        starts = tight - self.loss * rng.uniform(size=self.n_init or 1)
-        if self.n_init is not None:
-            self.elbo_by_init_ = starts
-        self.elbo_ = starts.max()
-        if self.error is not None:
-            self.elbo_ += self.error * rng.standard_normal()
-            self.elbo_se_ = self.error
+        self.elbo_ = tight - self.loss * rng.uniform()
         return self
 
     def _log_evidence(self, x):
