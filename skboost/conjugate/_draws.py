@@ -47,10 +47,10 @@ class Layout:
         if not isinstance(shapes, dict):
             end = at + int(np.prod(shapes))
             return rows[:, at:end].reshape(len(rows), *shapes), end
-        found = {}
+        tree = {}
         for key, inner in shapes.items():
-            found[key], at = self._cut(inner, rows, at)
-        return found, at
+            tree[key], at = self._cut(inner, rows, at)
+        return tree, at
 
 
 class RowFamily:

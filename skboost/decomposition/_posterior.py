@@ -78,10 +78,10 @@ class MatrixFactorizationPosterior(ModelPosterior):
         layout = self._family.draws_layout
         mean, variance, _ = component.structure()
         mean, variance = layout.tree(mean[None]), layout.tree(variance[None])
-        found = {}
+        natural = {}
         for name in _SIDES.values():
             precision = 1.0 / variance[name][0]
-            found[name] = {
+            natural[name] = {
                 "precision": precision[:, :, None] * np.eye(precision.shape[1]),
                 "first": precision * mean[name][0],
             }
@@ -89,8 +89,8 @@ class MatrixFactorizationPosterior(ModelPosterior):
             # Mean and relative variance of a log-normal distribution.
             shape = 1.0 / np.expm1(variance[name][0])
             expected = np.exp(mean[name][0] + 0.5 * variance[name][0])
-            found[name] = {"shape": shape, "rate": shape / expected}
-        return found
+            natural[name] = {"shape": shape, "rate": shape / expected}
+        return natural
 
     # --- draws and densities
 

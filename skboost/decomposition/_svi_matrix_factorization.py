@@ -387,15 +387,15 @@ def taken_in(model, natural, entries, limits):
     renumbered = type(entries)(*parts, entries.values, shape)
     engine = NaturalGradient(inner, ObservedEntries(renumbered), priors, ConstantRate())
     done = run(engine, limits)
-    found = dict(natural)
+    updated = dict(natural)
     for name, value in done.state.natural.items():
         index = touched.get(name)
-        found[name] = value if index is None else _put(natural[name], index, value)
-    return found, done
+        updated[name] = value if index is None else _put(natural[name], index, value)
+    return updated, done
 
 
 def _put(own, index, new):
-    found = {key: value.copy() for key, value in own.items()}
-    for key, value in found.items():
+    updated = {key: value.copy() for key, value in own.items()}
+    for key, value in updated.items():
         value[index] = new[key]
-    return found
+    return updated

@@ -107,9 +107,11 @@ class ConjugateMixturePosterior(ModelPosterior):
             [self._inverse(model.covariances(own)) for own in components]
         )
         names = model.weights.shapes
-        found = [model.weights.moments(own["weights"]) for own in components]
+        moments = [model.weights.moments(own["weights"]) for own in components]
         return {
-            **{name: self._average([own[name][0] for own in found]) for name in names},
+            **{
+                name: self._average([own[name][0] for own in moments]) for name in names
+            },
             "means": self._average([model.means(own) for own in components]),
             "precisions": precisions,
             "covariances": self._inverse(precisions),
@@ -136,13 +138,13 @@ class ConjugateMixturePosterior(ModelPosterior):
             Arrays as of `sample`, without the axis of draws; inf or NaN where there
             are none. An empty cluster's mean, for one, has infinite variance.
         """
-        found = {}
+        std = {}
         for name, (mean, spread) in self._moments().items():
             if np.ndim(spread) > np.ndim(mean):
                 size = np.size(mean)
                 spread = np.diagonal(spread.reshape(size, size)).reshape(mean.shape)
-            found[name] = np.sqrt(spread)
-        return found
+            std[name] = np.sqrt(spread)
+        return std
 
     def covariance(self):
         """Posterior covariances of the weights and of the means, in closed form.
@@ -153,18 +155,18 @@ class ConjugateMixturePosterior(ModelPosterior):
             ``weights`` (n_clusters, n_clusters) and ``means`` (n_clusters, n_features,
             n_clusters, n_features); inf or NaN where there are none.
         """
-        found = self._moments()
-        return {name: found[name][1] for name in ("weights", "means")}
+        moments = self._moments()
+        return {name: moments[name][1] for name in ("weights", "means")}
 
     def _moments(self):
         """Means and variances by the names of draws; inf or NaN where there are none.
 
         Of weights and means the second is a covariance, with twice the axes.
         """
-        found = [self.model.moments(natural) for natural in self.components]
+        moments = [self.model.moments(natural) for natural in self.components]
         combined = {}
-        for name in found[0]:
-            pairs = [parts[name] for parts in found]
+        for name in moments[0]:
+            pairs = [parts[name] for parts in moments]
             means, spreads = (np.array(values) for values in zip(*pairs, strict=True))
             if name == "means":
                 spreads = np.array([_blocks(own) for own in spreads])

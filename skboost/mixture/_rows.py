@@ -203,8 +203,8 @@ class FarGradient(NaturalGradient):
 def _expected(model, natural, block):
     """Evidence and expected statistics of a block."""
     weight = np.broadcast_to(block.weight, len(block))
-    found = model.expect(natural, model.rows(block.X), weight)
-    (statistics,) = found.statistics
-    return found.evidence, *(
+    expected = model.expect(natural, model.rows(block.X), weight)
+    (statistics,) = expected.statistics
+    return expected.evidence, *(
         statistics[name] for name in _STATISTICS if name in statistics
     )

@@ -162,14 +162,14 @@ class NaturalGradient:
 
     def advance(self, state):
         """One step of every factor: one batch."""
-        found = state.ahead
-        if found is None:
-            found = self._expect(state.natural, state.step)
+        expected = state.ahead
+        if expected is None:
+            expected = self._expect(state.natural, state.step)
         scale = self.model.temperature * len(self.rows) / self.size
-        sums = [scaled(scale, total) for total in found.statistics]
+        sums = [scaled(scale, total) for total in expected.statistics]
         rate = rate_at(self.learning_rate, state.step + 1)
         done = natural_step(self.model.factors, state.natural, sums[0], rate, *sums[1:])
-        after, local = state.step + 1, found.local if self.monotone else None
+        after, local = state.step + 1, expected.local if self.monotone else None
         return replace(
             state,
             natural=done.natural,
@@ -188,8 +188,8 @@ class NaturalGradient:
         if self.bound_rows is not None:
             rows, scale = rows[self.bound_rows], self.bound_scale
             weight = None if weight is None else weight[self.bound_rows]
-        found = self.model.expect(state.natural, rows, weight)
-        return self.model.elbo(state.natural, scale * found.evidence)
+        expected = self.model.expect(state.natural, rows, weight)
+        return self.model.elbo(state.natural, scale * expected.evidence)
 
     def _expect(self, natural, n_done, local=None):
         """Expected statistics of the next step's batch, and of its noise."""

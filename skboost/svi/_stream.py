@@ -52,9 +52,9 @@ class Stream:
                 natural = rescaled(model, natural, seen / self.weight)
         noise = noise_weights(effective_batch_size, self.step, len(rows), seed)
         weightings = (weight,) if noise is None else (weight, weight * noise)
-        found = model.expect(natural, rows, *weightings)
+        expected = model.expect(natural, rows, *weightings)
         scale = total / batch
-        sums = [scaled(model.temperature * scale, s) for s in found.statistics]
+        sums = [scaled(model.temperature * scale, s) for s in expected.statistics]
         done = natural_step(model.factors, natural, sums[0], rate, *sums[1:])
         return Stream(
             done.natural,
@@ -62,7 +62,7 @@ class Stream:
             self.step + 1,
             self.n_groups + done.n_groups,
             self.n_shrunk + done.n_shrunk,
-            model.elbo(natural, scale * found.evidence),
+            model.elbo(natural, scale * expected.evidence),
         )
 
 
@@ -70,9 +70,9 @@ def rescaled(model, natural, factor):
     """What q would be, had every row been seen `factor` times as often."""
     # Exact and proper without noise in the past; with it, each group goes only as far
     # as its domain reaches.
-    found = {}
+    moved = {}
     for part in model.factors:
         own = natural[part.name]
         more = combine(1.0 - factor, part.prior, factor, own)
-        found[part.name], _ = inside(part, own, more)
-    return found
+        moved[part.name], _ = inside(part, own, more)
+    return moved

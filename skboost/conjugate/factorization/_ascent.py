@@ -52,13 +52,13 @@ def annealed_factors(target, natural, rng, budget=None):
 
 def shaken_factors(target, natural, rng):
     """The same distribution about means that are off by as much as they are large."""
-    found = {name: dict(own) for name, own in natural.items()}
+    shaken = {name: dict(own) for name, own in natural.items()}
     for side in (target.model.rows, target.model.columns):
-        own = found[side.name]
+        own = shaken[side.name]
         mean = side.stack(own).mean
         noise = rng.standard_normal(mean.shape) * mean.std(axis=0)
         own["first"] = np.einsum("npq,nq->np", own["precision"], mean + noise)
-    return found
+    return shaken
 
 
 # --- gauge
@@ -103,9 +103,9 @@ def balanced(model, natural):
 
 def _second_moments(side, natural):
     """``sum_i E[x_i x_i']``, in double precision."""
-    found = side.moments(natural[side.name])
-    mean = np.asarray(found.mean, dtype=float)
-    return mean.T @ mean + found.covariance.sum(axis=0, dtype=float)
+    moments = side.moments(natural[side.name])
+    mean = np.asarray(moments.mean, dtype=float)
+    return mean.T @ mean + moments.covariance.sum(axis=0, dtype=float)
 
 
 def _power(matrix, power):
@@ -117,28 +117,28 @@ def _power(matrix, power):
 
 def _centred(model, natural):
     """The same predictions, with what factors and biases share where it costs least."""
-    r, found = model.n_components, dict(natural)
+    r, new = model.n_components, dict(natural)
     prior = {name: model.scales[name].expected(natural)[0] for name in SIDES}
     for one, other in ((model.rows, model.columns), (model.columns, model.rows)):
-        mean, there = one.moments(found[one.name]).mean, _second_moments(other, found)
+        mean, there = one.moments(new[one.name]).mean, _second_moments(other, new)
         pays, last = prior[one.name][:r], prior[other.name][r]
         gram = last * there[:r, :r] + len(mean) * np.diag(pays)
         moved = last * there[:r, r] - pays * mean[:, :r].sum(axis=0, dtype=float)
         s = np.linalg.solve(gram, moved)
-        found[one.name] = _shifted(found[one.name], np.append(s, 0.0))
+        new[one.name] = _shifted(new[one.name], np.append(s, 0.0))
         # (v, c) -> (v, c - s . v), which has the determinant one.
         back = np.eye(r + 1)
         back[r, :r] = s
-        found[other.name] = _mapped(found[other.name], back)
+        new[other.name] = _mapped(new[other.name], back)
     total, count = 0.0, 0.0
     for side, sign in ((model.rows, -1.0), (model.columns, 1.0)):
-        mean, pays = side.moments(found[side.name]).mean[:, r], prior[side.name][r]
+        mean, pays = side.moments(new[side.name]).mean[:, r], prior[side.name][r]
         total += sign * pays * mean.sum(dtype=float)
         count += pays * len(mean)
     constant = np.append(np.zeros(r), total / count)
-    found["rows"] = _shifted(found["rows"], constant)
-    found["columns"] = _shifted(found["columns"], -constant)
-    return found
+    new["rows"] = _shifted(new["rows"], constant)
+    new["columns"] = _shifted(new["columns"], -constant)
+    return new
 
 
 def _shifted(own, shift):
@@ -159,13 +159,13 @@ def _mapped(own, inverse):
 
 def transformed(model, natural, a):
     """Natural parameters of ``(U A, V A^-T)``, A (rank, rank); biases stay."""
-    found = dict(natural)
+    turned = dict(natural)
     # A row's factors become A' u, and a column's A^-1 v.
     for name, inverse in (("rows", np.linalg.inv(a).T), ("columns", a)):
         wide = np.eye(natural[name]["first"].shape[1])
         wide[: len(a), : len(a)] = inverse
-        found[name] = _mapped(natural[name], wide)
-    return found
+        turned[name] = _mapped(natural[name], wide)
+    return turned
 
 
 def turned_towards(model, natural, base):

@@ -38,11 +38,11 @@ class Moments:
         where = np.full(self.augmented.shape[1], -1)
         where[self.free] = np.arange(len(self.free))
         random = (where[above] >= 0) & (where[beside] >= 0)
-        found = np.zeros((len(self.mean), len(above)), dtype=self.mean.dtype)
-        found[:, random] = self.covariance[
+        spread = np.zeros((len(self.mean), len(above)), dtype=self.mean.dtype)
+        spread[:, random] = self.covariance[
             :, where[above[random]], where[beside[random]]
         ]
-        return found
+        return spread
 
     @cached_property
     def second(self):
@@ -97,9 +97,9 @@ class GaussianFactors:
     def augmented(self, values, constant=1.0):
         """Factors (n, p) with the constant, (n, d)."""
         width = self.dim + (self.constant is not None)
-        found = np.full((len(values), width), constant, dtype=values.dtype)
-        found[:, self.free] = values
-        return found
+        augmented = np.full((len(values), width), constant, dtype=values.dtype)
+        augmented[:, self.free] = values
+        return augmented
 
     def regressed(self, sums, noise, shared, prior=None):
         """The optimum of q, given sums over entries of the other side's second moments

@@ -104,15 +104,15 @@ class MatrixFactorizationModel:
             self.noise = GammaPrecisions("noise", prior, self._squared_errors)
         else:
             self.noise = KnownPrecisions(noise_scale)
-        found = [scales.factors for scales in self.scales.values()]
-        self.factors = (self.rows, self.columns, *sum(found, ()), *self.noise.factors)
+        more = [scales.factors for scales in self.scales.values()]
+        self.factors = (self.rows, self.columns, *sum(more, ()), *self.noise.factors)
 
     @property
     def typical_variances(self):
         """Of factors, and biases, that explain values of the magnitude, (p,)."""
-        found = np.full(self.rows.dim, self.magnitude / np.sqrt(self.n_components))
-        found[self.n_components :] = self.magnitude**2
-        return found
+        variances = np.full(self.rows.dim, self.magnitude / np.sqrt(self.n_components))
+        variances[self.n_components :] = self.magnitude**2
+        return variances
 
     def _scales(self, side, prior_scale):
         if prior_scale is None:
@@ -127,12 +127,12 @@ class MatrixFactorizationModel:
 
     def expect(self, natural, observed, *weightings):
         """Entries with their weights, and the evidence of the first weighting."""
-        found = []
+        statistics = []
         for weight in weightings or (None,):
             if weight is not None:
                 weight = np.asarray(weight, dtype=self.dtype)
-            found.append({"entries": WeightedEntries(observed, weight)})
-        return MatrixExpectation(self, natural, tuple(found))
+            statistics.append({"entries": WeightedEntries(observed, weight)})
+        return MatrixExpectation(self, natural, tuple(statistics))
 
     def _squared_errors(self, natural, statistics):
         """Weight of all entries, and sum of E[(R_ij - u_i'v_j - b_i - c_j)^2]."""
@@ -152,8 +152,8 @@ class MatrixFactorizationModel:
         precision, log_precision = self.noise.expected(natural)
         total, squares = self._squared_errors(natural, statistics)
         log_2pi = float(np.log(2.0 * np.pi))
-        found = total * (log_precision - log_2pi) - precision * squares
-        return 0.5 * float(found)
+        log_density = total * (log_precision - log_2pi) - precision * squares
+        return 0.5 * float(log_density)
 
     def elbo(self, natural, evidence):
         """The evidence lower bound, nats, with every constant."""
@@ -161,12 +161,12 @@ class MatrixFactorizationModel:
 
     def kl(self, natural):
         """KL of q from the prior, nats."""
-        found = self.noise.kl(natural)
+        kl = self.noise.kl(natural)
         for side in (self.rows, self.columns):
             scales = self.scales[side.name]
-            found += scales.kl(natural)
-            found += side.kl(natural[side.name], *scales.expected(natural))
-        return found
+            kl += scales.kl(natural)
+            kl += side.kl(natural[side.name], *scales.expected(natural))
+        return kl
 
     # --- updates
 
@@ -184,13 +184,13 @@ class MatrixFactorizationModel:
         means[:, : self.n_components] = rng.standard_normal(shape)
         means *= spread * np.sqrt(variances)
         zero = np.zeros((self.shape[0], self.rows.dim))
-        found = {
+        natural = {
             "rows": self.rows.start(zero, variances),
             "columns": self.columns.start(means, 0.01 * spread**2 * variances),
         }
         for scales in self.scales.values():
-            found |= scales.start(variances)
-        return found | self.noise.start(self.magnitude**2)
+            natural |= scales.start(variances)
+        return natural | self.noise.start(self.magnitude**2)
 
     def folded_in(self, natural, entries):
         """The optimal factors of other rows given those of the columns: `Moments`."""
@@ -208,8 +208,8 @@ def predicted_entries(rows, columns, pairs):
     for block in row_blocks(len(pairs[0]), 4 * len(twice)):
         i, j = pairs[0][block], pairs[1][block]
         means.append(np.sum(rows.augmented[i] * columns.augmented[j], 1, dtype=float))
-        found = rows.spread[i] * columns.second[j] + rows.outer[i] * columns.spread[j]
-        variances.append(found @ twice)
+        packed = rows.spread[i] * columns.second[j] + rows.outer[i] * columns.spread[j]
+        variances.append(packed @ twice)
     return np.concatenate(means), np.concatenate(variances)
 
 
@@ -288,8 +288,8 @@ class GammaPrecisions:
         """KL of all of them from the prior, nats."""
         a, b = natural[self.name]["shape"], natural[self.name]["rate"]
         c, d = self.prior["shape"], self.prior["rate"]
-        found = (a - c) * digamma(a) - gammaln(a) + gammaln(c)
-        return float(np.sum(found + c * np.log(b / d) + a * (d / b - 1.0)))
+        kl = (a - c) * digamma(a) - gammaln(a) + gammaln(c)
+        return float(np.sum(kl + c * np.log(b / d) + a * (d / b - 1.0)))
 
     def start(self, variance):
         """Natural parameters with given variances, and little weight."""

@@ -40,13 +40,13 @@ class FactorFamily(RowFamily):
     @cached_property
     def _natural_layout(self):
         shapes = self.draws_layout.shapes
-        found = {
+        layout = {
             name: {"precision": (*shapes[name], shapes[name][1]), "first": shapes[name]}
             for name in SIDES
         }
         for name, shape in self._gamma_shapes.items():
-            found[name] = {"shape": shape, "rate": shape}
-        return Layout(found)
+            layout[name] = {"shape": shape, "rate": shape}
+        return Layout(layout)
 
     def structure(self, params):
         """What `FactorTarget.expected_log_density` takes: natural parameters."""
@@ -77,30 +77,30 @@ class FactorFamily(RowFamily):
     def log_density(self, theta, params):
         """Log densities of draws (n, dim), shape (n,), nats."""
         natural, draws = self.natural(params), self.draws_layout.tree(theta)
-        found = np.zeros(len(theta))
+        log_density = np.zeros(len(theta))
         for name in SIDES:
             mean, root = self._mean_and_root(natural[name])
             away = np.moveaxis(draws[name] - mean, 0, 2)
             z = np.swapaxes(root, 1, 2) @ away
-            found -= 0.5 * np.einsum("nps,nps->s", z, z)
-            found += _log_roots(root) - 0.5 * mean.size * LOG_2PI
+            log_density -= 0.5 * np.einsum("nps,nps->s", z, z)
+            log_density += _log_roots(root) - 0.5 * mean.size * LOG_2PI
         for name in self.gammas:
             shape, rate = natural[name]["shape"], natural[name]["rate"]
             eta = draws[name]
             each = shape * (np.log(rate) + eta) - rate * np.exp(eta) - gammaln(shape)
-            found += each.reshape(len(theta), -1).sum(axis=1)
-        return found
+            log_density += each.reshape(len(theta), -1).sum(axis=1)
+        return log_density
 
     def entropy(self, params):
         """Differential entropy of a draw, nats."""
-        natural, found = self.natural(params), 0.0
+        natural, entropy = self.natural(params), 0.0
         for name in SIDES:
             mean, root = self._mean_and_root(natural[name])
-            found += 0.5 * mean.size * (1.0 + LOG_2PI) - _log_roots(root)
+            entropy += 0.5 * mean.size * (1.0 + LOG_2PI) - _log_roots(root)
         for name in self.gammas:
             shape = natural[name]["shape"]
-            found += np.sum(shape + gammaln(shape) - shape * digamma(shape))
-        return float(found)
+            entropy += np.sum(shape + gammaln(shape) - shape * digamma(shape))
+        return float(entropy)
 
     # --- moments
 
@@ -158,8 +158,8 @@ class FactorTarget(SharedWithWorkers, Target):
         self.ledger.spend(len(theta))
         draws = self.family.draws_layout.tree(np.asarray(theta, dtype=float))
         each = [{name: of[k] for name, of in draws.items()} for k in range(len(theta))]
-        found = chunked_map(FactorTarget.at_draw, each, self.n_jobs, shared=self)
-        return np.array(found)
+        values = chunked_map(FactorTarget.at_draw, each, self.n_jobs, shared=self)
+        return np.array(values)
 
     def at_draw(self, draw):
         """Log joint of one draw, nats."""
@@ -174,8 +174,8 @@ class FactorTarget(SharedWithWorkers, Target):
         self.ledger.spend(len(theta))
         # A draw is a Gaussian without a width.
         none = np.zeros(self.dim)
-        found = [self._expected_diagonal(one, none) for one in np.asarray(theta, float)]
-        values, scores, _ = zip(*found, strict=True)
+        each = [self._expected_diagonal(one, none) for one in np.asarray(theta, float)]
+        values, scores, _ = zip(*each, strict=True)
         return np.array(values), np.array(scores)
 
     def _residuals(self, rows, columns):

@@ -18,19 +18,19 @@ def coordinate_ascent(target, natural, max_iter, tol, budget=None):
     """Coordinate ascent until an iteration gains less than `tol` nats."""
     model, bound = target.model, -np.inf
     for _ in range(max_iter):
-        found = target.expect(natural)
-        before, bound = bound, model.elbo(natural, found.evidence)
+        expected = target.expect(natural)
+        before, bound = bound, model.elbo(natural, expected.evidence)
         if bound - before < tol or (budget is not None and budget.cuts()):
             break
-        natural = model.updated(natural, found.statistics[0])
+        natural = model.updated(natural, expected.statistics[0])
     return Optimum(natural, bound)
 
 
 def annealed(target, natural, rng, budget=None):
     """Coordinate ascent under noise that fades out."""
     for noise in fading_noise(_N_NOISY, len(target.weight), rng, budget):
-        found = target.expect(natural, noise)
-        natural = target.model.updated(natural, found.statistics[0])
+        expected = target.expect(natural, noise)
+        natural = target.model.updated(natural, expected.statistics[0])
     return natural
 
 
@@ -175,8 +175,8 @@ def _distances(model, a, b):
 def _matrices(model, natural):
     """Covariances of the clusters as matrices (n_components, dim, dim)."""
     covariance, dim = model.clusters.covariance, model.dim
-    found = covariance.whole_matrices(model.covariances(natural), dim)
-    return np.broadcast_to(found, (model.n_components, dim, dim))
+    matrices = covariance.whole_matrices(model.covariances(natural), dim)
+    return np.broadcast_to(matrices, (model.n_components, dim, dim))
 
 
 def _log_det(matrices):

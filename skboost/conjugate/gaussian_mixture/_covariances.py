@@ -192,8 +192,8 @@ class Covariance:
         n_draws, n_components, dim = means.shape
         scales = np.broadcast_to(self.spread(precisions), means.shape).reshape(-1, dim)
         offset = (np.log(scales) - LOG_2PI) / 2.0
-        found = DiagonalGaussians(means.reshape(-1, dim), scales, offset)
-        return found.log_density(rows).reshape(len(rows), n_draws, n_components)
+        gaussians = DiagonalGaussians(means.reshape(-1, dim), scales, offset)
+        return gaussians.log_density(rows).reshape(len(rows), n_draws, n_components)
 
 
 class Full(Covariance):

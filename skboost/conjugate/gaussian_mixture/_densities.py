@@ -25,34 +25,34 @@ class MatrixGaussians:
         """Log densities (n_rows, n_components), missing entries integrated out."""
         if rows.patterns is None:
             return self._complete(rows.values)
-        found = np.empty((len(rows), len(self.means)))
+        logs = np.empty((len(rows), len(self.means)))
         for seen, index in rows.groups():
             values = rows.values[index]
             if seen.all():
-                found[index] = self._complete(values)
+                logs[index] = self._complete(values)
                 continue
             for k, (root, log_volume, *_) in enumerate(self._conditionals(seen)):
                 away = (values[:, seen] - self.means[k, seen]) @ root
                 squares = np.einsum("nd,nd->n", away, away)
-                found[index, k] = self.offset[k] + log_volume - squares / 2.0
-        return found
+                logs[index, k] = self.offset[k] + log_volume - squares / 2.0
+        return logs
 
     def _complete(self, values):
-        found = np.empty((len(values), len(self.means)))
+        logs = np.empty((len(values), len(self.means)))
         if self.roots.ndim == 2:
             values = values @ self.roots
             for k, mean in enumerate(self.means @ self.roots):
                 away = values - mean
-                np.einsum("nd,nd->n", away, away, out=found[:, k])
+                np.einsum("nd,nd->n", away, away, out=logs[:, k])
         else:
             shifts = np.einsum("kd,kde->ke", self.means, self.roots)
             for k, (root, shift) in enumerate(zip(self.roots, shifts, strict=True)):
                 away = values @ root
                 away -= shift
-                np.einsum("nd,nd->n", away, away, out=found[:, k])
-        found *= -0.5
-        found += self.offset
-        return found
+                np.einsum("nd,nd->n", away, away, out=logs[:, k])
+        logs *= -0.5
+        logs += self.offset
+        return logs
 
     def completed(self, rows, resp):
         """Sums of first and second moments, with missing entries filled in."""
@@ -103,26 +103,26 @@ class DiagonalGaussians:
         values = rows.values
         linear = self.precisions * self.means
         constant = self.offset - linear * self.means / 2.0
-        found = values @ linear.T
-        found -= (values * values) @ (self.precisions.T / 2.0)
+        logs = values @ linear.T
+        logs -= (values * values) @ (self.precisions.T / 2.0)
         seen = rows.seen
-        found += constant.sum(axis=1) if seen is None else seen @ constant.T
-        return found
+        logs += constant.sum(axis=1) if seen is None else seen @ constant.T
+        return logs
 
 
 def log_densities_at_draws(means, precisions, rows):
     """Log densities (n_rows, n_draws, n_components), missing entries left out."""
     if rows.patterns is None:
         return _at_draws(means, np.linalg.cholesky(precisions), rows.values)
-    found = np.empty((len(rows), *means.shape[:2]))
+    logs = np.empty((len(rows), *means.shape[:2]))
     for seen, index in rows.groups():
         # With what is missing first, the last block of the root is the root of the
         # precision of what was seen. An inverse of an inverse may have no root.
         order, n_missing = np.argsort(seen, kind="stable"), np.sum(~seen)
         root = np.linalg.cholesky(precisions[..., order, :][..., order])
         roots = root[..., n_missing:, n_missing:]
-        found[index] = _at_draws(means[..., seen], roots, rows.values[index][:, seen])
-    return found
+        logs[index] = _at_draws(means[..., seen], roots, rows.values[index][:, seen])
+    return logs
 
 
 def _at_draws(means, roots, values):
@@ -181,11 +181,11 @@ class JointStudentTs:
         """Log densities of what is observed, shape (n_rows, n_components)."""
         if rows.patterns is None:
             return self._marginal(rows.values, slice(None))
-        found = np.empty((len(rows), len(self.means)))
+        logs = np.empty((len(rows), len(self.means)))
         for seen, index in rows.groups():
             columns = np.flatnonzero(seen)
-            found[index] = self._marginal(rows.values[index], columns)
-        return found
+            logs[index] = self._marginal(rows.values[index], columns)
+        return logs
 
     def sample(self, clusters, rng):
         """A row from each of the named distributions."""
@@ -197,7 +197,7 @@ class JointStudentTs:
 
     def filled(self, rows):
         """Rows with missing entries expected, (n_rows, n_components, dim)."""
-        found = _with_means(rows, self.means)
+        filled = _with_means(rows, self.means)
         for seen, index in rows.groups():
             known, hidden = np.flatnonzero(seen), np.flatnonzero(~seen)
             if not (known.size and hidden.size):
@@ -208,20 +208,20 @@ class JointStudentTs:
                 within, across = scale[known][:, known], scale[known][:, hidden]
                 away = rows.values[index][:, known] - mean[known]
                 shift = away @ np.linalg.solve(within, across)
-                found[index[:, None], k, hidden] += shift
-        return found
+                filled[index[:, None], k, hidden] += shift
+        return filled
 
     def _marginal(self, values, columns):
         values = values[:, columns]
-        found = np.empty((len(values), len(self.means)))
+        logs = np.empty((len(values), len(self.means)))
         for k, dof in enumerate(self.dof):
             scale = self.scales[k][columns][:, columns]
             lower = np.linalg.cholesky(scale)
             away = (values - self.means[k, columns]).T
             squares = (solve_triangular(lower, away, lower=True) ** 2).sum(axis=0)
             log_volume = np.log(np.diag(lower)).sum()
-            found[:, k] = _log_kernel(squares, dof, len(lower)) - log_volume
-        return found
+            logs[:, k] = _log_kernel(squares, dof, len(lower)) - log_volume
+        return logs
 
 
 @dataclass(frozen=True)
@@ -235,16 +235,14 @@ class SeparateStudentTs:
     def log_density(self, rows):
         """Log densities of what is observed, shape (n_rows, n_components)."""
         seen = rows.seen
-        found = np.empty((len(rows), len(self.means)))
+        logs = np.empty((len(rows), len(self.means)))
         for k, (mean, dof, scale) in enumerate(
             zip(self.means, self.dof, self.scales, strict=True)
         ):
             each = _log_kernel((rows.values - mean) ** 2 / scale, dof, 1)
             each -= 0.5 * np.log(scale)
-            found[:, k] = (
-                each.sum(axis=1) if seen is None else (each * seen).sum(axis=1)
-            )
-        return found
+            logs[:, k] = each.sum(axis=1) if seen is None else (each * seen).sum(axis=1)
+        return logs
 
     def filled(self, rows):
         """Rows with missing entries expected, (n_rows, n_components, dim)."""

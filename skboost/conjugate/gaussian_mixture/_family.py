@@ -112,14 +112,14 @@ class ConjugateTarget(SharedWithWorkers, Target):
         self.ledger.spend(len(theta))
         # Draws in one chunk of the log joint.
         parts = [theta[block] for block in row_blocks(len(theta), 1, 32)]
-        found = chunked_map(_log_joint, parts, self.n_jobs, shared=self)
-        return np.concatenate(found)
+        values = chunked_map(_log_joint, parts, self.n_jobs, shared=self)
+        return np.concatenate(values)
 
 
 def _log_joint(target, theta):
     model, draws = target.model, target.family.draws_layout.tree(theta)
-    found = log_likelihood(model, draws, target.rows, target.weight)
-    return draws["log_prior"] + model.temperature * found
+    values = log_likelihood(model, draws, target.rows, target.weight)
+    return draws["log_prior"] + model.temperature * values
 
 
 def log_parts(model, draws, rows):
@@ -128,21 +128,21 @@ def log_parts(model, draws, rows):
     """
     means, precisions = draws["means"] - model.center, draws["precisions"]
     covariance = model.clusters.covariance
-    found = covariance.log_density_at(means, precisions, rows)
-    found += log_weights(draws["weights"])
+    logs = covariance.log_density_at(means, precisions, rows)
+    logs += log_weights(draws["weights"])
     if model.reg_covar:
         if covariance.counts_entries and rows.seen is not None:
             traces = np.einsum("rd,nkd->rnk", rows.seen, precisions)
         else:
             traces = covariance.whole_trace(precisions, model.dim)
-        found -= 0.5 * model.reg_covar * traces
-    return found
+        logs -= 0.5 * model.reg_covar * traces
+    return logs
 
 
 def log_likelihood(model, draws, rows, weight):
     """``sum_n w_n ln sum_k pi_k N(x_n | mu_k, P_k)``, shape (n_draws,), nats."""
     n_draws, n_components = draws["weights"].shape
-    found = np.zeros(n_draws)
+    values = np.zeros(n_draws)
     # As many draws at a time as leave all rows in one block, at least one.
     for some in row_blocks(n_draws, len(rows) * n_components):
         chosen = {
@@ -152,5 +152,5 @@ def log_likelihood(model, draws, rows, weight):
         for block in row_blocks(len(rows), n_chosen * n_components):
             parts = log_parts(model, chosen, rows[block])
             each = log_sum_exp(parts.reshape(-1, n_components))
-            found[some] += weight[block] @ each.reshape(-1, n_chosen)
-    return found
+            values[some] += weight[block] @ each.reshape(-1, n_chosen)
+    return values

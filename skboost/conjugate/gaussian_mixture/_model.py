@@ -97,18 +97,18 @@ class GaussianMixtureModel:
     def joint(self, natural, rows, gaussians=None):
         """E[ln pi_k] + E[ln N(x_n | k)], shape (n_rows, n_components)."""
         gaussians = self._gaussians(natural) if gaussians is None else gaussians
-        found = gaussians.log_density(rows)
-        found += self.weights.expected_log(natural["weights"])
-        return found
+        joint = gaussians.log_density(rows)
+        joint += self.weights.expected_log(natural["weights"])
+        return joint
 
     def responsibilities(self, natural, rows):
         """Optimal q(z_n = k), shape (n_rows, n_components); rows sum to one."""
-        found = np.empty((len(rows), self.n_components))
+        resp = np.empty((len(rows), self.n_components))
         gaussians = self._gaussians(natural)
         for block in self._blocks(rows):
             joint = self.joint(natural, rows[block], gaussians)
-            found[block], _ = responsibilities(joint)
-        return found
+            resp[block], _ = responsibilities(joint)
+        return resp
 
     def expect(self, natural, rows, *weightings):
         """Expected statistics of each weighting of rows, evidence of the first."""
@@ -119,33 +119,33 @@ class GaussianMixtureModel:
             weights = [w if w is None else w[block] for w in weightings]
             first = weights[0]
             evidence += log_norm.sum() if first is None else first @ log_norm
-            found = {
+            sums = {
                 i: self.statistics(
                     part, resp if w is None else resp * w[:, None], gaussians
                 )
                 for i, w in enumerate(weights)
             }
-            totals = found if totals is None else combine(1.0, totals, 1.0, found)
+            totals = sums if totals is None else combine(1.0, totals, 1.0, sums)
         return Expectation(tuple(totals.values()), float(evidence))
 
     def statistics(self, rows, resp, gaussians):
         """Sums of sufficient statistics for responsibilities times weights."""
-        covariance, found = self.clusters.covariance, {"count": resp.sum(axis=0)}
+        covariance, sums = self.clusters.covariance, {"count": resp.sum(axis=0)}
         if rows.patterns is not None and not covariance.counts_entries:
-            found["first"], found["second"] = gaussians.completed(rows, resp)
+            sums["first"], sums["second"] = gaussians.completed(rows, resp)
         else:
-            found["first"] = resp.T @ rows.values
-            found["second"] = covariance.second(rows.values, resp)
+            sums["first"] = resp.T @ rows.values
+            sums["second"] = covariance.second(rows.values, resp)
         if covariance.counts_entries:
-            found["seen"] = (
-                np.repeat(found["count"][:, None], self.dim, axis=1)
+            sums["seen"] = (
+                np.repeat(sums["count"][:, None], self.dim, axis=1)
                 if rows.seen is None
                 else resp.T @ rows.seen
             )
         if self.reg_covar:
-            spread = covariance.absorb(found, self._row_variance)
-            found["second"] = found["second"] + spread
-        return found
+            spread = covariance.absorb(sums, self._row_variance)
+            sums["second"] = sums["second"] + spread
+        return sums
 
     def _gaussians(self, natural):
         if not self.reg_covar:
@@ -240,10 +240,10 @@ class GaussianMixtureModel:
 
     def moments(self, natural):
         """Of the weights, and `Clusters.moments` with the means moved."""
-        found = self.clusters.moments(natural)
-        means, spread = found["means"]
+        moments = self.clusters.moments(natural)
+        means, spread = moments["means"]
         moved = {"means": (means + self.center, spread)}
-        return self.weights.moments(natural["weights"]) | found | moved
+        return self.weights.moments(natural["weights"]) | moments | moved
 
     def predictive_parts(self, natural, rows):
         """ln E[pi_k] + ln p(x_n | cluster k), shape (n_rows, n_components)."""
@@ -257,13 +257,13 @@ class GaussianMixtureModel:
 
     def permuted(self, natural, order):
         """The same q in another order: position k has cluster ``order[k]``."""
-        found = {"weights": self.weights.permuted(natural["weights"], order)}
+        ordered = {"weights": self.weights.permuted(natural["weights"], order)}
         tied = not self.clusters.covariance.group(*self.clusters.shape)
         # What tied clusters share has no order.
         shared = ("dof", "second", "rate") if tied else ()
         for factor in self.clusters.factors:
-            found[factor.name] = {
+            ordered[factor.name] = {
                 key: value if key in shared else np.take(value, order, 0)
                 for key, value in natural[factor.name].items()
             }
-        return found
+        return ordered

@@ -168,8 +168,8 @@ class StickBreakingWeights:
 
     def log_density(self, own, draws):
         """Log densities of draws["weights"], shape (n_draws,)."""
-        found = self.statistics(draws)
-        log_density = found["a"] @ (own["a"] - 1.0) + found["b"] @ (own["b"] - 1.0)
+        logs = self.statistics(draws)
+        log_density = logs["a"] @ (own["a"] - 1.0) + logs["b"] @ (own["b"] - 1.0)
         jacobian = np.log(_remainders(draws)[0]).sum(axis=1)
         return log_density - jacobian - _log_beta_normaliser(own)
 

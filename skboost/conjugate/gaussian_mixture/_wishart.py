@@ -249,13 +249,13 @@ class NormalWishart(Clusters):
     def log_density(self, own, draws):
         """Log densities of draws of means and precisions, shape (n_draws,)."""
         precisions, dim = draws["precisions"], self.shape[1]
-        found = self._wishart(own).log_density(self.covariance.matrices(precisions))
+        logs = self._wishart(own).log_density(self.covariance.matrices(precisions))
         scale = self.covariance.parts(np.log(own["mean_precision"]) - LOG_2PI, dim)
         parts = scale + self.covariance.log_det(precisions, dim)
         away = (draws["means"] - self._means(own)) * np.sqrt(self._spread(own))
         squares = self.covariance.quadratic(precisions, away).sum(-1)
         total = np.sum(self.covariance.total(parts), axis=-1)
-        return found + 0.5 * (total - squares)
+        return logs + 0.5 * (total - squares)
 
     def statistics(self, draws):
         """Sufficient statistics of draws, arrays with a leading axis of draws."""

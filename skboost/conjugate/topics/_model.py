@@ -77,27 +77,27 @@ class TopicModel:
 
     def gamma(self, natural, rows):
         """Dirichlet parameters of the documents, shape (n_documents, n_topics)."""
-        found = self._proportions(self._table(natural), rows)
-        return np.concatenate([part.gamma for _, part in found])
+        settled = self._proportions(self._table(natural), rows)
+        return np.concatenate([part.gamma for _, part in settled])
 
     def expect(self, natural, rows, *weightings, local=None):
         """Expected statistics, linear in each weighting of the documents, and the
         evidence of the first, not below that of `local`.
         """
         table, weight = self._table(natural), weightings[0]
-        found = self._proportions(table, rows)
-        evidence = _evidence(found, weight)
+        settled = self._proportions(table, rows)
+        evidence = _evidence(settled, weight)
         # Equal proportions lead to better topics than those of rounds before, which no
         # document ever leaves again, but may lose ground near the end.
         if local is not None:
             before = self.elbo(local.natural, local.evidence)
             if self.elbo(natural, evidence) < before:
                 others = self._proportions(table, rows, local.gamma)
-                for (part, own), (_, other) in zip(found, others, strict=True):
+                for (part, own), (_, other) in zip(settled, others, strict=True):
                     own.improve(other, part)
-                evidence = _evidence(found, weight)
-        statistics = tuple({"count": _counts(table, found, w)} for w in weightings)
-        gamma = np.concatenate([part.gamma for _, part in found])
+                evidence = _evidence(settled, weight)
+        statistics = tuple({"count": _counts(table, settled, w)} for w in weightings)
+        gamma = np.concatenate([part.gamma for _, part in settled])
         return Expectation(statistics, evidence, LocalFactors(gamma, natural, evidence))
 
     def _table(self, natural):
@@ -117,12 +117,12 @@ class TopicModel:
         means = self.topics.mean(natural["topics"])
         shares = gamma / gamma.sum(axis=1, keepdims=True)
         documents = np.repeat(np.arange(len(rows)), rows.lengths)
-        words, found = rows.counts.indices, np.empty(rows.counts.nnz)
+        words, p = rows.counts.indices, np.empty(rows.counts.nnz)
         for block in row_blocks(len(words), 2 * self.n_topics):
-            found[block] = np.einsum(
+            p[block] = np.einsum(
                 "nk,nk->n", shares[documents[block]], means[words[block]]
             )
-        return np.log(found)
+        return np.log(p)
 
     def elbo(self, natural, evidence):
         """The evidence lower bound, nats, with every constant that depends on q."""
@@ -130,16 +130,16 @@ class TopicModel:
         return float(self.temperature * evidence - kl)
 
 
-def _evidence(found, weight):
+def _evidence(settled, weight):
     """Weighted sum of the documents' parts of the bound, nats."""
-    evidence = np.concatenate([part.evidence for _, part in found])
+    evidence = np.concatenate([part.evidence for _, part in settled])
     return float(evidence.sum() if weight is None else weight @ evidence)
 
 
-def _counts(table, found, weight):
+def _counts(table, settled, weight):
     """Expected counts of words in topics, shape (n_words, n_topics)."""
     total, done = np.zeros_like(table.values), 0
-    for part, local in found:
+    for part, local in settled:
         counts = part.counts
         ratios = sparse.csr_array(
             (local.ratio, counts.indices, counts.indptr), counts.shape

@@ -70,7 +70,7 @@ def local_step(rows, table, settings, start=None):
         # The first iteration is the same product for all documents.
         equal = table.values / table.values.sum(axis=1, keepdims=True)
         start, left = alpha + rows.counts @ equal, left - 1
-    found = Proportions(np.array(start), rows.counts.nnz)
+    local = Proportions(np.array(start), rows.counts.nnz)
     docs, done = np.flatnonzero(rows.lengths), 0
     # Iterations of each phase; the last phase takes what is left of them.
     for n_iter in (5, 5, 20, 30, settings.max_iter):
@@ -78,26 +78,26 @@ def local_step(rows, table, settings, start=None):
         if n_iter <= 0 or not len(docs):
             break
         stops = settings._replace(max_iter=n_iter)
-        active = _active(found.gamma[docs] - settings.alpha)
+        active = _active(local.gamma[docs] - settings.alpha)
         if not (fresh or done):
             # What held nothing under earlier topics may hold something now.
             active[:] = True
         # From this iteration on every other step is extrapolated.
         extrapolates = fresh and done >= 10
-        docs = _phase(rows, table, found, docs, active, stops, extrapolates)
+        docs = _phase(rows, table, local, docs, active, stops, extrapolates)
         done += n_iter
-    found.evidence = _evidence(rows, table, found, settings.alpha)
-    return found
+    local.evidence = _evidence(rows, table, local, settings.alpha)
+    return local
 
 
-def _evidence(rows, table, found, alpha):
+def _evidence(rows, table, local, alpha):
     """Expected log likelihoods less the divergences of both local factors, nats."""
-    counts, n_topics = rows.counts, found.gamma.shape[1]
-    log_norm = np.log(counts.data / found.ratio) + table.shift[counts.indices]
+    counts, n_topics = rows.counts, local.gamma.shape[1]
+    log_norm = np.log(counts.data / local.ratio) + table.shift[counts.indices]
     total = np.concatenate([[0.0], np.cumsum(counts.data * log_norm)])
     tokens = total[counts.indptr[1:]] - total[counts.indptr[:-1]]
-    tokens -= xlogy(found.gamma - alpha, found.weight).sum(axis=1)
-    rise = (gammaln(found.gamma) - gammaln(alpha)).sum(axis=1)
+    tokens -= xlogy(local.gamma - alpha, local.weight).sum(axis=1)
+    rise = (gammaln(local.gamma) - gammaln(alpha)).sum(axis=1)
     whole = n_topics * alpha
     return tokens + rise - gammaln(whole + rows.totals) + gammaln(whole)
 
@@ -112,14 +112,14 @@ def _active(held):
     return active
 
 
-def _phase(rows, table, found, docs, active, settings, extrapolates):
+def _phase(rows, table, local, docs, active, settings, extrapolates):
     """Some iterations of some documents; the positions of those that go on."""
     n_active, lengths = active.sum(axis=1), rows.lengths[docs]
     order = np.lexsort((docs, n_active, lengths))
     going_on = []
     for part in _blocks(lengths[order], n_active[order]):
         some = order[part]
-        block = _Block(rows, table, found, docs[some], active[some], settings.alpha)
+        block = _Block(rows, table, local, docs[some], active[some], settings.alpha)
         going_on.append(block.iterate(settings, extrapolates))
     return np.concatenate(going_on)
 
@@ -140,8 +140,8 @@ def _blocks(lengths, n_active):
 class _Block:
     """Documents padded to one number of words and of topics."""
 
-    def __init__(self, rows, table, found, docs, active, alpha):
-        self.found, self.docs, self.alpha = found, docs, alpha
+    def __init__(self, rows, table, local, docs, active, alpha):
+        self.local, self.docs, self.alpha = local, docs, alpha
         begin, lengths = rows.counts.indptr[docs], rows.lengths[docs]
         column = np.arange(lengths.max())
         self.real = column < lengths[:, None]
@@ -150,10 +150,10 @@ class _Block:
         self.counts = np.where(self.real, rows.counts.data[self.entries], 0.0)
         width, n_topics = active.sum(axis=1).max(), active.shape[1]
         self.topics = np.argsort(~active, axis=1, kind="stable")[:, :width]
-        self.gamma = np.take_along_axis(found.gamma[docs], self.topics, axis=1)
+        self.gamma = np.take_along_axis(local.gamma[docs], self.topics, axis=1)
         if width == n_topics:
             self.topics = np.broadcast_to(np.arange(n_topics), self.topics.shape)
-            self.gamma = found.gamma[docs]
+            self.gamma = local.gamma[docs]
             self.table = table.values[words]
         else:
             flat = (words * n_topics)[:, :, None] + self.topics[:, None, :]
@@ -162,12 +162,12 @@ class _Block:
 
     def iterate(self, settings, extrapolates):
         """Iterate; the positions of documents that have not settled."""
-        enough = settings.tol * self.found.gamma.shape[1]
+        least = settings.tol * self.local.gamma.shape[1]
         first, settled = None, np.zeros(len(self.docs), dtype=bool)
         for left in range(settings.max_iter - 1, -1, -1):
             gamma, weight, ratio = self._step()
             change = gamma - self.gamma
-            settled = self.open & (np.abs(change).sum(axis=1) < enough)
+            settled = self.open & (np.abs(change).sum(axis=1) < least)
             ends = settled if left else self.open
             if ends.any():
                 self._keep(ends, gamma, weight, ratio)
@@ -197,12 +197,12 @@ class _Block:
 
     def _keep(self, ends, gamma, weight, ratio):
         """Write down what an iteration found of the documents that end with it."""
-        found, docs, real = self.found, self.docs[ends], self.real[ends]
-        found.gamma[docs], found.weight[docs] = self.alpha, 0.0
+        local, docs, real = self.local, self.docs[ends], self.real[ends]
+        local.gamma[docs], local.weight[docs] = self.alpha, 0.0
         where = docs[:, None], self.topics[ends]
-        found.gamma[where] = gamma[ends]
-        found.weight[where] = weight[ends]
-        found.ratio[self.entries[ends][real]] = ratio[ends][real]
+        local.gamma[where] = gamma[ends]
+        local.weight[where] = weight[ends]
+        local.ratio[self.entries[ends][real]] = ratio[ends][real]
 
     def _drop_settled(self):
         """Go on with the documents that have not settled."""
