@@ -1,5 +1,6 @@
 """What a run may spend: seconds, and evaluations of the target."""
 
+from contextlib import contextmanager
 from copy import copy
 from time import perf_counter
 from typing import NamedTuple
@@ -20,6 +21,13 @@ class End(NamedTuple):
 
     by: str
     message: str
+    # Whether the run would have to end without having converged, too.
+    final: bool = False
+
+    @property
+    def converged(self):
+        """Whether the stopping rule ended it."""
+        return self.by in ("tol", "enough")
 
 
 class BudgetSpent(Exception):
@@ -62,8 +70,26 @@ class Budget:
         self.max_time, self.max_evaluations = max_time, max_evaluations
         self._ledger, self._clock = ledger, clock
         self._began = clock() if began is None else began
+        # Seconds, where the clock stands still.
+        self._spent = None
         self.whole = self
         self.has_cut = False
+
+    def pause(self):
+        """Stop its clock: work that is put off has what was left then."""
+        self._spent = self._clock() - self._began
+
+    @contextmanager
+    def running(self):
+        """Inside, the clock of a budget that was paused goes on."""
+        paused = self._spent is not None
+        if paused:
+            self._began, self._spent = self._clock() - self._spent, None
+        try:
+            yield self
+        finally:
+            if paused:
+                self.pause()
 
     def part(self, share):
         """The same budget with a share of its seconds, from when it began."""

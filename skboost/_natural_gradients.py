@@ -1,18 +1,17 @@
 """Estimators that run natural gradients from several starts, and keep the best run."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from time import perf_counter
 
 import numpy as np
 
-from skboost._base import FittingEstimator
-from skboost._callbacks import Prepared
-from skboost._checkpoint import RunKeeper, session_of
 from skboost._elsewhere import MOVED_OF_SVI
 from skboost._parallel import chunked_map
 from skboost._random import generator
 from skboost._sklearn import InstanceOf, Interval, StrOptions
+from skboost.fitting import FittingEstimator, RunKeeper, check_agrees, session_of
 from skboost.svi import (
     LEARNING_RATES,
     LearningRate,
@@ -204,12 +203,20 @@ class _Observer(RunObserver):
         context.call_on_fit_task_begin(estimator=fit.estimator, **fit.data)
 
     def resumed(self, engine):
-        return None if self._keeper is None else self._keeper.found(Prepared(engine))
+        return None if self._keeper is None else self._keeper.resumed(None)
 
+    @contextmanager
     def keeping(self, engine, run):
-        if self._keeper is None:
-            return super().keeping(engine, run)
-        return self._keeper.keeping(Prepared(engine), run)
+        keeper = self._keeper
+        if keeper is None:
+            yield None
+            return
+        if run is not None and run is not self._fit.previous:
+            check_agrees(lambda: engine.recomputed(run.state), keeper)
+        try:
+            yield keeper.keep
+        finally:
+            keeper.write()
 
     def begin(self):
         self._task = self._context.subcontext(task_name="iteration")

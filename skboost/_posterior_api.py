@@ -1,23 +1,31 @@
 """Any log density: the engine of the estimators behind one function."""
 
 import warnings
-from dataclasses import fields
-from functools import partial
 from numbers import Integral
 
 import numpy as np
 
-from skboost._base import BOOSTING_CONSTRAINTS, make_engine, make_limits
-from skboost._checkpoint import Checkpoint, RunKeeper, Session
 from skboost._elsewhere import MOVED, known_parameters
 from skboost._random import root_seed
-from skboost._report import history_record, report, warn_unfinished
-from skboost._result import BoostingResult, FitInterrupted
 from skboost._sklearn import Interval, StrOptions, validate_params
-from skboost._stages import boosted
 from skboost._starting_points import starting_points
 from skboost.boosting import SurrogateBoosting
-from skboost.posterior import as_posterior, check_names
+from skboost.fitting import (
+    BOOSTING_CONSTRAINTS,
+    BoostingResult,
+    Checkpoint,
+    FitInterrupted,
+    FunctionObserver,
+    Options,
+    RunInterrupted,
+    RunKeeper,
+    Session,
+    boost,
+    make_engine,
+    make_limits,
+    warn_unfinished,
+)
+from skboost.posterior import check_names
 from skboost.targets import (
     CallableTarget,
     ComposedTarget,
@@ -26,7 +34,7 @@ from skboost.targets import (
     TransformedTarget,
     warn_of_wrong_gradient,
 )
-from skboost.transforms import Constraints, WarpedConstraints
+from skboost.transforms import Constraints
 
 _CONSTRAINTS = {
     **{k: v for k, v in BOOSTING_CONSTRAINTS.items() if k != "warm_start"},
@@ -51,8 +59,6 @@ _MOVED = {
     "timeout": "A function that may hang can raise an error itself after some seconds, "
     "which failures='zero' takes for a point of zero density.",
 }
-# Parameters by which no run on disk is told from another.
-_FUNCTIONS = ("log_density", "gradient", "log_prior")
 # Seconds of evaluations one by one that are worth a word.
 _LONG = 2.0
 
@@ -213,56 +219,68 @@ def boost_posterior(
     >>> result.posterior.n_components >= 2
     True
     """
-    # The log density stands for rows and target. Its parameters as they were given,
-    # taken before any other name exists:
-    arguments = dict(locals())
-    keeper, begin_iteration = _callbacks(callback, arguments)
+    params = {
+        "max_iter": max_iter, "tol": tol, "max_time": max_time, "family": family,
+        "objective": objective, "step_size": step_size, "corrective": corrective,
+        "refine": refine, "stopping": stopping, "max_components": max_components,
+        "n_draws": n_draws, "calibrate": calibrate, "skew": skew, "warp": warp,
+        "surrogate": surrogate,
+    }  # fmt: skip
+    told = {
+        "dim": dim, "x0": x0, "constraints": constraints, "names": names,
+        "temperature": temperature, "failures": failures, "random_state": random_state,
+    }  # fmt: skip
+    observer = _observer(callback, params | told)
     names = check_names(names, dim)
     seed = root_seed(random_state)
     constraints = Constraints(constraints, dim, names)
     starts, box = starting_points(x0, constraints, seed)
     probe = _probe(None if x0 is None else starts, constraints)
-    evaluated = CallableTarget(
+    target = CallableTarget(
         log_density, dim, gradient, vectorized, n_jobs, probe, failures
     )
     slow = SlowPoints(_LONG, depth=4)
-    if vectorized is None and not evaluated.vectorized:
-        evaluated.ledger.before = slow
-    target = _with_prior(evaluated, log_prior, temperature, probe)
-    if constraints.trivial:
-        constraints = None
-    else:
+    if vectorized is None and not target.vectorized:
+        target.ledger.before = slow
+    target = _with_prior(target, log_prior, temperature, probe)
+    if not constraints.trivial:
         target = TransformedTarget(target, constraints)
         probe = constraints.inverse(probe)
-    engine = make_engine(target, arguments, starts, seed, None, box)
-    place = np.asarray if constraints is None else constraints.forward
-    if surrogate is not None:
-        _check_allowed_with_surrogate(arguments)
-        engine = SurrogateBoosting.of(engine, skews=skew is not None)
-        # Skewing is part of every round; and every evaluation is dear.
-        probe = probe[: gradient is not None]
-    else:
+    engine = _engine(target, params, starts, seed, box)
+    if surrogate is None:
         slow.draws = engine.settings.n_draws + engine.settings.n_fresh
+    else:
+        # Every evaluation is dear.
+        probe = probe[: gradient is not None]
     if len(probe):
-        warn_of_wrong_gradient(target, probe, stacklevel=5, place=place)
-    done, fitted, result = boosted(
-        engine,
-        target,
-        make_limits(arguments, max_evaluations or float("inf")),
-        prepare=warp,
-        correct=(calibrate, skew),
-        report=partial(_reported, names, constraints),
-        begin_iteration=begin_iteration,
-        keeper=keeper,
+        warn_of_wrong_gradient(target, probe, 5, constraints.forward)
+    limits = make_limits(params, max_evaluations or float("inf"))
+    within = None if constraints.trivial else constraints
+    options = Options(
+        engine, limits, None, warp, calibrate, skew, names=names, constraints=within
     )
-    # A surrogate chooses its draws and its family.
-    warn_unfinished(done, fitted, arguments if surrogate is None else ())
+    result = _boosted(target, options, observer, params)
     _warn_of_failures(target, failures)
     return result
 
 
-def _check_allowed_with_surrogate(params):
-    """Refuse parameters that have no meaning beside a surrogate."""
+def _boosted(target, options, observer, params):
+    """The result, or `FitInterrupted` with that of the iterations that were done."""
+    try:
+        fit = boost(target, options, observer)
+    except RunInterrupted as error:
+        result = BoostingResult(error.fit, target)
+        raise FitInterrupted(result.message, result) from error.__cause__
+    # A surrogate chooses its draws and its family.
+    warn_unfinished(fit, params if params["surrogate"] is None else ())
+    return BoostingResult(fit, target)
+
+
+def _engine(target, params, starts, seed, box):
+    """The engine of the parameters, on a surrogate where one is asked for."""
+    engine = make_engine(target, params, starts, seed, None, box)
+    if params["surrogate"] is None:
+        return engine
     # What a surrogate has no evaluations for, or no use.
     with_surrogate = {
         "warp": None, "calibrate": None, "objective": "kl", "stopping": "gain",
@@ -274,6 +292,8 @@ def _check_allowed_with_surrogate(params):
                 f"{name}={params[name]!r}. Pass that, or surrogate=None where many "
                 "evaluations are affordable."
             )
+    # Skewing is part of every round.
+    return SurrogateBoosting.of(engine, skews=params["skew"] is not None)
 
 
 def _warn_of_failures(target, failures):
@@ -322,12 +342,12 @@ def _with_prior(likelihood, log_prior, temperature, probe):
     return likelihood
 
 
-def _callbacks(callback, arguments):
-    """What keeps the run on disk, or None, and what hears of its iterations."""
+def _observer(callback, params):
+    """What hears of the iterations, and keeps the run on disk where it is asked to."""
     several = isinstance(callback, list | tuple)
-    found = callback if several else [] if callback is None else [callback]
-    checkpoints = [one for one in found if isinstance(one, Checkpoint)]
-    functions = [one for one in found if not isinstance(one, Checkpoint)]
+    given = callback if several else [] if callback is None else [callback]
+    checkpoints = [one for one in given if isinstance(one, Checkpoint)]
+    functions = [one for one in given if not isinstance(one, Checkpoint)]
     for one in functions:
         if not callable(one):
             raise ValueError(
@@ -339,58 +359,6 @@ def _callbacks(callback, arguments):
             f"callback must have at most one Checkpoint; got {len(checkpoints)}. One "
             "file keeps the whole run."
         )
-
-    def end_iteration(done):
-        record = history_record(done.history[-1])
-        # All of them hear of every iteration, whatever the first ones say.
-        return any([one(record) for one in functions])
-
-    keeper = None
-    if checkpoints:
-        # The density is known by its values.
-        given = {k: v for k, v in arguments.items() if k not in _FUNCTIONS}
-        keeper = RunKeeper(Session(checkpoints[0], "boost_posterior", given))
-    return keeper, lambda engine, target: end_iteration
-
-
-def _reported(names, constraints, engine, target, done, corrected):
-    """A run, its report and the result that users meet.
-
-    The engine may have gone on behind a warp, which the result's posterior undoes.
-
-    Raises
-    ------
-    FitInterrupted
-        With the result, where the run was interrupted.
-    """
-    warp = done.prepared
-    if warp is not None and warp.accepted:
-        free = constraints or Constraints(None, target.dim)
-        constraints = WarpedConstraints(free, warp.warp)
-    place = np.asarray if constraints is None else constraints.forward
-    fitted = report(
-        engine,
-        target,
-        done,
-        corrected,
-        names,
-        place,
-        partial(as_posterior, constraints=constraints),
-    )
-    result = _result(fitted, target, names, constraints, warp)
-    if done.interrupted:
-        raise FitInterrupted(result.message, result)
-    return done, fitted, result
-
-
-def _result(fitted, target, names, constraints, warp):
-    reported = {name.rstrip("_"): value for name, value in fitted.items()}
-    known = {f.name for f in fields(BoostingResult)}
-    stages = (as_posterior(stage, names, constraints) for stage in fitted["_stages"])
-    return BoostingResult(
-        n_evaluations=target.n_evaluations,
-        n_failures=target.n_failures,
-        stages=tuple(stages),
-        warp=warp,
-        **{name: value for name, value in reported.items() if name in known},
-    )
+    # The density is known by its values.
+    sessions = [Session(one, "boost_posterior", params) for one in checkpoints]
+    return FunctionObserver(functions, *map(RunKeeper, sessions))

@@ -1,6 +1,5 @@
 """Callbacks for `set_callbacks` of the boosted and SVI estimators."""
 
-from skboost._callbacks import ELBOMonitor
-from skboost._checkpoint import Checkpoint
+from skboost.fitting import Checkpoint, ELBOMonitor
 
 __all__ = ["Checkpoint", "ELBOMonitor"]

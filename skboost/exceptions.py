@@ -1,7 +1,6 @@
 """Errors and warnings of the package, to be caught or filtered by name."""
 
-from skboost._checkpoint import CheckpointWarning
-from skboost._posterior_api import FitInterrupted
+from skboost.fitting import CheckpointWarning, FitInterrupted
 from skboost.objectives import DegenerateComponentWarning
 from skboost.online import DivergedError
 from skboost.posterior import CalibrationWarning, ImportanceWarning

@@ -26,9 +26,8 @@ FLOORS = {
             "approximation targets",
             "calibration objectives modes conjugate hierarchy warps surrogates",
             "posterior proposals svi",
-            "boosting online _result serving",
-            "_base _report _starting_points _callbacks _checkpoint _stages _sklearn "
-            "_natural_gradients",
+            "boosting online serving",
+            "fitting _starting_points _sklearn _natural_gradients",
             "adapters linear_model inspection model_selection mixture decomposition "
             "_posterior_api",
             "dask callbacks exceptions priors strategies",
@@ -37,10 +36,7 @@ FLOORS = {
     )
     for room in rooms.split()
 }
-ONE_ROOM = {
-    "_base", "_callbacks", "_checkpoint", "_report", "_natural_gradients", "_sklearn",
-    "_stages", "_starting_points",
-}  # fmt: skip
+ONE_ROOM = {"fitting", "_natural_gradients", "_sklearn", "_starting_points"}
 
 EXTRAS = {
     "arviz", "bridgestan", "dask", "distributed", "jax", "matplotlib", "numba",
@@ -292,7 +288,7 @@ def test_circles_of_any_length_are_found():
 
 def test_arrows_up_and_sideways_are_refused():
     assert points_down("boosting", "families")
-    assert points_down("_base", "_sklearn")
+    assert points_down("fitting", "_sklearn")
     assert not points_down("families", "frank_wolfe")
     assert not points_down("families", "boosting")
     assert not points_down("linear_model", "inspection")

@@ -1,7 +1,6 @@
 """Limits of time and of evaluations, which bind within an iteration."""
 
 import warnings
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,8 +12,7 @@ from skboost import (
     BoostedGaussianMixture,
     boost_posterior,
 )
-from skboost._base import make_engine
-from skboost._callbacks import Limits, run
+from skboost.fitting import Limits, Options, boost, make_engine
 from skboost.mixture import SVIGaussianMixture
 from skboost.targets import Budget, BudgetSpent, CallableTarget
 
@@ -132,7 +130,12 @@ class TestRuns:
                 "tol": 0.0,
             } | chosen
             engine = make_engine(target, params, np.zeros((1, 1)), 0, None)
-            return partial(run, engine, clock=clock, target=target)
+
+            def iterated(limits, previous=None):
+                options = Options(engine, limits, previous, clock=clock)
+                return boost(target, options).run
+
+            return iterated
 
         return make
 

@@ -116,7 +116,7 @@ def test_a_result_comes_with_the_interruption():
             **SETTINGS,
         )
     result = caught.value.result
-    assert type(caught.value.__context__) is KeyboardInterrupt
+    assert type(caught.value.__cause__) is KeyboardInterrupt
     # Not one evaluation more.
     assert seen == [density.calls]
     assert result.n_iter == 2 == len(result.history) == len(result.stages)

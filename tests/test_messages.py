@@ -1,11 +1,9 @@
 """What users are told: the cause first, in names that they know."""
 
-import re
 import warnings
 from functools import partial
 from math import fsum
 from time import sleep
-from types import SimpleNamespace
 
 import autograd.numpy as anp
 import numpy as np
@@ -32,10 +30,7 @@ from skboost import (
     _posterior_api,
     boost_posterior,
 )
-from skboost._budget import End
-from skboost._report import _advice
 from skboost.decomposition import RatingRegressor
-from skboost.families import Gaussian
 from skboost.inspection import ConvergenceDisplay, PosteriorDisplay
 from skboost.strategies import ResidualGain
 
@@ -357,27 +352,6 @@ def test_a_column_that_is_constant_far_from_zero_is_no_error():
     constant = np.column_stack([X[:, 0], np.full(len(X), 1e8)])
     for model in list(MODELS)[:3]:
         model.fit(constant, MODELS[model])
-
-
-@pytest.mark.parametrize(
-    ("ended_by", "advice"),
-    [
-        ("max_iter", "raise max_iter"),
-        ("max_time", "raise max_time"),
-        ("tol", "lower tol, or raise n_draws"),
-        ("enough", "pass a smaller tol"),
-        ("stuck", "raise n_draws"),
-    ],
-)
-def test_advice_is_about_what_ended_the_run(ended_by, advice):
-    done = SimpleNamespace(end=End(ended_by, ""))
-    known = {"n_draws", "family"}
-    found = _advice(done, known, Gaussian("full"))
-    assert found.startswith(f" For less, {advice}")
-    diagonal = _advice(done, known, Gaussian("diag"))
-    assert diagonal == f"{found[:-1]}, or use family='gaussian-full'."
-    # Hierarchical regressions have neither parameter.
-    assert not {"n_draws", "family"} & set(re.split(r"\W+", _advice(done, (), None)))
 
 
 def test_pairs_whose_columns_changed_places_are_refused():

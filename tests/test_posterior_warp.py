@@ -8,12 +8,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import digamma, gammaln, ndtri, polygamma
 
-import skboost
-import skboost._stages
 from skboost import BoostingResult, boost_posterior
 from skboost.exceptions import FitInterrupted
 from skboost.posterior import MixturePosterior, TransformedPosterior
-from skboost.targets import FailedEvaluationWarning, LogDensityError
+from skboost.targets import FailedEvaluationWarning
 
 LOG_2PI = np.log(2.0 * np.pi)
 TOL = 1e-2
@@ -253,14 +251,6 @@ def test_stages_and_truncations_are_behind_the_same_warp():
     assert result.stages[0].n_components == 1
 
 
-def test_a_pair_is_drawn_from_draws(bent):
-    from skboost.inspection._drawings import joint_density
-
-    x, y = np.linspace(-4.0, 4.0, 81), np.linspace(-4.0, 16.0, 201)
-    density = joint_density(bent.posterior, [0, 1], x, y)
-    assert_allclose(density.sum() * (x[1] - x[0]) * (y[1] - y[0]), 1.0, atol=0.02)
-
-
 # --- limits, failures, errors
 
 
@@ -304,17 +294,6 @@ def test_limits_bind_within_the_search(limits):
         assert result.n_evaluations < limit + 2 * 8192
     if not result.warp.accepted:
         assert "half of what max_time and max_evaluations leave" in result.warp.reason
-
-
-def test_a_warp_behind_which_the_density_fails_is_declined(monkeypatch):
-    def fails(engine, target):
-        raise LogDensityError("not a number")
-
-    monkeypatch.setattr(skboost._stages, "_first_behind", fails)
-    result = boost(banana, 2, max_iter=2)
-    plain = boost(banana, 2, max_iter=2, warp=None)
-    assert result.warp.reason == "Declined: the density fails at draws behind it."
-    assert result.elbo == plain.elbo
 
 
 def test_an_interruption_while_the_warp_is_sought():

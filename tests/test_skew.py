@@ -18,13 +18,13 @@ from skboost import (
     BoostingResult,
     EvidenceSearch,
     RowBlocks,
-    _stages,
     boost_posterior,
 )
 from skboost.approximation import Estimate, Mixture
 from skboost.boosting import Settings, allowed_kl, little_remains
 from skboost.calibration import remaining_after_skewing
 from skboost.families import Gaussian
+from skboost.fitting import _correct
 from skboost.targets import CallableTarget, Target
 
 AUTO = {"random_state": 0}
@@ -429,12 +429,12 @@ def test_posteriors_answer_after_the_limits_of_their_run():
 
 
 def test_time_may_end_between_skewing_and_the_draws_that_predict(monkeypatch):
-    def until_then(target, *arguments, skew=_stages.skew):
+    def until_then(target, *arguments, skew=_correct.skew):
         found = skew(target, *arguments)
         target.ledger.budget.max_time = 1e-9
         return found
 
-    monkeypatch.setattr(_stages, "skew", until_then)
+    monkeypatch.setattr(_correct, "skew", until_then)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(40, 2))
     y = rng.poisson(np.exp(rows[:, 0]))

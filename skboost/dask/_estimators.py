@@ -168,7 +168,7 @@ def lazy(estimator, name, X, *arrays, part=None, **kwargs):
         )
     model = base(**estimator.get_params(deep=False))
     # What predictions have no use for, and what is large, stays here.
-    large = {"_run", "_stages", "_stream", "history_"}
+    large = {"_run", "_stream", "history_"}
     vars(model).update({k: v for k, v in vars(estimator).items() if k not in large})
     X = X.rechunk({1: -1})
     arrays = [array.rechunk((X.chunks[0],))[:, None] for array in arrays]

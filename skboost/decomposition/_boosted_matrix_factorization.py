@@ -7,13 +7,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._base import (
-    BOOSTING_CONSTRAINTS,
-    BoostedEstimator,
-    callback_data,
-    make_settings,
-)
-from skboost._report import warn_where_called
 from skboost._sklearn import InstanceOf, Interval, StrOptions, fit_context
 from skboost.boosting import Boosting, Simplex
 from skboost.conjugate import FactorTarget, MatrixFactorizationModel, ObservedEntries
@@ -28,6 +21,13 @@ from skboost.decomposition._matrices import (
 )
 from skboost.decomposition._posterior import MatrixFactorizationPosterior
 from skboost.decomposition._predictive import MatrixPredictive, about
+from skboost.fitting import (
+    BOOSTING_CONSTRAINTS,
+    BoostedEstimator,
+    callback_data,
+    make_settings,
+    warn_where_called,
+)
 from skboost.objectives import ResidualGain
 from skboost.proposals import FACTOR_PROPOSERS, factor_proposer
 
@@ -249,12 +249,17 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
             self.global_bias_ = global_bias(self, entries)
             entries = about(entries, self.global_bias_)
             settings = model_settings(self, entries.shape, magnitude_of(entries))
-            if self.warm_start and "_run" in vars(self):
+            if self.warm_start and "_fit" in vars(self):
                 self._check_goes_on(settings)
-            self._settings = settings
             model = MatrixFactorizationModel(**settings)
             target = FactorTarget(model, ObservedEntries(entries), self.n_jobs)
-            return self._boost(target, callback_data(X, y))
+            return self._boost(
+                target,
+                callback_data(X, y),
+                lambda fit: self._attributes(settings, fit.posterior),
+                posterior=lambda q, *_: MatrixFactorizationPosterior(q, settings),
+                engine_of=_engine,
+            )
 
     def _check_goes_on(self, settings):
         before = self._settings
@@ -266,30 +271,7 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
                 f"{ {name: before[name] for name in changed} }. Set warm_start=False."
             )
 
-    def _engine(self, target, params, starts, seed):
-        n_draws = params["n_draws"]
-        if n_draws is None:
-            n_draws = int(np.clip(_DRAW_ENTRIES // target.dim, _FEWEST, _MOST))
-        params = {**params, "refine": False, "n_draws": n_draws}
-        settings = make_settings(
-            params, seed, self.n_jobs, target.dim, target.exact_gaussian
-        )
-        combination = Simplex.of(params["step_size"], params["corrective"])
-        few = _EVALUATED // len(target.entries)
-        few = int(np.clip(few, min(_FEWEST_PROBES, settings.n_fresh), settings.n_fresh))
-        settings = replace(
-            settings,
-            keep_best=combination.monotone,
-            n_probe_remaining=min(settings.n_probe_remaining, few),
-            n_report=min(settings.n_report, few),
-        )
-        proposer = factor_proposer(params["proposal"])
-        return Boosting(proposer, combination, settings)
-
-    def _posterior(self, mixture, names):
-        return MatrixFactorizationPosterior(mixture, self._settings)
-
-    def _fitted(self, posterior):
+    def _attributes(self, settings, posterior):
         predictive = MatrixPredictive.of(posterior, self.global_bias_)
         pieces = predictive.pieces()
         noise = sum(piece.weight * piece.noise for piece in pieces)
@@ -297,15 +279,16 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
             **predictive.heaviest().attributes(self.n_components),
             "noise_scale_": float(np.sqrt(noise)),
             "_predictive": predictive,
+            "_settings": settings,
         }
 
-    def _warn_unfinished(self, done, attributes):
+    def _warn_unfinished(self, fit):
         # Some KL remains wherever rows depend on columns, and averages are not meant to
         # converge: a warning is worth it only where the last component still gained.
-        gain = attributes["gain_path_"][-1]
-        if not done.converged and gain > self.tol:
+        gain = fit.history[-1]["gain"]
+        if not fit.run.converged and gain > self.tol:
             warn_where_called(
-                f"{attributes['message_']} The last component gained {gain:.2g} nats. "
+                f"{fit.report.message} The last component gained {gain:.2g} nats. "
                 "Raise max_iter (or max_time), n_restarts or tol.",
                 ConvergenceWarning,
             )
@@ -326,7 +309,26 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         ndarray of shape (n,), or a pair of them with `return_std`
         """
         check_is_fitted(self)
-        for mixture in self._stages:
-            posterior = self._posterior(mixture, None)
+        for mixture in self._fit.stages:
+            posterior = MatrixFactorizationPosterior(mixture, self._settings)
             predictive = MatrixPredictive.of(posterior, self.global_bias_)
             yield predictive.entries(rows, columns, return_std)
+
+
+def _engine(target, params, starts, seed, n_jobs):
+    n_draws = params["n_draws"]
+    if n_draws is None:
+        n_draws = int(np.clip(_DRAW_ENTRIES // target.dim, _FEWEST, _MOST))
+    params = {**params, "refine": False, "n_draws": n_draws}
+    settings = make_settings(params, seed, n_jobs, target.dim, target.exact_gaussian)
+    combination = Simplex.of(params["step_size"], params["corrective"])
+    few = _EVALUATED // len(target.entries)
+    few = int(np.clip(few, min(_FEWEST_PROBES, settings.n_fresh), settings.n_fresh))
+    settings = replace(
+        settings,
+        keep_best=combination.monotone,
+        n_probe_remaining=min(settings.n_probe_remaining, few),
+        n_report=min(settings.n_report, few),
+    )
+    proposer = factor_proposer(params["proposal"])
+    return Boosting(proposer, combination, settings)

@@ -5,7 +5,6 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from skboost._base import callback_data
 from skboost._natural_gradients import (
     START,
     SVI_CONSTRAINTS,
@@ -18,6 +17,7 @@ from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.conjugate import TopicModel
 from skboost.decomposition._topic_methods import TopicTransformer, counts_of_words
 from skboost.decomposition._topics import STARTS, FittedTopics
+from skboost.fitting import callback_data
 from skboost.svi import NaturalGradient, RobbinsMonro, Stream, SVILimits
 
 # The stream of one fit after those of its starts and steps.

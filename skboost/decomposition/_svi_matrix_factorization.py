@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from skboost._base import callback_data
 from skboost._natural_gradients import (
     SVI_CONSTRAINTS,
     SVIEstimator,
@@ -25,6 +24,7 @@ from skboost.decomposition._matrices import (
     plain_errors,
 )
 from skboost.decomposition._predictive import MatrixPredictive, about
+from skboost.fitting import callback_data
 from skboost.svi import ConstantRate, NaturalGradient, SVILimits, run
 
 

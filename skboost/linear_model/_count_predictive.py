@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import betaincc, expit, gammaincc, gammaln, wrightomega
 
 from skboost._math import log_sum_exp
-from skboost._report import warn_where_called
+from skboost.fitting import warn_where_called
 from skboost.linear_model._predictive import (
     Predictive,
     mixture_parts,

@@ -5,8 +5,8 @@ from scipy.special import xlogy
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._report import warn_where_called
 from skboost._sklearn import check_sample_weight
+from skboost.fitting import warn_where_called
 from skboost.linear_model._methods import (
     check_quantiles,
     checked_pairs,

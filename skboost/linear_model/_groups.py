@@ -7,10 +7,10 @@ from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from skboost._report import warn_where_called
 from skboost._row_blocks import Table
 from skboost._rows import canonical_rows
 from skboost._sklearn import check_sample_weight
+from skboost.fitting import warn_where_called
 from skboost.hierarchy import Factor, GroupedRows
 from skboost.linear_model._layout import feature_names
 from skboost.linear_model._summary import check_spread

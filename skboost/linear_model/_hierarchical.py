@@ -5,10 +5,10 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._base import BoostedEstimator
 from skboost._budget import Budget
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost.boosting import SurrogateBoosting
+from skboost.fitting import BoostedEstimator, FromFit, make_engine
 from skboost.linear_model._group_model import group_model
 from skboost.linear_model._groups import seen, split
 from skboost.linear_model._methods import (
@@ -65,6 +65,8 @@ class HierarchicalEstimator(BoostedEstimator):
     _moved = MOVED_OF_LINEAR_MODELS
     _parameter_constraints = HIERARCHICAL_CONSTRAINTS
     warm_start = False
+    calibration_ = FromFit("report.calibration")
+    skewing_ = FromFit("report.skewing")
 
     export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
 
@@ -103,43 +105,20 @@ class HierarchicalEstimator(BoostedEstimator):
 
     def _learn(self, data, response, given):
         """Boost the posterior of grouped rows."""
-        self._model_ = model = group_model(self, data, response)
+        model = group_model(self, data, response)
         target = model.joint(data.rows)
-        self._cheap = target.marginal.cheap
-        start = model.start(target, data.rows)
-        return self._boost(target, given, starts=start, names=model.layout.names)
-
-    def _hyperparameters(self):
         # A surrogate skews by itself: the target would be evaluated for every pair.
-        skew = {} if self._cheap else {"skew": None}
-        return _ENGINE | skew | self.get_params(deep=False)
-
-    def _engine(self, target, params, starts, seed):
-        """Boosting on a surrogate: integrals over groups are dear, coordinates few."""
-        if target.marginal.cheap:
-            return super()._engine(target, params, starts, seed)
-        if params["tol"] == "auto":
-            # A run ends where twice as much is left; a Gaussian fitted to 1,000 exact
-            # draws would leave d (d + 3) / 4000.
-            d = target.dim
-            params = {**params, "tol": max(_DEAR_TOL, d * (d + 3) / 8000)}
-        engine = super()._engine(target, params, starts, seed)
-        return SurrogateBoosting.of(engine, skews=True)
-
-    def _posterior(self, mixture, names):
-        return self._model_.posterior(mixture)
-
-    def _fitted(self, posterior):
-        return {"_model_": self._model_}
-
-    def _fitted_after(self, engine, target, done, names, corrected):
-        fitted = super()._fitted_after(engine, target, done, names, corrected)
-        model, seed = self._model_, engine.settings.seed
-        # Whatever the limits of the run were.
-        with target.ledger.within(Budget()):
-            draws = model.drawn(target, corrected.mixture, seed)
-        attributes = model.attributes(fitted["posterior_"], draws)
-        return fitted | {"_draws": draws} | attributes
+        skew = {} if target.marginal.cheap else {"skew": None}
+        return self._boost(
+            target,
+            given,
+            lambda fit: _attributes(model, fit),
+            starts=model.start(target, data.rows),
+            names=model.layout.names,
+            posterior=lambda mixture, *_: model.posterior(mixture),
+            engine_of=_engine,
+            params=_ENGINE | skew | self.get_params(deep=False),
+        )
 
     # --- what all of them answer
 
@@ -218,3 +197,24 @@ class HierarchicalEstimator(BoostedEstimator):
         kept = len(draws.scales)
         picked = as_generator(random_state).choice(kept, n, replace=n > kept)
         return draws.taken(picked, self._model_.layout)
+
+
+def _engine(target, params, starts, seed, n_jobs):
+    """Boosting on a surrogate: integrals over groups are dear, coordinates few."""
+    if target.marginal.cheap:
+        return make_engine(target, params, starts, seed, n_jobs)
+    if params["tol"] == "auto":
+        # A run ends where twice as much is left; a Gaussian fitted to 1,000 exact
+        # draws would leave d (d + 3) / 4000.
+        d = target.dim
+        params = {**params, "tol": max(_DEAR_TOL, d * (d + 3) / 8000)}
+    engine = make_engine(target, params, starts, seed, n_jobs)
+    return SurrogateBoosting.of(engine, skews=True)
+
+
+def _attributes(model, fit):
+    """Fitted attributes: effects are drawn at once, whatever the limits were."""
+    with fit.target.ledger.within(Budget()):
+        draws = model.drawn(fit.target, fit.corrected.mixture, fit.seed)
+    attributes = model.attributes(fit.posterior, draws)
+    return {"_model_": model, "_draws": draws} | attributes

@@ -2,9 +2,9 @@
 
 from sklearn.base import RegressorMixin
 
-from skboost._base import callback_data
 from skboost._elsewhere import MOVED_LEVEL, known_parameters
 from skboost._sklearn import fit_context
+from skboost.fitting import callback_data
 from skboost.linear_model._group_responses import NormalResponse
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import (

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._base import BoostedEstimator, callback_data
 from skboost._sklearn import StrOptions, fit_context
+from skboost.fitting import BoostedEstimator, FromFit, callback_data
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
     POSITIVE,
@@ -19,7 +19,6 @@ from skboost.linear_model._model import (
     NOISE_PRIOR,
     SCALED_CONSTRAINTS,
     LinearModel,
-    fitted_attributes,
     highest_point,
     learned,
     prior_and_scale,
@@ -168,6 +167,9 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
     """
 
     _moved = MOVED_OF_LINEAR_MODELS
+    calibration_ = FromFit("report.calibration")
+    skewing_ = FromFit("report.skewing")
+
     _parameter_constraints = {
         **SCALED_CONSTRAINTS,
         "noise": [StrOptions(set(NOISES))],
@@ -321,12 +323,12 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         ndarray of shape (n_samples,)
         """
         X = checked_rows(self, X)
-        for mixture in self._stages:
+        for mixture in self._fit.stages:
             yield self._model_.predictive(mixture).latent(X)[0]
 
     prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
 
-    _source, _fitted = rows_in_place, fitted_attributes
+    _source = rows_in_place
 
     def _reader(self):
         return Numbers(self.n_jobs, NOISES["normal"](self.noise_df))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._base import BoostedEstimator, callback_data
 from skboost._sklearn import StrOptions, fit_context
+from skboost.fitting import BoostedEstimator, FromFit, callback_data
 from skboost.linear_model._class_predictive import class_predictive
 from skboost.linear_model._classifier import BayesianClassifier
 from skboost.linear_model._layout import Layout, feature_names
@@ -20,7 +20,6 @@ from skboost.linear_model._model import (
     LINEAR_MODEL_CONSTRAINTS,
     MOVED_OF_LINEAR_MODELS,
     LinearModel,
-    fitted_attributes,
     learned,
     prior_and_scale,
     scale_of_all,
@@ -223,6 +222,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     """
 
     _moved = MOVED_OF_LINEAR_MODELS
+    calibration_ = FromFit("report.calibration")
+    skewing_ = FromFit("report.skewing")
+
     _parameter_constraints = {
         **LINEAR_MODEL_CONSTRAINTS,
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -403,12 +405,12 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         ndarray of shape (n_samples, n_classes)
         """
         X = checked_rows(self, X)
-        for mixture in self._stages:
+        for mixture in self._fit.stages:
             yield self._model_.predictive(mixture).model.proba(X)
 
     prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
 
-    _source, _fitted = rows_in_place, fitted_attributes
+    _source = rows_in_place
 
     def _model(self, rows, classes):
         """The model of these parameters for some rows."""

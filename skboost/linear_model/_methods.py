@@ -124,8 +124,8 @@ def set_feature_names(self, names):
         )
     self._model_ = self._model_.renamed(tuple(map(str, values)))
     # Online models make theirs when they are asked for it.
-    if "posterior_" in vars(self):
-        self.posterior_ = self.posterior_.renamed(self._model_.layout.names)
+    if "_fit" in vars(self):
+        self._fit = self._fit.renamed(self._model_.layout.names)
     return self
 
 

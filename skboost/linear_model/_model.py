@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.base import clone
 
-from skboost._base import BOOSTING_CONSTRAINTS
 from skboost._elsewhere import MOVED, MOVED_PRIORS
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost._solver import climb
+from skboost.fitting import BOOSTING_CONSTRAINTS
 from skboost.linear_model._layout import Layout
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._summary import column_moments
@@ -148,15 +148,14 @@ def learned(estimator, model, rows, data, update=False):
     else:
         target = model.joint(rows)
         start = model.start(target, rows)
-    estimator._model_ = model
     return estimator._boost(
-        target, data, starts=start, names=model.layout.names, from_scratch=update
+        target,
+        data,
+        lambda fit: {"_model_": model} | model.attributes(fit.posterior),
+        starts=start,
+        names=model.layout.names,
+        update=update,
     )
-
-
-def fitted_attributes(self, posterior):
-    """The model with its attributes, for an estimator to set."""
-    return {"_model_": self._model_} | self._model_.attributes(posterior)
 
 
 def _updated(estimator, model, rows):

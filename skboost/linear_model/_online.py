@@ -8,9 +8,8 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skboost._base import FittingEstimator
-from skboost._report import warn_where_called
 from skboost._sklearn import InstanceOf, Interval, StrOptions
+from skboost.fitting import FittingEstimator, warn_where_called
 from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._online_model import SINGULAR

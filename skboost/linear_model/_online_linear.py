@@ -6,10 +6,9 @@ import numpy as np
 from scipy.stats import t as student_t
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._base import callback_data
 from skboost._random import generator, root_seed
-from skboost._report import warn_where_called
 from skboost._sklearn import StrOptions, fit_context
+from skboost.fitting import callback_data, warn_where_called
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._online import (
     ONLINE_CONSTRAINTS,

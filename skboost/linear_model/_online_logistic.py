@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from skboost._base import callback_data
 from skboost._sklearn import StrOptions, fit_context
+from skboost.fitting import callback_data
 from skboost.linear_model._class_predictive import (
     BinaryPredictive,
     OneVsRestPredictive,

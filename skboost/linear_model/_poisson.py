@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._base import BoostedEstimator, callback_data
 from skboost._row_blocks import RowBlocks
 from skboost._sklearn import StrOptions, fit_context, num_samples
+from skboost.fitting import BoostedEstimator, FromFit, callback_data
 from skboost.linear_model._count_predictive import (
     CountPredictive,
     warn_of_overdispersion,
@@ -20,7 +20,6 @@ from skboost.linear_model._model import (
     MOVED_OF_LINEAR_MODELS,
     SCALED_CONSTRAINTS,
     LinearModel,
-    fitted_attributes,
     highest_point,
     learned,
     prior_and_scale,
@@ -167,6 +166,9 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
     """
 
     _moved = MOVED_OF_LINEAR_MODELS
+    calibration_ = FromFit("report.calibration")
+    skewing_ = FromFit("report.skewing")
+
     _parameter_constraints = {
         **SCALED_CONSTRAINTS,
         "likelihood": [StrOptions({"poisson", "negative_binomial"})],
@@ -331,12 +333,12 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         ndarray of shape (n_samples,)
         """
         X, offset = self._with_offset(X, offset, exposure)
-        for mixture in self._stages:
+        for mixture in self._fit.stages:
             yield self._model_.predictive(mixture).model.mean_and_std(X, offset)[0]
 
     prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
 
-    _source, _fitted = rows_in_place, fitted_attributes
+    _source = rows_in_place
 
     def _all_offsets(self, X, offset, exposure):
         """What rows are read with; the offset alone is checked with them."""

@@ -2,16 +2,16 @@
 
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._base import (
+from skboost._random import SEARCH, generator
+from skboost._sklearn import fit_context
+from skboost.boosting import Boosting, Simplex
+from skboost.conjugate import ConjugateTarget, GaussianMixtureModel, start
+from skboost.fitting import (
     BOOSTING_CONSTRAINTS,
     BoostedEstimator,
     callback_data,
     make_settings,
 )
-from skboost._random import SEARCH, generator
-from skboost._sklearn import fit_context
-from skboost.boosting import Boosting, Simplex
-from skboost.conjugate import ConjugateTarget, GaussianMixtureModel, start
 from skboost.mixture._face import BayesianMixture
 from skboost.mixture._fitted import plain_errors, posterior_attributes
 from skboost.mixture._messages import ProgressLines
@@ -276,22 +276,26 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
             X, weight = canonical(X, weight)
             settings = mixture_settings(self, *moments(X, weight))
             warn_of_few_rows(self.n_components, len(X))
-            if self.warm_start and "_run" in vars(self):
+            if self.warm_start and "_fit" in vars(self):
                 check_same_settings(self._settings, settings)
-            self._settings = settings
             model = GaussianMixtureModel(**settings)
             target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
             self._lines = ProgressLines(self)
-            self._boost(target, given)
+            self._boost(
+                target,
+                given,
+                lambda fit: self._attributes(settings, fit.posterior),
+                posterior=lambda q, *_: ConjugateMixturePosterior(q, settings),
+                engine_of=self._engine,
+            )
             vars(self).pop("_lines").end(self.converged_, self.elbo_)
             return self
 
-    def _end_iteration(self, task, engine, target, names, data, done):
-        self._lines.iteration(done.n_iter, done.history[-1].elbo.value)
-        return super()._end_iteration(task, engine, target, names, data, done)
+    def _iterated(self, run):
+        self._lines.iteration(run.n_iter, run.history[-1].elbo.value)
 
-    def _engine(self, target, params, starts, seed):
-        settings = make_settings({**params, "refine": False}, seed, self.n_jobs)
+    def _engine(self, target, params, starts, seed, n_jobs):
+        settings = make_settings({**params, "refine": False}, seed, n_jobs)
         init, first = params["init_params"], None
         if any_given(self):
             first = start(target, init, generator(seed, 0, SEARCH, 0))
@@ -302,17 +306,15 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
             settings,
         )
 
-    def _posterior(self, mixture, names):
-        return ConjugateMixturePosterior(mixture, self._settings)
+    def _attributes(self, settings, posterior):
+        kind = self.weight_concentration_prior_type
+        return {"_settings": settings} | posterior_attributes(posterior, kind)
 
-    def _fitted(self, posterior):
-        return posterior_attributes(posterior, self.weight_concentration_prior_type)
-
-    def _warn_unfinished(self, done, attributes):
+    def _warn_unfinished(self, fit):
         # Some KL remains wherever clusters overlap: products cannot follow. It is
         # worth a warning only where the run was cut short.
-        if not done.converged:
-            super()._warn_unfinished(done, attributes)
+        if not fit.run.converged:
+            super()._warn_unfinished(fit)
 
     # --- what was fitted
 
@@ -333,8 +335,8 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
         """
         check_is_fitted(self)
         X = read_rows(self, X)
-        for mixture in self._stages:
-            posterior = self._posterior(mixture, None)
+        for mixture in self._fit.stages:
+            posterior = ConjugateMixturePosterior(mixture, self._settings)
             yield MixedPredictive.of(posterior).log_density(X)
 
     def make_log_joint(self, X, y=None, sample_weight=None):

@@ -8,11 +8,11 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from skboost._random import generator
-from skboost._report import warn_where_called
 from skboost._row_blocks import RowReader, Table, checked_weights
 from skboost._rows import canonical_rows
 from skboost._sklearn import check_sample_weight
 from skboost.conjugate import Expectation
+from skboost.fitting import warn_where_called
 from skboost.mixture._priors import ColumnSums, covariance_of, moments, scatter
 from skboost.svi import NaturalGradient
 

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-from skboost._base import callback_data
 from skboost._natural_gradients import (
     START,
     SVI_CONSTRAINTS,
@@ -11,9 +10,9 @@ from skboost._natural_gradients import (
 )
 from skboost._parallel import single_threaded
 from skboost._random import generator, root_seed
-from skboost._report import warn_where_called
 from skboost._sklearn import fit_context
 from skboost.conjugate import GaussianMixtureModel
+from skboost.fitting import callback_data, warn_where_called
 from skboost.mixture._face import BayesianMixture
 from skboost.mixture._fitted import natural_attributes, plain_errors
 from skboost.mixture._messages import ProgressLines

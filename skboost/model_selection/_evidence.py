@@ -11,8 +11,8 @@ from sklearn.utils.metadata_routing import MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._base import FittingEstimator
 from skboost._sklearn import num_samples, param_columns, search_estimator_has
+from skboost.fitting import FittingEstimator
 from skboost.model_selection._comparable import check_comparable, model_of
 
 

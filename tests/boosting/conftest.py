@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from skboost import boost_posterior
-from skboost._callbacks import run
 from skboost.boosting import COMBINATIONS, Boosting, Settings
 from skboost.families import as_family
+from skboost.fitting import Options, boost
 from skboost.objectives import as_objective
 from skboost.proposals import DensityProposer
 from skboost.targets import CallableTarget
@@ -99,7 +99,7 @@ class OnTarget(NamedTuple):
         return self.engine._with_more_draws(self.target, state, gain)
 
     def run(self, limits, previous=None):
-        return run(self.engine, limits, previous, target=self.target)
+        return boost(self.target, Options(self.engine, limits, previous)).run
 
 
 def make_boosting(density, dim=1, **chosen):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost._callbacks import Limits, run
 from skboost._solver import ascend, climb
 from skboost.approximation import Estimate, FreshDraws
-from skboost.boosting import Boosting, Move, Settings
+from skboost.boosting import Boosting
+from skboost.fitting import Limits, Options, boost
 from skboost.modes import Modes
 
 
@@ -249,66 +249,7 @@ class TestDraws:
         assert weights @ slope - slope.min() < 1e-6
 
 
-class TestEnd:
-    """Which histories have converged."""
-
-    ENGINE = SimpleNamespace(
-        settings=Settings(),
-        facts=lambda: SimpleNamespace(judges_gains=True),
-        combination=SimpleNamespace(unit="nats", noisy=False, monotone=True),
-    )
-
-    @staticmethod
-    def info(
-        gain,
-        *,
-        kept=True,
-        within_tol=False,
-        kind="frank-wolfe",
-        left=0.05,
-        inconclusive=False,
-    ):
-        return SimpleNamespace(
-            move=Move(kind, "", 0.5 * kept), improper="", little_remains="",
-            tries_again=False, inconclusive=inconclusive, within_tol=within_tol,
-            gain=Estimate(gain, 1e-4),
-            remaining=SimpleNamespace(value=left, least=left),
-        )  # fmt: skip
-
-    def reached(self, *infos):
-        first = self.info(np.nan, kind="first")
-        return Limits(10, tol=1e-2).reached(self.ENGINE, [first, *infos]) is not None
-
-    def test_a_small_gain_is_the_end(self):
-        assert self.reached(self.info(0.1), self.info(1e-3))
-        assert not self.reached(self.info(1e-3), self.info(0.1))
-
-    def test_a_split_that_gained_little_ends_no_run(self):
-        # Half of the gain is within tol: after a search that is the end, after a split
-        # a search is made first.
-        assert self.reached(self.info(0.011))
-        assert not self.reached(self.info(0.011, kind="split"))
-        assert not self.reached(self.info(0.011, kind="rejected"))
-        assert not self.reached(self.info(0.011, kept=False))
-
-    def test_a_search_that_found_nothing_is_the_end(self):
-        assert self.reached(self.info(0.1), self.info(0.0, kept=False))
-
-    def test_half_of_the_last_gain_is_what_the_next_is_expected_to_bring(self):
-        assert self.reached(self.info(0.1), self.info(0.019))
-        assert not self.reached(self.info(0.1), self.info(0.021))
-        # A thousandth of what is left is not worth another iteration either.
-        assert self.reached(self.info(0.1), self.info(0.021, left=20.0))
-
-    def test_nothing_has_converged_where_more_is_left_than_draws_can_tell(self):
-        last = self.info(0.0, left=134.0, inconclusive=True)
-        history, limits = [self.info(np.nan, kind="first"), last], Limits(10, tol=1e-2)
-        assert limits.reached(self.ENGINE, history) is None
-        assert "at least 1.3e+02 nats" in limits.over(self.ENGINE, history).message
-
-    def test_unless_nothing_is_left(self):
-        assert self.reached(self.info(0.0, kept=False, within_tol=True))
-
+class TestMoreDraws:
     def test_no_draws_help_an_objective_that_does_not_seek_the_gain(self, engine):
         boosting = engine("cauchy", objective="relbo", n_draws=64, n_fresh=128)
         state, _ = boosting.init()
@@ -345,19 +286,22 @@ class TestLastLook:
 
     def test_the_run_goes_on_instead_of_ending(self, engine):
         boosting, state = self.only_its_own(engine)
-        first = TestEnd.info(np.nan, kind="first", within_tol=True)
-        first.remaining = state.remaining
+        _, info = boosting.init()
+        first = replace(info, within_tol=True, remaining=state.remaining)
         found = SimpleNamespace(
+            kind=boosting.engine.kind,
             init=lambda target: (state, first),
             step=boosting.engine.step,
             last_look=boosting.engine.last_look,
-            settings=replace(boosting.settings, exact=True),
-            facts=boosting.engine.facts,
+            settings=boosting.settings,
+            facts=lambda spent: boosting.engine.facts(spent)._replace(exact=True),
+            proposer=boosting.engine.proposer,
             combination=boosting.combination,
+            draws_anew=True,
         )
-        done = run(found, Limits(3, tol=1e-2), target=boosting.target)
+        done = boost(boosting.target, Options(found, Limits(3, tol=1e-2))).run
         assert done.n_iter > 1
         assert done.state.mixture.n_components == 2
         # Where a limit is reached as well, nothing is looked for.
-        done = run(found, Limits(1, tol=1e-2), target=boosting.target)
+        done = boost(boosting.target, Options(found, Limits(1, tol=1e-2))).run
         assert done.n_iter == 1 and done.converged

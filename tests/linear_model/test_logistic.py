@@ -8,7 +8,7 @@ from scipy.stats import cauchy, laplace, norm, t
 from sklearn.linear_model import LogisticRegression
 
 from skboost import BoostedBayesianLogisticRegression, MixturePosterior
-from skboost._base import make_settings
+from skboost.fitting import make_settings
 from skboost.priors import NormalPrior, StudentTPrior
 
 from .conftest import logistic_data

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import gammaln, multigammaln
 
-from skboost._callbacks import Limits, run
 from skboost.boosting import Boosting, Settings, Simplex
 from skboost.conjugate import (
     COVARIANCES,
@@ -24,6 +23,7 @@ from skboost.conjugate import (
     start,
     with_louis_widths,
 )
+from skboost.fitting import Limits, Options, boost
 from skboost.proposals import ConjugateProposer, first_distribution, local_optima
 from skboost.targets import Budget
 
@@ -185,7 +185,7 @@ def test_boosting_reaches_the_evidence_of_one_labelling(apart):
     exact = exact_log_evidence(apart, 2) - np.log(2.0)
     target = make_target(apart, 2)
     engine = make_engine(target)
-    done = run(engine, Limits(max_iter=10), target=target)
+    done = boost(target, Options(engine, Limits(10))).run
     for info in done.history:
         assert info.elbo.value < exact + 4.0 * info.elbo.se
     elbo, remaining = done.history[-1].elbo, done.state.remaining
@@ -201,7 +201,7 @@ def test_boosting_gets_nearer_to_the_evidence(close):
     exact = exact_log_evidence(close, 2)
     target = make_target(close, 2)
     engine = make_engine(target)
-    done = run(engine, Limits(max_iter=10), target=target)
+    done = boost(target, Options(engine, Limits(10))).run
     for info in done.history:
         assert info.elbo.value < exact + 4.0 * info.elbo.se
     first, last = done.history[0].elbo, done.history[-1].elbo
@@ -215,7 +215,7 @@ def test_one_cluster_is_exact(overlapping):
     """With one cluster the posterior is conjugate, and nothing is left to boost."""
     target = make_target(overlapping, 1)
     engine = make_engine(target)
-    done = run(engine, Limits(max_iter=5), target=target)
+    done = boost(target, Options(engine, Limits(5))).run
     exact = log_evidence_of_cluster(overlapping)
     assert_allclose(done.history[0].elbo.value, exact, rtol=1e-10)
     assert done.converged

@@ -1,11 +1,12 @@
 """What `boost_posterior` returns, also where it was interrupted."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import cached_property
 
 from skboost._pickles import VersionedPickle
 from skboost.calibration import Calibration, SkewReport
+from skboost.fitting._fit import Fit, FromFit, Report
 from skboost.posterior import (
-    MixturePosterior,
     as_posterior,
     constraints_from,
     constraints_record,
@@ -19,15 +20,20 @@ from skboost.posterior import (
 from skboost.warps import WarpReport
 
 # Version 2 adds warps, corrections and intervals.
-_RESULT_FORMAT, _RESULT_VERSION = "skboost-result", 2
+_FORMAT, _VERSION = "skboost-result", 2
+# Of the report, as files and results name them.
+_REPORTED = Report._fields
+_COUNTS = ("n_evaluations", "n_failures")
 
 
-@dataclass(frozen=True)
 class BoostingResult(VersionedPickle):
     """Result of `boost_posterior`.
 
     All values except `pareto_k` are in nats and use draws that were not seen in
-    fitting.
+    fitting. `posterior`, `elbo`, `remaining_kl` and their errors, the interval,
+    `pareto_k`, `message`, `calibration`, `skewing` and the counts of evaluations need
+    further evaluations, within the limits of the run: they are made once, when the
+    first of these is asked for. Until then the result holds the density.
 
     Attributes
     ----------
@@ -71,31 +77,57 @@ class BoostingResult(VersionedPickle):
         declined.
     """
 
-    posterior: MixturePosterior
-    elbo: float
-    elbo_se: float
-    duality_gap: float
-    duality_gap_se: float
-    remaining_kl: float
-    remaining_kl_se: float
-    pareto_k: float
-    converged: bool
-    message: str
-    n_iter: int
-    n_evaluations: int
-    n_failures: int
-    history: list
-    stages: tuple
-    warp: WarpReport | None = None
-    remaining_kl_interval: tuple = (0.0, float("inf"))
-    calibration: Calibration | None = None
-    skewing: SkewReport | None = None
+    posterior = FromFit("posterior")
+    elbo = FromFit("report.elbo")
+    elbo_se = FromFit("report.elbo_se")
+    remaining_kl = FromFit("report.remaining_kl")
+    remaining_kl_se = FromFit("report.remaining_kl_se")
+    remaining_kl_interval = FromFit("report.remaining_kl_interval")
+    pareto_k = FromFit("report.pareto_k")
+    message = FromFit("report.message")
+    calibration = FromFit("report.calibration")
+    skewing = FromFit("report.skewing")
+
+    def __init__(self, fit, target):
+        self._fit, self._target = fit, target
+        self.warp, self.history = fit.warp, fit.history
+        self.n_iter, self.converged = fit.n_iter, fit.converged
 
     def __repr__(self):
         return (
             f"BoostingResult(elbo={self.elbo:.4g}, "
             f"n_components={self.posterior.n_components}, message={self.message!r})"
         )
+
+    @property
+    def duality_gap(self):
+        return self.history[-1]["gap"]
+
+    @property
+    def duality_gap_se(self):
+        return self.history[-1]["gap_se"]
+
+    @cached_property
+    def n_evaluations(self):
+        self._fit.report  # noqa: B018  (its evaluations count)
+        return self._target.n_evaluations
+
+    @cached_property
+    def n_failures(self):
+        self._fit.report  # noqa: B018
+        return self._target.n_failures
+
+    @cached_property
+    def stages(self):
+        names, constraints = self.posterior.names, self.posterior.constraints
+        return tuple(as_posterior(q, names, constraints) for q in self._fit.stages)
+
+    def __getstate__(self):
+        # All that is computed on demand, in place of the density.
+        for name in (*_COUNTS, "stages"):
+            getattr(self, name)
+        without = {"_target": None, "_fit": self._fit.without_run()}
+        return {**super().__getstate__(), **without}
 
     def save(self, path):
         """Write to exactly `path`: an npz archive without pickled objects.
@@ -107,48 +139,51 @@ class BoostingResult(VersionedPickle):
         ----------
         path : str or path-like
         """
-        posteriors = (self.posterior, *self.stages)
-        header, arrays = pack_mixtures([p.mixture for p in posteriors])
-        arrays |= skewing_arrays(self.posterior._mixture)
-        header["names"] = self.posterior.names
-        header["constraints"] = constraints_record(self.posterior.constraints)
-        header["values"] = {
-            name: value
-            for name, value in vars(self).items()
-            if name not in ("posterior", "stages", "warp")
-        }
+        posterior = self.posterior
+        header, arrays = pack_mixtures([p.mixture for p in (posterior, *self.stages)])
+        arrays |= skewing_arrays(posterior._mixture)
+        values = {name: getattr(self, name) for name in (*_REPORTED, *_COUNTS)}
         for name in ("calibration", "skewing"):
-            if header["values"][name] is not None:
-                header["values"][name] = asdict(header["values"][name])
-        header["warp"] = None if self.warp is None else self.warp.record()
-        write_archive(path, _RESULT_FORMAT, _RESULT_VERSION, header, arrays)
+            values[name] = None if values[name] is None else asdict(values[name])
+        header |= {
+            "names": posterior.names,
+            "constraints": constraints_record(posterior.constraints),
+            "values": values | {"converged": self.converged, "history": self.history},
+            "warp": None if self.warp is None else self.warp.record(),
+        }
+        write_archive(path, _FORMAT, _VERSION, header, arrays)
 
     @classmethod
     def load(cls, path):
         """Result that `save` wrote; refuses other files with a ValueError."""
         writer = "BoostingResult.save"
-        archive = reading_archive(path, _RESULT_FORMAT, _RESULT_VERSION, writer)
-        with archive as (header, arrays):
+        with reading_archive(path, _FORMAT, _VERSION, writer) as (header, arrays):
+            names = header["names"]
             constraints = constraints_from(header["constraints"])
             first, *later = unpack_mixtures(header, arrays)
-            posterior, *stages = (
-                as_posterior(mixture, header["names"], constraints)
-                for mixture in (skewed_by(first, arrays), *later)
-            )
-            values = header["values"]
-            # Files of earlier versions have neither.
-            if values.get("calibration") is not None:
-                values["calibration"] = Calibration(**values["calibration"])
-            if values.get("skewing") is not None:
-                values["skewing"] = SkewReport(**values["skewing"])
-            if "remaining_kl_interval" in values:
-                values["remaining_kl_interval"] = tuple(values["remaining_kl_interval"])
-            return cls(
-                posterior=posterior,
-                stages=tuple(stages),
+            mixture, values = skewed_by(first, arrays), header["values"]
+            fit = Fit.of_report(
+                _report(values),
+                posterior=as_posterior(mixture, names, constraints),
+                stages=tuple(later),
+                history=values["history"],
+                converged=values["converged"],
                 warp=WarpReport.from_record(header.get("warp")),
-                **values,
             )
+            result = cls(fit, None)
+            vars(result).update({name: values[name] for name in _COUNTS})
+            return result
+
+
+def _report(values):
+    """The report that a file holds; those of earlier versions have no corrections."""
+    kinds = {"calibration": Calibration, "skewing": SkewReport}
+    held = {name: values.get(name) for name in _REPORTED}
+    for name, kind in kinds.items():
+        held[name] = None if held[name] is None else kind(**held[name])
+    interval = held["remaining_kl_interval"] or (0.0, float("inf"))
+    held["remaining_kl_interval"] = tuple(interval)
+    return Report(**held)
 
 
 class FitInterrupted(KeyboardInterrupt):

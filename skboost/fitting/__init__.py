@@ -1,0 +1,29 @@
+"""The way of every fit: prepare, boost, correct, report."""
+
+from skboost.fitting._boost import Options, RunInterrupted, boost
+from skboost.fitting._checkpoint import (
+    Checkpoint,
+    CheckpointWarning,
+    RunKeeper,
+    Session,
+    check_agrees,
+    session_of,
+)
+from skboost.fitting._engines import (
+    BOOSTING_CONSTRAINTS,
+    make_engine,
+    make_limits,
+    make_settings,
+)
+from skboost.fitting._estimator import (
+    BoostedEstimator,
+    FittingEstimator,
+    callback_data,
+)
+from skboost.fitting._fit import Fit, FromFit
+from skboost.fitting._messages import warn_unfinished, warn_where_called
+from skboost.fitting._monitor import ELBOMonitor
+from skboost.fitting._observers import FunctionObserver, Observer
+from skboost.fitting._result import BoostingResult, FitInterrupted
+from skboost.fitting._run import Prepared, Run, iterations
+from skboost.fitting._stopping import Limits, why_stop

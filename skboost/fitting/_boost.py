@@ -1,0 +1,72 @@
+"""The one way of every fit: prepare, first component, iterate, correct, report."""
+
+from dataclasses import dataclass
+from time import perf_counter
+
+from skboost._parallel import single_threaded
+from skboost.fitting._checkpoint import check_agrees
+from skboost.fitting._fit import Fit
+from skboost.fitting._observers import Observer
+from skboost.fitting._prepare import prepared
+from skboost.fitting._run import iterations
+from skboost.fitting._stopping import Limits
+from skboost.posterior import as_posterior
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user asks of a fit, beside its target.
+
+    `engine` has ``init``, ``step`` and ``last_look``; `previous` is the `Run` to go on
+    with. `warp`, `calibrate` and `skew` have the values of these parameters.
+    ``posterior(mixture, names, constraints)`` makes what users meet of a mixture.
+    """
+
+    engine: object
+    limits: Limits
+    previous: object = None
+    warp: str | None = None
+    calibrate: str | None = None
+    skew: str | None = None
+    names: object = None
+    constraints: object = None
+    posterior: object = as_posterior
+    clock: object = perf_counter
+
+
+_SILENT = Observer()
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """Ctrl-C after a whole iteration; `fit` has what was done until then."""
+
+    def __init__(self, fit):
+        super().__init__(fit.run.message)
+        self.fit = fit
+
+
+def boost(target, options, observer=_SILENT):
+    """Approximate a target by a mixture (Algorithm 1 of Locatello et al. 2018).
+
+    Returns a `Fit`. Its corrections and its report are computed when they are asked
+    for; before that they would only cost evaluations.
+    """
+    budget = options.limits.budget(target, options.clock)
+    run = begun = None
+    with single_threaded(), target.ledger.within(budget):
+        try:
+            run = begun = options.previous or observer.resumed(options.engine, target)
+            problem = prepared(target, options, begun)
+            if begun is not None:
+                keeper = None if begun is options.previous else observer.keeper
+                check_agrees(lambda: problem.recomputed(begun.state), keeper)
+            with observer.watching():
+                for run in iterations(problem, options.limits, budget, begun, observer):
+                    observer.keep(run)
+            return Fit(problem, run, options, budget).judge()
+        except KeyboardInterrupt as interruption:
+            n_before = 0 if begun is None else begun.n_iter
+            if run is None or run.n_iter == n_before:
+                raise
+            fit = Fit(problem, run.interrupted(), options, budget)
+            raise RunInterrupted(fit) from interruption

@@ -1,0 +1,337 @@
+"""Runs that are kept on disk while they go on, and taken up again."""
+
+import io
+import os
+import pickle
+import warnings
+from dataclasses import dataclass, fields, is_dataclass
+from numbers import Integral, Real
+from threading import Lock
+from time import monotonic
+
+import numpy as np
+from joblib import hash as digest
+from sklearn.base import BaseEstimator
+
+from skboost._pickles import check_version
+from skboost._sklearn import registered_callbacks
+from skboost._version import __version__
+from skboost.posterior import refusing_damage, write_atomically
+
+_WRITER = "skboost.callbacks.Checkpoint"
+# What may change between a fit and the one that goes on with it.
+_FREE = {
+    "callback", "max_evaluations", "max_iter", "max_time", "n_jobs", "verbose",
+    "verbose_interval", "warm_start",
+}  # fmt: skip
+# Where the classes are defined that a run is made of: plain data and densities, which
+# open no file and call nothing that they are given.
+_ROOMS = {
+    "_budget", "approximation", "boosting", "conjugate", "families", "fitting", "modes",
+    "surrogates", "svi", "transforms", "warps",
+}  # fmt: skip
+# What arrays, and immutable classes of ours, are made by.
+_KNOWN_FUNCTIONS = {
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "scalar"),
+    ("numpy._core.numeric", "_frombuffer"),
+    ("skboost._pickles", "_reconstructed"),
+    ("skboost._pickles", "check_version"),
+}
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; the fit goes on and the earlier one stays."""
+
+
+@dataclass
+class Checkpoint:
+    """Callback that keeps a fit on disk while it runs, and takes it up again.
+
+    It is for densities that take hours. Register it with
+    ``estimator.set_callbacks(Checkpoint(path))``, or pass it to
+    ``boost_posterior(callback=...)``. Where there is no file the fit begins, and writes
+    one every so often. Where there is one, the same call goes on from it, with the
+    result that an uninterrupted fit would have given, bit for bit on the same machine.
+    The file of a fit that was done gives its result without any further iteration;
+    with a larger `max_iter` it goes on.
+
+    It is for `fit` of the boosted and SVI estimators; `partial_fit` takes no notice.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        Of the file: restricted pickles, in which nothing is looked up but skboost's own
+        classes of plain data and NumPy's arrays. One that names anything else is
+        refused.
+    every : int, default=1
+        Iterations (epochs) from one save to the next. The last one is always saved.
+    seconds : float, default=0.0
+        No save follows another sooner; the last iteration is saved all the same.
+
+    Raises
+    ------
+    ValueError
+        When the fit begins: if the file is damaged or no checkpoint, is of another
+        version of skboost, or holds a fit with other parameters or data; or if
+        `random_state` is no integer, without which no fit can be gone on with.
+
+    Warns
+    -----
+    CheckpointWarning
+        If a save fails, as on a full disk. The earlier file stays, the fit goes on.
+
+    Notes
+    -----
+    A file is replaced only when the new one is complete. What may change from one call
+    to the next is `max_iter`, `max_time`, `max_evaluations`, `n_jobs` and how much is
+    told; limits of time are of each call. A run with ``warp="auto"`` keeps the
+    coordinates that its first call found.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from skboost import BoostedBayesianLogisticRegression
+    >>> from skboost.callbacks import Checkpoint
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "fit.checkpoint")
+    >>> model = BoostedBayesianLogisticRegression(max_iter=2, random_state=0)
+    >>> _ = model.set_callbacks(Checkpoint(path)).fit(X[:, :3] / 100, y)
+    >>> os.path.exists(path)
+    True
+    """
+
+    path: object
+    every: int = 1
+    seconds: float = 0.0
+
+    def __post_init__(self):
+        if not (isinstance(self.every, Integral) and self.every >= 1):
+            raise ValueError(f"every must be a positive integer; got {self.every!r}.")
+        if not (isinstance(self.seconds, Real) and self.seconds >= 0.0):
+            raise ValueError(f"seconds must not be negative; got {self.seconds!r}.")
+        self.path = os.fspath(self.path)
+
+    def setup(self, estimator, context):
+        """Nothing to do: the run asks for what it needs."""
+
+    def on_fit_task_begin(self, estimator, context):
+        """Nothing to do before an iteration."""
+
+    def on_fit_task_end(self, estimator, context):
+        """Never asks the fit to stop."""
+        return False
+
+    def teardown(self, estimator, context):
+        """The file stays."""
+
+
+def session_of(estimator):
+    """The session of the `Checkpoint` among an estimator's callbacks, or None."""
+    callbacks = registered_callbacks(estimator)
+    checkpoints = [one for one in callbacks if isinstance(one, Checkpoint)]
+    if len(checkpoints) > 1:
+        raise ValueError(f"One Checkpoint is enough for a fit; got {len(checkpoints)}.")
+    params = estimator.get_params()
+    return (
+        Session(checkpoints[0], type(estimator).__name__, params)
+        if checkpoints
+        else None
+    )
+
+
+class Session:
+    """One fit and its file, in which each run of the fit has a key."""
+
+    def __init__(self, checkpoint, kind, params):
+        if not isinstance(params["random_state"], Integral):
+            raise ValueError(
+                "Checkpoint needs random_state to be an integer: a fit that goes on "
+                f"draws the same numbers again; got {params['random_state']!r}."
+            )
+        self.path, self.every = checkpoint.path, checkpoint.every
+        self._seconds, self._lock = checkpoint.seconds, Lock()
+        described = {k: _described(v) for k, v in params.items() if k not in _FREE}
+        self._header = {"kind": kind, **described}
+        self._runs = self._read() if os.path.exists(self.path) else {}
+        self._due = monotonic() + self._seconds
+
+    def __reduce__(self):
+        raise TypeError(
+            "Checkpoint writes from one process: run the fit with threads, as with "
+            "joblib.parallel_config(backend='threading')."
+        )
+
+    def run(self, key):
+        """Evaluations so far and the pickled run that the file holds, or None."""
+        return self._runs.get(key)
+
+    @property
+    def due(self):
+        """Whether the file is old enough to be replaced."""
+        return monotonic() >= self._due
+
+    def put(self, key, record, run):
+        """Keep a pickled run under its key, and write the file."""
+        with self._lock:
+            self._runs[key] = record, run
+            self._due = monotonic() + self._seconds
+            try:
+                write_atomically(self.path, self._write)
+            except OSError as error:
+                warnings.warn(
+                    f"The checkpoint {self.path!r} could not be written: {error}. The "
+                    "earlier one stays where there is one, and the fit goes on.",
+                    CheckpointWarning,
+                    stacklevel=2,
+                )
+
+    def _write(self, file):
+        # The first part has numbers and strings alone: it is checked before the rest.
+        for part in (__version__, self._header, self._runs):
+            pickle.dump(part, file)
+
+    def _read(self):
+        path, advice = self.path, "Give this fit a path of its own, or remove the file."
+        with open(path, "rb") as file:
+            with refusing_damage(path, _WRITER):
+                version, then = _Unpickler(file).load(), dict(_Unpickler(file).load())
+            try:
+                check_version(version)
+            except pickle.UnpicklingError as error:
+                raise ValueError(f"{path!r} is of another version. {error}") from error
+            for name in sorted(then.keys() | self._header.keys()):
+                before, now = then.get(name), self._header.get(name)
+                if before != now:
+                    raise ValueError(
+                        f"{path!r} is the checkpoint of another fit: {name} was "
+                        f"{before} and is {now} now. {advice}"
+                    )
+            with refusing_damage(path, _WRITER):
+                return dict(_Unpickler(file).load())
+
+
+class RunKeeper:
+    """Keeps one run of a fit, whose components are of a family."""
+
+    def __init__(self, session, key="0"):
+        self._session, self._key, self._waiting = session, key, None
+
+    @property
+    def path(self):
+        return self._session.path
+
+    def resumed(self, family, ledger=None):
+        """The run that the file holds, or None; evaluations are counted on."""
+        self._family, self._ledger = family, ledger
+        kept = self._session.run(self._key)
+        if kept is None:
+            return None
+        record, written = kept
+        with refusing_damage(self.path, _WRITER):
+            run = _Unpickler(io.BytesIO(written), family).load()
+            if record is not None:
+                ledger.restore(*record)
+        return run
+
+    def keep(self, run):
+        """After an iteration; what a run is before its end has been looked into."""
+        if run.end is None:
+            record = None if self._ledger is None else self._ledger.record()
+            self._waiting = run, record
+            if run.n_iter % self._session.every == 0 and self._session.due:
+                self.write()
+
+    def write(self):
+        """Write what has not been written."""
+        if self._waiting is not None:
+            run, record = self._waiting
+            self._session.put(self._key, record, _pickled(run, self._family))
+            self._waiting = None
+
+
+class _Pickler(pickle.Pickler):
+    """Writes a run without its family: a user's class, or one that holds the data."""
+
+    def __init__(self, file, family):
+        super().__init__(file, protocol=5)
+        self._family = family
+
+    def persistent_id(self, value):
+        return "family" if type(value) is type(self._family) else None
+
+    def reducer_override(self, value):
+        """Dataclasses by their fields: caches are left out, constructors check."""
+        if isinstance(value, type) or not is_dataclass(value):
+            return NotImplemented
+        # What natural gradients compute again from the rest, to the same bits.
+        names = [field.name for field in fields(value) if field.init]
+        held = (None if name == "ahead" else getattr(value, name) for name in names)
+        return type(value), tuple(held)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads a run with the family of an engine; runs no code but our own classes."""
+
+    def __init__(self, file, family=None):
+        super().__init__(file)
+        self._family = family
+
+    def persistent_load(self, _):
+        return self._family
+
+    def find_class(self, module, name):
+        found = super().find_class(module, name) if name.isidentifier() else None
+        package, _, room = module.partition(".")
+        ours = package == "skboost" and room.partition(".")[0] in _ROOMS
+        is_class = isinstance(found, type) and found.__module__ == module
+        if (ours and is_class) or (module, name) in _KNOWN_FUNCTIONS:
+            return found
+        raise pickle.UnpicklingError(f"a checkpoint holds no {module}.{name}.")
+
+
+def _pickled(run, family):
+    file = io.BytesIO()
+    _Pickler(file, family).dump(run)
+    return file.getvalue()
+
+
+def agree(recorded, now):
+    """Whether log joint densities that a state holds are those of now."""
+    # Another machine rounds in another way.
+    return np.allclose(recorded, now, rtol=1e-8, atol=1e-8, equal_nan=True)
+
+
+def check_agrees(recomputed, keeper=None):
+    """Refuse to go on, from a file where there is a keeper, with another density.
+
+    ``recomputed()`` gives what a run has recorded, and the same now.
+    """
+    try:
+        recorded, now = recomputed()
+    except (ValueError, IndexError, KeyError):
+        recorded, now = np.zeros(1), np.full(1, np.nan)
+    if not agree(recorded, now):
+        what, advice = "warm_start=True", "Set warm_start=False."
+        if keeper is not None:
+            what = f"The checkpoint {keeper.path!r}"
+            advice = "Give this fit a path of its own, or remove the file."
+        before, after = np.ravel(recorded)[0], np.ravel(now)[0]
+        raise ValueError(
+            f"{what} goes on with the same data and the same model; a log joint "
+            f"density that was {before:.6g} is {after:.6g} now. {advice}"
+        )
+
+
+def _described(value):
+    """A parameter as text by which it can be compared."""
+    if isinstance(value, bool | str | Real | BaseEstimator) or value is None:
+        return repr(value)
+    try:
+        return digest(value)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return type(value).__qualname__

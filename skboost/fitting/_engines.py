@@ -1,0 +1,118 @@
+"""From hyperparameters to the engine of a fit, its settings and its limits."""
+
+from dataclasses import replace
+from numbers import Integral, Real
+
+from skboost._settings import Settings
+from skboost._sklearn import InstanceOf, Interval, StrOptions
+from skboost.boosting import COMBINATIONS, TOL, Boosting, allowed_kl
+from skboost.calibration import CALIBRATIONS
+from skboost.families import FAMILIES, VariationalFamily, as_family
+from skboost.fitting._stopping import Limits
+from skboost.frank_wolfe import CORRECTIVE, STEP_SIZES, StepSize
+from skboost.objectives import OBJECTIVES, Objective, as_objective
+from skboost.proposals import CommonScaleProposer, DensityProposer
+
+# Hyperparameters that are settings of the engine, by the same names.
+_SETTINGS = ("n_draws", "n_restarts", "tol", "max_components", "refine")
+
+BOOSTING_CONSTRAINTS = {
+    "family": [
+        StrOptions(set(FAMILIES)),
+        InstanceOf(VariationalFamily, "skboost.families"),
+    ],
+    "objective": [
+        StrOptions(set(OBJECTIVES)),
+        InstanceOf(Objective, "skboost.strategies"),
+    ],
+    "step_size": [
+        StrOptions(set(STEP_SIZES)),
+        Interval(Real, 0, 1, closed="right"),
+        InstanceOf(StepSize, "skboost.strategies"),
+    ],
+    "corrective": [StrOptions(set(CORRECTIVE))],
+    "refine": ["boolean"],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "max_components": [Interval(Integral, 1, None, closed="left"), None],
+    "stopping": [StrOptions({"gain", "gap"})],
+    "tol": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+    "max_time": [Interval(Real, 0, None, closed="neither"), None],
+    "n_draws": [Interval(Integral, 2, None, closed="left")],
+    "n_restarts": [Interval(Integral, 1, None, closed="left")],
+    "calibrate": [StrOptions(set(CALIBRATIONS)), None],
+    "skew": [StrOptions({"auto"}), None],
+    "temperature": [Interval(Real, 0, 1, closed="right")],
+    "warm_start": ["boolean"],
+    "random_state": ["random_state"],
+    "n_jobs": [Integral, None],
+}
+
+
+def make_engine(target, params, starts, seed, n_jobs, box=None):
+    """The engine for a target and the hyperparameters of `BOOSTING_CONSTRAINTS`.
+
+    `starts` (n_starts, dim) are where searches begin, and `n_jobs` counts threads over
+    them; in `box` further ones are drawn.
+
+    Raises
+    ------
+    ValueError
+        For a combination that means nothing; it names both parameters.
+    """
+    objective = as_objective(params["objective"])
+    family = as_family(params["family"], target.dim)
+    family = objective.component_family(family)
+    combination = COMBINATIONS[objective.combination]
+    for name, allowed in combination.allowed.items():
+        if params[name] not in allowed:
+            raise ValueError(
+                f"objective={params['objective']!r} needs {name} to be one of "
+                f"{list(allowed)}; got {name}={params[name]!r}. Use objective='kl' for "
+                "the other values."
+            )
+    exact = (
+        objective.uses_expectations
+        and target.exact_gaussian
+        and family.exact_expectations
+    )
+    settings = make_settings(params, seed, n_jobs, target.dim, exact)
+    if params["tol"] == "auto":
+        skews = params["skew"] is not None
+        settings = replace(settings, allowed_kl=allowed_kl(target), skews=skews)
+    learns_scale = target.scale_prior is not None
+    proposer = CommonScaleProposer if learns_scale else DensityProposer
+    return Boosting(
+        proposer(family, objective, starts, box),
+        combination.of(params["step_size"], params["corrective"]),
+        settings,
+    )
+
+
+def make_settings(params, seed, n_jobs=None, dim=1, exact=False):
+    """Settings of a run; parameters that a model lacks have their defaults.
+
+    `dim` limits what fresh draws take of memory; `exact` says that closed expectations
+    are used.
+    """
+    chosen = {name: params[name] for name in _SETTINGS if name in params}
+    if chosen.get("tol") == "auto":
+        chosen["tol"] = TOL
+    n_draws, two_each = chosen["n_draws"], dim * (dim + 3)
+    # Draws of a component whose expectations need none cost no evaluations and serve
+    # the overlap of components alone, so that four times as many are affordable where
+    # they are then at least two for each parameter of a full covariance, and were fewer
+    # before.
+    if exact and n_draws < two_each <= 4 * n_draws:
+        chosen["n_draws"] = 4 * n_draws
+    # Fresh draws that need no evaluations are limited by memory only.
+    free = (1 << 21) // dim if exact else 0
+    n_fresh = max(4 * n_draws, min(16 * n_draws, free))
+    return Settings(n_fresh=n_fresh, seed=seed, n_jobs=n_jobs, exact=exact, **chosen)
+
+
+def make_limits(params, max_evaluations=float("inf")):
+    """When a run with these hyperparameters ends."""
+    tol = TOL if params["tol"] == "auto" else params["tol"]
+    return Limits(
+        params["max_iter"], params["stopping"], tol, params["max_time"], max_evaluations
+    )

@@ -1,0 +1,270 @@
+"""What a run leaves: a mixture at once, corrections and a report when asked for."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from skboost._budget import Budget
+from skboost._parallel import single_threaded
+from skboost.calibration import Calibration, SkewReport
+from skboost.fitting._checkpoint import agree
+from skboost.fitting._correct import CUT_SHORT, Corrected, corrected, declined
+from skboost.fitting._judgement import after_skewing, by_held_draws, interval_of, judged
+from skboost.fitting._messages import message_of, warn_where_called
+from skboost.fitting._prepare import behind_warp
+
+_CHANGED = "the rows were changed in place after the fit."
+
+
+def history_record(info):
+    """One iteration as a flat dict of plain numbers, as `history_` holds it."""
+    return {
+        "iteration": info.iteration,
+        "kind": info.move.kind,
+        "branch": info.move.branch,
+        "gamma": info.move.gamma,
+        "curvature": info.move.curvature,
+        "n_components": info.n_components,
+        "elbo": info.elbo.value,
+        "elbo_se": info.elbo.se,
+        "gain": info.gain.value,
+        "gain_se": info.gain.se,
+        "gap": info.gap.value,
+        "gap_se": info.gap.se,
+        "entropy": info.entropy,
+        "remaining_kl": info.remaining.value,
+        "remaining_kl_se": info.remaining.se,
+        "pareto_k": info.remaining.khat,
+        "outside": info.remaining.outside,
+        "seconds": info.seconds,
+        "seconds_weights": info.move.seconds,
+        "cut_short": info.cut_short,
+    }
+
+
+class Report(NamedTuple):
+    """What users are told of a fit; all but `pareto_k` in nats, by held-out draws."""
+
+    elbo: float
+    elbo_se: float
+    remaining_kl: float
+    remaining_kl_se: float
+    remaining_kl_interval: tuple
+    pareto_k: float
+    message: str
+    calibration: Calibration | None
+    skewing: SkewReport | None
+
+
+class Fit:
+    """A run, and what is computed of it on demand.
+
+    Corrections and the report evaluate the target, once, at draws that follow from the
+    seed. Until the report is there a fit holds its target, and so the rows; copies and
+    pickles compute it first and leave them behind.
+
+    Attributes
+    ----------
+    run : Run or None
+        What a longer run goes on from.
+    kind : tuple of str
+        What is combined, and components of which family.
+    seed : int
+    history : list of dict
+        One record per iteration.
+    converged : bool
+        Whether the stopping rule ended the run, and no probe found a missed mode.
+    warp : WarpReport or None
+        What became of the warp that was asked for.
+    """
+
+    def __init__(self, problem, run, options, budget=None):
+        self.run, self.kind = run, problem.engine.kind
+        self.seed = problem.engine.settings.seed
+        self.history = [history_record(info) for info in run.history]
+        self.warp = run.prepared
+        self._problem, self._options = problem, options
+        self._budget = Budget() if budget is None else budget
+        self._n_evaluated = 0
+        self._judged_by(by_held_draws(run))
+
+    # --- at once
+
+    def judge(self):
+        """Draw anew, and look for missed modes: what a warning depends on."""
+        asked = self._options.calibrate is not None
+        mixture = self.corrected.mixture.base if asked else None
+        judgement = judged(self._problem, self.run, mixture)
+        if judgement.from_held_draws and self._problem.engine.draws_anew:
+            self.corrected = declined(self.run, self._options, CUT_SHORT)
+        self._judged_by(judgement)
+        self._n_evaluated = self._problem.target.n_evaluations
+        self._budget.pause()
+        return self
+
+    def _judged_by(self, judgement):
+        self._judgement, self.misses_modes = judgement, bool(judgement.missed)
+        self.remaining_before_skewing = judgement.remaining.value
+        self.converged = self.run.converged and not judgement.missed
+
+    @property
+    def mixture(self):
+        """What predictions average over: before skewing, after `calibrate`."""
+        return self.stages[-1]
+
+    @cached_property
+    def stages(self):
+        """The best mixture known after each iteration; the last one is `mixture`."""
+        asked = self._options.calibrate is not None
+        last = self.corrected.mixture if asked else self.run.stages[-1]
+        return (*self.run.stages[:-1], last.plain)
+
+    @property
+    def n_iter(self):
+        """Iterations done, the first component included."""
+        return len(self.history)
+
+    @property
+    def target(self):
+        """The log joint density, in the coordinates of `mixture`."""
+        return self._problem.target
+
+    # --- on demand
+
+    @cached_property
+    def corrected(self):
+        """`Corrected`: the mixture that is reported."""
+        run = self.run
+        if run.end is None:
+            return Corrected(run.stages[-1])
+        with self._evaluating() as unchanged:
+            if unchanged:
+                return corrected(self._problem, run, self._options)
+        return declined(run, self._options, _CHANGED)
+
+    @cached_property
+    def posterior(self):
+        """What users meet of the corrected mixture."""
+        options = self._options
+        mixture, constraints = self.corrected.mixture, self._constraints
+        return options.posterior(mixture, options.names, constraints)
+
+    @cached_property
+    def report(self):
+        """The `Report`, after which the target is let go."""
+        done, judgement = self.corrected, self._judgement
+        # While there is what they are made of.
+        self.stages, self.posterior  # noqa: B018
+        mixture = done.mixture.base
+        with self._evaluating() as unchanged:
+            if not unchanged:
+                judgement = by_held_draws(self.run)
+            elif not mixture.equals(judgement.fresh.mixture):
+                judgement = judged(self._problem, self.run, mixture)
+            parts = self._problem, self.run, mixture, judgement
+            interval = interval_of(*parts, self._n_evaluated)
+        elbo, remaining, interval = after_skewing(
+            done, judgement.elbo, judgement.remaining, interval
+        )
+        constraints = self._constraints
+        place = np.asarray if constraints is None else constraints.forward
+        parts = self._problem, self.run, place, done, judgement, interval
+        report = Report(
+            elbo=elbo.value,
+            elbo_se=elbo.se,
+            remaining_kl=remaining.value,
+            remaining_kl_se=remaining.se,
+            remaining_kl_interval=tuple(interval),
+            pareto_k=remaining.khat,
+            message=message_of(*parts),
+            calibration=done.calibration,
+            skewing=done.skewing,
+        )
+        self._let_go()
+        return report
+
+    @property
+    def _constraints(self):
+        dim = self._problem.target.dim
+        return behind_warp(self._options.constraints, self.warp, dim)
+
+    @contextmanager
+    def _evaluating(self):
+        """Whether the density is still that of the fit; its limits bind inside."""
+        target = self._problem.target
+        budget, before = self._budget, target.n_evaluations
+        with single_threaded(), budget.running(), target.ledger.within(budget):
+            recomputed = self._problem.recomputed
+            unchanged = target.ledger.counts or agree(*recomputed(self.run.state))
+            if not unchanged:
+                warn_where_called(
+                    "The rows that this model was fitted to were changed in place "
+                    "before its report was computed: corrections and the interval for "
+                    "what remains are left out. Fit again, or ask for posterior_ "
+                    "before the rows are changed.",
+                    UserWarning,
+                )
+            yield unchanged
+        # What others evaluate in between has no part in it.
+        self._n_evaluated += target.n_evaluations - before
+
+    # --- copies
+
+    def _let_go(self):
+        """Forget the target, and draws that only the report needs."""
+        for name in ("_problem", "_options", "_budget", "_judgement", "corrected"):
+            vars(self).pop(name, None)
+
+    def __getstate__(self):
+        self.report  # noqa: B018  (computed here, once)
+        return vars(self).copy()
+
+    def renamed(self, names):
+        """The same with other names of the coordinates."""
+        state = vars(self).copy()
+        if "posterior" in state:
+            state["posterior"] = state["posterior"].renamed(names)
+        if "_options" in state:
+            state["_options"] = replace(state["_options"], names=names)
+        return self._restored(**state)
+
+    def without_run(self):
+        """The same without what a longer run goes on from."""
+        return self._restored(**{**self.__getstate__(), "run": None})
+
+    @classmethod
+    def _restored(cls, **state):
+        fit = object.__new__(cls)
+        vars(fit).update(state)
+        return fit
+
+    @classmethod
+    def of_report(cls, report, **known):
+        """A fit of which all has been computed, as it is read from a file."""
+        return cls._restored(run=None, report=report, **known)
+
+
+class FromFit:
+    """An attribute of what has a ``_fit``, where it is found by a dotted path."""
+
+    def __init__(self, path):
+        self._value = attrgetter(path)
+
+    def __set_name__(self, owner, name):
+        self._name = name
+
+    def __set__(self, owner, value):
+        raise AttributeError(f"{self._name} is computed from the fit: it is not set.")
+
+    def __get__(self, owner, kind):
+        if owner is None:
+            return self
+        if "_fit" not in vars(owner):
+            raise AttributeError(
+                f"{kind.__name__!r} object has no attribute {self._name!r}"
+            )
+        return self._value(owner._fit)

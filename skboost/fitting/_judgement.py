@@ -1,0 +1,117 @@
+"""What draws that nothing was fitted to say of a mixture, and probes outside of it."""
+
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+
+from skboost._budget import BudgetSpent
+from skboost._math import N_ERRORS
+from skboost._random import INTERVAL, REPORT, generator
+from skboost.approximation import Estimate, FreshDraws, RemainingKL
+from skboost.calibration import (
+    Interval,
+    lower_end,
+    n_chains,
+    remaining_kl_interval,
+)
+
+
+class Judgement(NamedTuple):
+    """Estimates of a mixture before skewing.
+
+    `modes` are those that are known of the target, `missed` those that the mixture
+    lacks. Held draws are those by which the run judged its best iterate: then nothing
+    was evaluated, and no probe has looked for modes.
+    """
+
+    fresh: FreshDraws
+    remaining: RemainingKL
+    modes: object = None
+    missed: tuple = ()
+    from_held_draws: bool = False
+
+    @property
+    def elbo(self):
+        return self.fresh.elbo()
+
+
+def judged(problem, run, mixture=None):
+    """A `Judgement` of the run's mixture, or of what a correction made of it.
+
+    After an interruption, or where time or evaluations are spent, the target is not
+    evaluated again.
+    """
+    engine = problem.engine
+    if engine.draws_anew and not run.cut_short:
+        with suppress(BudgetSpent):
+            return _by_new_draws(problem, run, mixture or run.stages[-1])
+    return by_held_draws(run)
+
+
+def by_held_draws(run):
+    """A `Judgement` of the run's mixture without any evaluation."""
+    state = run.state
+    remaining = run.history[state.best_iteration - 1].remaining
+    return Judgement(state.best, remaining, from_held_draws=True)
+
+
+def _by_new_draws(problem, run, mixture):
+    engine, target, *_ = problem
+    settings = engine.settings
+    rng = generator(settings.seed, REPORT, run.n_iter)
+    # A correction may bring components that are not Gaussian.
+    exact = settings.exact and mixture.gaussian
+    fresh = FreshDraws.of(target, mixture, settings.n_fresh, rng, exact, strict=True)
+    remaining = fresh.remaining_kl(
+        target, settings.n_report, rng, settings.probe_precision
+    )
+    # What the mixture reaches has more mass than its ELBO says.
+    log_evidence = fresh.elbo().value + np.nan_to_num(max(remaining.value, 0.0))
+    key = (settings, REPORT, run.n_iter)
+    # A run that began with this mixture has looked around it.
+    modes = run.state.modes if run.n_iter == 1 else run.modes
+    if modes is None or not mixture.equals(run.state.mixture):
+        modes = engine.proposer.find_modes(target, fresh, run.state.modes, *key)
+    missed = engine.proposer.missed_modes(target, mixture, modes, log_evidence, *key)
+    return Judgement(fresh, remaining, modes, tuple(missed))
+
+
+def interval_of(problem, run, mixture, judgement, n_evaluated):
+    """The `Interval` for the remaining KL of a mixture before skewing.
+
+    It takes a share of what the fit has evaluated.
+    """
+    engine, target, *_ = problem
+    remaining, settings = judgement.remaining, engine.settings
+    interval = Interval(lower_end(remaining), np.inf)
+    blind = judgement.missed or run.history[-1].improper
+    if run.end is None or blind or judgement.from_held_draws:
+        return interval
+    # Where the budget of the run leaves room.
+    with suppress(BudgetSpent):
+        interval = remaining_kl_interval(
+            target,
+            mixture,
+            judgement.elbo,
+            remaining,
+            n_chains(n_evaluated),
+            generator(settings.seed, INTERVAL, run.n_iter),
+            engine.proposer.located(judgement.modes),
+            settings.tol,
+        )
+    return interval
+
+
+def after_skewing(corrected, elbo, remaining, interval):
+    """Estimates of a mixture after its skewing weights, whose gain is known."""
+    skewing = corrected.skewing
+    if skewing is None or not skewing.applied:
+        return elbo, remaining, interval
+    gain, se = skewing.gain, skewing.gain_se
+    remaining = corrected.remaining
+    # With several components the gain is a lower bound, and may be all that remains.
+    lower = lower_end(remaining) if corrected.mixture.n_components == 1 else 0.0
+    upper = max(interval.upper - gain + N_ERRORS * se, lower, remaining.value)
+    elbo = Estimate(elbo.value + gain, float(np.hypot(elbo.se, se)))
+    return elbo, remaining, Interval(lower, upper)

@@ -1,0 +1,155 @@
+"""What a fit says of itself: its message, and warnings where much remains."""
+
+import sys
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skboost.families import VariationalFamily
+
+# Nats by estimate above which a fit warns: stopping early is normal otherwise.
+_MUCH = 0.5
+_LIMITS = ("max_iter", "max_time", "max_evaluations")
+
+
+def message_of(problem, run, place, corrected, judgement, interval):
+    """Why a run ended, and what has to be known of its posterior."""
+    message = run.message + _remarks(problem, run, corrected, judgement, interval)
+    missed = _uncertified(judgement.missed, place)
+    # Probes that found a mode contradict the word.
+    return (
+        missed + message.replace("Converged", "The search ended") if missed else message
+    )
+
+
+def _remarks(problem, run, corrected, judgement, interval):
+    """What a message says beside the reason for the end."""
+    engine, target, *_ = problem
+    remarks = _of_interval(interval) if run.end else ""
+    remarks += _of_calibration(corrected.calibration) + _of_skewing(corrected.skewing)
+    if run.history[0].cut_short:
+        remarks += (
+            " The first component was cut short: limits ended its search before it was "
+            "done, or left it few draws. Raise max_time or max_evaluations, or lower "
+            "n_draws."
+        )
+    if judgement.from_held_draws and engine.draws_anew:
+        remarks += (
+            " The estimates are those of the last whole iteration, and no probe looked "
+            "for modes outside the mixture."
+        )
+    if not engine.combination.monotone and run.state.best_iteration != run.n_iter:
+        remarks += f" Kept the mixture of iteration {run.state.best_iteration}."
+    outside = judgement.fresh.outside
+    if outside > 0.0:
+        remarks += (
+            f" {100 * outside:.3g} % of the posterior's draws lie where the "
+            f"density is zero: {engine.combination.outside_advice}. The ELBO is that "
+            "of the posterior restricted to where it is not."
+        )
+    if engine.proposer.modes_not_searched(target):
+        remarks += (
+            f" With {target.dim} coordinates modes outside the mixture were "
+            "not looked for: pass starts (x0) near any that may be there."
+        )
+    return remarks
+
+
+def _of_interval(interval):
+    """What remains, as a sentence."""
+    lower, upper = interval
+    if not np.isfinite(upper):
+        if not lower:
+            return " Nothing says how many nats of KL remain at most."
+        least = f" At least {lower:.2g} nats of KL remain"
+        return f"{least}, and nothing says how many at most."
+    return (
+        f" Between {lower:.2g} and {upper:.2g} nats of KL remain, as far as short "
+        "chains from the posterior reach."
+    )
+
+
+def _of_calibration(calibration):
+    """What became of a correction, as a sentence; empty where none was asked for."""
+    if calibration is None:
+        return ""
+    if not calibration.applied:
+        return f" No correction was applied: {calibration.reason}"
+    return (
+        f" A correction ({calibration.method}, step {calibration.step:g}) was applied "
+        f"and changed the ELBO by {calibration.elbo_change:.2g} nats."
+    )
+
+
+def _of_skewing(skewing):
+    """What skewing gained, as a sentence; empty where it was not applied."""
+    if skewing is None or not skewing.applied:
+        return ""
+    return f" Skewing the components gained {skewing.gain:.2g} nats of it."
+
+
+def _uncertified(missed, place):
+    """What to say of mass that probes find outside a mixture; empty without any."""
+    if not missed:
+        return ""
+    places = place(np.array([one.location for one in missed[:5]]))
+    shown = [[float(f"{x:.4g}") for x in row] for row in places]
+    return (
+        f"uncertified: probes outside the mixture found {len(missed)} "
+        f"mode{'s' * (len(missed) > 1)} that it lacks, the heaviest with about "
+        f"{100 * missed[0].mass:.2g} % of the posterior's mass. Pass more iterations "
+        f"(max_iter), or start there, too (x0 of boost_posterior): {shown}. "
+    )
+
+
+def warn_where_called(message, category):
+    """Warn at the line that called skboost, however deep inside of it this is."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_ours(frame):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(frame):
+    package = frame.f_globals.get("__name__", "").partition(".")[0]
+    # Scikit-learn's wrapper of ``fit``, and its searches over joblib; properties that
+    # are computed once.
+    return package in {"skboost", "sklearn", "joblib", "functools", "contextlib"}
+
+
+def warn_unfinished(fit, settable):
+    """Warn only where much remains: stopping early is normal for an anytime method.
+
+    `settable` holds the names of the parameters that advice may speak of. Where nothing
+    is to be said, the report of the fit is not computed.
+    """
+    run = fit.run
+    cut_short = run.history[0].cut_short and run.n_iter == 1
+    if run.history[-1].improper or fit.misses_modes or cut_short:
+        warn_where_called(fit.report.message, ConvergenceWarning)
+    # Skewing only lowers it.
+    elif fit.remaining_before_skewing > _MUCH and fit.report.remaining_kl > _MUCH:
+        report = fit.report
+        advice = _advice(run, settable, fit.mixture.components[0].family)
+        warn_where_called(
+            f"{report.message} The estimate is {report.remaining_kl:.2g} nats.{advice}",
+            ConvergenceWarning,
+        )
+
+
+def _advice(run, settable, family):
+    """What would leave less, by the reason for which a run ended."""
+    ended_by = run.end.by
+    if ended_by in _LIMITS:
+        advice = [f"raise {ended_by}"]
+    elif ended_by == "enough":
+        advice = ["pass a smaller tol, such as tol=0.01"]
+    else:
+        advice = ["lower tol"] if ended_by == "tol" else []
+        advice += ["raise n_draws"] if "n_draws" in settable else []
+    # Conjugate distributions have no richer relatives.
+    poor = isinstance(family, VariationalFamily) and not family.full_covariance
+    if poor and "family" in settable:
+        advice.append("use family='gaussian-full'")
+    return f" For less, {', or '.join(advice)}." if advice else ""

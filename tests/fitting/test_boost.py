@@ -1,0 +1,163 @@
+"""Prepare, boost, correct, report: in that order, and again where a run goes on."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skboost.approximation import Mixture
+from skboost.calibration import Calibration
+from skboost.fitting import Observer, RunInterrupted, _correct, _prepare
+from skboost.targets import LogDensityError
+
+
+def same_weights(one, other):
+    return np.array_equal(one.mixture.weights, other.mixture.weights)
+
+
+class TestRuns:
+    def test_a_longer_run_starts_from_a_shorter_one(self, peak):
+        short, long = peak.boost(2), peak.boost(4)
+        continued = peak.boost(4, short.run)
+        assert continued.n_iter == long.n_iter == 4 and short.n_iter == 2
+        assert same_weights(continued, long)
+        assert continued.run.stages[:2] == short.run.stages
+
+    def test_a_run_that_is_over_stays_over(self, peak):
+        done = peak.boost(2).run
+        again = peak.boost(2, done).run
+        assert again.state is done.state
+        assert "max_iter=2" in again.message
+
+    @pytest.mark.parametrize("stopping", ["gain", "gap"])
+    def test_a_wide_tolerance_ends_the_run_after_the_first_search(self, peak, stopping):
+        fit = peak.boost(9, limits={"stopping": stopping, "tol": 1e6})
+        assert fit.converged and fit.n_iter == 2
+        assert stopping in fit.run.message
+
+    def test_a_run_of_another_density_is_refused(self, peak, banana):
+        done = banana.boost(1).run
+        shifted = replace(done.state.fresh, log_joint=done.state.fresh.log_joint + 1.0)
+        other = replace(done, state=replace(done.state, fresh=shifted))
+        with pytest.raises(ValueError, match="same data and the same model"):
+            banana.boost(2, other)
+
+
+class TestObservers:
+    def test_one_hears_of_every_iteration_and_may_end_the_run(self, peak):
+        class Second(Observer):
+            calls = []
+
+            def begin(self):
+                self.calls.append("begin")
+
+            def end(self, problem, run):
+                self.calls.append(run.n_iter)
+                return run.n_iter == 2
+
+        fit = peak.boost(9, observer=Second())
+        assert Second.calls == ["begin", 1, "begin", 2]
+        assert fit.run.end.by == "callback" and not fit.converged
+
+    def test_an_interruption_keeps_the_iterations_that_were_done(self, peak):
+        class Impatient(Observer):
+            def begin(self):
+                self.n = getattr(self, "n", 0) + 1
+                if self.n == 3:
+                    raise KeyboardInterrupt
+
+        with pytest.raises(RunInterrupted) as error:
+            peak.boost(9, observer=Impatient())
+        fit, n = error.value.fit, peak.target.n_evaluations
+        assert fit.n_iter == 2 and same_weights(fit, peak.boost(2))
+        before = peak.target.n_evaluations
+        assert np.isfinite(fit.report.elbo)
+        # Nothing is evaluated after an interruption.
+        assert peak.target.n_evaluations == before > n
+
+    def test_without_an_iteration_there_is_nothing_to_keep(self, peak):
+        class Impatient(Observer):
+            def begin(self):
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt) as error:
+            peak.boost(9, observer=Impatient())
+        assert not isinstance(error.value, RunInterrupted)
+
+
+class TestReport:
+    def test_it_is_made_once_and_when_it_is_asked_for(self, banana):
+        fit = banana.boost(2, skew="auto")
+        after_fit = banana.target.n_evaluations
+        assert fit.mixture.n_components >= 1 and fit.converged in (True, False)
+        assert banana.target.n_evaluations == after_fit
+        report = fit.report
+        asked = banana.target.n_evaluations
+        assert asked > after_fit
+        assert fit.report is report and fit.posterior is fit.posterior
+        assert banana.target.n_evaluations == asked
+
+    def test_a_copy_without_its_run_has_it(self, banana):
+        fit = banana.boost(2, skew="auto")
+        copied = fit.without_run()
+        assert copied.run is None and copied.report == fit.report
+        assert fit.run is not None
+
+    def test_it_is_the_same_for_the_same_seed(self, make_banana):
+        at_once, late = make_banana(), make_banana()
+        fit = late.boost(2, skew="auto")
+        # Whatever is evaluated in between.
+        fit.posterior.sample(100, random_state=1)
+        assert fit.report == at_once.boost(2, skew="auto").report
+
+
+class TestPreparing:
+    def test_a_run_that_goes_on_has_the_map_that_was_found(self, banana, monkeypatch):
+        short = banana.boost(1, warp="auto").run
+        assert short.prepared.accepted
+        monkeypatch.setattr(_prepare, "find_warp", None)
+        done = banana.boost(2, short, warp="auto").run
+        assert done.prepared is short.prepared
+        assert done.history[0] == short.history[0] and done.n_iter == 2
+
+    def test_a_warm_start_compares_draws_in_the_coordinates_of_its_run(self, banana):
+        short = banana.boost(1, warp="auto").run
+        with pytest.raises(ValueError, match="same data and the same model"):
+            banana.boost(2, replace(short, prepared=None))
+
+    def test_a_warp_behind_which_the_density_fails_is_declined(
+        self, banana, monkeypatch
+    ):
+        def fails(problem):
+            raise LogDensityError("not a number")
+
+        monkeypatch.setattr(_prepare, "_first_behind", fails)
+        fit, plain = (banana.boost(2, warp=warp) for warp in ("auto", None))
+        assert fit.warp.reason == "Declined: the density fails at draws behind it."
+        assert fit.report.elbo == plain.report.elbo
+
+
+class TestCorrections:
+    def test_skewing_follows_the_calibration(self, banana, monkeypatch):
+        def calibrate(target, mixture, *args, **more):
+            family, params = mixture.components[0]
+            wide = Mixture.single((family, family.widen(params.copy(), 2.0)))
+            return wide, known
+
+        known = Calibration("affine", step=1.0)
+        monkeypatch.setattr(_correct, "calibrate", calibrate)
+        fit = banana.boost(1, calibrate="auto", skew="auto")
+        assert fit.corrected.calibration is known
+        assert fit.corrected.skewing.n_pairs > 0
+        wide = fit.corrected.mixture.component_scales()
+        narrow = fit.run.stages[-1].component_scales()
+        np.testing.assert_allclose(wide, 2.0 * narrow)
+
+    def test_both_are_declined_together(self, banana):
+        done = banana.boost(1).run
+        last = replace(done.history[-1], improper="Stopped: no mass.")
+        improper = replace(done, history=(last,))
+        fit = banana.boost(1, improper, calibrate="auto", skew="auto")
+        assert "improper" in fit.corrected.calibration.reason
+        assert "improper" in fit.corrected.skewing.reason
+        assert banana.boost(1, improper).corrected.skewing is None
