@@ -141,9 +141,8 @@ for j in furthest[:8]:
     low, high = interval[j]
     print(f"{data.feature_names[j]:26s}{mean[j]:8.2f}{low:11.2f} ..{high:6.2f}")
 
-names = [*data.feature_names, "intercept"]
-display = PosteriorDisplay(classifier.posterior_, list(furthest[:12]), names=names)
-display.plot(kind="interval")
+posterior = classifier.posterior_.renamed([*data.feature_names, "intercept"])
+PosteriorDisplay.from_posterior(posterior, list(furthest[:12]), kind="interval")
 
 # %%
 # Two tumours of which the model is unsure

@@ -31,8 +31,6 @@ class PosteriorDisplay:
         Coordinates to show, by index or name. None shows the first six
         (``"density"``), or the 25 whose means are the most standard deviations from
         zero (``"interval"``).
-    names : sequence of str, default=None
-        Names of all coordinates; None takes those of the posterior.
     level : float, default=0.9
         Probability of the shaded or drawn interval.
 
@@ -46,10 +44,9 @@ class PosteriorDisplay:
     ConvergenceDisplay : How the fit converged.
     """
 
-    def __init__(self, posterior, features=None, *, names=None, level=0.9):
+    def __init__(self, posterior, features=None, *, level=0.9):
         self.posterior = posterior
         self.features = features
-        self.names = names
         self.level = level
 
     @classmethod
@@ -77,11 +74,7 @@ class PosteriorDisplay:
         """
         instead = "Use from_result for a BoostingResult."
         posterior = shown(estimator, "posterior_", instead)
-        display = cls(posterior, features, level=level)
-        seen = getattr(estimator, "feature_names_in_", ())
-        if getattr(posterior, "names", seen) is None and len(seen) == posterior.dim:
-            display.names = tuple(seen)
-        return display.plot(ax=ax, kind=kind)
+        return cls(posterior, features, level=level).plot(ax=ax, kind=kind)
 
     @classmethod
     def from_result(cls, result, features=None, *, kind="density", level=0.9, ax=None):
@@ -135,7 +128,7 @@ class PosteriorDisplay:
         check_level(self.level)
         dim = self.posterior.dim
         numbered = [f"theta[{i}]" for i in range(dim)]
-        self._labels = list(self.names or self.posterior.names or numbered)
+        self._labels = list(self.posterior.names or numbered)
         indices = self._indices(kind)
         with look():
             self.figure_, axes = kinds[kind](ax, indices)

@@ -37,16 +37,9 @@ def {name}(X, *args, **kwargs):
 
 
 def write_module(path, model, estimator, before=None):
-    """Write a plain model as a Python file, whole or not at all.
+    """Write a plain model as a Python file, after an affine map of rows if there is one.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-    model : dataclass of `_plain` or `_grouped`
-    estimator : str
-        Name of the class that was fitted.
-    before : tuple of ndarray, default=None
-        Matrix and shift of an affine map of rows before the model.
+    `estimator` is the name of the class that was fitted.
     """
     functions = ["predict"]
     if hasattr(model, "predict_proba"):
@@ -113,26 +106,11 @@ def _array_literal(values):
 
 
 def standalone(names):
-    """Source text that defines names of a module without importing the package.
+    """Source text that defines pairs of a module and a name without the package.
 
     Definitions are followed from name to name and from file to file, and written down
-    before they are used.
-
-    Parameters
-    ----------
-    names : iterable of tuple of str
-        Dotted names of modules of this package, and of what they define.
-
-    Returns
-    -------
-    str
-        Imports of other packages, then definitions.
-
-    Raises
-    ------
-    RuntimeError
-        If two modules define different things under one name: one file can not hold
-        both. It is a mistake in this package.
+    before they are used. One file cannot hold two of the same name: a RuntimeError, and
+    a mistake in this package.
     """
     imports, texts, homes, begun = set(), [], {}, set()
 

@@ -110,14 +110,6 @@ def test_by_default_the_coefficients_farthest_from_zero_are_shown():
     assert shown == [f"theta[{i}]" for i in range(10, 35)]
 
 
-def test_names_come_from_the_estimator_where_the_posterior_has_none():
-    estimator = Fitted(posterior=make_posterior(names=None))
-    for names, label in ((["p", "q", "r", "s"], "q"), (["p"], "theta[1]")):
-        estimator.feature_names_in_ = np.array(names, dtype=object)
-        display = PosteriorDisplay.from_estimator(estimator, features=1)
-        assert display.ax_.get_xlabel() == label
-
-
 def test_figures_of_intervals_grow_with_their_rows():
     posterior, heights = make_posterior(12, None), [1.0]
     for n in (1, 6, 12):
