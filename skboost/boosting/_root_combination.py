@@ -133,8 +133,8 @@ class RootCombination(Combination):
     def refine(self, target, iterate, state, settings):
         """All roots moved together, until a share of what is left is gained."""
         t, fresh = state.iteration, state.fresh
-        left = squared_hellinger(fresh.log_ratio, fresh.row_weights).value
-        tol = max(3e-4 * left, SMALLEST_TOL)
+        remaining = squared_hellinger(fresh.log_ratio, fresh.row_weights).value
+        tol = max(3e-4 * remaining, SMALLEST_TOL)
         roots = self._moved(target, iterate.fixed, t, settings, tol)
         iterate = RootIterate(roots, self._pool(target, roots, t, settings))
         if self.fully_corrective:

@@ -8,73 +8,33 @@ reported depends on how good a surrogate is.
 
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 
 from skboost._budget import BudgetSpent, End
 from skboost._math import N_ERRORS
-from skboost._random import FRESH, SEARCH, SKEW, generator
+from skboost._random import SEARCH, SKEW, generator
 from skboost._settings import Settings
-from skboost.approximation import Estimate, FreshDraws, Mixture, RemainingKL
+from skboost.approximation import Estimate, FreshDraws, RemainingKL
 from skboost.boosting._combination import Combination
 from skboost.boosting._engine import Boosting, recomputed
+from skboost.boosting._rounds import (
+    FEWEST,
+    Round,
+    first_round,
+    judged,
+    n_to_spare,
+    with_other_modes,
+    with_wide_draws,
+)
 from skboost.boosting._state import UNKNOWN, Info, Move
 from skboost.calibration import skew
-from skboost.modes import Modes
-from skboost.proposals import Proposer, usable_starts
-from skboost.surrogates import (
-    Evaluations,
-    fit_surrogate,
-    judged_draws,
-    laplace,
-    least_known,
-    remaining_of,
-    widened,
-)
-from skboost.targets import LogDensityError
+from skboost.proposals import Proposer
+from skboost.surrogates import Evaluations, fit_surrogate, least_known, remaining_of
 
-# Widths of wider draws that the first surrogate also knows, in units of the first
-# Gaussian.
-_WIDTHS = 1.5, 2.5
-# Coordinates beyond which there are no more draws, of those that judge or wider ones.
-_COUNTED = 6
-# The smallest number of draws that are worth a judgement.
-_FEWEST = 32
 # Rounds in a row that may gain nothing where draws see that much is left, and what that
 # is, in units of `tol`.
 _PATIENCE, _MUCH = 3, 4.0
-
-
-class Round(NamedTuple):
-    """What a round leaves: a mixture, and all that is known of the target.
-
-    Evaluations were made on the way to the mode, and at draws, of `pairs` of a mixture
-    and how often it was drawn from. `modes` are Gaussians near the modes that are
-    known.
-    """
-
-    components: Mixture
-    searched: Evaluations
-    drawn: Evaluations
-    pairs: tuple
-    modes: Mixture
-
-    @property
-    def scored(self):
-        """Whether the target gives gradients."""
-        return bool(np.isfinite(self.searched.scores).any())
-
-    @property
-    def known(self):
-        """All evaluations."""
-        return self.searched.and_more(self.drawn)
-
-    def and_more(self, evaluations, pairs):
-        """The same with further draws."""
-        return self._replace(
-            drawn=self.drawn.and_more(evaluations), pairs=(*self.pairs, *pairs)
-        )
 
 
 @dataclass(frozen=True)
@@ -91,7 +51,6 @@ class SurrogateState:
     remaining: RemainingKL
     # Rounds in a row whose mixture was dropped.
     n_dropped: int = 0
-    modes: Modes = Modes()
 
     @property
     def best(self):
@@ -150,9 +109,10 @@ class SurrogateBoosting:
         """A Gaussian near every mode that is known, judged."""
         began, ledger = perf_counter(), target.ledger
         with ledger.within(ledger.budget, raises=False):
-            known = self._with_wide_draws(target, self._first_round(target))
-            known = self._with_other_modes(target, known)
-            fresh, known = self._judged(target, known.modes, known, 0)
+            known = first_round(target, self.proposer.starts)
+            known = with_wide_draws(target, known, self.settings.seed)
+            known = with_other_modes(target, known, self.settings.seed)
+            fresh, known = judged(target, known.modes, known, 0, self.settings.seed)
             self.proposer.check_reached(target, fresh)
         known = known._replace(components=known.modes)
         remaining = remaining_of(fresh, known.drawn, known.pairs)
@@ -163,7 +123,7 @@ class SurrogateBoosting:
     def step(self, target, state):
         """One round; `BudgetSpent` where what is left does not pay for a judgement."""
         began, t, budget = perf_counter(), state.iteration, target.ledger.budget
-        if budget.n_left < _FEWEST:
+        if budget.n_left < FEWEST:
             most = budget.whole.max_evaluations
             message = (
                 f"Stopped at max_evaluations={most:g}: what was left does not pay for "
@@ -171,7 +131,7 @@ class SurrogateBoosting:
             )
             raise BudgetSpent(End("max_evaluations", message))
         mixture, known = self._boosted(target, state.round, t)
-        fresh, known = self._judged(target, mixture, known, t)
+        fresh, known = judged(target, mixture, known, t, self.settings.seed)
         gain = self.combination.gain(state.fresh, fresh)
         # What gains no more than its noise is dropped, and so gains nothing.
         if gain.value > max(self.combination.least_gain(self.settings), gain.se):
@@ -215,76 +175,6 @@ class SurrogateBoosting:
             tries_again=much_remains and 0 < state.n_dropped < _PATIENCE,
         )
 
-    def _first_round(self, target):
-        """A Gaussian near the mode that the best start leads to, and no draws yet."""
-        starts = self.proposer.starts
-        values = target.log_density(starts)
-        if not np.isfinite(values).any():
-            # Says why.
-            usable_starts(target, starts)
-        start = starts[int(values.argmax())]
-        found = laplace(target, start, has_gradient(target, start))
-        mixture, none = Mixture.single(found.component), np.empty((0, target.dim))
-        drawn = Evaluations(none, np.empty(0), none)
-        return Round(mixture, found.evaluations, drawn, (), mixture)
-
-    def _with_wide_draws(self, target, known):
-        """With draws of wider copies, where a judgement can be paid for after them."""
-        # So many, and for every coordinate.
-        wanted = 32 + 16 * min(target.dim, _COUNTED)
-        left = target.ledger.budget.n_left - _n_judge(target)
-        each = int(np.clip(left, 0, wanted)) // len(_WIDTHS)
-        if not each:
-            return known
-        rng = generator(self.settings.seed, SEARCH, 0)
-        pairs = [(widened(known.modes, width), each) for width in _WIDTHS]
-        points = np.concatenate([wide.sample(n, rng) for wide, n in pairs])
-        found = Evaluations.at(target, points, known.scored)
-        return known.and_more(found, pairs)
-
-    def _with_other_modes(self, target, known):
-        """With Gaussians at modes that draws hint at, and draws of these.
-
-        Where the density is far above what is explained, the highest point is climbed
-        from.
-        """
-        # How many modes are looked for, and nats by which a density is above what a
-        # mixture explains where a climb looks for one more.
-        max_modes, least_surprise = 4, 3.0
-        n_judge, budget = _n_judge(target), target.ledger.budget
-        rng = generator(self.settings.seed, SEARCH, 1)
-        while known.modes.n_components < max_modes and budget.n_left > n_judge:
-            # At the highest point by definition, as by Laplace's method.
-            excess = known.known.values - known.modes.log_density(known.known.points)
-            log_evidence = excess[known.known.values.argmax()]
-            excess = excess[len(known.searched.values) :]
-            surprise = excess - log_evidence > least_surprise
-            if not surprise.any():
-                break
-            values = np.where(surprise, known.drawn.values, -np.inf)
-            start = known.drawn.points[values.argmax()]
-            found = laplace(target, start, known.scored)
-            known = known._replace(searched=known.searched.and_more(found.evaluations))
-            if not _is_new(found, known.modes):
-                break
-            modes = _with_mode(known.modes, found, log_evidence)
-            wide = widened(Mixture(modes.components[-1:], np.ones(1)), _WIDTHS[0])
-            n = n_judge // 2
-            drawn = Evaluations.at(target, wide.sample(n, rng), known.scored)
-            known = known._replace(modes=modes).and_more(drawn, [(wide, n)])
-        return known
-
-    def _judged(self, target, mixture, known, t):
-        """Draws that nothing was fitted to, and what is known with them."""
-        rng = generator(self.settings.seed, FRESH, t)
-        n = int(np.clip(target.ledger.budget.n_left, _FEWEST, _n_judge(target)))
-        fresh, *more = judged_draws(target, mixture, n, known.scored, rng)
-        return fresh, known.and_more(*more)
-
-    def doubts(self, info):
-        """Whether a small gain proves little: more seems to be left."""
-        return not info.remaining.value <= 4.0 * self.settings.tol
-
     def _boosted(self, target, known, t):
         """What ordinary boosting makes of surrogates, and what was learned on the way.
 
@@ -302,26 +192,25 @@ class SurrogateBoosting:
             if plain.n_components < known.modes.n_components:
                 plain = known.modes
             moments = plain.mean(), plain.covariance()
-            surrogate = fit_surrogate(known.known, *moments)
+            surrogate = fit_surrogate(known.evaluations, *moments)
             with surrogate.ledger.within(target.ledger.budget.uncounted()):
                 mixture = self._boosted_on(surrogate, known, t)
-            left = target.ledger.budget.n_left - _n_judge(target)
-            n = int(np.clip(left, 0, n_asked))
+            n = int(np.clip(n_to_spare(target), 0, n_asked))
             if fits + 1 == max_fits or not n:
                 break
             draws = mixture.sample(n_candidates, rng)
             asked = draws[least_known(surrogate, draws, n, doubt)]
             if not len(asked):
                 break
-            found = Evaluations.at(target, asked, known.scored)
-            known = known._replace(searched=known.searched.and_more(found))
+            known = known.with_search(Evaluations.at(target, asked, known.scored))
         return mixture, known
 
     def _boosted_on(self, surrogate, known, t):
         """The mixture, skewed where that is asked for, that boosting ends with."""
         starts = known.modes.component_means()
         if len(starts) == 1:
-            starts = known.known.points[known.known.values.argmax()][None]
+            evaluations = known.evaluations
+            starts = evaluations.points[evaluations.values.argmax()][None]
         settings = replace(
             self.settings,
             tol=0.5 * self.settings.tol,
@@ -349,11 +238,6 @@ class SurrogateBoosting:
         return mixture
 
 
-def _n_judge(target):
-    """Fresh draws that judge a round: so many, and for every coordinate."""
-    return 60 + 25 * min(target.dim, _COUNTED)
-
-
 def _little_remains(remaining, tol):
     """That draws see little more than `tol` left, as a sentence; empty otherwise.
 
@@ -368,34 +252,3 @@ def _little_remains(remaining, tol):
         f"Converged: at most {at_most:.2g} nats are left, within twice tol, as far as "
         "draws of the posterior can see."
     )
-
-
-def _is_new(found, modes):
-    """Whether a Gaussian is far from all others, in units of either."""
-    apart = 3.0  # standard deviations
-    factors = [np.linalg.cholesky(each.moments()[1]) for each in modes.components]
-    away = found.mean - modes.component_means()
-    own = np.linalg.cholesky(found.covariance)
-    return all(
-        np.linalg.norm(np.linalg.solve(factor, step)) > apart
-        for step, other in zip(away, factors, strict=True)
-        for factor in (own, other)
-    )
-
-
-def _with_mode(modes, found, log_evidence):
-    """One more Gaussian, weighted by its mass beside that of the others."""
-    component = found.component
-    height = found.evaluations.values.max() - component.log_peak()
-    mass = np.exp(min(height - log_evidence, 300.0))
-    weights = np.append(modes.weights, mass) / (1.0 + mass)
-    return Mixture((*modes.components, component), weights)
-
-
-def has_gradient(target, point):
-    """Whether a target that is positive at a point gives its gradient there."""
-    try:
-        value, score = target.value_and_score(point[None], strict=True)
-    except LogDensityError:
-        return False
-    return bool(np.isfinite(value).all() and np.isfinite(score).all())

@@ -275,14 +275,14 @@ class ModeSearch:
         # A climb takes some thirty evaluations.
         batch = int(np.clip(share / 30, 4, batch))
         modes = Modes(known.components, known.mass)
-        before, left, enough = self.target.n_evaluations, share, batch
-        while modes.n_climbs < min(enough, most) and left > 0 and not budget.cuts():
+        before, unspent, wanted = self.target.n_evaluations, share, batch
+        while modes.n_climbs < min(wanted, most) and unspent > 0 and not budget.cuts():
             try:
-                modes = self._climbed(modes, draw(batch), scale, left)
+                modes = self._climbed(modes, draw(batch), scale, unspent)
             except BudgetSpent:
                 break
-            left = share - (self.target.n_evaluations - before)
-            enough = max(batch, patience * modes.last)
+            unspent = share - (self.target.n_evaluations - before)
+            wanted = max(batch, patience * modes.last)
         return modes
 
     def _climbed(self, modes, starts, scale, max_evaluations=np.inf):

@@ -1,0 +1,161 @@
+"""What a round of boosting on surrogates knows of a target, and how it learns more."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skboost._random import FRESH, SEARCH, generator
+from skboost.approximation import Mixture
+from skboost.proposals import usable_starts
+from skboost.surrogates import Evaluations, judged_draws, laplace, widened
+from skboost.targets import LogDensityError
+
+# Widths of wider draws that the first surrogate also knows, in units of the first
+# Gaussian.
+_WIDTHS = 1.5, 2.5
+# Coordinates beyond which there are no more draws, of those that judge or wider ones.
+_COUNTED = 6
+# The smallest number of draws that are worth a judgement.
+FEWEST = 32
+# Modes that are looked for, and nats by which a density is above what a mixture
+# explains where a climb looks for one more.
+_MAX_MODES, _LEAST_SURPRISE = 4, 3.0
+# Standard deviations of either between Gaussians near different modes.
+_APART = 3.0
+
+
+class Round(NamedTuple):
+    """What a round leaves: a mixture, and all that is known of the target.
+
+    Evaluations were made on the way to the mode, and at draws, of `pairs` of a mixture
+    and how often it was drawn from. `modes` are Gaussians near the modes that are
+    known.
+    """
+
+    components: Mixture
+    searched: Evaluations
+    drawn: Evaluations
+    pairs: tuple
+    modes: Mixture
+
+    @property
+    def scored(self):
+        """Whether the target gives gradients."""
+        return bool(np.isfinite(self.searched.scores).any())
+
+    @property
+    def evaluations(self):
+        """All of them."""
+        return self.searched.and_more(self.drawn)
+
+    def with_search(self, evaluations):
+        """The same with further points of a search."""
+        return self._replace(searched=self.searched.and_more(evaluations))
+
+    def with_draws(self, evaluations, pairs):
+        """The same with further draws."""
+        return self._replace(
+            drawn=self.drawn.and_more(evaluations), pairs=(*self.pairs, *pairs)
+        )
+
+
+def n_judging(target):
+    """Fresh draws that judge a round: so many, and for every coordinate."""
+    return 60 + 25 * min(target.dim, _COUNTED)
+
+
+def n_to_spare(target):
+    """Evaluations that the limits leave beside a judgement."""
+    return target.ledger.budget.n_left - n_judging(target)
+
+
+def first_round(target, starts):
+    """A Gaussian near the mode that the best start leads to, and no draws yet."""
+    values = target.log_density(starts)
+    if not np.isfinite(values).any():
+        # Says why.
+        usable_starts(target, starts)
+    start = starts[int(values.argmax())]
+    near = laplace(target, start, has_gradient(target, start))
+    mixture, none = Mixture.single(near.component), np.empty((0, target.dim))
+    drawn = Evaluations(none, np.empty(0), none)
+    return Round(mixture, near.evaluations, drawn, (), mixture)
+
+
+def has_gradient(target, point):
+    """Whether a target that is positive at a point gives its gradient there."""
+    try:
+        value, score = target.value_and_score(point[None], strict=True)
+    except LogDensityError:
+        return False
+    return bool(np.isfinite(value).all() and np.isfinite(score).all())
+
+
+def with_wide_draws(target, known, seed):
+    """With draws of wider copies, where a judgement can be paid for after them."""
+    # So many, and for every coordinate.
+    wanted = 32 + 16 * min(target.dim, _COUNTED)
+    each = int(np.clip(n_to_spare(target), 0, wanted)) // len(_WIDTHS)
+    if not each:
+        return known
+    rng = generator(seed, SEARCH, 0)
+    pairs = [(widened(known.modes, width), each) for width in _WIDTHS]
+    points = np.concatenate([wide.sample(n, rng) for wide, n in pairs])
+    return known.with_draws(Evaluations.at(target, points, known.scored), pairs)
+
+
+def with_other_modes(target, known, seed):
+    """With Gaussians at modes that draws hint at, and draws of these.
+
+    Where the density is far above what is explained, the highest point is climbed from.
+    """
+    rng, n = generator(seed, SEARCH, 1), n_judging(target) // 2
+    while known.modes.n_components < _MAX_MODES and n_to_spare(target) > 0:
+        evaluations = known.evaluations
+        excess = evaluations.values - known.modes.log_density(evaluations.points)
+        # At the highest point by definition, as by Laplace's method.
+        log_evidence = excess[evaluations.values.argmax()]
+        at_draws = excess[len(known.searched.values) :]
+        surprise = at_draws - log_evidence > _LEAST_SURPRISE
+        if not surprise.any():
+            break
+        values = np.where(surprise, known.drawn.values, -np.inf)
+        start = known.drawn.points[values.argmax()]
+        near = laplace(target, start, known.scored)
+        known = known.with_search(near.evaluations)
+        if not _is_new(near, known.modes):
+            break
+        modes = _with_mode(known.modes, near, log_evidence)
+        wide = widened(Mixture(modes.components[-1:], np.ones(1)), _WIDTHS[0])
+        drawn = Evaluations.at(target, wide.sample(n, rng), known.scored)
+        known = known._replace(modes=modes).with_draws(drawn, [(wide, n)])
+    return known
+
+
+def _is_new(near, modes):
+    """Whether a Gaussian is far from all others, in units of either."""
+    factors = [np.linalg.cholesky(each.moments()[1]) for each in modes.components]
+    away = near.mean - modes.component_means()
+    factor = np.linalg.cholesky(near.covariance)
+    return all(
+        np.linalg.norm(np.linalg.solve(either, step)) > _APART
+        for step, other in zip(away, factors, strict=True)
+        for either in (factor, other)
+    )
+
+
+def _with_mode(modes, near, log_evidence):
+    """One more Gaussian, weighted by its mass beside that of the others."""
+    component = near.component
+    height = near.evaluations.values.max() - component.log_peak()
+    mass = np.exp(min(height - log_evidence, 300.0))
+    weights = np.append(modes.weights, mass) / (1.0 + mass)
+    return Mixture((*modes.components, component), weights)
+
+
+def judged(target, mixture, known, t, seed):
+    """Draws that nothing was fitted to, and what is known with them."""
+    n = int(np.clip(target.ledger.budget.n_left, FEWEST, n_judging(target)))
+    rng = generator(seed, FRESH, t)
+    fresh, *more = judged_draws(target, mixture, n, known.scored, rng)
+    return fresh, known.with_draws(*more)
