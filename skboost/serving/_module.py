@@ -37,7 +37,7 @@ def {name}(X, *args, **kwargs):
 
 
 def write_module(path, model, estimator, before=None):
-    """Write a plain model as a Python file, after an affine map of rows if there is one.
+    """Write a plain model, after an affine map of rows if there is one, as Python.
 
     `estimator` is the name of the class that was fitted.
     """
