@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skboost.adapters import ExternalDensity, from_bridgestan, from_jax, from_pymc
-from skboost.adapters._libraries import _bracketed, _gathered
 
 ADAPTERS = {
     "bridgestan": lambda: from_bridgestan(None),
@@ -46,12 +45,19 @@ def test_none_of_them_is_imported_before_it_is_used():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_stans_names_of_containers():
+def test_stans_names_of_containers(monkeypatch):
     """Of matrices, arrays, complex numbers."""
-    assert _bracketed("theta.1.2") == "theta[1,2]"
-    assert _bracketed("mu") == "mu"
     names = ["m.1.1", "m.2.1", "m.1.2", "m.2.2", "x", "c.1.real", "c.1.imag"]
-    found = _gathered(names, np.arange(14.0).reshape(2, 7))
+    model = SimpleNamespace(
+        param_unc_num=lambda: 7,
+        param_unc_names=lambda: ["theta.1.2", "mu", *names[2:]],
+        param_names=lambda include_tp: names,
+        param_constrain=lambda row, include_tp: row,
+    )
+    monkeypatch.setitem(sys.modules, "bridgestan", SimpleNamespace())
+    density = from_bridgestan(model)
+    assert density.names[:2] == ("theta[1,2]", "mu")
+    found = density.constrain(np.arange(14.0).reshape(2, 7))
     assert_array_equal(found["m"][0], [[0.0, 2.0], [1.0, 3.0]])
     assert_array_equal(found["x"], [4.0, 11.0])
     assert_array_equal(found["c.real"], [[5.0], [12.0]])
