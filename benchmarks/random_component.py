@@ -61,12 +61,8 @@ class Run:
 
     def draws(self, n):
         """Draws from both components, each (n, dim)."""
-        return [
-            FAMILY.transport(params, eps)
-            for (_, params), eps in zip(
-                self.q.components, self.base_draws(n), strict=True
-            )
-        ]
+        pairs = zip(self.q.components, self.base_draws(n), strict=True)
+        return [component.draws(eps) for component, eps in pairs]
 
     def log_ratios(self, gamma, draws):
         """ln q - ln p at draws from both components, nats."""

@@ -46,10 +46,10 @@ def reverse_kl(log_density, posterior, half_width=10.0, nodes=2001):
     rule = np.exp(-0.5 * z**2)
     rule /= rule.sum()
     total = 0.0
-    for weight, (family, params) in zip(
+    for weight, component in zip(
         posterior.weights, posterior.mixture.components, strict=True
     ):
-        x = (family.mean(params) + family.std(params) * z)[:, None]
+        x = (component.mean() + component.std() * z)[:, None]
         total += weight * rule @ (posterior.log_density(x) - log_density(x))
     return float(total)
 

@@ -238,13 +238,11 @@ class VariationalFamily(BaseEstimator):
 
         Returns
         -------
-        family : VariationalFamily
-            Of the product: the same for diagonal and full Gaussians, one of twice
-            the rank (at most dim) for a low-rank Gaussian, `LaplaceProduct` for
-            Laplace densities.
-        params : ndarray
-            Its parameters. Its log density is ``(ln s_a + ln s_b) / 2`` minus the
-            value of `log_affinity`.
+        Component
+            Of the same family for diagonal and full Gaussians, of twice the rank (at
+            most dim) for a low-rank Gaussian, a `LaplaceProduct` for Laplace
+            densities. Its log density is ``(ln s_a + ln s_b) / 2`` minus the value of
+            `log_affinity`.
 
         Raises
         ------

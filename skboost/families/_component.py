@@ -1,11 +1,11 @@
 """One density of a family: what mixtures are made of."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Component:
     """One density of a family, with the methods of the family for it.
 
@@ -32,7 +32,6 @@ class Component:
 
     family: object
     params: np.ndarray
-    dim: int = field(init=False, repr=False)
 
     def __post_init__(self):
         params = np.array(self.params, dtype=float)
@@ -43,9 +42,6 @@ class Component:
     def __reduce__(self):
         # Through the constructor: unpickled arrays would come back writeable.
         return Component, (self.family, self.params)
-
-    def __iter__(self):
-        return iter((self.family, self.params))
 
     def with_params(self, params):
         """Another density of the same family."""

@@ -8,7 +8,7 @@ import numpy as np
 from skboost._budget import BudgetSpent
 from skboost.approximation import Mixture
 from skboost.boosting import Boosting
-from skboost.families import Gaussian
+from skboost.families import Component, Gaussian
 from skboost.fitting._run import Prepared
 from skboost.modes import Modes
 from skboost.proposals import DensityProposer
@@ -126,7 +126,7 @@ def _first_behind(problem):
     params = engine.proposer.family.from_moments(
         np.zeros(target.dim), np.eye(target.dim)
     )
-    mixture = Mixture.single((engine.proposer.family, params))
+    mixture = Mixture.single(Component(engine.proposer.family, params))
     return engine.begin(target, mixture, Modes(), perf_counter())
 
 

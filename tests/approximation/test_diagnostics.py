@@ -111,10 +111,10 @@ def test_elbo_of_a_normal_is_known():
 
 def test_exact_elbo_of_one_component_has_no_noise_at_all():
     target, mixture = logistic(3), normal([0.1, 0.2, 0.3], 0.5)
-    ((family, params),) = mixture.components
+    (component,) = mixture.components
     elbo = fresh(target, mixture, exact=True).elbo()
-    expected = target.expected_log_density(*family.structure(params))[0]
-    assert_allclose(elbo.value, expected + family.entropy(params), rtol=1e-12)
+    expected = target.expected_log_density(*component.structure())[0]
+    assert_allclose(elbo.value, expected + component.entropy(), rtol=1e-12)
     assert elbo.se < 1e-12
 
 
@@ -153,7 +153,7 @@ def test_gain_across_a_far_mode_is_finite():
 
 def pooled(target, mixture, seed=0, n=1024, exact=False):
     rng = np.random.default_rng(seed)
-    base = [family.base_draws(n, mixture.dim, rng) for family, _ in mixture.components]
+    base = [component.base_draws(n, rng) for component in mixture.components]
     return PooledDraws.of(target, mixture, base, exact)
 
 

@@ -17,8 +17,8 @@ def pool_of(target, mixture, n=64, seed=0, exact=False):
     rng = np.random.default_rng(seed)
     counts = np.broadcast_to(n, mixture.n_components)
     base = [
-        family.base_draws(int(count), target.dim, rng)
-        for (family, _), count in zip(mixture.components, counts, strict=True)
+        component.base_draws(int(count), rng)
+        for component, count in zip(mixture.components, counts, strict=True)
     ]
     return PooledDraws.of(target, mixture, base, exact)
 
@@ -61,13 +61,13 @@ def test_the_table_holds_what_it_says(mixture):
     assert counts.tolist() == [10, 20, 30, 40][: mixture.n_components]
     expected = np.log(np.exp(pool.log_components) @ (counts / counts.sum()))
     assert_allclose(pool.log_proposal, expected)
-    entropies = [f.entropy(p) for f, p in mixture.components]
+    entropies = [component.entropy() for component in mixture.components]
     assert_allclose(pool.entropy, entropies)
     pool = pool_of(Skewed(3), mixture, n=512)
-    for k, (family, params) in enumerate(mixture.components):
+    for k, component in enumerate(mixture.components):
         theta = pool.theta[pool.source == k]
-        error = family.std(params) / np.sqrt(len(theta))
-        assert (np.abs(theta.mean(axis=0) - family.mean(params)) < 4 * error).all()
+        error = component.std() / np.sqrt(len(theta))
+        assert (np.abs(theta.mean(axis=0) - component.mean()) < 4 * error).all()
 
 
 def test_exact_expectations_leave_the_target_alone():
@@ -84,7 +84,7 @@ def test_joining_and_keeping_equal_building_anew(exact):
     target, whole = logistic_target(1), line_mixture()
     first, last = whole.keep([True, True, False]), whole.keep([False, False, True])
     rng = np.random.default_rng(4)
-    base = [family.base_draws(32, 1, rng) for family, _ in whole.components]
+    base = [component.base_draws(32, rng) for component in whole.components]
     pool = PooledDraws.of(target, first, base[:2], exact)
     new = PooledDraws.of(target, last, base[2:], exact)
     joined = pool.join(

@@ -142,13 +142,13 @@ def reverse_kl():
     def divergence(density, posterior, reach=12.0):
         components = posterior.mixture.components
         ends = [
-            (f.mean(p) + sign * reach * f.std(p))[0]
-            for f, p in components
+            (component.mean() + sign * reach * component.std())[0]
+            for component in components
             for sign in (-1, 1)
         ]
         # Dense everywhere, and densest where a component is narrow.
         widest = np.linspace(min(ends), max(ends), 20_001)
-        near = [f.mean(p) + f.std(p) * np.linspace(-9, 9, 1001) for f, p in components]
+        near = [c.mean() + c.std() * np.linspace(-9, 9, 1001) for c in components]
         z = np.unique(np.concatenate([widest, *near]))[:, None]
         log_q = posterior.log_density(z)
         return np.trapezoid(np.exp(log_q) * (log_q - DENSITIES[density](z)), z[:, 0])

@@ -35,13 +35,13 @@ def boost(df, family, seed=0, **settings):
 
 def test_a_student_t_density_is_one_component():
     result = boost(5.0, "student_t", max_iter=1)
-    ((family, params),) = result.posterior.mixture.components
-    assert family.df == 5.0
+    (component,) = result.posterior.mixture.components
+    assert component.family.df == 5.0
     # Nothing is missing, so every draw has the same weight, up to the search.
     assert abs(result.elbo) < 5 * result.elbo_se + 1e-4
     assert result.remaining_kl < 1e-3
-    assert_allclose(family.location(params), MEAN, atol=0.05)
-    assert_allclose(family.scale(params), np.sqrt(np.diagonal(SCALE_MATRIX)), rtol=0.03)
+    assert_allclose(component.location(), MEAN, atol=0.05)
+    assert_allclose(component.scale(), np.sqrt(np.diagonal(SCALE_MATRIX)), rtol=0.03)
     covariance = result.posterior.covariance()
     assert_allclose(covariance, 5.0 / 3.0 * SCALE_MATRIX, rtol=0.07)
 
@@ -87,4 +87,5 @@ def test_the_residual_objective_takes_an_open_family():
     family = StudentT("diag", (3.0, 30.0))
     result = boost(4.0, family, objective="relbo", max_iter=2, n_draws=64)
     assert np.isfinite(result.elbo)
-    assert {f.df for f, _ in result.posterior.mixture.components} <= {3.0, 30.0}
+    components = result.posterior.mixture.components
+    assert {component.family.df for component in components} <= {3.0, 30.0}

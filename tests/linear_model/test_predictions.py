@@ -91,7 +91,7 @@ def test_answers_of_a_gaussian_mixture_are_exact(data, of_row, integrand):
     for scale in (1e-3, 1.0, 30.0):
         row = scale * np.array([[1.0, -2.0, 0.5]])
         X = np.append(row, [[1.0]], axis=1)
-        moments = [family.linear_moments(p, X) for family, p in mixture.components]
+        moments = [component.linear_moments(X) for component in mixture.components]
         parts = [
             quad(lambda z, m=m, s=s: integrand(m + s * z) * norm.pdf(z), -40, 40,
                  points=[-m / s], epsabs=1e-12, limit=500)[0]

@@ -48,8 +48,8 @@ def by_grid(q, row, values, n=161):
     share = stats.norm.pdf(u)
     share /= share.sum()
     total = 0.0
-    for weight, (family, params) in zip(q.weights, q.components, strict=True):
-        mean, covariance = family.moments(params)
+    for weight, component in zip(q.weights, q.components, strict=True):
+        mean, covariance = component.moments()
         centre, variance = row @ mean[:-1], row @ covariance[:-1, :-1] @ row
         tilt = row @ covariance[:-1, -1] / np.sqrt(covariance[-1, -1])
         level = mean[-1] + np.sqrt(covariance[-1, -1]) * u
@@ -98,8 +98,8 @@ def test_the_noise_has_a_second_moment_only_where_tails_of_its_scale_allow(sd_le
     known = NoisePredictive(student, True, NormalNoise(), 1.0)
     assert np.isfinite(known.model.mean_and_std(ROWS)[1]).all()
     one = mixture(widths, family=Laplace()).keep(np.array([True, False]))
-    ((family, params),) = one.components
-    level = stats.laplace(family.mean(params)[-1], family.std(params)[-1] / 2**0.5)
+    (component,) = one.components
+    level = stats.laplace(component.mean()[-1], component.std()[-1] / 2**0.5)
     found = mean_square_scale(one)
     ends = level.mean() - 40.0, level.mean() + 80.0
     square = quad(lambda x: np.exp(2.0 * x + level.logpdf(x)), *ends, limit=500,

@@ -137,9 +137,10 @@ def test_sampled_rows_have_the_predictive_law(fitted):
 def posterior(fitted, groups):
     """The posterior with a second component, from half of the rows."""
     (X, labels), one = groups, fitted.posterior_
-    family, params = one.mixture.components[0]
+    component = one.mixture.components[0]
     natural = one.model.start(one.model.rows(X[:40]), np.eye(2)[labels[:40]])
-    components = ((family, params), (family, family.params(natural)))
+    other = component.with_params(component.family.params(natural))
+    components = (component, other)
     mixture = Mixture(components, np.array([0.6, 0.4]))
     return ConjugateMixturePosterior(mixture, one.settings)
 

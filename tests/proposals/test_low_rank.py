@@ -227,7 +227,7 @@ def test_components_at_two_modes_have_their_own_ranks():
         vectorized=True, x0=np.array([one.mean, other.mean]), max_iter=2,
         family="gaussian-low-rank", random_state=0,
     )  # fmt: skip
-    ranks = sorted(family.rank for family, _ in result.posterior.mixture.components)
+    ranks = sorted(each.family.rank for each in result.posterior.mixture.components)
     assert ranks == [1, 5]
     # A missing direction would cost 1.8 nats, a missing mode 0.7.
     assert result.elbo > -0.05

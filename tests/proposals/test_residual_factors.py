@@ -53,8 +53,8 @@ def published(few_steps):
 
 def plain(mixture):
     """Weights, means and scales."""
-    for weight, (_, params) in zip(mixture.weights, mixture.components, strict=True):
-        mean, log_scale = np.split(params, 2)
+    for weight, component in zip(mixture.weights, mixture.components, strict=True):
+        mean, log_scale = np.split(component.params, 2)
         yield weight, mean, np.exp(log_scale)
 
 
