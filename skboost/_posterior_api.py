@@ -224,13 +224,11 @@ def boost_posterior(
         "objective": objective, "step_size": step_size, "corrective": corrective,
         "refine": refine, "stopping": stopping, "max_components": max_components,
         "n_draws": n_draws, "calibrate": calibrate, "skew": skew, "warp": warp,
-        "surrogate": surrogate,
+        "surrogate": surrogate, "dim": dim, "x0": x0, "constraints": constraints,
+        "names": names, "temperature": temperature, "failures": failures,
+        "random_state": random_state,
     }  # fmt: skip
-    told = {
-        "dim": dim, "x0": x0, "constraints": constraints, "names": names,
-        "temperature": temperature, "failures": failures, "random_state": random_state,
-    }  # fmt: skip
-    observer = _observer(callback, params | told)
+    observer = _observer(callback, params)
     names = check_names(names, dim)
     seed = root_seed(random_state)
     constraints = Constraints(constraints, dim, names)
@@ -255,24 +253,16 @@ def boost_posterior(
     if len(probe):
         warn_of_wrong_gradient(target, probe, 5, constraints.forward)
     limits = make_limits(params, max_evaluations or float("inf"))
-    within = None if constraints.trivial else constraints
-    options = Options(
-        engine, limits, None, warp, calibrate, skew, names=names, constraints=within
-    )
-    result = _boosted(target, options, observer, params)
-    _warn_of_failures(target, failures)
-    return result
-
-
-def _boosted(target, options, observer, params):
-    """The result, or `FitInterrupted` with that of the iterations that were done."""
+    told = {"names": names, "constraints": constraints}
+    options = Options(engine, limits, None, warp, calibrate, skew, **told)
     try:
         fit = boost(target, options, observer)
     except RunInterrupted as error:
         result = BoostingResult(error.fit, target)
         raise FitInterrupted(result.message, result) from error.__cause__
     # A surrogate chooses its draws and its family.
-    warn_unfinished(fit, params if params["surrogate"] is None else ())
+    warn_unfinished(fit, params if surrogate is None else ())
+    _warn_of_failures(target, failures)
     return BoostingResult(fit, target)
 
 

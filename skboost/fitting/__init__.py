@@ -25,5 +25,5 @@ from skboost.fitting._messages import warn_unfinished, warn_where_called
 from skboost.fitting._monitor import ELBOMonitor
 from skboost.fitting._observers import FunctionObserver, Observer
 from skboost.fitting._result import BoostingResult, FitInterrupted
-from skboost.fitting._run import Prepared, Run, iterations
+from skboost.fitting._run import Prepared, Run
 from skboost.fitting._stopping import Limits, why_stop

@@ -1,14 +1,15 @@
 """The one way of every fit: prepare, first component, iterate, correct, report."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
+from skboost._budget import BudgetSpent, End
 from skboost._parallel import single_threaded
 from skboost.fitting._checkpoint import check_agrees
 from skboost.fitting._fit import Fit
 from skboost.fitting._observers import Observer
 from skboost.fitting._prepare import prepared
-from skboost.fitting._run import iterations
+from skboost.fitting._run import Run
 from skboost.fitting._stopping import Limits
 from skboost.posterior import as_posterior
 
@@ -70,3 +71,37 @@ def boost(target, options, observer=_SILENT):
                 raise
             fit = Fit(problem, run.interrupted(), options, budget)
             raise RunInterrupted(fit) from interruption
+
+
+def iterations(problem, limits, budget, run, observer):
+    """The run after every iteration; the last one has its end.
+
+    A run that converged goes on where a last look finds a mode that it lacks.
+    """
+    engine, target, opening, report = problem
+    while True:
+        if run is not None:
+            end = limits.why_stop(run.history, engine.facts(budget.spent))
+            run = replace(run, end=end)
+            if end is not None and end.converged and not end.final:
+                run = run.after_look(*engine.last_look(target, run.state))
+            if run.end is not None:
+                yield run
+                return
+        observer.begin()
+        try:
+            if run is None:
+                found = opening[0] if opening else engine.init(target)
+            elif len(opening) > run.n_iter and run.state is opening[run.n_iter - 1][0]:
+                # Preparing has made this step already.
+                found = opening[run.n_iter]
+            else:
+                found = engine.step(target, run.state)
+        except BudgetSpent as error:
+            yield run.given_up(*error.args)
+            return
+        run = (run or Run(prepared=report)).longer(*found)
+        yield run
+        if observer.end(problem, run):
+            yield replace(run, end=End("callback", "Stopped by a callback."))
+            return

@@ -1,9 +1,9 @@
-"""A run of an engine, and the one loop over its iterations."""
+"""What a run begins with, and what it is after every iteration."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from skboost._budget import BudgetSpent, End
+from skboost._budget import End
 
 
 class Prepared(NamedTuple):
@@ -32,9 +32,9 @@ class Run:
     reports what preparing did: a run that goes on has the same coordinates.
     """
 
-    state: object
-    history: tuple
-    stages: tuple
+    state: object = None
+    history: tuple = ()
+    stages: tuple = ()
     end: End | None = None
     modes: object = None
     prepared: object = None
@@ -65,6 +65,17 @@ class Run:
         """Iterations done, the first component included."""
         return len(self.history)
 
+    def longer(self, state, info):
+        """This run with one more iteration."""
+        history, stages = (*self.history, info), (*self.stages, state.stage)
+        return replace(self, state=state, history=history, stages=stages)
+
+    def after_look(self, modes, reopened):
+        """This run with the modes of a last look; without an end where it reopens."""
+        if reopened is None:
+            return replace(self, modes=modes)
+        return replace(self, state=reopened, end=None, modes=None)
+
     def interrupted(self):
         """This run as KeyboardInterrupt leaves it, after its last whole iteration."""
         message = f"Interrupted after iteration {self.n_iter}."
@@ -74,54 +85,3 @@ class Run:
         """This run where a limit was reached within the next iteration."""
         message = f" Iteration {self.n_iter + 1} was given up: it did not fit in."
         return replace(self, end=end._replace(message=end.message + message))
-
-
-def iterations(prepared, limits, budget, run, observer):
-    """The run after every iteration; the last one has its end.
-
-    Parameters are the `Prepared` problem, limits with ``why_stop(history, facts)``, the
-    `Budget`, the `Run` to go on with (None for a new one), and an `Observer`.
-    """
-    while True:
-        if run is not None:
-            run = _with_end(prepared, limits, budget, run)
-            if run.end is not None:
-                yield run
-                return
-        observer.begin()
-        try:
-            run = _longer(prepared, run)
-        except BudgetSpent as error:
-            yield run.given_up(*error.args)
-            return
-        yield run
-        if observer.end(prepared, run):
-            yield replace(run, end=End("callback", "Stopped by a callback."))
-            return
-
-
-def _with_end(prepared, limits, budget, run):
-    """The run after an iteration, as it ends or as it goes on."""
-    engine, target = prepared.engine, prepared.target
-    end, modes = limits.why_stop(run.history, engine.facts(budget.spent)), None
-    if end is not None and end.converged and not end.final:
-        # Where the mixture lacks a mode that is found now, the run goes on.
-        modes, reopened = engine.last_look(target, run.state)
-        if reopened is not None:
-            return replace(run, state=reopened, end=None, modes=None)
-    return replace(run, end=end, modes=modes)
-
-
-def _longer(prepared, run):
-    """The run with one more iteration, which preparing may have made already."""
-    engine, target, opening, report = prepared
-    n = 0 if run is None else run.n_iter
-    # A last look may have changed the state, and then the step from it is another.
-    if n < len(opening) and (n == 0 or run.state is opening[n - 1][0]):
-        state, info = opening[n]
-    elif n == 0:
-        state, info = engine.init(target)
-    else:
-        state, info = engine.step(target, run.state)
-    history, stages = ((), ()) if run is None else (run.history, run.stages)
-    return Run(state, (*history, info), (*stages, state.stage), prepared=report)

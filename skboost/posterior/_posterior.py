@@ -420,6 +420,6 @@ class TransformedPosterior(MixturePosterior):
 
 def as_posterior(mixture, names=None, constraints=None):
     """The posterior of a mixture: `TransformedPosterior` where it has constraints."""
-    if constraints is None:
+    if constraints is None or constraints.trivial:
         return MixturePosterior(mixture, names)
     return TransformedPosterior(mixture, constraints, names)
