@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -24,6 +25,14 @@ every = each(KINDS)
 with_stages = each({k: v for k, v in KINDS.items() if k not in HIERARCHICAL})
 # One model of each engine room: densities, conjugate models, factorisations.
 one_of_each = each({k: KINDS[k] for k in ("two classes", "mixture", "factorisation")})
+
+
+def report(model):
+    """What takes further evaluations, which are made when it is asked for."""
+    return (
+        model.elbo_, model.elbo_se_, model.remaining_kl_, model.remaining_kl_se_,
+        model.remaining_kl_interval_, model.pareto_k_, model.message_,
+    )  # fmt: skip
 
 
 def states(model):
@@ -88,6 +97,25 @@ def test_states_of_the_same_seed_give_the_same_fit(name):
     )
     same_fit(case, one, two)
     assert one.elbo_ != other.elbo_
+
+
+@every
+@pytest.mark.parametrize("large", [False, True])
+def test_rows_that_change_after_a_fit_give_no_silent_numbers(name, large, monkeypatch):
+    case, data = KINDS[name], copy.deepcopy(KINDS[name].data())
+    if large:  # as far as the package can tell: such rows are not copied
+        monkeypatch.setattr("skboost._rows.MAX_BYTES", 0)
+    model, expected = case.new().fit(**data), report(case.fit())
+    for value in data.values():
+        if value.dtype.kind == "f":
+            value[:] = 1.5 * value[::-1]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = report(model)
+    if any("changed in place" in str(one.message) for one in caught):
+        assert np.isfinite(found[:2]).all()
+    else:
+        assert found == expected
 
 
 @every
