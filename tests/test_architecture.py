@@ -27,7 +27,7 @@ FLOORS = {
             "calibration objectives modes conjugate hierarchy warps surrogates",
             "posterior proposals svi",
             "boosting online serving",
-            "fitting _starting_points _sklearn _natural_gradients",
+            "fitting _starting_points _sklearn",
             "adapters linear_model inspection model_selection mixture decomposition "
             "_posterior_api",
             "dask callbacks exceptions priors strategies",
@@ -36,7 +36,7 @@ FLOORS = {
     )
     for room in rooms.split()
 }
-ONE_ROOM = {"fitting", "_natural_gradients", "_sklearn", "_starting_points"}
+ONE_ROOM = {"fitting", "_sklearn", "_starting_points"}
 
 EXTRAS = {
     "arviz", "bridgestan", "dask", "distributed", "jax", "matplotlib", "numba",

@@ -1,6 +1,7 @@
 """Matrix factorisation whose posterior over all factors is grown by boosting."""
 
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 
 import numpy as np
@@ -246,54 +247,43 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         """
         with self._keeping_old_fit(), plain_errors():
             entries = observed_entries(self, X, self.dtype, reset=True)
-            self.global_bias_ = global_bias(self, entries)
-            entries = about(entries, self.global_bias_)
-            settings = model_settings(self, entries.shape, magnitude_of(entries))
-            if self.warm_start and "_fit" in vars(self):
-                self._check_goes_on(settings)
-            model = MatrixFactorizationModel(**settings)
-            target = FactorTarget(model, ObservedEntries(entries), self.n_jobs)
+            bias = global_bias(self, entries)
+            entries = about(entries, bias)
+            model = self._model(entries)
             return self._boost(
-                target,
+                FactorTarget(model, ObservedEntries(entries), self.n_jobs),
                 callback_data(X, y),
-                lambda fit: self._attributes(settings, fit.posterior),
-                posterior=lambda q, *_: MatrixFactorizationPosterior(q, settings),
+                partial(_attributes, model, bias),
+                posterior=lambda mixture, *_: posterior_of(model, mixture),
                 engine_of=_engine,
+                warn=_warn_of_gain,
             )
 
-    def _check_goes_on(self, settings):
-        before = self._settings
-        changed = [name for name in settings if settings[name] != before[name]]
-        if changed:
-            raise ValueError(
-                "warm_start=True goes on with the same model and data; got "
-                f"{ {name: settings[name] for name in changed} } after "
-                f"{ {name: before[name] for name in changed} }. Set warm_start=False."
-            )
-
-    def _attributes(self, settings, posterior):
-        predictive = MatrixPredictive.of(posterior, self.global_bias_)
-        pieces = predictive.pieces()
-        noise = sum(piece.weight * piece.noise for piece in pieces)
-        return {
-            **predictive.heaviest().attributes(self.n_components),
-            "noise_scale_": float(np.sqrt(noise)),
-            "_predictive": predictive,
-            "_settings": settings,
-        }
-
-    def _warn_unfinished(self, fit):
-        # Some KL remains wherever rows depend on columns, and averages are not meant to
-        # converge: a warning is worth it only where the last component still gained.
-        gain = fit.history[-1]["gain"]
-        if not fit.run.converged and gain > self.tol:
-            warn_where_called(
-                f"{fit.report.message} The last component gained {gain:.2g} nats. "
-                "Raise max_iter (or max_time), n_restarts or tol.",
-                ConvergenceWarning,
-            )
+    def _model(self, entries):
+        """The model of the entries, which must be that of a fit that goes on."""
+        settings = model_settings(self, entries.shape, magnitude_of(entries))
+        if self.warm_start and "_fit" in vars(self):
+            before = self._model_.settings
+            changed = [name for name in settings if settings[name] != before[name]]
+            if changed:
+                raise ValueError(
+                    "warm_start=True goes on with the same model and data; got "
+                    f"{ {name: settings[name] for name in changed} } after "
+                    f"{ {name: before[name] for name in changed} }. Set "
+                    "warm_start=False."
+                )
+        return MatrixFactorizationModel(**settings)
 
     # --- what was fitted
+
+    @property
+    def _predictive(self):
+        # There is nothing to correct in closed forms, and so no report to wait for.
+        return self._predictive_of(self._fit.mixture)
+
+    def _predictive_of(self, mixture):
+        posterior = posterior_of(self._model_, mixture)
+        return MatrixPredictive.of(posterior, self.global_bias_)
 
     def staged_predict_entries(self, rows, columns, return_std=False):
         """`predict_entries` after every iteration; the last is the final one.
@@ -310,9 +300,35 @@ class BoostedMatrixFactorization(BayesianFactorization, BoostedEstimator):
         """
         check_is_fitted(self)
         for mixture in self._fit.stages:
-            posterior = MatrixFactorizationPosterior(mixture, self._settings)
-            predictive = MatrixPredictive.of(posterior, self.global_bias_)
-            yield predictive.entries(rows, columns, return_std)
+            yield self._predictive_of(mixture).entries(rows, columns, return_std)
+
+
+def posterior_of(model, mixture):
+    """A mixture of distributions of the factors as users meet it."""
+    return MatrixFactorizationPosterior(mixture, model.settings)
+
+
+def _attributes(model, bias, fit):
+    predictive = MatrixPredictive.of(posterior_of(model, fit.mixture), bias)
+    noise = sum(piece.weight * piece.noise for piece in predictive.pieces())
+    return {
+        **predictive.heaviest().attributes(model.n_components),
+        "noise_scale_": float(np.sqrt(noise)),
+        "global_bias_": bias,
+        "_model_": model,
+    }
+
+
+def _warn_of_gain(fit, params):
+    # Some KL remains wherever rows depend on columns, and averages are not meant to
+    # converge: a warning is worth it only where the last component still gained.
+    gain = fit.history[-1]["gain"]
+    if not fit.run.converged and gain > params["tol"]:
+        warn_where_called(
+            f"{fit.report.message} The last component gained {gain:.2g} nats. "
+            "Raise max_iter (or max_time), n_restarts or tol.",
+            ConvergenceWarning,
+        )
 
 
 def _engine(target, params, starts, seed, n_jobs):

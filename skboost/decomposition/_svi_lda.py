@@ -5,19 +5,19 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from skboost._natural_gradients import (
-    START,
-    SVI_CONSTRAINTS,
-    SVIEstimator,
-    check_same_model,
-)
 from skboost._parallel import single_threaded
 from skboost._random import generator, root_seed
 from skboost._sklearn import Interval, StrOptions, fit_context
 from skboost.conjugate import TopicModel
 from skboost.decomposition._topic_methods import TopicTransformer, counts_of_words
 from skboost.decomposition._topics import STARTS, FittedTopics
-from skboost.fitting import callback_data
+from skboost.fitting import (
+    START,
+    SVI_CONSTRAINTS,
+    SVIEstimator,
+    callback_data,
+    check_same_model,
+)
 from skboost.svi import NaturalGradient, RobbinsMonro, Stream, SVILimits
 
 # The stream of one fit after those of its starts and steps.

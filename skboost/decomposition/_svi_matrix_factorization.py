@@ -5,11 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from skboost._natural_gradients import (
-    SVI_CONSTRAINTS,
-    SVIEstimator,
-    check_same_model,
-)
 from skboost._parallel import single_threaded
 from skboost._random import root_seed
 from skboost._sklearn import StrOptions, fit_context
@@ -24,7 +19,12 @@ from skboost.decomposition._matrices import (
     plain_errors,
 )
 from skboost.decomposition._predictive import MatrixPredictive, about
-from skboost.fitting import callback_data
+from skboost.fitting import (
+    SVI_CONSTRAINTS,
+    SVIEstimator,
+    callback_data,
+    check_same_model,
+)
 from skboost.svi import ConstantRate, NaturalGradient, SVILimits, run
 
 

@@ -23,6 +23,12 @@ from skboost.fitting._estimator import (
 from skboost.fitting._fit import Fit, FromFit
 from skboost.fitting._messages import warn_unfinished, warn_where_called
 from skboost.fitting._monitor import ELBOMonitor
+from skboost.fitting._natural_gradients import (
+    START,
+    SVI_CONSTRAINTS,
+    SVIEstimator,
+    check_same_model,
+)
 from skboost.fitting._observers import FunctionObserver, Observer
 from skboost.fitting._result import BoostingResult, FitInterrupted
 from skboost.fitting._run import Prepared, Run

@@ -102,13 +102,16 @@ class BoostedEstimator(FittingEstimator):
         engine_of=make_engine,
         params=None,
         update=False,
+        iterated=None,
+        warn=warn_unfinished,
     ):
         """Boost a target and set every fitted attribute.
 
         `data` is what callbacks are given (see `callback_data`), ``attributes(fit)``
         gives the model's own fitted attributes, ``posterior(mixture, names,
         constraints)`` makes ``posterior_`` of a mixture, and `params` are the
-        hyperparameters, by default the estimator's own.
+        hyperparameters, by default the estimator's own. ``iterated(run)`` hears of
+        every iteration, and ``warn(fit, params)`` warns of a fit that is unfinished.
         An `update` has the posterior before as its prior: it begins anew, and is not
         kept where it is interrupted, since its rows could not be passed once more.
         """
@@ -132,9 +135,8 @@ class BoostedEstimator(FittingEstimator):
         def set_of(fit):
             return common_attributes(fit) | attributes(fit)
 
-        observer = EstimatorObserver(
-            self, data, options, set_of, None if update else session_of(self)
-        )
+        session = None if update else session_of(self)
+        observer = EstimatorObserver(self, data, options, set_of, session, iterated)
         try:
             fit = boost(target, options, observer)
         except RunInterrupted as error:
@@ -143,17 +145,11 @@ class BoostedEstimator(FittingEstimator):
             raise error.__cause__ from None
         vars(self).update(set_of(fit))
         observer.finish(fit)
-        self._warn_unfinished(fit)
+        warn(fit, self.get_params(deep=False))
         return self
-
-    def _iterated(self, run):
-        """After an iteration."""
 
     def _fit_to_go_on_with(self):
         return vars(self).get("_fit") if self.warm_start else None
-
-    def _warn_unfinished(self, fit):
-        warn_unfinished(fit, self.get_params(deep=False))
 
 
 def common_attributes(fit):

@@ -60,12 +60,16 @@ class EstimatorObserver(Observer):
     """Scikit-learn's callbacks of an estimator.
 
     `data` is what they are given: X and y as the user passed them, and metadata.
-    ``attributes(fit)`` gives the fitted attributes, also of a run under way.
+    ``attributes(fit)`` gives the fitted attributes, also of a run under way, and
+    ``iterated(run)`` hears of iterations before the callbacks.
     """
 
-    def __init__(self, estimator, data, options, attributes, session=None):
+    def __init__(
+        self, estimator, data, options, attributes, session=None, iterated=None
+    ):
         self._estimator, self._data = estimator, data
         self._options, self._attributes = options, attributes
+        self._iterated = iterated
         self.keeper = None if session is None else RunKeeper(session)
         context = estimator._init_callback_context(max_subtasks=estimator.max_iter)
         context.call_on_fit_task_begin(estimator=estimator, **data)
@@ -76,7 +80,8 @@ class EstimatorObserver(Observer):
         self._task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
 
     def end(self, problem, run):
-        self._estimator._iterated(run)
+        if self._iterated is not None:
+            self._iterated(run)
         return self._told(self._task, lambda: Fit(problem, run, self._options))
 
     def finish(self, fit):

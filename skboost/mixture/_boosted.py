@@ -1,5 +1,7 @@
 """Gaussian mixture whose posterior over parameters is grown by boosting."""
 
+from functools import partial
+
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._random import SEARCH, generator
@@ -11,6 +13,7 @@ from skboost.fitting import (
     BoostedEstimator,
     callback_data,
     make_settings,
+    warn_unfinished,
 )
 from skboost.mixture._face import BayesianMixture
 from skboost.mixture._fitted import plain_errors, posterior_attributes
@@ -271,28 +274,29 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
             If it did not converge and more than half a nat of KL remains by estimate.
         """
         with self._keeping_old_fit(), plain_errors():
-            given = callback_data(X, None, sample_weight)
+            data = callback_data(X, None, sample_weight)
             X, weight = weighted_rows(self, X, sample_weight, reset=True, least=2)
             X, weight = canonical(X, weight)
-            settings = mixture_settings(self, *moments(X, weight))
-            warn_of_few_rows(self.n_components, len(X))
-            if self.warm_start and "_fit" in vars(self):
-                check_same_settings(self._settings, settings)
-            model = GaussianMixtureModel(**settings)
-            target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
-            self._lines = ProgressLines(self)
+            model, lines = self._model(X, weight), ProgressLines(self)
             self._boost(
-                target,
-                given,
-                lambda fit: self._attributes(settings, fit.posterior),
-                posterior=lambda q, *_: ConjugateMixturePosterior(q, settings),
+                ConjugateTarget(model, model.rows(X), weight, self.n_jobs),
+                data,
+                partial(self._attributes, model),
+                posterior=lambda mixture, *_: posterior_of(model, mixture),
                 engine_of=self._engine,
+                iterated=lines.boosted,
+                warn=_warn_if_cut_short,
             )
-            vars(self).pop("_lines").end(self.converged_, self.elbo_)
+            lines.end(self.converged_, self.elbo_path_[-1])
             return self
 
-    def _iterated(self, run):
-        self._lines.iteration(run.n_iter, run.history[-1].elbo.value)
+    def _model(self, X, weight):
+        """The model of the rows, which must be that of a fit that goes on."""
+        model = GaussianMixtureModel(**mixture_settings(self, *moments(X, weight)))
+        warn_of_few_rows(self.n_components, len(X))
+        if self.warm_start and "_fit" in vars(self):
+            check_same_settings(self._model_.settings, model.settings)
+        return model
 
     def _engine(self, target, params, starts, seed, n_jobs):
         settings = make_settings({**params, "refine": False}, seed, n_jobs)
@@ -306,21 +310,17 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
             settings,
         )
 
-    def _attributes(self, settings, posterior):
+    def _attributes(self, model, fit):
         kind = self.weight_concentration_prior_type
-        return {"_settings": settings} | posterior_attributes(posterior, kind)
-
-    def _warn_unfinished(self, fit):
-        # Some KL remains wherever clusters overlap: products cannot follow. It is
-        # worth a warning only where the run was cut short.
-        if not fit.run.converged:
-            super()._warn_unfinished(fit)
+        posterior = posterior_of(model, fit.mixture)
+        return {"_model_": model} | posterior_attributes(posterior, kind)
 
     # --- what was fitted
 
     @property
     def _predictive(self):
-        return MixedPredictive.of(self.posterior_)
+        # There is nothing to correct in closed forms, and so no report to wait for.
+        return MixedPredictive.of(posterior_of(self._model_, self._fit.mixture))
 
     def staged_score_samples(self, X):
         """`score_samples` after every iteration; the last is the final one.
@@ -336,7 +336,7 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
         check_is_fitted(self)
         X = read_rows(self, X)
         for mixture in self._fit.stages:
-            posterior = ConjugateMixturePosterior(mixture, self._settings)
+            posterior = posterior_of(self._model_, mixture)
             yield MixedPredictive.of(posterior).log_density(X)
 
     def make_log_joint(self, X, y=None, sample_weight=None):
@@ -358,6 +358,18 @@ class BoostedGaussianMixture(BayesianMixture, BoostedEstimator):
         """
         check_is_fitted(self)
         X, weight = canonical(*weighted_rows(self, X, sample_weight))
-        model = self.posterior_.model
+        model = self._model_
         target = ConjugateTarget(model, model.rows(X), weight, self.n_jobs)
         return lambda draws: target.log_density(target.family.rows(draws))
+
+
+def posterior_of(model, mixture):
+    """A mixture of the model's distributions as users meet it."""
+    return ConjugateMixturePosterior(mixture, model.settings)
+
+
+def _warn_if_cut_short(fit, params):
+    # Some KL remains wherever clusters overlap: products cannot follow. It is worth a
+    # warning only where the run was cut short.
+    if not fit.run.converged:
+        warn_unfinished(fit, params)

@@ -23,6 +23,10 @@ class ProgressLines:
         self._last = now
         self._write(f"  {self._run}, iteration {n_iter}", details)
 
+    def boosted(self, run):
+        """After an iteration of boosting."""
+        self.iteration(run.n_iter, run.history[-1].elbo.value)
+
     def end(self, converged, bound):
         """After the last."""
         how = "converged" if converged else "did not converge"

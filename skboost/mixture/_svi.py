@@ -2,17 +2,18 @@
 
 from functools import partial
 
-from skboost._natural_gradients import (
-    START,
-    SVI_CONSTRAINTS,
-    SVIEstimator,
-    check_same_model,
-)
 from skboost._parallel import single_threaded
 from skboost._random import generator, root_seed
 from skboost._sklearn import fit_context
 from skboost.conjugate import GaussianMixtureModel
-from skboost.fitting import callback_data, warn_where_called
+from skboost.fitting import (
+    START,
+    SVI_CONSTRAINTS,
+    SVIEstimator,
+    callback_data,
+    check_same_model,
+    warn_where_called,
+)
 from skboost.mixture._face import BayesianMixture
 from skboost.mixture._fitted import natural_attributes, plain_errors
 from skboost.mixture._messages import ProgressLines

@@ -79,6 +79,10 @@ class MatrixFactorizationModel:
         dtype=np.float64,
         priors=None,
     ):
+        self.settings = {
+            "shape": shape, "n_components": n_components, "noise_scale": noise_scale,
+            "prior_scale": prior_scale, "magnitude": magnitude, "biases": biases,
+        }  # fmt: skip
         self.shape, self.n_components, self.biases = shape, n_components, biases
         # `magnitude` is the root mean square of the values. Without a noise_scale the
         # precision has a Gamma(1/2, magnitude^2 / 2) prior, worth one entry; without a

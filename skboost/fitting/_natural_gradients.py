@@ -11,7 +11,8 @@ from skboost._elsewhere import MOVED_OF_SVI
 from skboost._parallel import chunked_map
 from skboost._random import generator
 from skboost._sklearn import InstanceOf, Interval, StrOptions
-from skboost.fitting import FittingEstimator, RunKeeper, check_agrees, session_of
+from skboost.fitting._checkpoint import RunKeeper, check_agrees, session_of
+from skboost.fitting._estimator import FittingEstimator
 from skboost.svi import (
     LEARNING_RATES,
     LearningRate,
