@@ -97,7 +97,7 @@ def make_settings(params, seed, n_jobs=None, dim=1, exact=False):
     chosen = {name: params[name] for name in _SETTINGS if name in params}
     if chosen.get("tol") == "auto":
         chosen["tol"] = TOL
-    n_draws, two_each = chosen["n_draws"], dim * (dim + 3)
+    n_draws, two_each = chosen.get("n_draws", Settings.n_draws), dim * (dim + 3)
     # Draws of a component whose expectations need none cost no evaluations and serve
     # the overlap of components alone, so that four times as many are affordable where
     # they are then at least two for each parameter of a full covariance, and were fewer
@@ -113,6 +113,6 @@ def make_settings(params, seed, n_jobs=None, dim=1, exact=False):
 def make_limits(params, max_evaluations=float("inf")):
     """When a run with these hyperparameters ends."""
     tol = TOL if params["tol"] == "auto" else params["tol"]
-    return Limits(
-        params["max_iter"], params["stopping"], tol, params["max_time"], max_evaluations
-    )
+    stopping = params.get("stopping", "gain")
+    limits = params["max_iter"], stopping, tol, params["max_time"]
+    return Limits(*limits, max_evaluations)

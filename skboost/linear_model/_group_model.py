@@ -13,7 +13,7 @@ from skboost.linear_model._groups import Columns, levels_of
 from skboost.linear_model._layout import Layout
 from skboost.linear_model._model import highest_point, prior_and_scale
 from skboost.linear_model._summary import column_moments
-from skboost.posterior import as_posterior, summary_table
+from skboost.posterior import summary_table
 from skboost.targets import HalfTPrior, Prior, ScalePrior
 from skboost.transforms import Constraints, LowerBound, Scale
 
@@ -67,12 +67,12 @@ class GroupModel:
         features = tuple(names[i] for i in self.columns.numbers)
         return replace(self, layout=replace(self.layout, features=features))
 
-    def posterior(self, mixture):
-        """The posterior with scales as users know them."""
-        first = mixture.dim - len(self.transforms)
-        positive = dict(enumerate(self.transforms, start=first))
-        constraints = Constraints(positive, mixture.dim) if positive else None
-        return as_posterior(mixture, self.layout.names, constraints)
+    @property
+    def constraints(self):
+        """From coordinates to scales as users know them; None without any."""
+        names = self.layout.names
+        positive = dict(enumerate(self.transforms, len(names) - len(self.transforms)))
+        return Constraints(positive, len(names)) if positive else None
 
     def variances(self, posterior):
         """Standard deviations of effects and noise, with their 90 % intervals."""

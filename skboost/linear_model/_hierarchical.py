@@ -1,5 +1,6 @@
 """What the hierarchical regressions share: groups of rows and their effects."""
 
+from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
@@ -7,9 +8,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._budget import Budget
 from skboost._sklearn import InstanceOf, StrOptions
-from skboost.boosting import SurrogateBoosting
-from skboost.fitting import BoostedEstimator, FromFit, make_engine
-from skboost.linear_model._group_model import group_model
+from skboost.boosting import Boosting, Simplex, SurrogateBoosting, allowed_kl
+from skboost.families import as_family
+from skboost.fitting import BoostedEstimator, FromFit, make_settings
 from skboost.linear_model._groups import seen, split
 from skboost.linear_model._methods import (
     export,
@@ -18,26 +19,14 @@ from skboost.linear_model._methods import (
     to_onnx,
 )
 from skboost.linear_model._model import MOVED_OF_LINEAR_MODELS, SCALED_CONSTRAINTS
+from skboost.objectives import JointGain
 from skboost.posterior import as_generator, check_size
+from skboost.proposals import DensityProposer
 from skboost.targets import ScalePrior
 
 # Where every evaluation is dear, "auto" is this many nats: some hundred draws, of which
 # an evaluation each is spent, tell no less from noise.
 _DEAR_TOL = 0.02
-
-# The engine's hyperparameters, which few scales and coefficients need not choose.
-_ENGINE = {
-    "family": "gaussian",
-    "objective": "kl",
-    "step_size": "line-search",
-    "corrective": "fully-corrective",
-    "refine": True,
-    "stopping": "gain",
-    "max_components": None,
-    "n_draws": 512,
-    "calibrate": None,
-    "skew": "auto",
-}
 
 HIERARCHICAL_CONSTRAINTS = {
     name: SCALED_CONSTRAINTS[name]
@@ -103,21 +92,20 @@ class HierarchicalEstimator(BoostedEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _learn(self, data, response, given):
-        """Boost the posterior of grouped rows."""
-        model = group_model(self, data, response)
-        target = model.joint(data.rows)
+    def _learn(self, model, rows, given):
+        """Boost the posterior of grouped rows, and draw the effects of groups."""
+        target = model.joint(rows)
         # A surrogate skews by itself: the target would be evaluated for every pair.
-        skew = {} if target.marginal.cheap else {"skew": None}
+        skew = "auto" if target.marginal.cheap else None
         return self._boost(
             target,
             given,
             lambda fit: _attributes(model, fit),
-            starts=model.start(target, data.rows),
+            starts=model.start(target, rows),
             names=model.layout.names,
-            posterior=lambda mixture, *_: model.posterior(mixture),
+            constraints=model.constraints,
             engine_of=_engine,
-            params=_ENGINE | skew | self.get_params(deep=False),
+            params=self.get_params(deep=False) | {"skew": skew},
         )
 
     # --- what all of them answer
@@ -200,16 +188,24 @@ class HierarchicalEstimator(BoostedEstimator):
 
 
 def _engine(target, params, starts, seed, n_jobs):
-    """Boosting on a surrogate: integrals over groups are dear, coordinates few."""
+    """Boosting of Gaussians by their joint gain, whose weights are all set anew.
+
+    Where integrals over groups are dear it goes on a surrogate: coordinates are few.
+    """
+    family = as_family("gaussian", target.dim)
+    proposer = DensityProposer(family, JointGain(), starts)
+    combination = Simplex.of("line-search", "fully-corrective")
+    settings = make_settings(params, seed, n_jobs, target.dim)
+    auto, d = params["tol"] == "auto", target.dim
     if target.marginal.cheap:
-        return make_engine(target, params, starts, seed, n_jobs)
-    if params["tol"] == "auto":
+        if auto:
+            settings = replace(settings, allowed_kl=allowed_kl(target), skews=True)
+        return Boosting(proposer, combination, settings)
+    if auto:
         # A run ends where twice as much is left; a Gaussian fitted to 1,000 exact
         # draws would leave d (d + 3) / 4000.
-        d = target.dim
-        params = {**params, "tol": max(_DEAR_TOL, d * (d + 3) / 8000)}
-    engine = make_engine(target, params, starts, seed, n_jobs)
-    return SurrogateBoosting.of(engine, skews=True)
+        settings = replace(settings, tol=max(_DEAR_TOL, d * (d + 3) / 8000))
+    return SurrogateBoosting(proposer, combination, settings, skews=True)
 
 
 def _attributes(model, fit):

@@ -5,6 +5,7 @@ from sklearn.base import RegressorMixin
 from skboost._elsewhere import MOVED_LEVEL, known_parameters
 from skboost._sklearn import fit_context
 from skboost.fitting import callback_data
+from skboost.linear_model._group_model import group_model
 from skboost.linear_model._group_responses import NormalResponse
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import (
@@ -197,8 +198,8 @@ class BoostedHierarchicalLinearRegression(RegressorMixin, HierarchicalEstimator)
             y = checked_numbers(self, X, y)
             response = NormalResponse(self.noise_prior)
             data = read_groups(self, X, y, sample_weight, response.row_noise)
-            given = callback_data(X, y, sample_weight)
-            return self._learn(data, response, given)
+            model = group_model(self, data, response)
+            return self._learn(model, data.rows, callback_data(X, y, sample_weight))
 
     @known_parameters(MOVED_LEVEL)
     def predict(self, X, *, return_std=False, population=False):

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._elsewhere import MOVED_LEVEL, known_parameters
 from skboost._sklearn import fit_context
 from skboost.fitting import callback_data
+from skboost.linear_model._group_model import group_model
 from skboost.linear_model._group_responses import ClassResponse
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import HierarchicalEstimator
@@ -26,30 +27,19 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
 
     Parameters
     ----------
-    groups, slopes, nested
-        As in `BoostedHierarchicalLinearRegression`.
     scale_prior : "half_t" or ScalePrior, default="half_t"
         Prior of the standard deviations of group effects. ``"half_t"`` is a half-t
-        distribution with 3 degrees of freedom whose scale is 2.5 on the scale of
+        distribution with 3 degrees of freedom and a scale of 2.5 on the scale of
         logits, for slopes per standard deviation of the column.
         ``HalfNormalPrior(scale)`` and ``HalfTPrior(df, scale)`` of `skboost.priors` are
         in the unit of the effects.
-    prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
-        Independent prior of the coefficients, around zero.
     prior_scale : "auto", float or array-like of shape (n_numeric_features,), \
             default="auto"
-        Scale of that prior in the unit of the coefficients. ``"auto"`` is one
-        per standard deviation of the feature.
-    fit_intercept : bool, default=True
-        Whether the model has an intercept.
-    intercept_scale : "auto" or float, default="auto"
-        Scale of the intercept's prior. ``"auto"`` is ten times that of a standardised
-        feature, widened by where the responses and the features lie.
-    handle_unknown : {"population", "error"}, default="population"
-        As in `BoostedHierarchicalLinearRegression`.
+        Scale of the prior of the coefficients, in their unit. ``"auto"`` is one per
+        standard deviation of the feature.
+    groups, slopes, nested, prior, fit_intercept, intercept_scale, handle_unknown, \
     max_iter, tol, max_time, random_state, n_jobs
-        As in `BoostedBayesianLogisticRegression`, with the same defaults; `n_jobs` are
-        threads over starts.
+        As in `BoostedHierarchicalLinearRegression`, with the same defaults.
 
     Attributes
     ----------
@@ -68,8 +58,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
         standard deviations and the ends of their 90 per cent intervals.
     icc_ : dict
         Intraclass correlation by factor: the share of the variance of the response on
-        the scale of logits
-        that the intercepts of its groups make up; a posterior mean.
+        the scale of logits that the intercepts of its groups make up; a posterior mean.
     effects_pareto_k_ : float
         k-hat of the importance weights that make draws of group effects exact where
         Laplace's method gave them (several factors or slopes): above 0.7 they
@@ -90,10 +79,7 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
 
     References
     ----------
-    Gelman and Hill: Data Analysis Using Regression and Multilevel/Hierarchical Models,
-    2007 (chapters 12 and 13). Gelman: Prior distributions for variance parameters in
-    hierarchical models, Bayesian Analysis 1, 2006. Locatello, Dresdner, Khanna, Valera,
-    Rätsch: Boosting Black Box Variational Inference, 2018 (Algorithm 1).
+    Those of `BoostedHierarchicalLinearRegression`, and
     Pinheiro and Bates, Journal of Computational and Graphical Statistics 4, 1995
     (quadrature).
 
@@ -138,8 +124,8 @@ class BoostedHierarchicalLogisticRegression(ClassifierMixin, HierarchicalEstimat
             self.classes_, codes = two_classes(checked_labels(self, X, y))
             response = ClassResponse(self.classes_)
             data = read_groups(self, X, codes, sample_weight, response.row_noise)
-            given = callback_data(X, y, sample_weight)
-            return self._learn(data, response, given)
+            model = group_model(self, data, response)
+            return self._learn(model, data.rows, callback_data(X, y, sample_weight))
 
     @known_parameters(MOVED_LEVEL)
     def predict_proba(self, X, population=False):

@@ -14,6 +14,7 @@ from skboost.linear_model._count_regressor import (
     explained_deviance,
     warn_of_missing_exposure,
 )
+from skboost.linear_model._group_model import group_model
 from skboost.linear_model._group_responses import COUNTS
 from skboost.linear_model._groups import read_groups
 from skboost.linear_model._hierarchical import (
@@ -47,33 +48,22 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
     ----------
     likelihood : {"poisson", "negative_binomial"}, default="poisson"
         Distribution of a count around its mean.
-    groups, slopes, nested
-        As in `BoostedHierarchicalLinearRegression`.
     scale_prior : "half_t" or ScalePrior, default="half_t"
         Prior of the standard deviations of group effects. ``"half_t"`` is a half-t
-        distribution with 3 degrees of freedom whose scale is 2.5 on the scale of
+        distribution with 3 degrees of freedom and a scale of 2.5 on the scale of
         logarithms of rates, for slopes per standard deviation of the column.
         ``HalfNormalPrior(scale)`` and ``HalfTPrior(df, scale)`` of `skboost.priors` are
         in the unit of the effects.
-    prior : {"normal", "laplace", "student_t", "cauchy"} or Prior, default="normal"
-        Independent prior of the coefficients, around zero.
     prior_scale : "auto", float or array-like of shape (n_numeric_features,), \
             default="auto"
-        Scale of that prior in the unit of the coefficients. ``"auto"`` is one
-        per standard deviation of the feature.
-    fit_intercept : bool, default=True
-        Whether the model has an intercept.
-    intercept_scale : "auto" or float, default="auto"
-        Scale of the intercept's prior. ``"auto"`` is ten times that of a standardised
-        feature, widened by where the responses and the features lie.
+        Scale of the prior of the coefficients, in their unit. ``"auto"`` is one per
+        standard deviation of the feature.
     dispersion_prior : "auto" or DispersionPrior, default="auto"
         Prior of the dispersion under ``"negative_binomial"``, as in
         `BoostedBayesianPoissonRegression`; rows are those of a group.
-    handle_unknown : {"population", "error"}, default="population"
-        As in `BoostedHierarchicalLinearRegression`.
+    groups, slopes, nested, prior, fit_intercept, intercept_scale, handle_unknown, \
     max_iter, tol, max_time, random_state, n_jobs
-        As in `BoostedBayesianLogisticRegression`, with the same defaults; `n_jobs` are
-        threads over starts.
+        As in `BoostedHierarchicalLinearRegression`, with the same defaults.
 
     Attributes
     ----------
@@ -117,10 +107,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
 
     References
     ----------
-    Gelman and Hill: Data Analysis Using Regression and Multilevel/Hierarchical Models,
-    2007 (chapters 12 and 13). Gelman: Prior distributions for variance parameters in
-    hierarchical models, Bayesian Analysis 1, 2006. Locatello, Dresdner, Khanna, Valera,
-    Rätsch: Boosting Black Box Variational Inference, 2018 (Algorithm 1).
+    Those of `BoostedHierarchicalLinearRegression`, and
     Pinheiro and Bates, Journal of Computational and Graphical Statistics 4, 1995
     (quadrature). Nakagawa, Johnson and Schielzeth, Journal of the Royal Society
     Interface 14, 2017 (intraclass correlation).
@@ -223,8 +210,9 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             data = read_groups(
                 self, X, counts, sample_weight, response.row_noise, offsets
             )
+            model = group_model(self, data, response)
             more = {"offset": offset, "exposure": exposure}
-            self._learn(data, response, callback_data(X, y, sample_weight, **more))
+            self._learn(model, data.rows, callback_data(X, y, sample_weight, **more))
             if response.noise_name is None:
                 warn_where_larger(*response.pearson(self._draws.model, data.rows))
             return self
