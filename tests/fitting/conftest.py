@@ -7,7 +7,7 @@ from skboost.targets import CallableTarget
 PARAMS = {
     "family": "gaussian", "objective": "kl", "step_size": "line-search",
     "corrective": "fully-corrective", "refine": True, "n_draws": 64,
-    "max_components": None, "tol": 0.0, "n_restarts": 1,
+    "max_components": None, "tol": 0.0, "n_restarts": 1, "stopping": "gain",
 }  # fmt: skip
 
 

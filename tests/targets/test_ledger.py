@@ -157,3 +157,48 @@ def test_the_slowest_functions_of_a_target_make_its_pace(target):
     # What was slower once need not be so again.
     target.ledger.finish(10, (), 10.0)
     assert both.ledger.whole_pace == 2.5
+
+
+# --- seconds and shares
+
+
+def test_seconds_run_out_first_for_a_part():
+    clock = Clock()
+    budget = Budget(max_time=4.0, clock=clock)
+    clock.now = 2.5
+    assert budget.part(0.5).spent and not budget.part(0.75).spent
+    assert budget.spent is None and Budget().part(0.5).spent is None
+    budget.check()
+    clock.now = 4.0
+    assert "max_time=4.0" in budget.spent.message
+    with pytest.raises(BudgetSpent, match="max_time=4.0"):
+        budget.check()
+
+
+def test_a_share_is_one_of_what_is_left(target):
+    clock = Clock()
+    target.ledger.spend(20)
+    budget = Budget(4.0, 40, target.ledger, clock)
+    clock.now = 2.0
+    target.ledger.spend(10)
+    half = budget.share(0.5)
+    assert (half.max_time, half.max_evaluations) == (1.0, 35)
+    clock.now = 3.0
+    assert half.spent is not None and budget.spent is None
+    target.ledger.spend(10)
+    assert "max_evaluations=40" in budget.spent.message
+    assert Budget().spent is None and Budget().share(0.5).spent is None
+
+
+def test_what_fits_in_follows_from_the_best_pace_that_was_seen(target):
+    clock = Clock()
+    budget = Budget(max_time=4.0, ledger=target.ledger, clock=clock)
+    target.ledger.finish(10, (), 10.0)
+    target.ledger.finish(10, (), 5.0)
+    assert budget.room == 8
+    assert budget.affords(100, 0.5) == 4 and budget.has_cut
+    budget.check(8)
+    with pytest.raises(BudgetSpent, match="max_time=4.0"):
+        budget.check(9)
+    clock.now = 3.0
+    assert budget.room == 2
