@@ -126,7 +126,8 @@ class PooledDraws:
 def expectations(target, components):
     """Exact ``E_s[log joint]`` of Gaussian components, nats."""
     structures = map(Component.structure, components)
-    return np.array([target.expected_log_density(*each)[0] for each in structures])
+    finer = target.finer()
+    return np.array([finer.expected_log_density(*each)[0] for each in structures])
 
 
 def finite(log_joint):

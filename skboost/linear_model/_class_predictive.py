@@ -1,8 +1,9 @@
 """Posterior predictive of classifiers: integrals over a mixture.
 
-With two classes every quantity is one-dimensional per component. Probabilities of up to
-four classes under Gaussian components are computed by quadrature over contrasts of the
-classes. Everything else takes fixed quasi-random draws of the posterior.
+With two classes every quantity is one-dimensional per component. Of more classes
+Gaussian components are averaged over fixed quasi-random nodes for the contrasts of each
+row, which are K - 1 numbers where draws of the coefficients have thousands. Everything
+else takes fixed quasi-random draws of the posterior.
 """
 
 from dataclasses import replace
@@ -34,12 +35,12 @@ from skboost.serving import (
 from skboost.targets import (
     NormalNoise,
     class_contrasts,
+    contrast_roots,
     entropy_expectation,
-    has_product_rule,
     log_laplace_sigmoid,
     log_sigmoid_expectation,
     log_student_t_sigmoid,
-    principal_axes,
+    softmax_nodes,
 )
 
 
@@ -57,9 +58,10 @@ def class_predictive(mixture, fit_intercept, classes):
     if n_classes == 2:
         model = BinaryClassifier(*base, *mixture_parts(mixture))
         return BinaryPredictive(model, skewed)
-    if mixture.gaussian and has_product_rule(n_classes):
+    if mixture.gaussian:
         parts = [contrasts_part(one, n_classes) for one in mixture.components]
-        model = ContrastsClassifier(*base, mixture.weights, tuple(parts))
+        nodes = softmax_nodes(n_classes - 1, N_DRAWS)
+        model = ContrastsClassifier(*base, mixture.weights, tuple(parts), nodes)
     else:
         model = _drawn_model(base, mixture)
     return SoftmaxPredictive(model, skewed)
@@ -238,8 +240,7 @@ class SoftmaxPredictive(Predictive):
     def log_proba(self, X):
         """Logarithms of the probabilities, (n, n_classes), however small they are."""
         p = self.model.proba(X)
-        # Quadrature has single precision, whose exponentials end near 1e-38.
-        lost = (p < 1e-30).any(axis=1)
+        lost = (p < np.finfo(float).tiny).any(axis=1)
         out = np.log(np.where(lost[:, None], 1.0, p))
         if lost.any():
             out[lost] = self._log_by_draws(X[lost])
@@ -282,7 +283,7 @@ class SoftmaxPredictive(Predictive):
             for part, own in zip(parts, points, strict=True):
                 mean, covariance = part.moments(block)
                 centre = (mean @ contrasts.T)[:, :, None]
-                eta.append(centre + principal_axes(covariance) @ own.T)
+                eta.append(centre + contrast_roots(covariance) @ own.T)
             return softmax(np.concatenate(eta, axis=2), axis=1)
 
         return drawn

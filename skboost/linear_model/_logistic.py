@@ -128,10 +128,9 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
         dropped.
     n_draws : int, default=512
         Monte Carlo draws kept per component. Where their noise hides what iterations
-        gain, a run goes on with twice as many, and once more with twice as many. Where
-        expectations of the log likelihood are exact (up to four classes, Gaussian
-        components) it does not, but the default starts with 2,048 draws for 22 to 43
-        coefficients.
+        gain, a run goes on with twice as many, and once more with twice as many.
+        Gaussian components, whose expectations of the log likelihood need no draws, do
+        not, but the default starts with 2,048 draws for 22 to 43 coefficients.
     calibrate : {"auto", "moments"}, default=None
         Correction of moments and tails after boosting; each is judged on fresh draws,
         and declined where it gains nothing that can be told from noise. ``"auto"``

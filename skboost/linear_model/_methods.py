@@ -21,7 +21,7 @@ def export(self, path, preprocessor=None):
     The file predicts where skboost, scikit-learn and SciPy are not installed. It
     has `predict`, and `predict_proba` for classifiers, as functions of dense rows;
     regressors take `return_std`. Its arrays are inside, so its size is that of the
-    posterior: a classifier with more than four classes holds 1024 draws of it.
+    posterior: several classes whose components are not Gaussian take 1024 draws of it.
 
     Parameters
     ----------
@@ -66,14 +66,13 @@ def to_onnx(self, dtype="float64", preprocessor=None):
     onnx.ModelProto
         Of a classifier with outputs ``label`` and ``probabilities``, of a linear
         regression with ``mean`` and ``std`` (noise included). Write it with
-        ``onnx.save``. Two classes agree with the estimator to 1e-9, five and more
-        to rounding.
+        ``onnx.save``. They agree with the estimator to 1e-8.
 
     Raises
     ------
     NotImplementedError
-        For other models: three or four classes of Gaussian components, counts, and,
-        of two classes, components that are not Gaussian. `export` writes those.
+        For other models: counts, and, of two classes, components that are not
+        Gaussian. `export` writes those.
     ImportError
         Without onnx.
     """

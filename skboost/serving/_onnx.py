@@ -5,17 +5,21 @@ in the Gaussian variable up to the standard deviation `_WIDEST`, in the frequenc
 beyond it. The nodes are those of `scalar_rules`.
 """
 
+from functools import partial
+
 import numpy as np
 
 from skboost._version import __version__
 from skboost.serving._plain import (
     BinaryClassifier,
+    ContrastsClassifier,
+    ContrastsPart,
     GaussianPart,
     LinearRegressor,
     OneVsRestClassifier,
     SoftmaxClassifier,
 )
-from skboost.targets import scalar_rules
+from skboost.targets import class_contrasts, scalar_rules
 
 # Both domains: the last direct rule and the first rule of frequencies.
 _WIDEST = 3.0
@@ -58,12 +62,12 @@ def onnx_model(model, dtype="float64", before=None):
         raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
     build = _BUILDERS.get(type(model))
     kinds = {type(part) for part in vars(model).get("parts", ())}
-    if build is None or kinds - {GaussianPart}:
+    if build is None or kinds - {GaussianPart, ContrastsPart}:
         made = " of ".join(kind.__name__ for kind in (type(model), *kinds))
         raise NotImplementedError(
             "to_onnx writes classifiers and linear regressions, both with Gaussian "
-            f"components, but not those of three or four classes; got a {made}. Use "
-            "export(path), which writes a Python file that needs NumPy only."
+            f"components; got a {made}. Use export(path), which writes a Python file "
+            "that needs NumPy only."
         )
     graph = _Graph(onnx)
     X, n_features = graph.add("Cast", "X", to=_DOUBLE), model.n_features
@@ -134,12 +138,17 @@ def _moments(graph, part, X):
 
 def _classifier(graph, model, X):
     """Probabilities of both classes and the label, as outputs of the graph."""
-    pairs = zip(model.weights, model.parts, strict=True)
-    terms = [graph.add("Mul", _positive(graph, p, X), float(w)) for w, p in pairs]
-    positive = graph.add("Sum", *terms)
+    positive = _average(graph, model, X, _positive)
     negative = graph.add("Sub", 1.0, positive)
     both = graph.add("Concat", negative, positive, axis=1, output="probabilities")
     return _classified(graph, model, both)
+
+
+def _average(graph, model, X, of_part):
+    """Weighted sum over the parts of a model of what one of them gives."""
+    pairs = zip(model.weights, model.parts, strict=True)
+    each = [graph.add("Mul", of_part(graph, p, X), float(w)) for w, p in pairs]
+    return graph.add("Sum", *each)
 
 
 def _one_against_rest(graph, model, X):
@@ -157,6 +166,60 @@ def _drawn(graph, model, X):
     each = graph.add("Softmax", eta, axis=2)
     mean = graph.add("ReduceMean", each, graph.axes(1), keepdims=0)
     return _classified(graph, model, _shares(graph, mean))
+
+
+def _contrasts(graph, model, X):
+    """Probabilities of classes by the nodes that the model has for contrasts."""
+    nodes = graph.constant(model.nodes)
+    total = _average(graph, model, X, partial(_softmax, nodes=nodes))
+    return _classified(graph, model, _shares(graph, total))
+
+
+def _softmax(graph, part, X, nodes):
+    """E softmax of classes whose contrasts are Gaussian, (n, K)."""
+    n_axes = part.mean.shape[1]
+    to_classes = class_contrasts(n_axes + 1)
+    roots = graph.add(
+        "MatMul", to_classes, _roots(graph, _spread(graph, part, X), n_axes)
+    )
+    mean = graph.add("MatMul", X, part.mean @ to_classes.T)
+    mean = graph.add("Unsqueeze", mean, graph.axes(2))
+    eta = graph.add("Add", graph.add("MatMul", roots, nodes), mean)
+    each = graph.add("Softmax", eta, axis=1)
+    return graph.add("ReduceMean", each, graph.axes(2), keepdims=0)
+
+
+def _spread(graph, part, X):
+    """Covariances of the contrasts of every row, (n, (K - 1)^2)."""
+    n_axes, terms = part.mean.shape[1], []
+    if part.factor is not None:
+        shape = graph.constant([0, n_axes, part.factor.shape[1] // n_axes], np.int64)
+        spread = graph.add("Reshape", graph.add("MatMul", X, part.factor), shape)
+        turned = graph.add("Transpose", spread, perm=[0, 2, 1])
+        square = graph.add("MatMul", spread, turned)
+        terms.append(graph.add("Reshape", square, graph.axes(0, n_axes**2)))
+    if part.variances is not None:
+        square = graph.add("Mul", X, X)
+        terms.append(graph.add("MatMul", square, part.variances))
+    return graph.add("Sum", *terms)
+
+
+def _roots(graph, covariance, n_axes):
+    """Cholesky factors (n, n_axes, n_axes), which no rounding stops."""
+    columns = []
+    for j in range(n_axes):
+        # What columns before this one leave of the covariance with this axis, (n, m).
+        places = n_axes * np.arange(n_axes) + j
+        rest = graph.add("Gather", covariance, graph.axes(*places), axis=1)
+        for before in columns:
+            own = graph.add("Gather", before, graph.axes(j), axis=1)
+            rest = graph.add("Sub", rest, graph.add("Mul", before, own))
+        pivot = graph.add("Gather", rest, graph.axes(j), axis=1)
+        pivot = graph.add("Sqrt", graph.add("Max", pivot, np.finfo(float).tiny))
+        below = (np.arange(n_axes) >= j).astype(float)
+        columns.append(graph.add("Mul", graph.add("Div", rest, pivot), below))
+    each = [graph.add("Unsqueeze", column, graph.axes(2)) for column in columns]
+    return graph.add("Concat", *each, axis=2)
 
 
 def _shares(graph, values):
@@ -252,6 +315,7 @@ def _regressor(graph, model, X):
 
 _BUILDERS = {
     BinaryClassifier: _classifier,
+    ContrastsClassifier: _contrasts,
     OneVsRestClassifier: _one_against_rest,
     SoftmaxClassifier: _drawn,
     LinearRegressor: _regressor,

@@ -136,9 +136,9 @@ class ContrastsPart:
             covariance += (squared(X) @ self.variances).reshape(covariance.shape)
         return X @ self.mean, covariance
 
-    def probabilities(self, X):
+    def probabilities(self, X, nodes):
         """Expected probabilities of the classes, (n, K)."""
-        return softmax_expectation(*self.moments(X))
+        return softmax_expectation(*self.moments(X), nodes)
 
 
 # --- models
@@ -227,22 +227,23 @@ class BinaryClassifier(Mixed, Classifier):
 
 @dataclass
 class ContrastsClassifier(Classifier):
-    """Three or four classes, by quadrature over every Gaussian component."""
+    """More classes, by fixed nodes (K - 1, n_nodes) for every Gaussian component."""
 
     weights: object
     parts: tuple
-    # Rows that share a rule are computed together: the more the better.
+    nodes: object
+    # What is computed at nodes has blocks of its own.
     width = 0
 
     def _all(self, X):
         pairs = zip(self.weights, self.parts, strict=True)
-        p = sum(weight * part.probabilities(X) for weight, part in pairs)
+        p = sum(weight * part.probabilities(X, self.nodes) for weight, part in pairs)
         return p / p.sum(axis=1, keepdims=True)
 
 
 @dataclass
 class SoftmaxClassifier(Classifier):
-    """More classes, by fixed draws (n_draws * n_classes, dim) of the coefficients."""
+    """The same of any components, by draws (n_draws * n_classes, dim)."""
 
     draws: object
 

@@ -76,7 +76,8 @@ from skboost.targets._scale_priors import (
 )
 from skboost.targets._softmax_gaussian import (
     class_contrasts,
-    has_product_rule,
-    principal_axes,
+    contrast_roots,
     softmax_expectation,
+    softmax_gaussian_expectations,
+    softmax_nodes,
 )

@@ -59,6 +59,10 @@ class Target:
         """What happened at the first of these; None without failures."""
         return self.ledger.first_failure
 
+    def finer(self):
+        """The target whose expectations judge what a search by this one has found."""
+        return self
+
     def log_density(self, theta, strict=False):
         """Log joint density (n_draws,) of draws (n_draws, dim), in nats.
 

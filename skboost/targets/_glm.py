@@ -128,13 +128,10 @@ class GLMTarget(Target):
 
     @property
     def exact_gaussian(self):
-        """Whether expectations under Gaussians are exact."""
-        return self.likelihood.exact_gaussian and self.knows_curvature
-
-    @property
-    def knows_curvature(self):
         """Whether there are expectations: of a prior whose scale is learned, none."""
         return self.prior.closed
+
+    knows_curvature = exact_gaussian
 
     @property
     def log_concave(self):
@@ -150,6 +147,12 @@ class GLMTarget(Target):
         """This target where the factor that `CommonScale` learns is known."""
         view = copy(self)
         view.prior, view.scale = self.prior.given(self.scale, s)
+        return view
+
+    def finer(self):
+        """This target with smaller errors of its expectations, where there are any."""
+        view = copy(self)
+        view.likelihood = self.likelihood.finer()
         return view
 
     def _checked(self, theta):

@@ -1,5 +1,7 @@
 """What a generalised linear model brings of its own: the likelihood of one row."""
 
+from copy import copy
+
 import numpy as np
 from scipy.special import gammaln
 
@@ -7,8 +9,7 @@ from skboost._math import bounded_exp
 from skboost._parallel import scratch
 from skboost.targets._design import sum_log
 from skboost.targets._logistic_gaussian import logistic_gaussian_expectations
-from skboost.targets._softmax_gaussian import has_product_rule
-from skboost.targets._softmax_moments import softmax_gaussian_expectations
+from skboost.targets._softmax_gaussian import softmax_gaussian_expectations
 
 
 class WeightedRows:
@@ -69,9 +70,6 @@ class Likelihood:
     """
 
     n_outputs = 1
-    # Whether expectations under Gaussian linear predictors are so good that sums of
-    # them need no draws.
-    exact_gaussian = True
     # Whether means are exponentials of linear predictors; see `Target`.
     light_tails = False
     # Whether the log likelihood of a row is concave in its linear predictors.
@@ -87,6 +85,10 @@ class Likelihood:
 
     def given(self, level):
         """The likelihood where the parameter that rows share is known."""
+        return self
+
+    def finer(self):
+        """The likelihood with smaller errors of its expectations: there are none."""
         return self
 
     def expected_rows(self, mean, covariance, y):
@@ -228,10 +230,8 @@ class Multinomial(Likelihood):
     def __init__(self, n_classes):
         self.n_outputs = n_classes
         self.n_temporaries = n_classes + 2
-        self.exact_gaussian = has_product_rule(n_classes)
-        # Errors of the expectations of a row: with four classes a digit costs twice the
-        # nodes, and 1e-5 is far below what a search can tell.
-        self._tol = 1e-5 if n_classes == 4 else 1e-10
+        # Nodes for the narrowest rows; they are doubled for wider ones.
+        self.n_nodes = 64
         # Sums of n_classes terms of at most 1 stay far from overflow in a product.
         self._limit = max(1, min(512, int(600 / np.log(n_classes))))
 
@@ -256,13 +256,19 @@ class Multinomial(Likelihood):
         slope = np.stack([rows.block.pull(part) for part in exp])
         return -(rows.sum(top) + rows.sum_log(total, self._limit)), -slope
 
+    def finer(self):
+        """The same with eight times the nodes: a search follows errors of its own."""
+        view = copy(self)
+        view.n_nodes = 8 * self.n_nodes
+        return view
+
     def expected_rows(self, mean, covariance, y):
         """Expectations for Gaussian linear predictors; see `Likelihood`."""
         first, second = np.triu_indices(self.n_outputs)
         full = np.empty((mean.shape[1], self.n_outputs, self.n_outputs))
         full[:, first, second] = full[:, second, first] = covariance.T
         log_sum, probability, products = softmax_gaussian_expectations(
-            mean.T, full, self._tol
+            mean.T, full, self.n_nodes
         )
         every = np.arange(self.n_outputs)
         # The rows of the second derivatives sum to zero; so written, none is negative.

@@ -107,7 +107,12 @@ def test_linear_regressions(model):
 def several():
     three = np.digitize(ETA + RNG.logistic(size=50), [-1.0, 1.0])
     five = np.digitize(ETA, [-2.0, -0.5, 0.5, 2.0])
-    yield "five", BoostedBayesianLogisticRegression(**TINY), five, 1e-12
+    diag = {"family": "gaussian-diag", "fit_intercept": False}
+    low_rank = {"family": Gaussian("low_rank", rank=1)}
+    for name, options in {"": {}, ", diag": diag, ", low rank": low_rank}.items():
+        model = BoostedBayesianLogisticRegression(**TINY, **options)
+        yield f"three{name}", model, three, 1e-9
+    yield "five", BoostedBayesianLogisticRegression(**TINY), five, 1e-9
     laplace = BoostedBayesianLogisticRegression(**TINY, family="laplace")
     yield "by draws", laplace, three, 1e-12
     yield "online", OnlineBayesianLogisticRegression(), three, 1e-9
@@ -128,10 +133,18 @@ def test_several_classes(model, y, tolerance):
     assert np.array_equal(found["label"], model.predict(near))
 
 
+def test_several_classes_far_out():
+    y = np.digitize(ETA, [-2.0, 0.0, 1.0])
+    model = BoostedBayesianLogisticRegression(**TINY).fit(X, y)
+    rows = np.random.default_rng(2).normal(size=(100, 3))
+    for size in (30.0, 1e3, 1e6):
+        found = outputs(model.to_onnx(), size * rows)["probabilities"]
+        expected = model.predict_proba(size * rows)
+        assert_allclose(found, expected, rtol=0.0, atol=1e-8)
+
+
 def others():
     three = np.arange(50) % 3
-    for labels in (three, np.arange(50) % 4):
-        yield BoostedBayesianLogisticRegression(**TINY).fit(X, labels)
     yield BoostedBayesianLogisticRegression(**TINY, family="laplace").fit(X, TWO)
     yield BoostedBayesianPoissonRegression(**TINY).fit(X, three)
 

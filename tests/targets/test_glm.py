@@ -258,6 +258,10 @@ def test_expected_log_density_is_the_mean_over_draws(kind, prior, structure):
     check_expectation(target, mean, variance, factor, n=20_000)
 
 
+def _fifth(near):
+    return {name: 0.2 * size for name, size in near.items()}
+
+
 @each_prior
 def test_slopes_of_expectations_equal_differences(kind, prior):
     X, y, weight = make_data()
@@ -265,7 +269,11 @@ def test_slopes_of_expectations_equal_differences(kind, prior):
     rng, size = np.random.default_rng(5), SIZES.get(kind, 1.0)
     mean = size * rng.normal(size=target.dim)
     variance = size**2 * rng.uniform(0.5, 2.0, target.dim)
-    check_gradients(target, mean, variance, size * rng.normal(size=(target.dim, 2)))
+    factor = size * rng.normal(size=(target.dim, 2))
+    # Of several classes the slope in a covariance is an average over nodes of its own.
+    near = {"rtol": 2e-3, "atol": 2e-2} if kind == "multinomial" else {}
+    check_gradients(target, mean, variance, factor, **near)
+    check_gradients(target.finer(), mean, variance, factor, **_fifth(near))
     factor = size * np.tril(rng.normal(size=(target.dim, target.dim)))
     check_curvature(target, mean, factor, rtol=5e-6 if kind == "poisson" else 0.0)
     curvature = target.expected_curvature(mean, factor)[2]
@@ -281,12 +289,12 @@ def test_unused_structure_has_no_gradient():
     assert point[0] == pytest.approx(target.log_density(mean[None])[0], rel=1e-12)
 
 
-def test_scale_of_one_class_serves_every_class_and_few_classes_are_exact():
+def test_scale_of_one_class_serves_every_class_and_any_classes_have_expectations():
     X, y, _ = make_data()
     scale = np.linspace(1.0, 2.0, X.shape[1] + 1)
     one = make_target("multinomial", X, y, scale=scale)
     np.testing.assert_array_equal(one.scale, np.tile(scale, N_CLASSES))
-    assert one.exact_gaussian and not glm(X, y, Multinomial(5)).exact_gaussian
+    assert one.exact_gaussian and glm(X, y, Multinomial(5)).exact_gaussian
 
 
 def test_the_design_is_not_copied():

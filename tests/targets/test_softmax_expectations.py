@@ -1,19 +1,21 @@
 """Expectations of the softmax against dense sums in other coordinates."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from skboost.targets import (
     class_contrasts,
-    has_product_rule,
+    contrast_roots,
     logistic_gaussian_expectations,
-)
-from skboost.targets._softmax_gaussian import (
-    groups_by_rule,
     softmax_expectation,
-    softmax_rows,
+    softmax_gaussian_expectations,
+    softmax_nodes,
 )
-from skboost.targets._softmax_moments import softmax_gaussian_expectations
+
+# What a search has for its narrowest rows, eight times for what judges it.
+expectations = partial(softmax_gaussian_expectations, n_nodes=8 * 64)
 
 
 def rows(n_classes, scale, n=6, seed=0):
@@ -40,27 +42,28 @@ def dense(mean, covariance, step):
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "scale", "step", "tol", "error"),
+    ("n_classes", "scale", "step", "error"),
     [
-        (3, 0.1, 0.2, 1e-10, 1e-8),
-        (3, 1.0, 0.1, 1e-10, 1e-8),
-        (3, 3.0, 0.03, 1e-10, 3e-8),
-        (4, 1.0, 0.3, 1e-5, 3e-4),
+        (3, 0.1, 0.2, 1e-6),
+        (3, 1.0, 0.1, 1e-3),
+        (3, 3.0, 0.03, 2e-3),
+        (3, 6.0, 0.02, 4e-3),
+        (4, 0.1, 0.3, 3e-6),
+        (4, 1.0, 0.3, 1e-3),
     ],
 )
-def test_product_rules_agree_with_dense_sums(n_classes, scale, step, tol, error):
+def test_averages_over_nodes_agree_with_dense_sums(n_classes, scale, step, error):
     mean, covariance = rows(n_classes, scale)
-    found = softmax_gaussian_expectations(mean, covariance, tol)
+    found = expectations(mean, covariance)
     for i in range(len(mean)):
         expected = dense(mean[i], covariance[i], step)
-        # The second derivatives have a double pole.
-        for a, b, factor in zip(found, expected, (1.0, 1.0, 30.0), strict=True):
-            np.testing.assert_allclose(a[i], b, rtol=0.0, atol=factor * error)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a[i], b, rtol=0.0, atol=error)
 
 
 def test_many_classes_are_near_the_mean_over_draws():
     mean, covariance = rows(6, 1.5, n=3)
-    found = softmax_gaussian_expectations(mean, covariance)
+    found = expectations(mean, covariance)
     rng = np.random.default_rng(1)
     for i in range(len(mean)):
         t = rng.multivariate_normal(mean[i], covariance[i], size=100_000)
@@ -70,63 +73,40 @@ def test_many_classes_are_near_the_mean_over_draws():
         np.testing.assert_allclose(found[1][i], p.mean(axis=0), atol=0.01)
 
 
+@pytest.mark.parametrize("n_classes", [3, 4, 6])
+def test_more_nodes_have_smaller_errors(n_classes):
+    mean, covariance = rows(n_classes, 1.5, n=40)
+    few, more, most = (
+        softmax_gaussian_expectations(mean, covariance, n)[0]
+        for n in (64, 512, 1 << 13)
+    )
+    error, smaller = np.abs(few - most).mean(), np.abs(more - most).mean()
+    assert smaller < 0.4 * error
+    assert error < 3e-3
+
+
 @pytest.mark.parametrize("n_classes", [3, 4, 7])
 def test_what_all_classes_share_goes_through(n_classes):
     mean, covariance = rows(n_classes, 1.0)
-    log_sum, p, products = softmax_gaussian_expectations(mean, covariance, 1e-5)
-    moved = softmax_gaussian_expectations(mean + 700.0, covariance + 25.0, 1e-5)
+    log_sum, p, products = expectations(mean, covariance)
+    moved = expectations(mean + 700.0, covariance + 25.0)
     for a, b in zip((log_sum + 700.0, p, products), moved, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-3 if n_classes > 4 else 1e-4)
+        np.testing.assert_allclose(a, b, atol=1e-4)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
     np.testing.assert_allclose(products.sum(axis=2), p, rtol=1e-9, atol=1e-12)
-    if not has_product_rule(n_classes):
-        return
     contrasts = class_contrasts(n_classes)
     inner = contrasts.T @ covariance @ contrasts
-    alone = softmax_expectation(mean @ contrasts, inner, 1e-5)
-    np.testing.assert_allclose(alone, p, atol=1e-5)
+    nodes = softmax_nodes(n_classes - 1, 1024)
+    alone = softmax_expectation(mean @ contrasts, inner, nodes)
+    np.testing.assert_allclose(alone, p, atol=2e-3)
 
 
 def test_points_are_the_softmax_itself():
     mean, _ = rows(3, 1.0)
     mean *= 400.0
-    log_sum, p, _ = softmax_gaussian_expectations(mean, np.zeros((6, 3, 3)))
+    log_sum, p, _ = expectations(mean, np.zeros((6, 3, 3)))
     np.testing.assert_allclose(log_sum, np.logaddexp.reduce(mean, axis=1))
     np.testing.assert_allclose(p, np.exp(mean - log_sum[:, None]), atol=1e-15)
-
-
-def over_all_axes(mean, covariance, tol):
-    """The same by a product rule over all K - 1 dimensions."""
-    contrasts = class_contrasts(mean.shape[1])
-    inner = contrasts.T @ covariance @ contrasts
-    log_sum, products = np.empty(len(mean)), np.empty(covariance.shape)
-    for some, p, total, level, weights in softmax_rows(
-        mean, inner, tol, groups_by_rule
-    ):
-        p /= total[:, None]
-        products[some] = (p * weights) @ p.transpose(0, 2, 1)
-        log_sum[some] = (np.log(total) + level) @ weights
-    return log_sum, products
-
-
-@pytest.mark.parametrize("n_classes", [3, 4])
-@pytest.mark.parametrize("scale", [0.05, 0.4])
-def test_one_dimension_less_is_the_same(n_classes, scale):
-    mean, covariance = rows(n_classes, scale, n=5)
-    log_sum, _, products = softmax_gaussian_expectations(mean, covariance, 1e-13)
-    expected, expected_products = over_all_axes(mean, covariance, 1e-13)
-    np.testing.assert_allclose(log_sum, expected, rtol=0.0, atol=1e-10)
-    np.testing.assert_allclose(products, expected_products, rtol=0.0, atol=1e-10)
-
-
-@pytest.mark.slow
-def test_wide_rows_are_the_same_as_under_a_dense_sum():
-    mean, covariance = rows(3, 6.0, n=2)
-    found = softmax_gaussian_expectations(4.0 * mean, covariance)
-    for i in range(len(mean)):
-        expected = dense(4.0 * mean[i], covariance[i], 0.012)
-        for a, b in zip(found, expected, strict=True):
-            np.testing.assert_allclose(a[i], b, rtol=0.0, atol=1e-7)
 
 
 def test_a_direction_without_variance_is_left_out():
@@ -134,36 +114,56 @@ def test_a_direction_without_variance_is_left_out():
     # Two classes move together: their difference is a point.
     root = np.array([[1.0, 0.5], [1.0, 0.5], [-2.0, 1.0]])
     covariance = np.tile(root @ root.T, (2, 1, 1))
-    log_sum, p, _ = softmax_gaussian_expectations(mean, covariance)
+    log_sum, p, _ = expectations(mean, covariance)
     both = np.logaddexp(mean[:, 0], mean[:, 1])
     softplus, sigmoid, _ = logistic_gaussian_expectations(
         mean[:, 2] - both, np.full(2, np.hypot(3.0, 0.5))
     )
-    np.testing.assert_allclose(log_sum, both + softplus, atol=1e-9)
-    np.testing.assert_allclose(p[:, 2], sigmoid, atol=1e-9)
+    np.testing.assert_allclose(log_sum, both + softplus, atol=1e-3)
+    np.testing.assert_allclose(p[:, 2], sigmoid, atol=1e-3)
 
 
-@pytest.mark.parametrize("n_classes", [3, 4])
+@pytest.mark.parametrize("n_classes", [3, 5, 100])
+def test_nodes_have_the_moments_of_a_normal(n_classes):
+    nodes = softmax_nodes(n_classes - 1, 256)
+    n_axes, n = nodes.shape
+    assert n_axes == n_classes - 1
+    np.testing.assert_allclose(nodes.sum(axis=1), 0.0, atol=1e-9)
+    np.testing.assert_allclose(nodes @ nodes.T / n, np.eye(n_axes), atol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [3, 6])
+def test_roots_have_the_covariance_of_the_centred_predictors(n_classes):
+    _, covariance = rows(n_classes, 1.0)
+    contrasts = class_contrasts(n_classes)
+    roots = contrast_roots(contrasts.T @ covariance @ contrasts)
+    centred = np.eye(n_classes) - 1.0 / n_classes
+    expected = centred @ covariance @ centred
+    np.testing.assert_allclose(roots @ roots.transpose(0, 2, 1), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [3, 4, 6])
 @pytest.mark.parametrize("width", [0.5, 1.5, 3.0])
 def test_probabilities_are_as_near_as_they_say(n_classes, width):
-    rng, n, k = np.random.default_rng(1), 200 if n_classes < 4 else 40, n_classes - 1
+    rng, n, k = np.random.default_rng(1), 200, n_classes - 1
     mean = width * rng.choice([0.3, 1.0, 3.0], (n, 1)) * rng.standard_normal((n, k))
     root = rng.standard_normal((n, k, k))
     covariance = root @ root.transpose(0, 2, 1)
     largest = np.linalg.eigvalsh(covariance)[:, -1]
     covariance *= (width**2 / largest)[:, None, None]
-    exact = softmax_expectation(mean, covariance, 1e-8, np.float64)
-    found = softmax_expectation(mean, covariance)
-    np.testing.assert_allclose(found, exact, rtol=0.0, atol=1e-4)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-5)
+    exact = softmax_expectation(mean, covariance, softmax_nodes(k, 1 << 16))
+    found = softmax_expectation(mean, covariance, softmax_nodes(k, 1024))
+    error = np.abs(found - exact)
+    assert error.max() < 3e-3
+    assert error.mean() < 3e-4
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-12)
 
 
-def test_rows_far_out_are_computed_node_by_node():
-    """Products of exponentials would leave the range of single precision there."""
-    mean = np.array([[0.3, -0.2], [90.0, -40.0], [0.1, 0.4]])
-    covariance = np.array([0.5, 30.0, 2.0])[:, None, None] * np.eye(2)
-    together = softmax_expectation(mean, covariance)
-    alone = [softmax_expectation(mean[[i]], covariance[[i]])[0] for i in range(3)]
-    np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-7)
-    exact = softmax_expectation(mean, covariance, 1e-8, np.float64)
-    np.testing.assert_allclose(together, exact, rtol=0.0, atol=1e-4)
+def test_rows_far_out_do_not_overflow():
+    mean = np.array([[0.3, -0.2], [900.0, -400.0], [0.1, 0.4]])
+    covariance = np.array([0.5, 3e4, 2.0])[:, None, None] * np.eye(2)
+    nodes = softmax_nodes(2, 1024)
+    together = softmax_expectation(mean, covariance, nodes)
+    alone = [softmax_expectation(mean[[i]], covariance[[i]], nodes)[0] for i in (0, 2)]
+    np.testing.assert_allclose(together[[0, 2]], alone, rtol=1e-12)
+    np.testing.assert_allclose(together.sum(axis=1), 1.0, rtol=1e-12)
