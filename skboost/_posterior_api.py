@@ -5,8 +5,8 @@ from numbers import Integral
 
 import numpy as np
 
-from skboost._elsewhere import MOVED, known_parameters
 from skboost._random import root_seed
+from skboost._renamed import MOVED, known_parameters
 from skboost._sklearn import Interval, StrOptions, validate_params
 from skboost._starting_points import starting_points
 from skboost.boosting import SurrogateBoosting

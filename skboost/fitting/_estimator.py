@@ -5,9 +5,9 @@ from contextlib import contextmanager
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skboost._elsewhere import refuse_unknown
 from skboost._pickles import VersionedPickle
 from skboost._random import root_seed
+from skboost._renamed import refuse_unknown
 from skboost._sklearn import CallbackSupportMixin
 from skboost.fitting._boost import Options, RunInterrupted, boost
 from skboost.fitting._checkpoint import session_of

@@ -7,9 +7,9 @@ from time import perf_counter
 
 import numpy as np
 
-from skboost._elsewhere import MOVED_OF_SVI
 from skboost._parallel import chunked_map
 from skboost._random import generator
+from skboost._renamed import MOVED_OF_SVI
 from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost.fitting._checkpoint import RunKeeper, check_agrees, session_of
 from skboost.fitting._estimator import FittingEstimator

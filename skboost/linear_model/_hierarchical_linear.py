@@ -2,7 +2,7 @@
 
 from sklearn.base import RegressorMixin
 
-from skboost._elsewhere import MOVED_LEVEL, known_parameters
+from skboost._renamed import MOVED_LEVEL, known_parameters
 from skboost._sklearn import fit_context
 from skboost.fitting import callback_data
 from skboost.linear_model._group_model import group_model

@@ -5,7 +5,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._elsewhere import MOVED_LEVEL, known_parameters
+from skboost._renamed import MOVED_LEVEL, known_parameters
 from skboost._sklearn import fit_context
 from skboost.fitting import callback_data
 from skboost.linear_model._group_model import group_model

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._elsewhere import MOVED_LEVEL, known_parameters
+from skboost._renamed import MOVED_LEVEL, known_parameters
 from skboost._sklearn import StrOptions, check_sample_weight, fit_context
 from skboost.fitting import callback_data
 from skboost.linear_model._count_predictive import warn_where_larger

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.base import clone
 
-from skboost._elsewhere import MOVED, MOVED_PRIORS
+from skboost._renamed import MOVED, MOVED_PRIORS
 from skboost._sklearn import InstanceOf, StrOptions
 from skboost._solver import climb
 from skboost.fitting import BOOSTING_CONSTRAINTS

@@ -1,4 +1,4 @@
-"""Parameters that have another place or name: a call with one of them says which."""
+"""Parameters that were renamed or dropped: a call with one says what to use now."""
 
 from difflib import get_close_matches
 from functools import wraps
@@ -38,23 +38,10 @@ MOVED_LEVEL = {
 
 
 def refuse_unknown(name, function, moved, given):
-    """Refuse arguments that a function does not have.
+    """Refuse arguments (names) that a function does not have, as Python does.
 
-    Parameters
-    ----------
-    name : str
-        Of the class or function, for the message.
-    function : callable
-        Whose parameters there are.
-    moved : dict
-        What to use in place of parameters of other libraries and of earlier versions.
-    given : iterable of str
-        Names of the arguments of a call.
-
-    Raises
-    ------
-    TypeError
-        As Python does, with the parameter that was probably meant.
+    The message names the parameter that was probably meant, and `moved` what to use in
+    place of those of other libraries and earlier versions.
     """
     known = signature(function).parameters
     if any(one.kind is Parameter.VAR_KEYWORD for one in known.values()):
