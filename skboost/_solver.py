@@ -84,37 +84,36 @@ def climb(
     one, which overshoots where little is left. The rest is as in `ascend`; without
     `tol`, SciPy's own rule ends the search.
     """
-    best = [-np.inf, z]
-    unit = 1.0
+    best, unit, known = [-np.inf, z], 1.0, []
 
-    def negative(z):
+    def negative(y):
+        if known:
+            # SciPy asks for the start first.
+            value, slope = known.pop()
+            return value, unit * slope
         if budget is not None and np.isfinite(best[0]):
             budget.check()
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            z = unit * y
             value, gradient = value_and_gradient(z)
         if not (abs(value) < _WALL and np.isfinite(gradient).all()):
             # The line search backs off from a wall, and never learns its slope.
             return _WALL, np.zeros_like(z)
         if value > best[0]:
             best[:] = value, z.copy()
-        return -value, -gradient
-
-    def in_units(y):
-        # SciPy asks for the start first, which is known.
-        value, slope = pending.pop() if pending else negative(unit * y)
-        return value, unit * slope
+        return -value, -unit * gradient
 
     # What was found until the budget is spent is the answer.
     with suppress(BudgetSpent):
-        pending = [negative(z)]
-        value, slope = pending[0]
+        known.append(negative(z))
+        value, slope = known[0]
         if tol is not None:
             options = options | {"ftol": tol / max(1.0, abs(value))}
         if natural:
             unit = min(1.0, np.linalg.norm(slope)) or 1.0
             options = options | {"gtol": unit * options["gtol"]}
         minimize(
-            in_units,
+            negative,
             z / unit,
             jac=True,
             method="L-BFGS-B",

@@ -5,6 +5,7 @@ follow from those. Modes that overlap are fitted together.
 """
 
 from functools import partial
+from operator import itemgetter
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -91,14 +92,12 @@ def shrink_to_support(target, component, base_draws):
 
 def first_component(target, family, starts, settings):
     """The best single member of the family's variants."""
-    found = [
-        _member(target, variant, starts, settings) for variant in family.variants()
-    ]
+    fit = partial(_member, target, starts, settings)
     # Sobol' points are the same for all variants, so their values compare.
-    return max(found, key=lambda item: item[0])[1]
+    return max(map(fit, family.variants()), key=itemgetter(0))[1]
 
 
-def _member(target, family, starts, settings):
+def _member(target, starts, settings, family):
     """ELBO on its draws, and one variant's best member."""
     # A factor grows on a diagonal Gaussian.
     first = Gaussian("diag") if family.low_rank else family
@@ -157,8 +156,8 @@ def _best_of_short_searches(problems, budget, settings):
     values = chunked_map(_value_at_start, problems, settings.n_jobs, "shared")
     order = np.argsort(-np.array(values), kind="stable")[: max(2, settings.n_restarts)]
     problems = [problems[k] for k in order]
-    found = [(*ascend(p, max_iter=10, budget=budget), p) for p in problems]
-    x, _, problem = max(found, key=lambda item: item[1])
+    ends = map(partial(ascend, max_iter=10, budget=budget), problems)
+    (x, _), problem = max(zip(ends, problems, strict=True), key=lambda one: one[0][1])
     return x, problem
 
 

@@ -92,7 +92,10 @@ class CallableTarget(Target):
         began = perf_counter()
         with argument as given:
             parts = [given[a : a + step] for a in range(0, len(theta), step)]
-            chunks = chunked_map(func, parts, self.n_jobs, backend="loky")
+            if len(parts) == 1:
+                chunks = [func(given)]
+            else:
+                chunks = chunked_map(func, parts, self.n_jobs, backend="loky")
         failures = [pair for chunk in chunks for pair in chunk.failures]
         self.ledger.finish(len(theta), failures, perf_counter() - began)
         return chunks
@@ -167,15 +170,9 @@ class _UserFunction(NamedTuple):
             return user._replace(hint=hint)
         return user
 
-    def batch(self, theta, with_score):
-        """Values (n,) and scores (n, dim), or None, from one call for all rows."""
-        value, score = self._call(theta, with_score)
-        check_shape(self.name, value, (len(theta),), theta)
-        return value, score
-
     def point(self, row, with_score):
         """Value and score (dim,), or None, at one point."""
-        value, score = self._call(row, with_score)
+        value, score = self.at(row, with_score)
         if value.size != 1:
             raise LogDensityError(
                 f"{self.name} must return one number for a point of shape "
@@ -183,7 +180,8 @@ class _UserFunction(NamedTuple):
             )
         return float(value.reshape(())), score
 
-    def _call(self, theta, with_score):
+    def at(self, theta, with_score):
+        """Values and scores, or None, of one call, for a point or for all rows."""
         if with_score and self.gradient is None:
             return self._differentiated(theta)
         advice = _where_it_fails(self.name)
@@ -254,10 +252,11 @@ def _by_points(user, with_score, raises, theta):
 def _by_batches(user, with_score, raises, theta):
     """One call; where it raises, halves of it until the rows are found that raise."""
     try:
-        value, score = user.batch(theta, with_score)
+        value, score = user.at(theta, with_score)
     except FailedEvaluationError as error:
         failed = error
     else:
+        check_shape(user.name, value, (len(theta),), theta)
         return _checked(user.name, value, score, theta, raises)
     if len(theta) == 1:
         if raises:
