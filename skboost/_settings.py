@@ -16,31 +16,13 @@ MAX_CANDIDATES = 32
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a run.
+    """Settings of a run; `exact` says that Gaussian expectations are in closed form.
 
     The first group is what a user chooses. The others were set by trials on small
-    densities (two modes, a far mode, a ring, Cauchy, t2 and ten-dimensional logistic
-    posteriors); the comment beside each says what the trial showed. None was tuned by
-    a search, and ``benchmarks/ablation.py`` measures what the mechanisms are worth.
-
-    Parameters
-    ----------
-    n_draws : int
-        Monte Carlo draws kept for each component.
-    n_restarts : int
-        Starts that are searched for each new component.
-    n_fresh : int
-        Fresh draws of each reported estimate.
-    tol : float
-        Nats that matter.
-    seed : int
-    max_components : int or None
-    refine : bool
-        Whether old components move after a new one.
-    n_jobs : int or None
-        Threads over starts.
-    exact : bool
-        Whether the target's closed Gaussian expectations are used.
+    densities (two modes, a far mode, a ring, a Cauchy and a Student-t distribution and
+    logistic posteriors in ten dimensions); the comment beside each says what the trial
+    showed. None was tuned by a search, and ``benchmarks/ablation.py`` measures what the
+    mechanisms are worth.
     """
 
     n_draws: int = 512
