@@ -146,3 +146,14 @@ def test_limits_that_do_not_bind_change_nothing(banana):
     )
     assert not free.history[0]["cut_short"] and not bound.history[0]["cut_short"]
     assert free.report == bound.report
+
+
+def test_no_limit_of_a_fit_binds_its_posterior():
+    """Draws of skewed components evaluate the density, also after the fit."""
+    result = boost_posterior(
+        lambda theta: np.sum(1.3 * theta - np.exp(theta), axis=1), 2,
+        gradient=lambda theta: 1.3 - np.exp(theta), max_evaluations=60_000,
+        max_iter=1, random_state=0,
+    )  # fmt: skip
+    assert result.skewing.applied
+    assert len(result.posterior.sample(70_000, random_state=0)) == 70_000
