@@ -7,7 +7,6 @@ import warnings
 import autograd.numpy as anp
 import numpy as np
 import pytest
-from joblib import parallel_config
 from sklearn.model_selection import GridSearchCV
 
 from skboost import (
@@ -18,8 +17,6 @@ from skboost import (
     BoostedMatrixFactorization,
     OnlineBayesianLogisticRegression,
     SVIGaussianMixture,
-    SVILatentDirichletAllocation,
-    SVIMatrixFactorization,
     boost_posterior,
 )
 from skboost.callbacks import Checkpoint
@@ -35,7 +32,6 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2)) + 3.0 * (np.arange(30) % 2)[:, None]
 LABELS = (RNG.random(30) < 0.5).astype(int)
 REAL = X @ [1.0, -1.0] + RNG.standard_t(3, size=30)
-COUNTS = RNG.poisson(2.0, size=(20, 8))
 TINY = {"n_draws": 32, "max_iter": 3, "tol": 0.0, "random_state": 0}
 
 
@@ -61,7 +57,6 @@ def logistic(**settings):
 
 TABLE = np.where(RNG.random((8, 6)) < 0.2, np.nan, RNG.normal(size=(8, 6)))
 FEW = TINY | {"n_draws": 8}
-SIX = {"max_iter": 6, "tol": 0.0, "random_state": 0}
 FITS = {
     "logistic": lambda: logistic(),
     "with noise": lambda: logistic(prior="laplace", family="gaussian-diag"),
@@ -73,15 +68,6 @@ FITS = {
     "poisson": lambda: (BoostedBayesianPoissonRegression(**TINY), (X, LABELS)),
     "mixture": lambda: (BoostedGaussianMixture(2, **FEW), (X,)),
     "factorisation": lambda: (BoostedMatrixFactorization(2, **FEW), (TABLE,)),
-    "svi, all rows": lambda: (SVIGaussianMixture(2, n_init=2, **SIX), (X,)),
-    "svi, batches": lambda: (
-        SVIGaussianMixture(
-            2, max_iter=6, batch_size=10, effective_batch_size=5, random_state=0
-        ),
-        (X,),
-    ),
-    "svi, factors": lambda: (SVIMatrixFactorization(2, **SIX), (TABLE,)),
-    "topics": lambda: (SVILatentDirichletAllocation(2, **SIX), (COUNTS,)),
 }
 
 
@@ -112,10 +98,8 @@ def fitted(model):
     ("name", "after"),
     [
         ("logistic", 1),
-        ("svi, batches", 2),
         *[pytest.param(name, 2, marks=pytest.mark.slow) for name in FITS],
         pytest.param("with noise", 3, marks=pytest.mark.slow),
-        pytest.param("svi, all rows", 9, marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_fit_goes_on(name, after, tmp_path):
@@ -131,9 +115,7 @@ def test_a_killed_fit_goes_on(name, after, tmp_path):
     again.set_callbacks(Checkpoint(path), counted).fit(*data)
     same(fitted(plain), fitted(again))
     # It did go on: what was done is not done again.
-    n_runs = getattr(plain, "n_init", 1)
-    if n_runs == 1:
-        assert counted.n == plain.n_iter_ - after
+    assert counted.n == plain.n_iter_ - after
     # And what was done altogether is not done at all.
     once_more, _ = FITS[name]()
     counted = Killer()
@@ -200,7 +182,7 @@ def test_how_often(tmp_path, monkeypatch):
         written.append(path)
 
     monkeypatch.setattr(_checkpoint, "write_atomically", write)
-    model, data = FITS["svi, batches"]()
+    model, data = logistic(family="gaussian-diag", max_iter=5)
 
     def fit(**often):
         written.clear()
@@ -308,7 +290,7 @@ def test_a_file_runs_no_code_of_its_own(forged, written):
     session = _checkpoint.session_of(
         logistic(max_iter=1)[0].set_callbacks(Checkpoint(written))
     )
-    session.put("0", None, forged(str(trap)))
+    session.put(None, forged(str(trap)))
     with pytest.raises(ValueError, match=r"written by skboost\.callbacks") as error:
         refit(written)
     assert "a checkpoint holds no" in str(error.value.__cause__)
@@ -329,12 +311,10 @@ def test_parameters_that_mean_nothing_are_refused(wrong):
         Checkpoint("fit.npz", **wrong)
 
 
-@pytest.mark.slow
-def test_processes_are_refused(tmp_path):
-    model, data = FITS["svi, all rows"]()
-    model.set_params(n_jobs=2).set_callbacks(Checkpoint(tmp_path / "fit.npz"))
-    with parallel_config(backend="loky"), pytest.raises(Exception, match="[Pp]ickle"):
-        model.fit(*data)
+def test_natural_gradients_say_what_to_do_instead(tmp_path):
+    model = SVIGaussianMixture(2).set_callbacks(Checkpoint(tmp_path / "fit.npz"))
+    with pytest.raises(ValueError, match="takes no Checkpoint. With warm_start=True"):
+        model.fit(X)
 
 
 def test_estimators_without_iterations_take_no_notice(tmp_path):

@@ -6,7 +6,6 @@ import pickle
 import warnings
 from dataclasses import dataclass, fields, is_dataclass
 from numbers import Integral, Real
-from threading import Lock
 from time import monotonic
 
 import numpy as np
@@ -16,7 +15,8 @@ from sklearn.base import BaseEstimator
 from skboost._pickles import check_version
 from skboost._sklearn import registered_callbacks
 from skboost._version import __version__
-from skboost.posterior import refusing_damage, write_atomically
+from skboost.families import VariationalFamily
+from skboost.posterior import is_public, refusing_damage, write_atomically
 
 _WRITER = "skboost.callbacks.Checkpoint"
 # What may change between a fit and the one that goes on with it.
@@ -28,7 +28,7 @@ _FREE = {
 # open no file and call nothing that they are given.
 _ROOMS = {
     "_budget", "approximation", "boosting", "conjugate", "families", "fitting", "modes",
-    "surrogates", "svi", "transforms", "warps",
+    "surrogates", "transforms", "warps",
 }  # fmt: skip
 # What arrays, and immutable classes of ours, are made by.
 _KNOWN_FUNCTIONS = {
@@ -58,7 +58,8 @@ class Checkpoint:
     The file of a fit that was done gives its result without any further iteration;
     with a larger `max_iter` it goes on.
 
-    It is for `fit` of the boosted and SVI estimators; `partial_fit` takes no notice.
+    It is for `fit` of boosted estimators; `partial_fit` takes no notice, and estimators
+    by natural gradients, whose ``warm_start`` goes on epoch by epoch, refuse it.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ class Checkpoint:
         classes of plain data and NumPy's arrays. One that names anything else is
         refused.
     every : int, default=1
-        Iterations (epochs) from one save to the next. The last one is always saved.
+        Iterations from one save to the next. The last one is always saved.
     seconds : float, default=0.0
         No save follows another sooner; the last iteration is saved all the same.
 
@@ -130,22 +131,35 @@ class Checkpoint:
         """The file stays."""
 
 
+def checkpoints_of(estimator):
+    """Every `Checkpoint` among an estimator's callbacks."""
+    callbacks = registered_callbacks(estimator)
+    return [one for one in callbacks if isinstance(one, Checkpoint)]
+
+
+def refuse_checkpoints(estimator):
+    """Say that fits of this kind are not kept on disk while they run."""
+    if checkpoints_of(estimator):
+        raise ValueError(
+            f"{type(estimator).__name__} takes no Checkpoint. With warm_start=True a "
+            "fit goes on where the last one ended: fit some epochs at a time, and "
+            "pickle the estimator in between."
+        )
+
+
 def session_of(estimator):
     """The session of the `Checkpoint` among an estimator's callbacks, or None."""
-    callbacks = registered_callbacks(estimator)
-    checkpoints = [one for one in callbacks if isinstance(one, Checkpoint)]
+    checkpoints = checkpoints_of(estimator)
     if len(checkpoints) > 1:
         raise ValueError(f"One Checkpoint is enough for a fit; got {len(checkpoints)}.")
+    if not checkpoints:
+        return None
     params = estimator.get_params()
-    return (
-        Session(checkpoints[0], type(estimator).__name__, params)
-        if checkpoints
-        else None
-    )
+    return Session(checkpoints[0], type(estimator).__name__, params)
 
 
 class Session:
-    """One fit and its file, in which each run of the fit has a key."""
+    """One fit and its file."""
 
     def __init__(self, checkpoint, kind, params):
         if not isinstance(params["random_state"], Integral):
@@ -154,45 +168,35 @@ class Session:
                 f"draws the same numbers again; got {params['random_state']!r}."
             )
         self.path, self.every = checkpoint.path, checkpoint.every
-        self._seconds, self._lock = checkpoint.seconds, Lock()
+        self._seconds = checkpoint.seconds
         described = {k: _described(v) for k, v in params.items() if k not in _FREE}
         self._header = {"kind": kind, **described}
-        self._runs = self._read() if os.path.exists(self.path) else {}
+        # Evaluations so far and the pickled run that the file holds, or None.
+        self.kept = self._read() if os.path.exists(self.path) else None
         self._due = monotonic() + self._seconds
-
-    def __reduce__(self):
-        raise TypeError(
-            "Checkpoint writes from one process: run the fit with threads, as with "
-            "joblib.parallel_config(backend='threading')."
-        )
-
-    def run(self, key):
-        """Evaluations so far and the pickled run that the file holds, or None."""
-        return self._runs.get(key)
 
     @property
     def due(self):
         """Whether the file is old enough to be replaced."""
         return monotonic() >= self._due
 
-    def put(self, key, record, run):
-        """Keep a pickled run under its key, and write the file."""
-        with self._lock:
-            self._runs[key] = record, run
-            self._due = monotonic() + self._seconds
-            try:
-                write_atomically(self.path, self._write)
-            except OSError as error:
-                warnings.warn(
-                    f"The checkpoint {self.path!r} could not be written: {error}. The "
-                    "earlier one stays where there is one, and the fit goes on.",
-                    CheckpointWarning,
-                    stacklevel=2,
-                )
+    def put(self, record, run):
+        """Keep a pickled run, and write the file."""
+        self.kept = record, run
+        self._due = monotonic() + self._seconds
+        try:
+            write_atomically(self.path, self._write)
+        except OSError as error:
+            warnings.warn(
+                f"The checkpoint {self.path!r} could not be written: {error}. The "
+                "earlier one stays where there is one, and the fit goes on.",
+                CheckpointWarning,
+                stacklevel=2,
+            )
 
     def _write(self, file):
         # The first part has numbers and strings alone: it is checked before the rest.
-        for part in (__version__, self._header, self._runs):
+        for part in (__version__, self._header, self.kept):
             pickle.dump(part, file)
 
     def _read(self):
@@ -212,37 +216,34 @@ class Session:
                         f"{before} and is {now} now. {advice}"
                     )
             with refusing_damage(path, _WRITER):
-                return dict(_Unpickler(file).load())
+                return tuple(_Unpickler(file).load())
 
 
 class RunKeeper:
     """Keeps one run of a fit, whose components are of a family."""
 
-    def __init__(self, session, key="0"):
-        self._session, self._key, self._waiting = session, key, None
+    def __init__(self, session):
+        self._session, self._waiting = session, None
 
     @property
     def path(self):
         return self._session.path
 
-    def resumed(self, family, ledger=None):
+    def resumed(self, family, ledger):
         """The run that the file holds, or None; evaluations are counted on."""
         self._family, self._ledger = family, ledger
-        kept = self._session.run(self._key)
-        if kept is None:
+        if self._session.kept is None:
             return None
-        record, written = kept
+        record, written = self._session.kept
         with refusing_damage(self.path, _WRITER):
             run = _Unpickler(io.BytesIO(written), family).load()
-            if record is not None:
-                ledger.restore(*record)
+            ledger.restore(*record)
         return run
 
     def keep(self, run):
         """After an iteration; what a run is before its end has been looked into."""
         if run.end is None:
-            record = None if self._ledger is None else self._ledger.record()
-            self._waiting = run, record
+            self._waiting = run, self._ledger.record()
             if run.n_iter % self._session.every == 0 and self._session.due:
                 self.write()
 
@@ -250,7 +251,7 @@ class RunKeeper:
         """Write what has not been written."""
         if self._waiting is not None:
             run, record = self._waiting
-            self._session.put(self._key, record, _pickled(run, self._family))
+            self._session.put(record, _pickled(run, self._family))
             self._waiting = None
 
 
@@ -262,16 +263,17 @@ class _Pickler(pickle.Pickler):
         self._family = family
 
     def persistent_id(self, value):
-        return "family" if type(value) is type(self._family) else None
+        # A public one may have variants of its class, and is written itself.
+        same = type(value) is type(self._family)
+        own = same and not (isinstance(value, VariationalFamily) and is_public(value))
+        return "family" if own else None
 
     def reducer_override(self, value):
         """Dataclasses by their fields: caches are left out, constructors check."""
         if isinstance(value, type) or not is_dataclass(value):
             return NotImplemented
-        # What natural gradients compute again from the rest, to the same bits.
         names = [field.name for field in fields(value) if field.init]
-        held = (None if name == "ahead" else getattr(value, name) for name in names)
-        return type(value), tuple(held)
+        return type(value), tuple(getattr(value, name) for name in names)
 
 
 class _Unpickler(pickle.Unpickler):

@@ -1,6 +1,5 @@
 """Estimators that run natural gradients from several starts, and keep the best run."""
 
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from time import perf_counter
@@ -11,12 +10,11 @@ from skboost._parallel import chunked_map
 from skboost._random import generator
 from skboost._renamed import MOVED_OF_SVI
 from skboost._sklearn import InstanceOf, Interval, StrOptions
-from skboost.fitting._checkpoint import RunKeeper, check_agrees, session_of
+from skboost.fitting._checkpoint import refuse_checkpoints
 from skboost.fitting._estimator import FittingEstimator
 from skboost.svi import (
     LEARNING_RATES,
     LearningRate,
-    RunObserver,
     Stream,
     as_learning_rate,
     run,
@@ -55,19 +53,6 @@ def check_same_model(what, before, now, advice):
         )
 
 
-class Silence:
-    """What a run says while it goes on: nothing."""
-
-    def __init__(self, estimator, index):
-        pass
-
-    def iteration(self, n_iter, bound):
-        """After an epoch."""
-
-    def end(self, converged, bound):
-        """After the last."""
-
-
 class SVIEstimator(FittingEstimator):
     """Estimators that run engines of natural gradients, and take streams in."""
 
@@ -98,23 +83,23 @@ class SVIEstimator(FittingEstimator):
             for i in ([self._kept] if going_on else range(self.n_init))
         ]
 
-    def _run_all(self, engines, limits, data, attributes, lines=Silence):
+    def _run_all(self, engines, limits, data, attributes, lines=None):
         """Run all engines, and set every fitted attribute from the best.
 
-        ``attributes(natural)`` gives those that follow from natural parameters.
+        ``attributes(natural)`` gives those that follow from natural parameters, and
+        ``lines(estimator, number)`` what is told of a run.
         """
+        refuse_checkpoints(self)
         context = self._init_callback_context(max_subtasks=len(engines))
         context.call_on_fit_task_begin(estimator=self, **data)
+        limits = replace(limits, began=perf_counter()).after(self._previous)
+        self._weight = engines[0].total_weight
+        previous, runs = self._previous, [None] * len(engines)
+        fit = _Fit(self, data, limits, previous, attributes, lines, runs)
         tasks = [
             context.subcontext(task_name="init", max_subtasks=self.max_iter)
             for _ in engines
         ]
-        limits = replace(limits, began=perf_counter()).after(self._previous)
-        self._weight = engines[0].total_weight
-        fit = _Fit(
-            self, data, limits, self._previous, attributes, lines, session_of(self),
-            [None] * len(engines),
-        )  # fmt: skip
         items = list(zip(range(len(engines)), engines, tasks, strict=True))
         try:
             runs = chunked_map(fit.run_one, items, self.n_jobs)
@@ -178,7 +163,6 @@ class _Fit:
     previous: object
     attributes: object
     lines: object
-    session: object
     # None has no whole epoch; what runs in other processes have done is not known here.
     runs: list
     # Runs that still go on when the main thread was interrupted end when they see it.
@@ -187,61 +171,35 @@ class _Fit:
     def run_one(self, item):
         """One of the runs, from the number, the engine and the callbacks' context."""
         index, engine, context = item
-        observer = _Observer(self, index, context)
-        done = run(engine, self.limits, self.previous, observer)
-        observer.finish(done)
+        told = {"estimator": self.estimator, **self.data}
+        lines = self.lines and self.lines(self.estimator, index)
+        context.call_on_fit_task_begin(**told)
+
+        def ended(task, done):
+            self.runs[index] = done
+            return self.interrupted or task.call_on_fit_task_end(
+                reconstruction_attributes=lambda: attributes_of_best(
+                    [done], self.attributes
+                ),
+                **told,
+            )
+
+        def begin_epoch():
+            task = context.subcontext(task_name="iteration")
+            task.call_on_fit_task_begin(**told)
+
+            def end_epoch(done):
+                if lines:
+                    lines.iteration(done.n_iter, done.history[-1].elbo)
+                return ended(task, done)
+
+            return end_epoch
+
+        done = run(engine, self.limits, self.previous, begin_epoch)
+        if lines:
+            lines.end(done.converged, done.history[-1].elbo)
+        ended(context, done)
         return done
-
-
-class _Observer(RunObserver):
-    """Tells callbacks and lines of progress of one run."""
-
-    def __init__(self, fit, index, context):
-        self._fit, self._index, self._context = fit, index, context
-        self._lines = fit.lines(fit.estimator, index)
-        session = fit.session
-        self._keeper = None if session is None else RunKeeper(session, str(index))
-        context.call_on_fit_task_begin(estimator=fit.estimator, **fit.data)
-
-    def resumed(self, engine):
-        return None if self._keeper is None else self._keeper.resumed(None)
-
-    @contextmanager
-    def keeping(self, engine, run):
-        keeper = self._keeper
-        if keeper is None:
-            yield None
-            return
-        if run is not None and run is not self._fit.previous:
-            check_agrees(lambda: engine.recomputed(run.state), keeper)
-        try:
-            yield keeper.keep
-        finally:
-            keeper.write()
-
-    def begin(self):
-        self._task = self._context.subcontext(task_name="iteration")
-        self._task.call_on_fit_task_begin(
-            estimator=self._fit.estimator, **self._fit.data
-        )
-
-    def end(self, run):
-        self._lines.iteration(run.n_iter, run.history[-1].elbo)
-        return self._told(self._task, run)
-
-    def finish(self, run):
-        """After the last epoch."""
-        self._lines.end(run.converged, run.history[-1].elbo)
-        self._told(self._context, run)
-
-    def _told(self, task, run):
-        fit = self._fit
-        fit.runs[self._index] = run
-        return fit.interrupted or task.call_on_fit_task_end(
-            estimator=fit.estimator,
-            reconstruction_attributes=lambda: attributes_of_best([run], fit.attributes),
-            **fit.data,
-        )
 
 
 def attributes_of_best(runs, attributes):

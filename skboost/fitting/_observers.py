@@ -36,7 +36,8 @@ class Observer:
         """The run to go on with, or None."""
         if self.keeper is None:
             return None
-        return self.keeper.resumed(engine.proposer.family, target.ledger)
+        family = engine.proposer.family_of(target)
+        return self.keeper.resumed(family, target.ledger)
 
     def keep(self, run):
         """After every iteration, before its end is known."""

@@ -124,10 +124,6 @@ class NaturalGradient:
         quiet = self.effective_batch_size is None
         return self.whole and quiet and self.learning_rate.full
 
-    def recomputed(self, state):
-        """The bound that a state holds, and what the rows give for it now."""
-        return state.elbo, self.elbo(self._looked_ahead(state))
-
     def step(self, state, budget=None):
         """One epoch, or as many of its batches as a budget of seconds has room for."""
         began, state = perf_counter(), self._looked_ahead(state)

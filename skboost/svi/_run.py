@@ -1,6 +1,5 @@
 """Runs of epochs: the one loop of natural gradients, and when it ends."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -30,6 +29,8 @@ def why_stop(history, limits, monotone, spent=None):
 
     `spent` is the end that a limit of time has set, if any.
     """
+    if not history:
+        return None
     gain = history[-1].gain
     if monotone and gain <= limits.tol:
         message = f"Converged: the last round gained {gain:.2g} nats, within tol."
@@ -71,45 +72,20 @@ class SVIRun:
         return replace(self, end=self.end._replace(message=message))
 
 
-class RunObserver:
-    """Hears of every epoch of a run, and may end it; this one is silent."""
+def run(engine, limits, previous=None, begin_epoch=None, clock=perf_counter):
+    """Epochs of an engine until a limit is reached, an `SVIRun`.
 
-    def resumed(self, engine):
-        """A run on disk to go on with, or None."""
-
-    def keeping(self, engine, run):
-        """A context around the run, with what is called to keep it, or None."""
-        return nullcontext()
-
-    def begin(self):
-        """Before an epoch."""
-
-    def end(self, run):
-        """After one; True ends the run."""
-        return False
-
-
-def run(engine, limits, previous=None, observer=None, clock=perf_counter):
-    """Epochs of an engine until a limit is reached, an `SVIRun`."""
-    observer = RunObserver() if observer is None else observer
+    ``begin_epoch()`` is called before each, and returns a function that is called with
+    the run after it; True ends the run.
+    """
     budget = Budget(limits.max_time, clock=clock, began=limits.began)
-    done = observer.resumed(engine) if previous is None else previous
-    with observer.keeping(engine, done) as keep:
-        while True:
-            if done is not None:
-                end = why_stop(done.history, limits, engine.monotone, budget.spent)
-                if end is not None:
-                    return replace(done, end=end)
-            observer.begin()
-            done = _longer(engine, done, budget)
-            if keep is not None:
-                keep(done)
-            if observer.end(done):
-                return replace(done, end=End("callback", "Stopped by a callback."))
-
-
-def _longer(engine, done, budget):
-    """The run with one more epoch."""
-    done = SVIRun(engine.initial) if done is None else done
-    state, info = engine.step(done.state, budget)
-    return SVIRun(state, (*done.history, info))
+    done = SVIRun(engine.initial) if previous is None else previous
+    while True:
+        end = why_stop(done.history, limits, engine.monotone, budget.spent)
+        if end is not None:
+            return replace(done, end=end)
+        end_epoch = begin_epoch() if begin_epoch else None
+        state, info = engine.step(done.state, budget)
+        done = SVIRun(state, (*done.history, info))
+        if end_epoch and end_epoch(done):
+            return replace(done, end=End("callback", "Stopped by a callback."))
