@@ -2,126 +2,83 @@
 
 import os
 import pickle
-import warnings
 
 import autograd.numpy as anp
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from skboost import (
-    BoostedBayesianLinearRegression,
-    BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
-    BoostedGaussianMixture,
-    BoostedMatrixFactorization,
-    OnlineBayesianLogisticRegression,
-    SVIGaussianMixture,
-    boost_posterior,
-)
+from skboost import OnlineBayesianLogisticRegression, boost_posterior
 from skboost.callbacks import Checkpoint
 from skboost.exceptions import CheckpointWarning
 from skboost.families import Gaussian, StudentT
-from skboost.fitting import _checkpoint
+from skboost.fitting import session_of
 
-from .conftest import Listener
+from .cases import EVERY, FLAT, OTHERS, SVI, same_fit
+from .conftest import Hook
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(30, 2)) + 3.0 * (np.arange(30) % 2)[:, None]
-LABELS = (RNG.random(30) < 0.5).astype(int)
-REAL = X @ [1.0, -1.0] + RNG.standard_t(3, size=30)
-TINY = {"n_draws": 32, "max_iter": 3, "tol": 0.0, "random_state": 0}
+LOGISTIC = EVERY["two classes"]
 
 
 class Killed(Exception):
     """Whatever ends a process."""
 
 
-class Killer(Listener):
-    """A callback that counts iterations, and may end the fit after one."""
-
-    def __init__(self, after=None):
-        self.n, self.after = 0, after
-
-    def on_fit_task_end(self, estimator, context):
-        self.n += context.task_name == "iteration"
-        if self.n == self.after:
-            raise Killed
+class Own(Gaussian):
+    """The package's family under the name of a user."""
 
 
-def logistic(**settings):
-    return BoostedBayesianLogisticRegression(**TINY | settings), (X, LABELS)
+def on_disk(model, case, path, killed_after=None):
+    """The model after a fit with a checkpoint, and how many iterations it made."""
+    hook = Hook(fails_at=killed_after, error=Killed)
+    model.set_callbacks(Checkpoint(path), hook)
+    if killed_after is None:
+        model.fit(**case.data())
+    else:
+        with pytest.raises(Killed):
+            model.fit(**case.data())
+    return model.set_callbacks(), hook.calls.count("end iteration")
 
 
-TABLE = np.where(RNG.random((8, 6)) < 0.2, np.nan, RNG.normal(size=(8, 6)))
-FEW = TINY | {"n_draws": 8}
-FITS = {
-    "logistic": lambda: logistic(),
-    "with noise": lambda: logistic(prior="laplace", family="gaussian-diag"),
-    "hellinger": lambda: logistic(objective="hellinger"),
-    "adaptive": lambda: logistic(step_size="adaptive", corrective="away"),
-    "several df": lambda: logistic(family=StudentT("diag", df=(3.0, 8.0))),
-    "calibrated": lambda: logistic(calibrate="moments"),
-    "linear": lambda: (BoostedBayesianLinearRegression(**TINY), (X, REAL)),
-    "poisson": lambda: (BoostedBayesianPoissonRegression(**TINY), (X, LABELS)),
-    "mixture": lambda: (BoostedGaussianMixture(2, **FEW), (X,)),
-    "factorisation": lambda: (BoostedMatrixFactorization(2, **FEW), (TABLE,)),
-}
+WAYS = [
+    {"prior": "laplace", "family": Own("diag")},
+    {"objective": "hellinger", "step_size": "line-search", "family": "gaussian"},
+    {"step_size": "adaptive", "corrective": "away", "refine": True},
+    {"family": StudentT("diag", df=(3.0, 8.0))},
+    {"calibrate": "moments"},
+]
+slow = pytest.mark.slow
+KILLED = [
+    (LOGISTIC, {}, 1),
+    *(pytest.param(case, {}, 1, marks=slow) for case in (FLAT | OTHERS).values()),
+    *(pytest.param(LOGISTIC, way, 2, marks=slow) for way in WAYS),
+]
 
 
-def same(a, b, path=""):
-    """Whether two fitted values are the same, bit for bit; times may differ."""
-    if isinstance(a, dict):
-        assert a.keys() == b.keys(), path
-        for key in a:
-            if not key.startswith("seconds"):
-                same(a[key], b[key], f"{path}.{key}")
-    elif isinstance(a, list | tuple):
-        assert len(a) == len(b), path
-        for k, pair in enumerate(zip(a, b, strict=True)):
-            same(*pair, f"{path}[{k}]")
-    elif hasattr(a, "mixture"):
-        same(list(a.mixture.weights), list(b.mixture.weights), path)
-        pairs = zip(a.mixture.components, b.mixture.components, strict=True)
-        assert all(np.array_equal(p.params, q.params) for p, q in pairs), path
-    elif isinstance(a, np.ndarray | float | int | bool | str | np.generic):
-        assert np.array_equal(a, b, equal_nan=not isinstance(a, str)), path
-
-
-def fitted(model):
-    return {k: v for k, v in vars(model).items() if k[-1] == "_" and k[0] != "_"}
-
-
-@pytest.mark.parametrize(
-    ("name", "after"),
-    [
-        ("logistic", 1),
-        *[pytest.param(name, 2, marks=pytest.mark.slow) for name in FITS],
-        pytest.param("with noise", 3, marks=pytest.mark.slow),
-    ],
-)
-def test_a_killed_fit_goes_on(name, after, tmp_path):
-    path = tmp_path / "fit.npz"
-    plain, data = FITS[name]()
-    plain.fit(*data)
-    first, _ = FITS[name]()
-    with pytest.raises(Killed):
-        first.set_callbacks(Checkpoint(path), Killer(after)).fit(*data)
-    assert path.exists()
-    again, _ = FITS[name]()
-    counted = Killer()
-    again.set_callbacks(Checkpoint(path), counted).fit(*data)
-    same(fitted(plain), fitted(again))
+@pytest.mark.parametrize(("case", "settings", "after"), KILLED)
+def test_a_killed_fit_goes_on(case, settings, after, tmp_path):
+    path, settings = tmp_path / "fit.npz", settings | {"max_iter": after + 2}
+    plain = case.fit(**settings)
+    _, done = on_disk(case.new(**settings), case, path, killed_after=after)
+    assert path.exists() and done == after
+    again, done = on_disk(case.new(**settings), case, path)
+    same_fit(case, plain, again)
     # It did go on: what was done is not done again.
-    assert counted.n == plain.n_iter_ - after
+    assert done == plain.n_iter_ - after
     # And what was done altogether is not done at all.
-    once_more, _ = FITS[name]()
-    counted = Killer()
-    once_more.set_callbacks(Checkpoint(path), counted).fit(*data)
-    same(fitted(plain), fitted(once_more))
-    assert counted.n == 0
+    again, done = on_disk(case.new(**settings), case, path)
+    same_fit(case, plain, again)
+    assert done == 0
+
+
+def test_a_finished_fit_goes_on_to_more_iterations(tmp_path):
+    path = tmp_path / "fit.npz"
+    on_disk(LOGISTIC.new(max_iter=1), LOGISTIC, path)
+    again, done = on_disk(LOGISTIC.new(max_iter=3), LOGISTIC, path)
+    same_fit(LOGISTIC, again, LOGISTIC.fit(max_iter=3))
+    assert done == 2
 
 
 def two_bumps(theta):
@@ -138,7 +95,7 @@ def two_bumps(theta):
     ids=["constrained", "warped"],
 )
 def test_a_killed_run_of_any_density_goes_on(settings, tmp_path):
-    path, calls = tmp_path / "run.npz", []
+    calls = []
 
     def density(theta):
         calls.append(len(theta))
@@ -148,52 +105,46 @@ def test_a_killed_run_of_any_density_goes_on(settings, tmp_path):
 
     def run(**more):
         calls.clear()
-        return boost_posterior(density, 2, vectorized=True, **TINY | settings | more)
+        few = {"n_draws": 32, "max_iter": 3, "tol": 0.0, "random_state": 0}
+        return boost_posterior(density, 2, vectorized=True, **few | settings | more)
 
     kill_at = None
     plain = run()
     kill_at = 3 * len(calls) // 4
+    checkpoint = Checkpoint(tmp_path / "run.npz")
     with pytest.raises(KeyboardInterrupt):
-        run(callback=Checkpoint(path))
+        run(callback=checkpoint)
     kill_at = None
-    again = run(callback=Checkpoint(path))
-    same(vars(plain), vars(again))
+    again = run(callback=checkpoint)
+    for name in ("elbo", "elbo_se", "remaining_kl", "message"):
+        assert getattr(again, name) == getattr(plain, name), name
+    # Three draws tell whether the density is the same.
+    assert again.n_evaluations - plain.n_evaluations in (0, 3)
+    theta = plain.posterior.sample(20, random_state=0)
+    for one, two in zip(again.stages, plain.stages, strict=True):
+        assert np.array_equal(one.log_density(theta), two.log_density(theta))
 
 
-class Own(Gaussian):
-    """The package's family under the name of a user."""
+def test_how_often(tmp_path):
+    class Files(Hook):
+        """Notes the size of the file where an iteration begins."""
 
+        def on_fit_task_begin(self, estimator, context, *, metadata=None):
+            if context.task_name == "iteration":
+                found = path.stat().st_mtime_ns if path.exists() else None
+                self.metadata.append(found)
 
-@pytest.mark.parametrize("own", [{}, {"family": Own("diag"), "prior": "laplace"}])
-def test_a_finished_fit_goes_on_to_more_iterations(own, tmp_path):
-    path = tmp_path / "fit.npz"
-    plain, data = logistic(**own)
-    short, _ = logistic(max_iter=2, **own)
-    short.set_callbacks(Checkpoint(path)).fit(*data)
-    again, _ = logistic(**own)
-    again.set_callbacks(Checkpoint(path)).fit(*data)
-    same(fitted(plain.fit(*data)), fitted(again))
+    def written(**often):
+        path.unlink(missing_ok=True)
+        model, files = LOGISTIC.new(max_iter=4), Files()
+        model.set_callbacks(Checkpoint(path, **often), files).fit(**LOGISTIC.data())
+        # The last is written in any case.
+        assert path.exists()
+        return len({*files.metadata, path.stat().st_mtime_ns} - {None})
 
-
-def test_how_often(tmp_path, monkeypatch):
-    written = []
-
-    def write(path, write):
-        written.append(path)
-
-    monkeypatch.setattr(_checkpoint, "write_atomically", write)
-    model, data = logistic(family="gaussian-diag", max_iter=5)
-
-    def fit(**often):
-        written.clear()
-        model.set_callbacks(Checkpoint(tmp_path / "x.npz", **often)).fit(*data)
-        return len(written)
-
-    n = fit()
-    assert n == model.n_iter_ > 2
-    assert fit(every=2) == -(-n // 2)
-    # The last is written in any case.
-    assert fit(every=100) == fit(seconds=1e6) == 1
+    path = tmp_path / "x.npz"
+    assert (written(), written(every=2)) == (4, 2)
+    assert written(every=100) == written(seconds=1e6) == 1
 
 
 # --- what is refused
@@ -201,37 +152,32 @@ def test_how_often(tmp_path, monkeypatch):
 
 @pytest.fixture
 def written(tmp_path):
-    path = tmp_path / "fit.npz"
-    model, data = logistic(max_iter=1)
-    model.set_callbacks(Checkpoint(path)).fit(*data)
-    return path
+    on_disk(LOGISTIC.new(max_iter=1), LOGISTIC, tmp_path / "fit.npz")
+    return tmp_path / "fit.npz"
 
 
 def refit(path, **settings):
-    model, data = logistic(max_iter=1, **settings)
-    return model.set_callbacks(Checkpoint(path)).fit(*data)
+    return on_disk(LOGISTIC.new(max_iter=1, **settings), LOGISTIC, path)[0]
 
 
 def test_other_parameters_are_refused(written):
-    with pytest.raises(ValueError, match=r"another fit: prior_scale was 1\.0 and is 2"):
+    with pytest.raises(ValueError, match="another fit: prior_scale was .* and is 2"):
         refit(written, prior_scale=2.0)
     with pytest.raises(ValueError, match="another fit: random_state was 0 and is 1"):
         refit(written, random_state=1)
     # What decides nothing may change.
     assert refit(written, n_jobs=2, max_time=100.0).n_iter_ == 1
-    model, data = logistic(max_iter=1)
-    model.set_callbacks(Checkpoint(written))
+    model = LOGISTIC.new(max_iter=1).set_callbacks(Checkpoint(written))
     search = GridSearchCV(model, {"prior_scale": [1.0, 2.0]}, cv=2, error_score="raise")
     with pytest.raises(ValueError, match="another fit|same data"):
-        search.fit(*data)
+        search.fit(**LOGISTIC.data())
 
 
-@pytest.mark.parametrize("rows", [X[:29], 1.0001 * X, X[:, :1]])
-def test_other_data_are_refused(written, rows):
-    model, _ = logistic(max_iter=1)
-    model.set_callbacks(Checkpoint(written))
+@pytest.mark.parametrize("change", [lambda X: 1.0001 * X, lambda X: X[:, :1]])
+def test_other_data_are_refused(written, change):
+    model = LOGISTIC.new(max_iter=1).set_callbacks(Checkpoint(written))
     with pytest.raises(ValueError, match="same data and the same model"):
-        model.fit(rows, LABELS[: len(rows)])
+        model.fit(change(LOGISTIC.X), LOGISTIC.y)
     assert not hasattr(model, "posterior_")
 
 
@@ -287,9 +233,7 @@ def names(module, name):
 )
 def test_a_file_runs_no_code_of_its_own(forged, written):
     trap = written.parent / "trap"
-    session = _checkpoint.session_of(
-        logistic(max_iter=1)[0].set_callbacks(Checkpoint(written))
-    )
+    session = session_of(LOGISTIC.new().set_callbacks(Checkpoint(written)))
     session.put(None, forged(str(trap)))
     with pytest.raises(ValueError, match=r"written by skboost\.callbacks") as error:
         refit(written)
@@ -297,34 +241,27 @@ def test_a_file_runs_no_code_of_its_own(forged, written):
     assert not trap.exists()
 
 
-def test_a_seed_is_asked_for_and_one_checkpoint(tmp_path):
+def test_what_means_nothing_is_refused(tmp_path):
+    for wrong in ({"every": 0}, {"every": 1.5}, {"seconds": -1.0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            Checkpoint("fit.npz", **wrong)
     for state in (None, np.random.RandomState(0)):
-        model, data = logistic(random_state=state)
-        model.set_callbacks(Checkpoint(tmp_path / "fit.npz"))
         with pytest.raises(ValueError, match="random_state to be an integer"):
-            model.fit(*data)
+            refit(tmp_path / "fit.npz", random_state=state)
 
 
-@pytest.mark.parametrize("wrong", [{"every": 0}, {"every": 1.5}, {"seconds": -1.0}])
-def test_parameters_that_mean_nothing_are_refused(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        Checkpoint("fit.npz", **wrong)
+@pytest.mark.parametrize("case", SVI.values(), ids=SVI)
+def test_natural_gradients_say_what_to_do_instead(case, tmp_path):
+    model = case.new().set_callbacks(Checkpoint(tmp_path / "fit.npz"))
+    with pytest.raises(ValueError, match="takes no Checkpoint.*warm_start=True"):
+        model.fit(case.X)
 
 
-def test_natural_gradients_say_what_to_do_instead(tmp_path):
-    model = SVIGaussianMixture(2).set_callbacks(Checkpoint(tmp_path / "fit.npz"))
-    with pytest.raises(ValueError, match="takes no Checkpoint. With warm_start=True"):
-        model.fit(X)
-
-
-def test_estimators_without_iterations_take_no_notice(tmp_path):
-    path = tmp_path / "fit.npz"
-    OnlineBayesianLogisticRegression().set_callbacks(Checkpoint(path)).fit(X, LABELS)
-    logistic()[0].set_callbacks(Checkpoint(path)).partial_fit(X, LABELS)
+def test_fits_without_iterations_take_no_notice(tmp_path):
+    path, data = tmp_path / "fit.npz", LOGISTIC.data()
+    OnlineBayesianLogisticRegression().set_callbacks(Checkpoint(path)).fit(**data)
+    LOGISTIC.new().set_callbacks(Checkpoint(path)).partial_fit(**data)
     assert not path.exists()
-
-
-# --- a full disk
 
 
 def test_a_full_disk_keeps_the_earlier_file_and_the_fit(written, monkeypatch):
@@ -334,12 +271,8 @@ def test_a_full_disk_keeps_the_earlier_file_and_the_fit(written, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    model, data = logistic()
-    model.set_callbacks(Checkpoint(written))
     with pytest.warns(CheckpointWarning, match="No space left on device"):
-        model.fit(*data)
+        model, _ = on_disk(LOGISTIC.new(), LOGISTIC, written)
     assert written.read_bytes() == before
     assert [path.name for path in written.parent.iterdir()] == [written.name]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        same(fitted(logistic()[0].fit(*data)), fitted(model))
+    same_fit(LOGISTIC, model, LOGISTIC.fit())

@@ -1,60 +1,22 @@
 """What estimators by natural gradients promise, whatever they model."""
 
 import pickle
-from functools import partial
 
 import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skboost import (
-    SVIGaussianMixture,
-    SVILatentDirichletAllocation,
-    SVIMatrixFactorization,
-)
 from skboost.callbacks import ELBOMonitor
 from skboost.strategies import LearningRate, RobbinsMonro
 
+from ..cases import SVI, same_fit
 from ..conftest import Hook, interrupted
 
-RNG = np.random.default_rng(0)
-_LEFT = RNG.standard_normal((40, 2))
-_GAPS = RNG.random((40, 8)) < 0.3
-DATA = {
-    "mixture": _LEFT + 4.0 * (np.arange(40) % 2)[:, None],
-    "factors": np.where(_GAPS, np.nan, _LEFT @ RNG.standard_normal((2, 8))),
-    "topics": RNG.poisson(2.0, (40, 8)),
-}
-KINDS = {
-    "mixture": partial(SVIGaussianMixture, 3, init_params="random"),
-    "factors": partial(SVIMatrixFactorization, 2),
-    "topics": partial(SVILatentDirichletAllocation, 3, init_params="random"),
-}
 BATCHES = {"batch_size": 15, "effective_batch_size": 5}
-every = pytest.mark.parametrize("name", KINDS)
+every = pytest.mark.parametrize("case", SVI.values(), ids=SVI)
+FACTORS = SVI["svi, factors"]
 both = pytest.mark.parametrize("settings", [{}, BATCHES], ids=["all", "batches"])
-
-
-def new(name, **settings):
-    return KINDS[name](**{"max_iter": 4, "tol": 0.0, "random_state": 0} | settings)
-
-
-def fit(name, **settings):
-    return new(name, **settings).fit(DATA[name])
-
-
-def answer(name, model):
-    if name == "mixture":
-        return model.predict_proba(DATA[name])
-    return model.transform(DATA[name])
-
-
-def same_fit(name, one, two):
-    __tracebackhide__ = True
-    assert one.n_iter_ == two.n_iter_ and one.elbo_ == two.elbo_
-    assert_array_equal(one.elbo_path_, two.elbo_path_)
-    assert_array_equal(answer(name, one), answer(name, two))
 
 
 # --- a run, and several
@@ -62,8 +24,8 @@ def same_fit(name, one, two):
 
 @every
 @both
-def test_a_fit_tells_what_it_did(name, settings):
-    model = fit(name, **settings)
+def test_a_fit_tells_what_it_did(case, settings):
+    model = case.fit(**settings)
     assert model.n_iter_ == len(model.history_) == len(model.elbo_path_) == 4
     assert model.elbo_ == model.elbo_path_[-1] and not model.converged_
     assert "max_iter" in model.message_
@@ -78,27 +40,27 @@ def test_a_fit_tells_what_it_did(name, settings):
 
 @every
 @both
-def test_the_best_of_several_runs_is_kept_whatever_the_number_of_jobs(name, settings):
-    one, two = (fit(name, n_init=3, n_jobs=n, **settings) for n in (1, 2))
-    same_fit(name, one, two)
+def test_the_best_of_several_runs_is_kept_whatever_the_number_of_jobs(case, settings):
+    one, two = (case.fit(n_init=3, n_jobs=n, **settings) for n in (1, 2))
+    same_fit(case, one, two)
     assert_array_equal(one.elbo_by_init_, two.elbo_by_init_)
     assert one.elbo_ == one.elbo_by_init_.max() and np.ptp(one.elbo_by_init_) > 0.0
-    other = fit(name, n_init=3, random_state=1, **settings)
+    other = case.fit(n_init=3, random_state=1, **settings)
     assert other.elbo_ != one.elbo_
 
 
 @every
-def test_runs_in_plain_processes_are_the_same(name):
-    expected = fit(name, n_init=2).elbo_by_init_
+def test_runs_in_plain_processes_are_the_same(case):
+    expected = case.fit(n_init=2).elbo_by_init_
     with joblib.parallel_config("multiprocessing", n_jobs=2):
-        assert_array_equal(fit(name, n_init=2).elbo_by_init_, expected)
+        assert_array_equal(case.fit(n_init=2).elbo_by_init_, expected)
 
 
 @every
-def test_coordinate_ascent_converges_and_says_so(name):
-    model = fit(name, max_iter=2000, tol=1e-3)
+def test_coordinate_ascent_converges_and_says_so(case):
+    model = case.fit(max_iter=2000, tol=1e-3)
     assert model.converged_ and model.n_iter_ < 2000
-    assert fit(name, max_iter=10_000, max_time=1e-3).message_.startswith(
+    assert case.fit(max_iter=10_000, max_time=1e-3).message_.startswith(
         "Stopped at max_time=0.001"
     )
 
@@ -108,60 +70,60 @@ def test_coordinate_ascent_converges_and_says_so(name):
 
 @every
 @both
-def test_a_warm_start_is_one_long_run(name, settings):
-    warm = fit(name, max_iter=2, warm_start=True, **settings)
+def test_a_warm_start_is_one_long_run(case, settings):
+    warm = case.fit(max_iter=2, warm_start=True, **settings)
     warm = pickle.loads(pickle.dumps(warm)).set_params(max_iter=6)
-    same_fit(name, warm.fit(DATA[name]), fit(name, max_iter=6, **settings))
+    same_fit(case, warm.fit(case.X), case.fit(max_iter=6, **settings))
 
 
 @every
-def test_one_epoch_at_a_time_climbs_until_it_converges(name):
-    step, n = new(name, max_iter=1, tol=1e-2, warm_start=True), 0
+def test_one_epoch_at_a_time_climbs_until_it_converges(case):
+    step, n = case.new(max_iter=1, tol=1e-2, warm_start=True), 0
     while not n or not step.converged_:
         n += 1
-        assert step.fit(DATA[name]).n_iter_ == n < 1000
-    same_fit(name, step, fit(name, max_iter=1000, tol=1e-2))
-    assert step.fit(DATA[name]).n_iter_ == n
+        assert step.fit(case.X).n_iter_ == n < 1000
+    same_fit(case, step, case.fit(max_iter=1000, tol=1e-2))
+    assert step.fit(case.X).n_iter_ == n
 
 
 OTHER_MODELS = {
-    "mixture": [
+    "svi, mixture": [
         {"n_components": 2}, {"covariance_type": "diag"}, {"temperature": 0.5},
         {"reg_covar": 0.5}, {"weight_concentration_prior_type": "dirichlet_process"},
     ],
-    "factors": [{"n_components": 3}, {"noise_scale": 0.5}],
-    "topics": [{"n_components": 2}, {"doc_topic_prior": 0.5}, {"temperature": 0.5}],
+    "svi, factors": [{"n_components": 3}, {"noise_scale": 0.5}],
+    "svi, topics": [{"n_components": 2}, {"temperature": 0.5}],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("name", "changed"),
-    [(name, changed) for name, each in OTHER_MODELS.items() for changed in each],
+    ("case", "changed"),
+    [(SVI[name], changed) for name, each in OTHER_MODELS.items() for changed in each],
 )
-def test_going_on_with_another_model_is_refused(name, changed):
-    model = fit(name, warm_start=True)
-    before = answer(name, model)
+def test_going_on_with_another_model_is_refused(case, changed):
+    model = case.fit(warm_start=True)
+    before = case.answer(model)
     known = {key: model.get_params()[key] for key in changed}
     model.set_params(**changed)
     for method in ("fit", "partial_fit"):
         with pytest.raises(ValueError, match="goes on with the same model"):
-            getattr(model, method)(DATA[name])
-    assert_array_equal(answer(name, model.set_params(**known)), before)
+            getattr(model, method)(case.X)
+    assert_array_equal(case.answer(model.set_params(**known)), before)
 
 
 # --- streams
 
 
 @every
-def test_a_stream_goes_on_after_fit_without_the_report_of_a_run(name):
-    model = fit(name)
+def test_a_stream_goes_on_after_fit_without_the_report_of_a_run(case):
+    model = case.fit()
     of_runs = {"elbo_path_", "elbo_by_init_", "converged_", "message_", "history_"}
     assert of_runs <= set(vars(model))
     before = model.n_iter_
-    more = DATA[name][:20] if name != "factors" else np.full((42, 8), 1.0)
+    more = case.X[:20] if case is not FACTORS else np.full((42, 8), 1.0)
     model.partial_fit(more)
     assert model.n_iter_ > before and not of_runs & set(vars(model))
-    same_fit(name, model.fit(DATA[name]), fit(name))
+    same_fit(case, model.fit(case.X), case.fit())
 
 
 # --- schedules
@@ -174,27 +136,27 @@ class Gap(LearningRate):
 
 @every
 @pytest.mark.parametrize("batch_size", [None, 15])
-def test_a_schedule_that_leaves_the_interval_later_is_named(name, batch_size):
-    model = new(name, learning_rate=Gap(), batch_size=batch_size)
-    stream = new(name, learning_rate=Gap(), batch_size=15)
+def test_a_schedule_that_leaves_the_interval_later_is_named(case, batch_size):
+    model = case.new(learning_rate=Gap(), batch_size=batch_size)
+    stream = case.new(learning_rate=Gap(), batch_size=15)
     # Factors learn new entries by coordinate ascent.
-    for call in (model.fit, model.fit if name == "factors" else stream.partial_fit):
+    for call in (model.fit, model.fit if case is FACTORS else stream.partial_fit):
         with pytest.raises(ValueError, match=r"rates in \(0, 1\]; got nan at step 2"):
-            call(DATA[name])
+            call(case.X)
 
 
 @every
-def test_schedules_are_asked_about_every_step(name):
+def test_schedules_are_asked_about_every_step(case):
     seen = []
 
     def growing(step):
         seen.append(step)
         return 3.0 * step
 
-    fit(name, effective_batch_size=growing, batch_size=15, max_iter=2)
+    case.fit(effective_batch_size=growing, batch_size=15, max_iter=2)
     assert set(seen) == set(range(1, max(seen) + 1)) and max(seen) >= 6
     rate = RobbinsMonro(delay=4.0, forgetting=0.6)
-    model = fit(name, learning_rate=rate, batch_size=15, max_iter=1)
+    model = case.fit(learning_rate=rate, batch_size=15, max_iter=1)
     n_steps = model.history_[0]["n_steps"]
     expected = (n_steps + 4.0) ** -0.6
     assert model.history_[0]["learning_rate"] == pytest.approx(expected)
@@ -204,47 +166,49 @@ def test_schedules_are_asked_about_every_step(name):
 
 
 @every
-def test_a_callback_stops_a_run(name):
+def test_a_callback_stops_a_run(case):
     monitor = ELBOMonitor(patience=1, tol=np.inf)
-    model = new(name, max_iter=50, **BATCHES).set_callbacks(monitor).fit(DATA[name])
+    model = case.new(max_iter=50, **BATCHES).set_callbacks(monitor).fit(case.X)
     assert model.n_iter_ == 2 and "callback" in model.message_
 
 
 @every
 @both
-def test_an_interrupted_fit_keeps_the_iterations_done_and_goes_on(name, settings):
-    data = {"X": DATA[name]}
-    kept = interrupted(new(name, **settings), data, 3, "begin")
+def test_an_interrupted_fit_keeps_the_iterations_done_and_goes_on(case, settings):
+    data = {"X": case.X}
+    kept = interrupted(case.new(**settings), data, 3, "begin")
     assert kept.n_iter_ == 2 and not kept.converged_
     assert kept.message_.startswith("Interrupted")
-    same_fit(name, pickle.loads(pickle.dumps(kept)), fit(name, max_iter=2, **settings))
+    short, again = case.fit(max_iter=2, **settings), pickle.loads(pickle.dumps(kept))
+    assert kept.elbo_ == short.elbo_
+    assert_array_equal(case.answer(again), case.answer(short))
     # A warm start can be interrupted again.
     interrupted(kept.set_params(warm_start=True), data, 1)
     assert kept.n_iter_ == 3
-    same_fit(name, kept.fit(DATA[name]), fit(name, **settings))
+    same_fit(case, kept.fit(case.X), case.fit(**settings))
 
 
 @every
-def test_without_a_new_iteration_the_old_fit_stays(name):
-    data, whole = {"X": DATA[name]}, fit(name)
-    model = interrupted(new(name), data, 1, "begin")
+def test_without_a_new_iteration_the_old_fit_stays(case):
+    data, whole = {"X": case.X}, case.fit()
+    model = interrupted(case.new(), data, 1, "begin")
     assert not hasattr(model, "n_iter_")
-    model.fit(DATA[name])
+    model.fit(case.X)
     for warm_start in (False, True):
         model.set_params(max_iter=9, warm_start=warm_start)
-        same_fit(name, interrupted(model, data, 1, "begin"), whole)
+        same_fit(case, interrupted(model, data, 1, "begin"), whole)
     # Other errors keep nothing of what was done.
     hook = Hook(fails_at=2, error=MemoryError)
     with pytest.raises(MemoryError):
-        model.set_params(warm_start=False).set_callbacks(hook).fit(DATA[name])
-    same_fit(name, model, whole)
+        model.set_params(warm_start=False).set_callbacks(hook).fit(case.X)
+    same_fit(case, model, whole)
 
 
 @every
-def test_the_best_of_the_runs_that_began_is_kept(name):
-    whole = fit(name, n_init=3, max_iter=5)
+def test_the_best_of_the_runs_that_began_is_kept(case):
+    whole = case.fit(n_init=3, max_iter=5)
     # In the second run, after its second epoch.
-    kept = interrupted(new(name, n_init=3, max_iter=5), {"X": DATA[name]}, 7)
+    kept = interrupted(case.new(n_init=3, max_iter=5), {"X": case.X}, 7)
     bounds = kept.elbo_by_init_
     assert bounds[0] == whole.elbo_by_init_[0] and np.isnan(bounds[2])
     assert kept.elbo_ == np.nanmax(bounds)
@@ -252,13 +216,13 @@ def test_the_best_of_the_runs_that_began_is_kept(name):
 
 @every
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_bad_rows_leave_the_old_fit(name, method):
-    model, bad = fit(name), DATA[name].astype(float)
+def test_bad_rows_leave_the_old_fit(case, method):
+    model, bad = case.fit(), case.X.astype(float)
     bad[3, 1] = np.inf
-    for rows, words in ((bad, "infinity"), (DATA[name][:0], "sample")):
+    for rows, words in ((bad, "infinity"), (case.X[:0], "sample")):
         with pytest.raises(ValueError, match=words):
             getattr(model, method)(rows)
     hook = Hook(fails_at=1, error=RuntimeError)
     with pytest.raises(RuntimeError):
-        model.set_callbacks(hook).fit(DATA[name])
-    same_fit(name, model.set_callbacks(), fit(name))
+        model.set_callbacks(hook).fit(case.X)
+    same_fit(case, model.set_callbacks(), case.fit())
