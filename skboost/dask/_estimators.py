@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._parallel import limited
 from skboost._row_blocks import BlockTables, Table, checked_weights
+from skboost.fitting import Fit
 from skboost.linear_model import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
@@ -168,8 +169,10 @@ def lazy(estimator, name, X, *arrays, part=None, **kwargs):
         )
     model = base(**estimator.get_params(deep=False))
     # What predictions have no use for, and what is large, stays here.
-    large = {"_run", "_stream", "history_"}
+    large = {"_fit", "_run", "_stream", "history_"}
     vars(model).update({k: v for k, v in vars(estimator).items() if k not in large})
+    if "_fit" in vars(estimator):
+        model._fit = Fit.of_report(None, stages=(estimator._fit.mixture,))
     X = X.rechunk({1: -1})
     arrays = [array.rechunk((X.chunks[0],))[:, None] for array in arrays]
     call = partial(_predicted, method=name, part=part, kwargs=kwargs)

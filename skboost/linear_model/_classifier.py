@@ -21,7 +21,7 @@ from skboost.linear_model._sources import codes_of
 class BayesianClassifier(ClassifierMixin):
     """Predictions that average over a posterior, and what is known of coefficients.
 
-    For estimators with ``_model_``, ``posterior_`` and ``classes_``.
+    For estimators with ``_model_``, ``_fit`` and ``classes_``.
     """
 
     # Whether each of several classes has its own model against all others.
@@ -29,9 +29,10 @@ class BayesianClassifier(ClassifierMixin):
 
     export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
 
-    def _predictive(self):
-        """What answers about checked rows."""
-        return self._model_.predictive(self.posterior_._mixture)
+    def _predictive(self, skewed=False):
+        """What answers about checked rows, by the mixture before or after skewing."""
+        mixture = self.posterior_._mixture if skewed else self._fit.mixture
+        return self._model_.predictive(mixture)
 
     def predict_proba(self, X):
         """Posterior predictive probabilities of the classes.
@@ -129,7 +130,7 @@ class BayesianClassifier(ClassifierMixin):
             Lower and upper end; for two classes, of the second class.
         """
         X = checked_rows(self, X)
-        return self._predictive().interval(X, tails_of(level))
+        return self._predictive(skewed=True).interval(X, tails_of(level))
 
     def predict_uncertainty(self, X):
         """Entropy of the prediction, and its split.

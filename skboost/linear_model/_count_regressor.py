@@ -26,7 +26,7 @@ from skboost.targets import Poisson, validate_offset, with_exposure
 class BayesianCountRegressor(RegressorMixin):
     """Predictive distributions of counts; offsets are logarithms of exposures.
 
-    For estimators with ``_model_`` and ``posterior_``.
+    For estimators with ``_model_`` and ``_fit``.
     """
 
     export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
@@ -34,7 +34,7 @@ class BayesianCountRegressor(RegressorMixin):
 
     def _predictive(self):
         """What answers about checked rows."""
-        return self._model_.predictive(self.posterior_.mixture)
+        return self._model_.predictive(self._fit.mixture)
 
     def _with_offset(self, X, offset, exposure):
         X = checked_rows(self, X)
@@ -191,7 +191,7 @@ class BayesianCountRegressor(RegressorMixin):
             After a fit of the Poisson likelihood, which has none.
         """
         check_is_fitted(self)
-        check_dispersed(self._model_.dispersed)
+        check_dispersed(self._model_.dispersed, "dispersion_interval")
         last = self.posterior_.marginal(self.posterior_.dim - 1)
         return np.exp([last.quantile(p) for p in tails_of(level)])
 
@@ -238,12 +238,12 @@ def warn_of_missing_exposure(exposed, offset):
         )
 
 
-def check_dispersed(dispersed):
+def check_dispersed(dispersed, name):
     """An AttributeError where the fitted likelihood has no dispersion."""
     if not dispersed:
         raise AttributeError(
-            "dispersion_interval needs a fit with likelihood='negative_binomial'; got "
-            "one with likelihood='poisson'."
+            f"{name} needs a fit with likelihood='negative_binomial'; got one with "
+            "likelihood='poisson'."
         )
 
 

@@ -388,7 +388,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
     def dispersion_(self):
         """Posterior median of the dispersion."""
         check_is_fitted(self)
-        check_dispersed(self._model_.response.noise_name)
+        check_dispersed(self._model_.response.noise_name, "dispersion_")
         return float(self.posterior_.marginal(self.posterior_.dim - 1).quantile(0.5))
 
     def dispersion_interval(self, level=0.9):
@@ -410,7 +410,7 @@ class BoostedHierarchicalPoissonRegression(RegressorMixin, HierarchicalEstimator
             After a fit of the Poisson likelihood, which has none.
         """
         check_is_fitted(self)
-        check_dispersed(self._model_.response.noise_name)
+        check_dispersed(self._model_.response.noise_name, "dispersion_interval")
         return self.posterior_.interval(level)[-1]
 
     def __sklearn_tags__(self):

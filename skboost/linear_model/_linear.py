@@ -11,6 +11,7 @@ from skboost.linear_model._layout import Layout, feature_names
 from skboost.linear_model._methods import (
     POSITIVE,
     checked_rows,
+    median_of_last,
     prior_scale,
     prior_scale_interval,
 )
@@ -65,13 +66,6 @@ class NoiseModel(LinearModel):
         if self.noise_scale is None:
             return np.exp(further[:, 0])
         return np.full(len(further), self.noise_scale)
-
-    def attributes(self, posterior):
-        """Coefficients, and the posterior median of the noise scale."""
-        scale = self.noise_scale
-        if scale is None:
-            scale = float(np.exp(posterior.marginal(posterior.dim - 1).quantile(0.5)))
-        return super().attributes(posterior) | {"noise_scale_": scale}
 
 
 class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
@@ -325,6 +319,14 @@ class BoostedBayesianLinearRegression(BayesianRegressor, BoostedEstimator):
         X = checked_rows(self, X)
         for mixture in self._fit.stages:
             yield self._model_.predictive(mixture).latent(X)[0]
+
+    @property
+    def noise_scale_(self):
+        """Posterior median of the noise scale, or the number that was given."""
+        check_is_fitted(self)
+        if self._model_.noise_scale is not None:
+            return self._model_.noise_scale
+        return median_of_last(self.posterior_)
 
     prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
 

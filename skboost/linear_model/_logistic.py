@@ -39,11 +39,10 @@ class ClassModel(LinearModel):
         """What answers about rows; see `LinearModel`."""
         return class_predictive(mixture, self.layout.intercept, self.classes)
 
-    def attributes(self, posterior):
+    def attributes(self, mixture):
         """Coefficients as scikit-learn's classifiers lay them out."""
-        coef, intercept, _ = self.layout.split(posterior.mixture.mean())
-        found = {"coef_": coef.copy(), "intercept_": intercept.copy()}
-        return {"classes_": self.classes} | found
+        coef, intercept = self.means(mixture)
+        return {"classes_": self.classes, "coef_": coef, "intercept_": intercept}
 
 
 class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
@@ -201,6 +200,16 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
     See Also
     --------
     skboost.boost_posterior : The same engine for any log density.
+
+    Notes
+    -----
+    What needs more evaluations of the log joint is computed when it is first asked for,
+    once and the same for the same seed: ``posterior_`` and what is asked of it,
+    ``elbo_``, ``remaining_kl_``, their errors and interval, ``pareto_k_``,
+    ``message_``, ``calibration_`` and ``skewing_``. Predictions and ``coef_`` need
+    none, unless `calibrate` is given. Until then a fitted estimator holds its rows; a
+    pickle or a copy computes all of it first, and has no rows. Where rows were changed
+    in place since, a warning says that corrections are left out.
 
     References
     ----------

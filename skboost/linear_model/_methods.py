@@ -230,6 +230,11 @@ def drawn_parameters(estimator, n, random_state):
     return estimator._model_.layout.split(draws)
 
 
+def median_of_last(posterior):
+    """Median of a parameter whose logarithm is the last coordinate."""
+    return float(np.exp(posterior.marginal(posterior.dim - 1).quantile(0.5)))
+
+
 def coefficient_ends(estimator, level):
     """Ends of the coefficients' intervals, (n_outputs, n_features, 2)."""
     check_is_fitted(estimator)

@@ -12,6 +12,7 @@ from skboost.fitting import BOOSTING_CONSTRAINTS
 from skboost.linear_model._layout import Layout
 from skboost.linear_model._methods import POSITIVE
 from skboost.linear_model._summary import column_moments
+from skboost.posterior import MixturePosterior
 from skboost.proposals import LOWEST_NODE
 from skboost.targets import (
     PRIORS,
@@ -129,10 +130,15 @@ class LinearModel:
         """What answers about rows, given the mixture over coefficients."""
         raise NotImplementedError
 
-    def attributes(self, posterior):
-        """Fitted attributes of this kind of model; means are those before skewing."""
-        coef, intercept, _ = self.layout.split(posterior.mixture.mean())
-        return {"coef_": coef[0].copy(), "intercept_": float(intercept[0])}
+    def means(self, mixture):
+        """Posterior means of coefficients and intercepts; see `Layout.split`."""
+        coef, intercept, _ = self.layout.split(mixture.drop_zero_weights().mean())
+        return coef.copy(), intercept.copy()
+
+    def attributes(self, mixture):
+        """Fitted attributes of this kind of model."""
+        coef, intercept = self.means(mixture)
+        return {"coef_": coef[0], "intercept_": float(intercept[0])}
 
 
 def learned(estimator, model, rows, data, update=False):
@@ -151,7 +157,7 @@ def learned(estimator, model, rows, data, update=False):
     return estimator._boost(
         target,
         data,
-        lambda fit: {"_model_": model} | model.attributes(fit.posterior),
+        lambda fit: {"_model_": model} | model.attributes(fit.mixture),
         starts=start,
         names=model.layout.names,
         update=update,
@@ -160,12 +166,14 @@ def learned(estimator, model, rows, data, update=False):
 
 def _updated(estimator, model, rows):
     """Rows with the posterior so far as their prior, and where to start."""
-    posterior, names = estimator.posterior_, model.layout.names
-    if list(posterior.names) != names:
+    names, before = model.layout.names, estimator._model_.layout.names
+    if names != before:
         raise ValueError(
             f"partial_fit goes on with the same parameters; got {names} after "
-            f"{list(posterior.names)}. Set what was changed back, or fit a clone."
+            f"{before}. Set what was changed back, or fit a clone."
         )
+    # Before skewing, whose image is no mixture.
+    posterior = MixturePosterior(estimator._fit.mixture)
     if estimator.max_components is not None:
         posterior = posterior.truncate(estimator.max_components)
     likelihood = model.likelihood_of(rows)

@@ -12,9 +12,17 @@ from skboost.linear_model._count_predictive import (
     CountPredictive,
     warn_of_overdispersion,
 )
-from skboost.linear_model._count_regressor import BayesianCountRegressor, checked_offset
+from skboost.linear_model._count_regressor import (
+    BayesianCountRegressor,
+    check_dispersed,
+    checked_offset,
+)
 from skboost.linear_model._layout import Layout, feature_names
-from skboost.linear_model._methods import prior_scale, prior_scale_interval
+from skboost.linear_model._methods import (
+    median_of_last,
+    prior_scale,
+    prior_scale_interval,
+)
 from skboost.linear_model._model import (
     DISPERSION_PRIOR,
     MOVED_OF_LINEAR_MODELS,
@@ -57,14 +65,6 @@ class CountModel(LinearModel):
     def predictive(self, mixture):
         """What answers about rows; see `LinearModel`."""
         return CountPredictive(mixture, self.layout.intercept, self.dispersed)
-
-    def attributes(self, posterior):
-        """Coefficients, and the posterior median of the dispersion."""
-        found = super().attributes(posterior)
-        if self.dispersed:
-            median = posterior.marginal(posterior.dim - 1).quantile(0.5)
-            found["dispersion_"] = float(np.exp(median))
-        return found
 
 
 class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator):
@@ -336,6 +336,13 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
         for mixture in self._fit.stages:
             yield self._model_.predictive(mixture).model.mean_and_std(X, offset)[0]
 
+    @property
+    def dispersion_(self):
+        """Posterior median of the dispersion."""
+        check_is_fitted(self)
+        check_dispersed(self._model_.dispersed, "dispersion_")
+        return median_of_last(self.posterior_)
+
     prior_scale_, prior_scale_interval = property(prior_scale), prior_scale_interval
 
     _source = rows_in_place
@@ -379,6 +386,6 @@ class BoostedBayesianPoissonRegression(BayesianCountRegressor, BoostedEstimator)
             model = replace(model, exposed=model.exposed or before.exposed)
         learned(self, model, rows, given, update)
         if not model.dispersed:
-            vars(self).pop("dispersion_", None)
-            warn_of_overdispersion(rows, self.posterior_.mean(), model.layout.intercept)
+            linear = self._fit.mixture.mean()
+            warn_of_overdispersion(rows, linear, model.layout.intercept)
         return self

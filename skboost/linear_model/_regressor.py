@@ -19,7 +19,7 @@ from skboost.linear_model._methods import (
 class BayesianRegressor(RegressorMixin):
     """Predictive distributions that add noise to the linear predictor.
 
-    For estimators with ``_model_`` and ``posterior_``.
+    For estimators with ``_model_`` and ``_fit``.
     """
 
     export, to_onnx, set_feature_names = export, to_onnx, set_feature_names
@@ -27,7 +27,7 @@ class BayesianRegressor(RegressorMixin):
 
     def _predictive(self):
         """What answers about checked rows."""
-        return self._model_.predictive(self.posterior_.mixture)
+        return self._model_.predictive(self._fit.mixture)
 
     def predict(self, X, return_std=False):
         """Mean of the posterior predictive distribution.

@@ -106,6 +106,13 @@ def test_probabilities_are_lazy(data, far, fitted, monkeypatch):
     assert sum(seen) == 1 + 3000
 
 
+def test_lazy_predictions_evaluate_nothing_more(far):
+    _, model = pair("labels")
+    model.fit(far["X"], far["labels"])
+    model.predict_proba(far["X"]).compute()
+    assert "report" not in vars(model._fit)
+
+
 def test_three_classes_and_class_weights(data, far):
     y = np.digitize(data["X"][:, 0], [-0.5, 1.0])
     settings = SETTINGS | {"class_weight": "balanced", "n_draws": 16}

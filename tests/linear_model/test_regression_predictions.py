@@ -1,5 +1,7 @@
 """Predictive distributions of regressions against quadrature, draws and counting."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -197,7 +199,7 @@ def held(kind, q, **settings):
     X = np.random.default_rng(2).normal(size=(30, 2))
     model = kind(max_iter=1, n_draws=32, random_state=0, **settings)
     model.fit(X, np.random.default_rng(3).poisson(2.0, 30))
-    model.posterior_ = MixturePosterior(q)
+    model._fit = SimpleNamespace(mixture=q, stages=(q,), posterior=MixturePosterior(q))
     return model
 
 
