@@ -18,7 +18,13 @@ from skboost.fitting import (
     callback_data,
     check_same_model,
 )
-from skboost.svi import NaturalGradient, RobbinsMonro, Stream, SVILimits
+from skboost.svi import (
+    NaturalGradient,
+    RobbinsMonro,
+    SVILimits,
+    SVIState,
+    absorb,
+)
 
 # The stream of one fit after those of its starts and steps.
 _BOUND = 2
@@ -277,8 +283,9 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
         if stream is None:
             share = 1.0 if total is None else total / len(rows)
             rng = generator(self._seed, START, 0)
-            stream = Stream(self._start(model, rows, rng, share), 0.0)
-        stream = stream.absorb(
+            stream = SVIState(self._start(model, rows, rng, share))
+        stream = absorb(
+            stream,
             model,
             rows,
             np.ones(len(rows)),

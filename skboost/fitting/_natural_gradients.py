@@ -15,7 +15,6 @@ from skboost.fitting._estimator import FittingEstimator
 from skboost.svi import (
     LEARNING_RATES,
     LearningRate,
-    Stream,
     as_learning_rate,
     run,
 )
@@ -93,7 +92,6 @@ class SVIEstimator(FittingEstimator):
         context = self._init_callback_context(max_subtasks=len(engines))
         context.call_on_fit_task_begin(estimator=self, **data)
         limits = replace(limits, began=perf_counter()).after(self._previous)
-        self._weight = engines[0].total_weight
         previous, runs = self._previous, [None] * len(engines)
         fit = _Fit(self, data, limits, previous, attributes, lines, runs)
         tasks = [
@@ -129,10 +127,8 @@ class SVIEstimator(FittingEstimator):
 
     @property
     def _stream_so_far(self):
-        """The `Stream` that goes on after a fit or other batches; None before any."""
-        if "_run" in vars(self):
-            return Stream.after(self._run.state, self._weight)
-        return vars(self).get("_stream")
+        """The `SVIState` after a fit or other batches; None before any."""
+        return self._run.state if "_run" in vars(self) else vars(self).get("_stream")
 
     def _forget_run(self):
         """Take away the report of `fit`, which does not hold after `partial_fit`."""

@@ -30,7 +30,7 @@ from skboost.mixture._rows import (
     weighted_rows,
 )
 from skboost.mixture._starts import start_of
-from skboost.svi import Stream, SVILimits
+from skboost.svi import SVILimits, SVIState, absorb
 
 
 class SVIGaussianMixture(BayesianMixture, SVIEstimator):
@@ -405,7 +405,8 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
             model, stream = self._begun(X, weight)
         else:
             model = self._predictive.model
-            stream = stream.absorb(
+            stream = absorb(
+                stream,
                 model,
                 model.rows(X),
                 weight,
@@ -431,4 +432,4 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
         natural = start_of(self, model, rows, weight, rng)
         evidence = model.expect(natural, rows, weight).evidence
         elbo = model.elbo(natural, evidence)
-        return model, Stream(natural, float(weight.sum()), 1, elbo=elbo)
+        return model, SVIState(natural, float(weight.sum()), 1, elbo=elbo)

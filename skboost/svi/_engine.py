@@ -36,8 +36,11 @@ class SVIState:
     """Everything that the next step needs, and the bound without noise."""
 
     natural: dict
+    # Of all rows so far.
+    weight: float = 0.0
     step: int = 0
     epoch: int = 0
+    # In a stream on the last batch, scaled up to all rows so far; nats.
     elbo: float = -np.inf
     # Groups of natural parameters that got noise, and of which it had to be shrunk.
     n_groups: int = 0
@@ -132,7 +135,12 @@ class NaturalGradient:
             state = self.advance(state)
             if budget is not None and budget.spent:
                 break
-        state = replace(state, epoch=state.epoch + 1, elbo=self.elbo(state))
+        state = replace(
+            state,
+            weight=self.total_weight,
+            epoch=state.epoch + 1,
+            elbo=self.elbo(state),
+        )
         last = state.step
         return state, SVIInfo(
             iteration=state.epoch,
