@@ -18,13 +18,7 @@ from skboost.fitting import (
     callback_data,
     check_same_model,
 )
-from skboost.svi import (
-    NaturalGradient,
-    RobbinsMonro,
-    SVILimits,
-    SVIState,
-    absorb,
-)
+from skboost.svi import NaturalGradient, RobbinsMonro, SVILimits, SVIState
 
 # The stream of one fit after those of its starts and steps.
 _BOUND = 2
@@ -284,16 +278,8 @@ class SVILatentDirichletAllocation(TopicTransformer, SVIEstimator):
             share = 1.0 if total is None else total / len(rows)
             rng = generator(self._seed, START, 0)
             stream = SVIState(self._start(model, rows, rng, share))
-        stream = absorb(
-            stream,
-            model,
-            rows,
-            np.ones(len(rows)),
-            self._rate(_RATE_OF_BATCHES),
-            self.effective_batch_size,
-            self._seed,
-            total,
-        )
+        weight = np.ones(len(rows))
+        stream = self._absorbed(stream, model, rows, weight, _RATE_OF_BATCHES, total)
         self._keep_stream(stream, _attributes(model, stream.natural))
 
     # --- model and engines

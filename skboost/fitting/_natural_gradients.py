@@ -12,12 +12,7 @@ from skboost._renamed import MOVED_OF_SVI
 from skboost._sklearn import InstanceOf, Interval, StrOptions
 from skboost.fitting._checkpoint import refuse_checkpoints
 from skboost.fitting._estimator import FittingEstimator
-from skboost.svi import (
-    LEARNING_RATES,
-    LearningRate,
-    as_learning_rate,
-    run,
-)
+from skboost.svi import LEARNING_RATES, LearningRate, absorb, as_learning_rate, run
 
 # Streams of one fit: what runs start from, and their steps.
 START, STEPS = 0, 1
@@ -129,6 +124,11 @@ class SVIEstimator(FittingEstimator):
     def _stream_so_far(self):
         """The `SVIState` after a fit or other batches; None before any."""
         return self._run.state if "_run" in vars(self) else vars(self).get("_stream")
+
+    def _absorbed(self, stream, model, rows, weight, auto, total=None):
+        """The stream after one more batch, by the rate and the noise of batches."""
+        rate, size = self._rate(auto), self.effective_batch_size
+        return absorb(stream, model, rows, weight, rate, size, self._seed, total)
 
     def _forget_run(self):
         """Take away the report of `fit`, which does not hold after `partial_fit`."""

@@ -24,12 +24,7 @@ from skboost.linear_model._online_model import (
     rule_of,
 )
 from skboost.linear_model._regressor import BayesianRegressor
-from skboost.online import (
-    ONLINE_METHODS,
-    ConjugateStream,
-    DiagonalStream,
-    GaussianLoss,
-)
+from skboost.online import ONLINE_METHODS, ConjugateStream, DiagonalStream, GaussianLoss
 from skboost.posterior import check_size
 from skboost.serving import LinearRegressor
 

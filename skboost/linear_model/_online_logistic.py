@@ -4,16 +4,9 @@ import numpy as np
 
 from skboost._sklearn import StrOptions, fit_context
 from skboost.fitting import callback_data
-from skboost.linear_model._class_predictive import (
-    BinaryPredictive,
-    OneVsRestPredictive,
-)
+from skboost.linear_model._class_predictive import BinaryPredictive, OneVsRestPredictive
 from skboost.linear_model._classifier import BayesianClassifier
-from skboost.linear_model._online import (
-    ONLINE_CONSTRAINTS,
-    OnlineEstimator,
-    read_batch,
-)
+from skboost.linear_model._online import ONLINE_CONSTRAINTS, OnlineEstimator, read_batch
 from skboost.linear_model._online_model import (
     Codes,
     OnlineModel,

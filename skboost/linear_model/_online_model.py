@@ -6,12 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from skboost.linear_model._layout import Layout
-from skboost.online import (
-    ONLINE_METHODS,
-    DiagonalStream,
-    FullStream,
-    Rule,
-)
+from skboost.online import ONLINE_METHODS, DiagonalStream, FullStream, Rule
 from skboost.serving import GaussianPart, shares
 
 SINGULAR = (

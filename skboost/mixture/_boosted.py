@@ -26,12 +26,7 @@ from skboost.mixture._priors import (
     mixture_settings,
     moments,
 )
-from skboost.mixture._rows import (
-    canonical,
-    read_rows,
-    warn_of_few_rows,
-    weighted_rows,
-)
+from skboost.mixture._rows import canonical, read_rows, warn_of_few_rows, weighted_rows
 from skboost.mixture._starts import any_given, started
 from skboost.proposals import ConjugateProposer
 

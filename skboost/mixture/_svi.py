@@ -30,7 +30,7 @@ from skboost.mixture._rows import (
     weighted_rows,
 )
 from skboost.mixture._starts import start_of
-from skboost.svi import SVILimits, SVIState, absorb
+from skboost.svi import SVILimits, SVIState
 
 
 class SVIGaussianMixture(BayesianMixture, SVIEstimator):
@@ -405,15 +405,8 @@ class SVIGaussianMixture(BayesianMixture, SVIEstimator):
             model, stream = self._begun(X, weight)
         else:
             model = self._predictive.model
-            stream = absorb(
-                stream,
-                model,
-                model.rows(X),
-                weight,
-                self._rate("robbins-monro"),
-                self.effective_batch_size,
-                self._seed,
-            )
+            rows = model.rows(X)
+            stream = self._absorbed(stream, model, rows, weight, "robbins-monro")
         self._keep_stream(stream, self._attributes(model)(stream.natural))
 
     def _begun(self, X, weight):

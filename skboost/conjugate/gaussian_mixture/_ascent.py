@@ -63,11 +63,7 @@ def _nearest(values, centers):
 
 
 # Rows to labels; "random" gives responsibilities without labels.
-LABELS = {
-    "kmeans": _by_k_means,
-    "k-means++": _by_seeds,
-    "random_from_data": _by_rows,
-}
+LABELS = {"kmeans": _by_k_means, "k-means++": _by_seeds, "random_from_data": _by_rows}
 INITS = ("kmeans", "k-means++", "random", "random_from_data")
 
 
