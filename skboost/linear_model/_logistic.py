@@ -361,8 +361,8 @@ class BoostedBayesianLogisticRegression(BayesianClassifier, BoostedEstimator):
 
         What `fit` approximated: prior, intercept, class weights and temperature are
         those of the fit, whatever the parameters say by now. So the methods of
-        `posterior_` that ask for a ``log_joint`` need nothing rewritten. The estimator
-        does not keep the rows, so they are passed again; the function holds them.
+        `posterior_` that ask for a ``log_joint`` need nothing rewritten. Rows are passed
+        again, since a fit does not keep them for good; the function holds them.
 
         After `partial_fit` the prior is still that of the first call, and no posterior
         takes its place: pass all rows so far, and what `posterior_` lost from batch to

@@ -76,14 +76,10 @@ class NoisePredictive(Predictive):
 
     def _n_parts(self, block):
         """Parts that `_by_quadrature` makes of every row of a block."""
-        total = 0
-        for component in self.mixture.components:
-            mean, left, tilt, level, spread = self._pair(component, block)
-            widest = left.max(initial=0.0, keepdims=True)
-            for node in self.noise.scale_rule(level, spread, tilt)[0]:
-                scale = np.exp(level + spread * node)
-                total += len(self.noise.added_to(mean[:1], widest, scale)[2])
-        return total
+        return sum(
+            len(self.noise.added_to(mean[:1], left.max(keepdims=True), scale)[2])
+            for mean, left, scale, _ in self._given_levels(block)
+        )
 
     def _by_draws(self, block, draws):
         scale = self.noise_scale
@@ -93,20 +89,22 @@ class NoisePredictive(Predictive):
         return centres, np.broadcast_to(scale, centres.shape), weights
 
     def _by_quadrature(self, block):
-        centres, scales, weights = [], [], []
+        parts = []
+        for mean, left, scale, weight in self._given_levels(block):
+            centres, scales, shares = self.noise.added_to(mean, left, scale)
+            parts.append((centres, scales, weight * shares))
+        centres, scales, weights = zip(*parts, strict=True)
+        return np.hstack(centres), np.hstack(scales), np.concatenate(weights)
+
+    def _given_levels(self, block):
+        """Mean and deviation of eta, the noise scale and its weight, at every node."""
         pairs = zip(self.mixture.weights, self.mixture.components, strict=True)
         for weight, component in pairs:
             mean, left, tilt, level, spread = self._pair(component, block)
             rule = self.noise.scale_rule(level, spread, tilt)
             for node, share in zip(*rule, strict=True):
                 scale = np.exp(level + spread * node)
-                centre, scale, shares = self.noise.added_to(
-                    mean + tilt * node, left, scale
-                )
-                centres.append(centre)
-                scales.append(scale)
-                weights.append(weight * share * shares)
-        return np.hstack(centres), np.hstack(scales), np.concatenate(weights)
+                yield mean + tilt * node, left, scale, weight * share
 
     def _pair(self, component, block):
         """(eta, lambda) as mean + tilt u + left v, level + spread u; u, v ~ N(0, 1)."""
