@@ -1,7 +1,5 @@
 """``boost_posterior(constraints=...)``: closed forms, and everything on one's scale."""
 
-import pickle
-
 import autograd.numpy as anp
 import numpy as np
 import pytest
@@ -9,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.special import betaln, gammaln
 from sklearn.exceptions import ConvergenceWarning
 
-from skboost import BoostingResult, boost_posterior
+from skboost import boost_posterior
 from skboost.posterior import MixturePosterior, TransformedPosterior
 from skboost.targets import LogDensityError
 
@@ -253,50 +251,3 @@ def test_constraints_that_mean_nothing_are_refused_before_any_work():
     with pytest.raises(ValueError, match="^constraints"):
         boost(calls.append, 2, {"a": "positive"})
     assert not calls
-
-
-# --- results on disk
-
-
-def assert_same(one, two):
-    assert one.message == two.message
-    np.testing.assert_equal(one.history, two.history)
-    for name in ("elbo", "elbo_se", "remaining_kl", "pareto_k", "n_evaluations"):
-        assert getattr(one, name) == getattr(two, name)
-    assert len(one.stages) == len(two.stages)
-    posteriors = zip(
-        (one.posterior, *one.stages), (two.posterior, *two.stages), strict=True
-    )
-    for first, second in posteriors:
-        assert type(first) is type(second)
-        assert (first.names, first.constraints) == (second.names, second.constraints)
-        np.testing.assert_array_equal(
-            first.sample(9, random_state=0), second.sample(9, random_state=0)
-        )
-
-
-@pytest.mark.parametrize("constraints", [None, {}, {0: "positive", (1, 2): "ordered"}])
-def test_a_result_is_saved_with_everything(constraints, tmp_path):
-    settings = {"names": ["a", "b", "c"], "max_iter": 3, "refine": False, "tol": 0.0}
-    # With skewing weights draws need the density, which no file has.
-    result = boost(normal, 3, constraints, **settings, skew=None)
-    assert isinstance(result.posterior, TransformedPosterior) is bool(constraints)
-    result.save(tmp_path / "result.npz")
-    with np.load(tmp_path / "result.npz") as archive:
-        stored = sum(name.startswith("params_") for name in archive.files)
-    # Stages share their components: without refinement one never changes.
-    assert stored < sum(stage.n_components for stage in result.stages)
-    assert_same(BoostingResult.load(tmp_path / "result.npz"), result)
-    assert_same(pickle.loads(pickle.dumps(result)), result)
-
-
-def test_loading_a_result_refuses_other_files(tmp_path):
-    result = boost(normal, 1, None, max_iter=1)
-    result.posterior.save(tmp_path / "posterior")
-    result.save(tmp_path / "result")
-    (tmp_path / "text").write_text("elbo: 1", encoding="utf-8")
-    for name in ("posterior", "text"):
-        with pytest.raises(ValueError, match=r"written by BoostingResult\.save"):
-            BoostingResult.load(tmp_path / name)
-    with pytest.raises(ValueError, match=r"written by MixturePosterior\.save"):
-        MixturePosterior.load(tmp_path / "result")

@@ -1,13 +1,11 @@
 """``surrogate="auto"``: few evaluations, judged on true values."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skboost import BoostingResult, boost_posterior
-from skboost.surrogates import Surrogate, fit_surrogate
+from skboost import boost_posterior
+from skboost.surrogates import fit_surrogate
 from skboost.targets import LogDensityError
 
 LOG_2PI = np.log(2.0 * np.pi)
@@ -129,19 +127,6 @@ def test_points_of_zero_density_and_failures_are_survived():
     assert np.isfinite(result.elbo)
     # The evidence of what is left of the plane.
     assert result.elbo < LOG_2PI + np.log(0.8414) + 4.0 * result.elbo_se
-
-
-def test_a_skewed_answer_survives_a_pickle_and_a_file(bent, tmp_path):
-    _, result = bent
-    theta = np.zeros((1, 2))
-    again = pickle.loads(pickle.dumps(result))
-    assert isinstance(again.posterior._mixture.target, Surrogate)
-    assert_allclose(
-        again.posterior.log_density(theta), result.posterior.log_density(theta)
-    )
-    result.save(tmp_path / "result.npz")
-    loaded = BoostingResult.load(tmp_path / "result.npz")
-    assert_allclose(loaded.posterior.mean(), result.posterior.mean())
 
 
 @pytest.mark.parametrize(

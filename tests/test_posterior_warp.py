@@ -1,14 +1,12 @@
 """``warp="auto"``: everything that a posterior can do, behind a warp."""
 
-import pickle
-
 import autograd.numpy as anp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import digamma, gammaln, ndtri, polygamma
 
-from skboost import BoostingResult, boost_posterior
+from skboost import boost_posterior
 from skboost.exceptions import FitInterrupted
 from skboost.posterior import MixturePosterior, TransformedPosterior
 from skboost.targets import FailedEvaluationWarning
@@ -208,32 +206,6 @@ def test_importance_sampling_and_distances(bent):
 # --- kept, loaded, cut
 
 
-@pytest.mark.parametrize("which", ["bent", "positive"])
-def test_results_there_and_back(which, request, tmp_path):
-    result = request.getfixturevalue(which)
-    result.save(tmp_path / "result")
-    loaded = BoostingResult.load(tmp_path / "result")
-    result.posterior.save(tmp_path / "posterior")
-    again = [
-        loaded.posterior,
-        loaded.stages[-1],
-        MixturePosterior.load(tmp_path / "posterior"),
-        pickle.loads(pickle.dumps(result)).posterior,
-    ]
-    theta = result.posterior.sample(20, random_state=0)
-    for other in again:
-        assert other.constraints == result.posterior.constraints
-        assert_allclose(
-            other.log_density(theta), result.posterior.log_density(theta), rtol=1e-12
-        )
-    assert loaded.warp.record() == result.warp.record()
-    assert loaded.posterior.names == result.posterior.names
-    # Release 0.1.0 knows no intervals, and says "Update skboost" of version 2.
-    with np.load(tmp_path / "result") as archive:
-        assert '"format_version": 2' in str(archive["header"])
-    assert loaded.remaining_kl_interval == result.remaining_kl_interval
-
-
 @pytest.mark.slow
 def test_stages_and_truncations_are_behind_the_same_warp():
     def chain(theta):
@@ -252,17 +224,6 @@ def test_stages_and_truncations_are_behind_the_same_warp():
 
 
 # --- limits, failures, errors
-
-
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same_answer_for_every_n_jobs(bent):
-    def banana(theta):  # workers can not import this file: pickled by value
-        x, y = theta[..., 0], theta[..., 1]
-        return -0.5 * x**2 - 2.0 * (y - x**2 + 1.0) ** 2
-
-    other = boost(banana, 2, names=["x", "y"], n_jobs=2)
-    assert other.warp.record() == bent.warp.record()
-    assert (other.elbo, other.message) == (bent.elbo, bent.message)
 
 
 @pytest.mark.slow

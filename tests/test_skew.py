@@ -13,10 +13,7 @@ from sklearn.preprocessing import scale
 
 from skboost import (
     BoostedBayesianLogisticRegression,
-    BoostedBayesianPoissonRegression,
     BoostedHierarchicalPoissonRegression,
-    BoostingResult,
-    EvidenceSearch,
     RowBlocks,
     boost_posterior,
 )
@@ -88,26 +85,6 @@ def test_the_elbo_is_that_of_its_draws(settings):
     )
 
 
-def test_it_follows_a_correction():
-    """Weights are those of the moments that ``calibrate`` ends with."""
-    settings = {"calibrate": "moments", "max_iter": 1, "random_state": 0}
-    model = BoostedBayesianLogisticRegression(**settings).fit(*FEW)
-    before = BoostedBayesianLogisticRegression(skew=None, **settings).fit(*FEW)
-    assert model.calibration_ == before.calibration_ and before.calibration_.applied
-    assert model.elbo_ == pytest.approx(before.elbo_ + model.skewing_.gain)
-    np.testing.assert_array_equal(model.coef_, before.coef_)
-
-
-def test_three_classes_in_parallel():
-    rows, labels = X[:60, :2], (X[:60, 0] > 0).astype(int) + (X[:60, 1] > 1)
-    one, two = (
-        BoostedBayesianLogisticRegression(n_jobs=n, **AUTO).fit(rows, labels)
-        for n in (1, 2)
-    )
-    assert one.skewing_.applied and one.skewing_ == two.skewing_
-    np.testing.assert_array_equal(one.posterior_.mean(), two.posterior_.mean())
-
-
 def test_many_rows_pay_for_a_pilot_only():
     """Where 512 pairs find nothing, no others are evaluated, wherever rows lie."""
     rng = np.random.default_rng(0)
@@ -149,16 +126,6 @@ def test_what_remains_after_skewing_knows_its_error():
     spread = np.std([one.value for one in found])
     # Quasi-random draws do better than the error says; both errors added were .03.
     assert 0.1 < spread / np.median([one.se for one in found]) < 1.2
-
-
-def test_a_search_counts_the_gain():
-    search = EvidenceSearch(
-        BoostedBayesianLogisticRegression(max_iter=1, random_state=0),
-        {"prior_scale": [0.5, 2.0]},
-    ).fit(*FEW)
-    best = search.best_estimator_
-    assert best.skewing_.applied
-    assert search.cv_results_["elbo"].max() == pytest.approx(best.elbo_)
 
 
 def test_moments_move_and_predictions_do_not(fitted, plain):
@@ -229,17 +196,6 @@ def test_intervals_are_those_of_skewed_draws(which, fitted, wine):
     assert (found[..., 0] <= found[..., 1]).all()
 
 
-def test_going_on_skews_again():
-    settings = {"tol": 0.0, "n_draws": 64, "random_state": 0}
-    model = BoostedBayesianLogisticRegression(max_iter=1, warm_start=True, **settings)
-    first = model.fit(*FEW).skewing_
-    model.set_params(max_iter=2).fit(*FEW)
-    long = BoostedBayesianLogisticRegression(max_iter=2, **settings).fit(*FEW)
-    assert model.skewing_ == long.skewing_ != first
-    assert model.posterior_.n_components > 1
-    np.testing.assert_array_equal(model.posterior_.mean(), long.posterior_.mean())
-
-
 def test_more_rows_have_the_plain_mixture_as_their_prior(fitted):
     skewed, plain = (
         BoostedBayesianLogisticRegression(max_iter=1, random_state=0, skew=skew)
@@ -251,13 +207,6 @@ def test_more_rows_have_the_plain_mixture_as_their_prior(fitted):
     np.testing.assert_array_equal(skewed.predict_proba(X), plain.predict_proba(X))
     shift = np.abs(skewed.coef_ - fitted.coef_) / fitted.posterior_.std()[:30]
     assert (shift < 0.7).all()
-
-
-def test_other_likelihoods():
-    y = np.random.default_rng(0).poisson(np.exp(0.5 * X[:30, 0]))
-    model = BoostedBayesianPoissonRegression(**AUTO).fit(X[:30, :2], y)
-    assert model.skewing_.applied
-    assert np.isfinite(model.predict(X[:5, :2])).all()
 
 
 @pytest.mark.parametrize(
@@ -404,15 +353,6 @@ def test_constraints_and_warps(options):
     reported = result.elbo, result.elbo_se
     assert_elbo_is_that_of_draws(reported, result.posterior, density)
     assert result.skewing.applied == ("constraints" in options)
-
-
-def test_results_keep_it(tmp_path):
-    result = boost_posterior(skewed, 2, max_iter=1, tol=1e-3, random_state=0)
-    assert result.skewing.applied
-    result.save(tmp_path / "result.npz")
-    read = BoostingResult.load(tmp_path / "result.npz")
-    assert read.skewing == result.skewing
-    np.testing.assert_allclose(read.posterior.mean(), result.posterior.mean(), 1e-6)
 
 
 def test_posteriors_answer_after_the_limits_of_their_run():

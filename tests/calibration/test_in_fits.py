@@ -1,6 +1,5 @@
 """`calibrate` of `boost_posterior`, of estimators and of posteriors."""
 
-import pickle
 import warnings
 
 import autograd.numpy as anp
@@ -13,7 +12,6 @@ from skboost import (
     BoostedBayesianLinearRegression,
     BoostedBayesianLogisticRegression,
     BoostedBayesianPoissonRegression,
-    BoostingResult,
     MixturePosterior,
     boost_posterior,
 )
@@ -75,31 +73,6 @@ def test_tails_are_corrected(method, results):
     z = theta[:5]
     assert_allclose(result.stages[-1].log_density(z), result.posterior.log_density(z))
     assert result.n_evaluations > plain.n_evaluations
-
-
-def test_a_corrected_result_is_saved_and_pickled(tmp_path, results):
-    result = results["moments"]
-    result.save(tmp_path / "result.npz")
-    for again in (
-        BoostingResult.load(tmp_path / "result.npz"),
-        pickle.loads(pickle.dumps(result)),
-    ):
-        assert again.calibration == result.calibration
-        assert again.remaining_kl_interval == result.remaining_kl_interval
-        z = np.ones((1, 2))
-        assert again.posterior.log_density(z) == result.posterior.log_density(z)
-
-
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same_correction_for_every_n_jobs():
-    def student_t(theta):  # workers can not import this file: pickled by value
-        return -3.0 * anp.log1p(anp.sum(theta**2, axis=-1) / 4.0)
-
-    one, two = (boost("moments", student_t, n_jobs=n) for n in (None, 2))
-    z = np.random.default_rng(0).standard_normal((5, 2))
-    assert np.array_equal(one.posterior.log_density(z), two.posterior.log_density(z))
-    assert one.calibration == two.calibration
-    assert one.remaining_kl_interval == two.remaining_kl_interval
 
 
 def test_constraints_and_names_are_kept():

@@ -1,0 +1,119 @@
+"""Results of `boost_posterior` with every option: files, pickles, jobs."""
+
+import pickle
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal, assert_equal
+
+from skboost import BoostingResult, boost_posterior
+from skboost.posterior import MixturePosterior
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def bent(theta):
+    x, y = theta[..., 0], theta[..., 1]
+    return -0.5 * x**2 - 2.0 * (y - 0.5 * (x**2 - 1.0)) ** 2
+
+
+def bent_gradient(theta):
+    x, y = theta[..., 0], theta[..., 1]
+    off = 4.0 * (y - 0.5 * (x**2 - 1.0))
+    return np.stack([off * x - x, -off], axis=-1)
+
+
+POSITIVE = {"constraints": {"y": (-3.0, None)}}
+WAYS = {
+    "plain": {"skew": None, "refine": False, "tol": 0.0, "max_iter": 3},
+    "skewed": {"max_iter": 1, "skew": "auto"},
+    "constraints": {"skew": None, "max_iter": 2, **POSITIVE},
+    "hellinger": {"objective": "hellinger", "skew": None, "max_iter": 2},
+    "warp": {"warp": "auto"},
+    "warp, constraints": {"warp": "auto", "skew": None, "max_iter": 2, **POSITIVE},
+    "calibrate": {"calibrate": "moments", "family": "gaussian-diag", "max_iter": 1},
+    "surrogate": {"surrogate": "auto", "skew": "auto", "max_iter": 2},
+}
+FEW = {"names": ["x", "y"], "n_draws": 64, "random_state": 0}
+
+
+@pytest.fixture(scope="module", params=WAYS.values(), ids=WAYS)
+def found(request):
+    """A result, and the arguments that it comes from."""
+    told = FEW | request.param | {"gradient": bent_gradient}
+    return boost_posterior(bent, 2, **told), told
+
+
+def assert_same(one, two):
+    for record, other in zip(one.history, two.history, strict=True):
+        untimed = {key: value for key, value in record.items() if "seconds" not in key}
+        assert_equal({key: other[key] for key in untimed}, untimed)
+    for name in (
+        "message", "elbo", "elbo_se", "remaining_kl", "pareto_k",
+        "remaining_kl_interval", "n_evaluations", "calibration", "skewing",
+    ):  # fmt: skip
+        assert_equal(getattr(one, name), getattr(two, name), name)
+    assert (one.warp is None) == (two.warp is None)
+    assert one.warp is None or one.warp.record() == two.warp.record()
+    for first, second in zip(one.stages, two.stages, strict=True):
+        draws = second.sample(9, random_state=0)
+        assert_array_equal(first.sample(9, random_state=0), draws)
+        assert_allclose(first.log_density(draws), second.log_density(draws), rtol=1e-12)
+    first, second = one.posterior, two.posterior
+    assert type(first) is type(second) and first.names == second.names
+    assert first.constraints == second.constraints
+    # With skewing weights draws need the density, which no file has.
+    assert_allclose(first.mean(), second.mean(), rtol=1e-6, atol=1e-9)
+    assert_allclose(first.std(), second.std(), rtol=1e-6)
+
+
+def test_saved_and_pickled(found, tmp_path):
+    result, _ = found
+    result.save(tmp_path / "result.npz")
+    for again in (
+        BoostingResult.load(tmp_path / "result.npz"),
+        pickle.loads(pickle.dumps(result)),
+    ):
+        assert_same(again, result)
+    result.posterior.save(tmp_path / "posterior.npz")
+    loaded = MixturePosterior.load(tmp_path / "posterior.npz")
+    assert loaded.constraints == result.posterior.constraints
+    assert_allclose(loaded.mean(), result.posterior.mean(), rtol=1e-6, atol=1e-9)
+
+
+def test_stages_share_their_components_in_a_file(tmp_path):
+    result = boost_posterior(bent, 2, **FEW | WAYS["plain"])
+    result.save(tmp_path / "result.npz")
+    with np.load(tmp_path / "result.npz") as archive:
+        stored = sum(name.startswith("params_") for name in archive.files)
+    # Without refinement one never changes.
+    assert stored < sum(stage.n_components for stage in result.stages)
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_answer_for_every_n_jobs(found):
+    def density(theta):  # workers can not import this file: pickled by value
+        x, y = theta[..., 0], theta[..., 1]
+        return -0.5 * x**2 - 2.0 * (y - 0.5 * (x**2 - 1.0)) ** 2
+
+    def gradient(theta):
+        x, y = theta[..., 0], theta[..., 1]
+        off = 4.0 * (y - 0.5 * (x**2 - 1.0))
+        return np.stack([off * x - x, -off], axis=-1)
+
+    result, told = found
+    two = boost_posterior(density, 2, n_jobs=2, **told | {"gradient": gradient})
+    assert_same(two, result)
+
+
+def test_loading_refuses_other_files(tmp_path):
+    result = boost_posterior(lambda t: -0.5 * anp.sum(t**2, axis=1), 1, max_iter=1)
+    result.posterior.save(tmp_path / "posterior")
+    result.save(tmp_path / "result")
+    (tmp_path / "text").write_text("elbo: 1", encoding="utf-8")
+    for name in ("posterior", "text"):
+        with pytest.raises(ValueError, match=r"written by BoostingResult\.save"):
+            BoostingResult.load(tmp_path / name)
+    with pytest.raises(ValueError, match=r"written by MixturePosterior\.save"):
+        MixturePosterior.load(tmp_path / "result")
